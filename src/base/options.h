@@ -1,0 +1,97 @@
+// The option table: every setting forebay has, in one place.
+//
+// The table generates the parser, `forebay options`, `docs/options.md` and the names of the
+// environment variables (`size` is FOREBAY_SIZE). A value comes from, strongest first:
+//   1. the connector string      HDF5_VOL_CONNECTOR="forebay nls=/local;size=8GiB;under_vol=0;under_info={}"
+//   2. the environment           FOREBAY_NLS=/local
+//   3. the TOML file             FOREBAY_CONFIG=/etc/forebay.toml   (top-level keys, option names)
+//   4. the table's default
+// An option given twice at the same level: the later one wins. Everything here is pure but for
+// `load_options`, which reads the environment through the given function and one file.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace forebay {
+
+enum class OptionType : std::uint8_t { kString, kPath, kBool, kSize, kCount, kChoice };
+
+struct OptionSpec {
+    std::string_view name;            // "size"
+    OptionType type;
+    std::string_view default_text;    // as a user would write it: "8GiB"
+    std::string_view unit;            // "bytes", "threads" or empty
+    std::uint64_t minimum;            // of kSize and kCount; 0 elsewhere
+    std::uint64_t maximum;            // inclusive
+    std::string_view choices;         // of kChoice: "wait|through"
+    std::string_view doc;             // one line
+};
+
+// All options, in the order in which the documentation lists them. Static storage.
+[[nodiscard]] std::span<const OptionSpec> option_table() noexcept;
+
+enum class WhenFull : std::uint8_t { kWait, kThrough };
+enum class Checksum : std::uint8_t { kInline, kLazy };
+enum class OnFlush : std::uint8_t { kCommit, kDrain };
+
+// Parsed values. Sizes are bytes.
+struct Options {
+    bool stage = true;                          // off: pass everything through
+    std::string nls;                            // staging area; resolved: never empty after load_options
+    std::uint64_t size = std::uint64_t{8} << 30;        // most bytes of one process's logs on the staging area
+    WhenFull full = WhenFull::kWait;
+    bool strict = false;                        // unusable staging: fail the open instead of running natively
+    std::uint64_t drain_threads = 4;            // target writes in flight per process
+    std::uint64_t stripe = std::uint64_t{1} << 20;      // alignment of target writes
+    std::uint64_t write_max = std::uint64_t{8} << 20;   // largest single target write
+    std::uint64_t segment = std::uint64_t{8} << 20;     // unit of allocation and recycling in the log
+    std::uint64_t reserve = std::uint64_t{512} << 20;   // log space touched ahead of the first burst
+    Checksum checksum = Checksum::kLazy;        // payloads over 64 KiB: at write, or only where needed
+    OnFlush flush = OnFlush::kCommit;           // H5Fflush returns at the commit, or once drained
+    std::string stats;                          // append one JSON line per closed file; empty: none
+    std::string trace;                          // append one JSON line per target write; empty: none
+    std::string under_vol = "0";                // connector beneath: value or name
+    std::string under_info;                     // its info string, verbatim
+};
+
+// Where a value came from, for messages: "option size=12x (FOREBAY_SIZE): not a size".
+struct OptionOrigin {
+    std::string name;
+    std::string source;               // "connector string", "FOREBAY_SIZE", "/etc/forebay.toml:3", "default"
+};
+
+struct LoadedOptions {
+    Options options;
+    std::vector<OptionOrigin> origins;          // one per option in the table
+    // Every unusable value, unknown option or unreadable file, each naming the option and its source.
+    // The bad value is left at the next lower level's value. Empty: all is well.
+    std::vector<Status> problems;
+    [[nodiscard]] std::string_view origin_of(std::string_view name) const noexcept;
+};
+
+using Getenv = std::function<const char*(const char*)>;
+
+// Parses and merges all levels. Never fails as a whole: see `problems`. `nls` falls back to
+// $TMPDIR, then /tmp. Unknown FOREBAY_* variables are found by `names_in_environment` (may be empty).
+[[nodiscard]] LoadedOptions load_options(std::string_view connector_string, const Getenv& getenv,
+                                         std::span<const std::string> names_in_environment = {});
+
+// "8GiB", "64k", "1048576": binary units (k, M, G, T with or without iB / B), no sign, no fraction.
+[[nodiscard]] Result<std::uint64_t> parse_size(std::string_view text);
+// "8 GiB", "1.5 MiB": for people.
+[[nodiscard]] std::string format_size(std::uint64_t bytes);
+// The values as a connector string that `load_options` reads back to the same Options (under_vol and
+// under_info included, braces balanced).
+[[nodiscard]] std::string to_connector_string(const Options& options);
+// The table as the Markdown page docs/options.md.
+[[nodiscard]] std::string options_as_markdown();
+
+}   // namespace forebay
