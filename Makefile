@@ -1,0 +1,39 @@
+# The front door. Each target does all the set-up that it needs; `make help` lists them.
+
+PREFIX ?= $(HOME)/.local
+CONFIGURE = cmake --preset release $(if $(FOREBAY_WERROR),-DFOREBAY_WERROR=$(FOREBAY_WERROR)) --log-level=WARNING
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build test demo bench install clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo "  HDF5_ROOT=PREFIX names the HDF5 to use (1.14.0 or later); PREFIX=DIR is where install puts things."
+
+setup:  ## packages, HDF5 and the Python environment, each only when missing
+	@tools/setup
+
+build:  ## the release build, in build/release
+	@tools/setup packages hdf5
+	@$(CONFIGURE) >/dev/null
+	@cmake --build --preset release
+
+test:  ## build and run every test; the last line is the sum
+	@tools/setup
+	@tools/run-tests
+
+demo: build  ## a short program that shows what forebay does, in build/demo
+	@tools/setup python
+	@mkdir -p build/demo
+	@tools/env python -m forebay.demo --output build/demo
+
+bench: build  ## the measurements, as ratios against native HDF5
+	@tools/setup python
+	@tools/env bench/run
+
+install: build  ## install into PREFIX (default ~/.local)
+	@cmake --install build/release --prefix "$(abspath $(PREFIX))"
+
+clean:  ## remove build/; the cache with HDF5 and the Python environment stays
+	@cmake -E rm -rf build
