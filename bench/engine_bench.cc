@@ -1,0 +1,197 @@
+// The staging engine without HDF5: what a staged write and a read cost as more and more extents are staged.
+//
+//   engine_bench [--directory D] [Google Benchmark's options]
+//
+// All extents lie below the last commit's end of file, so they are held in the log for the next commit and their
+// number stays what the benchmark says. `pwrite` and `pread` on the same file are the native figures beside it.
+#include <benchmark/benchmark.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/options.h"
+#include "stage/engine.h"
+
+namespace {
+
+using forebay::Status;
+using forebay::stage::ByteClass;
+using forebay::stage::Engine;
+using forebay::stage::OpenTarget;
+using forebay::stage::StagedFile;
+
+constexpr std::uint64_t kPieceBytes = 256;     // one extent
+constexpr std::uint64_t kSlotBytes = 1024;     // distance of two extents: they never touch
+constexpr std::uint64_t kOverlayBytes = 64 * kSlotBytes;
+constexpr std::uint64_t kIterations = 20000;
+constexpr std::uint64_t kFewestExtents = 1000, kMostExtents = 1000000;
+
+[[noreturn]] void fail(std::string_view what, std::string_view why) {
+    std::fprintf(stderr, "%.*s: %.*s\n", static_cast<int>(what.size()), what.data(), static_cast<int>(why.size()),
+                 why.data());
+    std::exit(1);
+}
+
+void require(const Status& status, std::string_view what) {
+    if (!status.is_ok()) fail(what, status.message());
+}
+
+// One file with `extents` staged pieces, and room for as many more between them.
+class StagedExtents {
+  public:
+    StagedExtents(const std::filesystem::path& directory, std::uint64_t extents)
+        : extents_(extents), path_(directory / "target"), bytes_(kOverlayBytes, std::byte{0x5a}) {
+        descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        if (descriptor_ < 0) fail(path_.native(), "cannot be created");
+        auto engine = Engine::create(
+            forebay::load_options("nls=" + directory.native() + ";size=8GiB", [](const char*) -> const char* { return nullptr; }));
+        require(engine.status(), "engine");
+        engine_ = std::move(engine).value();
+        auto attached = engine_->attach(OpenTarget{path_.native(), descriptor_, true, true});
+        require(attached.status(), "attach");
+        file_ = std::move(attached).value().file;
+        require(file_->truncate(2 * extents_ * kSlotBytes), "truncate");
+        require(file_->commit(), "commit");
+        std::vector<std::uint64_t> slots(extents_);
+        std::iota(slots.begin(), slots.end(), std::uint64_t{0});
+        std::shuffle(slots.begin(), slots.end(), random_);
+        for (const auto slot : slots) write(slot * kSlotBytes);
+        if (file_->counters().staged < extents_ * kPieceBytes) fail("staging", "was not on");
+        if (file_->counters().pending < extents_ * kPieceBytes) fail("staging", "drained what it was to hold");
+    }
+
+    ~StagedExtents() {
+        require(engine_->detach(file_, true), "detach");
+        file_.reset();
+        engine_.reset();
+        ::close(descriptor_);
+        std::filesystem::remove(path_);
+    }
+
+    StagedExtents(const StagedExtents&) = delete;
+    StagedExtents& operator=(const StagedExtents&) = delete;
+
+    void write(std::uint64_t offset) {
+        require(file_->write(offset, std::span(bytes_).first(kPieceBytes), ByteClass::kRaw), "write");
+    }
+    void read(std::uint64_t offset, std::uint64_t size) {
+        require(file_->read(offset, std::span(bytes_).first(size)), "read");
+        benchmark::DoNotOptimize(bytes_.data());
+    }
+    // Random offsets of staged pieces, of the gaps behind them, and of the half of the file where nothing is staged.
+    std::uint64_t staged() { return (random_() % extents_) * kSlotBytes; }
+    std::uint64_t gap() { return staged() + kSlotBytes / 2; }
+    std::uint64_t unstaged() { return (extents_ + random_() % extents_) * kSlotBytes; }
+    std::uint64_t window() { return (random_() % (extents_ - kOverlayBytes / kSlotBytes)) * kSlotBytes; }
+    std::uint64_t next() { return extents_ * kSlotBytes + (appended_++ * kPieceBytes) % (extents_ * kSlotBytes); }
+
+    [[nodiscard]] std::uint64_t extents() const { return extents_; }
+    [[nodiscard]] int descriptor() const { return descriptor_; }
+    std::vector<std::byte>& bytes() { return bytes_; }
+
+  private:
+    std::uint64_t extents_, appended_ = 0;
+    std::filesystem::path path_;
+    std::vector<std::byte> bytes_;
+    std::mt19937_64 random_{1};
+    int descriptor_ = -1;
+    std::unique_ptr<Engine> engine_;
+    std::shared_ptr<StagedFile> file_;
+};
+
+// The extents that the benchmarks of one size share; making them takes longer than measuring.
+std::filesystem::path directory;
+std::unique_ptr<StagedExtents> current;
+
+StagedExtents& with_extents(std::uint64_t extents) {
+    if (current == nullptr || current->extents() != extents) {
+        current.reset();
+        current = std::make_unique<StagedExtents>(directory, extents);
+    }
+    return *current;
+}
+
+template <typename Operation>
+void measure(benchmark::State& state, Operation operation) {
+    StagedExtents& extents = with_extents(static_cast<std::uint64_t>(state.range(0)));
+    for (auto _ : state) operation(extents);
+    state.counters["extents"] = static_cast<double>(extents.extents());
+}
+
+void pwrite_piece(StagedExtents& extents) {
+    if (::pwrite(extents.descriptor(), extents.bytes().data(), kPieceBytes, static_cast<off_t>(extents.unstaged())) < 0)
+        fail("pwrite", "failed");
+}
+
+void pread_piece(StagedExtents& extents) {
+    if (::pread(extents.descriptor(), extents.bytes().data(), kPieceBytes, static_cast<off_t>(extents.unstaged())) < 0)
+        fail("pread", "failed");
+}
+
+void pread_window(StagedExtents& extents) {
+    if (::pread(extents.descriptor(), extents.bytes().data(), kOverlayBytes, static_cast<off_t>(extents.window())) < 0)
+        fail("pread", "failed");
+}
+
+template <typename Operation>
+void add(const std::string& name, std::uint64_t extents, std::uint64_t iterations, Operation operation) {
+    benchmark::RegisterBenchmark(name.c_str(), [operation](benchmark::State& state) { measure(state, operation); })
+        ->Arg(static_cast<std::int64_t>(extents))
+        ->Iterations(static_cast<std::int64_t>(iterations))
+        ->Unit(benchmark::kNanosecond);
+}
+
+// In this order: what only looks comes first, what adds extents last.
+void add_all(std::uint64_t extents) {
+    add("native/pread", extents, kIterations, pread_piece);
+    add("read/unstaged", extents, kIterations, [](StagedExtents& e) { e.read(e.unstaged(), kPieceBytes); });
+    add("read/staged", extents, kIterations, [](StagedExtents& e) { e.read(e.staged(), kPieceBytes); });
+    add("native/pread_window", extents, kIterations / 10, pread_window);
+    add("read/overlay", extents, kIterations / 10, [](StagedExtents& e) { e.read(e.window(), kOverlayBytes); });
+    add("native/pwrite", extents, kIterations, pwrite_piece);
+    add("write/over", extents, kIterations, [](StagedExtents& e) { e.write(e.staged()); });
+    add("write/append", extents, kIterations, [](StagedExtents& e) { e.write(e.next()); });
+    add("write/scattered", extents, std::max(extents / 10, kFewestExtents), [](StagedExtents& e) { e.write(e.gap()); });
+}
+
+// Takes `--directory D` out of the arguments; without it, a fresh temporary directory that `main` removes.
+bool take_directory(int& argc, char** argv) {
+    for (int i = 1; i + 1 < argc; ++i) {
+        if (std::string_view(argv[i]) != "--directory") continue;
+        directory = argv[i + 1];
+        std::copy(argv + i + 2, argv + argc, argv + i);
+        argc -= 2;
+        return false;
+    }
+    std::string name = (std::filesystem::temp_directory_path() / "engine-bench-XXXXXX").native();
+    if (::mkdtemp(name.data()) == nullptr) fail(name, "cannot be created");
+    directory = name;
+    return true;
+}
+
+}   // namespace
+
+int main(int argc, char** argv) {
+    const bool temporary = take_directory(argc, argv);
+    for (std::uint64_t extents = kFewestExtents; extents <= kMostExtents; extents *= 10) add_all(extents);
+    benchmark::Initialize(&argc, argv);
+    if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+    benchmark::RunSpecifiedBenchmarks();
+    current.reset();
+    if (temporary) std::filesystem::remove_all(directory);
+    return 0;
+}

@@ -1,0 +1,106 @@
+/* What an open file costs while nobody uses it: writes, flushes, waits until things have settled, then counts
+ * the process's clock ticks and its threads' voluntary context switches over the idle time.
+ *
+ *   idle --file F [--mib 64] [--settle-seconds 1] [--idle-seconds 3]
+ *   idle --file F --verify [--mib 64]
+ *
+ * The main thread's own sleep is one switch; the other threads are counted apart.
+ */
+#include <dirent.h>
+#include <hdf5.h>
+#include <unistd.h>
+
+#include "program.h"
+
+struct usage {
+    uint64_t ticks, threads, main_switches, other_switches;
+};
+
+static uint64_t voluntary_switches(const char *path) {
+    char line[256];
+    uint64_t count = 0;
+    FILE *status = fopen(path, "r");
+    if (status == NULL) return 0; /* the thread has just ended */
+    while (fgets(line, sizeof line, status) != NULL)
+        if (strncmp(line, "voluntary_ctxt_switches:", 24) == 0) count = strtoull(line + 24, NULL, 10);
+    fclose(status);
+    return count;
+}
+
+static struct usage usage_now(void) {
+    struct usage usage = {0};
+    char text[4096];
+    FILE *stat = fopen("/proc/self/stat", "r");
+    if (stat == NULL || fgets(text, sizeof text, stat) == NULL) fail("/proc/self/stat", "cannot be read");
+    fclose(stat);
+    unsigned long user = 0, system = 0;
+    const char *fields = strrchr(text, ')'); /* the name before it may hold anything */
+    if (fields == NULL ||
+        sscanf(fields + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
+        fail("/proc/self/stat", "cannot be understood");
+    usage.ticks = user + system;
+    DIR *tasks = opendir("/proc/self/task");
+    if (tasks == NULL) fail("/proc/self/task", "cannot be read");
+    for (struct dirent *task; (task = readdir(tasks)) != NULL;) {
+        if (task->d_name[0] == '.') continue;
+        snprintf(text, sizeof text, "/proc/self/task/%s/status", task->d_name);
+        uint64_t switches = voluntary_switches(text);
+        if (strtol(task->d_name, NULL, 10) == (long)getpid())
+            usage.main_switches = switches;
+        else
+            usage.other_switches += switches;
+        ++usage.threads;
+    }
+    closedir(tasks);
+    return usage;
+}
+
+static void sleep_s(double seconds) {
+    struct timespec rest = {.tv_sec = (time_t)seconds, .tv_nsec = (long)(1e9 * (seconds - (double)(time_t)seconds))};
+    nanosleep(&rest, NULL);
+}
+
+int main(int argc, char **argv) {
+    const char *path = argument(argc, argv, "--file", NULL);
+    hsize_t words = count_argument(argc, argv, "--mib", "64") * (1u << 20) / sizeof(uint64_t);
+    int verify = flag(argc, argv, "--verify");
+    uint64_t *data = malloc(words * sizeof *data);
+    herr_t done;
+    if (path == NULL) fail("--file", "is needed");
+    if (data == NULL) fail("data", "out of memory");
+    hid_t file = verify ? H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT)
+                        : H5Fcreate(path, H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
+    if (file < 0) fail(path, "cannot be opened");
+    if (verify) {
+        hid_t dataset = H5Dopen2(file, "data", H5P_DEFAULT);
+        done = H5Dread(dataset, H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
+        if (done < 0) fail(path, "cannot be read");
+        for (hsize_t i = 0; i < words; ++i)
+            if (data[i] != word_at(3, i)) {
+                fprintf(stderr, "%s: wrong data\n", path);
+                return kExitWrongData;
+            }
+        H5Dclose(dataset);
+        H5Fclose(file);
+        printf("{\"verified\": true}\n");
+        return 0;
+    }
+    for (hsize_t i = 0; i < words; ++i) data[i] = word_at(3, i);
+    hid_t space = H5Screate_simple(1, &words, NULL);
+    hid_t dataset = H5Dcreate2(file, "data", H5T_NATIVE_UINT64, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    done = H5Dwrite(dataset, H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
+    if (done < 0 || H5Fflush(file, H5F_SCOPE_GLOBAL) < 0) fail(path, "cannot be written");
+    sleep_s(seconds_argument(argc, argv, "--settle-seconds", "1"));
+    struct usage before = usage_now();
+    sleep_s(seconds_argument(argc, argv, "--idle-seconds", "3"));
+    struct usage after = usage_now();
+    H5Dclose(dataset);
+    H5Sclose(space);
+    if (H5Fclose(file) < 0) fail(path, "cannot be closed");
+    printf("{\"bytes\": %llu, \"ticks\": %llu, \"threads\": %llu, \"main_switches\": %llu, \"other_switches\": %llu}\n",
+           (unsigned long long)(words * sizeof *data), (unsigned long long)(after.ticks - before.ticks),
+           (unsigned long long)after.threads, (unsigned long long)(after.main_switches - before.main_switches),
+           (unsigned long long)(after.other_switches - before.other_switches));
+    free(data);
+    return 0;
+}
