@@ -81,16 +81,36 @@ using Getenv = std::function<const char*(const char*)>;
 
 // Parses and merges all levels. Never fails as a whole: see `problems`. `nls` falls back to
 // $TMPDIR, then /tmp. Unknown FOREBAY_* variables are found by `names_in_environment` (may be empty).
+// An empty variable counts as unset. A `segment` or `reserve` that does not fit into `size` is made to
+// fit; that is a problem only when somebody asked for it. Grammar of the connector string:
+//   string = [ pair { ";" pair } ]     pair = name "=" value     blanks around either do not count
+//   value  = "{" anything with balanced braces "}"  |  anything without ";"
 [[nodiscard]] LoadedOptions load_options(std::string_view connector_string, const Getenv& getenv,
                                          std::span<const std::string> names_in_environment = {});
 
 // "8GiB", "64k", "1048576": binary units (k, M, G, T with or without iB / B), no sign, no fraction.
 [[nodiscard]] Result<std::uint64_t> parse_size(std::string_view text);
-// "8 GiB", "1.5 MiB": for people.
+// "8 GiB", "1.5 MiB", "17 B": for people.
 [[nodiscard]] std::string format_size(std::uint64_t bytes);
 // The values as a connector string that `load_options` reads back to the same Options (under_vol and
-// under_info included, braces balanced).
+// under_info included, braces balanced). The grammar has no escape: a path with both ";" and an
+// unpaired brace cannot be expressed.
 [[nodiscard]] std::string to_connector_string(const Options& options);
+// One value in the connector string's notation: in braces where it would be misread without.
+[[nodiscard]] std::string quote_connector_value(std::string_view value);
+
+// The table's row of this name, or null.
+[[nodiscard]] const OptionSpec* find_option(std::string_view name) noexcept;
+// "drain_threads" is FOREBAY_DRAIN_THREADS.
+[[nodiscard]] std::string option_variable(std::string_view name);
+// Would this value be accepted? The failure names option, value, `source` and the allowed range, and
+// for an unknown option the nearest name there is.
+[[nodiscard]] Status check_option(std::string_view name, std::string_view value, std::string_view source);
+// The value of one option as a user would write it; empty for an unknown name.
+[[nodiscard]] std::string option_text(const Options& options, std::string_view name);
+// "1 MiB to 1 PiB", "on or off", "wait or through", or empty: what the option accepts.
+[[nodiscard]] std::string option_range(const OptionSpec& spec);
+
 // The table as the Markdown page docs/options.md.
 [[nodiscard]] std::string options_as_markdown();
 

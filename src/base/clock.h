@@ -1,0 +1,19 @@
+// Nanoseconds of the two clocks forebay uses.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace forebay {
+
+// CLOCK_MONOTONIC: for durations and traces.
+[[nodiscard]] inline std::uint64_t monotonic_ns() noexcept {
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+}
+
+// CLOCK_REALTIME: for what people and other processes read.
+[[nodiscard]] inline std::uint64_t realtime_ns() noexcept {
+    return static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+}
+
+}   // namespace forebay

@@ -1,0 +1,33 @@
+// Arithmetic on stripes: the file cut into pieces of `stripe` bytes, starting at offset 0.
+//
+// Everything is pure; `stripe` is at least 1 and need not be a power of two.
+#pragma once
+
+#include <cstdint>
+
+#include "extent/range.h"
+
+namespace forebay {
+
+[[nodiscard]] constexpr std::uint64_t align_down(std::uint64_t offset, std::uint64_t stripe) noexcept {
+    return offset - offset % stripe;
+}
+
+// The smallest stripe boundary at or above `offset`; `kOffsetMax` when it cannot be represented.
+[[nodiscard]] constexpr std::uint64_t align_up(std::uint64_t offset, std::uint64_t stripe) noexcept {
+    const std::uint64_t rest = offset % stripe;
+    if (rest == 0) return offset;
+    return offset > kOffsetMax - (stripe - rest) ? kOffsetMax : offset + (stripe - rest);
+}
+
+// Where a write starting at `range.begin` should stop: the range's end if it fits into `write_max`
+// bytes, else the last stripe boundary within reach, else (no boundary within reach) `write_max` bytes on.
+[[nodiscard]] constexpr std::uint64_t cut(const ByteRange& range, std::uint64_t stripe,
+                                          std::uint64_t write_max) noexcept {
+    if (range.size() <= write_max) return range.end;
+    const std::uint64_t reach = range.begin + write_max;
+    const std::uint64_t boundary = align_down(reach, stripe);
+    return boundary > range.begin ? boundary : reach;
+}
+
+}   // namespace forebay

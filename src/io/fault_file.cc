@@ -1,0 +1,181 @@
+#include "io/fault_file.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace forebay::io {
+
+void FaultPlan::fail(Operation operation, std::uint64_t nth, std::uint64_t count, int sys_errno,
+                     std::size_t bytes_done_first) {
+    const std::lock_guard lock(mutex_);
+    armed_ = true;
+    any_ = false;
+    operation_ = operation;
+    nth_ = nth;
+    count_ = count;
+    seen_ = 0;
+    verdict_ = {sys_errno, bytes_done_first};
+}
+
+void FaultPlan::fail_any(std::uint64_t nth, std::uint64_t count, int sys_errno) {
+    fail(Operation::kWrite, nth, count, sys_errno);
+    const std::lock_guard lock(mutex_);
+    any_ = true;
+}
+
+void FaultPlan::clear() {
+    const std::lock_guard lock(mutex_);
+    armed_ = false;
+}
+
+FaultPlan::Verdict FaultPlan::arrive(Operation operation) {
+    const std::lock_guard lock(mutex_);
+    if (!armed_ || (!any_ && operation != operation_)) return {};
+    ++seen_;
+    if (seen_ < nth_ || seen_ - nth_ >= count_) return {};
+    ++fired_;
+    return verdict_;
+}
+
+std::uint64_t FaultPlan::fired() const {
+    const std::lock_guard lock(mutex_);
+    return fired_;
+}
+
+namespace {
+
+class FaultFile final : public File {
+  public:
+    FaultFile(std::unique_ptr<File> file, std::shared_ptr<FaultPlan> plan)
+        : file_(std::move(file)), plan_(std::move(plan)) {}
+
+    const std::string& name() const noexcept override { return file_->name(); }
+
+    Result<std::size_t> read_at(std::uint64_t offset, MutableBytes into) override {
+        FOREBAY_TRY(admit(Operation::kRead, "read"));
+        return file_->read_at(offset, into);
+    }
+
+    Status write_at(std::uint64_t offset, Bytes bytes) override {
+        return write_gather_at(offset, std::span(&bytes, 1));
+    }
+
+    Status write_gather_at(std::uint64_t offset, std::span<const Bytes> pieces) override {
+        const auto verdict = plan_->arrive(Operation::kWrite);
+        if (verdict.sys_errno == 0) return file_->write_gather_at(offset, pieces);
+        std::size_t rest = verdict.bytes_done_first;
+        for (const Bytes& piece : pieces) {
+            const Bytes part = piece.first(std::min(rest, piece.size()));
+            if (part.empty()) break;
+            FOREBAY_TRY(file_->write_at(offset, part));
+            offset += part.size();
+            rest -= part.size();
+        }
+        return Status::from_errno(verdict.sys_errno, fmt::format("write at offset {} of {}", offset, name()));
+    }
+
+    Result<std::uint64_t> size() override {
+        FOREBAY_TRY(admit(Operation::kSize, "stat"));
+        return file_->size();
+    }
+
+    Status resize(std::uint64_t size) override {
+        FOREBAY_TRY(admit(Operation::kResize, "resize"));
+        return file_->resize(size);
+    }
+
+    Status allocate(std::uint64_t offset, std::uint64_t length) override {
+        FOREBAY_TRY(admit(Operation::kAllocate, "allocate"));
+        return file_->allocate(offset, length);
+    }
+
+    Status punch(std::uint64_t offset, std::uint64_t length) override {
+        FOREBAY_TRY(admit(Operation::kPunch, "punch a hole in"));
+        return file_->punch(offset, length);
+    }
+
+    Result<std::unique_ptr<Mapping>> map(std::uint64_t offset, std::size_t length) override {
+        FOREBAY_TRY(admit(Operation::kMap, "map"));
+        return file_->map(offset, length);
+    }
+
+    Status sync() override {
+        FOREBAY_TRY(admit(Operation::kSync, "sync"));
+        return file_->sync();
+    }
+
+  private:
+    Status admit(Operation operation, const char* call) {
+        const auto verdict = plan_->arrive(operation);
+        if (verdict.sys_errno == 0) return Status::ok();
+        return Status::from_errno(verdict.sys_errno, fmt::format("{} {}", call, name()));
+    }
+
+    std::unique_ptr<File> file_;
+    std::shared_ptr<FaultPlan> plan_;
+};
+
+class FaultDirectory final : public Directory {
+  public:
+    FaultDirectory(std::unique_ptr<Directory> directory, std::shared_ptr<FaultPlan> plan)
+        : directory_(std::move(directory)), plan_(std::move(plan)) {}
+
+    const std::string& name() const noexcept override { return directory_->name(); }
+
+    Result<std::unique_ptr<File>> open_file(const std::string& name, OpenMode mode) override {
+        FOREBAY_TRY(admit(Operation::kOpen, "open", name));
+        auto file = directory_->open_file(name, mode);
+        if (!file) return file;
+        return make_fault_file(std::move(file).value(), plan_);
+    }
+
+    Result<std::unique_ptr<Directory>> create_directory(const std::string& name) override {
+        FOREBAY_TRY(admit(Operation::kCreateDirectory, "create directory", name));
+        return wrapped(directory_->create_directory(name));
+    }
+
+    Result<std::unique_ptr<Directory>> open_directory(const std::string& name) override {
+        FOREBAY_TRY(admit(Operation::kOpen, "open directory", name));
+        return wrapped(directory_->open_directory(name));
+    }
+
+    Status remove_file(const std::string& name) override {
+        FOREBAY_TRY(admit(Operation::kRemove, "remove", name));
+        return directory_->remove_file(name);
+    }
+
+    Status remove_directory(const std::string& name) override {
+        FOREBAY_TRY(admit(Operation::kRemove, "remove directory", name));
+        return directory_->remove_directory(name);
+    }
+
+    Result<std::vector<std::string>> list() override { return directory_->list(); }
+
+  private:
+    Result<std::unique_ptr<Directory>> wrapped(Result<std::unique_ptr<Directory>> directory) {
+        if (!directory) return directory;
+        return make_fault_directory(std::move(directory).value(), plan_);
+    }
+    Status admit(Operation operation, const char* call, const std::string& name) {
+        const auto verdict = plan_->arrive(operation);
+        if (verdict.sys_errno == 0) return Status::ok();
+        return Status::from_errno(verdict.sys_errno, fmt::format("{} {}/{}", call, directory_->name(), name));
+    }
+
+    std::unique_ptr<Directory> directory_;
+    std::shared_ptr<FaultPlan> plan_;
+};
+
+}   // namespace
+
+std::unique_ptr<File> make_fault_file(std::unique_ptr<File> file, std::shared_ptr<FaultPlan> plan) {
+    return std::make_unique<FaultFile>(std::move(file), std::move(plan));
+}
+
+std::unique_ptr<Directory> make_fault_directory(std::unique_ptr<Directory> directory,
+                                                std::shared_ptr<FaultPlan> plan) {
+    return std::make_unique<FaultDirectory>(std::move(directory), std::move(plan));
+}
+
+}   // namespace forebay::io

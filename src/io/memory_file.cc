@@ -1,0 +1,208 @@
+#include "io/memory_file.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+namespace forebay::io {
+
+namespace {
+
+// Address space reserved once and never moved, so that mappings stay valid while the file grows.
+class Content {
+  public:
+    Content() {
+        void* address = ::mmap(nullptr, kMemoryFileMax, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (address != MAP_FAILED) base_ = static_cast<std::byte*>(address);
+    }
+    ~Content() {
+        if (base_ != nullptr) ::munmap(base_, kMemoryFileMax);
+    }
+    Content(const Content&) = delete;
+    Content& operator=(const Content&) = delete;
+
+    std::mutex mutex;
+    std::byte* base_ = nullptr;
+    std::uint64_t size = 0;
+};
+
+class MemoryMapping final : public Mapping {
+  public:
+    MemoryMapping(std::shared_ptr<Content> content, MutableBytes bytes)
+        : Mapping(bytes), content_(std::move(content)) {}
+    void touch() noexcept override {}
+
+  private:
+    std::shared_ptr<Content> content_;
+};
+
+class MemoryFile final : public File {
+  public:
+    MemoryFile(std::string name, std::shared_ptr<Content> content)
+        : name_(std::move(name)), content_(std::move(content)) {}
+
+    const std::string& name() const noexcept override { return name_; }
+
+    Result<std::size_t> read_at(std::uint64_t offset, MutableBytes into) override {
+        const std::lock_guard lock(content_->mutex);
+        if (offset >= content_->size) return std::size_t{0};
+        const auto count =
+            static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), content_->size - offset));
+        std::memcpy(into.data(), content_->base_ + offset, count);
+        return count;
+    }
+
+    Status write_at(std::uint64_t offset, Bytes bytes) override {
+        return write_gather_at(offset, std::span(&bytes, 1));
+    }
+
+    Status write_gather_at(std::uint64_t offset, std::span<const Bytes> pieces) override {
+        const std::lock_guard lock(content_->mutex);
+        for (const Bytes& piece : pieces) {
+            FOREBAY_TRY(check_room(offset, piece.size()));
+            if (!piece.empty()) std::memcpy(content_->base_ + offset, piece.data(), piece.size());
+            offset += piece.size();
+            content_->size = std::max(content_->size, offset);
+        }
+        return Status::ok();
+    }
+
+    Result<std::uint64_t> size() override {
+        const std::lock_guard lock(content_->mutex);
+        return content_->size;
+    }
+
+    Status resize(std::uint64_t size) override {
+        const std::lock_guard lock(content_->mutex);
+        FOREBAY_TRY(check_room(size, 0));
+        if (size < content_->size) std::memset(content_->base_ + size, 0, content_->size - size);
+        content_->size = size;
+        return Status::ok();
+    }
+
+    Status allocate(std::uint64_t offset, std::uint64_t length) override {
+        const std::lock_guard lock(content_->mutex);
+        FOREBAY_TRY(check_room(offset, length));
+        content_->size = std::max(content_->size, offset + length);
+        return Status::ok();
+    }
+
+    Status punch(std::uint64_t offset, std::uint64_t length) override {
+        const std::lock_guard lock(content_->mutex);
+        if (offset < content_->size)
+            std::memset(content_->base_ + offset, 0, std::min(length, content_->size - offset));
+        return Status::ok();
+    }
+
+    Result<std::unique_ptr<Mapping>> map(std::uint64_t offset, std::size_t length) override {
+        FOREBAY_TRY(check_room(offset, length));
+        return std::unique_ptr<Mapping>(
+            std::make_unique<MemoryMapping>(content_, MutableBytes(content_->base_ + offset, length)));
+    }
+
+    Status sync() override { return Status::ok(); }
+
+  private:
+    Status check_room(std::uint64_t offset, std::uint64_t length) const {
+        if (content_->base_ != nullptr && offset + length <= kMemoryFileMax) return Status::ok();
+        return Status::from_errno(
+            ENOSPC, fmt::format("write {} bytes at offset {} of {}", length, offset, name_));
+    }
+
+    std::string name_;
+    std::shared_ptr<Content> content_;
+};
+
+struct Node {
+    std::map<std::string, std::shared_ptr<Content>> files;
+    std::map<std::string, std::shared_ptr<Node>> directories;
+    std::mutex mutex;
+};
+
+class MemoryDirectory final : public Directory {
+  public:
+    MemoryDirectory(std::string name, std::shared_ptr<Node> node)
+        : name_(std::move(name)), node_(std::move(node)) {}
+
+    const std::string& name() const noexcept override { return name_; }
+
+    Result<std::unique_ptr<File>> open_file(const std::string& name, OpenMode mode) override {
+        const std::lock_guard lock(node_->mutex);
+        auto found = node_->files.find(name);
+        if (mode == OpenMode::kCreateNew) {
+            if (found != node_->files.end() || node_->directories.contains(name)) return failure(EEXIST, "open", name);
+            found = node_->files.emplace(name, std::make_shared<Content>()).first;
+        }
+        if (found == node_->files.end()) return failure(ENOENT, "open", name);
+        return std::unique_ptr<File>(std::make_unique<MemoryFile>(name_ + "/" + name, found->second));
+    }
+
+    Result<std::unique_ptr<Directory>> create_directory(const std::string& name) override {
+        const std::lock_guard lock(node_->mutex);
+        if (node_->files.contains(name) || node_->directories.contains(name))
+            return failure(EEXIST, "create directory", name);
+        return handle(name, node_->directories.emplace(name, std::make_shared<Node>()).first->second);
+    }
+
+    Result<std::unique_ptr<Directory>> open_directory(const std::string& name) override {
+        const std::lock_guard lock(node_->mutex);
+        const auto found = node_->directories.find(name);
+        if (found == node_->directories.end())
+            return failure(node_->files.contains(name) ? ENOTDIR : ENOENT, "open directory", name);
+        return handle(name, found->second);
+    }
+
+    Status remove_file(const std::string& name) override {
+        const std::lock_guard lock(node_->mutex);
+        if (node_->files.erase(name) == 0) return failure(ENOENT, "remove", name);
+        return Status::ok();
+    }
+
+    Status remove_directory(const std::string& name) override {
+        const std::lock_guard lock(node_->mutex);
+        const auto found = node_->directories.find(name);
+        if (found == node_->directories.end()) return failure(ENOENT, "remove directory", name);
+        if (!found->second->files.empty() || !found->second->directories.empty())
+            return failure(ENOTEMPTY, "remove directory", name);
+        node_->directories.erase(found);
+        return Status::ok();
+    }
+
+    Result<std::vector<std::string>> list() override {
+        const std::lock_guard lock(node_->mutex);
+        std::vector<std::string> names;
+        for (const auto& [name, content] : node_->files) names.push_back(name);
+        for (const auto& [name, node] : node_->directories) names.push_back(name);
+        std::sort(names.begin(), names.end());
+        return names;
+    }
+
+  private:
+    std::unique_ptr<Directory> handle(const std::string& name, std::shared_ptr<Node> node) const {
+        return std::make_unique<MemoryDirectory>(name_ + "/" + name, std::move(node));
+    }
+    Status failure(int error, const char* call, const std::string& name) const {
+        return Status::from_errno(error, fmt::format("{} {}/{}", call, name_, name));
+    }
+
+    std::string name_;
+    std::shared_ptr<Node> node_;
+};
+
+}   // namespace
+
+std::unique_ptr<File> make_memory_file(std::string name) {
+    return std::make_unique<MemoryFile>(std::move(name), std::make_shared<Content>());
+}
+
+std::unique_ptr<Directory> make_memory_directory(std::string name) {
+    return std::make_unique<MemoryDirectory>(std::move(name), std::make_shared<Node>());
+}
+
+}   // namespace forebay::io

@@ -1,0 +1,269 @@
+#include "io/posix_file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <limits>
+
+namespace forebay::io {
+
+namespace {
+
+// Linux transfers at most 0x7ffff000 bytes per call; a round number below keeps the pieces aligned.
+constexpr std::size_t kTransferMax = std::size_t{1} << 30;
+constexpr std::size_t kPiecesMax = 1024;   // IOV_MAX on Linux
+
+template <class Call>
+auto restarted(Call call) {
+    for (;;) {
+        const auto result = call();
+        if (result >= 0 || errno != EINTR) return result;
+    }
+}
+
+off_t as_off(std::uint64_t value) { return static_cast<off_t>(value); }
+
+class PosixMapping final : public Mapping {
+  public:
+    explicit PosixMapping(MutableBytes bytes) noexcept : Mapping(bytes) {}
+    ~PosixMapping() override { ::munmap(bytes().data(), bytes().size()); }
+
+    void touch() noexcept override {
+#ifdef MADV_POPULATE_WRITE
+        if (::madvise(bytes().data(), bytes().size(), MADV_POPULATE_WRITE) == 0) return;
+#endif
+        // Kernels before 5.14: pages are touched by whoever stores first.
+    }
+};
+
+class PosixFile final : public File {
+  public:
+    PosixFile(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
+    ~PosixFile() override { ::close(descriptor_); }
+
+    const std::string& name() const noexcept override { return name_; }
+
+    Result<std::size_t> read_at(std::uint64_t offset, MutableBytes into) override {
+        std::size_t done = 0;
+        while (done < into.size()) {
+            const std::size_t want = std::min(into.size() - done, kTransferMax);
+            const ssize_t got = restarted(
+                [&] { return ::pread(descriptor_, into.data() + done, want, as_off(offset + done)); });
+            if (got < 0) return failure("read", offset + done, want);
+            if (got == 0) break;
+            done += static_cast<std::size_t>(got);
+        }
+        return done;
+    }
+
+    Status write_at(std::uint64_t offset, Bytes bytes) override {
+        return write_gather_at(offset, std::span(&bytes, 1));
+    }
+
+    Status write_gather_at(std::uint64_t offset, std::span<const Bytes> pieces) override {
+        std::size_t skip = 0;   // bytes of pieces.front() already written
+        while (!pieces.empty()) {
+            if (pieces.front().size() == skip) {
+                pieces = pieces.subspan(1);
+                skip = 0;
+                continue;
+            }
+            std::array<iovec, kPiecesMax> vector;
+            std::size_t count = 0, want = 0;
+            for (const Bytes& piece : pieces.first(std::min(pieces.size(), kPiecesMax))) {
+                const Bytes rest = piece.subspan(count == 0 ? skip : 0);
+                const std::size_t take = std::min(rest.size(), kTransferMax - want);
+                // iovec has no const form; pwritev only reads through it.
+                vector[count++] = {const_cast<std::byte*>(rest.data()), take};
+                want += take;
+                if (take < rest.size()) break;
+            }
+            const ssize_t wrote = restarted(
+                [&] { return ::pwritev(descriptor_, vector.data(), static_cast<int>(count), as_off(offset)); });
+            if (wrote < 0) return failure("write", offset, want);
+            if (wrote == 0) {
+                errno = EIO;
+                return failure("write", offset, want);
+            }
+            offset += static_cast<std::uint64_t>(wrote);
+            std::size_t advance = static_cast<std::size_t>(wrote) + skip;
+            while (!pieces.empty() && advance >= pieces.front().size()) {
+                advance -= pieces.front().size();
+                pieces = pieces.subspan(1);
+            }
+            skip = advance;
+        }
+        return Status::ok();
+    }
+
+    Result<std::uint64_t> size() override {
+        struct stat facts {};
+        if (::fstat(descriptor_, &facts) != 0) return failure("stat");
+        return static_cast<std::uint64_t>(facts.st_size);
+    }
+
+    Status resize(std::uint64_t size) override {
+        if (restarted([&] { return ::ftruncate(descriptor_, as_off(size)); }) != 0)
+            return Status::from_errno(errno, fmt::format("set size of {} to {} bytes", name_, size));
+        return Status::ok();
+    }
+
+    Status allocate(std::uint64_t offset, std::uint64_t length) override {
+        if (restarted([&] { return ::fallocate(descriptor_, 0, as_off(offset), as_off(length)); }) == 0)
+            return Status::ok();
+        if (errno != EOPNOTSUPP) return failure("allocate", offset, length);
+        // File systems without fallocate: writing is the only reservation there is.
+        const int error = ::posix_fallocate(descriptor_, as_off(offset), as_off(length));
+        if (error == 0) return Status::ok();
+        errno = error;
+        return failure("allocate", offset, length);
+    }
+
+    Status punch(std::uint64_t offset, std::uint64_t length) override {
+        if (restarted([&] {
+                return ::fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, as_off(offset),
+                                   as_off(length));
+            }) != 0)
+            return failure("punch a hole", offset, length);
+        return Status::ok();
+    }
+
+    Result<std::unique_ptr<Mapping>> map(std::uint64_t offset, std::size_t length) override {
+        void* address =
+            ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, as_off(offset));
+        if (address == MAP_FAILED) return failure("map", offset, length);
+        return std::unique_ptr<Mapping>(
+            std::make_unique<PosixMapping>(MutableBytes(static_cast<std::byte*>(address), length)));
+    }
+
+    Status sync() override {
+        if (restarted([&] { return ::fdatasync(descriptor_); }) != 0) return failure("sync");
+        return Status::ok();
+    }
+
+  private:
+    Status failure(const char* call) const {
+        const int error = errno;
+        return Status::from_errno(error, fmt::format("{} {}", call, name_));
+    }
+    Status failure(const char* call, std::uint64_t offset, std::uint64_t length) const {
+        const int error = errno;
+        return Status::from_errno(error,
+                                  fmt::format("{} {} bytes at offset {} of {}", call, length, offset, name_));
+    }
+
+    int descriptor_;
+    std::string name_;
+};
+
+class PosixDirectory final : public Directory {
+  public:
+    PosixDirectory(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
+    ~PosixDirectory() override { ::close(descriptor_); }
+
+    const std::string& name() const noexcept override { return name_; }
+
+    Result<std::unique_ptr<File>> open_file(const std::string& name, OpenMode mode) override {
+        int flags = O_CLOEXEC | O_NOFOLLOW;
+        switch (mode) {
+            case OpenMode::kRead: flags |= O_RDONLY; break;
+            case OpenMode::kReadWrite: flags |= O_RDWR; break;
+            case OpenMode::kCreateNew: flags |= O_RDWR | O_CREAT | O_EXCL; break;
+        }
+        const int descriptor = restarted([&] { return ::openat(descriptor_, name.c_str(), flags, 0600); });
+        if (descriptor < 0) return failure("open", name);
+        return adopt_posix_file(descriptor, path_of(name));
+    }
+
+    Result<std::unique_ptr<Directory>> create_directory(const std::string& name) override {
+        if (::mkdirat(descriptor_, name.c_str(), 0700) != 0) return failure("create directory", name);
+        return open_directory(name);
+    }
+
+    Result<std::unique_ptr<Directory>> open_directory(const std::string& name) override {
+        const int descriptor = restarted([&] {
+            return ::openat(descriptor_, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        });
+        if (descriptor < 0) return failure("open directory", name);
+        return std::unique_ptr<Directory>(std::make_unique<PosixDirectory>(descriptor, path_of(name)));
+    }
+
+    Status remove_file(const std::string& name) override {
+        if (::unlinkat(descriptor_, name.c_str(), 0) != 0) return failure("remove", name);
+        return Status::ok();
+    }
+
+    Status remove_directory(const std::string& name) override {
+        if (::unlinkat(descriptor_, name.c_str(), AT_REMOVEDIR) != 0) return failure("remove directory", name);
+        return Status::ok();
+    }
+
+    Result<std::vector<std::string>> list() override {
+        const int descriptor = ::openat(descriptor_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (descriptor < 0) return failure("list", ".");
+        DIR* stream = ::fdopendir(descriptor);
+        if (stream == nullptr) {
+            ::close(descriptor);
+            return failure("list", ".");
+        }
+        std::vector<std::string> names;
+        errno = 0;
+        while (const dirent* entry = ::readdir(stream)) {
+            const std::string name = entry->d_name;
+            if (name != "." && name != "..") names.push_back(name);
+            errno = 0;
+        }
+        const int error = errno;
+        ::closedir(stream);
+        errno = error;
+        if (error != 0) return failure("list", ".");
+        std::sort(names.begin(), names.end());
+        return names;
+    }
+
+  private:
+    std::string path_of(const std::string& name) const { return name_ + "/" + name; }
+    Status failure(const char* call, const std::string& name) const {
+        const int error = errno;
+        return Status::from_errno(error, fmt::format("{} {}", call, path_of(name)));
+    }
+
+    int descriptor_;
+    std::string name_;
+};
+
+}   // namespace
+
+std::unique_ptr<File> adopt_posix_file(int descriptor, std::string name) {
+    return std::make_unique<PosixFile>(descriptor, std::move(name));
+}
+
+Result<std::unique_ptr<File>> duplicate_posix_file(int descriptor, std::string name) {
+    const int copy = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+    if (copy < 0) return Status::from_errno(errno, "duplicate the descriptor of " + name);
+    return adopt_posix_file(copy, std::move(name));
+}
+
+Result<Identity> identify(int descriptor, const std::string& name) {
+    struct stat facts {};
+    if (::fstat(descriptor, &facts) != 0) return Status::from_errno(errno, "stat " + name);
+    return Identity{static_cast<std::uint64_t>(facts.st_dev), static_cast<std::uint64_t>(facts.st_ino)};
+}
+
+Result<std::unique_ptr<Directory>> open_posix_directory(const std::string& path) {
+    const int descriptor = restarted(
+        [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); });
+    if (descriptor < 0) return Status::from_errno(errno, "open directory " + path);
+    return std::unique_ptr<Directory>(std::make_unique<PosixDirectory>(descriptor, path));
+}
+
+}   // namespace forebay::io
