@@ -1,0 +1,162 @@
+"""What was measured: the phases of one run of a program, and the writes that reached the target file.
+
+Times are nanoseconds of CLOCK_MONOTONIC, which the program (``time.monotonic_ns``) and forebay's
+trace share; everything named ``_s`` is seconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+NANOSECOND = 1e-9
+MIB = float(1 << 20)
+
+COMPUTE = "compute"
+# What the program does with its file, and waits for.
+IO_PHASES = ("open", "write", "flush", "close")
+
+
+class MeasurementError(Exception):
+    """A measurement is missing, unreadable or contradicts what was to be measured."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One stretch of the program's time."""
+
+    name: str
+    checkpoint: int
+    begin_ns: int
+    end_ns: int
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return (self.end_ns - self.begin_ns) * NANOSECOND
+
+
+@dataclass(frozen=True)
+class TargetWrite:
+    """One write of the drain on the target file."""
+
+    begin_ns: int
+    end_ns: int
+    offset: int
+    bytes: int
+
+
+@dataclass
+class Run:
+    """One run of the program: what it reported, and what it was seen to do from outside."""
+
+    name: str
+    file: Path
+    about: dict[str, object] = field(default_factory=dict)
+    phases: list[Phase] = field(default_factory=list)
+    process_s: float = 0.0  # from the start of the process to its exit
+    messages: str = ""  # what it wrote on standard error
+
+    def seconds(self, *names: str) -> float:
+        """Time spent in the phases of these names."""
+        return sum(phase.seconds for phase in self.phases if phase.name in names)
+
+    @property
+    def io_s(self) -> float:
+        """Time in which the program waited for its file."""
+        return self.seconds(*IO_PHASES)
+
+    @property
+    def begin_ns(self) -> int:
+        """Begin of the first phase."""
+        return min(phase.begin_ns for phase in self.phases)
+
+    @property
+    def end_ns(self) -> int:
+        """End of the last phase."""
+        return max(phase.end_ns for phase in self.phases)
+
+    @property
+    def total_s(self) -> float:
+        """From the first phase to the last; the interpreter's start is left out."""
+        return (self.end_ns - self.begin_ns) * NANOSECOND
+
+
+def read_trace(path: Path) -> list[TargetWrite]:
+    """The target writes of FOREBAY_TRACE, in the order in which they began."""
+    writes = []
+    for line in _lines(path):
+        try:
+            entry = json.loads(line)
+            writes.append(TargetWrite(*(int(entry[key]) for key in ("begin_ns", "end_ns", "offset", "bytes"))))
+        except (ValueError, KeyError, TypeError) as error:
+            raise MeasurementError(f"{path}: not a line of a trace: {line!r}") from error
+    return sorted(writes, key=lambda write: write.begin_ns)
+
+
+def read_counters(path: Path, file: Path) -> dict[str, int]:
+    """The counters of `file` in FOREBAY_STATS, summed over the times it was closed."""
+    counters: dict[str, int] = {}
+    for line in _lines(path):
+        try:
+            closed = json.loads(line).get("file")
+        except ValueError as error:
+            raise MeasurementError(f"{path}: not a line of statistics: {line!r}") from error
+        if closed is None or Path(closed["path"]).name != file.name:
+            continue
+        for key, value in closed.items():
+            if isinstance(value, int):
+                counters[key] = counters.get(key, 0) + value
+    if not counters:
+        raise MeasurementError(f"forebay has no statistics of {file.name}: it was not loaded, or saw another file")
+    return counters
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return [line for line in path.read_text(encoding="utf-8").splitlines() if line]
+    except FileNotFoundError:
+        raise MeasurementError(f"{path.name} was not written: forebay was not loaded, or wrote nothing") from None
+
+
+@dataclass(frozen=True)
+class RateStep:
+    """A stretch of time with one rate of transfer to the target."""
+
+    begin_ns: int
+    end_ns: int
+    bytes_per_s: float
+
+
+def rates(writes: Iterable[TargetWrite], bin_ns: int) -> list[RateStep]:
+    """Transfer over time, in bins of `bin_ns` from the first write on; each write counts evenly over its duration."""
+    ordered = sorted(writes, key=lambda write: write.begin_ns)
+    if not ordered:
+        return []
+    origin = ordered[0].begin_ns
+    bins: dict[int, float] = {}
+    for write in ordered:
+        begin, end = write.begin_ns - origin, max(write.end_ns, write.begin_ns + 1) - origin
+        for number in range(begin // bin_ns, (end - 1) // bin_ns + 1):
+            shared = min(end, (number + 1) * bin_ns) - max(begin, number * bin_ns)
+            bins[number] = bins.get(number, 0.0) + write.bytes * shared / (end - begin)
+    return [
+        RateStep(
+            origin + number * bin_ns, origin + (number + 1) * bin_ns, bins.get(number, 0.0) / (bin_ns * NANOSECOND)
+        )
+        for number in range(max(bins) + 1)
+    ]
+
+
+def share_during(writes: Iterable[TargetWrite], phases: Iterable[Phase]) -> float:
+    """The share, 0 to 1, of the writes' bytes that moved while one of these (disjoint) phases lasted."""
+    spans = [(phase.begin_ns, phase.end_ns) for phase in phases]
+    total = inside = 0.0
+    for write in writes:
+        duration = max(write.end_ns - write.begin_ns, 1)
+        shared = sum(max(0, min(write.end_ns, end) - max(write.begin_ns, begin)) for begin, end in spans)
+        total += write.bytes
+        inside += write.bytes * min(shared / duration, 1.0)
+    return inside / total if total else 0.0

@@ -1,0 +1,106 @@
+"""Runs the simulation as a user would, as a process of its own, and listens to what it reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from forebay.measured import MeasurementError, Phase, Run
+
+SIMULATION = Path(__file__).with_name("simulation.py")
+
+
+def native_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The environment without anything that changes what HDF5 does, or what forebay would do."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith("FOREBAY_") and name not in ("HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH", "HDF5_DRIVER")
+    }
+
+
+def staged_environment(plugins: Path, staging_area: Path, stats: Path, trace: Path) -> dict[str, str]:
+    """The native environment, with forebay switched on: nothing else is changed."""
+    return native_environment() | {
+        "HDF5_VOL_CONNECTOR": "forebay",
+        "HDF5_PLUGIN_PATH": str(plugins),
+        "FOREBAY_NLS": str(staging_area),
+        "FOREBAY_STATS": str(stats),
+        "FOREBAY_TRACE": str(trace),
+    }
+
+
+def run_simulation(
+    name: str,
+    file: Path,
+    shape: Mapping[str, int],
+    environment: Mapping[str, str],
+    *,
+    time_limit_s: float,
+    on_phase: Callable[[Run, Phase], None] = lambda run, phase: None,
+) -> Run:
+    """Runs the simulation and blocks until it has ended; calls `on_phase` as each phase ends.
+
+    `shape` holds its options (size, steps, substeps). A failure, or running longer than `time_limit_s`,
+    is a MeasurementError with the program's last words.
+    """
+    command = [sys.executable, str(SIMULATION), "--output", str(file)]
+    for option, value in shape.items():
+        command += [f"--{option}", str(value)]
+    run = Run(name=name, file=file)
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
+        begin = time.monotonic()
+        with subprocess.Popen(
+            command, env=dict(environment), stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as process:
+            overdue = threading.Event()
+
+            def end_overdue() -> None:
+                overdue.set()
+                process.kill()
+
+            timer = threading.Timer(time_limit_s, end_overdue)
+            timer.start()
+            try:
+                assert process.stdout is not None
+                for line in process.stdout:
+                    _take(line, run, on_phase)
+                process.wait()
+            except BaseException:
+                process.kill()
+                raise
+            finally:
+                timer.cancel()
+        run.process_s = time.monotonic() - begin
+        errors.seek(0)
+        run.messages = errors.read().strip()
+    if process.returncode != 0:
+        why = f"did not end within {time_limit_s:.0f} s" if overdue.is_set() else f"ended with {process.returncode}"
+        raise MeasurementError(f"the {name} run {why}\n{_last_lines(run.messages)}".rstrip())
+    if not run.phases:
+        raise MeasurementError(f"the {name} run reported nothing")
+    return run
+
+
+def _take(line: str, run: Run, on_phase: Callable[[Run, Phase], None]) -> None:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        raise MeasurementError(f"the {run.name} run printed what is not a report: {line!r}") from None
+    if "phase" not in entry:
+        run.about.update(entry)
+        return
+    phase = Phase(entry["phase"], entry["checkpoint"], entry["begin_ns"], entry["end_ns"])
+    run.phases.append(phase)
+    on_phase(run, phase)
+
+
+def _last_lines(text: str, lines: int = 15) -> str:
+    return "\n".join(text.splitlines()[-lines:])
