@@ -152,7 +152,7 @@ std::size_t edit_distance(std::string_view from, std::string_view to) {
 const OptionSpec* nearest_option(std::string_view name) {
     const std::string wanted = lower(name);
     const OptionSpec* nearest = nullptr;
-    std::size_t least = std::max<std::size_t>(1, wanted.size() / 3) + 1;
+    std::size_t least = (wanted.size() + 2) / 3 + 1;
     for (const OptionSpec& spec : option_table()) {
         const std::size_t distance = edit_distance(wanted, spec.name);
         if (distance < least) {

@@ -1,0 +1,121 @@
+// The option table itself, and the page that is made from it.
+#include <fmt/format.h>
+
+#include <array>
+#include <iterator>
+
+#include "base/options.h"
+
+namespace forebay {
+
+namespace {
+
+constexpr std::uint64_t kKiB = std::uint64_t{1} << 10;
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+constexpr std::uint64_t kPiB = std::uint64_t{1} << 50;
+
+using enum OptionType;
+
+constexpr std::array kTable{
+    OptionSpec{"stage", kBool, "on", "", 0, 0, "", "Stage written bytes on node-local storage; off passes every file through untouched."},
+    OptionSpec{"nls", kPath, "", "", 0, 0, "",
+               "Directory on node-local storage, absolute and not a symbolic link; empty: $TMPDIR, else /tmp. Logs live in its folder forebay-<uid>."},
+    OptionSpec{"size", kSize, "8GiB", "bytes", kMiB, kPiB, "", "Most space that the logs of one process take on the staging area."},
+    OptionSpec{"full", kChoice, "wait", "", 0, 0, "wait|through",
+               "When that space is used up: a write waits for the drain, or goes straight to the file."},
+    OptionSpec{"strict", kBool, "off", "", 0, 0, "",
+               "Opening a file fails when the staging area is unusable; off: the file is written as without forebay."},
+    OptionSpec{"drain_threads", kCount, "4", "threads", 1, 256, "", "Writes to the files that are in flight at a time, per process."},
+    OptionSpec{"stripe", kSize, "1MiB", "bytes", 4 * kKiB, kGiB, "",
+               "Alignment of writes to the file; best the stripe size of the parallel file system."},
+    OptionSpec{"write_max", kSize, "8MiB", "bytes", 4 * kKiB, kGiB, "", "Largest single write to the file."},
+    OptionSpec{"segment", kSize, "8MiB", "bytes", 64 * kKiB, kGiB, "",
+               "Unit in which log space is allocated and given back; at most half of size."},
+    OptionSpec{"reserve", kSize, "512MiB", "bytes", 0, kPiB, "", "Log space made ready ahead of the first burst of writes; at most size."},
+    OptionSpec{"checksum", kChoice, "lazy", "", 0, 0, "inline|lazy",
+               "Payloads over 64 KiB: checksummed as they are written, or only where a recovery would need it."},
+    OptionSpec{"flush", kChoice, "commit", "", 0, 0, "commit|drain",
+               "H5Fflush returns when the state is committed to the log, or when it has reached the file."},
+    OptionSpec{"stats", kPath, "", "", 0, 0, "", "File to which one line of JSON is appended per closed file and per process; empty: none."},
+    OptionSpec{"trace", kPath, "", "", 0, 0, "", "File to which one line of JSON is appended per write to a file; empty: none."},
+    OptionSpec{"under_vol", kString, "0", "", 0, 0, "",
+               "Connector beneath, by value or name; 0 is HDF5's own. Above any other, nothing is staged."},
+    OptionSpec{"under_info", kString, "", "", 0, 0, "", "Configuration string of the connector beneath, handed on as it is."},
+};
+
+// A cell of a Markdown table: what would end it or be taken for a tag is escaped.
+std::string cell(std::string_view text) {
+    std::string result;
+    for (const char c : text) {
+        if (c == '|') result += '\\';
+        if (c == '<')
+            result += "&lt;";
+        else
+            result += c;
+    }
+    return result;
+}
+
+constexpr std::string_view kIntroduction = R"(# Options
+
+This page is made by `forebay options --markdown`; `forebay doctor` shows the values in effect and where each comes from.
+
+A value is taken from the first of these that gives one:
+
+1. the connector string: `HDF5_VOL_CONNECTOR="forebay nls=/local;size=16GiB"`
+2. the environment: `FOREBAY_NLS=/local`, `FOREBAY_SIZE=16GiB` (an empty variable counts as unset)
+3. the TOML file that `FOREBAY_CONFIG` names: `nls = "/local"`, `size = "16GiB"` as top-level keys
+4. the default
+
+Given twice in one connector string, the later one counts. `forebay run -o size=16GiB -- program` sets the variable for one
+program after checking it.
+
+Sizes are whole numbers of bytes, or of k, M, G or T, which are powers of 1024: `64k`, `8MiB`, `16G`, `1048576`. On and off
+may also be written true and false, yes and no, 1 and 0.
+
+A value that cannot be used is reported with its option, its source and what is allowed, and so is an option that does not
+exist. Nothing is staged then: a misspelt setting is not silently ignored.
+
+)";
+
+constexpr std::string_view kConnectorString = R"(
+## The connector string
+
+Pairs `name=value`, separated by semicolons; blanks around names and values do not count. A value that contains semicolons
+stands in braces, and those inside it come in pairs:
+
+```
+HDF5_VOL_CONNECTOR="forebay nls=/local;size=16GiB;under_vol=0;under_info={}"
+```
+
+## When sizes do not fit each other
+
+`segment` may take at most half of `size`, and `reserve` at most all of it. Where only `size` was set, the other two are made
+to fit; where they were set as well, that is reported.
+)";
+
+}   // namespace
+
+std::span<const OptionSpec> option_table() noexcept { return kTable; }
+
+const OptionSpec* find_option(std::string_view name) noexcept {
+    for (const OptionSpec& spec : kTable)
+        if (spec.name == name) return &spec;
+    return nullptr;
+}
+
+std::string options_as_markdown() {
+    std::string page(kIntroduction);
+    page += "| option | variable | default | allowed | meaning |\n| --- | --- | --- | --- | --- |\n";
+    for (const OptionSpec& spec : kTable) {
+        std::string allowed = option_range(spec);
+        if (allowed.empty()) allowed = spec.type == kPath ? "a path" : "any text";
+        fmt::format_to(std::back_inserter(page), "| `{}` | `{}` | {} | {} | {} |\n", spec.name, option_variable(spec.name),
+                       spec.default_text.empty() ? "" : fmt::format("`{}`", spec.default_text), cell(allowed), cell(spec.doc));
+    }
+    page += kConnectorString;
+    return page;
+}
+
+}   // namespace forebay

@@ -1,0 +1,255 @@
+// Merging the levels: defaults, the TOML file, the environment, the connector string, in this order.
+#include "base/options.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/options_value.h"
+
+// The whole of toml++ in this translation unit: the plugin must not depend on a shared library that the
+// host program may have in another version.
+#undef TOML_HEADER_ONLY
+#undef TOML_SHARED_LIB
+#define TOML_HEADER_ONLY 1
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+#include <toml++/toml.h>
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+
+namespace forebay {
+
+namespace {
+
+using namespace options_internal;
+
+constexpr std::string_view kPrefix = "FOREBAY_";
+constexpr std::string_view kConnectorString = "connector string";
+constexpr std::string_view kDefault = "default";
+
+// Variables of forebay that are not options: the configuration file, and what the project's own tools,
+// builds and tests read.
+constexpr std::array<std::string_view, 7> kOtherVariables{"FOREBAY_CONFIG",     "FOREBAY_CACHE",  "FOREBAY_BUILD_DIR", "FOREBAY_HDF5",
+                                                          "FOREBAY_PLUGIN_DIR", "FOREBAY_PYTHON", "FOREBAY_WERROR"};
+constexpr std::array<std::string_view, 4> kOtherPrefixes{"FOREBAY_TEST_", "FOREBAY_BENCH_", "FOREBAY_DEMO_", "FOREBAY_HDF5_"};
+
+constexpr std::size_t kConfigBytesMax = std::size_t{1} << 20;
+
+// Collects values level by level, weakest first, so that an unusable one leaves the weaker one standing.
+class Loader {
+  public:
+    Loader() {
+        for (const OptionSpec& spec : option_table())
+            loaded_.origins.push_back({std::string(spec.name), std::string(kDefault)});
+    }
+
+    void set(std::string_view name, std::string_view value, std::string_view source) {
+        const OptionSpec* spec = find_option(name);
+        if (spec == nullptr) {
+            loaded_.problems.push_back(unknown_option(name, value, source));
+            return;
+        }
+        const Status stored = store_value(*spec, value, loaded_.options);
+        if (stored)
+            origin(name) = source;
+        else
+            loaded_.problems.push_back(refusal(name, value, source, stored.message()));
+    }
+
+    void problem(Status status) { loaded_.problems.push_back(std::move(status)); }
+    std::string& origin(std::string_view name) {
+        return std::find_if(loaded_.origins.begin(), loaded_.origins.end(),
+                            [&](const OptionOrigin& one) { return one.name == name; })
+            ->source;
+    }
+    LoadedOptions& loaded() { return loaded_; }
+
+  private:
+    LoadedOptions loaded_;
+};
+
+// ---- The connector string --------------------------------------------------------------------------
+
+// The length of the value at the front of `rest`: a value in braces ends at the partner of its first
+// brace, any other at the next semicolon. npos: the brace has no partner.
+std::size_t value_length(std::string_view rest) {
+    const std::size_t begin = rest.find_first_not_of(" \t\r\n");
+    if (begin == std::string_view::npos || rest[begin] != '{') return std::min(rest.find(';'), rest.size());
+    std::size_t depth = 0;
+    for (std::size_t i = begin; i < rest.size(); ++i) {
+        if (rest[i] == '{') ++depth;
+        if (rest[i] == '}' && --depth == 0) return i + 1;
+    }
+    return std::string_view::npos;
+}
+
+void load_connector_string(std::string_view rest, Loader& loader) {
+    const auto malformed = [&](std::string_view where, std::string_view what) {
+        loader.problem({Code::kInvalidArgument, fmt::format("{}: {} at '{}'", kConnectorString, what, where.substr(0, 80))});
+    };
+    while (!trim(rest).empty()) {
+        const std::size_t sign = rest.find_first_of("=;");
+        if (sign == std::string_view::npos || rest[sign] == ';') {
+            const std::string_view word = trim(rest.substr(0, sign));
+            if (!word.empty()) malformed(word, "expected name=value");
+            if (sign == std::string_view::npos) return;
+            rest.remove_prefix(sign + 1);
+            continue;
+        }
+        const std::string_view name = trim(rest.substr(0, sign));
+        rest.remove_prefix(sign + 1);
+        const std::size_t length = value_length(rest);
+        if (length == std::string_view::npos) return malformed(rest, fmt::format("the brace after {}= is never closed", name));
+        std::string_view value = trim(rest.substr(0, length));
+        rest.remove_prefix(length);
+        if (value.starts_with('{')) value = value.substr(1, value.size() - 2);
+        const std::size_t end = std::min(rest.find(';'), rest.size());
+        if (const std::string_view more = trim(rest.substr(0, end)); !more.empty())
+            malformed(more, fmt::format("text after the closing brace of {}", name));
+        else
+            loader.set(name, value, kConnectorString);
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+}
+
+// ---- The environment -------------------------------------------------------------------------------
+
+void load_environment(const Getenv& getenv, std::span<const std::string> names, Loader& loader) {
+    for (const OptionSpec& spec : option_table()) {
+        const std::string variable = option_variable(spec.name);
+        const char* value = getenv(variable.c_str());
+        if (value != nullptr && *value != '\0') loader.set(spec.name, value, variable);
+    }
+    for (const std::string& variable : names) {
+        if (!variable.starts_with(kPrefix)) continue;
+        const bool is_option = std::any_of(option_table().begin(), option_table().end(),
+                                           [&](const OptionSpec& spec) { return option_variable(spec.name) == variable; });
+        const bool is_other =
+            std::find(kOtherVariables.begin(), kOtherVariables.end(), variable) != kOtherVariables.end() ||
+            std::any_of(kOtherPrefixes.begin(), kOtherPrefixes.end(),
+                        [&](std::string_view prefix) { return variable.starts_with(prefix); });
+        if (!is_option && !is_other) loader.problem(unknown_variable(variable));
+    }
+}
+
+// ---- The TOML file ---------------------------------------------------------------------------------
+
+Result<std::string> read_config(const std::string& path) {
+    const auto failure = [&](int error) {
+        return Status::from_errno(error, fmt::format("read the configuration {} (FOREBAY_CONFIG)", path));
+    };
+    struct Close {
+        void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+    };
+    const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rbe"));
+    if (!file) return failure(errno);
+    std::string text;
+    std::array<char, 65536> block;
+    while (const std::size_t got = std::fread(block.data(), 1, block.size(), file.get())) {
+        text.append(block.data(), got);
+        if (text.size() > kConfigBytesMax) return failure(EFBIG);
+    }
+    if (std::ferror(file.get()) != 0) return failure(errno);
+    return text;
+}
+
+void load_config(const std::string& path, Loader& loader) {
+    const Result<std::string> text = read_config(path);
+    if (!text) return loader.problem(text.status());
+    const toml::parse_result parsed = toml::parse(text.value(), path);
+    if (!parsed) {
+        const toml::source_position at = parsed.error().source().begin;
+        return loader.problem({Code::kCorrupt, fmt::format("{}:{}:{}: {}", path, at.line, at.column, parsed.error().description())});
+    }
+    // A table is sorted by name; messages come in the order of the lines.
+    std::vector<std::pair<std::string_view, const toml::node*>> pairs;
+    for (const auto& [key, node] : parsed.table()) pairs.emplace_back(key.str(), &node);
+    std::sort(pairs.begin(), pairs.end(),
+              [](const auto& a, const auto& b) { return a.second->source().begin < b.second->source().begin; });
+    for (const auto& [name, node] : pairs) {
+        const std::string source = fmt::format("{}:{}", path, node->source().begin.line);
+        if (const auto* word = node->as_string())
+            loader.set(name, word->get(), source);
+        else if (const auto* number = node->as_integer())
+            loader.set(name, std::to_string(number->get()), source);
+        else if (const auto* flag = node->as_boolean())
+            loader.set(name, flag->get() ? "true" : "false", source);
+        else if (find_option(name) == nullptr)
+            loader.problem(unknown_option(name, "...", source));
+        else
+            loader.problem(refusal(name, "...", source, "neither a string, a whole number, true nor false"));
+    }
+}
+
+// ---- What holds between options --------------------------------------------------------------------
+
+void fit(std::string_view name, std::uint64_t Options::*field, std::uint64_t most, std::string_view rule, Loader& loader) {
+    Options& options = loader.loaded().options;
+    if (options.*field <= most) return;
+    std::string& origin = loader.origin(name);
+    if (origin != kDefault)
+        loader.problem(refusal(name, exact_size(options.*field), origin,
+                               fmt::format("more than {} size={} ({})", rule, exact_size(options.size), loader.origin("size"))));
+    options.*field = most;
+    origin = "default, made to fit size";
+}
+
+void choose_staging_area(const Getenv& getenv, Loader& loader) {
+    Options& options = loader.loaded().options;
+    if (!options.nls.empty()) return;
+    const char* temporary = getenv("TMPDIR");
+    const bool usable = temporary != nullptr && *temporary == '/';
+    options.nls = usable ? temporary : "/tmp";
+    loader.origin("nls") = usable ? "TMPDIR" : kDefault;
+}
+
+}   // namespace
+
+std::string_view LoadedOptions::origin_of(std::string_view name) const noexcept {
+    for (const OptionOrigin& origin : origins)
+        if (origin.name == name) return origin.source;
+    return {};
+}
+
+LoadedOptions load_options(std::string_view connector_string, const Getenv& getenv,
+                           std::span<const std::string> names_in_environment) {
+    Loader loader;
+    if (const char* path = getenv("FOREBAY_CONFIG"); path != nullptr && *path != '\0') load_config(path, loader);
+    load_environment(getenv, names_in_environment, loader);
+    load_connector_string(connector_string, loader);
+    const Options& options = loader.loaded().options;
+    constexpr std::uint64_t kPage = 4096;
+    fit("segment", &Options::segment, options.size / 2 / kPage * kPage, "half of", loader);
+    fit("reserve", &Options::reserve, options.size, "all of", loader);
+    choose_staging_area(getenv, loader);
+    return std::move(loader.loaded());
+}
+
+std::string quote_connector_value(std::string_view value) {
+    const bool misread = value.find(';') != std::string_view::npos || value.starts_with('{') || trim(value).size() != value.size();
+    return misread ? fmt::format("{{{}}}", value) : std::string(value);
+}
+
+std::string to_connector_string(const Options& options) {
+    std::string result;
+    for (const OptionSpec& spec : option_table()) {
+        const std::string value = option_text(options, spec.name);
+        if (!result.empty()) result += ';';
+        result += fmt::format("{}={}", spec.name,
+                              spec.name == "under_info" ? fmt::format("{{{}}}", value) : quote_connector_value(value));
+    }
+    return result;
+}
+
+}   // namespace forebay
