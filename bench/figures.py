@@ -1,0 +1,107 @@
+"""Figures: a native and a forebay value, their ratio, and the target beside it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+
+UNITS: dict[str, Callable[[float], str]] = {
+    "s": lambda v: f"{v:.3f} s" if v < 10 else f"{v:.2f} s",
+    "MiB/s": lambda v: f"{v:,.0f} MiB/s",
+    "MiB": lambda v: f"{v:,.1f} MiB",
+    "/s": lambda v: f"{v:,.0f} /s",
+    "ns": lambda v: f"{v:,.0f} ns",
+    "": lambda v: f"{v:,.0f}",
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A bound on a ratio or, for `of="forebay"` and `of="difference"`, on the value or the difference."""
+
+    bound: float
+    at_most: bool
+    of: str = "ratio"
+    unit: str = ""
+
+    def met_by(self, value: float) -> bool:
+        """Whether the value keeps the bound."""
+        return value <= self.bound if self.at_most else value >= self.bound
+
+    def __str__(self) -> str:
+        sign = "≤" if self.at_most else "≥"
+        subject = {"ratio": "", "forebay": "forebay ", "difference": "native + "}[self.of]
+        if self.of == "difference":
+            return f"{sign} {subject}{self.bound:g} {self.unit}".strip()
+        return f"{subject}{sign} {self.bound:g} {self.unit}".strip()
+
+
+@dataclass
+class Figure:
+    """One line of a table. `base` is what forebay is compared with, mostly the native run."""
+
+    what: str
+    base: float
+    forebay: float
+    unit: str
+    target: Target | None = None
+    base_name: str = "native"
+    base_samples: Sequence[float] = ()
+    forebay_samples: Sequence[float] = ()
+
+    @property
+    def ratio(self) -> float | None:
+        """forebay ÷ base, None when there is nothing to divide by."""
+        return self.forebay / self.base if self.base else None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met, None without a target."""
+        if self.target is None:
+            return None
+        if self.target.of == "difference":
+            return self.target.met_by(self.forebay - self.base)
+        value = self.forebay if self.target.of == "forebay" else self.ratio
+        return value is not None and self.target.met_by(value)
+
+    def cells(self) -> list[str]:
+        """As a row: what, base, forebay, ratio, target, verdict."""
+        show = UNITS[self.unit]
+        base = show(self.base) + ("" if self.base_name == "native" else f" ({self.base_name})")
+        ratio = "–" if self.ratio is None else f"{self.ratio:.3g}" if self.ratio < 100 else f"{self.ratio:,.0f}"
+        return [self.what, base, show(self.forebay), ratio, str(self.target or ""),
+                {None: "", True: "met", False: "missed"}[self.met]]
+
+    def as_dict(self) -> dict:
+        """For the JSON file."""
+        return asdict(self) | {"ratio": self.ratio, "met": self.met, "target_text": str(self.target or "")}
+
+
+@dataclass
+class Result:
+    """What one case found."""
+
+    name: str
+    title: str
+    repetitions: int
+    figures: list[Figure] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    samples: dict = field(default_factory=dict)
+
+    def add(self, what: str, base: Iterable[float], forebay: Iterable[float], unit: str, target: Target | None = None,
+            **options) -> None:
+        """Adds the medians of two series as one figure."""
+        base, forebay = list(base), list(forebay)
+        self.figures.append(Figure(what, statistics.median(base), statistics.median(forebay), unit, target,
+                                   base_samples=base, forebay_samples=forebay, **options))
+
+
+def at_most(bound: float, of: str = "ratio", unit: str = "") -> Target:
+    """The target that a value is no greater."""
+    return Target(bound, True, of, unit)
+
+
+def at_least(bound: float) -> Target:
+    """The target that a ratio is no smaller."""
+    return Target(bound, False)

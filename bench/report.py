@@ -1,0 +1,135 @@
+"""Showing results: on the terminal, as JSON, and as the tables of docs/performance.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from pathlib import Path
+
+from figures import Figure, Result
+
+BEGIN = "<!-- begin: written by bench/run -->"
+END = "<!-- end: written by bench/run -->"
+# The quotient is by native, or by what stands in brackets beside the value.
+HEADINGS = ["measured", "native", "forebay", "forebay ÷ native", "target", ""]
+
+
+def machine_facts(target: Path, staging: Path, hdf5_version: str) -> dict[str, str]:
+    """What the figures depend on; no names of hosts and no paths."""
+    memory = next(line.split()[1] for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))
+    model = next((line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+                  if line.startswith("model name")), platform.machine())
+    return {
+        "cores": f"{len(os.sched_getaffinity(0))} ({model})",
+        "memory": f"{int(memory) / (1 << 20):.0f} GiB",
+        "kernel": platform.release(),
+        "HDF5": hdf5_version,
+        "target file system": file_system(target),
+        "staging file system": file_system(staging),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def file_system(directory: Path) -> str:
+    """The type of the file system that holds `directory`."""
+    best, kind = "", "unknown"
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, mounted, type_name, *_ = line.split()
+        inside = mounted == "/" or f"{directory.resolve()}/".startswith(f"{mounted}/")
+        if inside and len(mounted) >= len(best):
+            best, kind = mounted, type_name
+    return kind
+
+
+class Terminal:
+    """Prints tables with rich if it is there, as plain columns otherwise."""
+
+    def __init__(self) -> None:
+        try:
+            from rich.console import Console
+        except ImportError:
+            self._console = None
+        else:
+            self._console = Console()
+
+    def progress(self, text: str) -> None:
+        """A line that says what is running, on terminals only."""
+        if os.isatty(1):
+            print(f"\r\033[K  {text}", end="", flush=True)
+
+    def show(self, result: Result, seconds: float) -> None:
+        """One case."""
+        if os.isatty(1):
+            print("\r\033[K", end="")
+        heading = f"{result.title}  [{result.name}, median of {result.repetitions}, {seconds:.0f} s]"
+        if self._console is not None:
+            self._show_rich(result, heading)
+        else:
+            print(f"\n{heading}")
+            rows = [HEADINGS, *(figure.cells() for figure in result.figures)]
+            widths = [max(len(row[i]) for row in rows) for i in range(len(HEADINGS))]
+            for row in rows:
+                print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+        for note in result.notes:
+            print(f"  {note}")
+
+    def _show_rich(self, result: Result, heading: str) -> None:
+        from rich.markup import escape
+        from rich.table import Table
+
+        table = Table(title=escape(heading), title_justify="left")
+        for index, name in enumerate(HEADINGS):
+            table.add_column(name, justify="left" if index in (0, 4, 5) else "right")
+        for figure in result.figures:
+            style = {None: "", True: "green", False: "red"}[figure.met]
+            table.add_row(*map(escape, figure.cells()), style=style)
+        self._console.print(table)
+
+
+def write_json(path: Path, command: str, facts: dict[str, str], results: list[Result]) -> None:
+    """Everything, samples included."""
+    document = {
+        "command": command,
+        "machine": facts,
+        "cases": {
+            result.name: {
+                "title": result.title,
+                "repetitions": result.repetitions,
+                "figures": [figure.as_dict() for figure in result.figures],
+                "notes": result.notes,
+                "samples": result.samples,
+            }
+            for result in results
+        },
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def write_page(path: Path, command: str, facts: dict[str, str], results: list[Result]) -> None:
+    """Replaces the tables between the markers of the page."""
+    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, found, after = rest.partition(END)
+    if not found:
+        raise SystemExit(f"{path.name} has lost its markers: {BEGIN} … {END}")
+    lines = [BEGIN, "", f"Made by `{command}` on:", "", "| | |", "| --- | --- |"]
+    lines += [f"| {name} | {value} |" for name, value in facts.items()]
+    for result in results:
+        lines += ["", f"### {result.title}", "", f"`--only {result.name}`, medians of {result.repetitions}.", ""]
+        if result.figures:
+            lines += [_row(HEADINGS), _row(["---", "---:", "---:", "---:", "---", "---"])]
+            lines += [_row(_page_cells(figure)) for figure in result.figures]
+        for note in result.notes:
+            lines += ["", note[0].upper() + note[1:] + "."]
+    path.write_text(before + "\n".join([*lines, "", END]) + after, encoding="utf-8")
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _page_cells(figure: Figure) -> list[str]:
+    cells = figure.cells()
+    return [*cells[:5], f"**{cells[5]}**" if cells[5] == "missed" else cells[5]]

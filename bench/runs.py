@@ -1,0 +1,207 @@
+"""Running a program natively and with forebay, and what is to be known about each run.
+
+Natively means: no connector, and none of forebay's variables. With forebay means HDF5_VOL_CONNECTOR=forebay and
+a staging area, nothing else. Both get a fresh target file, which is removed after the native verification.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+NATIVE = "native"
+FOREBAY = "forebay"
+WRONG_DATA = 3  # exit code of the programs
+_VARIABLES_OF_FOREBAY = ("HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH", "FOREBAY_")
+_SAMPLE_INTERVAL_S = 0.02
+
+
+class BenchError(Exception):
+    """A measurement that means nothing: wrong data, staging that was not on, a program that failed."""
+
+
+class NotMeasured(Exception):
+    """A case that this machine cannot measure, and why."""
+
+
+@dataclass
+class Run:
+    """One run of one program."""
+
+    figures: dict  # what the program printed
+    wall_s: float  # of the process
+    output: str
+    counters: dict[str, int] = field(default_factory=dict)  # FOREBAY_STATS, summed over the closed files
+    anonymous_peak_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where programs, target files and the staging area are."""
+
+    programs: Path
+    plugins: Path
+    api_tests: Path | None
+    target: Path
+    staging: Path
+
+    def program(self, name: str) -> str:
+        """The path of a program of bench/."""
+        path = self.programs / name
+        if not path.exists():
+            raise BenchError(f"{path} is not there: build the release preset first (make build)")
+        return str(path)
+
+
+def environment(places: Places, mode: str, stats: Path) -> dict[str, str]:
+    """The environment of a run, without what the caller's may hold of forebay."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(_VARIABLES_OF_FOREBAY)}
+    if mode == FOREBAY:
+        clean |= {
+            "HDF5_VOL_CONNECTOR": "forebay",
+            "HDF5_PLUGIN_PATH": str(places.plugins),
+            "FOREBAY_NLS": str(places.staging),
+            "FOREBAY_STATS": str(stats),
+        }
+    return clean
+
+
+def run(places: Places, mode: str, command: Sequence[str], *, timeout_s: float = 300, cwd: Path | None = None,
+        sample_memory: bool = False, touch_bytes: int = 0) -> Run:
+    """Runs a program to its end. With `sample_memory`, its peak of anonymous memory is taken from outside."""
+    if touch_bytes:
+        touch_free_memory(touch_bytes)
+    stats = places.staging / f"statistics-{os.getpid()}"
+    stats.unlink(missing_ok=True)
+    begin = time.monotonic()
+    with subprocess.Popen(command, env=environment(places, mode, stats), cwd=cwd, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as process:
+        try:
+            peak = _watch_memory(process, begin + timeout_s) if sample_memory else 0
+            output, errors = process.communicate(timeout=timeout_s)
+        except BaseException:
+            process.kill()
+            raise
+    wall_s = time.monotonic() - begin
+    if process.returncode != 0:
+        reason = "wrong data" if process.returncode == WRONG_DATA else f"exit code {process.returncode}"
+        raise BenchError(f"{Path(command[0]).name} ({mode}): {reason}\n{errors[-2000:]}")
+    if errors:
+        print(errors, file=sys.stderr, end="")
+    figures = json.loads(output) if output.startswith("{") else {}
+    counters = _counters(stats) if mode == FOREBAY else {}
+    stats.unlink(missing_ok=True)
+    return Run(figures, wall_s, output, counters, peak)
+
+
+def run_verified(places: Places, mode: str, command: Sequence[str], file: Path, *, verify: Sequence[str] = (),
+                 seen_at: Path | None = None, keep: bool = False, **options) -> Run:
+    """A run that writes `file`, natively read back and compared, then removed.
+
+    `seen_at` is where the file can be read without the target's slowness. With forebay, all bytes that the
+    program reports must have been staged and drained.
+    """
+    try:
+        result = run(places, mode, [*command, "--file", str(file)], **options)
+        run(places, NATIVE, [command[0], "--file", str(seen_at or file), "--verify", *verify])
+    finally:
+        if not keep:
+            file.unlink(missing_ok=True)
+    if mode == FOREBAY:
+        require_staging(result, result.figures["bytes"], Path(command[0]).name)
+    return result
+
+
+def require_staging(result: Run, payload_bytes: int, name: str) -> None:
+    """Fails unless at least `payload_bytes` went through the staging log."""
+    staged = result.counters.get("staged", 0)
+    if staged < payload_bytes:
+        reasons = result.counters.get("reasons") or "no reason given"
+        raise BenchError(f"{name}: only {staged} of {payload_bytes} bytes were staged ({reasons})")
+    left = staged - result.counters.get("drained", 0) - result.counters.get("superseded", 0)
+    if left > 0:
+        raise BenchError(f"{name}: {left} staged bytes were not drained by the close")
+
+
+def touch_free_memory(size_bytes: int) -> None:
+    """Takes and gives back this much memory, so that the run after it finds it at hand.
+
+    A virtual machine returns free memory to its host, and getting it back costs ten times a copy. That would hit
+    whichever run comes first.
+    """
+    with mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE):
+        pass
+
+
+def _counters(stats: Path) -> dict:
+    if not stats.exists():
+        raise BenchError("forebay wrote no statistics: it was not loaded")
+    sums: dict = {}
+    for line in stats.read_text(encoding="utf-8").splitlines():
+        closed = json.loads(line).get("file")
+        for key, value in (closed or {}).items():
+            if isinstance(value, int):
+                sums[key] = sums.get(key, 0) + value
+            elif isinstance(value, list) and value:
+                sums[key] = sums.get(key, []) + value
+        if closed is not None:
+            sums["files"] = sums.get("files", 0) + 1
+    return sums
+
+
+def _watch_memory(process: subprocess.Popen, deadline: float) -> int:
+    """The largest `Anonymous` of smaps_rollup until the process ends: memory that is its own.
+
+    The high-water mark VmHWM will not do: it counts the pages of the mapped log as well, and these are page cache
+    of the staging device which the kernel takes back when it likes.
+    """
+    peak = 0
+    rollup = Path(f"/proc/{process.pid}/smaps_rollup")
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            for line in rollup.read_text(encoding="ascii").splitlines():
+                if line.startswith("Anonymous:"):
+                    peak = max(peak, int(line.split()[1]) * 1024)
+        except OSError:
+            break  # it has just ended
+        time.sleep(_SAMPLE_INTERVAL_S)
+    return peak
+
+
+@dataclass(frozen=True)
+class SlowTarget:
+    """A folder behind the slow file system, and the same folder seen past it."""
+
+    mounted: Path
+    backing: Path
+
+
+@contextmanager
+def slow_target(places: Places, **limits: str) -> Iterator[SlowTarget]:
+    """A slow file system in front of a fresh folder in the target directory, for the length of a `with`.
+
+    `limits` are those of slowfs: bandwidth ("200MiB/s") and latency per operation ("0.5ms").
+    """
+    from forebay.slowfs import SlowFS
+
+    usable, reason = SlowFS.available()
+    if not usable:
+        raise NotMeasured(f"the slow file system cannot be mounted: {reason}")
+    slow = SlowTarget(places.target / "slow", places.target / "behind")
+    slow.mounted.mkdir()
+    slow.backing.mkdir()
+    try:
+        with SlowFS(slow.backing, slow.mounted, **limits):
+            yield slow
+    finally:
+        shutil.rmtree(slow.backing)
+        slow.mounted.rmdir()
