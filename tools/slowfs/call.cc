@@ -1,0 +1,63 @@
+#include "call.h"
+
+#include <cerrno>
+
+#include <algorithm>
+#include <utility>
+
+#include "clock.h"
+
+namespace forebay::slowfs {
+
+Call::Call(FileSystem& fs, fuse_req_t request, Op op, std::function<std::string()> path_of, std::uint64_t offset,
+           std::uint64_t size_bytes)
+    : simulation_(fs.simulation()),
+      request_(request),
+      op_(op),
+      path_of_(std::move(path_of)),
+      offset_(offset),
+      asked_bytes_(size_bytes),
+      allowed_bytes_(size_bytes),
+      arrival_ns_(now_ns()) {
+    simulation_.statistics.begin(op);
+}
+
+Call::~Call() {
+    if (!ended_) fail(EIO);
+}
+
+bool Call::proceed() {
+    const Fault fault = simulation_.faults.next(op_, offset_, asked_bytes_, path_of_);
+    int error = fault.error;
+    if (fault.hang) {
+        switch (simulation_.hangs.wait(fault.hang_ns_max, [&] { return fuse_req_interrupted(request_) != 0; })) {
+            case HangEnd::kReleased:
+            case HangEnd::kTimedOut: break;
+            case HangEnd::kInterrupted: error = EINTR; break;
+            case HangEnd::kStopped: error = EIO; break;
+        }
+        arrival_ns_ = now_ns();   // the hang takes no bandwidth
+    }
+    allowed_bytes_ = std::min(asked_bytes_, fault.size_bytes_max);
+    if (error != 0) fail(error);
+    return error == 0;
+}
+
+void Call::succeed() {
+    end(0, false);
+    fuse_reply_err(request_, 0);
+}
+
+void Call::fail(int sys_errno) {
+    end(0, true);
+    fuse_reply_err(request_, sys_errno);
+}
+
+void Call::end(std::uint64_t moved_bytes, bool failed) {
+    ended_ = true;
+    sleep_until(simulation_.throttle.reserve(op_, moved_bytes, arrival_ns_), simulation_.stopping);
+    // Before the reply, so that whoever waited for it finds the operation counted.
+    simulation_.statistics.end(op_, asked_bytes_, moved_bytes, failed, now_ns() - arrival_ns_);
+}
+
+}   // namespace forebay::slowfs

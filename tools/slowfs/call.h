@@ -1,0 +1,55 @@
+// One request from its arrival to its reply: counted, failed by rules, and answered when its time has come.
+//
+//     Call call(fs, req, Op::kUnlink, [&] { return fs.path_of(parent, name); });
+//     if (!call.proceed()) return;                                    // a rule failed it; the reply is sent
+//     if (::unlinkat(...) != 0) return call.fail(errno);
+//     call.succeed();
+//
+// The backing file system's own work runs within the simulated time: an operation takes the longer of the two.
+#pragma once
+
+#include <fuse_lowlevel.h>
+
+#include <functional>
+#include <string>
+
+#include "filesystem.h"
+
+namespace forebay::slowfs {
+
+class Call {
+  public:
+    // `path_of` is called at most once per rule, and only if a rule asks for a path.
+    Call(FileSystem& fs, fuse_req_t request, Op op, std::function<std::string()> path_of, std::uint64_t offset = 0,
+         std::uint64_t size_bytes = 0);
+    ~Call();
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+    // False if a rule fails the operation: then the reply is sent. Blocks while the operation hangs.
+    [[nodiscard]] bool proceed();
+
+    // What a read or write may move: what was asked for, unless a rule makes it short.
+    [[nodiscard]] std::size_t size_bytes() const noexcept { return static_cast<std::size_t>(allowed_bytes_); }
+
+    // Each blocks until the operation's time has come, and ends it. finish() leaves the reply to the caller, who sends
+    // it at once.
+    void finish(std::uint64_t moved_bytes = 0) { end(moved_bytes, false); }
+    void succeed();
+    void fail(int sys_errno);
+
+  private:
+    void end(std::uint64_t moved_bytes, bool failed);
+
+    Simulation& simulation_;
+    fuse_req_t request_;
+    Op op_;
+    std::function<std::string()> path_of_;
+    std::uint64_t offset_;
+    std::uint64_t asked_bytes_;
+    std::uint64_t allowed_bytes_;
+    std::int64_t arrival_ns_;
+    bool ended_ = false;
+};
+
+}   // namespace forebay::slowfs

@@ -1,0 +1,15 @@
+// The monotonic clock, in nanoseconds, and sleeping on it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace forebay::slowfs {
+
+[[nodiscard]] std::int64_t now_ns() noexcept;
+
+// Blocks until `deadline_ns` has passed, or until `stopping` is set, which is noticed within 20 ms.
+// Interrupting signals do not shorten the sleep.
+void sleep_until(std::int64_t deadline_ns, const std::atomic<bool>& stopping) noexcept;
+
+}   // namespace forebay::slowfs

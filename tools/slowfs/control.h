@@ -1,0 +1,29 @@
+// The lines that change a simulation, from the command line or the control file, and the report that is read back.
+//
+//   fault RULE            adds a rule (fault_rules.h)
+//   clear                 removes all rules and releases what hangs
+//   release               releases what hangs
+//   bandwidth B           reads and writes together; read-bandwidth B and write-bandwidth B for one of them
+//   latency [OPS=]D       of the operations named, or of those that are usually slow (operation.h)
+//   reset                 sets the statistics to zero
+//
+// Thread-safe, as the simulation is.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "simulation.h"
+
+namespace forebay::slowfs {
+
+// One line, without its end; blank ones are accepted. An invalid line changes nothing.
+[[nodiscard]] Status execute(Simulation& simulation, std::string_view line);
+
+// Line after line; stops at the first invalid one.
+[[nodiscard]] Status execute_lines(Simulation& simulation, std::string_view lines);
+
+// Statistics, rules and settings as JSON, with a line end.
+[[nodiscard]] std::string report(const Simulation& simulation);
+
+}   // namespace forebay::slowfs

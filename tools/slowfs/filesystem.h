@@ -1,0 +1,71 @@
+// The mounted file system: FUSE requests are carried out on a backing directory, slowed and failed by a Simulation.
+//
+// Calls are in file_calls.cc and directory_calls.cc; here is what they share. Each runs on a thread of the FUSE session,
+// many at a time. Attributes and names are not cached by the kernel, so that changes made in the backing directory
+// itself are seen at once.
+#pragma once
+
+#include <fuse_lowlevel.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "inode_table.h"
+#include "simulation.h"
+
+namespace forebay::slowfs {
+
+struct FileSystemOptions {
+    bool page_cache = false;   // go through the kernel's page cache: reads are cached, mmap(MAP_SHARED) works
+    bool locks = true;         // false: flock and fcntl locks fail with ENOSYS
+};
+
+class FileSystem {
+  public:
+    // The control file, at the root; not listed.
+    static constexpr std::string_view kControlName = ".slowfs";
+    static constexpr fuse_ino_t kControlNode = 2;   // no address, so no Inode's
+
+    // `simulation` outlives the file system.
+    [[nodiscard]] static Result<std::unique_ptr<FileSystem>> open(const std::string& backing, Simulation& simulation,
+                                                                  FileSystemOptions options);
+
+    // What is given to fuse_session_new, with the file system as user data.
+    [[nodiscard]] const fuse_lowlevel_ops& calls() const noexcept { return calls_; }
+
+    [[nodiscard]] Simulation& simulation() noexcept { return simulation_; }
+    [[nodiscard]] const FileSystemOptions& options() const noexcept { return options_; }
+    [[nodiscard]] InodeTable& inodes() noexcept { return inodes_; }
+
+    [[nodiscard]] Inode& inode(fuse_ino_t node) noexcept;
+    [[nodiscard]] static bool is_control(fuse_ino_t parent, const char* name) noexcept;
+    [[nodiscard]] static struct stat control_attributes() noexcept;
+
+    // Where a file is now, relative to the mount point, without a leading slash.
+    [[nodiscard]] std::string path_of(fuse_ino_t node);
+    [[nodiscard]] std::string path_of(fuse_ino_t parent, const char* name);
+
+    // Looks `name` up and fills `entry`, whose node is counted as looked up once. Returns 0 or an errno.
+    [[nodiscard]] int look_up(fuse_ino_t parent, const char* name, fuse_entry_param& entry);
+
+  private:
+    FileSystem(int root_fd, const struct stat& attributes, std::string root_path, Simulation& simulation,
+               FileSystemOptions options);
+
+    Inode root_;
+    std::string root_path_;
+    Simulation& simulation_;
+    FileSystemOptions options_;
+    InodeTable inodes_;
+    fuse_lowlevel_ops calls_{};
+};
+
+// A magic link to an open descriptor: reopens, changes or links a file that may have no name any more.
+[[nodiscard]] std::string link_to(int fd);
+
+void add_file_calls(fuse_lowlevel_ops& calls);
+void add_directory_calls(fuse_lowlevel_ops& calls);
+void add_lock_refusals(fuse_lowlevel_ops& calls);
+
+}   // namespace forebay::slowfs

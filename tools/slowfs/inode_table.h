@@ -1,0 +1,44 @@
+// The files of the backing directory that the kernel knows of, by device and inode number.
+//
+// The kernel's node number is the address of an Inode, which lives from the first lookup until the kernel has forgotten
+// all of them. Each holds an O_PATH descriptor, so that it outlives renames and unlinks, and its inode number is not
+// given to another file meanwhile. Thread-safe.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace forebay::slowfs {
+
+struct Inode {
+    int fd = -1;   // O_PATH
+    dev_t device = 0;
+    ino_t number = 0;
+    std::uint64_t lookups = 0;
+
+    Inode(int path_fd, const struct stat& attributes) noexcept
+        : fd(path_fd), device(attributes.st_dev), number(attributes.st_ino) {}
+    ~Inode();
+    Inode(const Inode&) = delete;
+    Inode& operator=(const Inode&) = delete;
+};
+
+class InodeTable {
+  public:
+    // Takes `fd`, an O_PATH descriptor of the file that `attributes` describe, and counts a lookup. The inode stays valid
+    // until it is forgotten.
+    Inode& found(int fd, const struct stat& attributes);
+    // Takes back `lookups` of them.
+    void forget(Inode& inode, std::uint64_t lookups);
+
+  private:
+    std::mutex mutex_;
+    std::map<std::pair<dev_t, ino_t>, std::unique_ptr<Inode>> inodes_;
+};
+
+}   // namespace forebay::slowfs

@@ -1,0 +1,27 @@
+// Everything that makes the mount slow and faulty, and counts what it does. Without FUSE.
+#pragma once
+
+#include <atomic>
+
+#include "fault_rules.h"
+#include "hang_gate.h"
+#include "statistics.h"
+#include "throttle.h"
+
+namespace forebay::slowfs {
+
+struct Simulation {
+    Throttle throttle;
+    FaultRules faults;
+    HangGate hangs;
+    Statistics statistics;
+    std::atomic<bool> stopping{false};
+
+    // Ends all waiting, for good.
+    void stop() {
+        stopping = true;
+        hangs.stop();
+    }
+};
+
+}   // namespace forebay::slowfs

@@ -1,0 +1,47 @@
+#include "throttle.h"
+
+#include <algorithm>
+
+namespace forebay::slowfs {
+
+std::int64_t Throttle::Timeline::take(std::uint64_t size_bytes, std::int64_t arrival_ns) noexcept {
+    if (bytes_per_second == 0) return arrival_ns;
+    const double duration_ns = static_cast<double>(size_bytes) * 1e9 / static_cast<double>(bytes_per_second);
+    free_ns = std::max(free_ns, arrival_ns) + static_cast<std::int64_t>(duration_ns);
+    return free_ns;
+}
+
+std::int64_t Throttle::reserve(Op op, std::uint64_t size_bytes, std::int64_t arrival_ns) {
+    const std::scoped_lock lock(mutex_);
+    std::int64_t end_ns = arrival_ns;
+    if (size_bytes > 0 && (op == Op::kRead || op == Op::kWrite)) {
+        const Channel own = op == Op::kRead ? Channel::kRead : Channel::kWrite;
+        end_ns = std::max(timelines_[static_cast<std::size_t>(Channel::kShared)].take(size_bytes, arrival_ns),
+                          timelines_[static_cast<std::size_t>(own)].take(size_bytes, arrival_ns));
+    }
+    return end_ns + latencies_ns_[index_of(op)];
+}
+
+void Throttle::set_bandwidth(Channel channel, std::uint64_t bytes_per_second) {
+    const std::scoped_lock lock(mutex_);
+    timelines_[static_cast<std::size_t>(channel)] = {.bytes_per_second = bytes_per_second, .free_ns = 0};
+}
+
+std::uint64_t Throttle::bandwidth(Channel channel) const {
+    const std::scoped_lock lock(mutex_);
+    return timelines_[static_cast<std::size_t>(channel)].bytes_per_second;
+}
+
+void Throttle::set_latency(const OpSet& ops, std::int64_t latency_ns) {
+    const std::scoped_lock lock(mutex_);
+    for (std::size_t i = 0; i < kOpCount; ++i) {
+        if (ops.test(i)) latencies_ns_[i] = latency_ns;
+    }
+}
+
+std::int64_t Throttle::latency_ns(Op op) const {
+    const std::scoped_lock lock(mutex_);
+    return latencies_ns_[index_of(op)];
+}
+
+}   // namespace forebay::slowfs

@@ -1,0 +1,50 @@
+// When an operation is over on the simulated file system.
+//
+// Bandwidth is a timeline shared by all operations in flight: each transfer takes the next free slot of it, as long as
+// its bytes need. Latency is added behind the slot, to each operation for itself, so that the latencies of concurrent
+// operations overlap while their transfers queue:
+//
+//     end = max(timeline free, arrival) + bytes / bandwidth + latency
+//
+// Reads and writes share one timeline and may have one of their own each; the latest end counts. An idle timeline saves
+// nothing up: there is no burst.
+//
+// Times are nanoseconds of any one clock, given by the caller: nothing here sleeps or reads a clock. Thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+
+#include "operation.h"
+
+namespace forebay::slowfs {
+
+enum class Channel : std::uint8_t { kShared, kRead, kWrite };
+
+class Throttle {
+  public:
+    // The time at which an operation that arrived at `arrival_ns` and moved `size_bytes` is to be answered.
+    [[nodiscard]] std::int64_t reserve(Op op, std::uint64_t size_bytes, std::int64_t arrival_ns);
+
+    // 0 is unlimited. Slots already given out stand; what queued behind the old bandwidth is forgotten.
+    void set_bandwidth(Channel channel, std::uint64_t bytes_per_second);
+    [[nodiscard]] std::uint64_t bandwidth(Channel channel) const;
+
+    void set_latency(const OpSet& ops, std::int64_t latency_ns);
+    [[nodiscard]] std::int64_t latency_ns(Op op) const;
+
+  private:
+    struct Timeline {
+        std::uint64_t bytes_per_second = 0;
+        std::int64_t free_ns = 0;
+
+        std::int64_t take(std::uint64_t size_bytes, std::int64_t arrival_ns) noexcept;
+    };
+
+    mutable std::mutex mutex_;
+    std::array<Timeline, 3> timelines_;   // by Channel
+    std::array<std::int64_t, kOpCount> latencies_ns_{};
+};
+
+}   // namespace forebay::slowfs
