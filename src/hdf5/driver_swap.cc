@@ -1,0 +1,119 @@
+#include "hdf5/driver_swap.h"
+
+#include <sys/stat.h>
+
+#include "hdf5/guard.h"
+#include "hdf5/info.h"
+#include "hdf5/session.h"
+
+namespace forebay::hdf5 {
+
+namespace {
+
+using log::AsideReason;
+
+AsideReason reason_of(hid_t driver) {
+    unsigned long features = 0;
+    if (host().H5FDdriver_query(driver, &features) < 0 || (features & H5FD_FEAT_HAS_MPI) == 0)
+        return AsideReason::kDriver;
+    return driver == host().subfiling() ? AsideReason::kSubfiling : AsideReason::kMpi;
+}
+
+// A file that is staged in this process cannot also be opened with sec2: HDF5 would take them for two
+// files. It is opened with our driver, which writes straight through from then on.
+std::shared_ptr<stage::StagedFile> staged_already(const char* path) {
+    stage::Engine* const engine = Session::get().engine();
+    struct stat status {};
+    if (engine == nullptr || ::stat(path, &status) != 0)
+        return nullptr;
+    return engine->find(status.st_dev, status.st_ino);
+}
+
+}   // namespace
+
+bool exchange_driver(hid_t file_access_list) {
+    if (host().H5Pget_driver(file_access_list) != host().sec2())
+        return false;
+    const hid_t ours = Session::get().driver();
+    return ours >= 0 && host().H5Pset_driver(file_access_list, ours, nullptr) >= 0;
+}
+
+herr_t restore_list(hid_t file_access_list, const Origin& origin) {
+    if (Session::get().is_ours(host().H5Pget_driver(file_access_list)) &&
+        host().H5Pset_driver(file_access_list, host().sec2(), nullptr) < 0)
+        return -1;
+    if (origin.connector < 0)
+        return 0;
+    const ConnectorInfo info{origin.info};
+    return host().H5Pset_vol(file_access_list, origin.connector, &info);
+}
+
+UnderList::UnderList(const char* function, const char* path, unsigned flags, hid_t file_access_list)
+    : origin_(std::make_shared<Origin>()) {
+    Session& session = Session::get();
+    origin_->info = info_of_list(file_access_list);
+    const Route& route = session.route(origin_->info);
+    if (!route.refusal.is_ok()) {
+        push_error(function, host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, route.refusal);
+        return;
+    }
+    // The reference that comes with the identifier is the origin's.
+    if (host().H5Pget_vol_id(file_access_list, &origin_->connector) < 0)
+        origin_->connector = H5I_INVALID_HID;
+    host().H5Iinc_ref(route.under_connector);
+    origin_->under_connector = route.under_connector;
+
+    list_ = host().H5Pcopy(file_access_list);
+    if (list_ < 0)
+        return;
+    aside_ = choose(route, path, flags);
+    if (!aside_) {
+        const hid_t driver = host().H5Pget_driver(list_);
+        if (exchange_driver(list_) || session.is_ours(driver))
+            origin_->staged = true;
+        else
+            aside_ = reason_of(driver);
+    }
+    if (host().H5Pset_vol(list_, route.under_connector, route.under_info) < 0) {
+        host().H5Pclose(list_);
+        list_ = H5I_INVALID_HID;
+    }
+}
+
+UnderList::~UnderList() {
+    if (list_ >= 0) {
+        const ErrorStackKeeper keeper;
+        host().H5Pclose(list_);
+    }
+}
+
+std::optional<AsideReason> UnderList::choose(const Route& route, const char* path, unsigned flags) const {
+    if (route.aside)
+        return route.aside;
+    if ((flags & (H5F_ACC_SWMR_WRITE | H5F_ACC_SWMR_READ)) != 0) {
+        const std::shared_ptr<stage::StagedFile> file = staged_already(path);
+        if (file == nullptr)
+            return AsideReason::kSwmr;
+        if (const Status stepped = file->step_aside(AsideReason::kSwmr); !stepped)
+            Session::get().keep_failure(stepped);
+        return std::nullopt;
+    }
+    if (Session::get().is_native(path))
+        return AsideReason::kSwmr;
+    return std::nullopt;
+}
+
+void UnderList::opened(const char* path) {
+    if (!aside_)
+        return;
+    Session::get().count_aside(*aside_, path);
+    struct stat status {};
+    if (*aside_ == AsideReason::kSwmr && ::stat(path, &status) == 0) {
+        origin_->native = true;
+        origin_->device = status.st_dev;
+        origin_->inode = status.st_ino;
+        Session::get().add_native(status.st_dev, status.st_ino);
+    }
+}
+
+}   // namespace forebay::hdf5

@@ -1,0 +1,51 @@
+// Which driver a file is opened with: ours in place of HDF5's default (sec2), or the user's own.
+//
+// The exchange is made in a copy of the user's file access list, together with the connector beneath;
+// whatever list HDF5 hands out later gets the user's driver and connector back, so that no program sees
+// ours. Files that forebay must not touch keep their driver, are counted with the reason, and remembered,
+// so that a second open of the same file is native too.
+//
+// Ownership: an `UnderList` owns its copy. Thread-safety: as HDF5's. Blocks: stat(2) at most.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "hdf5/host.h"
+#include "hdf5/object.h"
+#include "log/ledger.h"
+
+namespace forebay::hdf5 {
+
+// Puts our driver into a file access list that names sec2. False: it names another one, or ours.
+[[nodiscard]] bool exchange_driver(hid_t file_access_list);
+
+// A list that HDF5 hands out: the user's driver and connector instead of ours and the one beneath.
+herr_t restore_list(hid_t file_access_list, const Origin& origin);
+
+// The user's file access list as the connector beneath is to see it, for one open or query of `path`.
+class UnderList {
+  public:
+    // Throws std::bad_alloc only. With `refused` set, the error is on HDF5's error stack already.
+    UnderList(const char* function, const char* path, unsigned flags, hid_t file_access_list);
+    ~UnderList();
+    UnderList(const UnderList&) = delete;
+    UnderList& operator=(const UnderList&) = delete;
+
+    [[nodiscard]] bool refused() const noexcept { return list_ < 0; }
+    [[nodiscard]] hid_t id() const noexcept { return list_; }
+    [[nodiscard]] const std::shared_ptr<Origin>& origin() const noexcept { return origin_; }
+
+    // To be called once the file is open: counts it if it is native, and remembers it.
+    void opened(const char* path);
+
+  private:
+    std::optional<log::AsideReason> choose(const Route& route, const char* path, unsigned flags) const;
+
+    hid_t list_ = H5I_INVALID_HID;
+    std::shared_ptr<Origin> origin_;
+    std::optional<log::AsideReason> aside_;
+};
+
+}   // namespace forebay::hdf5

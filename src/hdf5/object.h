@@ -1,0 +1,111 @@
+// Objects as the application's calls see them, and the one way in which every callback forwards.
+//
+// HDF5 hands the connector opaque pointers; ours point to an `Object`: the pointer of the connector
+// beneath, and the `Origin` that all objects of one opened file share. Each callback is: unwrap, call
+// the same callback beneath, wrap what comes back. That is written here once.
+//
+// Ownership: an `Object` belongs to HDF5 from the callback that returns it to the close callback that
+// ends it. The origin ends with its last object, request or wrapping context.
+// Thread-safety: as HDF5's, which calls an object from one thread at a time.
+// Source: HDF5 reference manual, "VOL connector author guide", pass-through connectors.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "hdf5/elink.h"
+#include "hdf5/guard.h"
+#include "hdf5/host.h"
+#include "hdf5/session.h"
+
+namespace forebay::hdf5 {
+
+// One opened file, as its objects need to know it.
+struct Origin {
+    hid_t under_connector = H5I_INVALID_HID;   // a reference is held
+    hid_t connector = H5I_INVALID_HID;         // forebay itself; a reference is held, if valid
+    std::string info;                          // the connector text of the file's access list
+    bool staged = false;                       // the access list's driver was exchanged for ours
+    bool native = false;                       // opened without our driver: see Session::add_native
+    dev_t device = 0;                          // of a native one
+    ino_t inode = 0;
+
+    Origin() = default;
+    Origin(const Origin&) = delete;
+    Origin& operator=(const Origin&) = delete;
+    ~Origin();
+};
+
+struct Object {
+    void* under = nullptr;   // null once the object was closed with a failure
+    std::shared_ptr<Origin> origin;
+};
+
+[[nodiscard]] inline Object* as_object(void* object) noexcept {
+    return static_cast<Object*>(object);
+}
+// The pointer beneath, of an argument that may be absent.
+[[nodiscard]] inline void* under_of(void* object) noexcept {
+    return object != nullptr ? as_object(object)->under : nullptr;
+}
+
+// Wraps what the connector beneath returned; null stays null.
+[[nodiscard]] inline void* wrap(void* under, const std::shared_ptr<Origin>& origin) {
+    return under != nullptr ? new Object{under, origin} : nullptr;
+}
+inline void wrap_request(void** request, const std::shared_ptr<Origin>& origin) {
+    if (request != nullptr && *request != nullptr)
+        *request = wrap(*request, origin);
+}
+
+// `call(under, connector beneath)` for an object; returns what it returns.
+template <class Call>
+herr_t forward(const char* function, void* object, const AccessLists& lists, void** request, Call&& call) noexcept {
+    return guard(function, [&]() -> herr_t {
+        // The call may destroy the object (refresh does), so the origin is kept by itself.
+        const std::shared_ptr<Origin> origin = as_object(object)->origin;
+        const ElinkSwap swap(lists);
+        const herr_t result = call(as_object(object)->under, origin->under_connector);
+        wrap_request(request, origin);
+        return result;
+    });
+}
+
+// The same for a call that returns a new object.
+template <class Call>
+void* forward_new(const char* function, void* object, const AccessLists& lists, void** request, Call&& call) noexcept {
+    return guard(function, [&]() -> void* {
+        const std::shared_ptr<Origin>& origin = as_object(object)->origin;
+        const ElinkSwap swap(lists);
+        void* const under = call(as_object(object)->under, origin->under_connector);
+        if (under != nullptr)
+            wrap_request(request, origin);
+        return wrap(under, origin);
+    });
+}
+
+// The same for a call that ends the object. Closing an object may close its file; when staged data
+// could not be brought home then, this call fails, although the object beneath is gone. HDF5 keeps the
+// identifier in that case, so the wrapper stays, empty, and a second close succeeds.
+template <class Call>
+herr_t forward_close(const char* function, void* object, void** request, Call&& call) noexcept {
+    return guard(function, [&]() -> herr_t {
+        Object* const self = as_object(object);
+        if (self->under != nullptr) {
+            const herr_t result = call(self->under, self->origin->under_connector);
+            if (result < 0)
+                return result;
+            wrap_request(request, self->origin);
+            if (const Status lost = Session::get().take_failure(); !lost) {
+                self->under = nullptr;
+                push_error(function, host().H5E_FILE_g, host().H5E_CANTCLOSEFILE_g, lost);
+                return -1;
+            }
+        }
+        delete self;
+        return 0;
+    });
+}
+
+}   // namespace forebay::hdf5

@@ -1,0 +1,15 @@
+#include "hdf5/object.h"
+
+namespace forebay::hdf5 {
+
+Origin::~Origin() {
+    const ErrorStackKeeper keeper;
+    if (native)
+        Session::get().remove_native(device, inode);
+    if (under_connector >= 0)
+        host().H5Idec_ref(under_connector);
+    if (connector >= 0)
+        host().H5Idec_ref(connector);
+}
+
+}   // namespace forebay::hdf5

@@ -1,0 +1,205 @@
+#include "hdf5/session.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "hdf5/driver.h"
+#include "hdf5/guard.h"
+#include "hdf5/warning.h"
+
+namespace forebay::hdf5 {
+
+namespace {
+
+std::vector<std::string> our_variables() {
+    std::vector<std::string> names;
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+        const std::string_view variable = *entry;
+        if (variable.starts_with("FOREBAY_"))
+            names.emplace_back(variable.substr(0, variable.find('=')));
+    }
+    return names;
+}
+
+LoadedOptions load(const std::string& text) {
+    return load_options(text, [](const char* name) -> const char* { return std::getenv(name); }, our_variables());
+}
+
+hid_t register_connector(const std::string& name_or_value) {
+    const QuietErrors quiet;
+    H5VL_class_value_t value = 0;
+    const char* const end = name_or_value.data() + name_or_value.size();
+    const auto parsed = std::from_chars(name_or_value.data(), end, value);
+    const hid_t id = parsed.ec == std::errc{} && parsed.ptr == end
+                         ? host().H5VLregister_connector_by_value(value, H5P_DEFAULT)
+                         : host().H5VLregister_connector_by_name(name_or_value.c_str(), H5P_DEFAULT);
+    if (id < 0)
+        host().H5Eclear2(H5E_DEFAULT);
+    return id;
+}
+
+std::string absolute(const char* path) {
+    std::error_code ignored;
+    const std::filesystem::path full = std::filesystem::absolute(path, ignored);
+    return ignored ? path : full.string();
+}
+
+}   // namespace
+
+Session& Session::get() {
+    static Session& session = *new Session;
+    return session;
+}
+
+const Route& Session::route(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = routes_.find(text); known != routes_.end())
+        return known->second;
+    return routes_.emplace(text, judge(text)).first->second;
+}
+
+Route Session::judge(const std::string& text) {
+    Route route;
+    const LoadedOptions loaded = load(text);
+    const auto object_to = [&](const Status& problem, log::AsideReason reason) {
+        if (loaded.options.strict) {
+            if (route.refusal.is_ok())
+                route.refusal = problem;
+        } else {
+            warn_once(problem.message() + "; files are opened natively");
+            route.aside = reason;
+        }
+    };
+    if (!loaded.options.stage)
+        route.aside = log::AsideReason::kDisabled;
+    for (const Status& problem : loaded.problems)
+        object_to(problem, log::AsideReason::kBadOption);
+    if (const Status found = find_under(loaded, route); !found)
+        object_to(found, log::AsideReason::kBadOption);
+    if (engine_ == nullptr) {
+        if (const Status made = make_engine(loaded); !made)
+            object_to(made, log::AsideReason::kStagingArea);
+        engine_text_ = text;
+    } else if (engine_text_ != text) {
+        // Staged bytes of one file must be in one engine, so there cannot be a second one.
+        LoadedOptions first = load(engine_text_);
+        first.options.stage = loaded.options.stage;
+        first.options.strict = loaded.options.strict;
+        first.options.under_vol = loaded.options.under_vol;
+        first.options.under_info = loaded.options.under_info;
+        if (to_connector_string(first.options) != to_connector_string(loaded.options))
+            warn_once("the options of the first file opened hold for the process: \"" + text + "\" does not change \"" +
+                      engine_text_ + "\"");
+    }
+    return route;
+}
+
+Status Session::find_under(const LoadedOptions& loaded, Route& route) {
+    const std::string& name = loaded.options.under_vol;
+    const std::string what = "option under_vol=" + name + " (" + std::string(loaded.origin_of("under_vol")) + ")";
+    Status problem;
+    hid_t id = register_connector(name);
+    H5VL_class_value_t value = -1;
+    if (id >= 0)
+        host().H5VLget_value(id, &value);
+    if (id < 0) {
+        problem = {Code::kInvalidArgument, what + ": HDF5 knows no such connector and finds no plugin for it"};
+    } else if (value == kConnectorValue) {
+        problem = {Code::kInvalidArgument, what + ": forebay cannot be its own connector beneath"};
+        host().H5VLclose(id);
+        id = H5I_INVALID_HID;
+    } else if (!loaded.options.under_info.empty()) {
+        const QuietErrors quiet;
+        if (host().H5VLconnector_str_to_info(loaded.options.under_info.c_str(), id, &route.under_info) < 0)
+            problem = {Code::kInvalidArgument, "option under_info={" + loaded.options.under_info + "} (" +
+                                                   std::string(loaded.origin_of("under_info")) +
+                                                   "): connector " + name + " does not understand it"};
+    }
+    if (id < 0) {
+        id = register_connector("0");
+        value = H5_VOL_NATIVE;
+    }
+    if (value != H5_VOL_NATIVE && problem.is_ok())
+        route.aside = log::AsideReason::kUnderConnector;
+    route.under_connector = id;
+    return problem;
+}
+
+Status Session::make_engine(const LoadedOptions& loaded) {
+    Result<std::unique_ptr<stage::Engine>> made = stage::Engine::create(loaded);
+    if (!made)
+        return made.status();
+    engine_ = std::move(made).value();
+    return Status::ok();
+}
+
+hid_t Session::driver() {
+    const std::lock_guard lock(mutex_);
+    if (driver_ < 0)
+        driver_ = register_driver();
+    return driver_;
+}
+
+void Session::count_aside(log::AsideReason reason, const char* path) {
+    if (engine_ != nullptr)
+        engine_->count_aside(reason, absolute(path));
+}
+
+void Session::add_native(dev_t device, ino_t inode) {
+    const std::lock_guard lock(mutex_);
+    ++native_[{device, inode}];
+}
+
+void Session::remove_native(dev_t device, ino_t inode) {
+    const std::lock_guard lock(mutex_);
+    const auto found = native_.find({device, inode});
+    if (found != native_.end() && --found->second == 0)
+        native_.erase(found);
+}
+
+bool Session::is_native(const char* path) {
+    const std::lock_guard lock(mutex_);
+    if (native_.empty())
+        return false;
+    struct stat status {};
+    return ::stat(path, &status) == 0 && native_.contains({status.st_dev, status.st_ino});
+}
+
+void Session::keep_failure(Status failure) {
+    const std::lock_guard lock(mutex_);
+    if (failure_.is_ok())
+        failure_ = std::move(failure);
+}
+
+Status Session::take_failure() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(failure_, Status::ok());
+}
+
+void Session::forget_connectors() {
+    const std::lock_guard lock(mutex_);
+    // The identifiers are gone with the library that is ending; closing them is no longer possible.
+    routes_.clear();
+}
+
+void Session::end() {
+    std::unique_ptr<stage::Engine> engine;
+    {
+        const std::lock_guard lock(mutex_);
+        engine = std::move(engine_);
+        driver_ = H5I_INVALID_HID;
+        native_.clear();
+    }
+    engine.reset();
+    if (const Status failure = take_failure(); !failure)
+        warn_once(failure.message());
+}
+
+}   // namespace forebay::hdf5

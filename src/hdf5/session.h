@@ -1,0 +1,86 @@
+// What lives as long as forebay serves its host: the engine, the file driver, the connectors beneath.
+//
+// A connector text is judged once, when the first file is opened with it. The engine is made then;
+// there is one per host library, so the options of the first text hold for the whole process, but for
+// `stage`, `strict`, `under_vol` and `under_info`, which every text has for itself.
+//
+// Ownership: the session is made on first use and never destroyed, because HDF5 closes files from its
+// own exit handler, which runs after the destructors of static objects. `end` ends the engine; HDF5
+// calls it, through the driver's terminate callback, when the last file is closed.
+// Thread-safety: all members may be called from any thread.
+// Blocking: `end` waits for what the engine's destructor waits for; nothing else blocks.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "hdf5/host.h"
+#include "stage/engine.h"
+
+namespace forebay::hdf5 {
+
+inline constexpr const char* kConnectorName = "forebay";
+// From the range 256..511 that HDF5 keeps for connectors that are not (yet) in its registry.
+inline constexpr H5VL_class_value_t kConnectorValue = 482;
+
+// How files with one connector text are opened.
+struct Route {
+    hid_t under_connector = H5I_INVALID_HID;        // held by the session
+    void* under_info = nullptr;                     // held by the session
+    std::optional<log::AsideReason> aside;          // why no file with this text is staged
+    Status refusal;                                 // option strict: why every open with this text fails
+};
+
+class Session {
+  public:
+    static Session& get();
+
+    // The route for a connector text. A refusal is in the route, with the option and its source.
+    const Route& route(const std::string& text);
+
+    // Null when there is none: nothing opened yet, or the engine could not be made.
+    [[nodiscard]] stage::Engine* engine() noexcept { return engine_.get(); }
+
+    // The registered class of our file driver; registers it first if need be. Negative: HDF5 refused.
+    hid_t driver();
+    [[nodiscard]] bool is_ours(hid_t driver_id) const noexcept { return driver_ >= 0 && driver_id == driver_; }
+
+
+    void count_aside(log::AsideReason reason, const char* path);
+
+    // Files that are open natively through forebay: later opens of the same file must be native too,
+    // or HDF5 would not see that it is the same file.
+    void add_native(dev_t device, ino_t inode);
+    void remove_native(dev_t device, ino_t inode);
+    [[nodiscard]] bool is_native(const char* path);
+
+    // Failures to bring staged data home, found while HDF5 closed a file inside another call. The next
+    // close callback reports them; `end` writes what nobody asked for to standard error.
+    void keep_failure(Status failure);
+    [[nodiscard]] Status take_failure();
+
+    void forget_connectors();   // HDF5 ends the connector
+    void end();                 // HDF5 ends the driver
+
+  private:
+    Session() = default;
+    Route judge(const std::string& text);
+    Status find_under(const LoadedOptions& loaded, Route& route);
+    Status make_engine(const LoadedOptions& loaded);
+
+    std::mutex mutex_;
+    std::map<std::string, Route, std::less<>> routes_;
+    std::unique_ptr<stage::Engine> engine_;
+    std::string engine_text_;
+    hid_t driver_ = H5I_INVALID_HID;
+    std::map<std::pair<dev_t, ino_t>, unsigned> native_;
+    Status failure_;
+};
+
+}   // namespace forebay::hdf5
