@@ -5,8 +5,8 @@
  *   checkpoint --file F --verify [the same sizes]
  *
  * Prints the time spent inside HDF5 calls (each call is timed), in H5Fclose, and in all. Starting the library
- * (H5open) is shown apart. Computing is a five-point stencil on one core until the seconds are over; the number of sweeps
- * tells how much the work beside it has slowed it down.
+ * (H5open) is shown apart. Computing is a five-point stencil on one core until the seconds are over; the number of
+ * sweeps tells how much the work beside it has slowed it down.
  */
 #include <hdf5.h>
 

@@ -57,8 +57,8 @@ class StagedExtents {
         : extents_(extents), path_(directory / "target"), bytes_(kOverlayBytes, std::byte{0x5a}) {
         descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         if (descriptor_ < 0) fail(path_.native(), "cannot be created");
-        auto engine = Engine::create(
-            forebay::load_options("nls=" + directory.native() + ";size=8GiB", [](const char*) -> const char* { return nullptr; }));
+        const auto no_environment = [](const char*) -> const char* { return nullptr; };
+        auto engine = Engine::create(forebay::load_options("nls=" + directory.native() + ";size=8GiB", no_environment));
         require(engine.status(), "engine");
         engine_ = std::move(engine).value();
         auto attached = engine_->attach(OpenTarget{path_.native(), descriptor_, true, true});

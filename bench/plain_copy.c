@@ -16,7 +16,8 @@
 /* A mapping of an allocated file that has no name any more. */
 static char *new_segment(const char *directory, size_t size_bytes) {
     char path[4096];
-    if (snprintf(path, sizeof path, "%s/segmentXXXXXX", directory) >= (int)sizeof path) fail(directory, "name too long");
+    int length = snprintf(path, sizeof path, "%s/segmentXXXXXX", directory);
+    if (length >= (int)sizeof path) fail(directory, "name too long");
     int descriptor = mkstemp(path);
     if (descriptor < 0) fail(path, strerror(errno));
     unlink(path);

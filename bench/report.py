@@ -18,12 +18,12 @@ HEADINGS = ["measured", "native", "forebay", "forebay ÷ native", "target", ""]
 
 def machine_facts(target: Path, staging: Path, hdf5_version: str) -> dict[str, str]:
     """What the figures depend on; no names of hosts and no paths."""
-    memory = next(line.split()[1] for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     model = next((line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
                   if line.startswith("model name")), platform.machine())
     return {
         "cores": f"{len(os.sched_getaffinity(0))} ({model})",
-        "memory": f"{int(memory) / (1 << 20):.0f} GiB",
+        "memory": f"{memory_bytes / (1 << 30):.0f} GiB",
         "kernel": platform.release(),
         "HDF5": hdf5_version,
         "target file system": file_system(target),
