@@ -1,22 +1,26 @@
 # Shared by the set-up scripts: where things are kept, how a step is announced, how a failure is told.
 # Sourced, never run. The sourcing script sets `set -euo pipefail` first.
 
-forebay_cache="${FOREBAY_CACHE:-${XDG_CACHE_HOME:-${HOME:?HOME is not set; set FOREBAY_CACHE to a directory of yours}/.cache}/forebay}"
-forebay_logs="$forebay_cache/logs"
-
 # One line on stderr, and the end.
 die() {
   printf '%s: %s\n' "$(basename "$0")" "$*" >&2
   exit 1
 }
 
+if [ -z "${FOREBAY_CACHE:-}${XDG_CACHE_HOME:-}${HOME:-}" ]; then
+  die "HOME is not set: set FOREBAY_CACHE to a directory of yours"
+fi
+forebay_cache="${FOREBAY_CACHE:-${XDG_CACHE_HOME:-${HOME:-}/.cache}/forebay}"
+forebay_logs="$forebay_cache/logs"
+
 # step TITLE COMMAND...: announces the step, runs it with its output in a log, and says how long it took.
-# A failing command ends the script with one line that names the log.
+# A failing command ends the script with one line that names the log,
+# whose name starts with $log_prefix when that is set.
 step() {
   local title="$1" log started status=0
   shift
-  mkdir -p "$forebay_logs" || die "cannot create $forebay_logs: set FOREBAY_CACHE to a directory that can be written"
-  log="$forebay_logs/$(printf '%s' "${1##*/}" | tr -c 'A-Za-z0-9_.-' '-').log"
+  mkdir -p "$forebay_logs" 2>/dev/null || die "cannot create $forebay_logs: set FOREBAY_CACHE to a directory that can be written"
+  log="$forebay_logs/${log_prefix:-}$(printf '%s' "${1##*/}" | tr -c 'A-Za-z0-9_.-' '-').log"
   printf '==> %s … ' "$title"
   started=$SECONDS
   # Not `if "$@"`, which would switch `set -e` off inside a function that is a step.
@@ -59,8 +63,8 @@ as_root() {
 
 # lock NAME: one process at a time builds the thing called NAME; held until the script ends.
 lock() {
-  mkdir -p "$forebay_cache" || die "cannot create $forebay_cache: set FOREBAY_CACHE to a directory that can be written"
-  exec 9>"$forebay_cache/.$1.lock" || die "cannot write to $forebay_cache: set FOREBAY_CACHE to a directory that can be written"
+  mkdir -p "$forebay_cache" 2>/dev/null || die "cannot create $forebay_cache: set FOREBAY_CACHE to a directory that can be written"
+  { exec 9>"$forebay_cache/.$1.lock"; } 2>/dev/null || die "cannot write to $forebay_cache: set FOREBAY_CACHE to a directory that can be written"
   if ! flock -n 9; then
     printf '==> waiting for another process that is preparing %s\n' "$1"
     flock 9
