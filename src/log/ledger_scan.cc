@@ -1,0 +1,171 @@
+// Reading ledgers, as `forebay status` does: of living processes and of those that left one behind.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "io/posix_file.h"
+#include "log/ledger.h"
+#include "log/process.h"
+
+namespace forebay::log {
+
+namespace {
+
+constexpr std::array<std::string_view, kReasonCount> kReasonNames{
+    "disabled",  "driver",     "mpi",          "subfiling",    "swmr",        "under_connector",
+    "read_only", "bad_option", "staging_area", "handle_taken", "not_regular", "second_library",
+};
+
+std::uint64_t load(const std::atomic<std::uint64_t>& counter) { return counter.load(std::memory_order_relaxed); }
+
+std::string_view boot_id_of(const LedgerHeader& header) {
+    return {header.boot_id, ::strnlen(header.boot_id, sizeof header.boot_id)};
+}
+
+// "<pid>-<start>-<n>", as every process names its directory.
+bool is_process_directory(std::string_view name) {
+    return std::count(name.begin(), name.end(), '-') == 2 && name.front() != '-' && name.back() != '-' &&
+           name.find_first_not_of("0123456789-") == std::string_view::npos;
+}
+
+Status short_of(const std::string& name) { return {Code::kCorrupt, fmt::format("read {}: shorter than a ledger", name)}; }
+
+Status read_whole(io::File& file, std::uint64_t offset, io::MutableBytes into) {
+    const Result<std::size_t> got = file.read_at(offset, into);
+    if (!got) return got.status();
+    return got.value() == into.size() ? Status::ok() : short_of(file.name());
+}
+
+Result<ProcessView> read_ledger(io::Directory& directory, const Result<ProcessIdentity>& self) {
+    auto file = directory.open_file("ledger", io::OpenMode::kRead);
+    if (!file) return file.status();
+    LedgerHeader header{};
+    FOREBAY_TRY(read_whole(*file.value(), 0, std::as_writable_bytes(std::span(&header, 1))));
+    const std::string& name = file.value()->name();
+    if (header.magic.load(std::memory_order_acquire) != kLedgerMagic)
+        return Status(Code::kCorrupt, fmt::format("read {}: not a ledger, or not complete yet", name));
+    if (header.version != kLedgerVersion)
+        return Status(Code::kUnsupported, fmt::format("read {}: ledger of version {}, this program knows version {}", name,
+                                                      header.version, kLedgerVersion));
+    std::vector<LedgerSlot> slots(std::min<std::uint64_t>(header.slots, kLedgerSlots));
+    FOREBAY_TRY(read_whole(*file.value(), sizeof header, std::as_writable_bytes(std::span(slots))));
+
+    ProcessView view;
+    view.directory = directory.name();
+    view.pid = header.pid;
+    // The id of this boot is taken from this process; only then do process number and start time count.
+    view.alive = self && boot_id_of(header) == to_text(self.value().boot_id) &&
+                 is_alive({header.pid, header.process_start_ticks, self.value().boot_id});
+    view.size = header.size;
+    view.segment = header.segment;
+    view.segments_allocated = load(header.segments_allocated);
+    view.segments_free = load(header.segments_free);
+    view.files_opened = load(header.files_opened);
+    view.files_staged = load(header.files_staged);
+    view.files_without_slot = load(header.files_without_slot);
+    for (std::size_t i = 0; i < kReasonCount; ++i) view.aside[i] = load(header.aside[i]);
+    for (const LedgerSlot& slot : slots)
+        if (load(slot.in_use) != 0) view.files.push_back(snapshot(slot));
+    return view;
+}
+
+}   // namespace
+
+std::string_view reason_name(AsideReason reason) noexcept {
+    const auto index = static_cast<std::size_t>(reason);
+    return index < kReasonNames.size() ? kReasonNames[index] : "unknown";
+}
+
+FileCounters snapshot(const LedgerSlot& slot) {
+    FileCounters counters;
+    counters.path.assign(slot.path, std::min<std::uint64_t>(load(slot.path_bytes), kLedgerPathMax));
+    counters.opened_ns = load(slot.opened_ns);
+    counters.requests = load(slot.requests);
+    counters.staged = load(slot.staged);
+    counters.drained = load(slot.drained);
+    counters.superseded = load(slot.superseded);
+    counters.through = load(slot.through);
+    counters.pending = load(slot.pending);
+    counters.held = load(slot.held);
+    counters.oldest_ns = load(slot.oldest_ns);
+    counters.commits = load(slot.commits);
+    counters.target_writes = load(slot.target_writes);
+    counters.drain_ns = load(slot.drain_ns);
+    counters.stage_ns = load(slot.stage_ns);
+    counters.stall_ns = load(slot.stall_ns);
+    counters.close_ns = load(slot.close_ns);
+    counters.guarantee_given_up = load(slot.guarantee_given_up);
+    counters.error = load(slot.error);
+    counters.aside = load(slot.aside);
+    return counters;
+}
+
+std::string to_json(const FileCounters& counters) {
+    nlohmann::ordered_json line{
+        {"path", counters.path},
+        {"opened_ns", counters.opened_ns},
+        {"requests", counters.requests},
+        {"staged", counters.staged},
+        {"drained", counters.drained},
+        {"superseded", counters.superseded},
+        {"through", counters.through},
+        {"pending", counters.pending},
+        {"held", counters.held},
+        {"oldest_ns", counters.oldest_ns},
+        {"commits", counters.commits},
+        {"target_writes", counters.target_writes},
+        {"drain_ns", counters.drain_ns},
+        {"stage_ns", counters.stage_ns},
+        {"stall_ns", counters.stall_ns},
+        {"close_ns", counters.close_ns},
+        {"guarantee_given_up", counters.guarantee_given_up},
+        {"error", counters.error},
+        {"aside", counters.aside},
+    };
+    auto& reasons = line["reasons"] = nlohmann::ordered_json::array();
+    for (std::size_t i = 0; i < kReasonCount; ++i)
+        if ((counters.aside >> i & 1) != 0) reasons.push_back(kReasonNames[i]);
+    // A path is bytes, JSON is text: what is not UTF-8 is replaced rather than refused.
+    return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+Result<LedgerScan> scan_ledgers(const std::string& nls) {
+    auto area = io::open_posix_directory(nls);
+    if (!area) return area.status();
+    const std::string folder = fmt::format("forebay-{}", ::geteuid());
+    auto root = area.value()->open_directory(folder);
+    LedgerScan scan;
+    if (!root) {
+        if (root.status().sys_errno() == ENOENT) return scan;
+        return root.status();
+    }
+    struct stat facts {};
+    const std::string root_path = fmt::format("{}/{}", nls, folder);
+    if (::lstat(root_path.c_str(), &facts) != 0) return Status::from_errno(errno, "stat " + root_path);
+    if (facts.st_uid != ::geteuid())
+        return Status(Code::kPermissionDenied, fmt::format("{} belongs to user {}: not read", root_path, facts.st_uid));
+
+    const Result<std::vector<std::string>> names = root.value()->list();
+    if (!names) return names.status();
+    const Result<ProcessIdentity> self = identify_this_process();
+    for (const std::string& name : names.value()) {
+        if (name.empty() || !is_process_directory(name)) continue;
+        auto directory = root.value()->open_directory(name);
+        Result<ProcessView> view = directory ? read_ledger(*directory.value(), self) : Result<ProcessView>(directory.status());
+        if (view) {
+            scan.processes.push_back(std::move(view).value());
+            continue;
+        }
+        // A process that ended in the meantime took its directory along.
+        const std::string path = fmt::format("{}/{}", root_path, name);
+        if (view.status().sys_errno() == ENOENT && ::access(path.c_str(), F_OK) != 0) continue;
+        scan.skipped.push_back(view.status().message());
+    }
+    return scan;
+}
+
+}   // namespace forebay::log
