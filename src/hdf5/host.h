@@ -19,6 +19,13 @@
 
 #include "base/status.h"
 
+// Constants such as H5F_ACC_RDWR call into the library when they are used, through these two. Inside a
+// callback it is initialised, and the plugin must not refer to the library by name.
+#undef H5CHECK
+#define H5CHECK
+#undef H5OPEN
+#define H5OPEN
+
 namespace forebay::hdf5 {
 
 // Functions that every supported library has.
