@@ -1,58 +1,73 @@
 // The staging engine of a process: options, staging area, drain threads, and the files that are open.
 //
 // One engine per host library (the plugin owns it). Creating one touches nothing on disk; the staging
-// area is opened with the first file that is written. Ends its threads and removes its (empty) logs
-// when destroyed; logs that still hold undrained bytes stay for recovery.
-// Thread-safety: every call may come from any thread. Fork: a child that inherits the engine can read
-// its files, gets a clear error from writes, and neither drains nor removes anything.
+// area is opened with the first file that is opened for writing, and nothing is allocated there before
+// something is staged. The engine ends its threads and removes its logs when destroyed; a log that still
+// holds undrained bytes stays, for recovery.
+// Thread-safety: every call may come from any thread. Fork: a child that inherits the engine can read its
+// files, gets a clear error from writes, and neither drains nor removes anything.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/options.h"
 #include "base/status.h"
+#include "io/file.h"
+#include "log/ledger.h"
 #include "stage/staged_file.h"
 
 namespace forebay::stage {
 
 struct OpenTarget {
-    std::string path;      // absolute, for messages and the log
-    int descriptor = -1;   // open on the target, stays the caller's; the engine duplicates it if it needs one
+    std::string path;         // as given or absolute; relative ones are completed, for messages and the log
+    int descriptor = -1;      // open on the target, stays the caller's; the engine duplicates it
     bool writable = false;
-    bool truncated = false;   // opened with O_TRUNC, or just created
 };
 
 class Engine {
   public:
-    virtual ~Engine() = default;
+    // The usual engine: its staging area is where the options say.
+    [[nodiscard]] static std::unique_ptr<Engine> create(LoadedOptions options);
+    // For tests: `open_area` yields the directory in which the engine keeps its own.
+    using OpenArea = std::function<Result<std::unique_ptr<io::Directory>>()>;
+    [[nodiscard]] static std::unique_ptr<Engine> create(LoadedOptions options, OpenArea open_area);
+    ~Engine();
+    Engine(const Engine&) = delete;
+    Engine& operator=(const Engine&) = delete;
 
-    static Result<std::unique_ptr<Engine>> create(LoadedOptions options);
-
-    // The state of the file behind `target.descriptor`: the one that exists already in this process, or
-    // a new one. A read-only handle on a file nobody stages gets one too (it reads straight through,
-    // and sees staged bytes as soon as a writer attaches). When staging is impossible (staging area
-    // unusable, ...) and option strict is off, the file is attached in write-through mode with the
-    // reason counted, and `warning` (once per engine) says why; with strict on, that is the error.
     struct Attached {
         std::shared_ptr<StagedFile> file;
         std::string warning;   // to be shown once to the user; empty: none
     };
-    virtual Result<Attached> attach(const OpenTarget& target) = 0;
+    // The state of the file behind `target.descriptor`: the one that exists already in this process, or a
+    // new one. A read-only handle gets one too: it reads straight through, and sees staged bytes as soon
+    // as a writer attaches. When staging is impossible (an option or the staging area is unusable) and
+    // option strict is off, the file is attached in write-through mode with the reason counted, and
+    // `warning`, given once per engine, says why; with strict on, that is the error.
+    Result<Attached> attach(const OpenTarget& target);
+    // For tests: the same for a file of any implementation of the seam.
+    Result<Attached> attach(std::unique_ptr<io::File> file, const io::Identity& identity, const std::string& path,
+                            bool writable);
 
-    // The end of one handle's use. The last writable handle's detach commits, and waits until
-    // everything is in the target (option close). Its Status is that of the data: on failure the staged
-    // bytes are kept and the message names the log. The file object stays valid for other handles.
-    virtual Status detach(const std::shared_ptr<StagedFile>& file, bool writable) = 0;
+    // The end of one handle. The last writable one commits, and waits until everything is in the target.
+    // Its Status is that of the data: on failure the staged bytes are kept and the message says so. The
+    // file stays valid for other handles.
+    Status detach(const std::shared_ptr<StagedFile>& file, bool writable);
 
-    // The staged state of the open file with this identity, or null.
-    virtual std::shared_ptr<StagedFile> find(std::uint64_t device, std::uint64_t inode) = 0;
+    // The state of the open file with this identity, or null.
+    [[nodiscard]] std::shared_ptr<StagedFile> find(std::uint64_t device, std::uint64_t inode);
 
     // A file that stepped aside before it reached the engine (other driver, SWMR, ...): counted.
-    virtual void count_aside(log::AsideReason reason, const std::string& path) = 0;
+    void count_aside(log::AsideReason reason, const std::string& path);
 
-    [[nodiscard]] virtual const LoadedOptions& options() const = 0;
+    [[nodiscard]] const LoadedOptions& options() const noexcept;
+
+  private:
+    class State;
+    explicit Engine(std::unique_ptr<State> state);
+    std::unique_ptr<State> state_;
 };
 
 }   // namespace forebay::stage

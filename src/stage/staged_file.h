@@ -1,56 +1,202 @@
 // One open file whose writes are staged: read-your-writes, truncate, commit, drain, close.
 //
-// The HDF5 file driver calls this with byte extents; HDF5, and MPI, are unknown here. A `StagedFile`
-// is shared by every handle of the process on the same file (device and inode), and is obtained from
-// `Engine::attach`.
+// The HDF5 file driver calls this with byte extents; HDF5, and MPI, are unknown here. A `StagedFile` is
+// shared by every handle of the process on the same file (device and inode); `Engine::attach` hands it out.
 //
-// Thread-safety: every call may come from any thread; writes to one file are serialised.
-// After a crash: see `commit`.
+// A file is in one of four states:
+//
+//   passive --open_for_writing--> staged --step_aside, staging impossible--> through
+//      ^                            |                                           |
+//      +-------- finish ------------+------------------- finish ----------------+
+//                                   +-- finish, but the target failed --> failed
+//
+//   passive   nobody writes: reads go to the target;
+//   staged    writes go to the log, reads see them on top of the target;
+//   through   writes go straight to the target;
+//   failed    closed with bytes that could not be drained: they stay in the log and stay readable,
+//             writing is refused.
+//
+// Locks: `writer_` serialises whatever changes the file from outside; `mutex_` guards the state and is
+// held for short, never across a transfer. Order: writer_ before mutex_.
+// Invariants under mutex_:
+//   - target writes in flight are disjoint, and nothing that overlaps one of them is planned: so two
+//     generations of a byte never race to the target;
+//   - a segment that a target write or a reader looks at is pinned, and is not released;
+//   - segments are released oldest first, and never the newest while the file is staged.
+// Thread-safety: every call may come from any thread.
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "base/options.h"
 #include "base/status.h"
+#include "drain/scheduler.h"
+#include "io/file.h"
+#include "log/file_log.h"
 #include "log/ledger.h"
+#include "plan/merge.h"
+#include "stage/extent_index.h"
+#include "stage/range_set.h"
 
 namespace forebay::stage {
 
 enum class ByteClass : std::uint8_t { kRaw, kMetadata };
 
-class StagedFile {
+class StagedFile;
+
+// What the files of a process share; the engine provides it.
+class Surroundings {
   public:
-    virtual ~StagedFile() = default;
+    virtual ~Surroundings() = default;
+    [[nodiscard]] virtual const Options& options() const noexcept = 0;
+    // Null while no staging area is in use.
+    [[nodiscard]] virtual log::SegmentPool* pool() noexcept = 0;
+    [[nodiscard]] virtual drain::Scheduler& scheduler() noexcept = 0;
+    [[nodiscard]] virtual std::uint64_t next_sequence() noexcept = 0;
+    // True in a forked child.
+    [[nodiscard]] virtual bool inherited() const noexcept = 0;
+    // Room is needed: every file drains all that it may. True if any has something under way.
+    virtual bool press_files(const StagedFile& asking) = 0;
+    // Room is needed and nothing is under way: held bytes of all files may drain before their commit.
+    // True if there were any.
+    virtual bool promote_held() = 0;
+    // One target write, for the trace.
+    virtual void trace(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) = 0;
+};
+
+class StagedFile final : public drain::Source, public std::enable_shared_from_this<StagedFile> {
+  public:
+    struct Setup {
+        io::Identity identity;
+        std::string path;                    // absolute, for messages and the log
+        std::unique_ptr<io::File> target;    // for reading at least
+        std::uint64_t log_number = 0;
+    };
+    StagedFile(Surroundings& surroundings, Setup setup);
+    ~StagedFile() override;
 
     // Copies `bytes` into the staging log; they are the newest content of [offset, offset + size) for
     // every later `read` of this process. Blocks only for room in the staging area (option full).
     // Errors: the sticky background error, if there is one; otherwise none that a direct write would
-    // not have had (the log's own failures fall back to writing through).
-    virtual Status write(std::uint64_t offset, std::span<const std::byte> bytes, ByteClass byte_class) = 0;
+    // not have had (where the log cannot take bytes they are written through).
+    Status write(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class);
 
     // Fills `bytes` with the newest content; beyond the end of the file: zeros, as HDF5 expects of a driver.
-    virtual Status read(std::uint64_t offset, std::span<std::byte> bytes) = 0;
+    Status read(std::uint64_t offset, io::MutableBytes bytes);
 
-    // Sets the logical size; later reads beyond it yield zeros. Never blocks on the target.
-    virtual Status truncate(std::uint64_t size) = 0;
-    [[nodiscard]] virtual std::uint64_t size() const = 0;
+    // Sets the logical size; what is beyond is gone. Does not wait for the target, but in state through.
+    Status truncate(std::uint64_t size);
+    [[nodiscard]] std::uint64_t size() const;
 
-    // Everything written before is one consistent state (H5Fflush). Once this returns, the death of
-    // the process loses nothing that was written before it; metadata may drain from now on.
-    // Blocks until drained when option flush=drain. Reports the sticky background error.
-    virtual Status commit() = 0;
+    // Everything written before is one consistent state (H5Fflush). Once this returns, the death of the
+    // process loses nothing of it; it may drain from now on. Blocks until drained with option flush=drain.
+    // Reports the sticky background error.
+    Status commit();
 
     // Blocks until every staged byte, committed or not, is in the target. Reports the sticky error.
-    virtual Status drain() = 0;
+    Status drain();
 
-    // Drains, then writes straight to the target for the rest of the file's life (SWMR, raw handle taken).
-    virtual Status step_aside(log::AsideReason reason) = 0;
+    // Drains, then writes straight to the target until closed (SWMR, raw descriptor handed out).
+    Status step_aside(log::AsideReason reason);
 
-    [[nodiscard]] virtual log::FileCounters counters() const = 0;
+    [[nodiscard]] log::FileCounters counters() const;
+
+    // ---- for the engine -------------------------------------------------------------------------
+
+    [[nodiscard]] const std::string& path() const noexcept { return path_; }
+    [[nodiscard]] const io::Identity& identity() const noexcept { return identity_; }
+
+    // passive -> staged or, with a reason, through. `target` allows writing; `slot` outlives `finish`.
+    Status open_for_writing(std::unique_ptr<io::File> target, log::LedgerSlot* slot,
+                            std::optional<log::AsideReason> aside);
+    // Commits, drains, sets the target's size, gives the log back: -> passive. On failure -> failed.
+    Status finish();
+    [[nodiscard]] bool failed() const;
+    // passive: takes over the target's present size.
+    Status refresh();
+
+    bool press();
+    std::uint64_t promote_held();
+    void lock_for_fork() { mutex_.lock(); }
+    void unlock_after_fork() { mutex_.unlock(); }
+
+    Taken take() override;
+
+  private:
+    enum class State : std::uint8_t { kPassive, kStaged, kThrough, kFailed };
+    class WriteWork;
+    class ShrinkWork;
+    struct CopyPlan;
+
+    // staged_file.cc: the program's side. `_writer`: writer_ is held; `_locked`: mutex_ is held.
+    Status refuse_if_inherited(const char* what) const;
+    Status stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class);
+    Status write_through_writer(std::uint64_t offset, io::Bytes bytes);
+    Status write_direct_writer(std::uint64_t offset, io::Bytes bytes);
+    Status commit_writer();
+    Status append_marker_writer(log::RecordKind kind, std::uint64_t argument, std::uint64_t sequence);
+    Status leave_log_writer();
+
+    // room.cc: segments.
+    Result<std::uint64_t> make_room_writer(std::uint64_t wanted_bytes);
+    void adopt_writer(log::Segment* segment);
+    void compact_writer();
+    void recycle_locked();
+
+    // file_drain.cc: the target's side.
+    Status drain_writer();
+    Taken take_locked();
+    void plan_locked();
+    void release_locked(const plan::TargetWrite& write);
+    void complete(const plan::TargetWrite& write, const Status& outcome, std::uint64_t begin_ns);
+    void complete_shrink(std::uint64_t size, const Status& outcome);
+    void keep_error_locked(const Status& failure);
+    void wake();
+    [[nodiscard]] bool worth_draining_locked() const noexcept;
+    void update_ledger_locked();
+    [[nodiscard]] Status background_error_locked() const;
+
+    Surroundings& surroundings_;
+    const io::Identity identity_;
+    const std::string path_;
+    const std::uint64_t log_number_;
+
+    std::mutex writer_;
+    std::shared_ptr<io::File> target_;            // changed under both locks
+
+    mutable std::mutex mutex_;
+    std::condition_variable completed_;           // a target write has ended
+    std::uint64_t completions_ = 0;
+    State state_ = State::kPassive;
+    std::unique_ptr<log::FileLog> log_;
+    ExtentIndex index_;
+    std::uint64_t logical_size_ = 0;              // what the program sees
+    std::uint64_t committed_size_ = 0;
+    std::uint64_t commit_sequence_ = 0;
+    std::uint64_t target_size_ = 0;               // of the file itself, writes in flight included
+    bool dirty_ = false;                          // something changed since the last commit
+
+    std::deque<plan::TargetWrite> planned_;       // in flight already, as far as overlaps go
+    RangeSet in_flight_;
+    std::uint64_t in_flight_bytes_ = 0;
+    std::optional<std::uint64_t> shrink_to_;      // cut the target before anything beyond is written
+    bool shrinking_ = false;
+    std::uint64_t cursor_ = 0;                    // where the next plan begins (elevator)
+    bool urgent_ = false;                         // drain all that is ready, however little
+    bool halted_ = false;                         // after a failure, until a closing attempt
+    Status background_error_;
+
+    log::LedgerSlot* slot_;                       // never null
+    std::unique_ptr<log::LedgerSlot> own_slot_;   // until the engine gives one
 };
 
 }   // namespace forebay::stage

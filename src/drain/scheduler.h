@@ -1,0 +1,72 @@
+// The drain threads of a process: they take target writes from the files that have some, in turn.
+//
+// Several writes of one file, and of several files, are in flight at a time, one per thread. Threads
+// start with the first `wake` and sleep on a condition variable when there is nothing to do: an idle
+// file costs no CPU. What arrives while writes are in flight is what the next plan merges; nothing is
+// delayed and nothing is polled.
+//
+// A source is in one of two states: queued (at most once) or not. `wake` queues it; a thread takes it
+// from the queue, asks it for one write, and queues it again, if there are more, before it carries the
+// write out, so that the other threads may join in. A source without a write at that moment leaves the
+// queue; it must call `wake` when that changes.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace forebay::drain {
+
+// One unit of work, carried out without any lock of the scheduler.
+class Work {
+  public:
+    virtual ~Work() = default;
+    virtual void run() noexcept = 0;
+};
+
+class Source {
+  public:
+    virtual ~Source() = default;
+    struct Taken {
+        std::unique_ptr<Work> work;   // null: there is nothing to do now
+        bool more = false;            // another thread would find work as well
+    };
+    // The next write to carry out. Called from drain threads.
+    virtual Taken take() = 0;
+
+  private:
+    friend class Scheduler;
+    bool queued_ = false;   // guarded by the scheduler's lock
+};
+
+class Scheduler {
+  public:
+    explicit Scheduler(std::size_t threads);
+    // Stops after the writes in flight; what is queued is left to the sources.
+    ~Scheduler();
+    Scheduler(const Scheduler&) = delete;
+    Scheduler& operator=(const Scheduler&) = delete;
+
+    // Queues `source` unless it is queued already. Returns false if no thread could be had, ever: the
+    // caller then has to drain by itself (StagedFile does so when it needs room, and at close).
+    bool wake(const std::shared_ptr<Source>& source);
+
+    // Forgets the threads without joining them: for a forked child, where they do not exist.
+    void forget_threads() noexcept;
+
+  private:
+    void serve(const std::stop_token& stop);
+    bool start_thread_locked();
+
+    const std::size_t threads_max_;
+    std::mutex mutex_;
+    std::condition_variable_any ready_;
+    std::deque<std::shared_ptr<Source>> queue_;
+    std::size_t idle_ = 0;
+    std::vector<std::jthread> threads_;
+};
+
+}   // namespace forebay::drain

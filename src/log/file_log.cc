@@ -1,0 +1,100 @@
+#include "log/file_log.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "base/bytes.h"
+#include "base/checksum.h"
+#include "base/clock.h"
+
+namespace forebay::log {
+
+namespace {
+
+constexpr std::uint64_t kSlackBytes = 64 * 1024;
+
+}   // namespace
+
+FileLog::FileLog(SegmentPool& pool, std::uint64_t log, LogTarget target, bool check_large_payloads)
+    : pool_(pool),
+      log_(log),
+      target_(std::move(target)),
+      check_large_payloads_(check_large_payloads),
+      slack_bytes_(std::min(kSlackBytes, pool.segment_bytes() / 16)) {}
+
+FileLog::~FileLog() { release_all(); }
+
+std::uint64_t FileLog::room(bool use_slack) const noexcept {
+    if (newest_ == nullptr) return 0;
+    const std::uint64_t left = newest_->size() - newest_->tail;
+    const std::uint64_t taken = payload_offset(1) + (kRecordAlignment - 1) + (use_slack ? 0 : slack_bytes_);
+    return left > taken ? left - taken : 0;
+}
+
+bool FileLog::marker_fits() const noexcept {
+    return newest_ != nullptr && newest_->size() - newest_->tail >= record_bytes(1, 0);
+}
+
+void FileLog::adopt(Segment* segment, std::uint64_t committed_size, std::uint64_t commit_sequence,
+                    std::uint64_t sequence) {
+    ++next_order_;
+    segments_.push_back(segment);
+    newest_ = segment;
+
+    const auto payload = encode(OpenPayload{target_.device, target_.inode, commit_sequence, target_.path});
+    std::byte* const at = end();
+    std::memcpy(at + payload_offset(0), payload.data(), payload.size());
+    encode(RecordHeader{RecordKind::kOpen, DataClass::kRaw, true, sequence, payload.size(), committed_size,
+                        realtime_ns(), checksum(payload)},
+           {}, {at, payload_offset(0)});
+    publish(record_bytes(0, payload.size()));
+}
+
+FileLog::Position FileLog::append_data(std::uint64_t offset, io::Bytes bytes, DataClass data_class,
+                                       std::uint64_t sequence, std::uint64_t time_ns) {
+    std::byte* const at = end();
+    std::byte* const payload = at + payload_offset(1);
+    std::memcpy(payload, bytes.data(), bytes.size());
+    const bool checked = check_large_payloads_ || bytes.size() <= kCheckedPayloadMax;
+    const ByteRange extent{offset, offset + bytes.size()};
+    encode(RecordHeader{RecordKind::kData, data_class, checked, sequence, bytes.size(), 0, time_ns,
+                        checked ? checksum({payload, bytes.size()}) : 0},
+           {&extent, 1}, {at, payload_offset(1)});
+    const Position position{newest_, newest_->tail + payload_offset(1)};
+    publish(record_bytes(1, bytes.size()));
+    return position;
+}
+
+void FileLog::append_marker(RecordKind kind, std::uint64_t argument, std::uint64_t sequence) {
+    std::byte* const at = end();
+    encode(RecordHeader{kind, DataClass::kRaw, false, sequence, 0, argument, realtime_ns(), 0}, {},
+           {at, payload_offset(0)});
+    publish(record_bytes(0, 0));
+}
+
+void FileLog::append_through(ByteRange range, std::uint64_t sequence) {
+    std::byte* const at = end();
+    encode(RecordHeader{RecordKind::kThrough, DataClass::kRaw, false, sequence, 0, 0, realtime_ns(), 0},
+           {&range, 1}, {at, payload_offset(1)});
+    publish(record_bytes(1, 0));
+}
+
+void FileLog::release_oldest() {
+    pool_.release(segments_.front());
+    segments_.pop_front();
+    if (segments_.empty()) newest_ = nullptr;
+}
+
+void FileLog::release_all() {
+    while (!segments_.empty()) release_oldest();
+}
+
+void FileLog::publish(std::uint64_t bytes) noexcept {
+    Segment& segment = *newest_;
+    segment.tail += bytes;
+    std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(segment.at(kTailOffset)))
+        .store(little_endian(segment.tail), std::memory_order_release);
+}
+
+}   // namespace forebay::log

@@ -1,0 +1,75 @@
+// The log of one open file: appending records to its segments, giving segments back oldest first.
+//
+// Thread-safety: the owner serialises appending, which touches the newest segment only; everything that
+// changes the list of segments (adopt, release_*) needs the lock that guards the segments' accounts.
+// After a crash: a record exists once `append_*` has returned.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+
+#include "log/segment_pool.h"
+
+namespace forebay::log {
+
+struct LogTarget {
+    std::uint64_t device = 0, inode = 0;
+    std::string path;
+};
+
+class FileLog {
+  public:
+    FileLog(SegmentPool& pool, std::uint64_t log, LogTarget target, bool check_large_payloads);
+    ~FileLog();   // gives back what is left
+    FileLog(const FileLog&) = delete;
+    FileLog& operator=(const FileLog&) = delete;
+
+    [[nodiscard]] bool empty() const noexcept { return newest_ == nullptr; }
+    [[nodiscard]] std::size_t segments() const noexcept { return segments_.size(); }
+    [[nodiscard]] Segment* oldest() const noexcept { return segments_.front(); }
+    [[nodiscard]] Segment* newest() const noexcept { return newest_; }
+
+    // Payload that one data record could take in the newest segment now. With `use_slack` also from
+    // the slack at the segment's end, which is kept for records that must not wait for room: commits,
+    // through records and data copied forward.
+    [[nodiscard]] std::uint64_t room(bool use_slack) const noexcept;
+
+    // A fresh segment for `adopt`, from the pool; does not touch the log. kNoSpace: there is none.
+    Result<Segment*> acquire() { return pool_.acquire(log_, next_order_); }
+    // Makes `segment` the newest and begins it with an open record, which repeats the last commit.
+    void adopt(Segment* segment, std::uint64_t committed_size, std::uint64_t commit_sequence,
+               std::uint64_t sequence);
+
+    struct Position {
+        Segment* segment = nullptr;
+        std::uint64_t offset = 0;   // of the payload
+    };
+    // Copies `bytes` as a data record; they fit (see room).
+    Position append_data(std::uint64_t offset, io::Bytes bytes, DataClass data_class, std::uint64_t sequence,
+                         std::uint64_t time_ns);
+    // Whether a record without payload still fits.
+    [[nodiscard]] bool marker_fits() const noexcept;
+    void append_marker(RecordKind kind, std::uint64_t argument, std::uint64_t sequence);
+    void append_through(ByteRange range, std::uint64_t sequence);
+
+    // Gives the oldest segment back.
+    void release_oldest();
+    void release_all();
+
+  private:
+    // Where the next record goes. Readers look below the tail only: nothing has to be cleared first.
+    [[nodiscard]] std::byte* end() const noexcept { return newest_->at(newest_->tail); }
+    void publish(std::uint64_t bytes) noexcept;
+
+    SegmentPool& pool_;
+    const std::uint64_t log_;
+    const LogTarget target_;
+    const bool check_large_payloads_;
+    const std::uint64_t slack_bytes_;
+    std::uint64_t next_order_ = 0;
+    std::deque<Segment*> segments_;   // oldest first
+    Segment* newest_ = nullptr;       // segments_.back(), readable without the lock by the appender
+};
+
+}   // namespace forebay::log

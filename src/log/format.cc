@@ -1,0 +1,156 @@
+#include "log/format.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/bytes.h"
+#include "base/checksum.h"
+
+namespace forebay::log {
+
+namespace {
+
+constexpr std::uint64_t kSegmentMagic = 0x3147455359414246;   // "FBAYSEG1" in memory
+constexpr std::uint32_t kRecordMagic = 0x43455246;            // "FREC" in memory
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kSegmentChecksumOffset = 72;
+constexpr std::size_t kRecordChecksumOffset = 56;
+constexpr std::uint16_t kFlagPayloadChecked = 1;
+
+// Over the checksummed front of a record header and the extent table behind it, which do not adjoin:
+// the table's checksum, seeded by the header's.
+std::uint64_t header_checksum(const std::byte* header, std::size_t extents) noexcept {
+    const std::uint64_t front = XXH3_64bits(header, kRecordChecksumOffset);
+    return XXH3_64bits_withSeed(header + kRecordHeaderBytes, extents * kExtentBytes, front);
+}
+
+Status corrupt(std::string what) { return {Code::kCorrupt, std::move(what)}; }
+
+}   // namespace
+
+void encode(const SegmentHeader& header, std::span<std::byte> at) noexcept {
+    std::byte* const p = at.data();
+    std::memset(p, 0, kTailOffset);
+    store_le(p, kSegmentMagic);
+    store_le(p + 8, kVersion);
+    store_le(p + 16, header.segment_bytes);
+    store_le(p + 24, header.process.pid);
+    store_le(p + 32, header.process.start_ticks);
+    std::memcpy(p + 40, header.process.boot_id.data(), header.process.boot_id.size());
+    store_le(p + 56, header.log);
+    store_le(p + 64, header.order);
+    store_le(p + kSegmentChecksumOffset, XXH3_64bits(p, kSegmentChecksumOffset));
+}
+
+Result<SegmentHeader> decode_segment_header(std::span<const std::byte> segment) {
+    if (segment.size() < kSegmentHeaderBytes) return corrupt("segment shorter than its header");
+    const std::byte* const p = segment.data();
+    const auto magic = load_le<std::uint64_t>(p);
+    if (magic == 0) return Status(Code::kNotFound, "segment is free");
+    if (magic != kSegmentMagic) return corrupt("segment magic is wrong");
+    if (load_le<std::uint64_t>(p + kSegmentChecksumOffset) != XXH3_64bits(p, kSegmentChecksumOffset))
+        return corrupt("segment header checksum is wrong");
+    if (const auto version = load_le<std::uint32_t>(p + 8); version != kVersion)
+        return Status(Code::kUnsupported, fmt::format("log format version {} is not {}", version, kVersion));
+    SegmentHeader header;
+    header.segment_bytes = load_le<std::uint64_t>(p + 16);
+    header.process.pid = load_le<std::uint64_t>(p + 24);
+    header.process.start_ticks = load_le<std::uint64_t>(p + 32);
+    std::memcpy(header.process.boot_id.data(), p + 40, header.process.boot_id.size());
+    header.log = load_le<std::uint64_t>(p + 56);
+    header.order = load_le<std::uint64_t>(p + 64);
+    header.tail = load_le<std::uint64_t>(p + kTailOffset);
+    if (header.segment_bytes != segment.size()) return corrupt("segment size is not the log's");
+    if (header.tail < kSegmentHeaderBytes || header.tail > header.segment_bytes)
+        return corrupt(fmt::format("segment tail {} is outside the segment", header.tail));
+    return header;
+}
+
+void encode(const RecordHeader& header, std::span<const ByteRange> extents, std::span<std::byte> at) noexcept {
+    std::byte* const p = at.data();
+    store_le(p, kRecordMagic);
+    p[4] = static_cast<std::byte>(header.kind);
+    p[5] = static_cast<std::byte>(header.data_class);
+    store_le(p + 6, header.payload_checked ? kFlagPayloadChecked : std::uint16_t{0});
+    store_le(p + 8, static_cast<std::uint32_t>(extents.size()));
+    store_le(p + 12, std::uint32_t{0});
+    store_le(p + 16, header.sequence);
+    store_le(p + 24, header.payload_bytes);
+    store_le(p + 32, header.argument);
+    store_le(p + 40, header.time_ns);
+    store_le(p + 48, header.payload_checksum);
+    std::byte* entry = p + kRecordHeaderBytes;
+    for (const ByteRange& extent : extents) {
+        store_le(entry, extent.begin);
+        store_le(entry + 8, extent.size());
+        entry += kExtentBytes;
+    }
+    store_le(p + kRecordChecksumOffset, header_checksum(p, extents.size()));
+}
+
+Result<DecodedRecord> decode_record(std::span<const std::byte> bytes) {
+    if (bytes.size() < kRecordHeaderBytes) return corrupt("record header is cut off");
+    const std::byte* const p = bytes.data();
+    if (load_le<std::uint32_t>(p) != kRecordMagic) return corrupt("record magic is wrong");
+    const std::uint64_t extents = load_le<std::uint32_t>(p + 8);
+    if (extents > (bytes.size() - kRecordHeaderBytes) / kExtentBytes) return corrupt("extent table is cut off");
+    if (load_le<std::uint64_t>(p + kRecordChecksumOffset) != header_checksum(p, extents))
+        return corrupt("record header checksum is wrong");
+
+    DecodedRecord record;
+    const auto kind = static_cast<std::uint8_t>(p[4]);
+    const auto data_class = static_cast<std::uint8_t>(p[5]);
+    if (kind < 1 || kind > static_cast<std::uint8_t>(RecordKind::kThrough)) return corrupt("record kind is unknown");
+    if (data_class > 1) return corrupt("record class is unknown");
+    record.header = {static_cast<RecordKind>(kind),
+                     static_cast<DataClass>(data_class),
+                     (load_le<std::uint16_t>(p + 6) & kFlagPayloadChecked) != 0,
+                     load_le<std::uint64_t>(p + 16),
+                     load_le<std::uint64_t>(p + 24),
+                     load_le<std::uint64_t>(p + 32),
+                     load_le<std::uint64_t>(p + 40),
+                     load_le<std::uint64_t>(p + 48)};
+    const std::uint64_t front = payload_offset(extents);
+    if (record.header.payload_bytes > bytes.size() - front) return corrupt("payload is cut off");
+    record.bytes = record_bytes(extents, record.header.payload_bytes);
+    if (record.bytes > bytes.size()) return corrupt("padding is cut off");
+    record.payload = bytes.subspan(front, record.header.payload_bytes);
+
+    std::uint64_t covered = 0;
+    record.extents.reserve(extents);
+    for (std::uint64_t i = 0; i < extents; ++i) {
+        const std::byte* const entry = p + kRecordHeaderBytes + i * kExtentBytes;
+        const auto begin = load_le<std::uint64_t>(entry), length = load_le<std::uint64_t>(entry + 8);
+        if (length > kOffsetMax - begin || length > kOffsetMax - covered) return corrupt("extent overflows");
+        covered += length;
+        record.extents.push_back({begin, begin + length});
+    }
+    if (record.header.kind == RecordKind::kData && covered != record.header.payload_bytes)
+        return corrupt("extents and payload differ in length");
+    if (record.header.payload_checked && checksum(record.payload) != record.header.payload_checksum)
+        return corrupt("payload checksum is wrong");
+    return record;
+}
+
+std::vector<std::byte> encode(const OpenPayload& payload) {
+    std::vector<std::byte> bytes(24 + payload.path.size());
+    store_le(bytes.data(), payload.device);
+    store_le(bytes.data() + 8, payload.inode);
+    store_le(bytes.data() + 16, payload.commit_sequence);
+    if (!payload.path.empty()) std::memcpy(bytes.data() + 24, payload.path.data(), payload.path.size());
+    return bytes;
+}
+
+Result<OpenPayload> decode_open_payload(std::span<const std::byte> payload) {
+    if (payload.size() < 24) return corrupt("open record is too short");
+    OpenPayload decoded;
+    decoded.device = load_le<std::uint64_t>(payload.data());
+    decoded.inode = load_le<std::uint64_t>(payload.data() + 8);
+    decoded.commit_sequence = load_le<std::uint64_t>(payload.data() + 16);
+    const auto path = payload.subspan(24);
+    decoded.path.assign(reinterpret_cast<const char*>(path.data()), path.size());
+    return decoded;
+}
+
+}   // namespace forebay::log

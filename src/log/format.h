@@ -1,0 +1,97 @@
+// The bytes of the staging log: encoding and decoding of segment and record headers.
+//
+// docs/log-format.md is the specification; this is its only implementation. Everything is pure.
+// Decoders accept hostile input: they check every bound and never read outside the given bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "extent/range.h"
+
+namespace forebay::log {
+
+inline constexpr std::size_t kSegmentHeaderBytes = 128;
+inline constexpr std::size_t kTailOffset = 80;
+inline constexpr std::size_t kGenerationOffset = 88;
+inline constexpr std::size_t kRecordHeaderBytes = 64;
+inline constexpr std::size_t kExtentBytes = 16;
+inline constexpr std::size_t kRecordAlignment = 64;
+inline constexpr std::uint64_t kCheckedPayloadMax = 64 * 1024;   // larger payloads: option checksum
+
+enum class RecordKind : std::uint8_t { kOpen = 1, kData, kTruncate, kCommit, kClose, kThrough };
+enum class DataClass : std::uint8_t { kRaw = 0, kMetadata = 1 };
+
+using BootId = std::array<std::byte, 16>;
+
+// The process that owns a log, distinguishable from every other one on this machine, ever.
+struct ProcessIdentity {
+    std::uint64_t pid = 0;
+    std::uint64_t start_ticks = 0;
+    BootId boot_id{};
+    friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
+};
+
+struct SegmentHeader {
+    std::uint64_t segment_bytes = 0;
+    ProcessIdentity process;
+    std::uint64_t log = 0;
+    std::uint64_t order = 0;
+    std::uint64_t tail = 0;   // decoded only; the owner stores it with release order
+};
+
+// Writes all but tail and generation. `at` has kSegmentHeaderBytes bytes.
+void encode(const SegmentHeader& header, std::span<std::byte> at) noexcept;
+
+// kNotFound: the segment is free. kCorrupt, kUnsupported (version): do not read on.
+[[nodiscard]] Result<SegmentHeader> decode_segment_header(std::span<const std::byte> segment);
+
+struct RecordHeader {
+    RecordKind kind = RecordKind::kData;
+    DataClass data_class = DataClass::kRaw;
+    bool payload_checked = false;
+    std::uint64_t sequence = 0;
+    std::uint64_t payload_bytes = 0;
+    std::uint64_t argument = 0;
+    std::uint64_t time_ns = 0;
+    std::uint64_t payload_checksum = 0;
+};
+
+// Bytes a record takes in a segment, padding included.
+[[nodiscard]] constexpr std::uint64_t record_bytes(std::uint64_t extents, std::uint64_t payload_bytes) noexcept {
+    const std::uint64_t bytes = kRecordHeaderBytes + extents * kExtentBytes + payload_bytes;
+    return (bytes + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
+}
+[[nodiscard]] constexpr std::uint64_t payload_offset(std::uint64_t extents) noexcept {
+    return kRecordHeaderBytes + extents * kExtentBytes;
+}
+
+// Writes header and extent table to `at`, which has payload_offset(extents.size()) bytes or more.
+void encode(const RecordHeader& header, std::span<const ByteRange> extents, std::span<std::byte> at) noexcept;
+
+struct DecodedRecord {
+    RecordHeader header;
+    std::vector<ByteRange> extents;
+    std::span<const std::byte> payload;
+    std::uint64_t bytes = 0;   // including padding: where the next one starts
+};
+
+// The record at the beginning of `bytes`, which end at the segment's tail. kCorrupt says what is wrong.
+// A present payload checksum is verified.
+[[nodiscard]] Result<DecodedRecord> decode_record(std::span<const std::byte> bytes);
+
+// Payload of an open record.
+struct OpenPayload {
+    std::uint64_t device = 0, inode = 0;
+    std::uint64_t commit_sequence = 0;
+    std::string path;
+};
+[[nodiscard]] std::vector<std::byte> encode(const OpenPayload& payload);
+[[nodiscard]] Result<OpenPayload> decode_open_payload(std::span<const std::byte> payload);
+
+}   // namespace forebay::log

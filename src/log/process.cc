@@ -1,0 +1,77 @@
+#include "log/process.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace forebay::log {
+
+namespace {
+
+Result<std::uint64_t> start_ticks_of(std::uint64_t pid) {
+    std::ifstream file(fmt::format("/proc/{}/stat", pid));
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    // The command name, in parentheses, may hold anything; fields are counted from behind it.
+    const auto name_end = text.rfind(')');
+    if (!file.good() && text.empty()) return Status::from_errno(ESRCH, fmt::format("read /proc/{}/stat", pid));
+    if (name_end == std::string::npos) return Status(Code::kUnavailable, fmt::format("parse /proc/{}/stat", pid));
+    std::istringstream fields(text.substr(name_end + 1));
+    std::string field;
+    for (int number = 3; number <= 21; ++number) fields >> field;
+    std::uint64_t ticks = 0;
+    if (!(fields >> ticks)) return Status(Code::kUnavailable, fmt::format("parse /proc/{}/stat", pid));
+    return ticks;
+}
+
+Result<BootId> boot_id() {
+    std::ifstream file("/proc/sys/kernel/random/boot_id");
+    std::string text;
+    if (!(file >> text)) return Status(Code::kUnavailable, "read /proc/sys/kernel/random/boot_id");
+    BootId id{};
+    std::size_t digits = 0;
+    for (const char c : text) {
+        if (c == '-') continue;
+        const auto value = c >= 'a' ? c - 'a' + 10 : c - '0';
+        if (digits >= 32 || value < 0 || value > 15)
+            return Status(Code::kUnavailable, "parse /proc/sys/kernel/random/boot_id");
+        id[digits / 2] |= static_cast<std::byte>(value << (digits % 2 == 0 ? 4 : 0));
+        ++digits;
+    }
+    return id;
+}
+
+}   // namespace
+
+Result<ProcessIdentity> identify_this_process() {
+    ProcessIdentity process;
+    process.pid = static_cast<std::uint64_t>(::getpid());
+    auto ticks = start_ticks_of(process.pid);
+    if (!ticks) return ticks.status();
+    auto boot = boot_id();
+    if (!boot) return boot.status();
+    process.start_ticks = ticks.value();
+    process.boot_id = boot.value();
+    return process;
+}
+
+bool is_alive(const ProcessIdentity& process) {
+    const auto boot = boot_id();
+    if (!boot || boot.value() != process.boot_id) return false;
+    const auto ticks = start_ticks_of(process.pid);
+    return ticks && ticks.value() == process.start_ticks;
+}
+
+std::string to_text(const BootId& boot_id) {
+    std::string text;
+    for (std::size_t i = 0; i < boot_id.size(); ++i) {
+        if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+        text += fmt::format("{:02x}", static_cast<unsigned>(boot_id[i]));
+    }
+    return text;
+}
+
+}   // namespace forebay::log

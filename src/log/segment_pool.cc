@@ -1,0 +1,167 @@
+#include "log/segment_pool.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+
+#include "base/bytes.h"
+
+namespace forebay::log {
+
+namespace {
+
+constexpr std::chrono::milliseconds kWarmUpDelay{200};
+
+// The two words of a segment header that change while it is in use are shared with other processes.
+std::atomic_ref<std::uint64_t> word(const Segment& segment, std::size_t offset) noexcept {
+    return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(segment.at(offset)));
+}
+
+void raise_generation(Segment& segment) noexcept {
+    auto generation = word(segment, kGenerationOffset);
+    generation.store(little_endian(little_endian(generation.load(std::memory_order_relaxed)) + 1),
+                     std::memory_order_release);
+    // What is stored into the segment from here on must not become visible before the new generation.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+}   // namespace
+
+std::uint64_t Segment::generation() const noexcept {
+    return little_endian(word(*this, kGenerationOffset).load(std::memory_order_acquire));
+}
+
+SegmentPool::SegmentPool(std::unique_ptr<io::File> file, PoolLimits limits, const ProcessIdentity& process)
+    : file_(std::move(file)),
+      limits_(limits),
+      process_(process),
+      limit_segments_(std::max<std::uint64_t>(2, limits.capacity_bytes / limits.segment_bytes)) {}
+
+SegmentPool::~SegmentPool() = default;   // the jthread stops and joins first: it is the last member
+
+Result<std::unique_ptr<Segment>> SegmentPool::create_segment(std::uint64_t index) {
+    const std::uint64_t begin = index * limits_.segment_bytes;
+    FOREBAY_TRY(file_->allocate(begin, limits_.segment_bytes));
+    auto mapping = file_->map(begin, limits_.segment_bytes);
+    if (!mapping) return mapping.status();
+    return std::make_unique<Segment>(index, std::move(mapping).value());
+}
+
+Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order) {
+    Segment* segment = nullptr;
+    {
+        std::unique_lock lock(mutex_);
+        if (!free_.empty()) {
+            segment = free_.back();
+            free_.pop_back();
+        } else if (segments_.size() < limit_segments_) {
+            const std::uint64_t index = segments_.size();
+            segments_.emplace_back();
+            lock.unlock();
+            auto created = create_segment(index);
+            lock.lock();
+            if (!created) {
+                // The slot stays empty; what the device could not give now is not asked for again.
+                limit_segments_ = std::min<std::uint64_t>(limit_segments_, index);
+                return Status(Code::kNoSpace, created.status().message(), created.status().sys_errno());
+            }
+            segment = created.value().get();
+            segments_[index] = std::move(created).value();
+        } else {
+            return Status(Code::kNoSpace, "the staging log of " + file_->name() + " is full");
+        }
+    }
+    segment->tail = kSegmentHeaderBytes;
+    segment->live_bytes = 0;
+    segment->pins = 0;
+    segment->first_time_ns = 0;
+    raise_generation(*segment);
+    word(*segment, kTailOffset).store(little_endian(segment->tail), std::memory_order_relaxed);
+    encode(SegmentHeader{limits_.segment_bytes, process_, log, order}, segment->bytes().first(kSegmentHeaderBytes));
+    return segment;
+}
+
+void SegmentPool::release(Segment* segment) {
+    word(*segment, 0).store(0, std::memory_order_relaxed);
+    raise_generation(*segment);
+    const std::lock_guard lock(mutex_);
+    free_.push_back(segment);
+    ++changes_;
+    changed_.notify_all();
+}
+
+void SegmentPool::warm_up() {
+    const std::lock_guard lock(mutex_);
+    if (toucher_ || limits_.reserve_bytes == 0) return;
+    try {
+        toucher_ = std::make_unique<std::jthread>([this](const std::stop_token& stop) { touch_ahead(stop); });
+    } catch (const std::system_error&) {
+        // No thread to be had: pages fault when they are first stored to.
+    }
+}
+
+void SegmentPool::touch_ahead(const std::stop_token& stop) {
+    const sched_param priority{};
+    // Advice: where it is refused, the thread competes as any other does.
+    (void)::pthread_setschedparam(::pthread_self(), SCHED_IDLE, &priority);
+    {
+        std::unique_lock lock(mutex_);
+        changed_.wait_for(lock, stop, kWarmUpDelay, [] { return false; });
+    }
+    for (std::uint64_t done = 0; done < limits_.reserve_bytes && !stop.stop_requested();
+         done += limits_.segment_bytes) {
+        std::uint64_t index;
+        {
+            const std::lock_guard lock(mutex_);
+            if (segments_.size() >= limit_segments_) return;
+            index = segments_.size();
+            segments_.emplace_back();
+        }
+        auto created = create_segment(index);
+        if (created) created.value()->touch();
+        const std::lock_guard lock(mutex_);
+        if (!created) {
+            limit_segments_ = std::min<std::uint64_t>(limit_segments_, index);
+            return;
+        }
+        // Below the warm ones: what was just used is better still.
+        free_.insert(free_.begin(), created.value().get());
+        segments_[index] = std::move(created).value();
+        ++changes_;
+        changed_.notify_all();
+    }
+}
+
+std::uint64_t SegmentPool::changes() const {
+    const std::lock_guard lock(mutex_);
+    return changes_;
+}
+
+void SegmentPool::wait_for_change(std::uint64_t seen) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return changes_ != seen; });
+}
+
+void SegmentPool::announce_change() {
+    const std::lock_guard lock(mutex_);
+    ++changes_;
+    changed_.notify_all();
+}
+
+std::uint64_t SegmentPool::allocated() const {
+    const std::lock_guard lock(mutex_);
+    return segments_.size();
+}
+
+std::uint64_t SegmentPool::free() const {
+    const std::lock_guard lock(mutex_);
+    return free_.size();
+}
+
+void SegmentPool::forget_thread() noexcept {
+    (void)toucher_.release();   // leaked on purpose: joining a thread of the parent is undefined
+}
+
+}   // namespace forebay::log

@@ -1,0 +1,110 @@
+// The segments of a process: allocation, recycling, and touching pages ahead of the first burst.
+//
+// One file on the staging area, cut into segments of equal size. A free segment is taken for the log
+// of one file and given back when nothing in it is needed any more; what was given back last is taken
+// first, because its pages are warm. The pool never grows beyond its capacity, and a segment's device
+// space is allocated before the segment is handed out, so storing into it cannot run out of space.
+//
+// Thread-safety: all calls may come from any thread. One background thread, started by `warm_up` only,
+// touches pages at idle priority and ends with the pool.
+// After a crash the file stays; docs/log-format.md tells how to read it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "io/file.h"
+#include "log/format.h"
+
+namespace forebay::log {
+
+// A segment in use belongs to one FileLog; the fields are guarded by the lock of that log's owner.
+class Segment {
+  public:
+    Segment(std::uint64_t index, std::unique_ptr<io::Mapping> mapping)
+        : index_(index), mapping_(std::move(mapping)) {}
+
+    [[nodiscard]] std::uint64_t index() const noexcept { return index_; }
+    [[nodiscard]] std::uint64_t size() const noexcept { return mapping_->bytes().size(); }
+    [[nodiscard]] std::byte* at(std::uint64_t offset) const noexcept { return mapping_->bytes().data() + offset; }
+    [[nodiscard]] io::MutableBytes bytes() const noexcept { return mapping_->bytes(); }
+
+    // Raised whenever the segment changes hands: a reader that finds the same value before and after
+    // copying has copied what it meant to.
+    [[nodiscard]] std::uint64_t generation() const noexcept;
+
+    std::uint64_t tail = 0;            // end of the last record
+    std::uint64_t live_bytes = 0;      // payload that is staged and nowhere else yet
+    std::uint64_t pins = 0;            // readers and target writes that still look at it
+    std::uint64_t first_time_ns = 0;   // CLOCK_REALTIME of its first data record; 0 none
+
+  private:
+    friend class SegmentPool;
+    void touch() noexcept { mapping_->touch(); }
+
+    std::uint64_t index_;
+    std::unique_ptr<io::Mapping> mapping_;
+};
+
+struct PoolLimits {
+    std::uint64_t capacity_bytes = 0;   // never exceeded; at least two segments are always allowed
+    std::uint64_t segment_bytes = 0;
+    std::uint64_t reserve_bytes = 0;    // touched by warm_up
+};
+
+class SegmentPool {
+  public:
+    // `file` is new and empty; `process` goes into the segments' headers.
+    SegmentPool(std::unique_ptr<io::File> file, PoolLimits limits, const ProcessIdentity& process);
+    ~SegmentPool();
+    SegmentPool(const SegmentPool&) = delete;
+    SegmentPool& operator=(const SegmentPool&) = delete;
+
+    // A segment with its header written and its tail at the end of the header. kNoSpace: the capacity
+    // is used up, or the device is full. Does not wait.
+    Result<Segment*> acquire(std::uint64_t log, std::uint64_t order);
+
+    // Gives a segment back; its contents are gone for every reader.
+    void release(Segment* segment);
+
+    // Starts touching `reserve_bytes` of segments in the background, once the process has lived for a
+    // moment longer (a short program gains nothing from warm pages); later calls do nothing. Failure to
+    // start a thread only means that pages fault later.
+    void warm_up();
+
+    // Waiting for room: read `changes`, look whether there is something to wait for, then wait until
+    // a segment was released or `announce_change` was called since. Returns at once if so already.
+    [[nodiscard]] std::uint64_t changes() const;
+    void wait_for_change(std::uint64_t seen);
+    void announce_change();
+
+    [[nodiscard]] std::uint64_t allocated() const;   // segments
+    [[nodiscard]] std::uint64_t free() const;        // segments
+    [[nodiscard]] std::uint64_t segment_bytes() const noexcept { return limits_.segment_bytes; }
+
+    // Ends the background thread without joining it: for a forked child, where it does not exist.
+    void forget_thread() noexcept;
+
+  private:
+    Result<std::unique_ptr<Segment>> create_segment(std::uint64_t index);
+    void touch_ahead(const std::stop_token& stop);
+
+    std::unique_ptr<io::File> file_;
+    const PoolLimits limits_;
+    const ProcessIdentity process_;
+
+    mutable std::mutex mutex_;
+    std::condition_variable_any changed_;
+    std::vector<std::unique_ptr<Segment>> segments_;   // slot i: segment i, null while it is being made
+    std::vector<Segment*> free_;
+    std::uint64_t limit_segments_;                     // lowered when the device turns out to be smaller
+    std::uint64_t changes_ = 0;
+    std::unique_ptr<std::jthread> toucher_;
+};
+
+}   // namespace forebay::log

@@ -1,0 +1,43 @@
+#include "plan/merge.h"
+
+#include "extent/stripe.h"
+
+namespace forebay::plan {
+
+namespace {
+
+Piece slice(const Piece& piece, ByteRange range) noexcept {
+    return {range, piece.bytes == nullptr ? nullptr : piece.bytes + (range.begin - piece.range.begin),
+            piece.sequence, piece.segment};
+}
+
+}   // namespace
+
+std::vector<TargetWrite> merge(std::span<const Piece> pieces, const Policy& policy) {
+    std::vector<TargetWrite> writes;
+    for (std::size_t first = 0; first < pieces.size();) {
+        std::size_t last = first;   // the run [first, last] adjoins
+        while (last + 1 < pieces.size() && pieces[last + 1].range.begin == pieces[last].range.end) ++last;
+
+        ByteRange rest{pieces[first].range.begin, pieces[last].range.end};
+        if (rest.end == policy.growing_at) rest.end = align_down(rest.end, policy.stripe);
+        std::size_t at = first;
+        while (!rest.empty()) {
+            TargetWrite write{{rest.begin, cut(rest, policy.stripe, policy.write_max)}, {}};
+            while (write.pieces.size() < policy.pieces_max) {
+                const ByteRange part = pieces[at].range.intersect(write.range);
+                write.pieces.push_back(slice(pieces[at], part));
+                rest.begin = part.end;
+                if (part.end == write.range.end) break;
+                ++at;
+            }
+            write.range.end = rest.begin;
+            if (pieces[at].range.end == rest.begin) ++at;
+            writes.push_back(std::move(write));
+        }
+        first = last + 1;
+    }
+    return writes;
+}
+
+}   // namespace forebay::plan

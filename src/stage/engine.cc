@@ -1,0 +1,385 @@
+#include "stage/engine.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "io/append.h"
+#include "io/posix_file.h"
+#include "log/ledger_writer.h"
+#include "log/process.h"
+#include "log/staging_area.h"
+#include "stage/fork.h"
+
+namespace forebay::stage {
+
+namespace {
+
+// A process takes no more than this share of the machine's memory for pages touched ahead.
+constexpr std::uint64_t kReserveMemoryShare = 32;
+
+std::string absolute(const std::string& path) {
+    std::error_code error;
+    const auto full = std::filesystem::absolute(path, error);
+    return error ? path : full.lexically_normal().string();
+}
+
+std::uint64_t physical_memory_bytes() {
+    const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGE_SIZE);
+    return pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page) : 0;
+}
+
+}   // namespace
+
+class Engine::State final : public Surroundings, public ForkParty {
+  public:
+    State(LoadedOptions loaded, OpenArea open_area)
+        : loaded_(std::move(loaded)), open_area_(std::move(open_area)), scheduler_(loaded_.options.drain_threads) {}
+    ~State() override { close_area(); }
+
+    Result<Attached> attach(std::unique_ptr<io::File> file, const io::Identity& identity, const std::string& path,
+                            bool writable, bool regular);
+    Status detach(const std::shared_ptr<StagedFile>& file, bool writable);
+    std::shared_ptr<StagedFile> find(const io::Identity& identity);
+    void count_aside(log::AsideReason reason) {
+        const std::lock_guard lock(mutex_);
+        ledger_.header().aside[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+        anything_to_tell_ = true;
+    }
+    const LoadedOptions& loaded() const noexcept { return loaded_; }
+
+    // Surroundings
+    const Options& options() const noexcept override { return loaded_.options; }
+    log::SegmentPool* pool() noexcept override { return pool_.get(); }
+    drain::Scheduler& scheduler() noexcept override { return scheduler_; }
+    std::uint64_t next_sequence() noexcept override { return sequence_.fetch_add(1, std::memory_order_relaxed); }
+    bool inherited() const noexcept override { return ForkParty::inherited(); }
+    bool press_files(const StagedFile& asking) override;
+    bool promote_held() override;
+    void trace(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) override;
+
+    // ForkParty
+    void lock_for_fork() override {
+        mutex_.lock();
+        for (auto& [identity, entry] : files_) entry.file->lock_for_fork();
+    }
+    void unlock_after_fork() override {
+        for (auto& [identity, entry] : files_) entry.file->unlock_after_fork();
+        mutex_.unlock();
+    }
+
+    void forget_threads() noexcept {
+        scheduler_.forget_threads();
+        if (pool_) pool_->forget_thread();
+    }
+
+  private:
+    struct Entry {
+        std::shared_ptr<StagedFile> file;
+        std::uint64_t handles = 0, writers = 0;
+        log::LedgerSlot* slot = nullptr;
+        std::unique_ptr<log::LedgerSlot> own_slot;   // where the ledger has none left
+    };
+    // Why files cannot be staged in this process, found out once.
+    struct Obstacle {
+        log::AsideReason reason;
+        Status status;
+    };
+
+    Result<std::optional<log::AsideReason>> staging_locked(bool regular, std::string& warning);
+    std::optional<Obstacle> open_area_locked();
+    std::optional<Obstacle> make_process_directory_locked();
+    Status start_writing_locked(Entry& entry, std::unique_ptr<io::File> target,
+                                std::optional<log::AsideReason> aside);
+    void forget_locked(std::map<io::Identity, Entry>::iterator found);
+    void report_closed(const log::FileCounters& counters);
+    std::vector<std::shared_ptr<StagedFile>> open_files();
+    void close_area();
+
+    const LoadedOptions loaded_;
+    const OpenArea open_area_;
+    std::atomic<std::uint64_t> sequence_{1};
+
+    std::mutex mutex_;   // before any file's
+    std::map<io::Identity, Entry> files_;
+    std::uint64_t next_log_ = 1;
+    bool area_tried_ = false, warned_ = false, anything_to_tell_ = false;
+    std::optional<Obstacle> obstacle_;
+    std::unique_ptr<io::Directory> area_;          // forebay-<uid>
+    std::unique_ptr<io::Directory> directory_;     // of this process and engine
+    std::string directory_name_;
+    log::LedgerWriter ledger_;
+    std::unique_ptr<log::SegmentPool> pool_;
+    drain::Scheduler scheduler_;                   // last: its threads end first
+};
+
+// ---- attaching and detaching -----------------------------------------------------------------------
+
+Result<Engine::Attached> Engine::State::attach(std::unique_ptr<io::File> file, const io::Identity& identity,
+                                               const std::string& path, bool writable, bool regular) {
+    if (inherited())
+        return Status(Code::kUnsupported, fmt::format("open {}: HDF5 was in use before this process was forked", path));
+    const std::lock_guard lock(mutex_);
+    Attached attached;
+    std::optional<log::AsideReason> aside;
+    if (writable) {
+        auto decision = staging_locked(regular, attached.warning);
+        if (!decision) return decision.status();
+        aside = decision.value();
+    }
+    auto found = files_.find(identity);
+    const bool first = found == files_.end();
+    if (first) {
+        StagedFile::Setup setup{identity, path, nullptr, next_log_++};
+        Entry entry;
+        if (!writable) setup.target = std::move(file);
+        entry.file = std::make_shared<StagedFile>(*this, std::move(setup));
+        found = files_.emplace(identity, std::move(entry)).first;
+    }
+    Entry& entry = found->second;
+    Status outcome;
+    if (writable && entry.writers == 0) outcome = start_writing_locked(entry, std::move(file), aside);
+    else if (!writable && entry.writers == 0) outcome = entry.file->refresh();
+    if (!outcome) {
+        if (first) forget_locked(found);
+        return outcome;
+    }
+    if (first) {
+        ledger_.header().files_opened.fetch_add(1, std::memory_order_relaxed);
+        if (!writable)
+            ledger_.header()
+                .aside[static_cast<std::size_t>(log::AsideReason::kReadOnly)]
+                .fetch_add(1, std::memory_order_relaxed);
+    }
+    ++entry.handles;
+    if (writable) ++entry.writers;
+    attached.file = entry.file;
+    return attached;
+}
+
+Status Engine::State::start_writing_locked(Entry& entry, std::unique_ptr<io::File> target,
+                                           std::optional<log::AsideReason> aside) {
+    const io::Identity& identity = entry.file->identity();
+    // A file that readers kept open between two writers keeps its slot.
+    if (entry.slot == nullptr) entry.slot = ledger_.take_slot(entry.file->path(), identity.device, identity.inode);
+    if (entry.slot == nullptr) {
+        entry.own_slot = std::make_unique<log::LedgerSlot>();
+        entry.slot = entry.own_slot.get();
+    }
+    log::open_slot(*entry.slot, entry.file->path(), identity.device, identity.inode);
+    FOREBAY_TRY(entry.file->open_for_writing(std::move(target), entry.slot, aside));
+    if (aside)
+        ledger_.header().aside[static_cast<std::size_t>(*aside)].fetch_add(1, std::memory_order_relaxed);
+    else
+        ledger_.header().files_staged.fetch_add(1, std::memory_order_relaxed);
+    return opened;
+}
+
+Status Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writable) {
+    if (inherited()) return Status::ok();
+    bool last_writer = false;
+    {
+        const std::lock_guard lock(mutex_);
+        last_writer = writable && --files_.at(file->identity()).writers == 0;
+    }
+    // Draining may take long; other files go on meanwhile. The handle still counts, so the entry stays.
+    const Status outcome = last_writer ? file->finish() : Status::ok();
+
+    std::optional<log::FileCounters> closed;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto found = files_.find(file->identity());
+        Entry& entry = found->second;
+        if (last_writer) closed = file->counters();
+        // A failed file stays known: its newest bytes are in the log only.
+        const bool failed = file->failed();
+        if (--entry.handles == 0 && !failed) forget_locked(found);
+    }
+    if (closed) report_closed(*closed);
+    return outcome;
+}
+
+void Engine::State::forget_locked(std::map<io::Identity, Entry>::iterator found) {
+    const Entry& entry = found->second;
+    if (entry.slot != nullptr && entry.slot != entry.own_slot.get()) ledger_.give_back(entry.slot);
+    files_.erase(found);
+}
+
+std::shared_ptr<StagedFile> Engine::State::find(const io::Identity& identity) {
+    const std::lock_guard lock(mutex_);
+    const auto found = files_.find(identity);
+    return found == files_.end() ? nullptr : found->second.file;
+}
+
+// ---- the staging area ------------------------------------------------------------------------------
+
+// Whether a file may be staged: nothing, or the reason why not. An error only with option strict.
+Result<std::optional<log::AsideReason>> Engine::State::staging_locked(bool regular, std::string& warning) {
+    if (!loaded_.options.stage) return std::optional(log::AsideReason::kDisabled);
+    if (!regular) return std::optional(log::AsideReason::kNotRegular);
+    if (!area_tried_) {
+        area_tried_ = true;
+        obstacle_ = open_area_locked();
+    }
+    if (!obstacle_) return std::optional<log::AsideReason>();
+    if (loaded_.options.strict) return obstacle_->status;
+    if (!warned_) {
+        warned_ = true;
+        warning = obstacle_->status.message() + " (writing without staging)";
+    }
+    return std::optional(obstacle_->reason);
+}
+
+std::optional<Engine::State::Obstacle> Engine::State::open_area_locked() {
+    if (!loaded_.problems.empty()) return Obstacle{log::AsideReason::kBadOption, loaded_.problems.front()};
+    auto area = open_area_();
+    if (!area) return Obstacle{log::AsideReason::kStagingArea, area.status()};
+    area_ = std::move(area).value();
+    return make_process_directory_locked();
+}
+
+std::optional<Engine::State::Obstacle> Engine::State::make_process_directory_locked() {
+    const auto refuse = [](const Status& status) { return Obstacle{log::AsideReason::kStagingArea, status}; };
+    const auto process = log::identify_this_process();
+    if (!process) return refuse(process.status());
+    // A second engine of the process (another libhdf5) takes the next number.
+    for (unsigned number = 0;; ++number) {
+        directory_name_ = fmt::format("{}-{}-{}", process.value().pid, process.value().start_ticks, number);
+        auto directory = area_->create_directory(directory_name_);
+        if (directory) {
+            directory_ = std::move(directory).value();
+            break;
+        }
+        if (directory.status().code() != Code::kAlreadyExists) return refuse(directory.status());
+    }
+    const Options& options = loaded_.options;
+    auto ledger = directory_->open_file("ledger", io::OpenMode::kCreateNew);
+    if (!ledger) return refuse(ledger.status());
+    if (const Status published = ledger_.publish(std::move(ledger).value(), process.value(), options.size, options.segment);
+        !published)
+        return refuse(published);
+    auto log = directory_->open_file("log", io::OpenMode::kCreateNew);
+    if (!log) return refuse(log.status());
+    log::PoolLimits limits{options.size, options.segment, options.reserve};
+    limits.reserve_bytes = std::min({limits.reserve_bytes, options.size / 2, physical_memory_bytes() / kReserveMemoryShare});
+    pool_ = std::make_unique<log::SegmentPool>(std::move(log).value(), limits, process.value());
+    pool_->warm_up();
+    return std::nullopt;
+}
+
+void Engine::State::close_area() {
+    if (!loaded_.options.stats.empty() && (anything_to_tell_ || ledger_.header().files_opened.load() > 0)) {
+        nlohmann::ordered_json reasons;
+        for (std::size_t i = 0; i < log::kReasonCount; ++i)
+            if (const auto count = ledger_.header().aside[i].load(); count > 0)
+                reasons[std::string(log::reason_name(static_cast<log::AsideReason>(i)))] = count;
+        const nlohmann::ordered_json line{{"process",
+                                           {{"pid", ::getpid()},
+                                            {"files_opened", ledger_.header().files_opened.load()},
+                                            {"files_staged", ledger_.header().files_staged.load()},
+                                            {"aside", reasons}}}};
+        // Statistics that cannot be written must not make a program fail that has lost nothing.
+        (void)io::append_line(loaded_.options.stats, line.dump());
+    }
+    const bool keep = std::any_of(files_.begin(), files_.end(), [](const auto& item) { return item.second.file->failed(); });
+    if (!directory_ || keep) return;
+    files_.clear();
+    // What cannot be removed is found, and reported, by `forebay status`.
+    (void)directory_->remove_file("log");
+    (void)directory_->remove_file("ledger");
+    (void)area_->remove_directory(directory_name_);
+}
+
+// ---- what files ask for ----------------------------------------------------------------------------
+
+std::vector<std::shared_ptr<StagedFile>> Engine::State::open_files() {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<StagedFile>> files;
+    files.reserve(files_.size());
+    for (const auto& [identity, entry] : files_) files.push_back(entry.file);
+    return files;
+}
+
+bool Engine::State::press_files(const StagedFile& asking) {
+    bool under_way = false;
+    for (const auto& file : open_files())
+        if (file.get() != &asking) under_way = file->press() || under_way;
+    return under_way;
+}
+
+bool Engine::State::promote_held() {
+    bool any = false;
+    for (const auto& file : open_files()) any = file->promote_held() > 0 || any;
+    return any;
+}
+
+void Engine::State::trace(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) {
+    if (loaded_.options.trace.empty()) return;
+    (void)io::append_line(loaded_.options.trace,
+                          fmt::format(R"({{"begin_ns":{},"end_ns":{},"offset":{},"bytes":{}}})", begin_ns, end_ns,
+                                      range.begin, range.size()));
+}
+
+void Engine::State::report_closed(const log::FileCounters& counters) {
+    if (loaded_.options.stats.empty()) return;
+    (void)io::append_line(loaded_.options.stats, fmt::format(R"({{"file":{}}})", log::to_json(counters)));
+}
+
+// ---- Engine ----------------------------------------------------------------------------------------
+
+Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Engine::~Engine() {
+    if (!state_->inherited()) return;
+    // A child ends what its parent began by leaving it alone.
+    state_->forget_threads();
+    (void)state_.release();
+}
+
+std::unique_ptr<Engine> Engine::create(LoadedOptions options) {
+    auto shared = std::make_shared<const LoadedOptions>(options);
+    return create(std::move(options), [shared]() -> Result<std::unique_ptr<io::Directory>> {
+        auto area = log::open_staging_area(*shared);
+        if (!area) return area.status();
+        return std::move(std::move(area).value().directory);
+    });
+}
+
+std::unique_ptr<Engine> Engine::create(LoadedOptions options, OpenArea open_area) {
+    return std::unique_ptr<Engine>(new Engine(std::make_unique<State>(std::move(options), std::move(open_area))));
+}
+
+Result<Engine::Attached> Engine::attach(const OpenTarget& target) {
+    const std::string path = absolute(target.path);
+    struct stat facts {};
+    if (::fstat(target.descriptor, &facts) != 0) return Status::from_errno(errno, "stat " + path);
+    const io::Identity identity{static_cast<std::uint64_t>(facts.st_dev), static_cast<std::uint64_t>(facts.st_ino)};
+    auto file = io::duplicate_posix_file(target.descriptor, path);
+    if (!file) return file.status();
+    return state_->attach(std::move(file).value(), identity, path, target.writable, S_ISREG(facts.st_mode));
+}
+
+Result<Engine::Attached> Engine::attach(std::unique_ptr<io::File> file, const io::Identity& identity,
+                                        const std::string& path, bool writable) {
+    return state_->attach(std::move(file), identity, path, writable, true);
+}
+
+Status Engine::detach(const std::shared_ptr<StagedFile>& file, bool writable) { return state_->detach(file, writable); }
+
+std::shared_ptr<StagedFile> Engine::find(std::uint64_t device, std::uint64_t inode) {
+    return state_->find({device, inode});
+}
+
+void Engine::count_aside(log::AsideReason reason, const std::string&) { state_->count_aside(reason); }
+
+const LoadedOptions& Engine::options() const noexcept { return state_->loaded(); }
+
+}   // namespace forebay::stage

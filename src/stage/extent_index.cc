@@ -1,0 +1,94 @@
+#include "stage/extent_index.h"
+
+namespace forebay::stage {
+
+void ExtentIndex::lose(std::uint64_t& total, ByteRange range, const StagedBytes& bytes, bool superseded) noexcept {
+    if (bytes.segment == nullptr) return;
+    bytes.segment->live_bytes -= range.size();
+    total -= range.size();
+    if (superseded) superseded_bytes_ += range.size();
+}
+
+void ExtentIndex::add(Map& map, std::uint64_t& total, ByteRange range, const StagedBytes& bytes) {
+    if (range.empty()) return;
+    map.insert(range, bytes, [&](ByteRange lost, const StagedBytes& old) { lose(total, lost, old, true); });
+    if (bytes.segment != nullptr) {
+        bytes.segment->live_bytes += range.size();
+        total += range.size();
+    }
+}
+
+void ExtentIndex::remove(Map& map, std::uint64_t& total, ByteRange range, bool superseded) {
+    map.erase(range, [&](ByteRange lost, const StagedBytes& old) { lose(total, lost, old, superseded); });
+}
+
+void ExtentIndex::insert(ByteRange range, const StagedBytes& bytes, std::uint64_t hold_below,
+                         std::uint64_t committed_size) {
+    const std::uint64_t split = std::clamp(hold_below, range.begin, range.end);
+    const ByteRange held{range.begin, split}, ready{split, range.end};
+    add(held_, held_bytes_, held, bytes);
+    if (!ready.empty()) {
+        remove(held_, held_bytes_, ready, true);
+        add(ready_, ready_bytes_, ready, bytes.advanced(split - range.begin));
+    }
+    // Beyond the committed end nothing older is worth draining any more.
+    const ByteRange beyond{std::max(held.begin, committed_size), held.end};
+    if (!beyond.empty()) remove(ready_, ready_bytes_, beyond, true);
+}
+
+void ExtentIndex::truncate(std::uint64_t size, std::uint64_t until, std::uint64_t committed_size) {
+    remove(held_, held_bytes_, {size, kOffsetMax}, true);
+    remove(ready_, ready_bytes_, {std::max(size, committed_size), kOffsetMax}, true);
+    if (size < until) add(held_, held_bytes_, {size, until}, StagedBytes{});
+}
+
+void ExtentIndex::move_held_to_ready() {
+    held_.for_each({0, kOffsetMax}, [&](ByteRange range, const StagedBytes& bytes) {
+        add(ready_, ready_bytes_, range, bytes);
+        if (bytes.segment != nullptr) bytes.segment->live_bytes -= range.size();   // counted twice just now
+    });
+    held_.clear();
+    held_bytes_ = 0;
+}
+
+void ExtentIndex::commit(std::uint64_t size) {
+    remove(held_, held_bytes_, {size, kOffsetMax}, true);
+    move_held_to_ready();
+    remove(ready_, ready_bytes_, {size, kOffsetMax}, true);
+}
+
+std::uint64_t ExtentIndex::promote_held() {
+    const std::uint64_t bytes = held_bytes_;
+    move_held_to_ready();
+    return bytes;
+}
+
+void ExtentIndex::drop(ByteRange range) {
+    remove(held_, held_bytes_, range, true);
+    remove(ready_, ready_bytes_, range, true);
+}
+
+std::uint64_t ExtentIndex::erase_drained(ByteRange range, std::uint64_t sequence) {
+    std::vector<ByteRange> drained;
+    ready_.for_each(range, [&](ByteRange piece, const StagedBytes& bytes) {
+        if (bytes.sequence == sequence) drained.push_back(piece);
+    });
+    const std::uint64_t before = ready_bytes_;
+    for (const ByteRange& piece : drained) remove(ready_, ready_bytes_, piece, false);
+    return before - ready_bytes_;
+}
+
+std::vector<ExtentIndex::Map::Extent> ExtentIndex::held_in(const log::Segment* segment) const {
+    std::vector<Map::Extent> extents;
+    held_.for_each({0, kOffsetMax}, [&](ByteRange range, const StagedBytes& bytes) {
+        if (bytes.segment == segment) extents.push_back({range, bytes});
+    });
+    return extents;
+}
+
+void ExtentIndex::relocate_held(ByteRange range, const StagedBytes& bytes) {
+    remove(held_, held_bytes_, range, false);
+    add(held_, held_bytes_, range, bytes);
+}
+
+}   // namespace forebay::stage

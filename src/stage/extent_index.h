@@ -1,0 +1,102 @@
+// Which bytes of one file are staged, and where: the held and the drainable extents.
+//
+// Two maps, newest on top:
+//   held    written since the last commit, and not free to drain before the next one: metadata, and raw
+//           data below the committed end of file (it may lie in space that was freed since the commit);
+//   ready   free to drain: everything committed, and raw data beyond the committed end of file.
+// Invariants:
+//   - where both maps cover a byte, the held one is newer;
+//   - a committed byte that is not in the target yet stays in `ready` even while a held one hides it:
+//     its segment cannot go, and recovery finds it;
+//   - pending_bytes is the sum of both maps' bytes that lie in segments, and each segment's live_bytes
+//     its share of that.
+// Extents without a segment are zeros, left behind by a truncation; they count as nothing.
+// Pure but for the segments' live_bytes. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "extent/extent_map.h"
+#include "log/segment_pool.h"
+
+namespace forebay::stage {
+
+struct StagedBytes {
+    log::Segment* segment = nullptr;   // null: zeros
+    std::uint64_t offset = 0;          // in the segment
+    std::uint64_t sequence = 0;        // of the record
+    std::uint64_t generation = 0;      // of the segment
+
+    [[nodiscard]] StagedBytes advanced(std::uint64_t bytes) const noexcept {
+        return {segment, offset + bytes, sequence, generation};
+    }
+    [[nodiscard]] const std::byte* data() const noexcept {
+        return segment == nullptr ? nullptr : segment->at(offset);
+    }
+};
+
+class ExtentIndex {
+  public:
+    using Map = ExtentMap<StagedBytes>;
+
+    [[nodiscard]] std::uint64_t pending_bytes() const noexcept { return ready_bytes_ + held_bytes_; }
+    [[nodiscard]] std::uint64_t held_bytes() const noexcept { return held_bytes_; }
+    [[nodiscard]] std::uint64_t ready_bytes() const noexcept { return ready_bytes_; }
+    [[nodiscard]] std::uint64_t superseded_bytes() const noexcept { return superseded_bytes_; }
+    [[nodiscard]] bool ready_empty() const noexcept { return ready_.empty(); }
+    [[nodiscard]] bool held_empty() const noexcept { return held_.empty(); }
+    [[nodiscard]] bool empty() const noexcept { return ready_.empty() && held_.empty(); }
+
+    // New bytes for `range`. What lies below `hold_below` is held (`kOffsetMax`: all of it, as metadata
+    // is), the rest is ready. `committed_size` is the file's size at the last commit.
+    void insert(ByteRange range, const StagedBytes& bytes, std::uint64_t hold_below, std::uint64_t committed_size);
+
+    // The file was cut to `size`: [size, until) reads as zeros, uncommitted bytes there are dropped.
+    void truncate(std::uint64_t size, std::uint64_t until, std::uint64_t committed_size);
+
+    // All held extents become ready; nothing remains at or beyond `size`.
+    void commit(std::uint64_t size);
+
+    // All held extents become ready without a commit; returns their bytes.
+    std::uint64_t promote_held();
+
+    // Forgets what is staged for `range`: it was written to the target by other means.
+    void drop(ByteRange range);
+
+    // Forgets the parts of `range` that come from record `sequence` and are ready: they are in the
+    // target. Returns their bytes.
+    std::uint64_t erase_drained(ByteRange range, std::uint64_t sequence);
+
+    // The newest content of `range`: `staged(ByteRange, const StagedBytes&)` and `target(ByteRange)`, ascending.
+    template <class Staged, class Target>
+    void for_each_newest(ByteRange range, Staged&& staged, Target&& target) const {
+        held_.for_each_and_gap(range, staged,
+                               [&](ByteRange gap) { ready_.for_each_and_gap(gap, staged, target); });
+    }
+
+    // Ready extents from `offset` on, see ExtentMap::walk_from.
+    template <class Visit>
+    void walk_ready(std::uint64_t offset, Visit&& visit) const {
+        ready_.walk_from(offset, visit);
+    }
+
+    // The held extents that lie in `segment`, in ascending order.
+    [[nodiscard]] std::vector<Map::Extent> held_in(const log::Segment* segment) const;
+    // The same bytes lie somewhere else now.
+    void relocate_held(ByteRange range, const StagedBytes& bytes);
+
+  private:
+    void add(Map& map, std::uint64_t& total, ByteRange range, const StagedBytes& bytes);
+    void remove(Map& map, std::uint64_t& total, ByteRange range, bool superseded);
+    void lose(std::uint64_t& total, ByteRange range, const StagedBytes& bytes, bool superseded) noexcept;
+    void move_held_to_ready();
+
+    Map held_;
+    Map ready_;
+    std::uint64_t held_bytes_ = 0;
+    std::uint64_t ready_bytes_ = 0;
+    std::uint64_t superseded_bytes_ = 0;   // ever
+};
+
+}   // namespace forebay::stage

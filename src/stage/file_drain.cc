@@ -1,0 +1,238 @@
+// The target's side of a staged file: planning target writes, carrying them out, keeping the accounts.
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "base/clock.h"
+#include "stage/staged_file.h"
+
+namespace forebay::stage {
+
+namespace {
+
+constexpr std::size_t kPlanPiecesMax = 4096;
+constexpr std::uint64_t kPlanWrites = 8;   // of the largest size, per plan
+constexpr std::array<std::byte, 64 * 1024> kZeros{};
+
+Status write_pieces(io::File& target, const plan::TargetWrite& write) {
+    std::vector<io::Bytes> pieces;
+    pieces.reserve(write.pieces.size());
+    for (const plan::Piece& piece : write.pieces) {
+        if (piece.bytes != nullptr) {
+            pieces.emplace_back(piece.bytes, piece.range.size());
+            continue;
+        }
+        for (std::uint64_t left = piece.range.size(); left > 0; left -= pieces.back().size())
+            pieces.push_back(io::Bytes(kZeros).first(std::min<std::uint64_t>(left, kZeros.size())));
+    }
+    return target.write_gather_at(write.range.begin, pieces);
+}
+
+}   // namespace
+
+class StagedFile::WriteWork final : public drain::Work {
+  public:
+    WriteWork(std::shared_ptr<StagedFile> file, std::shared_ptr<io::File> target, plan::TargetWrite write)
+        : file_(std::move(file)), target_(std::move(target)), write_(std::move(write)) {}
+
+    void run() noexcept override {
+        const std::uint64_t begin = monotonic_ns();
+        Status outcome;
+        try {
+            outcome = write_pieces(*target_, write_);
+        } catch (const std::bad_alloc&) {
+            outcome = {Code::kUnavailable, "write to " + file_->path_ + ": out of memory"};
+        }
+        file_->complete(write_, outcome, begin);
+    }
+
+  private:
+    std::shared_ptr<StagedFile> file_;
+    std::shared_ptr<io::File> target_;
+    plan::TargetWrite write_;
+};
+
+class StagedFile::ShrinkWork final : public drain::Work {
+  public:
+    ShrinkWork(std::shared_ptr<StagedFile> file, std::shared_ptr<io::File> target, std::uint64_t size)
+        : file_(std::move(file)), target_(std::move(target)), size_(size) {}
+    void run() noexcept override { file_->complete_shrink(size_, target_->resize(size_)); }
+
+  private:
+    std::shared_ptr<StagedFile> file_;
+    std::shared_ptr<io::File> target_;
+    std::uint64_t size_;
+};
+
+drain::Source::Taken StagedFile::take() {
+    const std::lock_guard lock(mutex_);
+    return take_locked();
+}
+
+drain::Source::Taken StagedFile::take_locked() {
+    if (halted_ || shrinking_) return {};
+    // Writes beyond the new end that are planned already come before the cut; whatever is planned later
+    // comes after it.
+    if (shrink_to_ && planned_.empty()) {
+        if (in_flight_.overlaps({*shrink_to_, kOffsetMax})) return {};
+        shrinking_ = true;
+        return {std::make_unique<ShrinkWork>(shared_from_this(), target_, *shrink_to_), false};
+    }
+    if (planned_.empty()) plan_locked();
+    if (planned_.empty()) return {};
+    auto write = std::move(planned_.front());
+    planned_.pop_front();
+    return {std::make_unique<WriteWork>(shared_from_this(), target_, std::move(write)), !planned_.empty()};
+}
+
+// Takes ready extents from the cursor on, in file order, leaving out what overlaps a write in flight,
+// and makes target writes of them. All of these are in flight from now on.
+void StagedFile::plan_locked() {
+    if (!worth_draining_locked()) return;
+    const Options& options = surroundings_.options();
+    const std::uint64_t bytes_max = kPlanWrites * options.write_max;
+    std::vector<plan::Piece> pieces;
+    std::uint64_t bytes_total = 0, last_end = 0;
+    const auto gather = [&](ByteRange range, const StagedBytes& bytes) {
+        in_flight_.for_each_gap(range, [&](ByteRange part) {
+            pieces.push_back({part, bytes.advanced(part.begin - range.begin).data(), bytes.sequence, bytes.segment});
+            bytes_total += part.size();
+        });
+        last_end = range.end;
+        return pieces.size() < kPlanPiecesMax && bytes_total < bytes_max;
+    };
+    index_.walk_ready(cursor_, gather);
+    if (pieces.empty() && cursor_ > 0) index_.walk_ready(0, gather);
+    if (pieces.empty()) {
+        cursor_ = last_end;
+        return;
+    }
+
+    plan::Policy policy{options.stripe, options.write_max};
+    if (!urgent_) policy.growing_at = logical_size_;
+    for (plan::TargetWrite& write : plan::merge(pieces, policy)) {
+        in_flight_.add(write.range);
+        in_flight_bytes_ += write.range.size();
+        target_size_ = std::max(target_size_, write.range.end);
+        for (const plan::Piece& piece : write.pieces)
+            if (piece.segment != nullptr) ++piece.segment->pins;
+        planned_.push_back(std::move(write));
+    }
+    // A growing end that was left out is where the next plan begins.
+    cursor_ = planned_.empty() ? pieces.front().range.begin : planned_.back().range.end;
+}
+
+// Little is left to gather more, unless everything is wanted out.
+bool StagedFile::worth_draining_locked() const noexcept {
+    if (halted_) return false;
+    if (shrink_to_) return true;
+    if (index_.ready_empty()) return false;
+    if (urgent_) return true;
+    return index_.ready_bytes() >= in_flight_bytes_ + surroundings_.options().stripe;
+}
+
+// The end of a write in flight: its range may be written again, its segments may go.
+void StagedFile::release_locked(const plan::TargetWrite& write) {
+    in_flight_.remove(write.range);
+    in_flight_bytes_ -= write.range.size();
+    for (const plan::Piece& piece : write.pieces)
+        if (piece.segment != nullptr) --piece.segment->pins;
+}
+
+void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome, std::uint64_t begin_ns) {
+    const std::uint64_t end_ns = monotonic_ns();
+    if (outcome) surroundings_.trace(begin_ns, end_ns, write.range);
+    bool more = false, settled = false;
+    {
+        const std::lock_guard lock(mutex_);
+        release_locked(write);
+        std::uint64_t drained = 0;
+        if (outcome)
+            for (const plan::Piece& piece : write.pieces)
+                drained += index_.erase_drained(piece.range, piece.sequence);
+        slot_->target_writes.fetch_add(1, std::memory_order_relaxed);
+        slot_->drain_ns.fetch_add(end_ns - begin_ns, std::memory_order_relaxed);
+        slot_->drained.fetch_add(drained, std::memory_order_relaxed);
+        if (!outcome) keep_error_locked(outcome);
+        if (index_.ready_empty() && !shrink_to_) urgent_ = false;
+        recycle_locked();
+        update_ledger_locked();
+        ++completions_;
+        completed_.notify_all();
+        more = planned_.empty() && worth_draining_locked();
+        settled = in_flight_.empty();
+    }
+    if (more) wake();
+    // Somebody may be waiting for room that this file will not give.
+    if (settled) surroundings_.pool()->announce_change();
+}
+
+void StagedFile::complete_shrink(std::uint64_t size, const Status& outcome) {
+    {
+        const std::lock_guard lock(mutex_);
+        shrinking_ = false;
+        shrink_to_.reset();
+        if (outcome) target_size_ = size;
+        else keep_error_locked(outcome);
+        ++completions_;
+        completed_.notify_all();
+    }
+    wake();
+    surroundings_.pool()->announce_change();
+}
+
+void StagedFile::keep_error_locked(const Status& failure) {
+    halted_ = true;
+    // What was planned stays staged; a closing attempt plans it again.
+    for (const plan::TargetWrite& write : planned_) release_locked(write);
+    planned_.clear();
+    if (!background_error_.is_ok()) return;
+    background_error_ = failure;
+    slot_->error.store(static_cast<std::uint64_t>(failure.sys_errno()), std::memory_order_relaxed);
+}
+
+// Carries out, in this thread and together with the drain threads, all that is ready.
+Status StagedFile::drain_writer() {
+    std::unique_lock lock(mutex_);
+    urgent_ = true;
+    if (index_.ready_bytes() > 2 * surroundings_.options().write_max) {
+        lock.unlock();
+        wake();
+        lock.lock();
+    }
+    for (;;) {
+        if (Taken taken = take_locked(); taken.work) {
+            lock.unlock();
+            taken.work->run();
+            lock.lock();
+        } else if (!in_flight_.empty() || shrinking_) {
+            completed_.wait(lock, [this, seen = completions_] { return completions_ != seen; });
+        } else {
+            break;
+        }
+    }
+    urgent_ = false;
+    recycle_locked();
+    update_ledger_locked();
+    return background_error_locked();
+}
+
+void StagedFile::wake() {
+    if (surroundings_.scheduler().wake(shared_from_this())) return;
+    // Not even one thread could be had: this one does the work.
+    for (;;) {
+        const Taken taken = take();
+        if (!taken.work) return;
+        taken.work->run();
+    }
+}
+
+void StagedFile::update_ledger_locked() {
+    slot_->pending.store(index_.pending_bytes(), std::memory_order_relaxed);
+    slot_->held.store(index_.held_bytes(), std::memory_order_relaxed);
+    slot_->superseded.store(index_.superseded_bytes(), std::memory_order_relaxed);
+    const bool any = index_.pending_bytes() > 0 && log_ && !log_->empty();
+    slot_->oldest_ns.store(any ? log_->oldest()->first_time_ns : 0, std::memory_order_relaxed);
+}
+
+}   // namespace forebay::stage

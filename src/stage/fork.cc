@@ -1,0 +1,60 @@
+#include "stage/fork.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+namespace forebay::stage {
+
+namespace {
+
+// pthread_atfork takes no argument and cannot be undone: this list and its handlers are the process's.
+struct Registry {
+    std::mutex mutex;
+    std::vector<ForkParty*> parties;
+    std::atomic<std::uint64_t> generation{0};
+
+    Registry() { ::pthread_atfork(&prepare, &in_parent, &in_child); }
+
+    static Registry& instance() {
+        static Registry* const registry = new Registry;   // never destroyed: fork may come late
+        return *registry;
+    }
+    static void prepare() {
+        Registry& registry = instance();
+        registry.mutex.lock();
+        for (ForkParty* party : registry.parties) party->lock_for_fork();
+    }
+    static void in_parent() {
+        Registry& registry = instance();
+        for (ForkParty* party : registry.parties) party->unlock_after_fork();
+        registry.mutex.unlock();
+    }
+    static void in_child() {
+        instance().generation.fetch_add(1, std::memory_order_relaxed);
+        in_parent();
+    }
+};
+
+}   // namespace
+
+std::uint64_t fork_generation() noexcept {
+    return Registry::instance().generation.load(std::memory_order_relaxed);
+}
+
+ForkParty::ForkParty() : born_(fork_generation()) {
+    Registry& registry = Registry::instance();
+    const std::lock_guard lock(registry.mutex);
+    registry.parties.push_back(this);
+}
+
+ForkParty::~ForkParty() {
+    Registry& registry = Registry::instance();
+    const std::lock_guard lock(registry.mutex);
+    std::erase(registry.parties, this);
+}
+
+}   // namespace forebay::stage

@@ -1,0 +1,34 @@
+// What a fork does to staging.
+//
+// A child inherits memory but no threads. So that it finds consistent state and no lock held by a thread
+// that is gone, every registered party's state lock is taken around fork(2) (pthread_atfork). The child
+// may then read; it must neither drain nor release what is the parent's.
+#pragma once
+
+#include <cstdint>
+
+namespace forebay::stage {
+
+// Raised in every child. A party remembers the value at its creation; another value means that the
+// calling process is a child which inherited it.
+[[nodiscard]] std::uint64_t fork_generation() noexcept;
+
+class ForkParty {
+  public:
+    // Registers for the lifetime of the object; in a child, destruction must not be reached.
+    ForkParty();
+    virtual ~ForkParty();
+    ForkParty(const ForkParty&) = delete;
+    ForkParty& operator=(const ForkParty&) = delete;
+
+    // Take and give back all locks that protect state a child may look at.
+    virtual void lock_for_fork() = 0;
+    virtual void unlock_after_fork() = 0;
+
+    [[nodiscard]] bool inherited() const noexcept { return fork_generation() != born_; }
+
+  private:
+    const std::uint64_t born_;
+};
+
+}   // namespace forebay::stage

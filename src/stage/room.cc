@@ -1,0 +1,109 @@
+// Segments for one staged file: taking them, waiting for them, giving them back.
+#include <algorithm>
+
+#include "base/clock.h"
+#include "stage/staged_file.h"
+
+namespace forebay::stage {
+
+namespace {
+
+// A write is not shredded into records smaller than this at the end of a segment.
+constexpr std::uint64_t kRecordPayloadMin = 4096;
+// Only a log of at least this many segments is worth compacting.
+constexpr std::size_t kCompactFrom = 4;
+
+}   // namespace
+
+// How many payload bytes may be appended now. 0: none, and waiting would not help (or option full says
+// not to wait); the caller writes through.
+Result<std::uint64_t> StagedFile::make_room_writer(std::uint64_t wanted_bytes) {
+    if (const std::uint64_t room = log_->room(false); room >= std::min(wanted_bytes, kRecordPayloadMin)) return room;
+    log::SegmentPool& pool = *surroundings_.pool();
+    compact_writer();
+    for (;;) {
+        const std::uint64_t seen = pool.changes();
+        if (auto segment = log_->acquire()) {
+            adopt_writer(segment.value());
+            return log_->room(false);
+        }
+        {
+            const std::lock_guard lock(mutex_);
+            FOREBAY_TRY(background_error_locked());
+        }
+        const bool under_way = surroundings_.press_files(*this);
+        if (surroundings_.options().full == WhenFull::kThrough) return std::uint64_t{0};
+        const std::uint64_t begin = monotonic_ns();
+        if (press() || under_way) pool.wait_for_change(seen);
+        else if (!surroundings_.promote_held()) return std::uint64_t{0};
+        slot_->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
+        compact_writer();
+    }
+}
+
+void StagedFile::adopt_writer(log::Segment* segment) {
+    const std::lock_guard lock(mutex_);
+    log_->adopt(segment, committed_size_, commit_sequence_, surroundings_.next_sequence());
+}
+
+// Held bytes cannot drain, and a segment can only go when it is the oldest: a few metadata blocks would
+// keep the whole log. So the held bytes of the oldest segments are copied to the newest one, provided
+// nothing else in them is needed.
+void StagedFile::compact_writer() {
+    for (;;) {
+        std::vector<ExtentIndex::Map::Extent> held;
+        {
+            const std::lock_guard lock(mutex_);
+            recycle_locked();
+            if (log_->segments() < kCompactFrom) return;
+            log::Segment& oldest = *log_->oldest();
+            if (oldest.pins > 0 || oldest.live_bytes > log_->room(true) / 2) return;
+            held = index_.held_in(&oldest);
+            std::uint64_t held_bytes = 0, needed = 0;
+            for (const auto& extent : held) {
+                held_bytes += extent.range.size();
+                needed += log::record_bytes(1, extent.range.size());
+            }
+            if (held_bytes != oldest.live_bytes || needed > log_->room(true)) return;
+        }
+        // Only this thread appends, and held extents change only under writer_: the list stays true.
+        for (const auto& [range, bytes] : held) {
+            const auto position = log_->append_data(range.begin, {bytes.data(), range.size()},
+                                                    log::DataClass::kMetadata, bytes.sequence, realtime_ns());
+            const std::lock_guard lock(mutex_);
+            index_.relocate_held(range, {position.segment, position.offset, bytes.sequence,
+                                         position.segment->generation()});
+        }
+    }
+}
+
+void StagedFile::recycle_locked() {
+    while (log_->segments() > 1 && log_->oldest()->live_bytes == 0 && log_->oldest()->pins == 0)
+        log_->release_oldest();
+}
+
+// Asks for all that may be drained to be drained now; true if anything is under way.
+bool StagedFile::press() {
+    bool under_way;
+    bool anything;
+    {
+        const std::lock_guard lock(mutex_);
+        if (state_ != State::kStaged) return false;
+        anything = !halted_ && (!index_.ready_empty() || shrink_to_.has_value());
+        if (anything) urgent_ = true;
+        under_way = anything || !in_flight_.empty() || shrinking_;
+    }
+    if (anything) wake();
+    return under_way;
+}
+
+std::uint64_t StagedFile::promote_held() {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kStaged || halted_) return 0;
+    const std::uint64_t bytes = index_.promote_held();
+    slot_->guarantee_given_up.fetch_add(bytes, std::memory_order_relaxed);
+    update_ledger_locked();
+    return bytes;
+}
+
+}   // namespace forebay::stage

@@ -1,0 +1,445 @@
+// The program's side of a staged file: write, read, truncate, commit, open, finish.
+#include "stage/staged_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/clock.h"
+
+namespace forebay::stage {
+
+namespace {
+
+void add(std::atomic<std::uint64_t>& counter, std::uint64_t amount) noexcept {
+    counter.fetch_add(amount, std::memory_order_relaxed);
+}
+
+// Adds the time it lives to a counter.
+class Stopwatch {
+  public:
+    explicit Stopwatch(std::atomic<std::uint64_t>& counter) noexcept : counter_(counter), begin_(monotonic_ns()) {}
+    ~Stopwatch() { add(counter_, monotonic_ns() - begin_); }
+    Stopwatch(const Stopwatch&) = delete;
+    Stopwatch& operator=(const Stopwatch&) = delete;
+
+  private:
+    std::atomic<std::uint64_t>& counter_;
+    const std::uint64_t begin_;
+};
+
+// Reads all of `into`; what the file does not have is zeros.
+Status read_or_zeros(io::File& file, std::uint64_t offset, io::MutableBytes into) {
+    auto got = file.read_at(offset, into);
+    if (!got) return got.status();
+    if (got.value() < into.size()) std::memset(into.data() + got.value(), 0, into.size() - got.value());
+    return Status::ok();
+}
+
+}   // namespace
+
+StagedFile::StagedFile(Surroundings& surroundings, Setup setup)
+    : surroundings_(surroundings),
+      identity_(setup.identity),
+      path_(std::move(setup.path)),
+      log_number_(setup.log_number),
+      target_(std::move(setup.target)),
+      slot_(nullptr),
+      own_slot_(std::make_unique<log::LedgerSlot>()) {
+    slot_ = own_slot_.get();
+}
+
+StagedFile::~StagedFile() = default;
+
+Status StagedFile::refuse_if_inherited(const char* what) const {
+    if (!surroundings_.inherited()) return Status::ok();
+    return {Code::kUnsupported,
+            fmt::format("{} {}: the file was opened before this process was forked; open it again here", what, path_)};
+}
+
+// ---- write -----------------------------------------------------------------------------------------
+
+Status StagedFile::write(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) {
+    FOREBAY_TRY(refuse_if_inherited("write to"));
+    if (bytes.empty()) return Status::ok();
+    const std::lock_guard writer(writer_);
+    const Stopwatch stopwatch(slot_->stage_ns);
+    add(slot_->requests, 1);
+    State state;
+    {
+        const std::lock_guard lock(mutex_);
+        state = state_;
+        if (state != State::kThrough) FOREBAY_TRY(background_error_locked());
+    }
+    switch (state) {
+        case State::kStaged: return stage_writer(offset, bytes, byte_class);
+        case State::kThrough: return write_direct_writer(offset, bytes);
+        case State::kPassive:
+        case State::kFailed: break;
+    }
+    return {Code::kInternal, "write to " + path_ + ": it is not open for writing"};
+}
+
+Status StagedFile::stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) {
+    const auto data_class =
+        byte_class == ByteClass::kMetadata ? log::DataClass::kMetadata : log::DataClass::kRaw;
+    while (!bytes.empty()) {
+        const auto room = make_room_writer(bytes.size());
+        if (!room) return room.status();
+        if (room.value() == 0) return write_through_writer(offset, bytes);
+
+        const io::Bytes part = bytes.first(std::min<std::size_t>(bytes.size(), room.value()));
+        const std::uint64_t sequence = surroundings_.next_sequence();
+        const std::uint64_t now = realtime_ns();
+        const auto position = log_->append_data(offset, part, data_class, sequence, now);
+        bool drain_now;
+        {
+            const std::lock_guard lock(mutex_);
+            if (position.segment->first_time_ns == 0) position.segment->first_time_ns = now;
+            const ByteRange range{offset, offset + part.size()};
+            index_.insert(range, {position.segment, position.offset, sequence, position.segment->generation()},
+                          byte_class == ByteClass::kMetadata ? kOffsetMax : committed_size_, committed_size_);
+            logical_size_ = std::max(logical_size_, range.end);
+            dirty_ = true;
+            add(slot_->staged, part.size());
+            update_ledger_locked();
+            drain_now = worth_draining_locked();
+        }
+        if (drain_now) wake();
+        offset += part.size();
+        bytes = bytes.subspan(part.size());
+    }
+    return Status::ok();
+}
+
+// The log has no room and the bytes must not wait: they go to the target now. Records of the same bytes
+// that are still in the log stop counting, for this process and for recovery.
+Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
+    const ByteRange range{offset, offset + bytes.size()};
+    if (!log_->empty() && !log_->marker_fits()) FOREBAY_TRY(leave_log_writer());
+    std::unique_lock lock(mutex_);
+    completed_.wait(lock, [&] { return !in_flight_.overlaps(range) && !shrinking_; });
+    if (shrink_to_ && range.end > *shrink_to_) {
+        lock.unlock();
+        FOREBAY_TRY(drain_writer());   // carries the shrinking out
+        lock.lock();
+    }
+    if (range.begin < committed_size_)
+        add(slot_->guarantee_given_up, std::min(range.end, committed_size_) - range.begin);
+    index_.drop(range);
+    if (!log_->empty()) log_->append_through(range, surroundings_.next_sequence());
+    in_flight_.add(range);
+    lock.unlock();
+
+    const Status outcome = target_->write_at(offset, bytes);
+
+    lock.lock();
+    in_flight_.remove(range);
+    ++completions_;
+    completed_.notify_all();
+    if (!outcome) return outcome;
+    add(slot_->through, bytes.size());
+    add(slot_->target_writes, 1);
+    logical_size_ = std::max(logical_size_, range.end);
+    target_size_ = std::max(target_size_, range.end);
+    dirty_ = true;
+    recycle_locked();
+    update_ledger_locked();
+    return outcome;
+}
+
+Status StagedFile::write_direct_writer(std::uint64_t offset, io::Bytes bytes) {
+    FOREBAY_TRY(target_->write_at(offset, bytes));
+    add(slot_->through, bytes.size());
+    add(slot_->target_writes, 1);
+    const std::lock_guard lock(mutex_);
+    logical_size_ = std::max(logical_size_, offset + bytes.size());
+    return Status::ok();
+}
+
+// ---- read ------------------------------------------------------------------------------------------
+
+// What a read has to copy from where, decided under the lock and carried out without it.
+struct StagedFile::CopyPlan {
+    struct Staged {
+        ByteRange range;
+        StagedBytes bytes;
+    };
+    std::vector<Staged> staged;
+    std::vector<ByteRange> target;
+    std::vector<ByteRange> zeros;
+};
+
+Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
+    if (into.empty()) return Status::ok();
+    const bool inherited = surroundings_.inherited();
+    const ByteRange all{offset, offset + into.size()};
+    const auto part = [&](ByteRange range) { return into.subspan(range.begin - offset, range.size()); };
+
+    CopyPlan plan;
+    std::shared_ptr<io::File> target;
+    {
+        const std::lock_guard lock(mutex_);
+        target = target_;
+        const bool plain = state_ == State::kPassive || state_ == State::kThrough;
+        if (plain && index_.empty()) {
+            plan.target.push_back(all);
+        } else {
+            const ByteRange inside = all.intersect({0, std::max(logical_size_, all.begin)});
+            const std::uint64_t real_end = shrink_to_.value_or(kOffsetMax);
+            index_.for_each_newest(
+                inside,
+                [&](ByteRange range, const StagedBytes& bytes) {
+                    if (bytes.segment == nullptr) {
+                        plan.zeros.push_back(range);
+                        return;
+                    }
+                    plan.staged.push_back({range, bytes});
+                    if (!inherited) ++bytes.segment->pins;
+                },
+                [&](ByteRange gap) {
+                    // Bytes that the target still has, but that were cut off, are not content.
+                    const ByteRange real = gap.intersect({0, std::max(real_end, gap.begin)});
+                    if (!real.empty()) plan.target.push_back(real);
+                    if (real.end < gap.end) plan.zeros.push_back({real.end, gap.end});
+                });
+            if (inside.end < all.end) plan.zeros.push_back({inside.end, all.end});
+        }
+    }
+
+    for (const ByteRange& range : plan.zeros) std::memset(part(range).data(), 0, range.size());
+    for (const auto& [range, bytes] : plan.staged) {
+        std::memcpy(part(range).data(), bytes.data(), range.size());
+        if (!inherited) continue;
+        // The parent may have drained these bytes and used the segment again.
+        std::atomic_thread_fence(std::memory_order_acquire);
+        if (bytes.segment->generation() != bytes.generation) plan.target.push_back(range);
+    }
+    Status outcome;
+    for (const ByteRange& range : plan.target) {
+        outcome = read_or_zeros(*target, range.begin, part(range));
+        if (!outcome) break;
+    }
+    if (!plan.staged.empty() && !inherited) {
+        const std::lock_guard lock(mutex_);
+        for (const auto& staged : plan.staged) --staged.bytes.segment->pins;
+        if (log_) recycle_locked();
+    }
+    return outcome;
+}
+
+std::uint64_t StagedFile::size() const {
+    const std::lock_guard lock(mutex_);
+    return logical_size_;
+}
+
+// ---- truncate, commit ------------------------------------------------------------------------------
+
+Status StagedFile::truncate(std::uint64_t size) {
+    FOREBAY_TRY(refuse_if_inherited("set the size of"));
+    const std::lock_guard writer(writer_);
+    State state;
+    {
+        const std::lock_guard lock(mutex_);
+        if (size == logical_size_) return Status::ok();
+        state = state_;
+        if (state == State::kStaged) FOREBAY_TRY(background_error_locked());
+    }
+    if (state == State::kPassive || state == State::kFailed)
+        return {Code::kInternal, "set the size of " + path_ + ": it is not open for writing"};
+    if (state == State::kThrough) FOREBAY_TRY(target_->resize(size));
+    else FOREBAY_TRY(append_marker_writer(log::RecordKind::kTruncate, size, surroundings_.next_sequence()));
+
+    const std::lock_guard lock(mutex_);
+    if (state == State::kStaged && size < logical_size_) {
+        index_.truncate(size, std::max(logical_size_, target_size_), committed_size_);
+        recycle_locked();
+        update_ledger_locked();
+    }
+    logical_size_ = size;
+    dirty_ = true;
+    return Status::ok();
+}
+
+// A record that recovery needs. Nothing is logged as long as nothing is staged: the target has it all.
+Status StagedFile::append_marker_writer(log::RecordKind kind, std::uint64_t argument,
+                                        std::uint64_t sequence) {
+    if (log_->empty()) return Status::ok();
+    if (!log_->marker_fits()) {
+        const auto room = make_room_writer(log::kRecordHeaderBytes);
+        if (!room) return room.status();
+        if (room.value() == 0) return leave_log_writer();
+    }
+    log_->append_marker(kind, argument, sequence);
+    return Status::ok();
+}
+
+// Drains everything and gives the log back, so that the target alone tells the file's state.
+Status StagedFile::leave_log_writer() {
+    {
+        const std::lock_guard lock(mutex_);
+        add(slot_->guarantee_given_up, index_.promote_held());
+    }
+    FOREBAY_TRY(drain_writer());
+    const std::lock_guard lock(mutex_);
+    log_->release_all();
+    return Status::ok();
+}
+
+Status StagedFile::commit() {
+    if (surroundings_.inherited()) return Status::ok();
+    const std::lock_guard writer(writer_);
+    {
+        const std::lock_guard lock(mutex_);
+        if (state_ != State::kStaged) return Status::ok();
+    }
+    const Stopwatch stopwatch(slot_->close_ns);
+    FOREBAY_TRY(commit_writer());
+    if (surroundings_.options().flush == OnFlush::kDrain) return drain_writer();
+    return Status::ok();
+}
+
+Status StagedFile::commit_writer() {
+    bool drain_now = false;
+    {
+        const std::lock_guard lock(mutex_);
+        FOREBAY_TRY(background_error_locked());
+        if (!dirty_) return Status::ok();
+    }
+    const std::uint64_t sequence = surroundings_.next_sequence();
+    FOREBAY_TRY(append_marker_writer(log::RecordKind::kCommit, logical_size_, sequence));
+    {
+        const std::lock_guard lock(mutex_);
+        index_.commit(logical_size_);
+        committed_size_ = logical_size_;
+        commit_sequence_ = sequence;
+        if (target_size_ > logical_size_) shrink_to_ = logical_size_;
+        dirty_ = false;
+        add(slot_->commits, 1);
+        urgent_ = !index_.ready_empty() || shrink_to_.has_value();
+        drain_now = urgent_;
+        recycle_locked();
+        update_ledger_locked();
+    }
+    if (drain_now) wake();
+    return Status::ok();
+}
+
+Status StagedFile::drain() {
+    if (surroundings_.inherited()) return Status::ok();
+    const std::lock_guard writer(writer_);
+    {
+        const std::lock_guard lock(mutex_);
+        if (state_ != State::kStaged) return background_error_locked();
+        add(slot_->guarantee_given_up, index_.promote_held());
+    }
+    const Stopwatch stopwatch(slot_->close_ns);
+    return drain_writer();
+}
+
+Status StagedFile::step_aside(log::AsideReason reason) {
+    FOREBAY_TRY(refuse_if_inherited("step aside for"));
+    const std::lock_guard writer(writer_);
+    slot_->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(reason), std::memory_order_relaxed);
+    {
+        const std::lock_guard lock(mutex_);
+        if (state_ != State::kStaged) return Status::ok();
+    }
+    FOREBAY_TRY(leave_log_writer());
+    // From here on the size of the target is the size of the file.
+    FOREBAY_TRY(target_->resize(logical_size_));
+    const std::lock_guard lock(mutex_);
+    target_size_ = logical_size_;
+    state_ = State::kThrough;
+    return Status::ok();
+}
+
+// ---- opening and finishing -------------------------------------------------------------------------
+
+Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, log::LedgerSlot* slot,
+                                    std::optional<log::AsideReason> aside) {
+    const std::lock_guard writer(writer_);
+    const auto size = target->size();
+    if (!size) return size.status();
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::kFailed) return background_error_locked();
+    target_ = std::move(target);
+    slot_ = slot;
+    logical_size_ = committed_size_ = target_size_ = size.value();
+    commit_sequence_ = 0;
+    dirty_ = false;
+    urgent_ = halted_ = false;
+    shrink_to_.reset();
+    cursor_ = 0;
+    background_error_ = Status::ok();
+    state_ = aside || surroundings_.pool() == nullptr ? State::kThrough : State::kStaged;
+    if (aside)
+        slot_->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(*aside), std::memory_order_relaxed);
+    if (state_ == State::kStaged)
+        log_ = std::make_unique<log::FileLog>(*surroundings_.pool(), log_number_,
+                                              log::LogTarget{identity_.device, identity_.inode, path_},
+                                              surroundings_.options().checksum == Checksum::kInline);
+    return Status::ok();
+}
+
+Status StagedFile::finish() {
+    const std::lock_guard writer(writer_);
+    const Stopwatch stopwatch(slot_->close_ns);
+    std::uint64_t size;
+    {
+        const std::lock_guard lock(mutex_);
+        if (state_ != State::kStaged) {
+            if (state_ == State::kThrough) state_ = State::kPassive;
+            return background_error_locked();
+        }
+        halted_ = false;   // a closing attempt
+        size = logical_size_;
+    }
+    // The commit fails if draining has failed before; whatever can still be drained is, all the same.
+    Status outcome = commit_writer();
+    if (!outcome) {
+        const std::lock_guard lock(mutex_);
+        index_.commit(logical_size_);
+    }
+    const Status drained = drain_writer();
+    if (outcome) outcome = drained;
+    if (outcome && target_size_ != size) outcome = target_->resize(size);
+
+    const std::lock_guard lock(mutex_);
+    if (outcome || index_.empty()) {
+        log_.reset();
+        index_ = ExtentIndex{};
+        state_ = State::kPassive;
+        target_size_ = logical_size_;
+        if (outcome) return outcome;
+        return outcome.with_context("all staged bytes were written by a later attempt, but before");
+    }
+    state_ = State::kFailed;
+    keep_error_locked(outcome);
+    if (log_->marker_fits()) log_->append_marker(log::RecordKind::kClose, logical_size_, surroundings_.next_sequence());
+    return outcome.with_context(
+        fmt::format("close {}: {} bytes stay in the staging log", path_, index_.pending_bytes()));
+}
+
+bool StagedFile::failed() const {
+    const std::lock_guard lock(mutex_);
+    return state_ == State::kFailed;
+}
+
+Status StagedFile::refresh() {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kPassive) return Status::ok();
+    const auto size = target_->size();
+    if (!size) return size.status();
+    logical_size_ = target_size_ = size.value();
+    return Status::ok();
+}
+
+log::FileCounters StagedFile::counters() const { return log::snapshot(*slot_); }
+
+Status StagedFile::background_error_locked() const {
+    return background_error_.is_ok() ? Status::ok() : background_error_.with_context("an earlier background write failed");
+}
+
+}   // namespace forebay::stage
