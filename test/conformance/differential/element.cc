@@ -331,13 +331,14 @@ ReadBuffer::ReadBuffer(Element element, std::size_t count)
     : element_(element), count_(count), bytes_(count * memory_bytes(element), owns_memory(element) ? std::byte{0} : std::byte{0xA5}) {}
 
 ReadBuffer::~ReadBuffer() {
-    if (!owns_memory(element_) || count_ == 0) return;
+    if (!filled_ || !owns_memory(element_) || count_ == 0) return;
     const hsize_t count = count_;
     const Id space(H5Screate_simple(1, &count, nullptr)), type = memory_type(element_);
     H5Treclaim(type.get(), space.get(), H5P_DEFAULT, bytes_.data());
 }
 
-std::uint64_t ReadBuffer::digest() const {
+std::uint64_t ReadBuffer::digest() {
+    filled_ = true;
     const std::size_t size = memory_bytes(element_);
     std::uint64_t digest = count_;
     if (owns_memory(element_)) {

@@ -68,11 +68,13 @@ class ReadBuffer {
     ReadBuffer& operator=(const ReadBuffer&) = delete;
 
     [[nodiscard]] void* data() { return bytes_.data(); }
-    [[nodiscard]] std::uint64_t digest() const;
+    // After a read that succeeded; only then is there anything to give back to HDF5.
+    [[nodiscard]] std::uint64_t digest();
 
   private:
     Element element_;
     std::size_t count_;
+    bool filled_ = false;
     std::vector<std::byte> bytes_;
 };
 
