@@ -55,9 +55,17 @@ void Call::fail(int sys_errno) {
 
 void Call::end(std::uint64_t moved_bytes, bool failed) {
     ended_ = true;
-    sleep_until(simulation_.throttle.reserve(op_, moved_bytes, arrival_ns_), simulation_.stopping);
+    Throttle& throttle = simulation_.throttle;
+    const std::int64_t end_ns = is_rest_ ? throttle.reserve_rest(op_, moved_bytes, arrival_ns_)
+                                         : throttle.reserve(op_, moved_bytes, arrival_ns_);
+    sleep_until(end_ns, simulation_.stopping);
     // Before the reply, so that whoever waited for it finds the operation counted.
-    simulation_.statistics.end(op_, asked_bytes_, moved_bytes, failed, now_ns() - arrival_ns_);
+    const std::int64_t took_ns = now_ns() - arrival_ns_;
+    if (is_rest_) {
+        simulation_.statistics.end_rest(op_, moved_bytes, failed, took_ns);
+    } else {
+        simulation_.statistics.end(op_, asked_bytes_, moved_bytes, failed, took_ns);
+    }
 }
 
 }   // namespace forebay::slowfs

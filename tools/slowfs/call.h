@@ -29,6 +29,9 @@ class Call {
     // False if a rule fails the operation: then the reply is sent. Blocks while the operation hangs.
     [[nodiscard]] bool proceed();
 
+    // Before proceed(): this request is the rest of an operation (split_tracker.h). Rules see it as any other.
+    void mark_as_rest() noexcept { is_rest_ = true; }
+
     // What a read or write may move: what was asked for, unless a rule makes it short.
     [[nodiscard]] std::size_t size_bytes() const noexcept { return static_cast<std::size_t>(allowed_bytes_); }
 
@@ -49,6 +52,7 @@ class Call {
     std::uint64_t asked_bytes_;
     std::uint64_t allowed_bytes_;
     std::int64_t arrival_ns_;
+    bool is_rest_ = false;
     bool ended_ = false;
 };
 

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "call.h"
@@ -79,7 +80,7 @@ void make_entry(fuse_req_t request, Op op, fuse_ino_t parent, const char* name, 
     if (make(directory) != 0) return call.fail(errno);
     const fuse_ctx& client = *fuse_req_ctx(request);
     if (::geteuid() == 0 && client.uid != 0) {
-        (void)::fchownat(directory, name, client.uid, client.gid, AT_SYMLINK_NOFOLLOW);
+        (void)!::fchownat(directory, name, client.uid, client.gid, AT_SYMLINK_NOFOLLOW);
     }
     fuse_entry_param entry;
     if (const int error = fs.look_up(parent, name, entry); error != 0) return call.fail(error);

@@ -4,15 +4,19 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "call.h"
 #include "control.h"
 #include "filesystem.h"
 #include "reply.h"
+#include "split_tracker.h"
 
 namespace forebay::slowfs {
 
@@ -20,7 +24,26 @@ namespace {
 
 FileSystem& fs_of(fuse_req_t request) { return *static_cast<FileSystem*>(fuse_req_userdata(request)); }
 
-int fd_of(const fuse_file_info* file) { return static_cast<int>(file->fh); }
+// One open of a backing file.
+struct OpenFile {
+    int fd = -1;
+    SplitTracker reads;
+    SplitTracker writes;
+
+    explicit OpenFile(int backing_fd) noexcept : fd(backing_fd) {}
+    ~OpenFile() { ::close(fd); }
+    OpenFile(const OpenFile&) = delete;
+    OpenFile& operator=(const OpenFile&) = delete;
+};
+
+OpenFile& open_file_of(const fuse_file_info* file) { return *reinterpret_cast<OpenFile*>(file->fh); }
+
+int fd_of(const fuse_file_info* file) { return open_file_of(file).fd; }
+
+template <class Handle>
+std::uint64_t number_of(const std::unique_ptr<Handle>& handle) {
+    return reinterpret_cast<std::uint64_t>(handle.get());
+}
 
 // How the backing file is opened for a client's flags. Its O_DIRECT is met by the mount already and would demand aligned
 // buffers here.
@@ -115,7 +138,7 @@ void set_attributes(fuse_req_t request, fuse_ino_t node, struct stat* wanted, in
 void open_file(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
     if (node == FileSystem::kControlNode) {
         auto handle = std::make_unique<ControlHandle>();
-        if (reply_open(request, reinterpret_cast<std::uint64_t>(handle.get()), false) == 0) handle.release();
+        if (reply_open(request, number_of(handle), false) == 0) handle.release();
         return;
     }
     FileSystem& fs = fs_of(request);
@@ -123,8 +146,9 @@ void open_file(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
     if (!call.proceed()) return;
     const int fd = ::open(link_to(fs.inode(node).fd).c_str(), backing_flags(file->flags));
     if (fd < 0) return call.fail(errno);
+    auto opened = std::make_unique<OpenFile>(fd);
     call.finish();
-    if (reply_open(request, static_cast<std::uint64_t>(fd), fs.options().page_cache) != 0) ::close(fd);
+    if (reply_open(request, number_of(opened), fs.options().page_cache) == 0) opened.release();
 }
 
 void create_file(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* file) {
@@ -137,16 +161,15 @@ void create_file(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t
     if (!call.proceed()) return;
     const int fd = ::openat(fs.inode(parent).fd, name, backing_flags(file->flags) | O_CREAT | O_NOFOLLOW, mode);
     if (fd < 0) return call.fail(errno);
+    auto opened = std::make_unique<OpenFile>(fd);
     const fuse_ctx& client = *fuse_req_ctx(request);
-    if (::geteuid() == 0 && client.uid != 0) (void)::fchown(fd, client.uid, client.gid);
+    if (::geteuid() == 0 && client.uid != 0) (void)!::fchown(fd, client.uid, client.gid);
     fuse_entry_param entry;
-    if (const int error = fs.look_up(parent, name, entry); error != 0) {
-        ::close(fd);
-        return call.fail(error);
-    }
+    if (const int error = fs.look_up(parent, name, entry); error != 0) return call.fail(error);
     call.finish();
-    if (reply_create(request, entry, static_cast<std::uint64_t>(fd), fs.options().page_cache) != 0) {
-        ::close(fd);
+    if (reply_create(request, entry, number_of(opened), fs.options().page_cache) == 0) {
+        opened.release();
+    } else {
         fs.inodes().forget(fs.inode(entry.ino), 1);
     }
 }
@@ -156,6 +179,9 @@ void read_file(fuse_req_t request, fuse_ino_t node, std::size_t size, off_t offs
     thread_local std::vector<char> buffer;
     FileSystem& fs = fs_of(request);
     Call call(fs, request, Op::kRead, [&] { return fs.path_of(node); }, static_cast<std::uint64_t>(offset), size);
+    if (open_file_of(file).reads.is_rest(fuse_req_ctx(request)->pid, static_cast<std::uint64_t>(offset), size)) {
+        call.mark_as_rest();
+    }
     if (!call.proceed()) return;
     if (buffer.size() < size) buffer.resize(size);
     const ssize_t moved = ::pread(fd_of(file), buffer.data(), call.size_bytes(), offset);
@@ -169,6 +195,9 @@ void write_file(fuse_req_t request, fuse_ino_t node, const char* data, std::size
     if (node == FileSystem::kControlNode) return write_control(request, data, size);
     FileSystem& fs = fs_of(request);
     Call call(fs, request, Op::kWrite, [&] { return fs.path_of(node); }, static_cast<std::uint64_t>(offset), size);
+    if (open_file_of(file).writes.is_rest(fuse_req_ctx(request)->pid, static_cast<std::uint64_t>(offset), size)) {
+        call.mark_as_rest();
+    }
     if (!call.proceed()) return;
     const ssize_t moved = ::pwrite(fd_of(file), data, call.size_bytes(), offset);
     if (moved < 0) return call.fail(errno);
@@ -218,7 +247,7 @@ void release(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
     if (node == FileSystem::kControlNode) {
         delete &control_of(file);
     } else {
-        ::close(fd_of(file));
+        delete &open_file_of(file);
     }
     fuse_reply_err(request, 0);
 }

@@ -1,5 +1,6 @@
 #include "operation.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 

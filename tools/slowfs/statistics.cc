@@ -1,5 +1,6 @@
 #include "statistics.h"
 
+#include <algorithm>
 #include <bit>
 #include <string>
 
@@ -27,6 +28,13 @@ nlohmann::json histogram(const std::array<std::atomic<std::uint64_t>, N>& bucket
 
 }   // namespace
 
+void Statistics::Counters::finish(std::uint64_t moved_bytes, bool failed, std::int64_t took_ns) noexcept {
+    errors += failed ? 1 : 0;
+    bytes += moved_bytes;
+    duration_ns += took_ns;
+    in_flight -= 1;
+}
+
 void Statistics::begin(Op op) noexcept {
     for (Counters* counters : {&by_op_[index_of(op)], &all_}) {
         raise(counters->in_flight_max, counters->in_flight.fetch_add(1) + 1);
@@ -37,19 +45,24 @@ void Statistics::end(Op op, std::uint64_t asked_bytes, std::uint64_t moved_bytes
                      std::int64_t duration_ns) noexcept {
     for (Counters* counters : {&by_op_[index_of(op)], &all_}) {
         counters->count += 1;
-        counters->errors += failed ? 1 : 0;
-        counters->bytes += moved_bytes;
-        counters->duration_ns += duration_ns;
-        counters->in_flight -= 1;
+        counters->finish(moved_bytes, failed, duration_ns);
     }
     const std::size_t bucket = std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(asked_bytes)), kBucketCount - 1);
     if (op == Op::kRead) read_sizes_[bucket] += 1;
     if (op == Op::kWrite) write_sizes_[bucket] += 1;
 }
 
+void Statistics::end_rest(Op op, std::uint64_t moved_bytes, bool failed, std::int64_t duration_ns) noexcept {
+    for (Counters* counters : {&by_op_[index_of(op)], &all_}) {
+        counters->rests += 1;
+        counters->finish(moved_bytes, failed, duration_ns);
+    }
+}
+
 void Statistics::reset() noexcept {
     const auto clear = [](Counters& counters) {
         counters.count = 0;
+        counters.rests = 0;
         counters.errors = 0;
         counters.bytes = 0;
         counters.duration_ns = 0;
@@ -67,6 +80,7 @@ nlohmann::json Statistics::to_json() const {
         const Counters& counters = by_op_[i];
         operations[std::string(op_name(static_cast<Op>(i)))] = {
             {"count", counters.count.load()},
+            {"rests", counters.rests.load()},
             {"errors", counters.errors.load()},
             {"bytes", counters.bytes.load()},
             {"time_s", static_cast<double>(counters.duration_ns.load()) / 1e9},

@@ -17,6 +17,8 @@ class Statistics {
     // Every begin() is followed by one end(). `asked_bytes` is what a read or write was asked to move and goes into the
     // histogram of sizes; `moved_bytes` is what it moved.
     void end(Op op, std::uint64_t asked_bytes, std::uint64_t moved_bytes, bool failed, std::int64_t duration_ns) noexcept;
+    // Instead of end(): the rest of an operation (split_tracker.h), which adds its bytes, but is not counted as one.
+    void end_rest(Op op, std::uint64_t moved_bytes, bool failed, std::int64_t duration_ns) noexcept;
 
     // Sets all to zero, and the maxima to what is in flight now.
     void reset() noexcept;
@@ -28,11 +30,14 @@ class Statistics {
 
     struct Counters {
         std::atomic<std::uint64_t> count{0};
+        std::atomic<std::uint64_t> rests{0};
         std::atomic<std::uint64_t> errors{0};
         std::atomic<std::uint64_t> bytes{0};
         std::atomic<std::int64_t> duration_ns{0};
         std::atomic<std::int64_t> in_flight{0};
         std::atomic<std::int64_t> in_flight_max{0};
+
+        void finish(std::uint64_t moved_bytes, bool failed, std::int64_t took_ns) noexcept;
     };
 
     std::array<Counters, kOpCount> by_op_;

@@ -11,15 +11,21 @@ std::int64_t Throttle::Timeline::take(std::uint64_t size_bytes, std::int64_t arr
     return free_ns;
 }
 
+std::int64_t Throttle::transfer_end(Op op, std::uint64_t size_bytes, std::int64_t arrival_ns) noexcept {
+    if (size_bytes == 0 || (op != Op::kRead && op != Op::kWrite)) return arrival_ns;
+    const Channel own = op == Op::kRead ? Channel::kRead : Channel::kWrite;
+    return std::max(timelines_[static_cast<std::size_t>(Channel::kShared)].take(size_bytes, arrival_ns),
+                    timelines_[static_cast<std::size_t>(own)].take(size_bytes, arrival_ns));
+}
+
 std::int64_t Throttle::reserve(Op op, std::uint64_t size_bytes, std::int64_t arrival_ns) {
     const std::scoped_lock lock(mutex_);
-    std::int64_t end_ns = arrival_ns;
-    if (size_bytes > 0 && (op == Op::kRead || op == Op::kWrite)) {
-        const Channel own = op == Op::kRead ? Channel::kRead : Channel::kWrite;
-        end_ns = std::max(timelines_[static_cast<std::size_t>(Channel::kShared)].take(size_bytes, arrival_ns),
-                          timelines_[static_cast<std::size_t>(own)].take(size_bytes, arrival_ns));
-    }
-    return end_ns + latencies_ns_[index_of(op)];
+    return transfer_end(op, size_bytes, arrival_ns) + latencies_ns_[index_of(op)];
+}
+
+std::int64_t Throttle::reserve_rest(Op op, std::uint64_t size_bytes, std::int64_t arrival_ns) {
+    const std::scoped_lock lock(mutex_);
+    return transfer_end(op, size_bytes, arrival_ns);
 }
 
 void Throttle::set_bandwidth(Channel channel, std::uint64_t bytes_per_second) {

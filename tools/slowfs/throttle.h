@@ -26,6 +26,8 @@ class Throttle {
   public:
     // The time at which an operation that arrived at `arrival_ns` and moved `size_bytes` is to be answered.
     [[nodiscard]] std::int64_t reserve(Op op, std::uint64_t size_bytes, std::int64_t arrival_ns);
+    // The same without latency, for the rest of an operation (split_tracker.h).
+    [[nodiscard]] std::int64_t reserve_rest(Op op, std::uint64_t size_bytes, std::int64_t arrival_ns);
 
     // 0 is unlimited. Slots already given out stand; what queued behind the old bandwidth is forgotten.
     void set_bandwidth(Channel channel, std::uint64_t bytes_per_second);
@@ -41,6 +43,8 @@ class Throttle {
 
         std::int64_t take(std::uint64_t size_bytes, std::int64_t arrival_ns) noexcept;
     };
+
+    [[nodiscard]] std::int64_t transfer_end(Op op, std::uint64_t size_bytes, std::int64_t arrival_ns) noexcept;
 
     mutable std::mutex mutex_;
     std::array<Timeline, 3> timelines_;   // by Channel
