@@ -191,9 +191,9 @@ def slow_target(places: Places, **limits: str) -> Iterator[SlowTarget]:
 
     `limits` are those of slowfs: bandwidth ("200MiB/s") and latency per operation ("0.5ms").
     """
-    from forebay.slowfs import SlowFS
+    from forebay.slowfs import SlowFS, available
 
-    usable, reason = SlowFS.available()
+    usable, reason = available()
     if not usable:
         raise NotMeasured(f"the slow file system cannot be mounted: {reason}")
     slow = SlowTarget(places.target / "slow", places.target / "behind")

@@ -123,7 +123,7 @@ def run(output: str, points: int, checkpoints: int, substeps: int) -> None:
     """Simulates and writes `checkpoints` checkpoints, `substeps` time steps apart, into one file."""
     wave = Wave(two_pulses(points))
     velocity = np.empty_like(wave.displacement)
-    report(h5py=h5py.version.version, hdf5=h5py.version.hdf5_version, checkpoint_bytes=2 * velocity.nbytes)
+    report(h5py=f"h5py {h5py.version.version} (HDF5 {h5py.version.hdf5_version})")
 
     with phase("open", 0):
         file = h5py.File(output, "w")

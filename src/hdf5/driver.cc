@@ -38,7 +38,7 @@ struct DriverFile {
     int descriptor = -1;
     dev_t device = 0;
     ino_t inode = 0;
-    bool writable = false, truncated = false;
+    bool writable = false;
     bool ignore_disabled_locks = false;
     bool family_to_single = false;     // set by h5repart
     haddr_t end_allocated = 0, end_of_file = 0;
@@ -106,7 +106,7 @@ StagedFile* attached(const char* function, DriverFile& file) {
         return nullptr;
     }
     Result<stage::Engine::Attached> attached =
-        engine->attach({file.path, file.descriptor, file.writable, file.truncated});
+        engine->attach({file.path, file.descriptor, file.writable});
     if (!attached) {
         push_error(function, host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, attached.status());
         return nullptr;
@@ -168,7 +168,6 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
         file->inode = status.st_ino;
         file->end_of_file = static_cast<haddr_t>(status.st_size);
         file->writable = (flags & H5F_ACC_RDWR) != 0;
-        file->truncated = (flags & (H5F_ACC_TRUNC | H5F_ACC_CREAT)) != 0 && status.st_size == 0;
         if ((flags & (H5F_ACC_TRUNC | H5F_ACC_CREAT)) != 0 && attached(kFunction, *file) == nullptr)
             return nullptr;
         return &file.release()->library;

@@ -180,7 +180,7 @@ Status Engine::State::start_writing_locked(Entry& entry, std::unique_ptr<io::Fil
         ledger_.header().aside[static_cast<std::size_t>(*aside)].fetch_add(1, std::memory_order_relaxed);
     else
         ledger_.header().files_staged.fetch_add(1, std::memory_order_relaxed);
-    return opened;
+    return Status::ok();
 }
 
 Status Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writable) {
