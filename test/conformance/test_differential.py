@@ -1,0 +1,103 @@
+"""Random HDF5 programs give the same results with forebay as without.
+
+FOREBAY_DIFFERENTIAL_CASES   programs over all settings together (default 3000)
+FOREBAY_DIFFERENTIAL_SEED    the first seed (default 1)
+FOREBAY_DIFFERENTIAL_DIR     where to run them (default: pytest's temporary folder)
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "differential"))
+from comparison import Programs, Side, forebay_side  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("FOREBAY_BUILD_DIR", ROOT / "build" / "release"))
+PLUGINS = Path(os.environ.get("FOREBAY_PLUGIN_DIR", BUILD / "plugins"))
+EXECUTABLE = BUILD / "test" / "differential"
+CASES = int(os.environ.get("FOREBAY_DIFFERENTIAL_CASES", "3000"))
+FIRST_SEED = int(os.environ.get("FOREBAY_DIFFERENTIAL_SEED", "1"))
+WORKERS = len(os.sched_getaffinity(0))
+
+# A log so small that many programs fill it, with segments so small that they are recycled all the time.
+TINY = {"size": "1MiB", "segment": "64KiB", "reserve": "0"}
+SETTINGS = {
+    "default": {},
+    "tiny-log-that-waits": {**TINY, "full": "wait"},
+    "tiny-log-written-through": {**TINY, "full": "through"},
+    "flush-drains": {"flush": "drain", "drain_threads": "1"},
+    "checksums-inline": {"checksum": "inline", "stripe": "4KiB", "write_max": "4KiB"},
+}
+# Of the programs, so many at least must have staged something: files on other drivers, read-only or never written are not.
+STAGED_SHARE_MIN = 0.7
+# HDF5 itself dies in some random programs; more of them would hollow the test out.
+NATIVE_DEATHS_MAX = 0.01
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    if not EXECUTABLE.exists():
+        pytest.fail(f"{EXECUTABLE} is missing: run `make build`")
+    tools = os.environ.get("FOREBAY_HDF5_BIN_DIR")
+    folder = os.environ.get("FOREBAY_DIFFERENTIAL_DIR")
+    where = Path(folder) / f"differential-{os.getpid()}" if folder else tmp_path_factory.mktemp("differential")
+    yield Programs(EXECUTABLE, where, Path(tools) / "h5diff" if tools else None)
+
+
+def explained(comparison):
+    told = [mismatch.report or f"seed {mismatch.seed}: {mismatch.kind}: {mismatch.detail}" for mismatch in comparison.mismatches[:20]]
+    return f"{comparison}\n\n" + "\n\n".join(told)
+
+
+def check(comparison):
+    print(comparison)
+    assert not comparison.mismatches, explained(comparison)
+    assert len(comparison.died_natively) <= max(1, NATIVE_DEATHS_MAX * len(comparison.seeds)), comparison
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_staged_programs_equal_native_ones(programs, setting):
+    count = max(CASES // len(SETTINGS), 1)
+    first = FIRST_SEED + list(SETTINGS).index(setting) * count
+    staged = forebay_side(f"forebay-{setting}", PLUGINS, **SETTINGS[setting])
+    comparison = programs.compare(Side("native"), staged, range(first, first + count), WORKERS)
+    check(comparison)
+    assert comparison.cases_staged >= STAGED_SHARE_MIN * count, f"too little was staged: {comparison}"
+
+
+def test_native_programs_depend_on_nothing_but_their_seed(programs):
+    """What the programs do is defined: other bytes in fresh memory change nothing."""
+    sides = [Side(f"native-{byte}", {"MALLOC_PERTURB_": byte}) for byte in ("17", "201")]
+    check(programs.compare(*sides, range(FIRST_SEED, FIRST_SEED + max(CASES // 10, 1)), WORKERS))
+
+
+# The share of the programs in which the fault must be noticed: what a program overwrites unread is lost on nobody.
+FAULTS = {"value": 0.7, "lost-write": 0.7, "read": 0.9, "status": 1.0, "crash": 1.0}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_noticed(programs, fault):
+    seeds = range(FIRST_SEED, FIRST_SEED + 30)
+    faulty = Side(f"faulty-{fault}", arguments=("--fault", f"{fault}@6"))
+    comparison = programs.compare(Side("native"), faulty, seeds, WORKERS, shrink=False)
+    assert len(comparison.mismatches) >= FAULTS[fault] * len(seeds), comparison
+    if fault == "crash":
+        assert {mismatch.kind for mismatch in comparison.mismatches} == {"death"}
+
+
+def test_a_hanging_program_is_ended_and_the_rest_still_run(programs):
+    folder = programs.folder / "hanging"
+    outcome = programs.run(Side("hanging", arguments=("--fault", "hang@7")), range(1, 3), folder, seconds_max=2)
+    assert [outcome.broke_off(seed) for seed in (1, 2)] == ["died: no end after 2 s"] * 2
+
+
+def test_a_disagreement_is_shrunk_to_few_operations(programs):
+    faulty = Side("faulty", arguments=("--fault", "lost-write@6"))
+    mismatch = programs.compare(Side("native"), faulty, range(FIRST_SEED, FIRST_SEED + 10), WORKERS, shrink=False).mismatches[0]
+    programs.explain(Side("native"), faulty, mismatch)
+    print(mismatch.report)
+    assert int(mismatch.report.split(" operations left")[0].split()[-1]) <= 5
+    assert "--skip" in mismatch.report
