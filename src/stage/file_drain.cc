@@ -171,7 +171,7 @@ void StagedFile::complete_shrink(std::uint64_t size, const Status& outcome) {
     {
         const std::lock_guard lock(mutex_);
         shrinking_ = false;
-        shrink_to_.reset();
+        if (shrink_to_ == size) shrink_to_.reset();
         if (outcome) target_size_ = size;
         else keep_error_locked(outcome);
         ++completions_;

@@ -253,7 +253,8 @@ Status StagedFile::truncate(std::uint64_t size) {
 
     const std::lock_guard lock(mutex_);
     if (state == State::kStaged && size < logical_size_) {
-        index_.truncate(size, std::max(logical_size_, target_size_), committed_size_);
+        // Whatever older bytes there are beyond the cut must stay hidden, also when the file grows again.
+        index_.truncate(size, std::max({logical_size_, target_size_, committed_size_}), committed_size_);
         recycle_locked();
         update_ledger_locked();
     }
@@ -314,7 +315,8 @@ Status StagedFile::commit_writer() {
         index_.commit(logical_size_);
         committed_size_ = logical_size_;
         commit_sequence_ = sequence;
-        if (target_size_ > logical_size_) shrink_to_ = logical_size_;
+        // A cut that is still to come must not be forgotten for a later, longer one.
+        if (target_size_ > logical_size_) shrink_to_ = std::min(shrink_to_.value_or(kOffsetMax), logical_size_);
         dirty_ = false;
         add(slot_->commits, 1);
         urgent_ = !index_.ready_empty() || shrink_to_.has_value();
