@@ -34,8 +34,8 @@ using forebay::stage::Engine;
 using forebay::stage::OpenTarget;
 using forebay::stage::StagedFile;
 
-constexpr std::uint64_t kPieceBytes = 256;     // one extent
-constexpr std::uint64_t kSlotBytes = 1024;     // distance of two extents: they never touch
+constexpr std::uint64_t kPieceBytes = 64;     // one extent
+constexpr std::uint64_t kSlotBytes = 256;     // distance of two extents: they never touch
 constexpr std::uint64_t kOverlayBytes = 64 * kSlotBytes;
 constexpr std::uint64_t kIterations = 20000;
 constexpr std::uint64_t kFewestExtents = 1000, kMostExtents = 1000000;
@@ -57,15 +57,13 @@ class StagedExtents {
         : extents_(extents), path_(directory / "target"), bytes_(kOverlayBytes, std::byte{0x5a}) {
         descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         if (descriptor_ < 0) fail(path_.native(), "cannot be created");
+        fill();
         const auto no_environment = [](const char*) -> const char* { return nullptr; };
-        auto engine = Engine::create(forebay::load_options("nls=" + directory.native() + ";size=8GiB", no_environment));
-        require(engine.status(), "engine");
-        engine_ = std::move(engine).value();
-        auto attached = engine_->attach(OpenTarget{path_.native(), descriptor_, true, true});
+        auto loaded = forebay::load_options("nls=" + directory.native() + ";size=8GiB", no_environment);
+        engine_ = Engine::create(std::move(loaded));
+        auto attached = engine_->attach(OpenTarget{path_.native(), descriptor_, true});
         require(attached.status(), "attach");
         file_ = std::move(attached).value().file;
-        require(file_->truncate(2 * extents_ * kSlotBytes), "truncate");
-        require(file_->commit(), "commit");
         std::vector<std::uint64_t> slots(extents_);
         std::iota(slots.begin(), slots.end(), std::uint64_t{0});
         std::shuffle(slots.begin(), slots.end(), random_);
@@ -104,6 +102,13 @@ class StagedExtents {
     std::vector<std::byte>& bytes() { return bytes_; }
 
   private:
+    // What lies beneath the staged pieces, so that reads find bytes in the file too.
+    void fill() {
+        for (std::uint64_t at = 0; at < 2 * extents_ * kSlotBytes; at += bytes_.size())
+            if (::pwrite(descriptor_, bytes_.data(), bytes_.size(), static_cast<off_t>(at)) < 0)
+                fail(path_.native(), "cannot be filled");
+    }
+
     std::uint64_t extents_, appended_ = 0;
     std::filesystem::path path_;
     std::vector<std::byte> bytes_;

@@ -1,10 +1,10 @@
-/* What an open file costs while nobody uses it: writes, flushes, waits until things have settled, then counts
- * the process's clock ticks and its threads' voluntary context switches over the idle time.
+/* What an open file costs while nobody uses it: writes, flushes, waits until the process has used no clock tick for
+ * half a second, then counts clock ticks and voluntary context switches of its threads over the idle time.
  *
- *   idle --file F [--mib 64] [--settle-seconds 1] [--idle-seconds 3]
+ *   idle --file F [--mib 64] [--settle-seconds-max 20] [--idle-seconds 3]
  *   idle --file F --verify [--mib 64]
  *
- * The main thread's own sleep is one switch; the other threads are counted apart.
+ * The main thread's own sleep is one switch; the other threads are counted apart. A thread that ends counts as one.
  */
 #include <dirent.h>
 #include <hdf5.h>
@@ -12,8 +12,14 @@
 
 #include "program.h"
 
+enum { kMostThreads = 256 };
+
 struct usage {
-    uint64_t ticks, threads, main_switches, other_switches;
+    uint64_t ticks, threads;
+    struct {
+        long id;
+        uint64_t switches;
+    } thread[kMostThreads];
 };
 
 static uint64_t voluntary_switches(const char *path) {
@@ -41,23 +47,46 @@ static struct usage usage_now(void) {
     usage.ticks = user + system;
     DIR *tasks = opendir("/proc/self/task");
     if (tasks == NULL) fail("/proc/self/task", "cannot be read");
-    for (struct dirent *task; (task = readdir(tasks)) != NULL;) {
+    for (struct dirent *task; (task = readdir(tasks)) != NULL && usage.threads < kMostThreads;) {
         if (task->d_name[0] == '.') continue;
         snprintf(text, sizeof text, "/proc/self/task/%s/status", task->d_name);
-        uint64_t switches = voluntary_switches(text);
-        if (strtol(task->d_name, NULL, 10) == (long)getpid())
-            usage.main_switches = switches;
-        else
-            usage.other_switches += switches;
-        ++usage.threads;
+        usage.thread[usage.threads].id = strtol(task->d_name, NULL, 10);
+        usage.thread[usage.threads++].switches = voluntary_switches(text);
     }
     closedir(tasks);
     return usage;
 }
 
+/* The switches of the main thread, or of all the others, between the two moments. */
+static uint64_t switches_between(const struct usage *before, const struct usage *after, int of_main) {
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < before->threads; ++i) {
+        if ((before->thread[i].id == (long)getpid()) != of_main) continue;
+        uint64_t since = 1; /* it has ended */
+        for (uint64_t j = 0; j < after->threads; ++j)
+            if (after->thread[j].id == before->thread[i].id)
+                since = after->thread[j].switches - before->thread[i].switches;
+        count += since;
+    }
+    return count;
+}
+
 static void sleep_s(double seconds) {
     struct timespec rest = {.tv_sec = (time_t)seconds, .tv_nsec = (long)(1e9 * (seconds - (double)(time_t)seconds))};
     nanosleep(&rest, NULL);
+}
+
+/* Waits until half a second has passed without a clock tick; returns how long that took. */
+static double settle(double most_s) {
+    double begin_s = now_s();
+    uint64_t ticks = usage_now().ticks;
+    while (now_s() - begin_s < most_s) {
+        sleep_s(0.5);
+        uint64_t now = usage_now().ticks;
+        if (now == ticks) break;
+        ticks = now;
+    }
+    return now_s() - begin_s;
 }
 
 int main(int argc, char **argv) {
@@ -90,17 +119,18 @@ int main(int argc, char **argv) {
     hid_t dataset = H5Dcreate2(file, "data", H5T_NATIVE_UINT64, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     done = H5Dwrite(dataset, H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
     if (done < 0 || H5Fflush(file, H5F_SCOPE_GLOBAL) < 0) fail(path, "cannot be written");
-    sleep_s(seconds_argument(argc, argv, "--settle-seconds", "1"));
+    double settled_s = settle(seconds_argument(argc, argv, "--settle-seconds-max", "20"));
     struct usage before = usage_now();
     sleep_s(seconds_argument(argc, argv, "--idle-seconds", "3"));
     struct usage after = usage_now();
     H5Dclose(dataset);
     H5Sclose(space);
     if (H5Fclose(file) < 0) fail(path, "cannot be closed");
-    printf("{\"bytes\": %llu, \"ticks\": %llu, \"threads\": %llu, \"main_switches\": %llu, \"other_switches\": %llu}\n",
-           (unsigned long long)(words * sizeof *data), (unsigned long long)(after.ticks - before.ticks),
-           (unsigned long long)after.threads, (unsigned long long)(after.main_switches - before.main_switches),
-           (unsigned long long)(after.other_switches - before.other_switches));
+    printf("{\"bytes\": %llu, \"settled_s\": %.3f, \"ticks\": %llu, \"threads\": %llu, \"main_switches\": %llu, "
+           "\"other_switches\": %llu}\n",
+           (unsigned long long)(words * sizeof *data), settled_s, (unsigned long long)(after.ticks - before.ticks),
+           (unsigned long long)after.threads, (unsigned long long)switches_between(&before, &after, 1),
+           (unsigned long long)switches_between(&before, &after, 0));
     free(data);
     return 0;
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -39,6 +40,7 @@ class Run:
 
     figures: dict  # what the program printed
     wall_s: float  # of the process
+    cpu_s: float  # of the process, all threads
     output: str
     counters: dict[str, int] = field(default_factory=dict)  # FOREBAY_STATS, summed over the closed files
     anonymous_peak_bytes: int = 0
@@ -82,7 +84,7 @@ def run(places: Places, mode: str, command: Sequence[str], *, timeout_s: float =
         touch_free_memory(touch_bytes)
     stats = places.staging / f"statistics-{os.getpid()}"
     stats.unlink(missing_ok=True)
-    begin = time.monotonic()
+    begin, cpu_before_s = time.monotonic(), _cpu_of_ended_children_s()
     with subprocess.Popen(command, env=environment(places, mode, stats), cwd=cwd, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE) as process:
         try:
@@ -91,7 +93,7 @@ def run(places: Places, mode: str, command: Sequence[str], *, timeout_s: float =
         except BaseException:
             process.kill()
             raise
-    wall_s = time.monotonic() - begin
+    wall_s, cpu_s = time.monotonic() - begin, _cpu_of_ended_children_s() - cpu_before_s
     if process.returncode != 0:
         reason = "wrong data" if process.returncode == WRONG_DATA else f"exit code {process.returncode}"
         raise BenchError(f"{Path(command[0]).name} ({mode}): {reason}\n{errors[-2000:]}")
@@ -100,7 +102,7 @@ def run(places: Places, mode: str, command: Sequence[str], *, timeout_s: float =
     figures = json.loads(output) if output.startswith("{") else {}
     counters = _counters(stats) if mode == FOREBAY else {}
     stats.unlink(missing_ok=True)
-    return Run(figures, wall_s, output, counters, peak)
+    return Run(figures, wall_s, cpu_s, output, counters, peak)
 
 
 def run_verified(places: Places, mode: str, command: Sequence[str], file: Path, *, verify: Sequence[str] = (),
@@ -130,6 +132,11 @@ def require_staging(result: Run, payload_bytes: int, name: str) -> None:
     left = staged - result.counters.get("drained", 0) - result.counters.get("superseded", 0)
     if left > 0:
         raise BenchError(f"{name}: {left} staged bytes were not drained by the close")
+
+
+def _cpu_of_ended_children_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def touch_free_memory(size_bytes: int) -> None:
