@@ -56,9 +56,14 @@ void Call::fail(int sys_errno) {
 void Call::end(std::uint64_t moved_bytes, bool failed) {
     ended_ = true;
     Throttle& throttle = simulation_.throttle;
-    const std::int64_t end_ns = is_rest_ ? throttle.reserve_rest(op_, moved_bytes, arrival_ns_)
-                                         : throttle.reserve(op_, moved_bytes, arrival_ns_);
-    sleep_until(end_ns, simulation_.stopping);
+    const pid_t client = fuse_req_ctx(request_)->pid;
+    const std::int64_t due_arrival_ns = simulation_.lateness.due_arrival(client, moved_bytes, arrival_ns_);
+    const std::int64_t due_ns = is_rest_ ? throttle.reserve_rest(op_, moved_bytes, due_arrival_ns)
+                                         : throttle.reserve(op_, moved_bytes, due_arrival_ns);
+    if (due_ns > due_arrival_ns) {   // else nothing is simulated that could be late
+        sleep_until(due_ns, simulation_.stopping);
+        simulation_.lateness.answered(client, due_ns, now_ns());
+    }
     // Before the reply, so that whoever waited for it finds the operation counted.
     const std::int64_t took_ns = now_ns() - arrival_ns_;
     if (is_rest_) {

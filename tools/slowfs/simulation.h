@@ -5,6 +5,7 @@
 
 #include "fault_rules.h"
 #include "hang_gate.h"
+#include "lateness.h"
 #include "statistics.h"
 #include "throttle.h"
 
@@ -12,6 +13,7 @@ namespace forebay::slowfs {
 
 struct Simulation {
     Throttle throttle;
+    Lateness lateness;
     FaultRules faults;
     HangGate hangs;
     Statistics statistics;
