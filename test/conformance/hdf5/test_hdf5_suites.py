@@ -1,0 +1,91 @@
+"""HDF5's own test programs print the same, line by line, natively and through the connector.
+
+The parallel ones go through the connector too; their mpio files step aside and must behave as if it were not there.
+"""
+
+import re
+import shutil
+import tarfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from connector_environment import CACHE, bytes_staged, hdf5_prefix, native, run, staged
+
+RANKS = 2
+
+
+def program(name: str) -> Path:
+    path = hdf5_prefix() / "bin" / name
+    if not path.exists():
+        pytest.skip(f"{path} is not installed")
+    return path
+
+
+@pytest.fixture(scope="session")
+def test_sources(tmp_path_factory) -> Path:
+    """HDF5's folder of test sources: some tests read files that lie there."""
+    archives = sorted((CACHE / "source" / "hdf5-1.14.5").glob("*.orig.tar.gz"))
+    if not archives:
+        pytest.skip("the source archive of HDF5 1.14.5 is not in the cache")
+    target = tmp_path_factory.mktemp("hdf5-source")
+    with tarfile.open(archives[0]) as archive:
+        members = [member for member in archive if re.fullmatch(r"[^/]+/test/[^/]+\.(h5|txt|hdf5)", member.name)]
+        archive.extractall(target, members)
+    return next(target.glob("*/test"))
+
+
+def comparable(output: str) -> list[str]:
+    """The lines of a run, without those that name the connector, the machine or the time."""
+    lines = []
+    for line in output.splitlines():
+        if re.search(r"VOL connector '|No VOL connector|hostname=|Test program|Linked with|elapsed|seconds", line):
+            continue
+        lines.append(re.sub(r"0x[0-9a-f]{6,}", "0x…", line.rstrip()))
+    return lines
+
+
+def both(command: list, folder: Path, **more: str):
+    plain = run(command, native(**more), folder / "native", 300)
+    through = run(command, staged(folder, **more), folder / "through", 300)
+    return plain, through
+
+
+def summary(output: str) -> list[str]:
+    """The counts of the API tests, which name the connector."""
+    return [line.split(" with VOL connector")[0] for line in output.splitlines() if "API tests" in line and "%" in line]
+
+
+def test_api_tests_give_the_same_lines(tmp_path):
+    plain, through = both([program("h5_api_test")], tmp_path)
+    assert comparable(through.stdout) == comparable(plain.stdout)
+    assert summary(through.stdout) == summary(plain.stdout) != []
+    assert through.returncode == plain.returncode == 0
+    assert bytes_staged(tmp_path) > 0
+
+
+def test_library_tests_give_the_same_lines(tmp_path, test_sources):
+    # More verbose output would show some thirty subtests that the program itself skips for every connector but
+    # the native one, whatever the connector can do.
+    plain, through = both([program("h5_api_test_testhdf5")], tmp_path, srcdir=str(test_sources))
+    assert comparable(through.stdout) == comparable(plain.stdout)
+    assert "All tests were successful" in through.stdout
+    assert through.returncode == plain.returncode == 0
+    assert bytes_staged(tmp_path) > 0
+
+
+@pytest.mark.parametrize(
+    "name", ["h5_api_test_parallel", "testphdf5", "h5_api_test_parallel_t_shapesame", "h5_api_test_parallel_t_pshutdown"]
+)
+def test_parallel_tests_give_the_same_lines(name, tmp_path):
+    launcher = shutil.which("mpiexec.mpich") or shutil.which("mpiexec")
+    if launcher is None:
+        pytest.skip("no mpiexec")
+    plain, through = both([launcher, "-n", RANKS, program(name)], tmp_path)
+
+    # The ranks' lines mix as they come, also within a line, so what is compared is which words there are.
+    def words(output: str) -> Counter:
+        return Counter(re.findall(r"[A-Za-z]{2,}|PASSED|SKIP|\*FAILED\*", "\n".join(comparable(output))))
+
+    assert words(through.stdout) == words(plain.stdout)
+    assert through.returncode == plain.returncode == 0

@@ -1,0 +1,82 @@
+"""Runs programs natively and through the connector, and reads what the connector counted.
+
+Used by the tests of the connector here and by the conformance tests beside them. `tools/env` provides the variables.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = Path(os.environ.get("FOREBAY_CACHE", Path.home() / ".cache" / "forebay"))
+
+
+def plugin_folder() -> Path:
+    return Path(os.environ.get("FOREBAY_PLUGIN_DIR", ROOT / "build" / "release" / "plugins"))
+
+
+def hdf5_prefix() -> Path:
+    return Path(os.environ.get("FOREBAY_HDF5_PREFIX", CACHE / "hdf5-1.14.5-mpich"))
+
+
+def native(**more: str) -> dict[str, str]:
+    """The environment without a connector and without any option of forebay."""
+    # Kept are the variables of tools/env, which name builds and folders.
+    kept = ("FOREBAY_HDF5_", "FOREBAY_CACHE", "FOREBAY_BUILD_DIR", "FOREBAY_PLUGIN_DIR")
+    plain = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("FOREBAY_", "HDF5_")) or name.startswith(kept)
+    }
+    return {**plain, **more}
+
+
+def staged(folder: Path, info: str = "", **more: str) -> dict[str, str]:
+    """The environment with the connector on; staging area and statistics are in `folder`."""
+    area = folder / "staging-area"
+    area.mkdir(parents=True, exist_ok=True)
+    return native(
+        **{
+            "HDF5_VOL_CONNECTOR": f"forebay {info}".strip(),
+            "HDF5_PLUGIN_PATH": str(plugin_folder()),
+            "FOREBAY_NLS": str(area),
+            "FOREBAY_STATS": str(statistics_file(folder)),
+            **more,
+        }
+    )
+
+
+def statistics_file(folder: Path) -> Path:
+    return folder / "statistics.jsonl"
+
+
+def statistics(folder: Path) -> list[dict]:
+    """One dictionary per closed file."""
+    path = statistics_file(folder)
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def bytes_staged(folder: Path) -> int:
+    return sum(entry["staged"] for entry in statistics(folder))
+
+
+def reasons(folder: Path) -> set[str]:
+    """Why files stepped aside, over all files."""
+    return {reason for entry in statistics(folder) for reason in entry["reasons"]}
+
+
+def run(command: list, environment: dict[str, str], cwd: Path, seconds_max: float = 120) -> subprocess.CompletedProcess:
+    cwd.mkdir(parents=True, exist_ok=True)
+    return subprocess.run(
+        [str(word) for word in command], env=environment, cwd=cwd, timeout=seconds_max, text=True, errors="replace",
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+    )
+
+
+def run_python(code: str, environment: dict[str, str], cwd: Path, seconds_max: float = 120) -> str:
+    """The standard output of a script; a failure of the script fails the test with its standard error."""
+    done = run([sys.executable, "-c", code], environment, cwd, seconds_max)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
