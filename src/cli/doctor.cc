@@ -1,0 +1,271 @@
+// `forebay doctor`: would a program started here be staged, and if not, why?
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/build_facts.h"
+#include "cli/commands.h"
+#include "cli/launch.h"
+#include "cli/plugin_probe.h"
+#include "cli/write_speed.h"
+#include "log/ledger.h"
+#include "log/staging_area.h"
+
+namespace forebay::cli {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Request {
+    bool json = false;
+    std::string target;
+    std::string library;
+    std::vector<std::string> settings;
+};
+
+bool is_true(std::string_view cmake_truth) { return cmake_truth == "ON" || cmake_truth == "TRUE" || cmake_truth == "1" || cmake_truth == "YES"; }
+
+bool is_older_than_1_14(const std::string& version) {
+    unsigned major = 0, minor = 0;
+    if (std::sscanf(version.c_str(), "%u.%u", &major, &minor) != 2) return false;
+    return major < 1 || (major == 1 && minor < 14);
+}
+
+// Everything that is found out, as the JSON that `--json` prints. Text output is made from it as well, so
+// the two cannot differ. `problems` keep a program from being staged; `notes` do not.
+class Examination {
+  public:
+    explicit Examination(const Request& request) : request_(request) {}
+
+    ordered_json conduct() {
+        report_["forebay"]["version"] = kVersion;
+        // What `forebay run` would set, so that the options are those of a program started by it.
+        Result<Variables> variables = launch_variables(request_.settings, "");
+        if (!variables) problem(variables.status().message());
+        const LoadedOptions loaded = options_with(variables ? variables.value() : Variables{});
+        examine_plugin();
+        examine_options(loaded);
+        examine_staging(loaded);
+        if (!request_.target.empty()) examine_target();
+        examine_ledgers(loaded.options.nls);
+        report_["problems"] = problems_;
+        report_["notes"] = notes_;
+        return report_;
+    }
+
+  private:
+    void problem(std::string what) { problems_.push_back(std::move(what)); }
+    void note(std::string what) { notes_.push_back(std::move(what)); }
+
+    // HDF5 and the plugin: one answers for the other.
+    void examine_plugin() {
+        const std::string library = !request_.library.empty() ? request_.library : kHdf5Library.empty() ? "libhdf5.so" : std::string(kHdf5Library);
+        ordered_json hdf5{{"prefix", request_.library.empty() ? std::string(kHdf5Prefix) : prefix_of(library)},
+                          {"version", kHdf5Version},
+                          {"parallel", is_true(kHdf5Parallel)},
+                          {"library", library},
+                          {"loads", false}};
+        ordered_json plugin{{"file", nullptr}, {"loads", false}, {"registered", false}, {"message", ""}};
+        const Result<std::string> folder = plugin_folder();
+        const std::string file = folder ? plugin_file(folder.value()).value_or("") : "";
+        const Result<PluginProbe> probe = folder ? probe_plugin(file, library) : Result<PluginProbe>(folder.status());
+        if (folder) plugin["file"] = file;
+        if (probe) {
+            describe(probe.value(), hdf5, plugin);
+        } else {
+            plugin["message"] = probe.status().message();
+            problem(probe.status().message());
+        }
+        report_["hdf5"] = std::move(hdf5);
+        report_["plugin_path"] = folder ? ordered_json(folder.value()) : ordered_json();
+        report_["plugin"] = std::move(plugin);
+    }
+
+    void describe(const PluginProbe& found, ordered_json& hdf5, ordered_json& plugin) {
+        hdf5["loads"] = found.library_loads;
+        if (found.library_loads) {
+            hdf5["version"] = found.library_version;
+            hdf5["parallel"] = found.library_parallel;
+            hdf5["threadsafe"] = found.library_threadsafe;
+            if (is_older_than_1_14(found.library_version))
+                problem(fmt::format("HDF5 {} is too old: 1.14.0 is the first that will do", found.library_version));
+        } else if (!found.library_message.empty()) {
+            note(fmt::format("HDF5 could not be loaded, so the plugin was tried without it: {}", found.library_message));
+        }
+        plugin["loads"] = found.plugin_loads;
+        plugin["registered"] = found.registered;
+        plugin["message"] = found.plugin_message;
+        if (!found.plugin_loads) problem(fmt::format("the plugin {} does not load: {}", plugin["file"].get<std::string>(), found.plugin_message));
+    }
+
+    static std::string prefix_of(const std::string& library) {
+        return std::filesystem::path(library).parent_path().parent_path().string();
+    }
+
+    void examine_options(const LoadedOptions& loaded) {
+        for (const Status& bad : loaded.problems) problem(bad.message());
+        for (const OptionSpec& spec : option_table())
+            report_["options"][std::string(spec.name)] = {{"value", option_text(loaded.options, spec.name)},
+                                                          {"source", loaded.origin_of(spec.name)}};
+        if (!loaded.options.stage) problem(fmt::format("option stage=off ({}): every file is passed through", loaded.origin_of("stage")));
+        if (loaded.options.under_vol != "0" && loaded.options.under_vol != "native")
+            problem(fmt::format("option under_vol={} ({}): above another connector nothing is staged", loaded.options.under_vol,
+                                loaded.origin_of("under_vol")));
+    }
+
+    void examine_staging(const LoadedOptions& loaded) {
+        ordered_json staging{{"nls", loaded.options.nls}, {"source", loaded.origin_of("nls")}, {"usable", false}, {"message", ""}};
+        describe_directory(loaded.options.nls, staging);
+        if (const Result<log::StagingArea> area = log::open_staging_area(loaded)) {
+            staging["usable"] = true;
+            describe(area.value(), loaded, staging);
+        } else {
+            staging["message"] = area.status().message();
+            problem(area.status().message());
+        }
+        report_["staging"] = std::move(staging);
+    }
+
+    void describe(const log::StagingArea& area, const LoadedOptions& loaded, ordered_json& staging) {
+        staging["root"] = area.root;
+        staging["file_system"] = area.file_system;
+        staging["memory"] = area.is_memory;
+        staging["free_bytes"] = area.free_bytes;
+        staging["device_bytes"] = area.device_bytes;
+        if (area.device_bytes != 0 && area.free_bytes < loaded.options.size)
+            note(fmt::format("{} free in {}, less than size={} ({}): writes will wait for the drain, or go through, that much earlier",
+                             format_size(area.free_bytes), loaded.options.nls, option_text(loaded.options, "size"), loaded.origin_of("size")));
+        if (area.is_memory) note(fmt::format("{} is in memory: what is staged counts against the memory of the program", loaded.options.nls));
+        measure(area.root, staging);
+    }
+
+    void describe_directory(const std::string& path, ordered_json& into) {
+        struct stat facts {};
+        if (::lstat(path.c_str(), &facts) != 0) return;
+        into["owner"] = facts.st_uid;
+        into["mode"] = fmt::format("{:04o}", facts.st_mode & 07777);
+        into["symbolic_link"] = S_ISLNK(facts.st_mode);
+        if (S_ISDIR(facts.st_mode) && (facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0)
+            note(fmt::format("{} is writable by all and not sticky: other users could replace what is staged there", path));
+    }
+
+    void measure(const std::string& directory, ordered_json& into) {
+        const Result<WriteSpeed> speed = measure_write_speed(directory);
+        if (!speed) return note(fmt::format("the speed was not measured: {}", speed.status().message()));
+        into["write_bytes_per_s"] = speed.value().bytes_per_s;
+        into["durable_bytes_per_s"] = speed.value().durable_bytes_per_s;
+    }
+
+    void examine_target() {
+        ordered_json target = ordered_json::object();
+        target["directory"] = request_.target;
+        if (const auto kind = log::file_system_of(request_.target)) {
+            target["file_system"] = kind.value().name;
+            target["network"] = kind.value().network;
+            measure(request_.target, target);
+        } else {
+            note(kind.status().message());
+        }
+        const ordered_json& staging = report_["staging"];
+        if (target.contains("write_bytes_per_s") && staging.contains("write_bytes_per_s")) {
+            const double ratio = staging["write_bytes_per_s"].get<double>() / target["write_bytes_per_s"].get<double>();
+            target["staging_ratio"] = ratio;
+            if (ratio < 1)
+                note(fmt::format("the staging area is slower than {} ({:.2f} of its speed): little is gained by staging", request_.target, ratio));
+        }
+        report_["target"] = std::move(target);
+    }
+
+    void examine_ledgers(const std::string& nls) {
+        const Result<log::LedgerScan> scan = log::scan_ledgers(nls);
+        if (!scan) return;   // the staging area's own problem tells why
+        std::uint64_t dead = 0, bytes = 0;
+        for (const log::ProcessView& process : scan.value().processes) {
+            if (process.alive) continue;
+            ++dead;
+            for (const log::FileCounters& file : process.files) bytes += file.pending;
+        }
+        report_["left_behind"] = {{"processes", dead}, {"bytes", bytes}};
+        if (dead > 0) note(fmt::format("{}: {} left behind; forebay status shows them, forebay recover brings the bytes home",
+                                       dead == 1 ? "a process died" : fmt::format("{} processes died", dead), format_size(bytes)));
+    }
+
+    const Request& request_;
+    ordered_json report_;
+    std::vector<std::string> problems_, notes_;
+};
+
+std::string text_of(const ordered_json& value) {
+    if (value.is_string()) return value.get<std::string>();
+    if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+    return value.is_null() ? "none" : value.dump();
+}
+
+std::string speed_of(const ordered_json& section) {
+    if (!section.contains("write_bytes_per_s")) return {};
+    return fmt::format("{}/s, until it is on the device {}/s", format_size(static_cast<std::uint64_t>(section["write_bytes_per_s"].get<double>())),
+                       format_size(static_cast<std::uint64_t>(section["durable_bytes_per_s"].get<double>())));
+}
+
+void print_text(const ordered_json& report) {
+    const auto row = [](std::string_view title, const std::string& what) {
+        if (!what.empty()) fmt::print("{:<16} {}\n", title, what);
+    };
+    const auto& hdf5 = report["hdf5"];
+    row("HDF5", fmt::format("{}, {}{}", text_of(hdf5["version"]), hdf5["parallel"].get<bool>() ? "parallel" : "serial",
+                            hdf5.value("threadsafe", false) ? ", thread-safe" : ""));
+    row("  library", fmt::format("{}{}", text_of(hdf5["library"]), hdf5["loads"].get<bool>() ? "" : " (does not load)"));
+    const auto& plugin = report["plugin"];
+    row("plugin", text_of(report["plugin_path"]));
+    row("  loads", plugin["registered"].get<bool>() ? "yes, by HDF5" : text_of(plugin["loads"]));
+    const auto& staging = report["staging"];
+    row("staging area", fmt::format("{} (chosen by: {})", text_of(staging["nls"]), text_of(staging["source"])));
+    row("  usable", text_of(staging["usable"]));
+    if (staging["usable"].get<bool>()) {
+        row("  file system", text_of(staging["file_system"]));
+        const bool limited = staging["device_bytes"].get<std::uint64_t>() != 0;
+        row("  free", limited ? fmt::format("{} of {}", format_size(staging["free_bytes"].get<std::uint64_t>()), format_size(staging["device_bytes"].get<std::uint64_t>()))
+                              : "no limit of its own");
+    }
+    row("  write speed", speed_of(staging));
+    if (report.contains("target")) {
+        const auto& target = report["target"];
+        row("target", fmt::format("{} ({})", text_of(target["directory"]), text_of(target.value("file_system", ordered_json("unknown")))));
+        row("  write speed", speed_of(target));
+        if (target.contains("staging_ratio")) row("  staging is", fmt::format("{:.1f} times as fast", target["staging_ratio"].get<double>()));
+    }
+    fmt::print("options\n");
+    for (const auto& [name, option] : report["options"].items())
+        fmt::print("  {:<14} {:<20} {}\n", name, text_of(option["value"]), text_of(option["source"]));
+    for (const auto& note : report["notes"]) fmt::print("note: {}\n", text_of(note));
+    for (const auto& problem : report["problems"]) fmt::print("problem: {}\n", text_of(problem));
+    if (report["problems"].empty()) fmt::print("All is well: programs started with forebay run are staged.\n");
+}
+
+int examine(const Request& request) {
+    const ordered_json report = Examination(request).conduct();
+    if (request.json)
+        fmt::print("{}\n", report.dump(2, ' ', false, ordered_json::error_handler_t::replace));
+    else
+        print_text(report);
+    return report["problems"].empty() ? kExitFine : kExitProblem;
+}
+
+}   // namespace
+
+void add_doctor(CLI::App& app, int& exit_status) {
+    CLI::App* command = app.add_subcommand("doctor", "Would a program be staged here, and if not, why? Exit status 1: it would not");
+    auto request = std::make_shared<Request>();
+    command->add_flag("--json", request->json, "As one JSON object");
+    command->add_option("--target", request->target, "Also measure this directory, where the real files go");
+    command->add_option("--library", request->library, "The libhdf5 to try, e.g. that of a Python wheel; default: the one forebay was built with");
+    command->add_option("-o,--option", request->settings, "As if forebay run had this option, key=value; may be repeated")->allow_extra_args(false);
+    command->callback([request, &exit_status] { exit_status = examine(*request); });
+}
+
+}   // namespace forebay::cli

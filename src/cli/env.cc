@@ -1,0 +1,73 @@
+// `forebay env`: lines for a shell to evaluate.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/launch.h"
+
+namespace forebay::cli {
+
+namespace {
+
+// In single quotes nothing is special but the quote itself.
+std::string quoted_for_sh(std::string_view text) {
+    std::string result = "'";
+    for (const char c : text)
+        if (c == '\'')
+            result += "'\\''";
+        else
+            result += c;
+    return result + "'";
+}
+
+// In csh, an exclamation mark and a newline keep their meaning even between single quotes.
+std::string quoted_for_csh(std::string_view text) {
+    std::string result = "'";
+    for (const char c : text) {
+        if (c == '\'') {
+            result += "'\\''";
+            continue;
+        }
+        if (c == '!' || c == '\n') result += '\\';
+        result += c;
+    }
+    return result + "'";
+}
+
+int print_variables(const std::vector<std::string>& settings, bool csh) {
+    const Result<std::string> folder = plugin_folder();
+    if (!folder) {
+        fmt::print(stderr, "forebay env: {}\n", folder.status().message());
+        return kExitProblem;
+    }
+    const Result<Variables> variables = launch_variables(settings, folder.value());
+    if (!variables) {
+        fmt::print(stderr, "forebay env: {}\n", variables.status().message());
+        return kExitUsage;
+    }
+    // The semicolons keep the lines apart where a shell joins them, as eval `forebay env` does.
+    for (const auto& [name, value] : variables.value())
+        if (csh)
+            fmt::print("setenv {} {};\n", name, quoted_for_csh(value));
+        else
+            fmt::print("export {}={};\n", name, quoted_for_sh(value));
+    return kExitFine;
+}
+
+}   // namespace
+
+void add_env(CLI::App& app, int& exit_status) {
+    CLI::App* command = app.add_subcommand("env", "Lines that switch forebay on in this shell: eval \"$(forebay env)\"");
+    auto settings = std::make_shared<std::vector<std::string>>();
+    command->add_option("-o,--option", *settings, "Set an option, key=value; may be repeated (forebay options lists them)")
+        ->allow_extra_args(false);
+    auto csh = std::make_shared<bool>(false);
+    auto sh = std::make_shared<bool>(false);
+    CLI::Option* csh_flag = command->add_flag("--csh", *csh, "For csh and tcsh: eval `forebay env --csh`");
+    command->add_flag("--sh", *sh, "For sh, bash, zsh and the like (default)")->excludes(csh_flag);
+    command->callback([settings, csh, sh, &exit_status] { exit_status = print_variables(*settings, *csh); });
+}
+
+}   // namespace forebay::cli

@@ -1,0 +1,134 @@
+#include "cli/launch.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "cli/build_facts.h"
+
+namespace forebay::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kConnectorVariable = "HDF5_VOL_CONNECTOR";
+constexpr const char* kPluginVariable = "HDF5_PLUGIN_PATH";
+constexpr std::string_view kConnector = "forebay";
+// Where HDF5 looks by itself; setting the variable replaces it, and with it filters that were found there.
+constexpr const char* kDefaultPluginFolder = "/usr/local/hdf5/lib/plugin";
+
+std::string variable(const char* name) {
+    const char* value = ::getenv(name);
+    return value != nullptr ? value : "";
+}
+
+// The connector's own string without its name: "forebay nls=/local" is "nls=/local".
+std::string info_of(const std::string& connector) {
+    const std::size_t blank = connector.find_first_of(" \t");
+    return blank == std::string::npos ? "" : connector.substr(blank + 1);
+}
+
+Result<std::string> absolute(const OptionSpec& spec, const std::string& value) {
+    if (spec.type != OptionType::kPath || value.empty() || value.front() == '/') return value;
+    std::error_code error;
+    const fs::path path = fs::absolute(value, error);
+    if (error) return Status::from_errno(error.value(), "find the working directory");
+    return path.lexically_normal().string();
+}
+
+std::string plugin_path_with(const std::string& folder) {
+    const std::string present = variable(kPluginVariable);
+    if (present == folder || present.starts_with(folder + ":")) return present;
+    if (!present.empty()) return folder + ":" + present;
+    std::error_code ignored;
+    return fs::is_directory(kDefaultPluginFolder, ignored) ? folder + ":" + kDefaultPluginFolder : folder;
+}
+
+}   // namespace
+
+Result<std::string> own_path() {
+    std::error_code error;
+    const fs::path path = fs::read_symlink("/proc/self/exe", error);
+    if (error) return Status::from_errno(error.value(), "read /proc/self/exe");
+    return path.string();
+}
+
+std::optional<std::string> plugin_file(const std::string& folder) {
+    std::vector<std::string> found;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+        const std::string name = entry->path().filename().string();
+        if (name.find("forebay") != std::string::npos && name.find(".so") != std::string::npos) found.push_back(entry->path().string());
+    }
+    if (found.empty()) return std::nullopt;
+    return *std::min_element(found.begin(), found.end());
+}
+
+Result<std::string> plugin_folder() {
+    const Result<std::string> self = own_path();
+    if (!self) return self.status();
+    const fs::path prefix = fs::path(self.value()).parent_path().parent_path();
+    std::string looked;
+    for (const fs::path& folder : {prefix / "plugins", prefix / kPluginInstallFolder}) {
+        if (plugin_file(folder.string())) return folder.string();
+        looked += (looked.empty() ? "" : " and in ") + folder.string();
+    }
+    return Status(Code::kNotFound, fmt::format("find the plugin: there is none in {}", looked));
+}
+
+Result<Variables> launch_variables(const std::vector<std::string>& settings, const std::string& folder) {
+    std::string connector = variable(kConnectorVariable);
+    if (connector.empty()) connector = kConnector;
+    if (connector.substr(0, connector.find_first_of(" \t")) != kConnector)
+        return Status(Code::kInvalidArgument, fmt::format("{} is set to '{}', another connector: unset it first", kConnectorVariable, connector));
+    // A connector string beats the environment, so what is asked for now has to be in it as well.
+    const bool has_info = !info_of(connector).empty();
+    Variables variables;
+    for (const std::string& setting : settings) {
+        const std::size_t sign = setting.find('=');
+        if (sign == std::string::npos)
+            return Status(Code::kInvalidArgument, fmt::format("-o {}: expected key=value, for example -o size=16GiB", setting));
+        const std::string name = setting.substr(0, sign);
+        const OptionSpec* spec = find_option(name);
+        const Result<std::string> value = spec != nullptr ? absolute(*spec, setting.substr(sign + 1)) : setting.substr(sign + 1);
+        if (!value) return value.status();
+        FOREBAY_TRY(check_option(name, value.value(), "-o"));
+        variables[option_variable(name)] = value.value();
+        if (has_info) connector += fmt::format(";{}={}", name, quote_connector_value(value.value()));
+    }
+    variables[kConnectorVariable] = connector;
+    variables[kPluginVariable] = plugin_path_with(folder);
+    return variables;
+}
+
+LoadedOptions options_with(const Variables& variables) {
+    std::vector<std::string> names;
+    for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
+        const std::string_view text(*entry);
+        names.emplace_back(text.substr(0, text.find('=')));
+    }
+    const auto lookup = [&](const char* name) -> const char* {
+        const auto found = variables.find(name);
+        return found != variables.end() ? found->second.c_str() : ::getenv(name);
+    };
+    const char* connector = lookup(kConnectorVariable);
+    const std::string text = connector != nullptr ? connector : "";
+    const bool is_ours = text.substr(0, text.find_first_of(" \t")) == kConnector;
+    return load_options(is_ours ? info_of(text) : "", lookup, names);
+}
+
+std::vector<std::string> environment_with(const Variables& variables) {
+    std::vector<std::string> result;
+    for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
+        const std::string text(*entry);
+        if (!variables.contains(text.substr(0, text.find('=')))) result.push_back(text);
+    }
+    for (const auto& [name, value] : variables) result.push_back(name + "=" + value);
+    return result;
+}
+
+}   // namespace forebay::cli

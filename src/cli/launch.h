@@ -1,0 +1,39 @@
+// What a program needs in its environment to be staged: the connector, the plugin's folder, options.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/options.h"
+#include "base/status.h"
+
+namespace forebay::cli {
+
+// The folder that holds the plugin, found relative to this executable: beside bin/ in a build folder,
+// at its place below the prefix once installed. kNotFound names where it was looked for.
+[[nodiscard]] Result<std::string> plugin_folder();
+// The plugin's file in that folder.
+[[nodiscard]] std::optional<std::string> plugin_file(const std::string& folder);
+// This executable.
+[[nodiscard]] Result<std::string> own_path();
+
+// Variables to set, by name.
+using Variables = std::map<std::string, std::string>;
+
+// HDF5_VOL_CONNECTOR, HDF5_PLUGIN_PATH, and one FOREBAY_* for each "key=value" of `settings`, which are
+// checked against the option table. Relative paths in settings become absolute. A connector string of
+// forebay that is set already is kept, and a setting overrides what it says. kInvalidArgument: a bad
+// setting, or another connector is set. `folder` is the plugin's.
+[[nodiscard]] Result<Variables> launch_variables(const std::vector<std::string>& settings, const std::string& folder);
+
+// The options that a program sees which is started with these variables in addition to our own.
+[[nodiscard]] LoadedOptions options_with(const Variables& variables);
+
+// The whole environment, with the variables set, as "NAME=value".
+[[nodiscard]] std::vector<std::string> environment_with(const Variables& variables);
+
+}   // namespace forebay::cli

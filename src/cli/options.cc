@@ -1,0 +1,46 @@
+// `forebay options`: the option table, for people and as the page docs/options.md.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "base/options.h"
+#include "cli/commands.h"
+
+namespace forebay::cli {
+
+namespace {
+
+void print_table() {
+    std::size_t name_width = 0, default_width = 7;
+    for (const OptionSpec& spec : option_table()) {
+        name_width = std::max(name_width, spec.name.size());
+        default_width = std::max(default_width, spec.default_text.size());
+    }
+    fmt::print("{:<{}}  {:<{}}  {}\n", "option", name_width, "default", default_width, "meaning");
+    for (const OptionSpec& spec : option_table()) {
+        const std::string range = option_range(spec);
+        fmt::print("{:<{}}  {:<{}}  {}{}\n", spec.name, name_width, spec.default_text, default_width, spec.doc,
+                   range.empty() ? "" : fmt::format(" [{}]", range));
+    }
+    fmt::print("\nSet one with `forebay run -o size=16GiB -- program`, the variable FOREBAY_SIZE=16GiB, or a line size = \"16GiB\"\n"
+               "in the TOML file that FOREBAY_CONFIG names. `forebay doctor` shows the values in effect.\n");
+}
+
+}   // namespace
+
+void add_options(CLI::App& app, int& exit_status) {
+    CLI::App* command = app.add_subcommand("options", "Every option with its default, range and meaning");
+    auto markdown = std::make_shared<bool>(false);
+    command->add_flag("--markdown", *markdown, "As the page docs/options.md");
+    command->callback([markdown, &exit_status] {
+        if (*markdown)
+            fmt::print("{}", options_as_markdown());
+        else
+            print_table();
+        exit_status = kExitFine;
+    });
+}
+
+}   // namespace forebay::cli

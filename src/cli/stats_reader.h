@@ -1,0 +1,32 @@
+// Reading the statistics that the engine appends (option stats): docs/statistics.md.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "log/ledger.h"
+
+namespace forebay::cli {
+
+struct ProcessStatistics {
+    std::uint64_t pid = 0;
+    std::uint64_t files_opened = 0;
+    std::map<std::string, std::uint64_t> aside;   // files by reason
+};
+
+struct Statistics {
+    std::vector<log::FileCounters> files;          // one per close
+    std::vector<ProcessStatistics> processes;      // one per process that ended by itself
+    std::uint64_t unreadable_lines = 0;            // torn or foreign ones
+};
+
+// One line of JSON into `statistics`. A line of a kind that is not known is passed over.
+void read_statistics_line(const std::string& line, Statistics& statistics);
+
+// The lines of `path` from byte `offset` on. No file means that nothing was written: no lines.
+[[nodiscard]] Result<Statistics> read_statistics(const std::string& path, std::uint64_t offset);
+
+}   // namespace forebay::cli

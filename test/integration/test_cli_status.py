@@ -1,0 +1,170 @@
+"""`forebay status`, and what `forebay run` and `forebay doctor` make of ledgers that died processes left behind."""
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from test_cli import EXIT_NOT_DRAINED, FOREBAY, binary, call, clean_environment, nls  # noqa: F401 (fixtures)
+
+# src/log/ledger.h: sizes of the header and of a slot, which are multiples of 64.
+HEADER_BYTES, SLOT_BYTES, PATH_MAX = 384, 4288, 4096
+MAGIC, VERSION = 0x3152474459414246, 1
+SLOT_FIELDS = (
+    "in_use opened_ns device inode requests staged drained superseded through pending held oldest_ns commits target_writes "
+    "drain_ns stage_ns stall_ns close_ns guarantee_given_up error aside path_bytes"
+).split()
+REASONS = (
+    "disabled driver mpi subfiling swmr under_connector read_only bad_option staging_area handle_taken not_regular second_library"
+).split()
+MIB = 1 << 20
+
+
+def start_ticks(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+
+def ledger(pid, start, files, aside=None):
+    """The bytes of a ledger: `files` are dicts of counters with a `path`."""
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip().encode()
+    header = struct.pack("<4Q40s", MAGIC, VERSION, pid, start, boot_id)
+    header += struct.pack("<8Q", len(files), 64 * MIB, MIB, 10, 4, 3, 2, 0)
+    header += struct.pack("<12Q", *((aside or {}).get(reason, 0) for reason in REASONS))
+    slots = b""
+    for counters in files:
+        path = counters["path"].encode()
+        values = {**counters, "in_use": 1, "path_bytes": len(path)}
+        slot = struct.pack("<22Q", *(values.get(field, 0) for field in SLOT_FIELDS)) + path.ljust(PATH_MAX, b"\0")
+        slots += slot.ljust(SLOT_BYTES, b"\0")
+    return header.ljust(HEADER_BYTES, b"\0") + slots
+
+
+def put(nls, name, content):
+    root = nls / f"forebay-{os.geteuid()}"
+    root.mkdir(mode=0o700, exist_ok=True)
+    (root / name).mkdir(mode=0o700)
+    (root / name / "ledger").write_bytes(content)
+    return root / name / "ledger"
+
+
+def open_file(**counters):
+    """A file that was opened ten seconds ago, with 40 of its 64 MiB drained."""
+    now = time.time_ns()
+    return {"path": "/scratch/run.h5", "opened_ns": now - 10 * 10**9, "oldest_ns": now - 2 * 10**9, "staged": 64 * MIB, "drained": 40 * MIB,
+            "pending": 24 * MIB, "held": 4 * MIB, **counters}
+
+
+def own_ledger(*files, **more):
+    return ledger(os.getpid(), start_ticks(os.getpid()), files, **more)
+
+
+def status(nls, *arguments):
+    done = call("status", "--nls", nls, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_an_empty_node_is_said_to_be_empty(nls):
+    assert "No process has logs" in status(nls)
+    assert json.loads(status(nls, "--json"))["processes"] == []
+
+
+def test_a_living_process_is_shown_with_its_files(nls):
+    put(nls, f"{os.getpid()}-{start_ticks(os.getpid())}-0", own_ledger(open_file(aside=1 << 4), aside={"mpi": 2}))
+    (process,) = json.loads(status(nls, "--json"))["processes"]
+    assert (process["pid"], process["alive"], process["left_behind"], process["aside"]) == (os.getpid(), True, False, {"mpi": 2})
+    (file,) = process["files"]
+    assert (file["path"], file["staged"], file["drained"], file["pending"], file["held"]) == ("/scratch/run.h5", 64 * MIB, 40 * MIB, 24 * MIB, 4 * MIB)
+    assert file["reasons"] == ["swmr"]
+    assert 2 <= file["oldest_age_s"] < 60
+    assert 0 < file["rate_bytes_per_s"] <= 4 * MIB  # over the file's life
+    text = status(nls)
+    assert f"process {os.getpid()}: 3 opened, 2 staged; log 6 MiB of 64 MiB" in text
+    assert "staged 64 MiB, drained 40 MiB, pending 24 MiB, held 4 MiB" in text
+    assert " 62 %" in text and "[############........]" in text
+    assert "stepped aside: swmr" in text and "stepped aside, files by reason: mpi 2" in text
+    assert "recover" not in text
+
+
+def test_a_dead_process_is_shown_as_left_behind(nls):
+    put(nls, "4000000-1-0", ledger(4000000, 1, [open_file(error=28)]))
+    (process,) = json.loads(status(nls, "--json"))["processes"]
+    assert (process["alive"], process["left_behind"]) == (False, True)
+    text = status(nls)
+    assert "process 4000000 (dead)" in text and "left behind: run forebay recover" in text
+    assert "No space left on device" in text
+
+
+def test_what_is_no_ledger_is_named(nls):
+    put(nls, "1-1-0", b"x")
+    assert "1-1-0/ledger" in json.loads(status(nls, "--json"))["skipped"][0]
+    assert "not read: " in status(nls)
+
+
+def test_control_characters_in_a_path_do_not_reach_the_terminal(nls):
+    put(nls, f"{os.getpid()}-{start_ticks(os.getpid())}-0", own_ledger(open_file(path="/a\x1b[2J.h5")))
+    assert "\x1b" not in status(nls)
+
+
+def test_a_missing_staging_area_is_an_error(tmp_path):
+    done = call("status", "--nls", tmp_path / "none")
+    assert done.returncode == 1 and "No such file" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_watch_shows_the_rate_of_now_and_ends_cleanly(nls, number):
+    file = open_file()
+    path = put(nls, f"{os.getpid()}-{start_ticks(os.getpid())}-0", own_ledger(file))
+    command = [FOREBAY, "status", "--watch", "--json", "--nls", nls]
+    with subprocess.Popen(command, env=clean_environment(), stdout=subprocess.PIPE, text=True) as watch:
+        first = json.loads(watch.stdout.readline())
+        path.write_bytes(own_ledger({**file, "drained": 48 * MIB, "pending": 16 * MIB}))
+        second = json.loads(watch.stdout.readline())
+        watch.send_signal(number)
+        assert watch.wait(timeout=30) == 0
+    (before,), (after,) = (look["processes"][0]["files"] for look in (first, second))
+    elapsed_s = (second["time_ns"] - first["time_ns"]) / 1e9
+    assert after["rate_bytes_per_s"] == pytest.approx((after["drained"] - before["drained"]) / elapsed_s)
+
+
+# ---- what died processes leave behind ----
+
+DIE_WITH_STAGED_BYTES = "import sys\nfrom pathlib import Path\nfrom test_cli_status import ledger, open_file, put\n"
+
+
+def program_that_leaves_behind(nls, **counters):
+    text = DIE_WITH_STAGED_BYTES + f"put(Path({str(nls)!r}), '4000000-1-0', ledger(4000000, 1, [open_file(**{counters!r})]))"
+    return [sys.executable, "-c", text]
+
+
+def run(binary, nls, *program):
+    return call("run", "-q", "-o", f"nls={nls}", "--", *program, binary=binary, PYTHONPATH=Path(__file__).parent)
+
+
+def test_run_fails_when_a_process_of_it_died_with_staged_bytes(binary, nls):
+    done = run(binary, nls, *program_that_leaves_behind(nls))
+    assert done.returncode == EXIT_NOT_DRAINED, done.stderr
+    assert "NOT DRAINED: /scratch/run.h5: 24 MiB" in done.stderr
+    assert str(nls / f"forebay-{os.geteuid()}" / "4000000-1-0") in done.stderr
+    assert "forebay recover" in done.stderr
+
+
+def test_run_is_content_when_a_dead_process_had_drained(binary, nls):
+    assert run(binary, nls, *program_that_leaves_behind(nls, pending=0)).returncode == 0
+
+
+def test_run_does_not_answer_for_processes_that_died_before(binary, nls):
+    put(nls, "4000000-1-0", ledger(4000000, 1, [open_file()]))
+    assert run(binary, nls, "true").returncode == 0
+
+
+def test_doctor_points_out_what_was_left_behind(nls):
+    put(nls, "4000000-1-0", ledger(4000000, 1, [open_file()]))
+    report = json.loads(call("doctor", "--json", FOREBAY_NLS=nls).stdout)
+    assert report["left_behind"] == {"processes": 1, "bytes": 24 * MIB}
+    assert any("forebay recover" in note for note in report["notes"])
