@@ -17,7 +17,7 @@ def test_written_files_are_the_same_byte_for_byte(tmp_path):
     code = """
 import h5py, numpy
 generator = numpy.random.default_rng(1)
-with h5py.File("x.h5", "w", track_times=False) if False else h5py.File("x.h5", "w") as f:
+with h5py.File("x.h5", "w") as f:
     f.create_dataset("a", data=generator.random((100, 1000)), track_times=False)
     f.create_dataset("b", data=generator.random((100, 1000)), chunks=(10, 100), compression="gzip", track_times=False)
     f.create_dataset("c", data=numpy.arange(100000), maxshape=(None,), chunks=(1000,), track_times=False)
@@ -59,7 +59,10 @@ fapl = f.id.get_access_plist()
 assert fapl.get_driver() == h5fd.SEC2 and f.driver == "sec2"
 connector = ctypes.c_int64()
 assert lib.H5Pget_vol_id(fapl.id, ctypes.byref(connector)) >= 0
-assert connector.value == lib.H5VLget_connector_id_by_name(b"forebay")
+order = ctypes.c_int(9)
+lib.H5VLcmp_connector_cls.argtypes = [ctypes.POINTER(ctypes.c_int), ctypes.c_int64, ctypes.c_int64]
+assert lib.H5VLcmp_connector_cls(ctypes.byref(order), connector, lib.H5VLget_connector_id_by_name(b"forebay")) >= 0
+assert order.value == 0
 info, text = ctypes.c_void_p(), ctypes.c_char_p()
 assert lib.H5Pget_vol_info(fapl.id, ctypes.byref(info)) >= 0
 assert lib.H5VLconnector_info_to_str(info, connector, ctypes.byref(text)) >= 0
@@ -94,7 +97,8 @@ open("empty.h5", "w").close()
 try:
     {attempt}
 except Exception as error:
-    print(type(error).__name__, error)
+    # Behind the errno, messages hold addresses and times.
+    print(type(error).__name__, getattr(error, "errno", None), str(error).split("(")[0])
 else:
     print("opened")
 """
@@ -107,7 +111,7 @@ import fcntl, h5py
 h5py.File("x.h5", "w").close()
 other = open("x.h5")
 fcntl.flock(other, fcntl.LOCK_EX)
-for mode in "r", "r+", "w":
+for mode in "r", "r+":
     try:
         h5py.File("x.h5", mode)
     except Exception as error:
