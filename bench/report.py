@@ -52,7 +52,7 @@ class Terminal:
         except ImportError:
             self._console = None
         else:
-            self._console = Console()
+            self._console = Console() if os.isatty(1) else Console(width=132)
 
     def progress(self, text: str) -> None:
         """A line that says what is running, on terminals only."""
