@@ -1,0 +1,71 @@
+"""Watches what reaches the slow file system, by the file system's own count."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+
+from forebay.measured import NANOSECOND, RateStep
+from forebay.slowfs import SlowFS
+
+
+class FileSystemWatch:
+    """While it is entered, a thread reads the count of written bytes every `interval_s`.
+
+    `writes` and `written_bytes` are the sums, `steps` the rate between readings. Without a slow file system
+    (None) it stays empty.
+    """
+
+    def __init__(self, slow: SlowFS | None, interval_s: float) -> None:
+        self._slow = slow
+        self._interval_s = interval_s
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="file-system-watch", daemon=True)
+        self._readings: list[tuple[int, int]] = []  # monotonic ns, bytes
+        self.writes = 0
+        self.written_bytes = 0
+
+    def __enter__(self) -> FileSystemWatch:
+        if self._slow is not None:
+            self._slow.reset()
+            self._read(self._slow)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._slow is None:
+            return
+        self._end.set()
+        self._thread.join()
+        if kind is None:
+            self._read(self._slow)
+
+    @property
+    def watches(self) -> bool:
+        """Whether there is a file system that counts."""
+        return self._slow is not None
+
+    @property
+    def steps(self) -> list[RateStep]:
+        """The rate between one reading and the next."""
+        return [
+            RateStep(begin, end, (after - before) / ((end - begin) * NANOSECOND))
+            for (begin, before), (end, after) in zip(self._readings, self._readings[1:], strict=False)
+            if end > begin
+        ]
+
+    def _watch(self) -> None:
+        assert self._slow is not None
+        while not self._end.wait(self._interval_s):
+            try:
+                self._read(self._slow)
+            except OSError:  # unmounted under our feet: whoever did so reports why
+                return
+
+    def _read(self, slow: SlowFS) -> None:
+        write = slow.stats()["operations"]["write"]
+        self._readings.append((time.monotonic_ns(), write["bytes"]))
+        self.writes, self.written_bytes = write["count"], write["bytes"]

@@ -1,0 +1,77 @@
+"""The demo from end to end, small: it passes when forebay stages, and fails loudly when it does not."""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+TIME_LIMIT_S = 300
+PYTHON = Path(__file__).resolve().parents[2] / "python"
+
+
+def run_demo(output, *options, **environment):
+    # HDF5_VOL_CONNECTOR names a connector that does not exist: what the demo runs natively must not see it.
+    inherited = {"PYTHONPATH": str(PYTHON), "HDF5_VOL_CONNECTOR": "none_such", "TMPDIR": str(output.parent)}
+    return subprocess.run(
+        [sys.executable, "-m", "forebay.demo", "--size", "32", "--steps", "3", "--output", str(output), *options],
+        env={**os.environ, **inherited, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIME_LIMIT_S,
+    )
+
+
+def test_a_small_demo_stages_and_yields_equal_files_figures_and_time_lines(tmp_path):
+    output = tmp_path / "out"
+    ended = run_demo(output)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+    result = json.loads((output / "result.json").read_text())
+    assert result["passed"]
+    assert result["equal"]
+    assert result["datasets"] == 6
+    assert result["value_bytes"] == 3 * 2 * 8 * 32**3
+    assert result["h5diff"]["equal"] is not False
+    counters = result["forebay"]["counters"]
+    assert counters["staged"] > 0
+    assert counters["pending"] == 0
+    assert counters["staged"] == counters["drained"] + counters["superseded"]
+    written = sum(write["bytes"] for write in result["forebay"]["target_writes"])
+    assert counters["drained"] <= written <= counters["staged"]  # more: superseded while it was being written
+    if result["forebay"]["file_system"] is not None:
+        assert result["forebay"]["file_system"]["bytes"] == written + counters["through"]
+    for run in ("native", "forebay"):
+        figures = result[run]
+        parts = sum(figures[f"{phase}_s"] for phase in ("open", "compute", "write", "flush", "close"))
+        assert 0 < parts <= figures["total_s"] <= figures["process_s"]
+
+    png = (output / "timeline.png").read_bytes()
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", png[16:24])
+    assert width > 1000
+    assert height > 500
+    assert "equal" in ended.stdout
+    assert sorted(tmp_path.iterdir()) == [output]  # nothing is left behind
+
+
+def test_the_demo_fails_when_forebay_stages_nothing(tmp_path):
+    ended = run_demo(tmp_path / "out", FOREBAY_NLS="/sys")  # where not even the superuser can write
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert "FAILED" in ended.stdout
+
+
+def test_the_demo_fails_when_there_is_no_plugin(tmp_path):
+    ended = run_demo(tmp_path / "out", FOREBAY_BUILD_DIR=str(tmp_path))
+    assert ended.returncode == 1
+    assert "make build" in " ".join(ended.stdout.split())
+
+
+def test_kept_files_are_named(tmp_path):
+    ended = run_demo(tmp_path / "out", "--keep")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (kept,) = tmp_path.glob("forebay-demo-*")
+    assert sorted(file.name for file in (kept / "files").iterdir()) == ["forebay.h5", "native.h5"]
+    assert kept.name in "".join(ended.stdout.split())
