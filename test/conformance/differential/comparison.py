@@ -123,12 +123,13 @@ class Programs:
                        *side.arguments, *arguments]
             death = finish(command, side.variables(staging), seconds_max or SINGLE_SECONDS_MAX + len(seeds))
             read_journal(journal, outcome.journals)
-            if death is None:
-                break
             last = max(outcome.journals, default=first - 1)
-            last = first if last < first else last
-            outcome.journals.setdefault(last, []).append(f"died: {death}")
-            first = last + 1
+            if death is not None:
+                last = max(first, last)
+                outcome.journals.setdefault(last, []).append(f"died: {death}")
+            elif last < first:
+                raise RuntimeError(f"nothing ran: {shlex.join(command)}")
+            first = last + 1  # a program that could not close everything ends the process early
         read_statistics(staging / "stats.jsonl", outcome)
         left = [path for path in (staging / "nls").rglob("*") if path.is_file() and path.stat().st_size > 0]
         if left and not any(outcome.broke_off(seed) for seed in seeds):
@@ -211,7 +212,8 @@ class Programs:
         smallest = disagree([])
         rerun = [*self.command, "--seeds", f"{seed}..{seed}", "--dir", "DIRECTORY", *right.arguments]
         if smallest is None:
-            mismatch.report = f"seed {seed} alone agrees: something of the seeds before it is needed (batches of {BATCH_CASES})"
+            mismatch.report = (f"seed {seed}: {mismatch.kind}: {mismatch.detail}\n  alone it agrees: it happens seldom, or needs the seeds before it "
+                               f"(batches of {BATCH_CASES})")
             return
         operations, skipped = self.operations_of(left, seed), []
         size = max(len(operations) // 2, 1)

@@ -41,7 +41,7 @@ void create_dataset(Program& program, Random& random) {
     Journal& journal = program.journal();
     journal.note(text);
     HeldDataset dataset{Id(H5Dcreate2(handle->id.get(), path.c_str(), type.get(), plan.space.get(), links.get(), plan.creation.get(), access.get())),
-                        handle->file, element, path};
+                        handle->file, element, path, handle->writable};
     if (!journal.call("create", dataset.id.get())) return;
     file.datasets.push_back(path);
     if (random.chance(70)) {
@@ -223,7 +223,9 @@ void create_virtual(Program& program, Random& random) {
     const Id whole(H5Screate_simple(2, dims.data(), nullptr)), row_space(H5Screate_simple(1, &dims[1], nullptr));
     journal.note(file.name + ":" + path + " " + element_name(element) + to_text(dims));
     for (hsize_t row = 0; row < dims[0]; ++row) {
-        Handle* home = random.chance(70) ? handle : other;
+        // Through another driver the source file would be a second, unrelated open file.
+        const bool reachable = file.driver <= Driver::kPosix && program.file_of(*other).driver <= Driver::kPosix;
+        Handle* home = !reachable || random.chance(70) ? handle : other;
         FileState& source = program.file_of(*home);
         const std::string from = program.new_path(source, 'd', element, random);
         const Dims start{row, 0}, count{1, dims[1]};

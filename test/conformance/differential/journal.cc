@@ -52,9 +52,10 @@ std::uint64_t digest_bytes(std::span<const std::byte> bytes, std::uint64_t seed)
     return combine(digest, last);
 }
 
-Journal::Journal(const std::string& path)
+Journal::Journal(const std::string& path, bool print_errors)
     : descriptor_(path.empty() ? STDOUT_FILENO
-                               : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
+                               : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)),
+      print_errors_(print_errors) {
     if (descriptor_ < 0) {
         std::perror(path.c_str());
         std::exit(2);
@@ -119,6 +120,7 @@ void Journal::record(std::string_view name, bool succeeded) {
     line_ += name;
     if (succeeded) return;
     ++failures_;
+    if (print_errors_) H5Eprint2(H5E_DEFAULT, stderr);
     std::string reason;
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_innermost, &reason);
     line_ += "!failed(" + reason + ")";

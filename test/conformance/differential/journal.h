@@ -20,7 +20,8 @@ namespace differential {
 
 class Journal {
   public:
-    explicit Journal(const std::string& path);
+    // `print_errors` shows HDF5's whole error stack of every failed call on stderr.
+    explicit Journal(const std::string& path, bool print_errors = false);
     ~Journal();
     Journal(const Journal&) = delete;
     Journal& operator=(const Journal&) = delete;
@@ -53,6 +54,7 @@ class Journal {
     void flush();
 
     int descriptor_;
+    bool print_errors_;
     std::string line_;
     std::uint64_t calls_ = 0, failures_ = 0;
 };

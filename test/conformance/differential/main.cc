@@ -38,6 +38,7 @@ namespace {
 struct Arguments {
     std::uint64_t first = 1, last = 1;
     std::string directory = ".", journal;
+    bool print_errors = false;
     ProgramOptions program;
 };
 
@@ -45,7 +46,8 @@ struct Arguments {
     std::fprintf(stderr,
                  "differential: %s\n"
                  "usage: differential --seeds A..B --dir D [--journal F] [--max-ops K] [--skip I,J,...]\n"
-                 "                    [--heavy PERCENT] [--fault value|lost-write|read|status|crash|hang@OPERATION]\n",
+                 "                    [--heavy PERCENT] [--errors print]\n"
+                 "                    [--fault value|lost-write|read|status|crash|hang@OPERATION]\n",
                  problem);
     std::exit(2);
 }
@@ -75,6 +77,8 @@ Arguments parse(int count, char** words) {
             arguments.program.operations_max = std::strtoull(value.c_str(), nullptr, 10);
         } else if (name == "--heavy") {
             arguments.program.heavy_percent = static_cast<unsigned>(std::strtoul(value.c_str(), nullptr, 10));
+        } else if (name == "--errors") {
+            arguments.print_errors = value == "print";
         } else if (name == "--fault") {
             parse_fault(value, arguments.program);
         } else if (name == "--skip") {
@@ -101,14 +105,15 @@ void enter(const std::string& directory) {
 
 int run(int count, char** words) {
     Arguments arguments = parse(count, words);
-    Journal journal(arguments.journal);
+    Journal journal(arguments.journal, arguments.print_errors);
     enter(arguments.directory);
     for (std::uint64_t seed = arguments.first; seed <= arguments.last; ++seed) {
         H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
         enter(std::to_string(seed));
         arguments.program.seed = seed;
-        Program(arguments.program, journal).run();
+        const std::int64_t left_open = Program(arguments.program, journal).run();
         if (::chdir("..") != 0) return 2;
+        if (left_open != 0) break;   // the rest wants a new process
         // Some programs restart the library, and the plugins with it.
         if (Random(seed, 0xC105E).chance(6)) H5close();
     }

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 
 #include "selection.h"
@@ -71,6 +70,7 @@ HeldDataset* Program::some_dataset(Random& random, bool writable) {
     if (handle == nullptr || file_of(*handle).datasets.empty()) return nullptr;
     borrowed_ = HeldDataset{};
     borrowed_.file = handle->file;
+    borrowed_.writable = handle->writable;
     const auto& known = file_of(*handle).datasets;
     borrowed_.path = random.chance(40) ? known.back() : random.pick(known);
     borrowed_.element = element_of(borrowed_.path);
@@ -120,12 +120,16 @@ void Program::learn_copy(FileState& from, const std::string& source, FileState& 
     }
 }
 
-void Program::close_file(std::size_t file) {
+void Program::close_datasets(std::size_t file) {
     for (std::size_t i = held_.size(); i-- > 0;)
         if (held_[i].file == file) {
             journal_.call("close-dataset", held_[i].id.close());
             held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
         }
+}
+
+void Program::close_file(std::size_t file) {
+    close_datasets(file);
     for (std::size_t i = handles_.size(); i-- > 0;)
         if (handles_[i].file == file) {
             journal_.call("close-file", handles_[i].id.close());
@@ -178,24 +182,24 @@ void Program::run_operation(std::uint64_t index) {
     journal_.end_operation();
 }
 
-void Program::run() {
+std::int64_t Program::run() {
     Random random(options_.seed, 0x10FF);
     const std::uint64_t count = std::min(random.between(8, heavy_ ? 40 : 90), options_.operations_max);
     journal_.begin_case(options_.seed);
     for (std::uint64_t index = 0; index < count; ++index)
         if (!options_.skipped.contains(index)) run_operation(index);
-    finish();
+    const std::int64_t left = finish();
     journal_.end_case();
+    return left;
 }
 
-void Program::finish() {
+std::int64_t Program::finish() {
     journal_.begin_operation(9999, "finish");
     for (std::size_t file = 0; file < files_.size(); ++file) close_file(file);
-    std::array<hid_t, 64> left{};
-    journal_.value("left-open", H5Fget_obj_count(H5F_OBJ_ALL, H5F_OBJ_ALL));
-    const auto count = H5Fget_obj_ids(H5F_OBJ_ALL, H5F_OBJ_ALL, left.size(), left.data());
-    for (ssize_t i = 0; i < count; ++i) close_identifier(left[static_cast<std::size_t>(i)]);
+    const auto left = H5Fget_obj_count(H5F_OBJ_ALL, H5F_OBJ_ALL);
+    journal_.value("left-open", left);
     journal_.end_operation();
+    return left;
 }
 
 Dims extent_of(hid_t dataset) {

@@ -50,6 +50,7 @@ struct HeldDataset {
     std::size_t file = 0;
     Element element = Element::kInt32;
     std::string path;
+    bool writable = false;
 };
 
 class Program {
@@ -59,7 +60,8 @@ class Program {
     Program(const Program&) = delete;
     Program& operator=(const Program&) = delete;
 
-    void run();
+    // The number of identifiers that HDF5 could not close: if any, the library is in no state to go on.
+    std::int64_t run();
 
     // For the operations.
     [[nodiscard]] Journal& journal() { return journal_; }
@@ -82,6 +84,7 @@ class Program {
     void forget(FileState& file, const std::string& path);
     // Closes everything open in the file, at once.
     void close_file(std::size_t file);
+    void close_datasets(std::size_t file);
     // A copy under another name takes the objects with it.
     static void learn_copy(FileState& from, const std::string& source, FileState& to, const std::string& target);
 
@@ -92,7 +95,7 @@ class Program {
 
   private:
     void run_operation(std::uint64_t index);
-    void finish();
+    std::int64_t finish();
 
     ProgramOptions options_;
     Journal& journal_;

@@ -20,7 +20,6 @@ void choose_caches(hid_t access, Random& random, std::string& text) {
     if (random.chance(15)) H5Pset_small_data_block_size(access, random.pick<hsize_t>({0, 64, 2048, 65536}));
     if (random.chance(15)) H5Pset_cache(access, 0, random.pick<std::size_t>({0, 1, 521}), random.pick<std::size_t>({0, 1, 4096, 1 << 20}), 0.75);
     if (random.chance(10)) H5Pset_alignment(access, random.pick<hsize_t>({1, 100, 1000}), random.pick<hsize_t>({1, 8, 512, 4096, 65536}));
-    if (random.chance(10)) H5Pset_evict_on_close(access, true);
     if (random.chance(10)) H5Pset_gc_references(access, 1);
     if (random.chance(8)) {
         H5AC_cache_config_t config;
@@ -166,7 +165,7 @@ Id random_file_creation(Random& random, std::string& text) {
     if (random.chance(10)) H5Pset_istore_k(list.get(), random.pick<unsigned>({2, 64}));
     if (random.chance(6)) {
         H5Pset_shared_mesg_nindexes(list.get(), 1);
-        H5Pset_shared_mesg_index(list.get(), 0, H5O_SHMESG_ALL_FLAG, 20);
+        H5Pset_shared_mesg_index(list.get(), 0, H5O_SHMESG_DTYPE_FLAG | H5O_SHMESG_ATTR_FLAG, 20);
         text += " shared-messages";
     }
     return list;
