@@ -28,6 +28,7 @@ def machine_facts(target: Path, staging: Path, hdf5_version: str) -> dict[str, s
         "HDF5": hdf5_version,
         "target file system": file_system(target),
         "staging file system": file_system(staging),
+        "load average before": f"{os.getloadavg()[0]:.1f}",
         "date": time.strftime("%Y-%m-%d"),
     }
 
