@@ -18,30 +18,39 @@ constexpr std::uint64_t kPiB = std::uint64_t{1} << 50;
 using enum OptionType;
 
 constexpr std::array kTable{
-    OptionSpec{"stage", kBool, "on", "", 0, 0, "", "Stage written bytes on node-local storage; off passes every file through untouched."},
+    OptionSpec{"stage", kBool, "on", "", 0, 0, "",
+               "Stage written bytes on node-local storage; off passes every file through untouched."},
     OptionSpec{"nls", kPath, "", "", 0, 0, "",
-               "Directory on node-local storage, absolute and not a symbolic link; empty: $TMPDIR, else /tmp. Logs live in its folder forebay-<uid>."},
-    OptionSpec{"size", kSize, "8GiB", "bytes", kMiB, kPiB, "", "Most space that the logs of one process take on the staging area."},
+               "Directory on node-local storage, absolute and not a symbolic link; empty: $TMPDIR, else /tmp. Logs "
+               "live in its folder forebay-<uid>."},
+    OptionSpec{"size", kSize, "8GiB", "bytes", kMiB, kPiB, "",
+               "Most space that the logs of one process take on the staging area."},
     OptionSpec{"full", kChoice, "wait", "", 0, 0, "wait|through",
                "When that space is used up: a write waits for the drain, or goes straight to the file."},
-    OptionSpec{"strict", kBool, "off", "", 0, 0, "",
-               "Opening a file fails when the staging area is unusable; off: the file is written as without forebay."},
-    OptionSpec{"drain_threads", kCount, "4", "threads", 1, 256, "", "Writes to the files that are in flight at a time, per process."},
+    OptionSpec{
+        "strict", kBool, "off", "", 0, 0, "",
+        "Opening a file fails when the staging area is unusable; off: the file is written as without forebay."},
+    OptionSpec{"drain_threads", kCount, "4", "threads", 1, 256, "",
+               "Writes to the files that are in flight at a time, per process."},
     OptionSpec{"stripe", kSize, "1MiB", "bytes", 4 * kKiB, kGiB, "",
                "Alignment of writes to the file; best the stripe size of the parallel file system."},
     OptionSpec{"write_max", kSize, "8MiB", "bytes", 4 * kKiB, kGiB, "", "Largest single write to the file."},
     OptionSpec{"segment", kSize, "8MiB", "bytes", 64 * kKiB, kGiB, "",
                "Unit in which log space is allocated and given back; at most half of size."},
-    OptionSpec{"reserve", kSize, "512MiB", "bytes", 0, kPiB, "", "Log space made ready ahead of the first burst of writes; at most size."},
+    OptionSpec{"reserve", kSize, "512MiB", "bytes", 0, kPiB, "",
+               "Log space made ready ahead of the first burst of writes; at most size."},
     OptionSpec{"checksum", kChoice, "lazy", "", 0, 0, "inline|lazy",
                "Payloads over 64 KiB: checksummed as they are written, or only where a recovery would need it."},
     OptionSpec{"flush", kChoice, "commit", "", 0, 0, "commit|drain",
                "H5Fflush returns when the state is committed to the log, or when it has reached the file."},
-    OptionSpec{"stats", kPath, "", "", 0, 0, "", "File to which one line of JSON is appended per closed file and per process; empty: none."},
-    OptionSpec{"trace", kPath, "", "", 0, 0, "", "File to which one line of JSON is appended per write to a file; empty: none."},
+    OptionSpec{"stats", kPath, "", "", 0, 0, "",
+               "File to which one line of JSON is appended per closed file and per process; empty: none."},
+    OptionSpec{"trace", kPath, "", "", 0, 0, "",
+               "File to which one line of JSON is appended per write to a file; empty: none."},
     OptionSpec{"under_vol", kString, "0", "", 0, 0, "",
                "Connector beneath, by value or name; 0 is HDF5's own. Above any other, nothing is staged."},
-    OptionSpec{"under_info", kString, "", "", 0, 0, "", "Configuration string of the connector beneath, handed on as it is."},
+    OptionSpec{"under_info", kString, "", "", 0, 0, "",
+               "Configuration string of the connector beneath, handed on as it is."},
 };
 
 // A cell of a Markdown table: what would end it or be taken for a tag is escaped.
@@ -111,8 +120,9 @@ std::string options_as_markdown() {
     for (const OptionSpec& spec : kTable) {
         std::string allowed = option_range(spec);
         if (allowed.empty()) allowed = spec.type == kPath ? "a path" : "any text";
-        fmt::format_to(std::back_inserter(page), "| `{}` | `{}` | {} | {} | {} |\n", spec.name, option_variable(spec.name),
-                       spec.default_text.empty() ? "" : fmt::format("`{}`", spec.default_text), cell(allowed), cell(spec.doc));
+        fmt::format_to(
+            std::back_inserter(page), "| `{}` | `{}` | {} | {} | {} |\n", spec.name, option_variable(spec.name),
+            spec.default_text.empty() ? "" : fmt::format("`{}`", spec.default_text), cell(allowed), cell(spec.doc));
     }
     page += kConnectorString;
     return page;

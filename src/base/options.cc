@@ -40,9 +40,11 @@ constexpr std::string_view kDefault = "default";
 
 // Variables of forebay that are not options: the configuration file, and what the project's own tools,
 // builds and tests read.
-constexpr std::array<std::string_view, 7> kOtherVariables{"FOREBAY_CONFIG",     "FOREBAY_CACHE",  "FOREBAY_BUILD_DIR", "FOREBAY_HDF5",
-                                                          "FOREBAY_PLUGIN_DIR", "FOREBAY_PYTHON", "FOREBAY_WERROR"};
-constexpr std::array<std::string_view, 4> kOtherPrefixes{"FOREBAY_TEST_", "FOREBAY_BENCH_", "FOREBAY_DEMO_", "FOREBAY_HDF5_"};
+constexpr std::array<std::string_view, 7> kOtherVariables{
+    "FOREBAY_CONFIG",     "FOREBAY_CACHE",  "FOREBAY_BUILD_DIR", "FOREBAY_HDF5",
+    "FOREBAY_PLUGIN_DIR", "FOREBAY_PYTHON", "FOREBAY_WERROR"};
+constexpr std::array<std::string_view, 4> kOtherPrefixes{"FOREBAY_TEST_", "FOREBAY_BENCH_", "FOREBAY_DEMO_",
+                                                         "FOREBAY_HDF5_"};
 
 constexpr std::size_t kConfigBytesMax = std::size_t{1} << 20;
 
@@ -96,7 +98,8 @@ std::size_t value_length(std::string_view rest) {
 
 void load_connector_string(std::string_view rest, Loader& loader) {
     const auto malformed = [&](std::string_view where, std::string_view what) {
-        loader.problem({Code::kInvalidArgument, fmt::format("{}: {} at '{}'", kConnectorString, what, where.substr(0, 80))});
+        loader.problem(
+            {Code::kInvalidArgument, fmt::format("{}: {} at '{}'", kConnectorString, what, where.substr(0, 80))});
     };
     while (!trim(rest).empty()) {
         const std::size_t sign = rest.find_first_of("=;");
@@ -110,7 +113,8 @@ void load_connector_string(std::string_view rest, Loader& loader) {
         const std::string_view name = trim(rest.substr(0, sign));
         rest.remove_prefix(sign + 1);
         const std::size_t length = value_length(rest);
-        if (length == std::string_view::npos) return malformed(rest, fmt::format("the brace after {}= is never closed", name));
+        if (length == std::string_view::npos)
+            return malformed(rest, fmt::format("the brace after {}= is never closed", name));
         std::string_view value = trim(rest.substr(0, length));
         rest.remove_prefix(length);
         if (value.starts_with('{')) value = value.substr(1, value.size() - 2);
@@ -133,8 +137,9 @@ void load_environment(const Getenv& getenv, std::span<const std::string> names, 
     }
     for (const std::string& variable : names) {
         if (!variable.starts_with(kPrefix)) continue;
-        const bool is_option = std::any_of(option_table().begin(), option_table().end(),
-                                           [&](const OptionSpec& spec) { return option_variable(spec.name) == variable; });
+        const bool is_option =
+            std::any_of(option_table().begin(), option_table().end(),
+                        [&](const OptionSpec& spec) { return option_variable(spec.name) == variable; });
         const bool is_other =
             std::find(kOtherVariables.begin(), kOtherVariables.end(), variable) != kOtherVariables.end() ||
             std::any_of(kOtherPrefixes.begin(), kOtherPrefixes.end(),
@@ -170,7 +175,8 @@ void load_config(const std::string& path, Loader& loader) {
     const toml::parse_result parsed = toml::parse(text.value(), path);
     if (!parsed) {
         const toml::source_position at = parsed.error().source().begin;
-        return loader.problem({Code::kCorrupt, fmt::format("{}:{}:{}: {}", path, at.line, at.column, parsed.error().description())});
+        return loader.problem(
+            {Code::kCorrupt, fmt::format("{}:{}:{}: {}", path, at.line, at.column, parsed.error().description())});
     }
     // A table is sorted by name; messages come in the order of the lines.
     std::vector<std::pair<std::string_view, const toml::node*>> pairs;
@@ -194,13 +200,15 @@ void load_config(const std::string& path, Loader& loader) {
 
 // ---- What holds between options --------------------------------------------------------------------
 
-void fit(std::string_view name, std::uint64_t Options::*field, std::uint64_t most, std::string_view rule, Loader& loader) {
+void fit(std::string_view name, std::uint64_t Options::*field, std::uint64_t most, std::string_view rule,
+         Loader& loader) {
     Options& options = loader.loaded().options;
     if (options.*field <= most) return;
     std::string& origin = loader.origin(name);
     if (origin != kDefault)
-        loader.problem(refusal(name, exact_size(options.*field), origin,
-                               fmt::format("more than {} size={} ({})", rule, exact_size(options.size), loader.origin("size"))));
+        loader.problem(refusal(
+            name, exact_size(options.*field), origin,
+            fmt::format("more than {} size={} ({})", rule, exact_size(options.size), loader.origin("size"))));
     options.*field = most;
     origin = "default, made to fit size";
 }
@@ -237,7 +245,8 @@ LoadedOptions load_options(std::string_view connector_string, const Getenv& gete
 }
 
 std::string quote_connector_value(std::string_view value) {
-    const bool misread = value.find(';') != std::string_view::npos || value.starts_with('{') || trim(value).size() != value.size();
+    const bool misread =
+        value.find(';') != std::string_view::npos || value.starts_with('{') || trim(value).size() != value.size();
     return misread ? fmt::format("{{{}}}", value) : std::string(value);
 }
 
@@ -246,8 +255,9 @@ std::string to_connector_string(const Options& options) {
     for (const OptionSpec& spec : option_table()) {
         const std::string value = option_text(options, spec.name);
         if (!result.empty()) result += ';';
-        result += fmt::format("{}={}", spec.name,
-                              spec.name == "under_info" ? fmt::format("{{{}}}", value) : quote_connector_value(value));
+        result +=
+            fmt::format("{}={}", spec.name,
+                        spec.name == "under_info" ? fmt::format("{{{}}}", value) : quote_connector_value(value));
     }
     return result;
 }

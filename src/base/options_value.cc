@@ -106,7 +106,8 @@ Result<std::uint64_t> parse_digits(std::string_view digits) {
     return value;
 }
 
-Status store_number(const OptionSpec& spec, std::string_view text, Options& options, std::uint64_t Options::*field) {
+Status store_number(const OptionSpec& spec, std::string_view text, Options& options,
+                    std::uint64_t Options::*field) {
     const bool is_size = spec.type == OptionType::kSize;
     const Result<std::uint64_t> parsed = is_size ? parse_size(text) : parse_digits(text);
     const std::string allowed = "; allowed: " + option_range(spec);
@@ -126,8 +127,10 @@ Status store_text(const OptionSpec& spec, std::string_view text, Options& option
     if (text.find('\0') != std::string_view::npos) return invalid("contains a zero byte");
     if (spec.name == "nls" && !text.empty() && text.front() != '/')
         return invalid("not an absolute path; it would move with the program's working directory");
-    if (spec.name == "under_vol" && text.empty()) return invalid("empty; give a connector's value or name, 0 is HDF5's own");
-    if (spec.name == "under_info" && !options_internal::braces_balanced(text)) return invalid("its braces are not paired");
+    if (spec.name == "under_vol" && text.empty())
+        return invalid("empty; give a connector's value or name, 0 is HDF5's own");
+    if (spec.name == "under_info" && !options_internal::braces_balanced(text))
+        return invalid("its braces are not paired");
     options.*field = std::string(text);
     return Status::ok();
 }
@@ -199,8 +202,10 @@ std::string exact_size(std::uint64_t bytes) {
 Status store_value(const OptionSpec& spec, std::string_view text, Options& options) {
     const Binding* binding = binding_of(spec.name);
     if (binding == nullptr) return {Code::kInternal, "option " + std::string(spec.name) + " has no field"};
-    if (const auto* field = std::get_if<std::string Options::*>(binding)) return store_text(spec, text, options, *field);
-    if (const auto* field = std::get_if<std::uint64_t Options::*>(binding)) return store_number(spec, trim(text), options, *field);
+    if (const auto* field = std::get_if<std::string Options::*>(binding))
+        return store_text(spec, text, options, *field);
+    if (const auto* field = std::get_if<std::uint64_t Options::*>(binding))
+        return store_number(spec, trim(text), options, *field);
     if (const auto* field = std::get_if<bool Options::*>(binding)) {
         const Result<bool> parsed = parse_bool(trim(text));
         if (!parsed) return parsed.status();
@@ -235,7 +240,8 @@ Status unknown_option(std::string_view name, std::string_view value, std::string
 Status unknown_variable(std::string_view variable) {
     std::string message(variable);
     message += " is not an option of forebay";
-    const OptionSpec* nearest = nearest_option(variable.substr(std::min(variable.size(), std::string_view("FOREBAY_").size())));
+    const OptionSpec* nearest =
+        nearest_option(variable.substr(std::min(variable.size(), std::string_view("FOREBAY_").size())));
     if (nearest != nullptr)
         message += ": did you mean " + option_variable(nearest->name) + "?";
     else
@@ -261,7 +267,8 @@ Result<std::uint64_t> parse_size(std::string_view text) {
     if (power == std::string::npos || !(rest.empty() || rest == "b" || rest == "ib"))
         return invalid("'" + std::string(text) + "' is not a size");
     const std::uint64_t shift = 10 * (power + 1);
-    if (number.value() > (std::numeric_limits<std::uint64_t>::max() >> shift)) return Status(Code::kUnsupported, "too large");
+    if (number.value() > (std::numeric_limits<std::uint64_t>::max() >> shift))
+        return Status(Code::kUnsupported, "too large");
     return number.value() << shift;
 }
 
@@ -314,7 +321,8 @@ std::string option_text(const Options& options, std::string_view name) {
     if (const auto* field = std::get_if<std::string Options::*>(binding)) return options.*(*field);
     if (const auto* field = std::get_if<bool Options::*>(binding)) return options.*(*field) ? "on" : "off";
     if (const auto* field = std::get_if<std::uint64_t Options::*>(binding))
-        return spec->type == OptionType::kSize ? options_internal::exact_size(options.*(*field)) : std::to_string(options.*(*field));
+        return spec->type == OptionType::kSize ? options_internal::exact_size(options.*(*field))
+                                               : std::to_string(options.*(*field));
     const std::vector<std::string_view> choices = split_choices(spec->choices);
     const std::size_t index = std::get<ChoiceBinding>(*binding).index(options);
     return index < choices.size() ? std::string(choices[index]) : std::string();

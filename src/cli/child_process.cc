@@ -25,14 +25,15 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
     return result;
 }
 
-Result<pid_t> spawn(const std::vector<std::string>& arguments, const std::vector<std::string>& environment, const sigset_t& mask) {
+Result<pid_t> spawn(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
+                    const sigset_t& mask) {
     posix_spawnattr_t attributes;
     ::posix_spawnattr_init(&attributes);
     ::posix_spawnattr_setsigmask(&attributes, &mask);
     ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
     pid_t child = -1;
-    const int error = ::posix_spawnp(&child, arguments.front().c_str(), nullptr, &attributes, pointers(arguments).data(),
-                                     pointers(environment).data());
+    const int error = ::posix_spawnp(&child, arguments.front().c_str(), nullptr, &attributes,
+                                     pointers(arguments).data(), pointers(environment).data());
     ::posix_spawnattr_destroy(&attributes);
     if (error != 0) return Status::from_errno(error, fmt::format("start {}", arguments.front()));
     return child;

@@ -18,6 +18,7 @@ struct ChildEnd {
 // SIGWINCH. A signal from the terminal is not forwarded: the kernel gave it to the child already.
 // Blocks. To be called once, before other threads exist: it changes the signal mask. kNotFound and
 // kPermissionDenied: there is no such program, or it cannot be executed.
-[[nodiscard]] Result<ChildEnd> run_child(const std::vector<std::string>& arguments, const std::vector<std::string>& environment);
+[[nodiscard]] Result<ChildEnd> run_child(const std::vector<std::string>& arguments,
+                                         const std::vector<std::string>& environment);
 
 }   // namespace forebay::cli

@@ -28,7 +28,9 @@ struct Request {
     std::vector<std::string> settings;
 };
 
-bool is_true(std::string_view cmake_truth) { return cmake_truth == "ON" || cmake_truth == "TRUE" || cmake_truth == "1" || cmake_truth == "YES"; }
+bool is_true(std::string_view cmake_truth) {
+    return cmake_truth == "ON" || cmake_truth == "TRUE" || cmake_truth == "1" || cmake_truth == "YES";
+}
 
 bool is_older_than_1_14(const std::string& version) {
     unsigned major = 0, minor = 0;
@@ -64,7 +66,9 @@ class Examination {
 
     // HDF5 and the plugin: one answers for the other.
     void examine_plugin() {
-        const std::string library = !request_.library.empty() ? request_.library : kHdf5Library.empty() ? "libhdf5.so" : std::string(kHdf5Library);
+        const std::string library = !request_.library.empty() ? request_.library
+                                    : kHdf5Library.empty()    ? "libhdf5.so"
+                                                              : std::string(kHdf5Library);
         ordered_json hdf5{{"prefix", request_.library.empty() ? std::string(kHdf5Prefix) : prefix_of(library)},
                           {"version", kHdf5Version},
                           {"parallel", is_true(kHdf5Parallel)},
@@ -73,7 +77,8 @@ class Examination {
         ordered_json plugin{{"file", nullptr}, {"loads", false}, {"registered", false}, {"message", ""}};
         const Result<std::string> folder = plugin_folder();
         const std::string file = folder ? plugin_file(folder.value()).value_or("") : "";
-        const Result<PluginProbe> probe = folder ? probe_plugin(file, library) : Result<PluginProbe>(folder.status());
+        const Result<PluginProbe> probe =
+            folder ? probe_plugin(file, library) : Result<PluginProbe>(folder.status());
         if (folder) plugin["file"] = file;
         if (probe) {
             describe(probe.value(), hdf5, plugin);
@@ -95,12 +100,15 @@ class Examination {
             if (is_older_than_1_14(found.library_version))
                 problem(fmt::format("HDF5 {} is too old: 1.14.0 is the first that will do", found.library_version));
         } else if (!found.library_message.empty()) {
-            note(fmt::format("HDF5 could not be loaded, so the plugin was tried without it: {}", found.library_message));
+            note(fmt::format("HDF5 could not be loaded, so the plugin was tried without it: {}",
+                             found.library_message));
         }
         plugin["loads"] = found.plugin_loads;
         plugin["registered"] = found.registered;
         plugin["message"] = found.plugin_message;
-        if (!found.plugin_loads) problem(fmt::format("the plugin {} does not load: {}", plugin["file"].get<std::string>(), found.plugin_message));
+        if (!found.plugin_loads)
+            problem(fmt::format("the plugin {} does not load: {}", plugin["file"].get<std::string>(),
+                                found.plugin_message));
     }
 
     static std::string prefix_of(const std::string& library) {
@@ -112,14 +120,16 @@ class Examination {
         for (const OptionSpec& spec : option_table())
             report_["options"][std::string(spec.name)] = {{"value", option_text(loaded.options, spec.name)},
                                                           {"source", loaded.origin_of(spec.name)}};
-        if (!loaded.options.stage) problem(fmt::format("option stage=off ({}): every file is passed through", loaded.origin_of("stage")));
+        if (!loaded.options.stage)
+            problem(fmt::format("option stage=off ({}): every file is passed through", loaded.origin_of("stage")));
         if (loaded.options.under_vol != "0" && loaded.options.under_vol != "native")
-            problem(fmt::format("option under_vol={} ({}): above another connector nothing is staged", loaded.options.under_vol,
-                                loaded.origin_of("under_vol")));
+            problem(fmt::format("option under_vol={} ({}): above another connector nothing is staged",
+                                loaded.options.under_vol, loaded.origin_of("under_vol")));
     }
 
     void examine_staging(const LoadedOptions& loaded) {
-        ordered_json staging{{"nls", loaded.options.nls}, {"source", loaded.origin_of("nls")}, {"usable", false}, {"message", ""}};
+        ordered_json staging{
+            {"nls", loaded.options.nls}, {"source", loaded.origin_of("nls")}, {"usable", false}, {"message", ""}};
         describe_directory(loaded.options.nls, staging);
         if (const Result<log::StagingArea> area = log::open_staging_area(loaded)) {
             staging["usable"] = true;
@@ -138,9 +148,14 @@ class Examination {
         staging["free_bytes"] = area.free_bytes;
         staging["device_bytes"] = area.device_bytes;
         if (area.device_bytes != 0 && area.free_bytes < loaded.options.size)
-            note(fmt::format("{} free in {}, less than size={} ({}): writes will wait for the drain, or go through, that much earlier",
-                             format_size(area.free_bytes), loaded.options.nls, option_text(loaded.options, "size"), loaded.origin_of("size")));
-        if (area.is_memory) note(fmt::format("{} is in memory: what is staged counts against the memory of the program", loaded.options.nls));
+            note(
+                fmt::format("{} free in {}, less than size={} ({}): writes will wait for the drain, or go through, "
+                            "that much earlier",
+                            format_size(area.free_bytes), loaded.options.nls, option_text(loaded.options, "size"),
+                            loaded.origin_of("size")));
+        if (area.is_memory)
+            note(fmt::format("{} is in memory: what is staged counts against the memory of the program",
+                             loaded.options.nls));
         measure(area.root, staging);
     }
 
@@ -151,7 +166,8 @@ class Examination {
         into["mode"] = fmt::format("{:04o}", facts.st_mode & 07777);
         into["symbolic_link"] = S_ISLNK(facts.st_mode);
         if (S_ISDIR(facts.st_mode) && (facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0)
-            note(fmt::format("{} is writable by all and not sticky: other users could replace what is staged there", path));
+            note(fmt::format("{} is writable by all and not sticky: other users could replace what is staged there",
+                             path));
     }
 
     void measure(const std::string& directory, ordered_json& into) {
@@ -173,10 +189,13 @@ class Examination {
         }
         const ordered_json& staging = report_["staging"];
         if (target.contains("write_bytes_per_s") && staging.contains("write_bytes_per_s")) {
-            const double ratio = staging["write_bytes_per_s"].get<double>() / target["write_bytes_per_s"].get<double>();
+            const double ratio =
+                staging["write_bytes_per_s"].get<double>() / target["write_bytes_per_s"].get<double>();
             target["staging_ratio"] = ratio;
             if (ratio < 1)
-                note(fmt::format("the staging area is slower than {} ({:.2f} of its speed): little is gained by staging", request_.target, ratio));
+                note(fmt::format(
+                    "the staging area is slower than {} ({:.2f} of its speed): little is gained by staging",
+                    request_.target, ratio));
         }
         report_["target"] = std::move(target);
     }
@@ -191,8 +210,10 @@ class Examination {
             for (const log::FileCounters& file : process.files) bytes += file.pending;
         }
         report_["left_behind"] = {{"processes", dead}, {"bytes", bytes}};
-        if (dead > 0) note(fmt::format("{}: {} left behind; forebay status shows them, forebay recover brings the bytes home",
-                                       dead == 1 ? "a process died" : fmt::format("{} processes died", dead), format_size(bytes)));
+        if (dead > 0)
+            note(fmt::format("{}: {} left behind; forebay status shows them, forebay recover brings the bytes home",
+                             dead == 1 ? "a process died" : fmt::format("{} processes died", dead),
+                             format_size(bytes)));
     }
 
     const Request& request_;
@@ -208,7 +229,8 @@ std::string text_of(const ordered_json& value) {
 
 std::string speed_of(const ordered_json& section) {
     if (!section.contains("write_bytes_per_s")) return {};
-    return fmt::format("{}/s, until it is on the device {}/s", format_size(static_cast<std::uint64_t>(section["write_bytes_per_s"].get<double>())),
+    return fmt::format("{}/s, until it is on the device {}/s",
+                       format_size(static_cast<std::uint64_t>(section["write_bytes_per_s"].get<double>())),
                        format_size(static_cast<std::uint64_t>(section["durable_bytes_per_s"].get<double>())));
 }
 
@@ -217,9 +239,11 @@ void print_text(const ordered_json& report) {
         if (!what.empty()) fmt::print("{:<16} {}\n", title, what);
     };
     const auto& hdf5 = report["hdf5"];
-    row("HDF5", fmt::format("{}, {}{}", text_of(hdf5["version"]), hdf5["parallel"].get<bool>() ? "parallel" : "serial",
-                            hdf5.value("threadsafe", false) ? ", thread-safe" : ""));
-    row("  library", fmt::format("{}{}", text_of(hdf5["library"]), hdf5["loads"].get<bool>() ? "" : " (does not load)"));
+    row("HDF5",
+        fmt::format("{}, {}{}", text_of(hdf5["version"]), hdf5["parallel"].get<bool>() ? "parallel" : "serial",
+                    hdf5.value("threadsafe", false) ? ", thread-safe" : ""));
+    row("  library",
+        fmt::format("{}{}", text_of(hdf5["library"]), hdf5["loads"].get<bool>() ? "" : " (does not load)"));
     const auto& plugin = report["plugin"];
     row("plugin", text_of(report["plugin_path"]));
     row("  loads", plugin["registered"].get<bool>() ? "yes, by HDF5" : text_of(plugin["loads"]));
@@ -229,15 +253,18 @@ void print_text(const ordered_json& report) {
     if (staging["usable"].get<bool>()) {
         row("  file system", text_of(staging["file_system"]));
         const bool limited = staging["device_bytes"].get<std::uint64_t>() != 0;
-        row("  free", limited ? fmt::format("{} of {}", format_size(staging["free_bytes"].get<std::uint64_t>()), format_size(staging["device_bytes"].get<std::uint64_t>()))
+        row("  free", limited ? fmt::format("{} of {}", format_size(staging["free_bytes"].get<std::uint64_t>()),
+                                            format_size(staging["device_bytes"].get<std::uint64_t>()))
                               : "no limit of its own");
     }
     row("  write speed", speed_of(staging));
     if (report.contains("target")) {
         const auto& target = report["target"];
-        row("target", fmt::format("{} ({})", text_of(target["directory"]), text_of(target.value("file_system", ordered_json("unknown")))));
+        row("target", fmt::format("{} ({})", text_of(target["directory"]),
+                                  text_of(target.value("file_system", ordered_json("unknown")))));
         row("  write speed", speed_of(target));
-        if (target.contains("staging_ratio")) row("  staging is", fmt::format("{:.1f} times as fast", target["staging_ratio"].get<double>()));
+        if (target.contains("staging_ratio"))
+            row("  staging is", fmt::format("{:.1f} times as fast", target["staging_ratio"].get<double>()));
     }
     fmt::print("options\n");
     for (const auto& [name, option] : report["options"].items())
@@ -259,12 +286,17 @@ int examine(const Request& request) {
 }   // namespace
 
 void add_doctor(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand("doctor", "Would a program be staged here, and if not, why? Exit status 1: it would not");
+    CLI::App* command = app.add_subcommand(
+        "doctor", "Would a program be staged here, and if not, why? Exit status 1: it would not");
     auto request = std::make_shared<Request>();
     command->add_flag("--json", request->json, "As one JSON object");
     command->add_option("--target", request->target, "Also measure this directory, where the real files go");
-    command->add_option("--library", request->library, "The libhdf5 to try, e.g. that of a Python wheel; default: the one forebay was built with");
-    command->add_option("-o,--option", request->settings, "As if forebay run had this option, key=value; may be repeated")->allow_extra_args(false);
+    command->add_option("--library", request->library,
+                        "The libhdf5 to try, e.g. that of a Python wheel; default: the one forebay was built with");
+    command
+        ->add_option("-o,--option", request->settings,
+                     "As if forebay run had this option, key=value; may be repeated")
+        ->allow_extra_args(false);
     command->callback([request, &exit_status] { exit_status = examine(*request); });
 }
 

@@ -59,9 +59,12 @@ int print_variables(const std::vector<std::string>& settings, bool csh) {
 }   // namespace
 
 void add_env(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand("env", "Lines that switch forebay on in this shell: eval \"$(forebay env)\"");
+    CLI::App* command =
+        app.add_subcommand("env", "Lines that switch forebay on in this shell: eval \"$(forebay env)\"");
     auto settings = std::make_shared<std::vector<std::string>>();
-    command->add_option("-o,--option", *settings, "Set an option, key=value; may be repeated (forebay options lists them)")
+    command
+        ->add_option("-o,--option", *settings,
+                     "Set an option, key=value; may be repeated (forebay options lists them)")
         ->allow_extra_args(false);
     auto csh = std::make_shared<bool>(false);
     auto sh = std::make_shared<bool>(false);

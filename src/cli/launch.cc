@@ -62,7 +62,8 @@ std::optional<std::string> plugin_file(const std::string& folder) {
     std::error_code error;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
         const std::string name = entry->path().filename().string();
-        if (name.find("forebay") != std::string::npos && name.find(".so") != std::string::npos) found.push_back(entry->path().string());
+        if (name.find("forebay") != std::string::npos && name.find(".so") != std::string::npos)
+            found.push_back(entry->path().string());
     }
     if (found.empty()) return std::nullopt;
     return *std::min_element(found.begin(), found.end());
@@ -84,17 +85,20 @@ Result<Variables> launch_variables(const std::vector<std::string>& settings, con
     std::string connector = variable(kConnectorVariable);
     if (connector.empty()) connector = kConnector;
     if (connector.substr(0, connector.find_first_of(" \t")) != kConnector)
-        return Status(Code::kInvalidArgument, fmt::format("{} is set to '{}', another connector: unset it first", kConnectorVariable, connector));
+        return Status(Code::kInvalidArgument, fmt::format("{} is set to '{}', another connector: unset it first",
+                                                          kConnectorVariable, connector));
     // A connector string beats the environment, so what is asked for now has to be in it as well.
     const bool has_info = !info_of(connector).empty();
     Variables variables;
     for (const std::string& setting : settings) {
         const std::size_t sign = setting.find('=');
         if (sign == std::string::npos)
-            return Status(Code::kInvalidArgument, fmt::format("-o {}: expected key=value, for example -o size=16GiB", setting));
+            return Status(Code::kInvalidArgument,
+                          fmt::format("-o {}: expected key=value, for example -o size=16GiB", setting));
         const std::string name = setting.substr(0, sign);
         const OptionSpec* spec = find_option(name);
-        const Result<std::string> value = spec != nullptr ? absolute(*spec, setting.substr(sign + 1)) : setting.substr(sign + 1);
+        const Result<std::string> value =
+            spec != nullptr ? absolute(*spec, setting.substr(sign + 1)) : setting.substr(sign + 1);
         if (!value) return value.status();
         FOREBAY_TRY(check_option(name, value.value(), "-o"));
         variables[option_variable(name)] = value.value();

@@ -28,7 +28,8 @@ using Variables = std::map<std::string, std::string>;
 // checked against the option table. Relative paths in settings become absolute. A connector string of
 // forebay that is set already is kept, and a setting overrides what it says. kInvalidArgument: a bad
 // setting, or another connector is set. `folder` is the plugin's.
-[[nodiscard]] Result<Variables> launch_variables(const std::vector<std::string>& settings, const std::string& folder);
+[[nodiscard]] Result<Variables> launch_variables(const std::vector<std::string>& settings,
+                                                 const std::string& folder);
 
 // The options that a program sees which is started with these variables in addition to our own.
 [[nodiscard]] LoadedOptions options_with(const Variables& variables);

@@ -21,8 +21,10 @@ constexpr const char* kFooter =
 
 int run_command_line(int argc, char** argv) {
     using namespace forebay::cli;
-    CLI::App app{"Node-local staging for HDF5: programs write at node-local speed, the bytes drain to the file behind their back.",
-                 "forebay"};
+    CLI::App app{
+        "Node-local staging for HDF5: programs write at node-local speed, the bytes drain to the file behind their "
+        "back.",
+        "forebay"};
     app.set_version_flag("--version", fmt::format("forebay {}", kVersion));
     app.footer(kFooter);
     app.require_subcommand(1);

@@ -24,8 +24,10 @@ void print_table() {
         fmt::print("{:<{}}  {:<{}}  {}{}\n", spec.name, name_width, spec.default_text, default_width, spec.doc,
                    range.empty() ? "" : fmt::format(" [{}]", range));
     }
-    fmt::print("\nSet one with `forebay run -o size=16GiB -- program`, the variable FOREBAY_SIZE=16GiB, or a line size = \"16GiB\"\n"
-               "in the TOML file that FOREBAY_CONFIG names. `forebay doctor` shows the values in effect.\n");
+    fmt::print(
+        "\nSet one with `forebay run -o size=16GiB -- program`, the variable FOREBAY_SIZE=16GiB, or a line size = "
+        "\"16GiB\"\n"
+        "in the TOML file that FOREBAY_CONFIG names. `forebay doctor` shows the values in effect.\n");
 }
 
 }   // namespace

@@ -66,7 +66,8 @@ void ask_library(const std::string& path, json& answer) {
     auto* get_version = symbol<int(unsigned*, unsigned*, unsigned*)>(library, "H5get_libversion");
     auto* is_threadsafe = symbol<int(bool*)>(library, "H5is_library_threadsafe");
     auto* set_auto = symbol<int(std::int64_t, void*, void*)>(library, "H5Eset_auto2");
-    auto* register_by_name = symbol<std::int64_t(const char*, std::int64_t)>(library, "H5VLregister_connector_by_name");
+    auto* register_by_name =
+        symbol<std::int64_t(const char*, std::int64_t)>(library, "H5VLregister_connector_by_name");
     unsigned major = 0, minor = 0, release = 0;
     if (get_version == nullptr || get_version(&major, &minor, &release) < 0) {
         answer["library_message"] = path + " is no HDF5 library";
@@ -158,8 +159,8 @@ Result<Output> run_probe(const std::string& plugin, const std::string& library) 
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_adddup2(&actions, to.number(), STDOUT_FILENO);
     pid_t child = -1;
-    const int error =
-        ::posix_spawn(&child, self.value().c_str(), &actions, nullptr, argument_pointers.data(), environment_pointers.data());
+    const int error = ::posix_spawn(&child, self.value().c_str(), &actions, nullptr, argument_pointers.data(),
+                                    environment_pointers.data());
     ::posix_spawn_file_actions_destroy(&actions);
     if (error != 0) return Status::from_errno(error, "start " + self.value());
     to.close();
@@ -172,8 +173,7 @@ Result<Output> run_probe(const std::string& plugin, const std::string& library) 
         if (got <= 0) break;
         output.text.append(block.data(), static_cast<std::size_t>(got));
     }
-    while (::waitpid(child, &output.wait_status, 0) < 0 && errno == EINTR) {
-    }
+    while (::waitpid(child, &output.wait_status, 0) < 0 && errno == EINTR) {}
     return output;
 }
 
@@ -186,8 +186,9 @@ Result<PluginProbe> probe_plugin(const std::string& plugin, const std::string& l
     probe.library = library;
     if (WIFSIGNALED(output.value().wait_status)) {
         const int number = WTERMSIG(output.value().wait_status);
-        probe.plugin_message = number == SIGALRM ? fmt::format("loading it did not end within {} seconds", kSecondsMax)
-                                                 : fmt::format("loading it ended the process: {}", ::strsignal(number));
+        probe.plugin_message = number == SIGALRM
+                                   ? fmt::format("loading it did not end within {} seconds", kSecondsMax)
+                                   : fmt::format("loading it ended the process: {}", ::strsignal(number));
         return probe;
     }
     // The last line is the answer; a library may have printed something before.

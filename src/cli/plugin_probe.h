@@ -17,8 +17,8 @@ struct PluginProbe {
     bool library_threadsafe = false;
 
     bool plugin_loads = false;
-    bool registered = false;       // HDF5 itself loaded it, as it does for a program
-    std::string plugin_message;    // why it does not
+    bool registered = false;      // HDF5 itself loaded it, as it does for a program
+    std::string plugin_message;   // why it does not
 };
 
 // Starts the hidden subcommand `probe-plugin` and reads its answer. Blocks for 20 seconds at most.

@@ -23,9 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFooter =
-    "\nExit status: the program's own; 128 plus the signal's number if a signal ended it; 74 if the program returned 0\n"
-    "but staged bytes did not reach their file; 2 wrong command line or option; 126 the program cannot be executed;\n"
-    "127 there is no such program.\n";
+    "\nExit status: the program's own; 128 plus the signal's number if a signal ended it;\n"
+    "74 if the program returned 0 but staged bytes did not reach their file;\n"
+    "2 wrong command line or option; 126 the program cannot be executed; 127 there is no such program.\n";
 
 struct Request {
     std::vector<std::string> settings;
@@ -48,10 +48,12 @@ class StatisticsFile {
             return;
         }
         const char* folder = std::getenv("TMPDIR");
-        std::string name = fmt::format("{}/forebay-run-XXXXXX", folder != nullptr && *folder == '/' ? folder : "/tmp");
+        std::string name =
+            fmt::format("{}/forebay-run-XXXXXX", folder != nullptr && *folder == '/' ? folder : "/tmp");
         const int descriptor = ::mkstemp(name.data());
         if (descriptor < 0) {
-            complain(fmt::format("there will be no summary: {}", Status::from_errno(errno, "create " + name).message()));
+            complain(
+                fmt::format("there will be no summary: {}", Status::from_errno(errno, "create " + name).message()));
             return;
         }
         ::close(descriptor);
@@ -65,7 +67,9 @@ class StatisticsFile {
     StatisticsFile(const StatisticsFile&) = delete;
     StatisticsFile& operator=(const StatisticsFile&) = delete;
 
-    [[nodiscard]] Result<Statistics> read() const { return path_.empty() ? Statistics{} : read_statistics(path_, offset_); }
+    [[nodiscard]] Result<Statistics> read() const {
+        return path_.empty() ? Statistics{} : read_statistics(path_, offset_);
+    }
 
   private:
     std::string path_;
@@ -82,15 +86,17 @@ std::vector<log::ProcessView> ledgers(const std::string& nls) {
 std::vector<log::ProcessView> left_behind(const std::string& nls, const std::set<std::string>& before) {
     std::vector<log::ProcessView> result;
     for (log::ProcessView& process : ledgers(nls)) {
-        const bool holds_bytes =
-            std::any_of(process.files.begin(), process.files.end(), [](const log::FileCounters& file) { return file.pending > 0; });
-        if (!process.alive && holds_bytes && !before.contains(process.directory)) result.push_back(std::move(process));
+        const bool holds_bytes = std::any_of(process.files.begin(), process.files.end(),
+                                             [](const log::FileCounters& file) { return file.pending > 0; });
+        if (!process.alive && holds_bytes && !before.contains(process.directory))
+            result.push_back(std::move(process));
     }
     return result;
 }
 
 bool write_json(const std::string& path, const RunSummary& summary) {
-    const std::string text = as_json(summary).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+    const std::string text =
+        as_json(summary).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
     if (path == "-") return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
     std::ofstream file(path, std::ios::binary | std::ios::trunc);
     file << text;
@@ -154,15 +160,20 @@ int run(const Request& request) {
 }   // namespace
 
 void add_run(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand("run", "Run a program with forebay switched on: forebay run -- PROGRAM ARGUMENTS");
+    CLI::App* command =
+        app.add_subcommand("run", "Run a program with forebay switched on: forebay run -- PROGRAM ARGUMENTS");
     command->footer(kFooter);
     command->positionals_at_end();   // from the program's name on, every argument is the program's
     auto request = std::make_shared<Request>();
-    command->add_option("-o,--option", request->settings, "Set an option, key=value; may be repeated (forebay options lists them)")
+    command
+        ->add_option("-o,--option", request->settings,
+                     "Set an option, key=value; may be repeated (forebay options lists them)")
         ->allow_extra_args(false);
     command->add_flag("-q,--quiet", request->quiet, "No summary, unless bytes were not drained");
-    command->add_option("--json", request->json_path, "Write the summary to this file as JSON; - is standard output");
-    command->add_option("PROGRAM", request->program, "The program and its arguments; -- may stand before it")->required();
+    command->add_option("--json", request->json_path,
+                        "Write the summary to this file as JSON; - is standard output");
+    command->add_option("PROGRAM", request->program, "The program and its arguments; -- may stand before it")
+        ->required();
     command->callback([request, &exit_status] { exit_status = run(*request); });
 }
 

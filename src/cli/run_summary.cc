@@ -59,7 +59,8 @@ std::map<std::string, std::uint64_t> aside_by_reason(const Statistics& statistic
     // No process ended by itself: what its files said is all there is.
     for (const log::FileCounters& file : statistics.files)
         for (std::size_t i = 0; i < log::kReasonCount; ++i)
-            if ((file.aside >> i & 1) != 0) ++result[std::string(log::reason_name(static_cast<log::AsideReason>(i)))];
+            if ((file.aside >> i & 1) != 0)
+                ++result[std::string(log::reason_name(static_cast<log::AsideReason>(i)))];
     return result;
 }
 
@@ -67,14 +68,15 @@ std::vector<std::string> not_drained(const RunSummary& summary) {
     std::vector<std::string> lines;
     for (const log::FileCounters& file : summary.statistics.files) {
         if (file.pending == 0 && file.error == 0) continue;
-        lines.push_back(fmt::format("{}: {} not drained{}", file.path, format_size(file.pending),
-                                    file.error != 0 ? fmt::format(": {}", std::strerror(static_cast<int>(file.error))) : ""));
+        lines.push_back(
+            fmt::format("{}: {} not drained{}", file.path, format_size(file.pending),
+                        file.error != 0 ? fmt::format(": {}", std::strerror(static_cast<int>(file.error))) : ""));
     }
     for (const log::ProcessView& process : summary.left_behind)
         for (const log::FileCounters& file : process.files)
             if (file.pending > 0)
-                lines.push_back(fmt::format("{}: {} not drained: process {} died and left them in {}", file.path, format_size(file.pending),
-                                            process.pid, process.directory));
+                lines.push_back(fmt::format("{}: {} not drained: process {} died and left them in {}", file.path,
+                                            format_size(file.pending), process.pid, process.directory));
     return lines;
 }
 
@@ -86,22 +88,27 @@ std::string as_text(const RunSummary& summary) {
     if (files.empty() && summary.statistics.processes.empty() && summary.left_behind.empty()) {
         line("no HDF5 file went through forebay (forebay doctor tells whether it can be loaded)");
     } else {
-        line(fmt::format("{}: {} staged, {} drained, {} superseded, {} written through", counted(distinct_files(files), "file", "files"),
-                         format_size(sum.staged), format_size(sum.drained), format_size(sum.superseded), format_size(sum.through)));
+        line(fmt::format("{}: {} staged, {} drained, {} superseded, {} written through",
+                         counted(distinct_files(files), "file", "files"), format_size(sum.staged),
+                         format_size(sum.drained), format_size(sum.superseded), format_size(sum.through)));
         line(fmt::format("{} became {}", counted(sum.requests, "write of the program", "writes of the program"),
                          counted(sum.target_writes, "write to the files", "writes to the files")));
-        line(fmt::format("time in staged writes {:.2f} s ({:.2f} s of it waiting for room), in flush and close {:.2f} s, of {:.2f} s",
-                         seconds(sum.stage_ns), seconds(sum.stall_ns), seconds(sum.close_ns), summary.elapsed_s));
+        line(
+            fmt::format("time in staged writes {:.2f} s ({:.2f} s of it waiting for room), in flush and close "
+                        "{:.2f} s, of {:.2f} s",
+                        seconds(sum.stage_ns), seconds(sum.stall_ns), seconds(sum.close_ns), summary.elapsed_s));
     }
     std::string reasons;
     for (const auto& [reason, count] : aside_by_reason(summary.statistics))
         reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count);
     if (!reasons.empty()) line("stepped aside, files by reason: " + reasons);
     if (sum.guarantee_given_up > 0)
-        line(fmt::format("{} drained before their commit for want of room: a crash then would have mixed two states",
-                         format_size(sum.guarantee_given_up)));
+        line(
+            fmt::format("{} drained before their commit for want of room: a crash then would have mixed two states",
+                        format_size(sum.guarantee_given_up)));
     if (summary.statistics.unreadable_lines > 0)
-        line(fmt::format("{} of the statistics could not be read", counted(summary.statistics.unreadable_lines, "line", "lines")));
+        line(fmt::format("{} of the statistics could not be read",
+                         counted(summary.statistics.unreadable_lines, "line", "lines")));
     for (const std::string& file : not_drained(summary)) line("NOT DRAINED: " + file);
     if (!summary.left_behind.empty()) line("the staged bytes are kept: run forebay recover");
     return text;

@@ -18,7 +18,8 @@ std::uint64_t number(const json& object, const char* key) {
 
 log::FileCounters file_of(const json& object) {
     log::FileCounters file;
-    if (const auto path = object.find("path"); path != object.end() && path->is_string()) file.path = path->get<std::string>();
+    if (const auto path = object.find("path"); path != object.end() && path->is_string())
+        file.path = path->get<std::string>();
     file.opened_ns = number(object, "opened_ns");
     file.requests = number(object, "requests");
     file.staged = number(object, "staged");
@@ -58,7 +59,8 @@ void read_statistics_line(const std::string& line, Statistics& statistics) {
         ++statistics.unreadable_lines;
         return;
     }
-    if (const auto file = parsed.find("file"); file != parsed.end() && file->is_object()) statistics.files.push_back(file_of(*file));
+    if (const auto file = parsed.find("file"); file != parsed.end() && file->is_object())
+        statistics.files.push_back(file_of(*file));
     if (const auto process = parsed.find("process"); process != parsed.end() && process->is_object())
         statistics.processes.push_back(process_of(*process));
 }

@@ -18,9 +18,9 @@ struct ProcessStatistics {
 };
 
 struct Statistics {
-    std::vector<log::FileCounters> files;          // one per close
-    std::vector<ProcessStatistics> processes;      // one per process that ended by itself
-    std::uint64_t unreadable_lines = 0;            // torn or foreign ones
+    std::vector<log::FileCounters> files;       // one per close
+    std::vector<ProcessStatistics> processes;   // one per process that ended by itself
+    std::uint64_t unreadable_lines = 0;         // torn or foreign ones
 };
 
 // One line of JSON into `statistics`. A line of a kind that is not known is passed over.

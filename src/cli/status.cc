@@ -59,7 +59,9 @@ std::optional<Sample> show(const Request& request, const Sample* before, bool re
     }
     Sample now{std::move(scan).value(), realtime_ns()};
     if (request.json)
-        fmt::print("{}\n", status_as_json(request.nls, now, before).dump(request.watch ? -1 : 2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+        fmt::print("{}\n",
+                   status_as_json(request.nls, now, before)
+                       .dump(request.watch ? -1 : 2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     else {
         const std::string text = status_as_text(request.nls, now, before, screen_of_stdout());
         fmt::print("{}", redraw ? frame_of(text) : text);
@@ -98,7 +100,8 @@ class Ticks {
             }
             if (waiting[1].revents != 0) return false;
             std::uint64_t expirations = 0;
-            if (::read(timer_, &expirations, sizeof expirations) == static_cast<ssize_t>(sizeof expirations)) return true;
+            if (::read(timer_, &expirations, sizeof expirations) == static_cast<ssize_t>(sizeof expirations))
+                return true;
         }
     }
 
@@ -126,7 +129,8 @@ int watch(const Request& request) {
 }   // namespace
 
 void add_status(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand("status", "What is staged, what is drained, and what died processes left behind");
+    CLI::App* command =
+        app.add_subcommand("status", "What is staged, what is drained, and what died processes left behind");
     auto request = std::make_shared<Request>();
     command->add_flag("-w,--watch", request->watch, "Show it again every second, until interrupted");
     command->add_flag("--json", request->json, "As JSON; with --watch one object per line");

@@ -20,14 +20,16 @@ std::string reasons_of(const std::array<std::uint64_t, log::kReasonCount>& files
     std::string text;
     for (std::size_t i = 0; i < files_aside.size(); ++i)
         if (files_aside[i] > 0)
-            text += fmt::format("{}{} {}", text.empty() ? "" : ", ", log::reason_name(static_cast<log::AsideReason>(i)), files_aside[i]);
+            text += fmt::format("{}{} {}", text.empty() ? "" : ", ",
+                                log::reason_name(static_cast<log::AsideReason>(i)), files_aside[i]);
     return text;
 }
 
 std::string reasons_of(std::uint64_t mask) {
     std::string text;
     for (std::size_t i = 0; i < log::kReasonCount; ++i)
-        if ((mask >> i & 1) != 0) (text += text.empty() ? "" : ", ") += log::reason_name(static_cast<log::AsideReason>(i));
+        if ((mask >> i & 1) != 0)
+            (text += text.empty() ? "" : ", ") += log::reason_name(static_cast<log::AsideReason>(i));
     return text;
 }
 
@@ -45,7 +47,8 @@ double progress(const log::FileCounters& file) {
 std::string bar(double part, const Screen& screen) {
     const auto full = static_cast<std::size_t>(part * static_cast<double>(kBarCells));
     std::string text;
-    for (std::size_t i = 0; i < kBarCells; ++i) text += i < full ? (screen.utf8 ? "█" : "#") : (screen.utf8 ? "░" : ".");
+    for (std::size_t i = 0; i < kBarCells; ++i)
+        text += i < full ? (screen.utf8 ? "█" : "#") : (screen.utf8 ? "░" : ".");
     return "[" + text + "]";
 }
 
@@ -59,36 +62,47 @@ std::string shortened(std::string_view path, std::size_t columns) {
     return "..." + text.substr(begin);
 }
 
-void append_file(std::string& text, const log::ProcessView& process, const log::FileCounters& file, const Sample& now, const Sample* before,
-                 const Screen& screen) {
+void append_file(std::string& text, const log::ProcessView& process, const log::FileCounters& file,
+                 const Sample& now, const Sample* before, const Screen& screen) {
     const auto out = std::back_inserter(text);
     fmt::format_to(out, "  {}\n", shortened(file.path, screen.columns - 2));
-    fmt::format_to(out, "    {} {:3.0f} %  staged {}, drained {}, pending {}, held {}", bar(progress(file), screen), progress(file) * 100,
-                   format_size(file.staged), format_size(file.drained), format_size(file.pending), format_size(file.held));
-    if (file.drained > 0) fmt::format_to(out, ", {}/s", format_size(static_cast<std::uint64_t>(drain_rate(process, file, now, before))));
+    fmt::format_to(out, "    {} {:3.0f} %  staged {}, drained {}, pending {}, held {}", bar(progress(file), screen),
+                   progress(file) * 100, format_size(file.staged), format_size(file.drained),
+                   format_size(file.pending), format_size(file.held));
+    if (file.drained > 0)
+        fmt::format_to(out, ", {}/s",
+                       format_size(static_cast<std::uint64_t>(drain_rate(process, file, now, before))));
     if (file.pending > 0) fmt::format_to(out, ", oldest {:.1f} s", age_s(file, now));
     text += '\n';
     if (file.through > 0) fmt::format_to(out, "    written through: {}\n", format_size(file.through));
     if (file.aside != 0) fmt::format_to(out, "    stepped aside: {}\n", reasons_of(file.aside));
     if (file.guarantee_given_up > 0)
-        fmt::format_to(out, "    {} drained before their commit for want of room\n", format_size(file.guarantee_given_up));
+        fmt::format_to(out, "    {} drained before their commit for want of room\n",
+                       format_size(file.guarantee_given_up));
     if (file.error != 0) fmt::format_to(out, "    ERROR: {}\n", std::strerror(static_cast<int>(file.error)));
 }
 
-void append_process(std::string& text, const log::ProcessView& process, const Sample& now, const Sample* before, const Screen& screen) {
+void append_process(std::string& text, const log::ProcessView& process, const Sample& now, const Sample* before,
+                    const Screen& screen) {
     const auto out = std::back_inserter(text);
-    const std::uint64_t used = (process.segments_allocated - std::min(process.segments_free, process.segments_allocated)) * process.segment;
-    fmt::format_to(out, "process {}{}: {} opened, {} staged; log {} of {}\n", process.pid, process.alive ? "" : " (dead)", process.files_opened,
-                   process.files_staged, format_size(used), format_size(process.size));
+    const std::uint64_t used =
+        (process.segments_allocated - std::min(process.segments_free, process.segments_allocated)) *
+        process.segment;
+    fmt::format_to(out, "process {}{}: {} opened, {} staged; log {} of {}\n", process.pid,
+                   process.alive ? "" : " (dead)", process.files_opened, process.files_staged, format_size(used),
+                   format_size(process.size));
     for (const log::FileCounters& file : process.files) append_file(text, process, file, now, before, screen);
-    if (process.files_without_slot > 0) fmt::format_to(out, "  {} more files are not shown\n", process.files_without_slot);
-    if (const std::string reasons = reasons_of(process.aside); !reasons.empty()) fmt::format_to(out, "  stepped aside, files by reason: {}\n", reasons);
+    if (process.files_without_slot > 0)
+        fmt::format_to(out, "  {} more files are not shown\n", process.files_without_slot);
+    if (const std::string reasons = reasons_of(process.aside); !reasons.empty())
+        fmt::format_to(out, "  stepped aside, files by reason: {}\n", reasons);
     if (!process.alive) fmt::format_to(out, "  left behind: run forebay recover\n");
 }
 
 }   // namespace
 
-double drain_rate(const log::ProcessView& process, const log::FileCounters& file, const Sample& now, const Sample* before) {
+double drain_rate(const log::ProcessView& process, const log::FileCounters& file, const Sample& now,
+                  const Sample* before) {
     std::uint64_t since_ns = file.opened_ns, drained_then = 0;
     if (before != nullptr)
         for (const log::ProcessView& old : before->scan.processes) {
@@ -112,7 +126,10 @@ std::string status_as_text(const std::string& nls, const Sample& now, const Samp
 }
 
 ordered_json status_as_json(const std::string& nls, const Sample& now, const Sample* before) {
-    ordered_json result{{"nls", nls}, {"time_ns", now.time_ns}, {"processes", ordered_json::array()}, {"skipped", now.scan.skipped}};
+    ordered_json result{{"nls", nls},
+                        {"time_ns", now.time_ns},
+                        {"processes", ordered_json::array()},
+                        {"skipped", now.scan.skipped}};
     for (const log::ProcessView& process : now.scan.processes) {
         ordered_json one{
             {"pid", process.pid},
@@ -130,7 +147,8 @@ ordered_json status_as_json(const std::string& nls, const Sample& now, const Sam
             {"files", ordered_json::array()},
         };
         for (std::size_t i = 0; i < process.aside.size(); ++i)
-            if (process.aside[i] > 0) one["aside"][std::string(log::reason_name(static_cast<log::AsideReason>(i)))] = process.aside[i];
+            if (process.aside[i] > 0)
+                one["aside"][std::string(log::reason_name(static_cast<log::AsideReason>(i)))] = process.aside[i];
         for (const log::FileCounters& file : process.files) {
             ordered_json counters = ordered_json::parse(log::to_json(file));
             counters["rate_bytes_per_s"] = drain_rate(process, file, now, before);

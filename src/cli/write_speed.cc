@@ -33,15 +33,19 @@ Result<int> open_nameless(const std::string& directory) {
 }
 
 // Writes until the bytes or the time are used up; bytes per second.
-Result<double> write_for_a_while(int descriptor, const std::vector<char>& block, bool durable, const std::string& directory) {
+Result<double> write_for_a_while(int descriptor, const std::vector<char>& block, bool durable,
+                                 const std::string& directory) {
     const std::uint64_t begin = monotonic_ns();
     std::uint64_t bytes = 0, elapsed = 0;
     while (bytes < kBytesMax && elapsed < kPhaseNs) {
         const ssize_t wrote = ::pwrite(descriptor, block.data(), block.size(), static_cast<off_t>(bytes));
         if (wrote < 0 && errno == EINTR) continue;
-        if (wrote <= 0) return Status::from_errno(wrote < 0 ? errno : EIO, fmt::format("write {} bytes in {}", block.size(), directory));
+        if (wrote <= 0)
+            return Status::from_errno(wrote < 0 ? errno : EIO,
+                                      fmt::format("write {} bytes in {}", block.size(), directory));
         bytes += static_cast<std::uint64_t>(wrote);
-        if (durable && bytes % kSyncEvery == 0 && ::fdatasync(descriptor) != 0) return Status::from_errno(errno, "sync a file in " + directory);
+        if (durable && bytes % kSyncEvery == 0 && ::fdatasync(descriptor) != 0)
+            return Status::from_errno(errno, "sync a file in " + directory);
         elapsed = monotonic_ns() - begin;
     }
     return static_cast<double>(bytes) * 1e9 / static_cast<double>(std::max<std::uint64_t>(elapsed, 1));
@@ -55,7 +59,8 @@ Result<WriteSpeed> measure_write_speed(const std::string& directory) {
     const std::vector<char> block(kBlock, 'f');
     Result<double> seen = write_for_a_while(descriptor.value(), block, false, directory);
     // Pages that wait to be written would be charged to the second phase.
-    if (seen && ::ftruncate(descriptor.value(), 0) != 0) seen = Status::from_errno(errno, "shorten a file in " + directory);
+    if (seen && ::ftruncate(descriptor.value(), 0) != 0)
+        seen = Status::from_errno(errno, "shorten a file in " + directory);
     const Result<double> durable = seen ? write_for_a_while(descriptor.value(), block, true, directory) : seen;
     ::close(descriptor.value());
     if (!durable) return durable.status();

@@ -32,7 +32,9 @@ bool is_process_directory(std::string_view name) {
            name.find_first_not_of("0123456789-") == std::string_view::npos;
 }
 
-Status short_of(const std::string& name) { return {Code::kCorrupt, fmt::format("read {}: shorter than a ledger", name)}; }
+Status short_of(const std::string& name) {
+    return {Code::kCorrupt, fmt::format("read {}: shorter than a ledger", name)};
+}
 
 Status read_whole(io::File& file, std::uint64_t offset, io::MutableBytes into) {
     const Result<std::size_t> got = file.read_at(offset, into);
@@ -49,8 +51,9 @@ Result<ProcessView> read_ledger(io::Directory& directory, const Result<ProcessId
     if (header.magic.load(std::memory_order_acquire) != kLedgerMagic)
         return Status(Code::kCorrupt, fmt::format("read {}: not a ledger, or not complete yet", name));
     if (header.version != kLedgerVersion)
-        return Status(Code::kUnsupported, fmt::format("read {}: ledger of version {}, this program knows version {}", name,
-                                                      header.version, kLedgerVersion));
+        return Status(Code::kUnsupported,
+                      fmt::format("read {}: ledger of version {}, this program knows version {}", name,
+                                  header.version, kLedgerVersion));
     std::vector<LedgerSlot> slots(std::min<std::uint64_t>(header.slots, kLedgerSlots));
     FOREBAY_TRY(read_whole(*file.value(), sizeof header, std::as_writable_bytes(std::span(slots))));
 
@@ -147,7 +150,8 @@ Result<LedgerScan> scan_ledgers(const std::string& nls) {
     const std::string root_path = fmt::format("{}/{}", nls, folder);
     if (::lstat(root_path.c_str(), &facts) != 0) return Status::from_errno(errno, "stat " + root_path);
     if (facts.st_uid != ::geteuid())
-        return Status(Code::kPermissionDenied, fmt::format("{} belongs to user {}: not read", root_path, facts.st_uid));
+        return Status(Code::kPermissionDenied,
+                      fmt::format("{} belongs to user {}: not read", root_path, facts.st_uid));
 
     const Result<std::vector<std::string>> names = root.value()->list();
     if (!names) return names.status();
@@ -155,7 +159,8 @@ Result<LedgerScan> scan_ledgers(const std::string& nls) {
     for (const std::string& name : names.value()) {
         if (name.empty() || !is_process_directory(name)) continue;
         auto directory = root.value()->open_directory(name);
-        Result<ProcessView> view = directory ? read_ledger(*directory.value(), self) : Result<ProcessView>(directory.status());
+        Result<ProcessView> view =
+            directory ? read_ledger(*directory.value(), self) : Result<ProcessView>(directory.status());
         if (view) {
             scan.processes.push_back(std::move(view).value());
             continue;

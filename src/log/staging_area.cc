@@ -69,7 +69,9 @@ class Refusal {
   public:
     Refusal(const LoadedOptions& loaded, std::string_view name)
         : who_(fmt::format("option {}={} ({})", name, option_text(loaded.options, name), loaded.origin_of(name))) {}
-    [[nodiscard]] Status because(Code code, std::string_view what) const { return {code, fmt::format("{}: {}", who_, what)}; }
+    [[nodiscard]] Status because(Code code, std::string_view what) const {
+        return {code, fmt::format("{}: {}", who_, what)};
+    }
     [[nodiscard]] Status because_errno(int error, std::string_view doing) const {
         return Status::from_errno(error, fmt::format("{}: {}", who_, doing));
     }
@@ -89,11 +91,13 @@ Status check_is_directory(const std::string& path, const struct stat& facts, con
     if (S_ISLNK(facts.st_mode)) {
         std::array<char, PATH_MAX> target{};
         const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
-        return refusal.because(Code::kInvalidArgument,
-                               fmt::format("{} is a symbolic link to {}: name the directory itself", path,
-                                           std::string_view(target.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)))));
+        return refusal.because(
+            Code::kInvalidArgument,
+            fmt::format("{} is a symbolic link to {}: name the directory itself", path,
+                        std::string_view(target.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)))));
     }
-    if (!S_ISDIR(facts.st_mode)) return refusal.because(Code::kInvalidArgument, fmt::format("{} is not a directory", path));
+    if (!S_ISDIR(facts.st_mode))
+        return refusal.because(Code::kInvalidArgument, fmt::format("{} is not a directory", path));
     return Status::ok();
 }
 
@@ -103,11 +107,12 @@ Status check_root(const std::string& root, const Refusal& refusal) {
     if (::lstat(root.c_str(), &facts) != 0) return refusal.because_errno(errno, "look at " + root);
     FOREBAY_TRY(check_is_directory(root, facts, refusal));
     if (facts.st_uid != ::geteuid())
-        return refusal.because(Code::kPermissionDenied,
-                               fmt::format("{} belongs to user {}, not to user {}", root, facts.st_uid, ::geteuid()));
+        return refusal.because(Code::kPermissionDenied, fmt::format("{} belongs to user {}, not to user {}", root,
+                                                                    facts.st_uid, ::geteuid()));
     if ((facts.st_mode & 077) != 0)
-        return refusal.because(Code::kPermissionDenied, fmt::format("{} is accessible to other users (mode {:04o}): chmod 700 {}", root,
-                                                                    facts.st_mode & 07777, root));
+        return refusal.because(Code::kPermissionDenied,
+                               fmt::format("{} is accessible to other users (mode {:04o}): chmod 700 {}", root,
+                                           facts.st_mode & 07777, root));
     if (::eaccess(root.c_str(), W_OK | X_OK) != 0) return refusal.because_errno(errno, "write into " + root);
     return Status::ok();
 }
@@ -122,12 +127,14 @@ Status measure_space(StagingArea& area, const LoadedOptions& loaded) {
     if (area.device_bytes == 0) return Status::ok();   // a tmpfs or ramfs without limit
     if (loaded.options.size > area.device_bytes)
         return Refusal(loaded, "size")
-            .because(Code::kInvalidArgument, fmt::format("more than the {} that {} ({}, from {}) has in all", format_size(area.device_bytes),
-                                                         loaded.options.nls, area.file_system, loaded.origin_of("nls")));
+            .because(Code::kInvalidArgument, fmt::format("more than the {} that {} ({}, from {}) has in all",
+                                                         format_size(area.device_bytes), loaded.options.nls,
+                                                         area.file_system, loaded.origin_of("nls")));
     if (area.free_bytes < 2 * loaded.options.segment)
-        return Refusal(loaded, "nls").because(
-            Code::kNoSpace, fmt::format("{} free on {}, two segments of {} are the least", format_size(area.free_bytes), area.file_system,
-                                        format_size(loaded.options.segment)));
+        return Refusal(loaded, "nls")
+            .because(Code::kNoSpace,
+                     fmt::format("{} free on {}, two segments of {} are the least", format_size(area.free_bytes),
+                                 area.file_system, format_size(loaded.options.segment)));
     return Status::ok();
 }
 
@@ -137,7 +144,8 @@ std::string staging_folder() { return fmt::format("forebay-{}", ::geteuid()); }
 
 FileSystemKind file_system_kind(std::uint64_t magic) {
     for (const KnownFileSystem& known : kFileSystems)
-        if (known.magic == magic) return {std::string(known.name), known.where == Where::kNetwork, known.where == Where::kMemory};
+        if (known.magic == magic)
+            return {std::string(known.name), known.where == Where::kNetwork, known.where == Where::kMemory};
     return {fmt::format("0x{:x}", magic), false, false};
 }
 
@@ -157,8 +165,10 @@ Result<StagingArea> open_staging_area(const LoadedOptions& loaded) {
     const Result<FileSystemKind> kind = file_system_of(nls);
     if (!kind) return refusal.because(kind.status());
     if (kind.value().network)
-        return refusal.because(Code::kUnsupported,
-                               fmt::format("{} is on a network file system ({}): name a directory on a local device", nls, kind.value().name));
+        return refusal.because(
+            Code::kUnsupported,
+            fmt::format("{} is on a network file system ({}): name a directory on a local device", nls,
+                        kind.value().name));
 
     auto parent = io::open_posix_directory(nls);
     if (!parent) return refusal.because(parent.status());

@@ -25,7 +25,11 @@ def clean_environment(**changes):
 
 def call(*arguments, binary=FOREBAY, **environment):
     return subprocess.run(
-        [str(binary), *map(str, arguments)], env=clean_environment(**environment), text=True, capture_output=True, timeout=60
+        [str(binary), *map(str, arguments)],
+        env=clean_environment(**environment),
+        text=True,
+        capture_output=True,
+        timeout=60,
     )
 
 
@@ -50,7 +54,11 @@ def file_line(**counters):
 
 
 def program_that_writes_statistics(*lines, status=0):
-    return [sys.executable, "-c", f"import os\nopen(os.environ['FOREBAY_STATS'], 'a').write({chr(10).join([*lines, ''])!r})\nraise SystemExit({status})"]
+    return [
+        sys.executable,
+        "-c",
+        f"import os\nopen(os.environ['FOREBAY_STATS'], 'a').write({chr(10).join([*lines, ''])!r})\nraise SystemExit({status})",
+    ]
 
 
 # ---- run: the program's own business ----
@@ -77,7 +85,9 @@ def test_run_leaves_the_programs_arguments_and_streams_alone(binary):
     done = call("run", "-q", "--", "printf", "%s|", "-o", "a=b", "--", "--json", "", binary=binary)
     assert (done.stdout, done.stderr) == ("-o|a=b|--|--json||", "")
     assert call("run", "-q", "printf", "%s|", "-q", "--help", binary=binary).stdout == "-q|--help|"
-    echoed = subprocess.run([binary, "run", "-q", "cat"], input="words", env=clean_environment(), text=True, capture_output=True, timeout=60)
+    echoed = subprocess.run(
+        [binary, "run", "-q", "cat"], input="words", env=clean_environment(), text=True, capture_output=True, timeout=60
+    )
     assert echoed.stdout == "words"
 
 
@@ -85,7 +95,12 @@ def test_run_leaves_the_programs_arguments_and_streams_alone(binary):
 def test_run_forwards_signals(binary, name):
     number = getattr(signal, name)
     program = f"import signal, sys\nsignal.signal({int(number)}, lambda *_: sys.exit(40))\nprint('ready', flush=True)\nsignal.pause()"
-    with subprocess.Popen([binary, "run", "-q", "--", sys.executable, "-c", program], env=clean_environment(), stdout=subprocess.PIPE, text=True) as run:
+    with subprocess.Popen(
+        [binary, "run", "-q", "--", sys.executable, "-c", program],
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as run:
         assert run.stdout.readline() == "ready\n"
         run.send_signal(number)
         assert run.wait(timeout=30) == 40
@@ -191,7 +206,15 @@ def test_run_without_a_plugin_says_where_it_looked(binary, tmp_path):
 
 def test_run_sums_up_what_was_staged(binary, tmp_path):
     lines = [
-        file_line(staged=3 << 20, drained=2 << 20, superseded=1 << 20, through=5, requests=7, target_writes=2, stage_ns=1_500_000_000),
+        file_line(
+            staged=3 << 20,
+            drained=2 << 20,
+            superseded=1 << 20,
+            through=5,
+            requests=7,
+            target_writes=2,
+            stage_ns=1_500_000_000,
+        ),
         file_line(path="/scratch/b.h5", staged=1 << 20, drained=1 << 20),
         json.dumps({"process": {"pid": 1, "files_opened": 4, "aside": {"mpi": 2}}}),
     ]
@@ -251,16 +274,24 @@ def test_run_survives_torn_and_foreign_lines(binary):
 
 
 def test_env_can_be_evaluated_whatever_a_path_contains(binary, tmp_path):
-    odd = tmp_path / "it's $HOME `x` \\ \"q\" ;"
+    odd = tmp_path / 'it\'s $HOME `x` \\ "q" ;'
     script = 'eval "$("$0" env -o "nls=$1")" && printf "%s\\n" "$HDF5_VOL_CONNECTOR" "$HDF5_PLUGIN_PATH" "$FOREBAY_NLS"'
     for shell in ("sh", "bash"):
-        done = subprocess.run([shell, "-c", script, binary, odd], env=clean_environment(), text=True, capture_output=True, timeout=60)
+        done = subprocess.run(
+            [shell, "-c", script, binary, odd], env=clean_environment(), text=True, capture_output=True, timeout=60
+        )
         connector, plugins, nls = done.stdout.splitlines()
         assert (connector, plugins.split(":")[0], nls) == ("forebay", str(tmp_path / "plugins"), str(odd))
 
 
 def test_env_survives_a_shell_that_joins_its_lines(binary):
-    done = subprocess.run(["sh", "-c", "eval `$0 env` && echo $HDF5_VOL_CONNECTOR", binary], env=clean_environment(), text=True, capture_output=True, timeout=60)
+    done = subprocess.run(
+        ["sh", "-c", "eval `$0 env` && echo $HDF5_VOL_CONNECTOR", binary],
+        env=clean_environment(),
+        text=True,
+        capture_output=True,
+        timeout=60,
+    )
     assert done.stdout == "forebay\n"
 
 
@@ -333,7 +364,11 @@ def test_doctor_says_why_a_plugin_does_not_load(binary, nls):
 
 def test_doctor_tries_the_plugin_without_a_library_that_is_missing(nls):
     report = examine("--library", "/none/lib/libhdf5.so", FOREBAY_NLS=nls)
-    assert report["hdf5"]["loads"] is False and report["plugin"]["loads"] is True and report["plugin"]["registered"] is False
+    assert (
+        report["hdf5"]["loads"] is False
+        and report["plugin"]["loads"] is True
+        and report["plugin"]["registered"] is False
+    )
     assert any("/none/lib/libhdf5.so" in note for note in report["notes"])
 
 
@@ -389,11 +424,16 @@ def test_doctor_reports_every_bad_option_with_its_source(nls, tmp_path):
     config.write_text('stripe = "2MiB"\nflush = "never"\n')
     report = examine(FOREBAY_NLS=nls, FOREBAY_SIZE="12x", FOREBAY_CONFIG=config)
     assert report["options"]["stripe"] == {"value": "2MiB", "source": f"{config}:1"}
-    assert [problem.split(":")[0] for problem in report["problems"]] == [f"option flush=never ({config}", "option size=12x (FOREBAY_SIZE)"]
+    assert [problem.split(":")[0] for problem in report["problems"]] == [
+        f"option flush=never ({config}",
+        "option size=12x (FOREBAY_SIZE)",
+    ]
 
 
 def test_doctor_says_that_staging_is_switched_off(nls):
-    assert examine("-o", "stage=off", FOREBAY_NLS=nls)["problems"] == ["option stage=off (FOREBAY_STAGE): every file is passed through"]
+    assert examine("-o", "stage=off", FOREBAY_NLS=nls)["problems"] == [
+        "option stage=off (FOREBAY_STAGE): every file is passed through"
+    ]
 
 
 # ---- options, version, help ----

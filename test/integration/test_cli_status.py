@@ -55,8 +55,16 @@ def put(nls, name, content):
 def open_file(**counters):
     """A file that was opened ten seconds ago, with 40 of its 64 MiB drained."""
     now = time.time_ns()
-    return {"path": "/scratch/run.h5", "opened_ns": now - 10 * 10**9, "oldest_ns": now - 2 * 10**9, "staged": 64 * MIB, "drained": 40 * MIB,
-            "pending": 24 * MIB, "held": 4 * MIB, **counters}
+    return {
+        "path": "/scratch/run.h5",
+        "opened_ns": now - 10 * 10**9,
+        "oldest_ns": now - 2 * 10**9,
+        "staged": 64 * MIB,
+        "drained": 40 * MIB,
+        "pending": 24 * MIB,
+        "held": 4 * MIB,
+        **counters,
+    }
 
 
 def own_ledger(*files, **more):
@@ -77,9 +85,20 @@ def test_an_empty_node_is_said_to_be_empty(nls):
 def test_a_living_process_is_shown_with_its_files(nls):
     put(nls, f"{os.getpid()}-{start_ticks(os.getpid())}-0", own_ledger(open_file(aside=1 << 4), aside={"mpi": 2}))
     (process,) = json.loads(status(nls, "--json"))["processes"]
-    assert (process["pid"], process["alive"], process["left_behind"], process["aside"]) == (os.getpid(), True, False, {"mpi": 2})
+    assert (process["pid"], process["alive"], process["left_behind"], process["aside"]) == (
+        os.getpid(),
+        True,
+        False,
+        {"mpi": 2},
+    )
     (file,) = process["files"]
-    assert (file["path"], file["staged"], file["drained"], file["pending"], file["held"]) == ("/scratch/run.h5", 64 * MIB, 40 * MIB, 24 * MIB, 4 * MIB)
+    assert (file["path"], file["staged"], file["drained"], file["pending"], file["held"]) == (
+        "/scratch/run.h5",
+        64 * MIB,
+        40 * MIB,
+        24 * MIB,
+        4 * MIB,
+    )
     assert file["reasons"] == ["swmr"]
     assert 2 <= file["oldest_age_s"] < 60
     assert 0 < file["rate_bytes_per_s"] <= 4 * MIB  # over the file's life
@@ -138,7 +157,10 @@ DIE_WITH_STAGED_BYTES = "import sys\nfrom pathlib import Path\nfrom test_cli_sta
 
 
 def program_that_leaves_behind(nls, **counters):
-    text = DIE_WITH_STAGED_BYTES + f"put(Path({str(nls)!r}), '4000000-1-0', ledger(4000000, 1, [open_file(**{counters!r})]))"
+    text = (
+        DIE_WITH_STAGED_BYTES
+        + f"put(Path({str(nls)!r}), '4000000-1-0', ledger(4000000, 1, [open_file(**{counters!r})]))"
+    )
     return [sys.executable, "-c", text]
 
 

@@ -101,8 +101,8 @@ TEST(Options, a_relative_TMPDIR_is_not_used) { EXPECT_EQ(load("", {{"TMPDIR", "s
 
 TEST(Options, the_connector_string_beats_the_environment_which_beats_the_file) {
     const Config config("size = \"1GiB\"\nstripe = \"2MiB\"\nflush = \"drain\"\n");
-    const LoadedOptions loaded =
-        load("size=3GiB", {{"FOREBAY_CONFIG", config.path()}, {"FOREBAY_SIZE", "2GiB"}, {"FOREBAY_STRIPE", "4MiB"}});
+    const LoadedOptions loaded = load(
+        "size=3GiB", {{"FOREBAY_CONFIG", config.path()}, {"FOREBAY_SIZE", "2GiB"}, {"FOREBAY_STRIPE", "4MiB"}});
     EXPECT_THAT(messages(loaded), ::testing::IsEmpty());
     EXPECT_EQ(loaded.options.size, std::uint64_t{3} << 30);
     EXPECT_EQ(loaded.origin_of("size"), "connector string");
@@ -119,7 +119,9 @@ TEST(Options, an_unusable_value_leaves_that_of_the_weaker_level) {
     EXPECT_EQ(loaded.problems.size(), 1u);
 }
 
-TEST(Options, given_twice_in_one_string_the_later_value_counts) { EXPECT_EQ(load("drain_threads=2;drain_threads=7").options.drain_threads, 7u); }
+TEST(Options, given_twice_in_one_string_the_later_value_counts) {
+    EXPECT_EQ(load("drain_threads=2;drain_threads=7").options.drain_threads, 7u);
+}
 
 TEST(Options, an_empty_variable_counts_as_unset) {
     const LoadedOptions loaded = load("", {{"FOREBAY_SIZE", ""}, {"FOREBAY_CONFIG", ""}});
@@ -135,48 +137,61 @@ TEST(Options, a_size_without_a_number_names_the_option_and_its_source) {
 }
 
 TEST(Options, a_size_that_is_too_small_says_what_is_allowed) {
-    EXPECT_EQ(the_problem(load("size=4k")), "option size=4k (connector string): too small; allowed: 1 MiB to 1 PiB");
+    EXPECT_EQ(the_problem(load("size=4k")),
+              "option size=4k (connector string): too small; allowed: 1 MiB to 1 PiB");
 }
 
 TEST(Options, a_size_that_is_too_large_says_what_is_allowed) {
     const Config config("\n\nsize = \"2000T\"");
-    EXPECT_EQ(the_problem(config.load()), "option size=2000T (" + config.path() + ":3): too large; allowed: 1 MiB to 1 PiB");
+    EXPECT_EQ(the_problem(config.load()),
+              "option size=2000T (" + config.path() + ":3): too large; allowed: 1 MiB to 1 PiB");
     EXPECT_THAT(the_problem(load("size=99999999999999999999999")), HasSubstr("too large; allowed"));
     EXPECT_THAT(the_problem(load("size=18446744073709551615T")), HasSubstr("too large; allowed"));
 }
 
 TEST(Options, a_count_that_is_none_says_what_is_allowed) {
     for (const char* bad : {"", "-1", "4k", "1.5", "0", "257", "four"})
-        EXPECT_THAT(the_problem(load(std::string("drain_threads=") + bad)), AllOf(HasSubstr("option drain_threads="), HasSubstr("allowed: 1 to 256")));
+        EXPECT_THAT(the_problem(load(std::string("drain_threads=") + bad)),
+                    AllOf(HasSubstr("option drain_threads="), HasSubstr("allowed: 1 to 256")));
 }
 
 TEST(Options, an_unknown_choice_lists_the_choices) {
-    EXPECT_THAT(the_problem(load("full=never")), HasSubstr("option full=never (connector string): unknown choice; allowed: wait or through"));
+    EXPECT_THAT(the_problem(load("full=never")),
+                HasSubstr("option full=never (connector string): unknown choice; allowed: wait or through"));
 }
 
 TEST(Options, a_misspelt_option_is_answered_with_the_nearest_name) {
-    EXPECT_EQ(the_problem(load("drain_thread=3")), "option drain_thread=3 (connector string): no such option; did you mean drain_threads?");
+    EXPECT_EQ(the_problem(load("drain_thread=3")),
+              "option drain_thread=3 (connector string): no such option; did you mean drain_threads?");
     EXPECT_THAT(the_problem(load("SIZE=3")), HasSubstr("did you mean size?"));
-    EXPECT_THAT(the_problem(load("colour=blue")), AllOf(HasSubstr("no such option"), ::testing::Not(HasSubstr("did you mean"))));
+    EXPECT_THAT(the_problem(load("colour=blue")),
+                AllOf(HasSubstr("no such option"), ::testing::Not(HasSubstr("did you mean"))));
 }
 
 TEST(Options, a_misspelt_variable_is_answered_with_the_nearest_one) {
-    EXPECT_EQ(the_problem(load("", {{"FOREBAY_SISE", "8GiB"}})), "FOREBAY_SISE is not an option of forebay: did you mean FOREBAY_SIZE?");
+    EXPECT_EQ(the_problem(load("", {{"FOREBAY_SISE", "8GiB"}})),
+              "FOREBAY_SISE is not an option of forebay: did you mean FOREBAY_SIZE?");
 }
 
 TEST(Options, variables_of_the_tools_are_not_taken_for_options) {
-    const LoadedOptions loaded = load("", {{"FOREBAY_BUILD_DIR", "/b"}, {"FOREBAY_CACHE", "/c"}, {"FOREBAY_HDF5_PREFIX", "/h"}, {"SIZE", "1"}});
+    const LoadedOptions loaded = load(
+        "", {{"FOREBAY_BUILD_DIR", "/b"}, {"FOREBAY_CACHE", "/c"}, {"FOREBAY_HDF5_PREFIX", "/h"}, {"SIZE", "1"}});
     EXPECT_THAT(messages(loaded), ::testing::IsEmpty());
 }
 
-TEST(Options, a_very_long_value_is_cut_in_the_message) { EXPECT_LT(the_problem(load("size=" + std::string(100000, 'x'))).size(), 1000u); }
+TEST(Options, a_very_long_value_is_cut_in_the_message) {
+    EXPECT_LT(the_problem(load("size=" + std::string(100000, 'x'))).size(), 1000u);
+}
 
-TEST(Options, a_relative_staging_area_is_refused) { EXPECT_THAT(the_problem(load("nls=scratch")), HasSubstr("not an absolute path")); }
+TEST(Options, a_relative_staging_area_is_refused) {
+    EXPECT_THAT(the_problem(load("nls=scratch")), HasSubstr("not an absolute path"));
+}
 
 // ---- The TOML file ----
 
 TEST(OptionsFile, numbers_and_flags_need_no_quotes) {
-    const LoadedOptions loaded = Config("size = 1073741824\nstrict = true\ndrain_threads = 2\nnls = \"/local\"\n").load();
+    const LoadedOptions loaded =
+        Config("size = 1073741824\nstrict = true\ndrain_threads = 2\nnls = \"/local\"\n").load();
     EXPECT_THAT(messages(loaded), ::testing::IsEmpty());
     EXPECT_EQ(loaded.options.size, std::uint64_t{1} << 30);
     EXPECT_TRUE(loaded.options.strict);
@@ -196,8 +211,9 @@ TEST(OptionsFile, bytes_that_are_no_text_are_a_problem_and_no_crash) {
 }
 
 TEST(OptionsFile, a_missing_file_is_named_with_the_variable) {
-    EXPECT_THAT(the_problem(load("", {{"FOREBAY_CONFIG", "/nonexistent/forebay.toml"}})),
-                AllOf(HasSubstr("/nonexistent/forebay.toml"), HasSubstr("FOREBAY_CONFIG"), HasSubstr("No such file")));
+    EXPECT_THAT(
+        the_problem(load("", {{"FOREBAY_CONFIG", "/nonexistent/forebay.toml"}})),
+        AllOf(HasSubstr("/nonexistent/forebay.toml"), HasSubstr("FOREBAY_CONFIG"), HasSubstr("No such file")));
 }
 
 TEST(OptionsFile, a_directory_is_not_read) {
@@ -206,8 +222,10 @@ TEST(OptionsFile, a_directory_is_not_read) {
 
 TEST(OptionsFile, problems_come_in_the_order_of_the_lines) {
     const LoadedOptions loaded = Config("zise = 1\nsize = [1]\nfoo.bar = 2\nflush = 2021-01-01\n").load();
-    EXPECT_THAT(messages(loaded), ::testing::ElementsAre(HasSubstr(":1): no such option; did you mean size?"), HasSubstr(":2): neither"),
-                                                         HasSubstr(":3): no such option"), HasSubstr(":4): neither")));
+    EXPECT_THAT(
+        messages(loaded),
+        ::testing::ElementsAre(HasSubstr(":1): no such option; did you mean size?"), HasSubstr(":2): neither"),
+                               HasSubstr(":3): no such option"), HasSubstr(":4): neither")));
 }
 
 // ---- The connector string ----
@@ -220,7 +238,8 @@ TEST(ConnectorString, what_other_connectors_are_given_is_understood) {
 }
 
 TEST(ConnectorString, nested_braces_are_handed_on_as_they_are) {
-    const LoadedOptions loaded = load(" nls = /local ; under_vol=512;under_info={under_vol=0;under_info={a;{b}}};size=1GiB;;");
+    const LoadedOptions loaded =
+        load(" nls = /local ; under_vol=512;under_info={under_vol=0;under_info={a;{b}}};size=1GiB;;");
     EXPECT_THAT(messages(loaded), ::testing::IsEmpty());
     EXPECT_EQ(loaded.options.nls, "/local");
     EXPECT_EQ(loaded.options.under_info, "under_vol=0;under_info={a;{b}}");
@@ -230,20 +249,27 @@ TEST(ConnectorString, nested_braces_are_handed_on_as_they_are) {
 TEST(ConnectorString, what_is_no_pair_is_named) {
     EXPECT_THAT(the_problem(load("size=1GiB;fast;stripe=2MiB")), HasSubstr("expected name=value at 'fast'"));
     EXPECT_THAT(the_problem(load("under_info={a{b}")), HasSubstr("the brace after under_info= is never closed"));
-    EXPECT_THAT(the_problem(load("under_info={a}b;size=1GiB")), HasSubstr("text after the closing brace of under_info at 'b'"));
+    EXPECT_THAT(the_problem(load("under_info={a}b;size=1GiB")),
+                HasSubstr("text after the closing brace of under_info at 'b'"));
     EXPECT_THAT(the_problem(load("under_info=a}")), HasSubstr("not paired"));
     EXPECT_THAT(the_problem(load("=3")), HasSubstr("no such option"));
 }
 
-TEST(ConnectorString, pairs_behind_a_bad_one_still_count) { EXPECT_EQ(load("fast;stripe=2MiB").options.stripe, std::uint64_t{2} << 20); }
+TEST(ConnectorString, pairs_behind_a_bad_one_still_count) {
+    EXPECT_EQ(load("fast;stripe=2MiB").options.stripe, std::uint64_t{2} << 20);
+}
 
 RC_GTEST_PROP(ConnectorString, any_bytes_are_survived, (const std::string& text)) { (void)load(text); }
 
-rc::Gen<std::string> any_text(const char* letters) { return rc::gen::container<std::string>(rc::gen::elementOf(std::string(letters))); }
+rc::Gen<std::string> any_text(const char* letters) {
+    return rc::gen::container<std::string>(rc::gen::elementOf(std::string(letters)));
+}
 
 RC_GTEST_PROP(ConnectorString, what_is_written_is_read_back, ()) {
     Options written;
-    const auto size_of = [](std::uint64_t minimum, std::uint64_t maximum) { return *rc::gen::inRange(minimum, maximum); };
+    const auto size_of = [](std::uint64_t minimum, std::uint64_t maximum) {
+        return *rc::gen::inRange(minimum, maximum);
+    };
     written.stage = *rc::gen::arbitrary<bool>();
     written.strict = *rc::gen::arbitrary<bool>();
     written.nls = "/" + *any_text("ab ;{=/,\t");
@@ -262,7 +288,8 @@ RC_GTEST_PROP(ConnectorString, what_is_written_is_read_back, ()) {
     RC_PRE(!written.nls.ends_with('\t') || written.nls.find('{') == std::string::npos);
     const LoadedOptions read = load(to_connector_string(written));
     RC_ASSERT(messages(read).empty());
-    for (const OptionSpec& spec : option_table()) RC_ASSERT(option_text(read.options, spec.name) == option_text(written, spec.name));
+    for (const OptionSpec& spec : option_table())
+        RC_ASSERT(option_text(read.options, spec.name) == option_text(written, spec.name));
 }
 
 // ---- What holds between options ----
@@ -283,8 +310,16 @@ TEST(Options, asking_for_segments_that_do_not_fit_is_a_problem) {
 // ---- Sizes ----
 
 TEST(Sizes, units_are_powers_of_1024) {
-    const std::map<std::string, std::uint64_t> cases{{"0", 0},           {"17", 17},           {"64k", 65536},           {"64K", 65536}, {"8MiB", 8u << 20},
-                                                     {"8MB", 8u << 20},  {" 8 MiB ", 8u << 20}, {"512B", 512},            {"1g", 1u << 30}, {"2T", std::uint64_t{2} << 40}};
+    const std::map<std::string, std::uint64_t> cases{{"0", 0},
+                                                     {"17", 17},
+                                                     {"64k", 65536},
+                                                     {"64K", 65536},
+                                                     {"8MiB", 8u << 20},
+                                                     {"8MB", 8u << 20},
+                                                     {" 8 MiB ", 8u << 20},
+                                                     {"512B", 512},
+                                                     {"1g", 1u << 30},
+                                                     {"2T", std::uint64_t{2} << 40}};
     for (const auto& [text, bytes] : cases) {
         const Result<std::uint64_t> parsed = parse_size(text);
         ASSERT_TRUE(parsed) << text;
@@ -293,7 +328,8 @@ TEST(Sizes, units_are_powers_of_1024) {
 }
 
 TEST(Sizes, anything_else_is_refused) {
-    for (const char* text : {"", " ", "k", "-1", "+1", "1.5G", "1e9", "8 M iB", "8Mi", "8MiBs", "0x10", "1P", "16777216T", "99999999999999999999"})
+    for (const char* text : {"", " ", "k", "-1", "+1", "1.5G", "1e9", "8 M iB", "8Mi", "8MiBs", "0x10", "1P",
+                             "16777216T", "99999999999999999999"})
         EXPECT_FALSE(parse_size(text)) << text;
 }
 

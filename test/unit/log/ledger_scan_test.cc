@@ -77,7 +77,9 @@ TEST_F(LedgerScanTest, a_node_on_which_nothing_was_staged_has_no_ledgers) {
     EXPECT_THAT(found.skipped, IsEmpty());
 }
 
-TEST_F(LedgerScanTest, a_missing_staging_area_is_an_error) { EXPECT_FALSE(scan_ledgers(std::string(nls_) + "/none")); }
+TEST_F(LedgerScanTest, a_missing_staging_area_is_an_error) {
+    EXPECT_FALSE(scan_ledgers(std::string(nls_) + "/none"));
+}
 
 TEST_F(LedgerScanTest, an_open_file_of_a_living_process_is_seen) {
     put("1-2-0", ledger_of_this_process());
@@ -126,9 +128,10 @@ TEST_F(LedgerScanTest, what_is_no_ledger_is_left_out_and_named) {
     fs::create_directories(root_ / "something else");
     const LedgerScan found = scan();
     EXPECT_THAT(found.processes, IsEmpty());
-    EXPECT_THAT(found.skipped, ElementsAre(HasSubstr("1-1-0/ledger: shorter"), HasSubstr("1-2-0/ledger: shorter"),
-                                           HasSubstr("1-3-0/ledger: ledger of version 9"), HasSubstr("1-4-0/ledger: not a ledger"),
-                                           HasSubstr("1-5-0/ledger: No such file"), HasSubstr("1-6-0")));
+    EXPECT_THAT(found.skipped,
+                ElementsAre(HasSubstr("1-1-0/ledger: shorter"), HasSubstr("1-2-0/ledger: shorter"),
+                            HasSubstr("1-3-0/ledger: ledger of version 9"), HasSubstr("1-4-0/ledger: not a ledger"),
+                            HasSubstr("1-5-0/ledger: No such file"), HasSubstr("1-6-0")));
 }
 
 TEST_F(LedgerScanTest, counts_in_a_damaged_header_are_bounded) {
@@ -159,7 +162,8 @@ TEST(Ledger, counters_are_one_line_of_json) {
     FileCounters counters;
     counters.path = "/a \"b\"\n\xff.h5";
     counters.staged = ~std::uint64_t{0};
-    counters.aside = 1u << static_cast<unsigned>(AsideReason::kSwmr) | 1u << static_cast<unsigned>(AsideReason::kHandleTaken);
+    counters.aside =
+        1u << static_cast<unsigned>(AsideReason::kSwmr) | 1u << static_cast<unsigned>(AsideReason::kHandleTaken);
     const std::string line = to_json(counters);
     EXPECT_EQ(line.find('\n'), std::string::npos);
     const auto parsed = nlohmann::json::parse(line);

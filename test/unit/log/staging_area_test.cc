@@ -21,7 +21,8 @@ class StagingAreaTest : public ::testing::Test {
     ~StagingAreaTest() override { fs::remove_all(folder_); }
 
     static Result<StagingArea> open(const std::string& nls, const std::string& more = "") {
-        return open_staging_area(load_options("size=16MiB;nls=" + nls + ";" + more, [](const char*) { return nullptr; }));
+        return open_staging_area(
+            load_options("size=16MiB;nls=" + nls + ";" + more, [](const char*) { return nullptr; }));
     }
     // The message of the refusal, which always names option, value and source.
     static std::string refusal(const std::string& nls, const std::string& more = "") {
@@ -62,7 +63,9 @@ TEST_F(StagingAreaTest, creates_through_the_directory_that_was_checked) {
     EXPECT_TRUE(fs::is_directory(root() + "/1-2-3"));
 }
 
-TEST_F(StagingAreaTest, that_is_missing_is_refused) { EXPECT_THAT(refusal(path("none")), HasSubstr("No such file or directory")); }
+TEST_F(StagingAreaTest, that_is_missing_is_refused) {
+    EXPECT_THAT(refusal(path("none")), HasSubstr("No such file or directory"));
+}
 
 TEST_F(StagingAreaTest, that_is_a_file_is_refused) {
     std::ofstream(path("file")) << "x";
@@ -106,9 +109,13 @@ TEST_F(StagingAreaTest, whose_folder_belongs_to_someone_else_is_refused) {
 TEST_F(StagingAreaTest, that_cannot_be_written_is_refused) {
     ASSERT_EQ(::chmod(path().c_str(), 0555), 0);
     const bool is_root = ::geteuid() == 0;   // who can write everywhere, so another user has to try
-    if (is_root) ASSERT_EQ(::seteuid(65534), 0);
+    if (is_root) {
+        ASSERT_EQ(::seteuid(65534), 0);
+    }
     const std::string message = refusal(path());
-    if (is_root) ASSERT_EQ(::seteuid(0), 0);
+    if (is_root) {
+        ASSERT_EQ(::seteuid(0), 0);
+    }
     EXPECT_THAT(message, HasSubstr("Permission denied"));
     ASSERT_EQ(::chmod(path().c_str(), 0700), 0);
 }
@@ -120,7 +127,8 @@ TEST_F(StagingAreaTest, smaller_than_the_option_size_is_refused) {
 }
 
 TEST(FileSystems, on_the_network_are_known) {
-    for (const std::uint64_t magic : {0x6969u, 0x0BD00BD0u, 0x47504653u, 0x65735546u, 0xFF534D42u, 0xFE534D42u, 0x00C36400u, 0x01021997u, 0x19830326u, 0x5346414Fu})
+    for (const std::uint64_t magic : {0x6969u, 0x0BD00BD0u, 0x47504653u, 0x65735546u, 0xFF534D42u, 0xFE534D42u,
+                                      0x00C36400u, 0x01021997u, 0x19830326u, 0x5346414Fu})
         EXPECT_TRUE(file_system_kind(magic).network) << magic;
     EXPECT_FALSE(file_system_kind(0xEF53).network);
     EXPECT_TRUE(file_system_kind(0x01021994).memory);
