@@ -90,6 +90,11 @@ void FileLog::release_all() {
     while (!segments_.empty()) release_oldest();
 }
 
+void FileLog::abandon() noexcept {
+    segments_.clear();
+    newest_ = nullptr;
+}
+
 void FileLog::publish(std::uint64_t bytes) noexcept {
     Segment& segment = *newest_;
     segment.tail += bytes;

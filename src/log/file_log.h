@@ -56,6 +56,8 @@ class FileLog {
     // Gives the oldest segment back.
     void release_oldest();
     void release_all();
+    // Leaves everything where it is, for recovery; the log is empty for its owner.
+    void abandon() noexcept;
 
   private:
     // Where the next record goes. Readers look below the tail only: nothing has to be cleared first.

@@ -290,8 +290,8 @@ void Engine::State::close_area() {
         (void)io::append_line(loaded_.options.stats, line.dump());
     }
     const bool keep = std::any_of(files_.begin(), files_.end(), [](const auto& item) { return item.second.file->failed(); });
+    files_.clear();   // before the pool that their logs live in
     if (!directory_ || keep) return;
-    files_.clear();
     // What cannot be removed is found, and reported, by `forebay status`.
     (void)directory_->remove_file("log");
     (void)directory_->remove_file("ledger");

@@ -50,7 +50,9 @@ StagedFile::StagedFile(Surroundings& surroundings, Setup setup)
     slot_ = own_slot_.get();
 }
 
-StagedFile::~StagedFile() = default;
+StagedFile::~StagedFile() {
+    if (state_ == State::kFailed) log_->abandon();
+}
 
 Status StagedFile::refuse_if_inherited(const char* what) const {
     if (!surroundings_.inherited()) return Status::ok();

@@ -1,0 +1,259 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <thread>
+
+#include "support/engine_fixture.h"
+
+namespace forebay {
+namespace {
+
+using stage::ByteClass;
+using stage::Engine;
+using test::Area;
+using test::Target;
+
+TEST(StagedFile, reads_what_was_written_before_anything_is_drained) {
+    Area area;
+    Target target;
+    auto engine = Engine::create(test::small_options(), area.opener());
+    auto file = test::attach(*engine, target);
+    const auto bytes = test::bytes_of(1000, 1);
+    ASSERT_TRUE(file->write(100, bytes, ByteClass::kMetadata));
+    EXPECT_EQ(test::read(*file, 100, 1000), bytes);
+    EXPECT_EQ(test::read(*file, 0, 100), std::vector<std::byte>(100));
+    EXPECT_EQ(file->size(), 1100u);
+    EXPECT_TRUE(target.contents().empty()) << "uncommitted metadata must not reach the target";
+    EXPECT_EQ(file->counters().held, 1000u);
+    ASSERT_TRUE(engine->detach(file, true));
+    EXPECT_EQ(target.contents().size(), 1100u);
+}
+
+TEST(StagedFile, metadata_reaches_the_target_only_after_its_commit) {
+    Area area;
+    Target target;
+    auto engine = Engine::create(test::small_options(), area.opener());
+    auto file = test::attach(*engine, target);
+    ASSERT_TRUE(file->write(0, test::bytes_of(96, 1), ByteClass::kMetadata));
+    ASSERT_TRUE(file->write(4096, test::bytes_of(1 << 20, 2), ByteClass::kRaw));   // drains at once
+    ASSERT_TRUE(file->commit());
+    ASSERT_TRUE(file->write(0, test::bytes_of(96, 3), ByteClass::kMetadata));
+    ASSERT_TRUE(file->write(4096, test::bytes_of(50, 4), ByteClass::kRaw));   // below the committed end: held
+    EXPECT_EQ(file->counters().held, 96u + 50u);
+    EXPECT_EQ(test::read(*file, 0, 96), test::bytes_of(96, 3));
+    ASSERT_TRUE(engine->detach(file, true));
+    const auto contents = target.contents();
+    EXPECT_TRUE(test::same({contents.begin(), contents.begin() + 96}, test::bytes_of(96, 3)));
+}
+
+TEST(StagedFile, many_small_writes_become_few_target_writes) {
+    LoadedOptions loaded = test::small_options();
+    loaded.options.stripe = loaded.options.write_max = 64 << 10;
+    Area area;
+    Target target;
+    auto engine = Engine::create(loaded, area.opener());
+    auto file = test::attach(*engine, target);
+    for (std::uint64_t i = 0; i < 512; ++i)
+        ASSERT_TRUE(file->write(i * 4096, test::bytes_of(4096, i), ByteClass::kRaw));
+    ASSERT_TRUE(file->drain());
+    const auto counters = file->counters();
+    EXPECT_EQ(counters.requests, 512u);
+    EXPECT_EQ(counters.drained, 512u * 4096);
+    EXPECT_LE(counters.target_writes, 2u * (512 * 4096 / (64 << 10)));
+    ASSERT_TRUE(engine->detach(file, true));
+}
+
+TEST(StagedFile, overwritten_bytes_are_counted_as_superseded_and_never_written) {
+    Area area;
+    Target target;
+    auto engine = Engine::create(test::small_options(), area.opener());
+    auto file = test::attach(*engine, target);
+    for (std::uint64_t i = 0; i < 10; ++i)
+        ASSERT_TRUE(file->write(0, test::bytes_of(1000, i), ByteClass::kMetadata));
+    EXPECT_EQ(file->counters().superseded, 9000u);
+    ASSERT_TRUE(engine->detach(file, true));
+    EXPECT_EQ(target.contents(), test::bytes_of(1000, 9));
+}
+
+TEST(StagedFile, staged_drained_superseded_and_pending_add_up) {
+    Area area;
+    Target target;
+    auto engine = Engine::create(test::small_options(), area.opener());
+    auto file = test::attach(*engine, target);
+    for (std::uint64_t i = 0; i < 50; ++i)
+        ASSERT_TRUE(file->write((i * 7919) % 100000, test::bytes_of(3000, i), ByteClass::kRaw));
+    ASSERT_TRUE(file->drain());
+    const auto counters = file->counters();
+    EXPECT_EQ(counters.staged, 50u * 3000);
+    EXPECT_EQ(counters.staged, counters.drained + counters.superseded + counters.pending);
+    EXPECT_EQ(counters.pending, 0u);
+    ASSERT_TRUE(engine->detach(file, true));
+}
+
+TEST(StagedFile, a_background_failure_is_reported_by_every_later_call_and_loses_nothing) {
+    Area area;
+    Target target;
+    auto plan = std::make_shared<io::FaultPlan>();
+    auto engine = Engine::create(test::small_options(), area.opener());
+    auto file = test::attach(*engine, target, true, plan);
+    const auto bytes = test::bytes_of(100000, 1);
+    ASSERT_TRUE(file->write(0, bytes, ByteClass::kRaw));
+    plan->fail(io::Operation::kWrite, 1, UINT64_MAX, EIO);
+    const Status drained = file->drain();
+    EXPECT_EQ(drained.sys_errno(), EIO);
+    EXPECT_THAT(drained.message(), testing::HasSubstr("/scratch"));
+    EXPECT_EQ(file->write(0, bytes, ByteClass::kRaw).sys_errno(), EIO);
+    EXPECT_EQ(file->commit().sys_errno(), EIO);
+    EXPECT_TRUE(test::same(test::read(*file, 0, 100000), bytes)) << "staged bytes stay readable";
+    const Status closed = engine->detach(file, true);
+    EXPECT_EQ(closed.sys_errno(), EIO);
+    EXPECT_THAT(closed.message(), testing::HasSubstr("bytes stay in the staging log"));
+
+    auto again = engine->attach(target.open(), target.identity(), "/scratch/run.h5", true);
+    EXPECT_FALSE(again) << "a file whose bytes are in the log only is not written anew";
+    auto reader = test::attach(*engine, target, false);
+    EXPECT_TRUE(test::same(test::read(*reader, 0, 100000), bytes));
+    ASSERT_TRUE(engine->detach(reader, false));
+    engine.reset();
+    EXPECT_EQ(area.left().size(), 1u) << "the log stays for recovery";
+}
+
+TEST(StagedFile, close_drains_what_an_earlier_failure_left_and_still_reports_it) {
+    Area area;
+    Target target;
+    auto plan = std::make_shared<io::FaultPlan>();
+    auto engine = Engine::create(test::small_options(), area.opener());
+    auto file = test::attach(*engine, target, true, plan);
+    const auto bytes = test::bytes_of(100000, 1);
+    ASSERT_TRUE(file->write(0, bytes, ByteClass::kMetadata));
+    plan->fail(io::Operation::kWrite, 1, 1, ENOSPC);
+    EXPECT_EQ(file->drain().sys_errno(), ENOSPC);
+    const Status closed = engine->detach(file, true);
+    EXPECT_EQ(closed.sys_errno(), ENOSPC);
+    EXPECT_THAT(closed.message(), testing::HasSubstr("written by a later attempt"));
+    EXPECT_TRUE(test::same(target.contents(), bytes));
+}
+
+// Every operation on the target fails once, at every position: never wrong data, never a silent loss.
+TEST(StagedFile, survives_a_fault_at_every_target_operation) {
+    for (const int error : {EIO, ENOSPC}) {
+        for (std::uint64_t nth = 1;; ++nth) {
+            SCOPED_TRACE(testing::Message() << "errno " << error << " at operation " << nth);
+            Area area;
+            Target target;
+            auto plan = std::make_shared<io::FaultPlan>();
+            auto engine = Engine::create(test::small_options(), area.opener());
+            auto file = test::attach(*engine, target, true, plan);
+            plan->fail_any(nth, 1, error);
+            std::vector<std::byte> oracle;
+            bool failed = false;
+            for (std::uint64_t i = 0; i < 30 && !failed; ++i) {
+                const auto bytes = test::bytes_of(20000, i);
+                failed = !file->write(i * 15000, bytes, i % 5 == 0 ? ByteClass::kMetadata : ByteClass::kRaw);
+                if (!failed) {
+                    oracle.resize(std::max<std::size_t>(oracle.size(), i * 15000 + bytes.size()));
+                    std::copy(bytes.begin(), bytes.end(), oracle.begin() + static_cast<std::ptrdiff_t>(i * 15000));
+                }
+                if (i % 7 == 0) failed = !file->commit() || failed;
+            }
+            const Status closed = engine->detach(file, true);
+            const bool complete = closed.is_ok() || closed.message().find("later attempt") != std::string::npos;
+            if (complete) {
+                EXPECT_TRUE(test::same(target.contents(), oracle));
+            }
+            EXPECT_TRUE(plan->fired() == 0 || !closed || failed) << "a fault must not go unreported";
+            if (plan->fired() == 0) break;
+        }
+    }
+}
+
+// Every operation on the staging area fails once, at every position: the program does not notice.
+TEST(StagedFile, writes_through_when_the_staging_area_fails) {
+    bool fired = true;
+    for (std::uint64_t nth = 1; fired; ++nth) {
+        SCOPED_TRACE(testing::Message() << "operation " << nth);
+        Area area;
+        Target target;
+        auto plan = std::make_shared<io::FaultPlan>();
+        plan->fail_any(nth, UINT64_MAX, EIO);
+        auto engine = Engine::create(test::small_options(), area.opener(plan));
+        auto file = test::attach(*engine, target);
+        std::vector<std::byte> oracle;
+        for (std::uint64_t i = 0; i < 20; ++i) {
+            const auto bytes = test::bytes_of(20000, i);
+            ASSERT_TRUE(file->write(i * 20000, bytes, ByteClass::kRaw));
+            oracle.insert(oracle.end(), bytes.begin(), bytes.end());
+        }
+        ASSERT_TRUE(engine->detach(file, true));
+        EXPECT_TRUE(test::same(target.contents(), oracle));
+        fired = plan->fired() > 0;
+        ASSERT_LT(nth, 1000u);
+    }
+}
+
+TEST(StagedFile, stepping_aside_drains_first_and_writes_straight_afterwards) {
+    Area area;
+    Target target;
+    auto engine = Engine::create(test::small_options(), area.opener());
+    auto file = test::attach(*engine, target);
+    const auto first = test::bytes_of(5000, 1), second = test::bytes_of(5000, 2);
+    ASSERT_TRUE(file->write(0, first, ByteClass::kMetadata));
+    ASSERT_TRUE(file->step_aside(log::AsideReason::kSwmr));
+    EXPECT_EQ(target.contents(), first);
+    ASSERT_TRUE(file->write(5000, second, ByteClass::kRaw));
+    EXPECT_EQ(target.contents().size(), 10000u);
+    EXPECT_EQ(file->counters().through, 5000u);
+    EXPECT_EQ(file->counters().aside, 1u << static_cast<unsigned>(log::AsideReason::kSwmr));
+    ASSERT_TRUE(engine->detach(file, true));
+}
+
+TEST(StagedFile, a_reader_and_a_writer_of_the_same_file_share_its_staged_state) {
+    Area area;
+    Target target;
+    auto engine = Engine::create(test::small_options(), area.opener());
+    auto reader = test::attach(*engine, target, false);
+    auto writer = test::attach(*engine, target);
+    EXPECT_EQ(reader.get(), writer.get());
+    ASSERT_TRUE(writer->write(0, test::bytes_of(100, 1), ByteClass::kMetadata));
+    EXPECT_EQ(test::read(*reader, 0, 100), test::bytes_of(100, 1));
+    ASSERT_TRUE(engine->detach(writer, true));
+    EXPECT_EQ(test::read(*reader, 0, 100), test::bytes_of(100, 1));
+    EXPECT_FALSE(reader->write(0, test::bytes_of(1, 1), ByteClass::kRaw));
+    ASSERT_TRUE(engine->detach(reader, false));
+    EXPECT_EQ(engine->find(target.identity().device, target.identity().inode), nullptr);
+}
+
+TEST(StagedFile, application_threads_read_and_write_while_it_drains) {
+    LoadedOptions loaded = test::small_options();
+    loaded.options.size = 512 << 10;
+    Area area;
+    Target target;
+    auto engine = Engine::create(loaded, area.opener());
+    auto file = test::attach(*engine, target);
+    constexpr std::uint64_t kRegion = 256 << 10;
+    constexpr std::size_t kThreads = 4;
+    std::latch start(kThreads);
+    std::vector<std::jthread> threads;
+    for (std::size_t t = 0; t < kThreads; ++t)
+        threads.emplace_back([&, t] {
+            start.arrive_and_wait();
+            std::vector<std::byte> mine(kRegion);
+            std::mt19937_64 random(t);
+            for (int i = 0; i < 150; ++i) {
+                const auto bytes = test::bytes_of(1 + random() % 8000, random());
+                const std::uint64_t at = random() % (kRegion - bytes.size());
+                ASSERT_TRUE(file->write(t * kRegion + at, bytes, i % 3 == 0 ? ByteClass::kMetadata : ByteClass::kRaw));
+                std::copy(bytes.begin(), bytes.end(), mine.begin() + static_cast<std::ptrdiff_t>(at));
+                if (i % 20 == 0) {
+                    ASSERT_TRUE(file->commit());
+                }
+                ASSERT_TRUE(test::same(test::read(*file, t * kRegion, kRegion), mine));
+            }
+        });
+    threads.clear();
+    ASSERT_TRUE(engine->detach(file, true));
+}
+
+}   // namespace
+}   // namespace forebay
