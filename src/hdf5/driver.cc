@@ -33,12 +33,12 @@ struct DriverFile {
     H5FD_t library{};                  // HDF5's part; must be first
     unsigned char reserve[64] = {};    // for members that a newer HDF5 has added to it
 
-    std::string name;                  // as given, for messages
     std::string path;                  // absolute, as it was at open
     int descriptor = -1;
     dev_t device = 0;
     ino_t inode = 0;
     bool writable = false;
+    bool locked = false;
     bool ignore_disabled_locks = false;
     bool family_to_single = false;     // set by h5repart
     haddr_t end_allocated = 0, end_of_file = 0;
@@ -108,7 +108,8 @@ StagedFile* attached(const char* function, DriverFile& file) {
     Result<stage::Engine::Attached> attached =
         engine->attach({file.path, file.descriptor, file.writable});
     if (!attached) {
-        push_error(function, host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, attached.status());
+        // Without its errno, which callers would take for that of the file: what failed is the staging.
+        push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, attached.status().message().c_str());
         return nullptr;
     }
     if (!attached.value().warning.empty())
@@ -162,8 +163,7 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
             push_errno(kFunction, host().H5E_FILE_g, host().H5E_BADFILE_g, "unable to fstat file", errno);
             return nullptr;
         }
-        file->name = name;
-        file->path = *name == '/' ? file->name : std::filesystem::absolute(name).string();
+        file->path = *name == '/' ? name : std::filesystem::absolute(name).string();
         file->device = status.st_dev;
         file->inode = status.st_ino;
         file->end_of_file = static_cast<haddr_t>(status.st_size);
@@ -184,6 +184,9 @@ herr_t driver_close(H5FD_t* file) {
             if (Status detached = session.engine()->detach(self->staged, self->writable); !detached)
                 session.keep_failure(detached.with_context("close " + self->path));
         }
+        // The engine may hold a duplicate of the descriptor a little longer, and the lock with it.
+        if (self->locked)
+            ::flock(self->descriptor, LOCK_UN);
         const int closed = ::close(std::exchange(self->descriptor, -1));
         if (closed != 0)
             session.keep_failure(Status::from_errno(errno, "close " + self->path));
@@ -309,8 +312,10 @@ herr_t driver_truncate(H5FD_t* file, hid_t, hbool_t) {
 
 // flock as sec2 does it; a file system without locks is no error when the user said so.
 herr_t lock_file(const char* function, DriverFile& file, int operation, const hid_t* minor, const char* doing) {
-    if (::flock(file.descriptor, operation) == 0)
+    if (::flock(file.descriptor, operation) == 0) {
+        file.locked = operation != LOCK_UN;
         return 0;
+    }
     if (errno == ENOSYS && file.ignore_disabled_locks) {
         errno = 0;
         return 0;

@@ -3,10 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <filesystem>
 #include <string_view>
 #include <vector>
 
@@ -45,12 +43,6 @@ hid_t register_connector(const std::string& name_or_value) {
     return id;
 }
 
-std::string absolute(const char* path) {
-    std::error_code ignored;
-    const std::filesystem::path full = std::filesystem::absolute(path, ignored);
-    return ignored ? path : full.string();
-}
-
 }   // namespace
 
 Session& Session::get() {
@@ -84,8 +76,7 @@ Route Session::judge(const std::string& text) {
     if (const Status found = find_under(loaded, route); !found)
         object_to(found, log::AsideReason::kBadOption);
     if (engine_ == nullptr) {
-        if (const Status made = make_engine(loaded); !made)
-            object_to(made, log::AsideReason::kStagingArea);
+        engine_ = stage::Engine::create(loaded);
         engine_text_ = text;
     } else if (engine_text_ != text) {
         // Staged bytes of one file must be in one engine, so there cannot be a second one.
@@ -132,14 +123,6 @@ Status Session::find_under(const LoadedOptions& loaded, Route& route) {
     return problem;
 }
 
-Status Session::make_engine(const LoadedOptions& loaded) {
-    Result<std::unique_ptr<stage::Engine>> made = stage::Engine::create(loaded);
-    if (!made)
-        return made.status();
-    engine_ = std::move(made).value();
-    return Status::ok();
-}
-
 hid_t Session::driver() {
     const std::lock_guard lock(mutex_);
     if (driver_ < 0)
@@ -149,7 +132,7 @@ hid_t Session::driver() {
 
 void Session::count_aside(log::AsideReason reason, const char* path) {
     if (engine_ != nullptr)
-        engine_->count_aside(reason, absolute(path));
+        engine_->count_aside(reason, path);
 }
 
 void Session::add_native(dev_t device, ino_t inode) {
@@ -184,9 +167,15 @@ Status Session::take_failure() {
 }
 
 void Session::forget_connectors() {
-    const std::lock_guard lock(mutex_);
-    // The identifiers are gone with the library that is ending; closing them is no longer possible.
-    routes_.clear();
+    bool driver_ends_it = false;
+    {
+        const std::lock_guard lock(mutex_);
+        // The identifiers are gone with the library that is ending; closing them is no longer possible.
+        routes_.clear();
+        driver_ends_it = driver_ >= 0;
+    }
+    if (!driver_ends_it)
+        end();
 }
 
 void Session::end() {

@@ -44,7 +44,7 @@ class Session {
     // The route for a connector text. A refusal is in the route, with the option and its source.
     const Route& route(const std::string& text);
 
-    // Null when there is none: nothing opened yet, or the engine could not be made.
+    // Null before the first open and after the end.
     [[nodiscard]] stage::Engine* engine() noexcept { return engine_.get(); }
 
     // The registered class of our file driver; registers it first if need be. Negative: HDF5 refused.
@@ -72,7 +72,6 @@ class Session {
     Session() = default;
     Route judge(const std::string& text);
     Status find_under(const LoadedOptions& loaded, Route& route);
-    Status make_engine(const LoadedOptions& loaded);
 
     std::mutex mutex_;
     std::map<std::string, Route, std::less<>> routes_;

@@ -52,10 +52,14 @@ def statistics_file(folder: Path) -> Path:
     return folder / "statistics.jsonl"
 
 
-def statistics(folder: Path) -> list[dict]:
-    """One dictionary per closed file."""
+def _lines(folder: Path) -> list[dict]:
     path = statistics_file(folder)
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def statistics(folder: Path) -> list[dict]:
+    """One dictionary per file that was closed."""
+    return [line["file"] for line in _lines(folder) if "file" in line]
 
 
 def bytes_staged(folder: Path) -> int:
@@ -63,8 +67,18 @@ def bytes_staged(folder: Path) -> int:
 
 
 def reasons(folder: Path) -> set[str]:
-    """Why files stepped aside, over all files."""
+    """Why files that had been attached to the engine stopped being staged."""
     return {reason for entry in statistics(folder) for reason in entry["reasons"]}
+
+
+def asides(folder: Path) -> dict[str, int]:
+    """How many files stepped aside, by reason, over all processes; files that are only read are left out."""
+    counted: dict[str, int] = {}
+    for line in _lines(folder):
+        for reason, count in (line.get("process", {}).get("aside") or {}).items():
+            if reason != "read_only":
+                counted[reason] = counted.get(reason, 0) + count
+    return counted
 
 
 def run(command: list, environment: dict[str, str], cwd: Path, seconds_max: float = 120) -> subprocess.CompletedProcess:

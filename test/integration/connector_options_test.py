@@ -1,7 +1,7 @@
 """The connector's text and the options in it: what is said when they are unusable, and that files are safe then."""
 
 import pytest
-from connector_environment import bytes_staged, native, reasons, run, run_python, staged, statistics
+from connector_environment import asides, bytes_staged, native, run, run_python, staged, statistics
 
 import sys
 
@@ -47,6 +47,7 @@ class TestUnusableOptions:
         assert warning.startswith("forebay: ")
         assert all(word in warning for word in named)
         assert bytes_staged(tmp_path) == 0
+        assert asides(tmp_path) == {"bad_option": 2}
 
     def test_strict_refuses_every_open_and_says_why(self, info, variables, named, tmp_path):
         code = """
@@ -69,6 +70,7 @@ def test_staging_off_is_native_and_counted(tmp_path):
     done = attempt(WRITE, staged(tmp_path, "stage=off"), tmp_path)
     assert (done.stdout, done.stderr) == ("99999\n", "")
     assert bytes_staged(tmp_path) == 0
+    assert asides(tmp_path) == {"disabled": 2}
     assert not list((tmp_path / "staging-area").iterdir())
 
 
@@ -99,4 +101,4 @@ def test_a_process_without_files_leaves_nothing_behind(tmp_path):
 
 def test_without_the_connector_nothing_is_staged(tmp_path):
     run_python(WRITE, native(FOREBAY_NLS=str(tmp_path)), tmp_path)
-    assert bytes_staged(tmp_path) == 0 and reasons(tmp_path) == set()
+    assert bytes_staged(tmp_path) == 0 and asides(tmp_path) == {}
