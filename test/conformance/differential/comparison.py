@@ -132,8 +132,9 @@ class Programs:
             first = last + 1  # a program that could not close everything ends the process early
         read_statistics(staging / "stats.jsonl", outcome)
         left = [path for path in (staging / "nls").rglob("*") if path.is_file() and path.stat().st_size > 0]
-        if left and not any(outcome.broke_off(seed) for seed in seeds):
-            outcome.journals[seeds.stop - 1].append(f"left on the staging area: {len(left)} files")
+        unclosed = re.compile(r"left-open=[1-9]")  # where HDF5 cannot close a file, its log may well stay
+        if left and not any(outcome.broke_off(seed) or any(map(unclosed.search, outcome.journals[seed])) for seed in seeds):
+            outcome.journals[seeds.stop - 1].append(f"left on the staging area: {sorted(str(path) for path in left)}")
         shutil.rmtree(staging)
         return outcome
 

@@ -103,12 +103,21 @@ void enter(const std::string& directory) {
     }
 }
 
+// HDF5 1.14 loops for ever in some programs. So many seconds of computing end the process by a signal.
+constexpr long kCaseSecondsMax = 8;
+
+void start_watchdog() {
+    const struct itimerval limit{{0, 0}, {kCaseSecondsMax, 0}};
+    ::setitimer(ITIMER_PROF, &limit, nullptr);
+}
+
 int run(int count, char** words) {
     Arguments arguments = parse(count, words);
     Journal journal(arguments.journal, arguments.print_errors);
     enter(arguments.directory);
     for (std::uint64_t seed = arguments.first; seed <= arguments.last; ++seed) {
-        H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+        start_watchdog();
+        if (H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) < 0) return 3;   // HDF5 does not start, and has said why
         enter(std::to_string(seed));
         arguments.program.seed = seed;
         const std::int64_t left_open = Program(arguments.program, journal).run();
