@@ -1,6 +1,8 @@
 // Nanoseconds of the two clocks forebay uses.
 #pragma once
 
+#include <time.h>
+
 #include <chrono>
 #include <cstdint>
 
@@ -14,6 +16,13 @@ namespace forebay {
 // CLOCK_REALTIME: for what people and other processes read.
 [[nodiscard]] inline std::uint64_t realtime_ns() noexcept {
     return static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+}
+
+// CPU time that the calling thread has used.
+[[nodiscard]] inline std::uint64_t thread_cpu_ns() noexcept {
+    timespec used{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return static_cast<std::uint64_t>(used.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(used.tv_nsec);
 }
 
 }   // namespace forebay

@@ -67,7 +67,7 @@ class [[nodiscard]] Status {
 template <class T>
 class [[nodiscard]] Result {
   public:
-    Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}   // NOLINT: implicit on purpose
+    Result(T result) : state_(std::in_place_index<0>, std::move(result)) {}   // NOLINT: implicit on purpose
     Result(Status failure) : state_(std::in_place_index<1>, std::move(failure)) {}   // NOLINT
 
     [[nodiscard]] bool is_ok() const noexcept { return state_.index() == 0; }

@@ -36,7 +36,9 @@ class FileLog {
     [[nodiscard]] std::uint64_t room(bool use_slack) const noexcept;
 
     // A fresh segment for `adopt`, from the pool; does not touch the log. kNoSpace: there is none.
-    Result<Segment*> acquire() { return pool_.acquire(log_, next_order_); }
+    Result<Segment*> acquire(SegmentPool::Take take = SegmentPool::Take::kAny) {
+        return pool_.acquire(log_, next_order_, take);
+    }
     // Makes `segment` the newest and begins it with an open record, which repeats the last commit.
     void adopt(Segment* segment, std::uint64_t committed_size, std::uint64_t commit_sequence,
                std::uint64_t sequence);

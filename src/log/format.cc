@@ -26,6 +26,9 @@ std::uint64_t header_checksum(const std::byte* header, std::size_t extents) noex
 }
 
 Status corrupt(std::string what) { return {Code::kCorrupt, std::move(what)}; }
+Status unsupported(std::uint32_t version) {
+    return {Code::kUnsupported, fmt::format("log format version {} is not {}", version, kVersion)};
+}
 
 }   // namespace
 
@@ -51,8 +54,7 @@ Result<SegmentHeader> decode_segment_header(std::span<const std::byte> segment) 
     if (magic != kSegmentMagic) return corrupt("segment magic is wrong");
     if (load_le<std::uint64_t>(p + kSegmentChecksumOffset) != XXH3_64bits(p, kSegmentChecksumOffset))
         return corrupt("segment header checksum is wrong");
-    if (const auto version = load_le<std::uint32_t>(p + 8); version != kVersion)
-        return Status(Code::kUnsupported, fmt::format("log format version {} is not {}", version, kVersion));
+    if (const auto version = load_le<std::uint32_t>(p + 8); version != kVersion) return unsupported(version);
     SegmentHeader header;
     header.segment_bytes = load_le<std::uint64_t>(p + 16);
     header.process.pid = load_le<std::uint64_t>(p + 24);
@@ -65,6 +67,18 @@ Result<SegmentHeader> decode_segment_header(std::span<const std::byte> segment) 
     if (header.tail < kSegmentHeaderBytes || header.tail > header.segment_bytes)
         return corrupt(fmt::format("segment tail {} is outside the segment", header.tail));
     return header;
+}
+
+Result<std::uint64_t> decode_segment_bytes(std::span<const std::byte> header) {
+    if (header.size() < kSegmentHeaderBytes) return corrupt("segment shorter than its header");
+    std::array<std::byte, kSegmentChecksumOffset> in_use;
+    std::memcpy(in_use.data(), header.data(), in_use.size());
+    if (load_le<std::uint64_t>(in_use.data()) == 0) store_le(in_use.data(), kSegmentMagic);
+    if (load_le<std::uint64_t>(in_use.data()) != kSegmentMagic ||
+        load_le<std::uint64_t>(header.data() + kSegmentChecksumOffset) != checksum(in_use))
+        return Status(Code::kNotFound, "no segment header");
+    if (const auto version = load_le<std::uint32_t>(in_use.data() + 8); version != kVersion) return unsupported(version);
+    return load_le<std::uint64_t>(in_use.data() + 16);
 }
 
 void encode(const RecordHeader& header, std::span<const ByteRange> extents, std::span<std::byte> at) noexcept {

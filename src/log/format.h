@@ -51,6 +51,10 @@ void encode(const SegmentHeader& header, std::span<std::byte> at) noexcept;
 // kNotFound: the segment is free. kCorrupt, kUnsupported (version): do not read on.
 [[nodiscard]] Result<SegmentHeader> decode_segment_header(std::span<const std::byte> segment);
 
+// The segment size that a header states, be the segment in use or given back (which clears the magic only).
+// kNotFound: there is no header; kUnsupported: of another version.
+[[nodiscard]] Result<std::uint64_t> decode_segment_bytes(std::span<const std::byte> header);
+
 struct RecordHeader {
     RecordKind kind = RecordKind::kData;
     DataClass data_class = DataClass::kRaw;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <system_error>
+#include <utility>
 
 #include "base/bytes.h"
 
@@ -49,14 +50,15 @@ Result<std::unique_ptr<Segment>> SegmentPool::create_segment(std::uint64_t index
     return std::make_unique<Segment>(index, std::move(mapping).value());
 }
 
-Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order) {
+Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Take take) {
     Segment* segment = nullptr;
     {
         std::unique_lock lock(mutex_);
         if (!free_.empty()) {
             segment = free_.back();
             free_.pop_back();
-        } else if (segments_.size() < limit_segments_) {
+        } else if (take == Take::kAny && segments_.size() < limit_segments_) {
+            if (!std::exchange(burst_, true)) changed_.notify_all();
             const std::uint64_t index = segments_.size();
             segments_.emplace_back();
             lock.unlock();
@@ -108,7 +110,7 @@ void SegmentPool::touch_ahead(const std::stop_token& stop) {
     (void)::pthread_setschedparam(::pthread_self(), SCHED_IDLE, &priority);
     {
         std::unique_lock lock(mutex_);
-        changed_.wait_for(lock, stop, kWarmUpDelay, [] { return false; });
+        changed_.wait_for(lock, stop, kWarmUpDelay, [this] { return burst_; });
     }
     for (std::uint64_t done = 0; done < limits_.reserve_bytes && !stop.stop_requested();
          done += limits_.segment_bytes) {

@@ -67,14 +67,15 @@ class SegmentPool {
 
     // A segment with its header written and its tail at the end of the header. kNoSpace: the capacity
     // is used up, or the device is full. Does not wait.
-    Result<Segment*> acquire(std::uint64_t log, std::uint64_t order);
+    enum class Take : std::uint8_t { kAny, kWarm };   // kWarm: only one that has been in use or touched before
+    Result<Segment*> acquire(std::uint64_t log, std::uint64_t order, Take take = Take::kAny);
 
     // Gives a segment back; its contents are gone for every reader.
     void release(Segment* segment);
 
     // Starts touching `reserve_bytes` of segments in the background, once the process has lived for a
-    // moment longer (a short program gains nothing from warm pages); later calls do nothing. Failure to
-    // start a thread only means that pages fault later.
+    // moment longer (a short program gains nothing from warm pages) or runs out of warm segments; later
+    // calls do nothing. Failure to start a thread only means that pages fault later.
     void warm_up();
 
     // Waiting for room: read `changes`, look whether there is something to wait for, then wait until
@@ -104,6 +105,7 @@ class SegmentPool {
     std::vector<Segment*> free_;
     std::uint64_t limit_segments_;                     // lowered when the device turns out to be smaller
     std::uint64_t changes_ = 0;
+    bool burst_ = false;                               // a cold segment was asked for
     std::unique_ptr<std::jthread> toucher_;
 };
 

@@ -21,6 +21,7 @@ std::vector<TargetWrite> merge(std::span<const Piece> pieces, const Policy& poli
 
         ByteRange rest{pieces[first].range.begin, pieces[last].range.end};
         if (rest.end == policy.growing_at) rest.end = align_down(rest.end, policy.stripe);
+        if (rest.begin < rest.end && rest.size() < policy.run_min) rest.end = rest.begin;
         std::size_t at = first;
         while (!rest.empty()) {
             TargetWrite write{{rest.begin, cut(rest, policy.stripe, policy.write_max)}, {}};

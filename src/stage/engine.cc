@@ -277,7 +277,7 @@ std::optional<Engine::State::Obstacle> Engine::State::make_process_directory_loc
 
 void Engine::State::close_area() {
     if (!loaded_.options.stats.empty() && (anything_to_tell_ || ledger_.header().files_opened.load() > 0)) {
-        nlohmann::ordered_json reasons;
+        auto reasons = nlohmann::ordered_json::object();
         for (std::size_t i = 0; i < log::kReasonCount; ++i)
             if (const auto count = ledger_.header().aside[i].load(); count > 0)
                 reasons[std::string(log::reason_name(static_cast<log::AsideReason>(i)))] = count;

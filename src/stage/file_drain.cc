@@ -12,6 +12,10 @@ namespace {
 
 constexpr std::size_t kPlanPiecesMax = 4096;
 constexpr std::uint64_t kPlanWrites = 8;   // of the largest size, per plan
+// So much may be left staged in pieces smaller than a stripe, in the hope for neighbours.
+constexpr std::uint64_t kSmallPiecesMax = std::uint64_t{32} << 20;
+// Only writes of at least this size tell how the target behaves.
+constexpr std::uint64_t kTellingWriteMin = 64 * 1024;
 constexpr std::array<std::byte, 64 * 1024> kZeros{};
 
 Status write_pieces(io::File& target, const plan::TargetWrite& write) {
@@ -30,20 +34,33 @@ Status write_pieces(io::File& target, const plan::TargetWrite& write) {
 
 }   // namespace
 
+// What one target write took.
+struct StagedFile::Cost {
+    std::uint64_t begin_ns = monotonic_ns();
+    std::uint64_t end_ns = 0;
+    std::uint64_t cpu_ns = thread_cpu_ns();
+
+    void stop() noexcept {
+        end_ns = monotonic_ns();
+        cpu_ns = thread_cpu_ns() - cpu_ns;
+    }
+};
+
 class StagedFile::WriteWork final : public drain::Work {
   public:
     WriteWork(std::shared_ptr<StagedFile> file, std::shared_ptr<io::File> target, plan::TargetWrite write)
         : file_(std::move(file)), target_(std::move(target)), write_(std::move(write)) {}
 
     void run() noexcept override {
-        const std::uint64_t begin = monotonic_ns();
+        Cost cost;
         Status outcome;
         try {
             outcome = write_pieces(*target_, write_);
         } catch (const std::bad_alloc&) {
             outcome = {Code::kUnavailable, "write to " + file_->path_ + ": out of memory"};
         }
-        file_->complete(write_, outcome, begin);
+        cost.stop();
+        file_->complete(write_, outcome, cost);
     }
 
   private:
@@ -70,7 +87,9 @@ drain::Source::Taken StagedFile::take() {
 }
 
 drain::Source::Taken StagedFile::take_locked() {
-    if (halted_ || shrinking_) return {};
+    // Writing to a page cache is copying, under one lock per file: a second thread would only contend.
+    const std::size_t running_max = target_is_memory_ ? 1 : surroundings_.options().drain_threads;
+    if (halted_ || shrinking_ || running_ >= running_max) return {};
     // Writes beyond the new end that are planned already come before the cut; whatever is planned later
     // comes after it.
     if (shrink_to_ && planned_.empty()) {
@@ -82,7 +101,9 @@ drain::Source::Taken StagedFile::take_locked() {
     if (planned_.empty()) return {};
     auto write = std::move(planned_.front());
     planned_.pop_front();
-    return {std::make_unique<WriteWork>(shared_from_this(), target_, std::move(write)), !planned_.empty()};
+    ++running_;
+    return {std::make_unique<WriteWork>(shared_from_this(), target_, std::move(write)),
+            !planned_.empty() && running_ < running_max};
 }
 
 // Takes ready extents from the cursor on, in file order, leaving out what overlaps a write in flight,
@@ -109,7 +130,10 @@ void StagedFile::plan_locked() {
     }
 
     plan::Policy policy{options.stripe, options.write_max};
-    if (!urgent_) policy.growing_at = logical_size_;
+    if (!urgent_) {
+        policy.growing_at = logical_size_;
+        if (index_.ready_bytes() < kSmallPiecesMax) policy.run_min = options.stripe;
+    }
     for (plan::TargetWrite& write : plan::merge(pieces, policy)) {
         in_flight_.add(write.range);
         in_flight_bytes_ += write.range.size();
@@ -118,8 +142,9 @@ void StagedFile::plan_locked() {
             if (piece.segment != nullptr) ++piece.segment->pins;
         planned_.push_back(std::move(write));
     }
-    // A growing end that was left out is where the next plan begins.
-    cursor_ = planned_.empty() ? pieces.front().range.begin : planned_.back().range.end;
+    // What was left out at the end is where the next plan begins.
+    cursor_ = planned_.empty() ? last_end : planned_.back().range.end;
+    plan_from_bytes_ = planned_.empty() ? index_.ready_bytes() + options.stripe : 0;
 }
 
 // Little is left to gather more, unless everything is wanted out.
@@ -128,7 +153,7 @@ bool StagedFile::worth_draining_locked() const noexcept {
     if (shrink_to_) return true;
     if (index_.ready_empty()) return false;
     if (urgent_) return true;
-    return index_.ready_bytes() >= in_flight_bytes_ + surroundings_.options().stripe;
+    return index_.ready_bytes() >= std::max(plan_from_bytes_, in_flight_bytes_ + surroundings_.options().stripe);
 }
 
 // The end of a write in flight: its range may be written again, its segments may go.
@@ -139,19 +164,20 @@ void StagedFile::release_locked(const plan::TargetWrite& write) {
         if (piece.segment != nullptr) --piece.segment->pins;
 }
 
-void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome, std::uint64_t begin_ns) {
-    const std::uint64_t end_ns = monotonic_ns();
-    if (outcome) surroundings_.trace(begin_ns, end_ns, write.range);
+void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost) {
+    if (outcome) surroundings_.trace(cost.begin_ns, cost.end_ns, write.range);
     bool more = false, settled = false;
     {
         const std::lock_guard lock(mutex_);
         release_locked(write);
+        --running_;
+        if (write.range.size() >= kTellingWriteMin) target_is_memory_ = 2 * cost.cpu_ns > cost.end_ns - cost.begin_ns;
         std::uint64_t drained = 0;
         if (outcome)
             for (const plan::Piece& piece : write.pieces)
                 drained += index_.erase_drained(piece.range, piece.sequence);
         slot_->target_writes.fetch_add(1, std::memory_order_relaxed);
-        slot_->drain_ns.fetch_add(end_ns - begin_ns, std::memory_order_relaxed);
+        slot_->drain_ns.fetch_add(cost.end_ns - cost.begin_ns, std::memory_order_relaxed);
         slot_->drained.fetch_add(drained, std::memory_order_relaxed);
         if (!outcome) keep_error_locked(outcome);
         if (index_.ready_empty() && !shrink_to_) urgent_ = false;
@@ -159,7 +185,7 @@ void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome,
         update_ledger_locked();
         ++completions_;
         completed_.notify_all();
-        more = planned_.empty() && worth_draining_locked();
+        more = !planned_.empty() || worth_draining_locked();
         settled = in_flight_.empty();
     }
     if (more) wake();

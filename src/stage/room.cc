@@ -15,18 +15,19 @@ constexpr std::size_t kCompactFrom = 4;
 
 }   // namespace
 
-// How many payload bytes may be appended now. 0: none, and waiting would not help (or option full says
-// not to wait); the caller writes through.
-Result<std::uint64_t> StagedFile::make_room_writer(std::uint64_t wanted_bytes) {
+// How many payload bytes may be appended now. 0: none, and waiting would not help, or is not wanted
+// (option full, or only a warm segment would do); the caller writes through.
+Result<std::uint64_t> StagedFile::make_room_writer(std::uint64_t wanted_bytes, log::SegmentPool::Take take) {
     if (const std::uint64_t room = log_->room(false); room >= std::min(wanted_bytes, kRecordPayloadMin)) return room;
     log::SegmentPool& pool = *surroundings_.pool();
     compact_writer();
     for (;;) {
         const std::uint64_t seen = pool.changes();
-        if (auto segment = log_->acquire()) {
+        if (auto segment = log_->acquire(take)) {
             adopt_writer(segment.value());
             return log_->room(false);
         }
+        if (take == log::SegmentPool::Take::kWarm) return std::uint64_t{0};
         {
             const std::lock_guard lock(mutex_);
             FOREBAY_TRY(background_error_locked());

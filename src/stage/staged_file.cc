@@ -12,6 +12,9 @@ namespace forebay::stage {
 
 namespace {
 
+// Raw writes of at least this size may go straight to a target that is as fast as the log.
+constexpr std::size_t kDirectMin = 256 * 1024;
+
 void add(std::atomic<std::uint64_t>& counter, std::uint64_t amount) noexcept {
     counter.fetch_add(amount, std::memory_order_relaxed);
 }
@@ -87,7 +90,11 @@ Status StagedFile::stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass
     const auto data_class =
         byte_class == ByteClass::kMetadata ? log::DataClass::kMetadata : log::DataClass::kRaw;
     while (!bytes.empty()) {
-        const auto room = make_room_writer(bytes.size());
+        // A target at memory speed gains nothing from a log that has to be touched first.
+        const bool warm_only = target_is_memory_.load(std::memory_order_relaxed) && byte_class == ByteClass::kRaw &&
+                               bytes.size() >= kDirectMin && offset >= committed_size_;
+        const auto room = make_room_writer(bytes.size(), warm_only ? log::SegmentPool::Take::kWarm
+                                                                   : log::SegmentPool::Take::kAny);
         if (!room) return room.status();
         if (room.value() == 0) return write_through_writer(offset, bytes);
 
@@ -119,7 +126,10 @@ Status StagedFile::stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass
 // that are still in the log stop counting, for this process and for recovery.
 Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
     const ByteRange range{offset, offset + bytes.size()};
-    if (!log_->empty() && !log_->marker_fits()) FOREBAY_TRY(leave_log_writer());
+    if (!log_->empty() && !log_->marker_fits()) {
+        if (auto segment = log_->acquire()) adopt_writer(segment.value());
+        else FOREBAY_TRY(leave_log_writer());
+    }
     std::unique_lock lock(mutex_);
     completed_.wait(lock, [&] { return !in_flight_.overlaps(range) && !shrinking_; });
     if (shrink_to_ && range.end > *shrink_to_) {
@@ -146,7 +156,7 @@ Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
     logical_size_ = std::max(logical_size_, range.end);
     target_size_ = std::max(target_size_, range.end);
     dirty_ = true;
-    recycle_locked();
+    if (!log_->empty()) recycle_locked();
     update_ledger_locked();
     return outcome;
 }
@@ -210,18 +220,20 @@ Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
         }
     }
 
+    Status outcome;
+    // One read for all gaps: what is staged or cut off goes on top of it.
+    if (!plan.target.empty()) {
+        const ByteRange hull{plan.target.front().begin, plan.target.back().end};
+        outcome = read_or_zeros(*target, hull.begin, part(hull));
+    }
     for (const ByteRange& range : plan.zeros) std::memset(part(range).data(), 0, range.size());
     for (const auto& [range, bytes] : plan.staged) {
         std::memcpy(part(range).data(), bytes.data(), range.size());
         if (!inherited) continue;
         // The parent may have drained these bytes and used the segment again.
         std::atomic_thread_fence(std::memory_order_acquire);
-        if (bytes.segment->generation() != bytes.generation) plan.target.push_back(range);
-    }
-    Status outcome;
-    for (const ByteRange& range : plan.target) {
-        outcome = read_or_zeros(*target, range.begin, part(range));
-        if (!outcome) break;
+        if (outcome && bytes.segment->generation() != bytes.generation)
+            outcome = read_or_zeros(*target, range.begin, part(range));
     }
     if (!plan.staged.empty() && !inherited) {
         const std::lock_guard lock(mutex_);
@@ -270,7 +282,7 @@ Status StagedFile::append_marker_writer(log::RecordKind kind, std::uint64_t argu
                                         std::uint64_t sequence) {
     if (log_->empty()) return Status::ok();
     if (!log_->marker_fits()) {
-        const auto room = make_room_writer(log::kRecordHeaderBytes);
+        const auto room = make_room_writer(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);
         if (!room) return room.status();
         if (room.value() == 0) return leave_log_writer();
     }

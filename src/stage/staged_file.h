@@ -136,6 +136,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     class WriteWork;
     class ShrinkWork;
     struct CopyPlan;
+    struct Cost;
 
     // staged_file.cc: the program's side. `_writer`: writer_ is held; `_locked`: mutex_ is held.
     Status refuse_if_inherited(const char* what) const;
@@ -147,7 +148,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     Status leave_log_writer();
 
     // room.cc: segments.
-    Result<std::uint64_t> make_room_writer(std::uint64_t wanted_bytes);
+    Result<std::uint64_t> make_room_writer(std::uint64_t wanted_bytes, log::SegmentPool::Take take);
     void adopt_writer(log::Segment* segment);
     void compact_writer();
     void recycle_locked();
@@ -157,7 +158,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     Taken take_locked();
     void plan_locked();
     void release_locked(const plan::TargetWrite& write);
-    void complete(const plan::TargetWrite& write, const Status& outcome, std::uint64_t begin_ns);
+    void complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost);
     void complete_shrink(std::uint64_t size, const Status& outcome);
     void keep_error_locked(const Status& failure);
     void wake();
@@ -190,6 +191,9 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     std::uint64_t in_flight_bytes_ = 0;
     std::optional<std::uint64_t> shrink_to_;      // cut the target before anything beyond is written
     bool shrinking_ = false;
+    std::size_t running_ = 0;                     // target writes being carried out
+    std::atomic<bool> target_is_memory_{false};   // target writes cost CPU time rather than waiting: a page cache
+    std::uint64_t plan_from_bytes_ = 0;           // after a fruitless plan: not again before so much is ready
     std::uint64_t cursor_ = 0;                    // where the next plan begins (elevator)
     bool urgent_ = false;                         // drain all that is ready, however little
     bool halted_ = false;                         // after a failure, until a closing attempt
