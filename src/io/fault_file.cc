@@ -66,8 +66,8 @@ class FaultFile final : public File {
         if (verdict.sys_errno == 0) return file_->write_gather_at(offset, pieces);
         std::size_t rest = verdict.bytes_done_first;
         for (const Bytes& piece : pieces) {
+            if (rest == 0) break;
             const Bytes part = piece.first(std::min(rest, piece.size()));
-            if (part.empty()) break;
             FOREBAY_TRY(file_->write_at(offset, part));
             offset += part.size();
             rest -= part.size();

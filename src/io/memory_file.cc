@@ -44,14 +44,14 @@ class MemoryMapping final : public Mapping {
 
 class MemoryFile final : public File {
   public:
-    MemoryFile(std::string name, std::shared_ptr<Content> content)
-        : name_(std::move(name)), content_(std::move(content)) {}
+    MemoryFile(std::string name, std::shared_ptr<Content> content, bool writable)
+        : name_(std::move(name)), content_(std::move(content)), writable_(writable) {}
 
     const std::string& name() const noexcept override { return name_; }
 
     Result<std::size_t> read_at(std::uint64_t offset, MutableBytes into) override {
         const std::lock_guard lock(content_->mutex);
-        if (offset >= content_->size) return std::size_t{0};
+        if (into.empty() || offset >= content_->size) return std::size_t{0};
         const auto count =
             static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), content_->size - offset));
         std::memcpy(into.data(), content_->base_ + offset, count);
@@ -63,10 +63,12 @@ class MemoryFile final : public File {
     }
 
     Status write_gather_at(std::uint64_t offset, std::span<const Bytes> pieces) override {
+        FOREBAY_TRY(check_writable("write to", EBADF));
         const std::lock_guard lock(content_->mutex);
         for (const Bytes& piece : pieces) {
+            if (piece.empty()) continue;   // writing nothing beyond the end does not make a file longer
             FOREBAY_TRY(check_room(offset, piece.size()));
-            if (!piece.empty()) std::memcpy(content_->base_ + offset, piece.data(), piece.size());
+            std::memcpy(content_->base_ + offset, piece.data(), piece.size());
             offset += piece.size();
             content_->size = std::max(content_->size, offset);
         }
@@ -79,6 +81,7 @@ class MemoryFile final : public File {
     }
 
     Status resize(std::uint64_t size) override {
+        FOREBAY_TRY(check_writable("set size of", EINVAL));
         const std::lock_guard lock(content_->mutex);
         FOREBAY_TRY(check_room(size, 0));
         if (size < content_->size) std::memset(content_->base_ + size, 0, content_->size - size);
@@ -87,6 +90,7 @@ class MemoryFile final : public File {
     }
 
     Status allocate(std::uint64_t offset, std::uint64_t length) override {
+        FOREBAY_TRY(check_writable("allocate in", EBADF));
         const std::lock_guard lock(content_->mutex);
         FOREBAY_TRY(check_room(offset, length));
         content_->size = std::max(content_->size, offset + length);
@@ -94,6 +98,7 @@ class MemoryFile final : public File {
     }
 
     Status punch(std::uint64_t offset, std::uint64_t length) override {
+        FOREBAY_TRY(check_writable("punch a hole in", EBADF));
         const std::lock_guard lock(content_->mutex);
         if (offset < content_->size)
             std::memset(content_->base_ + offset, 0, std::min(length, content_->size - offset));
@@ -101,6 +106,7 @@ class MemoryFile final : public File {
     }
 
     Result<std::unique_ptr<Mapping>> map(std::uint64_t offset, std::size_t length) override {
+        FOREBAY_TRY(check_writable("map", EACCES));
         FOREBAY_TRY(check_room(offset, length));
         return std::unique_ptr<Mapping>(
             std::make_unique<MemoryMapping>(content_, MutableBytes(content_->base_ + offset, length)));
@@ -109,14 +115,20 @@ class MemoryFile final : public File {
     Status sync() override { return Status::ok(); }
 
   private:
+    // As the system does, with the error that the system call gives.
+    Status check_writable(const char* call, int error) const {
+        return writable_ ? Status::ok() : Status::from_errno(error, fmt::format("{} {}", call, name_));
+    }
     Status check_room(std::uint64_t offset, std::uint64_t length) const {
-        if (content_->base_ != nullptr && offset + length <= kMemoryFileMax) return Status::ok();
+        if (content_->base_ != nullptr && length <= kMemoryFileMax && offset <= kMemoryFileMax - length)
+            return Status::ok();
         return Status::from_errno(
             ENOSPC, fmt::format("write {} bytes at offset {} of {}", length, offset, name_));
     }
 
     std::string name_;
     std::shared_ptr<Content> content_;
+    const bool writable_;
 };
 
 struct Node {
@@ -139,8 +151,10 @@ class MemoryDirectory final : public Directory {
             if (found != node_->files.end() || node_->directories.contains(name)) return failure(EEXIST, "open", name);
             found = node_->files.emplace(name, std::make_shared<Content>()).first;
         }
-        if (found == node_->files.end()) return failure(ENOENT, "open", name);
-        return std::unique_ptr<File>(std::make_unique<MemoryFile>(name_ + "/" + name, found->second));
+        if (found == node_->files.end())
+            return failure(node_->directories.contains(name) ? EISDIR : ENOENT, "open", name);
+        return std::unique_ptr<File>(
+            std::make_unique<MemoryFile>(name_ + "/" + name, found->second, mode != OpenMode::kRead));
     }
 
     Result<std::unique_ptr<Directory>> create_directory(const std::string& name) override {
@@ -160,14 +174,16 @@ class MemoryDirectory final : public Directory {
 
     Status remove_file(const std::string& name) override {
         const std::lock_guard lock(node_->mutex);
-        if (node_->files.erase(name) == 0) return failure(ENOENT, "remove", name);
+        if (node_->files.erase(name) == 0)
+            return failure(node_->directories.contains(name) ? EISDIR : ENOENT, "remove", name);
         return Status::ok();
     }
 
     Status remove_directory(const std::string& name) override {
         const std::lock_guard lock(node_->mutex);
         const auto found = node_->directories.find(name);
-        if (found == node_->directories.end()) return failure(ENOENT, "remove directory", name);
+        if (found == node_->directories.end())
+            return failure(node_->files.contains(name) ? ENOTDIR : ENOENT, "remove directory", name);
         if (!found->second->files.empty() || !found->second->directories.empty())
             return failure(ENOTEMPTY, "remove directory", name);
         node_->directories.erase(found);
@@ -198,7 +214,7 @@ class MemoryDirectory final : public Directory {
 }   // namespace
 
 std::unique_ptr<File> make_memory_file(std::string name) {
-    return std::make_unique<MemoryFile>(std::move(name), std::make_shared<Content>());
+    return std::make_unique<MemoryFile>(std::move(name), std::make_shared<Content>(), true);
 }
 
 std::unique_ptr<Directory> make_memory_directory(std::string name) {
