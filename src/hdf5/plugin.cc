@@ -59,7 +59,7 @@ Status fill_with_plugin(int target, const std::string& path) {
 
 // A copy of this plugin with variables of its own. The descriptor stays open for good: the loader tells
 // libraries apart by name as well as by inode, so the name /proc/self/fd/N must not be used again.
-Result<InfoFor> load_copy() {
+Result<void*> load_copy() {
     Dl_info self{};
     if (dladdr(reinterpret_cast<const void*>(&load_copy), &self) == 0)
         return Status{Code::kInternal, "cannot find the plugin's own file"};
@@ -77,7 +77,7 @@ Result<InfoFor> load_copy() {
         ::close(descriptor);
         return filled;
     }
-    return reinterpret_cast<InfoFor>(dlsym(copy, kInfoFor));
+    return copy;
 }
 
 const void* info_for(const void* caller) {
@@ -96,12 +96,14 @@ const void* info_for(const void* caller) {
         return &connector_class();
     InfoFor& copy = self.copies[library];
     if (copy == nullptr) {
-        Result<InfoFor> loaded = load_copy();
-        if (!loaded || loaded.value() == nullptr) {
+        const Result<void*> loaded = load_copy();
+        if (!loaded) {
             warn_once("a second HDF5 library of this process cannot be served: " + loaded.status().message());
             return nullptr;
         }
-        copy = loaded.value();
+        copy = reinterpret_cast<InfoFor>(dlsym(loaded.value(), kInfoFor));
+        if (copy == nullptr)
+            return nullptr;
     }
     return copy(caller);
 }

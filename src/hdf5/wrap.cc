@@ -49,9 +49,10 @@ void* unwrap_object(void* object) {
 herr_t wrap_free_context(void* context) {
     return guard("wrap_free_context", [&]() -> herr_t {
         const std::unique_ptr<WrapContext> made(static_cast<WrapContext*>(context));
+        if (made->under == nullptr)   // always so with the native connector, and this runs with every call
+            return 0;
         const ErrorStackKeeper keeper;
-        if (made->under != nullptr)
-            host().H5VLfree_wrap_ctx(made->under, made->origin->under_connector);
+        host().H5VLfree_wrap_ctx(made->under, made->origin->under_connector);
         return 0;
     });
 }

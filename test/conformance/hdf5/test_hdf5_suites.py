@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from connector_environment import CACHE, bytes_staged, hdf5_prefix, native, run, staged
+from connector_environment import CACHE, asides, bytes_staged, hdf5_prefix, native, run, staged
 
 RANKS = 2
 
@@ -89,3 +89,4 @@ def test_parallel_tests_give_the_same_lines(name, tmp_path):
 
     assert words(through.stdout) == words(plain.stdout)
     assert through.returncode == plain.returncode == 0
+    assert asides(tmp_path)["mpi"] > 0
