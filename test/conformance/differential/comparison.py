@@ -22,6 +22,10 @@ from pathlib import Path
 BATCH_CASES = 50
 SINGLE_SECONDS_MAX = 60
 SHRINK_RUNS_MAX = 120
+SETTLED_MAX = 20
+EXPLAINED_MAX = 5
+# Two fillings of fresh memory. A program whose result depends on them has no defined result.
+PERTURBATIONS = ("17", "201")
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ class Comparison:
     seeds: range
     mismatches: list[Mismatch] = field(default_factory=list)
     died_natively: list[int] = field(default_factory=list)
+    undefined_natively: list[int] = field(default_factory=list)
     files: int = 0
     cases_staged: int = 0
     staged_bytes: int = 0
@@ -88,11 +93,12 @@ class Comparison:
     def __str__(self) -> str:
         return (f"seeds {self.seeds.start}..{self.seeds.stop - 1}: {len(self.mismatches)} disagree, {self.files} files compared byte for byte, "
                 f"{self.cases_staged} cases staged {self.staged_bytes} bytes, files not staged: {self.aside or 'none'}, "
-                f"programs that kill HDF5 itself: {self.died_natively or 'none'}")
+                f"programs that kill HDF5 itself: {self.died_natively or 'none'}, that it gives no defined result: {self.undefined_natively or 'none'}")
 
     def merge(self, other: Comparison) -> None:
         self.mismatches += other.mismatches
         self.died_natively += other.died_natively
+        self.undefined_natively += other.undefined_natively
         self.files += other.files
         self.cases_staged += other.cases_staged
         self.staged_bytes += other.staged_bytes
@@ -138,17 +144,34 @@ class Programs:
         shutil.rmtree(staging)
         return outcome
 
-    def compare(self, left: Side, right: Side, seeds: range, workers: int = 2, shrink: bool = True) -> Comparison:
+    def compare(self, left: Side, right: Side, seeds: range, workers: int = 2, explain: bool = True) -> Comparison:
         """Runs both sides on all seeds, in parallel batches."""
         batches = [range(at, min(at + BATCH_CASES, seeds.stop)) for at in range(seeds.start, seeds.stop, BATCH_CASES)]
         result = Comparison(seeds)
         with ThreadPoolExecutor(workers) as pool:
             for part in pool.map(lambda batch: self.compare_batch(left, right, batch), batches):
                 result.merge(part)
-        for position, mismatch in enumerate(result.mismatches):
-            if shrink and position < 5:
-                self.explain(left, right, mismatch)
+        if not explain:
+            return result
+        for mismatch in result.mismatches[:SETTLED_MAX]:
+            if not self.is_defined(left, right, mismatch.seed, result):
+                result.undefined_natively.append(mismatch.seed)
+        result.mismatches = [mismatch for mismatch in result.mismatches if mismatch.seed not in result.undefined_natively]
+        for mismatch in result.mismatches[:EXPLAINED_MAX]:
+            self.explain(left, right, mismatch)
         return result
+
+    def is_defined(self, left: Side, right: Side, seed: int, result: Comparison) -> bool:
+        """Whether the left side gives this program one result, whatever fresh memory holds."""
+        batch = range(seed - (seed - result.seeds.start) % BATCH_CASES, seed + 1)
+        alone = range(seed, seed + 1)
+        if self.compare_batch(left, right, alone).mismatches:
+            batch = alone
+        elif any(died - seed in range(-BATCH_CASES, BATCH_CASES) for died in result.died_natively):
+            return False  # alone all is well; what kills the library damages its memory before
+        perturbed = [Side(f"{left.label}-{byte}", left.environment | {"MALLOC_PERTURB_": byte}, left.arguments) for byte in PERTURBATIONS]
+        again = self.compare_batch(*perturbed, batch)
+        return seed not in again.died_natively and all(mismatch.seed != seed for mismatch in again.mismatches)
 
     def compare_batch(self, left: Side, right: Side, seeds: range, arguments: tuple[str, ...] = ()) -> Comparison:
         result = Comparison(seeds)

@@ -135,7 +135,5 @@ int run(int count, char** words) {
 
 int main(int count, char** words) {
     clock_stands_still = true;
-    const int status = differential::run(count, words);
-    clock_stands_still = false;
-    return status;
+    return differential::run(count, words);
 }

@@ -96,9 +96,10 @@ void choose_external(DatasetPlan& plan, Element element, const std::string& stem
 
 void choose_fill(DatasetPlan& plan, Element element, Random& random) {
     const hid_t list = plan.creation.get();
-    if (random.chance(30)) H5Pset_fill_time(list, random.pick({H5D_FILL_TIME_ALLOC, H5D_FILL_TIME_NEVER, H5D_FILL_TIME_IFSET}));
+    const bool plain = !owns_memory(element) && element != Element::kOldReference;
+    if (plain && random.chance(30)) H5Pset_fill_time(list, random.pick({H5D_FILL_TIME_ALLOC, H5D_FILL_TIME_NEVER, H5D_FILL_TIME_IFSET}));
     if (random.chance(30)) H5Pset_alloc_time(list, random.pick({H5D_ALLOC_TIME_EARLY, H5D_ALLOC_TIME_LATE, H5D_ALLOC_TIME_INCR}));
-    if (!owns_memory(element) && element != Element::kOldReference && random.chance(30)) {
+    if (plain && random.chance(30)) {
         Values value(element, 1, random, H5I_INVALID_HID, {});
         H5Pset_fill_value(list, memory_type(element).get(), value.data());
         plan.text += " fill";
