@@ -42,6 +42,7 @@ struct DriverFile {
     bool ignore_disabled_locks = false;
     bool family_to_single = false;     // set by h5repart
     haddr_t end_allocated = 0, end_of_file = 0;
+    std::shared_ptr<stage::Engine> engine;   // that `staged` belongs to
     std::shared_ptr<StagedFile> staged;
 
     ~DriverFile() {
@@ -100,7 +101,7 @@ void read_access_list(hid_t list, DriverFile& file) {
 StagedFile* attached(const char* function, DriverFile& file) {
     if (file.staged != nullptr)
         return file.staged.get();
-    stage::Engine* const engine = Session::get().engine();
+    std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (engine == nullptr) {
         push_error(function, host().H5E_VFL_g, host().H5E_CANTINIT_g, "the staging engine has ended");
         return nullptr;
@@ -115,6 +116,7 @@ StagedFile* attached(const char* function, DriverFile& file) {
     if (!attached.value().warning.empty())
         warn_once(attached.value().warning);
     file.staged = std::move(attached.value().file);
+    file.engine = std::move(engine);
     file.end_of_file = file.staged->size();
     return file.staged.get();
 }
@@ -178,10 +180,10 @@ herr_t driver_close(H5FD_t* file) {
     return guard("driver_close", [&]() -> herr_t {
         const std::unique_ptr<DriverFile> self(as_file(file));
         Session& session = Session::get();
-        if (self->staged != nullptr && session.engine() != nullptr) {
+        if (self->staged != nullptr) {
             // HDF5 frees the file even if this fails, and a second close of the identifier would then use
             // freed memory. So the failure is kept, and reported by the close callback that led here.
-            if (Status detached = session.engine()->detach(self->staged, self->writable); !detached)
+            if (Status detached = self->engine->detach(self->staged, self->writable); !detached)
                 session.keep_failure(detached.with_context("close " + self->path));
         }
         // The engine may hold a duplicate of the descriptor a little longer, and the lock with it.

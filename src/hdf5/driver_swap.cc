@@ -22,7 +22,7 @@ AsideReason reason_of(hid_t driver) {
 // A file that is staged in this process cannot also be opened with sec2: HDF5 would take them for two
 // files. It is opened with our driver, which writes straight through from then on.
 std::shared_ptr<stage::StagedFile> staged_already(const char* path) {
-    stage::Engine* const engine = Session::get().engine();
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     struct stat status {};
     if (engine == nullptr || ::stat(path, &status) != 0)
         return nullptr;

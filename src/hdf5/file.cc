@@ -98,7 +98,7 @@ herr_t file_specific(void* object, H5VL_file_specific_args_t* args, hid_t transf
 
 // The staged state of an open file, found through the descriptor that our driver reports.
 std::shared_ptr<stage::StagedFile> staged_of_descriptor(int descriptor) {
-    stage::Engine* const engine = Session::get().engine();
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     struct stat status {};
     if (engine == nullptr || ::fstat(descriptor, &status) != 0)
         return nullptr;

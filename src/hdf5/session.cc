@@ -11,6 +11,7 @@
 #include "hdf5/driver.h"
 #include "hdf5/guard.h"
 #include "hdf5/warning.h"
+#include "stage/fork.h"
 
 namespace forebay::hdf5 {
 
@@ -76,8 +77,7 @@ Route Session::judge(const std::string& text) {
     if (const Status found = find_under(loaded, route); !found)
         object_to(found, log::AsideReason::kBadOption);
     if (engine_ == nullptr) {
-        engine_ = stage::Engine::create(loaded);
-        engine_text_ = text;
+        make_engine(loaded, text);
     } else if (engine_text_ != text) {
         // Staged bytes of one file must be in one engine, so there cannot be a second one.
         LoadedOptions first = load(engine_text_);
@@ -90,6 +90,21 @@ Route Session::judge(const std::string& text) {
                       engine_text_ + "\"");
     }
     return route;
+}
+
+void Session::make_engine(const LoadedOptions& loaded, const std::string& text) {
+    engine_ = stage::Engine::create(loaded);
+    engine_text_ = text;
+    engine_generation_ = stage::fork_generation();
+}
+
+std::shared_ptr<stage::Engine> Session::engine() {
+    const std::lock_guard lock(mutex_);
+    if (engine_ != nullptr && engine_generation_ != stage::fork_generation()) {
+        inherited_.push_back(std::move(engine_));
+        make_engine(load(engine_text_), std::string(engine_text_));
+    }
+    return engine_;
 }
 
 Status Session::find_under(const LoadedOptions& loaded, Route& route) {
@@ -131,8 +146,8 @@ hid_t Session::driver() {
 }
 
 void Session::count_aside(log::AsideReason reason, const char* path) {
-    if (engine_ != nullptr)
-        engine_->count_aside(reason, path);
+    if (const std::shared_ptr<stage::Engine> counting = engine())
+        counting->count_aside(reason, path);
 }
 
 void Session::add_native(dev_t device, ino_t inode) {
@@ -179,14 +194,15 @@ void Session::forget_connectors() {
 }
 
 void Session::end() {
-    std::unique_ptr<stage::Engine> engine;
+    std::vector<std::shared_ptr<stage::Engine>> ended;
     {
         const std::lock_guard lock(mutex_);
-        engine = std::move(engine_);
+        ended = std::move(inherited_);
+        ended.push_back(std::move(engine_));
         driver_ = H5I_INVALID_HID;
         native_.clear();
     }
-    engine.reset();
+    ended.clear();
     if (const Status failure = take_failure(); !failure)
         warn_once(failure.message());
 }

@@ -13,12 +13,14 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "hdf5/host.h"
 #include "stage/engine.h"
@@ -44,8 +46,9 @@ class Session {
     // The route for a connector text. A refusal is in the route, with the option and its source.
     const Route& route(const std::string& text);
 
-    // Null before the first open and after the end.
-    [[nodiscard]] stage::Engine* engine() noexcept { return engine_.get(); }
+    // Null before the first open and after the end. A forked child gets an engine of its own for the files
+    // that it opens itself; those that it inherited stay with the engine they are attached to.
+    [[nodiscard]] std::shared_ptr<stage::Engine> engine();
 
     // The registered class of our file driver; registers it first if need be. Negative: HDF5 refused.
     hid_t driver();
@@ -71,12 +74,15 @@ class Session {
   private:
     Session() = default;
     Route judge(const std::string& text);
+    void make_engine(const LoadedOptions& loaded, const std::string& text);
     Status find_under(const LoadedOptions& loaded, Route& route);
 
     std::mutex mutex_;
     std::map<std::string, Route, std::less<>> routes_;
-    std::unique_ptr<stage::Engine> engine_;
+    std::shared_ptr<stage::Engine> engine_;
     std::string engine_text_;
+    std::uint64_t engine_generation_ = 0;   // of forks
+    std::vector<std::shared_ptr<stage::Engine>> inherited_;
     hid_t driver_ = H5I_INVALID_HID;
     std::map<std::pair<dev_t, ino_t>, unsigned> native_;
     Status failure_;

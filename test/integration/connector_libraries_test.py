@@ -199,3 +199,37 @@ def _serial_prefix() -> Path:
     if prefix is None:
         pytest.skip("no serial HDF5 in the cache")
     return Path(prefix)
+
+
+def test_a_forked_child_opens_and_stages_files_of_its_own(tmp_path):
+    code = """
+import h5py, os
+with h5py.File("before.h5", "w") as f:
+    f["x"] = range(1000)
+inherited = h5py.File("inherited.h5", "w")
+inherited["x"] = range(1000)
+children = []
+for number in range(3):
+    child = os.fork()
+    if child == 0:
+        with h5py.File(f"child{number}.h5", "w") as f:
+            f["x"] = range(100000)
+        with h5py.File("before.h5") as f:
+            assert f["x"][999] == 999
+        assert inherited["x"][999] == 999
+        os._exit(0)
+    children.append(child)
+for child in children:
+    assert os.waitpid(child, 0)[1] == 0
+inherited["y"] = range(10)
+inherited.close()
+for number in range(3):
+    with h5py.File(f"child{number}.h5") as f:
+        assert f["x"][99999] == 99999
+with h5py.File("inherited.h5") as f:
+    assert f["x"][999] + f["y"][9] == 1008
+"""
+    run_python(code, staged(tmp_path), tmp_path, 60)
+    entries = {Path(entry["path"]).name: entry["staged"] for entry in statistics(tmp_path)}
+    assert all(entries[f"child{number}.h5"] >= 800000 for number in range(3))
+    assert entries["inherited.h5"] >= 8000
