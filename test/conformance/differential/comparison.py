@@ -196,7 +196,7 @@ class Programs:
     def compare_seed(self, seed: int, outcomes: list[Outcome], folders: list[Path]) -> Mismatch | None:
         death = outcomes[1].broke_off(seed)
         if death is not None:
-            return Mismatch(seed, "death", death + "\n    " + outcomes[1].journals[seed][-2][:600])
+            return Mismatch(seed, "death", "\n    ".join(line[:600] for line in outcomes[1].journals[seed][-2:]))
         lines = [outcome.journals.get(seed, ["did not run"]) for outcome in outcomes]
         if lines[0] != lines[1]:
             return Mismatch(seed, "journal", first_difference(*lines))
