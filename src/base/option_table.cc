@@ -35,7 +35,7 @@ constexpr std::array kTable{
     OptionSpec{"stripe", kSize, "1MiB", "bytes", 4 * kKiB, kGiB, "",
                "Alignment of writes to the file; best the stripe size of the parallel file system."},
     OptionSpec{"write_max", kSize, "8MiB", "bytes", 4 * kKiB, kGiB, "", "Largest single write to the file."},
-    OptionSpec{"segment", kSize, "8MiB", "bytes", 64 * kKiB, kGiB, "",
+    OptionSpec{"segment", kSize, "1MiB", "bytes", 64 * kKiB, kGiB, "",
                "Unit in which log space is allocated and given back; at most half of size."},
     OptionSpec{"reserve", kSize, "512MiB", "bytes", 0, kPiB, "",
                "Log space made ready ahead of the first burst of writes; at most size."},

@@ -52,7 +52,7 @@ struct Options {
     std::uint64_t drain_threads = 4;            // target writes in flight per process
     std::uint64_t stripe = std::uint64_t{1} << 20;      // alignment of target writes
     std::uint64_t write_max = std::uint64_t{8} << 20;   // largest single target write
-    std::uint64_t segment = std::uint64_t{8} << 20;     // unit of allocation and recycling in the log
+    std::uint64_t segment = std::uint64_t{1} << 20;     // unit of allocation and recycling in the log
     std::uint64_t reserve = std::uint64_t{512} << 20;   // log space touched ahead of the first burst
     Checksum checksum = Checksum::kLazy;        // payloads over 64 KiB: at write, or only where needed
     OnFlush flush = OnFlush::kCommit;           // H5Fflush returns at the commit, or once drained

@@ -13,6 +13,7 @@ namespace forebay::log {
 namespace {
 
 constexpr std::uint64_t kSlackBytes = 64 * 1024;
+constexpr std::uint64_t kSlackShare = 32;
 
 }   // namespace
 
@@ -21,7 +22,7 @@ FileLog::FileLog(SegmentPool& pool, std::uint64_t log, LogTarget target, bool ch
       log_(log),
       target_(std::move(target)),
       check_large_payloads_(check_large_payloads),
-      slack_bytes_(std::min(kSlackBytes, pool.segment_bytes() / 16)) {}
+      slack_bytes_(std::min(kSlackBytes, pool.segment_bytes() / kSlackShare)) {}
 
 FileLog::~FileLog() { release_all(); }
 

@@ -1,11 +1,9 @@
 #include "log/segment_pool.h"
 
-#include <pthread.h>
-
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <system_error>
-#include <utility>
 
 #include "base/bytes.h"
 
@@ -14,6 +12,9 @@ namespace forebay::log {
 namespace {
 
 constexpr std::chrono::milliseconds kWarmUpDelay{200};
+// So much taken cold means a burst that the drain does not keep up with: touching ahead helps at once.
+constexpr std::uint64_t kBurstBytes = std::uint64_t{64} << 20;
+constexpr std::array<std::byte, 16 * 1024> kZeros{};
 
 // The two words of a segment header that change while it is in use are shared with other processes.
 std::atomic_ref<std::uint64_t> word(const Segment& segment, std::size_t offset) noexcept {
@@ -45,9 +46,14 @@ SegmentPool::~SegmentPool() = default;   // the jthread stops and joins first: i
 Result<std::unique_ptr<Segment>> SegmentPool::create_segment(std::uint64_t index) {
     const std::uint64_t begin = index * limits_.segment_bytes;
     FOREBAY_TRY(file_->allocate(begin, limits_.segment_bytes));
+    // Page faults on a fresh mapping cost twice what writing zeros first does.
+    const std::vector<io::Bytes> zeros(limits_.segment_bytes / kZeros.size(), io::Bytes(kZeros));
+    FOREBAY_TRY(file_->write_gather_at(begin, zeros));
     auto mapping = file_->map(begin, limits_.segment_bytes);
     if (!mapping) return mapping.status();
-    return std::make_unique<Segment>(index, std::move(mapping).value());
+    auto segment = std::make_unique<Segment>(index, std::move(mapping).value());
+    segment->touch();
+    return segment;
 }
 
 Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Take take) {
@@ -58,9 +64,10 @@ Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Ta
             segment = free_.back();
             free_.pop_back();
         } else if (take == Take::kAny && segments_.size() < limit_segments_) {
-            if (!std::exchange(burst_, true)) changed_.notify_all();
             const std::uint64_t index = segments_.size();
             segments_.emplace_back();
+            cold_bytes_ += limits_.segment_bytes;
+            if (cold_bytes_ >= kBurstBytes) changed_.notify_all();
             lock.unlock();
             auto created = create_segment(index);
             lock.lock();
@@ -105,12 +112,9 @@ void SegmentPool::warm_up() {
 }
 
 void SegmentPool::touch_ahead(const std::stop_token& stop) {
-    const sched_param priority{};
-    // Advice: where it is refused, the thread competes as any other does.
-    (void)::pthread_setschedparam(::pthread_self(), SCHED_IDLE, &priority);
     {
         std::unique_lock lock(mutex_);
-        changed_.wait_for(lock, stop, kWarmUpDelay, [this] { return burst_; });
+        changed_.wait_for(lock, stop, kWarmUpDelay, [this] { return cold_bytes_ >= kBurstBytes; });
     }
     for (std::uint64_t done = 0; done < limits_.reserve_bytes && !stop.stop_requested();
          done += limits_.segment_bytes) {
@@ -122,7 +126,6 @@ void SegmentPool::touch_ahead(const std::stop_token& stop) {
             segments_.emplace_back();
         }
         auto created = create_segment(index);
-        if (created) created.value()->touch();
         const std::lock_guard lock(mutex_);
         if (!created) {
             limit_segments_ = std::min<std::uint64_t>(limit_segments_, index);

@@ -6,7 +6,7 @@
 // space is allocated before the segment is handed out, so storing into it cannot run out of space.
 //
 // Thread-safety: all calls may come from any thread. One background thread, started by `warm_up` only,
-// touches pages at idle priority and ends with the pool.
+// touches pages and ends with the pool.
 // After a crash the file stays; docs/log-format.md tells how to read it.
 #pragma once
 
@@ -74,7 +74,7 @@ class SegmentPool {
     void release(Segment* segment);
 
     // Starts touching `reserve_bytes` of segments in the background, once the process has lived for a
-    // moment longer (a short program gains nothing from warm pages) or runs out of warm segments; later
+    // moment longer (a short program gains nothing from warm pages) or asks for many at once; later
     // calls do nothing. Failure to start a thread only means that pages fault later.
     void warm_up();
 
@@ -105,7 +105,7 @@ class SegmentPool {
     std::vector<Segment*> free_;
     std::uint64_t limit_segments_;                     // lowered when the device turns out to be smaller
     std::uint64_t changes_ = 0;
-    bool burst_ = false;                               // a cold segment was asked for
+    std::uint64_t cold_bytes_ = 0;                     // in segments that somebody had to wait for
     std::unique_ptr<std::jthread> toucher_;
 };
 

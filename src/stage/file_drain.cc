@@ -12,8 +12,10 @@ namespace {
 
 constexpr std::size_t kPlanPiecesMax = 4096;
 constexpr std::uint64_t kPlanWrites = 8;   // of the largest size, per plan
-// So much may be left staged in pieces smaller than a stripe, in the hope for neighbours.
-constexpr std::uint64_t kSmallPiecesMax = std::uint64_t{32} << 20;
+// So much may be left staged in pieces smaller than a stripe, in the hope for neighbours: no more than
+// this, and than this share of the log.
+constexpr std::uint64_t kSmallPiecesMax = std::uint64_t{128} << 20;
+constexpr std::uint64_t kSmallPiecesShare = 8;
 // Only writes of at least this size tell how the target behaves.
 constexpr std::uint64_t kTellingWriteMin = 64 * 1024;
 constexpr std::array<std::byte, 64 * 1024> kZeros{};
@@ -30,6 +32,13 @@ Status write_pieces(io::File& target, const plan::TargetWrite& write) {
             pieces.push_back(io::Bytes(kZeros).first(std::min<std::uint64_t>(left, kZeros.size())));
     }
     return target.write_gather_at(write.range.begin, pieces);
+}
+
+// Where the pieces that adjoin up to the last one begin. `pieces` is not empty.
+std::uint64_t begin_of_last_run(const std::vector<plan::Piece>& pieces) noexcept {
+    std::size_t at = pieces.size() - 1;
+    while (at > 0 && pieces[at - 1].range.end == pieces[at].range.begin) --at;
+    return pieces[at].range.begin;
 }
 
 }   // namespace
@@ -132,7 +141,7 @@ void StagedFile::plan_locked() {
     plan::Policy policy{options.stripe, options.write_max};
     if (!urgent_) {
         policy.growing_at = logical_size_;
-        if (index_.ready_bytes() < kSmallPiecesMax) policy.run_min = options.stripe;
+        if (index_.ready_bytes() < std::min(kSmallPiecesMax, options.size / kSmallPiecesShare)) policy.run_min = options.stripe / 2;
     }
     for (plan::TargetWrite& write : plan::merge(pieces, policy)) {
         in_flight_.add(write.range);
@@ -142,8 +151,9 @@ void StagedFile::plan_locked() {
             if (piece.segment != nullptr) ++piece.segment->pins;
         planned_.push_back(std::move(write));
     }
-    // What was left out at the end is where the next plan begins.
-    cursor_ = planned_.empty() ? last_end : planned_.back().range.end;
+    // The next plan begins where this one ends; a run that is still growing there is looked at as a whole.
+    cursor_ = planned_.empty() ? begin_of_last_run(pieces) : planned_.back().range.end;
+    if (planned_.empty() && last_end != logical_size_) cursor_ = last_end;
     plan_from_bytes_ = planned_.empty() ? index_.ready_bytes() + options.stripe : 0;
 }
 

@@ -59,10 +59,14 @@ ControlHandle& control_of(const fuse_file_info* file) { return *reinterpret_cast
 
 void read_control(fuse_req_t request, std::size_t size, off_t offset, const fuse_file_info* file) {
     ControlHandle& handle = control_of(file);
-    const std::scoped_lock lock(handle.mutex);
-    if (offset == 0) handle.report = report(fs_of(request).simulation());
-    const std::size_t begin = std::min(static_cast<std::size_t>(offset), handle.report.size());
-    fuse_reply_buf(request, handle.report.data() + begin, std::min(size, handle.report.size() - begin));
+    std::string part;
+    {
+        const std::scoped_lock lock(handle.mutex);
+        if (offset == 0) handle.report = report(fs_of(request).simulation());
+        part = handle.report.substr(std::min(static_cast<std::size_t>(offset), handle.report.size()), size);
+    }
+    // Once the reader has its answer it may close, and the handle is gone: its lock is not held here.
+    fuse_reply_buf(request, part.data(), part.size());
 }
 
 void write_control(fuse_req_t request, const char* data, std::size_t size) {
