@@ -90,6 +90,8 @@ def checkpoint_runs(setting: Setting, repetitions: int, folders: tuple[Path, Pat
     places, (mounted, backing) = setting.places, folders
     sizes = ["--datasets", str(DATASETS), "--mib", str(mib), "--steps", str(STEPS)]
     command = [places.program("checkpoint"), *sizes, "--compute-seconds", str(compute_s)]
+    if compute_s > 0:
+        command.append("--compute-first")  # a simulation has computed something before its first checkpoint
     copy = [places.program("plain_copy"), "--directory", str(places.staging), *sizes]
     runs: dict[str, list] = {NATIVE: [], FOREBAY: [], "copy": []}
     for number, mode in in_turns(setting, repetitions):

@@ -211,7 +211,7 @@ class Examination {
         }
         report_["left_behind"] = {{"processes", dead}, {"bytes", bytes}};
         if (dead > 0)
-            note(fmt::format("{}: {} left behind; forebay status shows them, forebay recover brings the bytes home",
+            note(fmt::format("{}: {} left behind in its log; forebay status shows more",
                              dead == 1 ? "a process died" : fmt::format("{} processes died", dead),
                              format_size(bytes)));
     }

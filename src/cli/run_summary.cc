@@ -110,7 +110,7 @@ std::string as_text(const RunSummary& summary) {
         line(fmt::format("{} of the statistics could not be read",
                          counted(summary.statistics.unreadable_lines, "line", "lines")));
     for (const std::string& file : not_drained(summary)) line("NOT DRAINED: " + file);
-    if (!summary.left_behind.empty()) line("the staged bytes are kept: run forebay recover");
+    if (!summary.left_behind.empty()) line("the staged bytes are kept in the log on the staging area");
     return text;
 }
 

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/checksum.h"
 #include "base/clock.h"
+#include "base/copy.h"
 
 namespace forebay::log {
 
@@ -56,7 +57,7 @@ FileLog::Position FileLog::append_data(std::uint64_t offset, io::Bytes bytes, Da
                                        std::uint64_t sequence, std::uint64_t time_ns) {
     std::byte* const at = end();
     std::byte* const payload = at + payload_offset(1);
-    std::memcpy(payload, bytes.data(), bytes.size());
+    copy_large(payload, bytes.data(), bytes.size());
     const bool checked = check_large_payloads_ || bytes.size() <= kCheckedPayloadMax;
     const ByteRange extent{offset, offset + bytes.size()};
     encode(RecordHeader{RecordKind::kData, data_class, checked, sequence, bytes.size(), 0, time_ns,

@@ -32,17 +32,20 @@ Status read_or_zeros(io::File& file, std::uint64_t offset, io::MutableBytes into
     return Status::ok();
 }
 
-// The size of the segments as the first header states it, in use or given back; 0: there is no header.
+// The size of the segments as the first header states it, in use or given back. 0: no segment was ever used.
 Result<std::uint64_t> find_segment_bytes(io::File& file, std::uint64_t file_bytes) {
     std::array<std::byte, kSegmentHeaderBytes> header{};
+    bool anything = false;
     for (std::uint64_t begin = 0; begin < file_bytes; begin += kPage) {
         FOREBAY_TRY(read_or_zeros(file, begin, header));
         const auto stated = decode_segment_bytes(header);
         if (!stated && stated.status().code() == Code::kUnsupported) return stated.status();
+        anything = anything || header != std::array<std::byte, kSegmentHeaderBytes>{};
         if (!stated) continue;
         const std::uint64_t bytes = stated.value();
         if (bytes >= kPage && bytes % kPage == 0 && begin % bytes == 0 && bytes <= file_bytes - begin) return bytes;
     }
+    if (anything) return Status(Code::kCorrupt, "no segment header");
     return std::uint64_t{0};
 }
 

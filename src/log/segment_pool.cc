@@ -35,10 +35,12 @@ std::uint64_t Segment::generation() const noexcept {
     return little_endian(word(*this, kGenerationOffset).load(std::memory_order_acquire));
 }
 
-SegmentPool::SegmentPool(std::unique_ptr<io::File> file, PoolLimits limits, const ProcessIdentity& process)
+SegmentPool::SegmentPool(std::unique_ptr<io::File> file, PoolLimits limits, const ProcessIdentity& process,
+                         PoolGauges gauges)
     : file_(std::move(file)),
       limits_(limits),
       process_(process),
+      gauges_(gauges),
       limit_segments_(std::max<std::uint64_t>(2, limits.capacity_bytes / limits.segment_bytes)) {}
 
 SegmentPool::~SegmentPool() = default;   // the jthread stops and joins first: it is the last member
@@ -81,6 +83,7 @@ Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Ta
         } else {
             return Status(Code::kNoSpace, "the staging log of " + file_->name() + " is full");
         }
+        show_locked();
     }
     segment->tail = kSegmentHeaderBytes;
     segment->live_bytes = 0;
@@ -97,6 +100,7 @@ void SegmentPool::release(Segment* segment) {
     raise_generation(*segment);
     const std::lock_guard lock(mutex_);
     free_.push_back(segment);
+    show_locked();
     ++changes_;
     changed_.notify_all();
 }
@@ -134,9 +138,15 @@ void SegmentPool::touch_ahead(const std::stop_token& stop) {
         // Below the warm ones: what was just used is better still.
         free_.insert(free_.begin(), created.value().get());
         segments_[index] = std::move(created).value();
+        show_locked();
         ++changes_;
         changed_.notify_all();
     }
+}
+
+void SegmentPool::show_locked() const noexcept {
+    if (gauges_.allocated != nullptr) gauges_.allocated->store(segments_.size(), std::memory_order_relaxed);
+    if (gauges_.free != nullptr) gauges_.free->store(free_.size(), std::memory_order_relaxed);
 }
 
 std::uint64_t SegmentPool::changes() const {

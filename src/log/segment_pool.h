@@ -57,10 +57,17 @@ struct PoolLimits {
     std::uint64_t reserve_bytes = 0;    // touched by warm_up
 };
 
+// Where the pool keeps its numbers of segments for others to see; null: nowhere.
+struct PoolGauges {
+    std::atomic<std::uint64_t>* allocated = nullptr;
+    std::atomic<std::uint64_t>* free = nullptr;
+};
+
 class SegmentPool {
   public:
     // `file` is new and empty; `process` goes into the segments' headers.
-    SegmentPool(std::unique_ptr<io::File> file, PoolLimits limits, const ProcessIdentity& process);
+    SegmentPool(std::unique_ptr<io::File> file, PoolLimits limits, const ProcessIdentity& process,
+                PoolGauges gauges = {});
     ~SegmentPool();
     SegmentPool(const SegmentPool&) = delete;
     SegmentPool& operator=(const SegmentPool&) = delete;
@@ -94,10 +101,12 @@ class SegmentPool {
   private:
     Result<std::unique_ptr<Segment>> create_segment(std::uint64_t index);
     void touch_ahead(const std::stop_token& stop);
+    void show_locked() const noexcept;
 
     std::unique_ptr<io::File> file_;
     const PoolLimits limits_;
     const ProcessIdentity process_;
+    const PoolGauges gauges_;
 
     mutable std::mutex mutex_;
     std::condition_variable_any changed_;

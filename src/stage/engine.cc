@@ -50,7 +50,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     Status detach(const std::shared_ptr<StagedFile>& file, bool writable);
     std::shared_ptr<StagedFile> find(const io::Identity& identity);
     void count_aside(log::AsideReason reason) {
-        const std::lock_guard lock(mutex_);
+        const std::lock_guard opening(opening_);
         ledger_.header().aside[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
         anything_to_tell_ = true;
     }
@@ -94,10 +94,10 @@ class Engine::State final : public Surroundings, public ForkParty {
         Status status;
     };
 
-    Result<std::optional<log::AsideReason>> staging_locked(bool regular, std::string& warning);
-    std::optional<Obstacle> open_area_locked();
-    std::optional<Obstacle> make_process_directory_locked();
-    Status start_writing_locked(Entry& entry, std::unique_ptr<io::File> target,
+    Result<std::optional<log::AsideReason>> staging_opening(bool regular, std::string& warning);
+    std::optional<Obstacle> open_area_opening();
+    std::optional<Obstacle> make_process_directory_opening();
+    Status start_writing(Entry& entry, std::unique_ptr<io::File> target,
                                 std::optional<log::AsideReason> aside);
     void forget_locked(std::map<io::Identity, Entry>::iterator found);
     void report_closed(const log::FileCounters& counters);
@@ -108,7 +108,9 @@ class Engine::State final : public Surroundings, public ForkParty {
     const OpenArea open_area_;
     std::atomic<std::uint64_t> sequence_{1};
 
-    std::mutex mutex_;   // before any file's
+    // Lock order: opening_, a file's writer_, mutex_, a file's mutex_, the pool's.
+    std::mutex opening_;   // serialises attach and what it finds out once
+    std::mutex mutex_;     // the map of files
     std::map<io::Identity, Entry> files_;
     std::uint64_t next_log_ = 1;
     bool area_tried_ = false, warned_ = false, anything_to_tell_ = false;
@@ -127,29 +129,39 @@ Result<Engine::Attached> Engine::State::attach(std::unique_ptr<io::File> file, c
                                                const std::string& path, bool writable, bool regular) {
     if (inherited())
         return Status(Code::kUnsupported, fmt::format("open {}: HDF5 was in use before this process was forked", path));
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard opening(opening_);
     Attached attached;
     std::optional<log::AsideReason> aside;
     if (writable) {
-        auto decision = staging_locked(regular, attached.warning);
+        auto decision = staging_opening(regular, attached.warning);
         if (!decision) return decision.status();
         aside = decision.value();
     }
-    auto found = files_.find(identity);
-    const bool first = found == files_.end();
-    if (first) {
-        StagedFile::Setup setup{identity, path, nullptr, next_log_++};
-        Entry entry;
-        if (!writable) setup.target = std::move(file);
-        entry.file = std::make_shared<StagedFile>(*this, std::move(setup));
-        found = files_.emplace(identity, std::move(entry)).first;
+    // The handle is counted first, so that nobody forgets the file meanwhile; map nodes do not move.
+    Entry* entry;
+    bool first, first_writer;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto [found, added] = files_.try_emplace(identity);
+        entry = &found->second;
+        first = added;
+        if (first) {
+            StagedFile::Setup setup{identity, path, nullptr, next_log_++};
+            if (!writable) setup.target = std::move(file);
+            entry->file = std::make_shared<StagedFile>(*this, std::move(setup));
+        }
+        first_writer = writable && entry->writers == 0;
+        ++entry->handles;
+        if (writable) ++entry->writers;
     }
-    Entry& entry = found->second;
+    // May wait for the closing of the same file, which may want the map for making room: without mutex_.
     Status outcome;
-    if (writable && entry.writers == 0) outcome = start_writing_locked(entry, std::move(file), aside);
-    else if (!writable && entry.writers == 0) outcome = entry.file->refresh();
+    if (first_writer) outcome = start_writing(*entry, std::move(file), aside);
+    else if (!writable) outcome = entry->file->refresh();
     if (!outcome) {
-        if (first) forget_locked(found);
+        const std::lock_guard lock(mutex_);
+        if (writable) --entry->writers;
+        if (--entry->handles == 0 && !entry->file->failed()) forget_locked(files_.find(identity));
         return outcome;
     }
     if (first) {
@@ -159,13 +171,11 @@ Result<Engine::Attached> Engine::State::attach(std::unique_ptr<io::File> file, c
                 .aside[static_cast<std::size_t>(log::AsideReason::kReadOnly)]
                 .fetch_add(1, std::memory_order_relaxed);
     }
-    ++entry.handles;
-    if (writable) ++entry.writers;
-    attached.file = entry.file;
+    attached.file = entry->file;
     return attached;
 }
 
-Status Engine::State::start_writing_locked(Entry& entry, std::unique_ptr<io::File> target,
+Status Engine::State::start_writing(Entry& entry, std::unique_ptr<io::File> target,
                                            std::optional<log::AsideReason> aside) {
     const io::Identity& identity = entry.file->identity();
     // A file that readers kept open between two writers keeps its slot.
@@ -222,12 +232,12 @@ std::shared_ptr<StagedFile> Engine::State::find(const io::Identity& identity) {
 // ---- the staging area ------------------------------------------------------------------------------
 
 // Whether a file may be staged: nothing, or the reason why not. An error only with option strict.
-Result<std::optional<log::AsideReason>> Engine::State::staging_locked(bool regular, std::string& warning) {
+Result<std::optional<log::AsideReason>> Engine::State::staging_opening(bool regular, std::string& warning) {
     if (!loaded_.options.stage) return std::optional(log::AsideReason::kDisabled);
     if (!regular) return std::optional(log::AsideReason::kNotRegular);
     if (!area_tried_) {
         area_tried_ = true;
-        obstacle_ = open_area_locked();
+        obstacle_ = open_area_opening();
     }
     if (!obstacle_) return std::optional<log::AsideReason>();
     if (loaded_.options.strict) return obstacle_->status;
@@ -238,15 +248,15 @@ Result<std::optional<log::AsideReason>> Engine::State::staging_locked(bool regul
     return std::optional(obstacle_->reason);
 }
 
-std::optional<Engine::State::Obstacle> Engine::State::open_area_locked() {
+std::optional<Engine::State::Obstacle> Engine::State::open_area_opening() {
     if (!loaded_.problems.empty()) return Obstacle{log::AsideReason::kBadOption, loaded_.problems.front()};
     auto area = open_area_();
     if (!area) return Obstacle{log::AsideReason::kStagingArea, area.status()};
     area_ = std::move(area).value();
-    return make_process_directory_locked();
+    return make_process_directory_opening();
 }
 
-std::optional<Engine::State::Obstacle> Engine::State::make_process_directory_locked() {
+std::optional<Engine::State::Obstacle> Engine::State::make_process_directory_opening() {
     const auto refuse = [](const Status& status) { return Obstacle{log::AsideReason::kStagingArea, status}; };
     const auto process = log::identify_this_process();
     if (!process) return refuse(process.status());
@@ -270,7 +280,9 @@ std::optional<Engine::State::Obstacle> Engine::State::make_process_directory_loc
     if (!log) return refuse(log.status());
     log::PoolLimits limits{options.size, options.segment, options.reserve};
     limits.reserve_bytes = std::min({limits.reserve_bytes, options.size / 2, physical_memory_bytes() / kReserveMemoryShare});
-    pool_ = std::make_unique<log::SegmentPool>(std::move(log).value(), limits, process.value());
+    pool_ = std::make_unique<log::SegmentPool>(
+        std::move(log).value(), limits, process.value(),
+        log::PoolGauges{&ledger_.header().segments_allocated, &ledger_.header().segments_free});
     pool_->warm_up();
     return std::nullopt;
 }

@@ -1,6 +1,7 @@
 // The target's side of a staged file: planning target writes, carrying them out, keeping the accounts.
 #include <array>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -16,7 +17,7 @@ constexpr std::uint64_t kPlanWrites = 8;   // of the largest size, per plan
 // this, and than this share of the log.
 constexpr std::uint64_t kSmallPiecesMax = std::uint64_t{128} << 20;
 constexpr std::uint64_t kSmallPiecesShare = 8;
-// Only writes of at least this size tell how the target behaves.
+// Only writes of at least this size, carried out alone, tell how the target behaves.
 constexpr std::uint64_t kTellingWriteMin = 64 * 1024;
 constexpr std::array<std::byte, 64 * 1024> kZeros{};
 
@@ -48,6 +49,7 @@ struct StagedFile::Cost {
     std::uint64_t begin_ns = monotonic_ns();
     std::uint64_t end_ns = 0;
     std::uint64_t cpu_ns = thread_cpu_ns();
+    bool alone = true;   // no other write of this file was under way when it began
 
     void stop() noexcept {
         end_ns = monotonic_ns();
@@ -57,11 +59,12 @@ struct StagedFile::Cost {
 
 class StagedFile::WriteWork final : public drain::Work {
   public:
-    WriteWork(std::shared_ptr<StagedFile> file, std::shared_ptr<io::File> target, plan::TargetWrite write)
-        : file_(std::move(file)), target_(std::move(target)), write_(std::move(write)) {}
+    WriteWork(std::shared_ptr<StagedFile> file, std::shared_ptr<io::File> target, plan::TargetWrite write, bool alone)
+        : file_(std::move(file)), target_(std::move(target)), write_(std::move(write)), alone_(alone) {}
 
     void run() noexcept override {
         Cost cost;
+        cost.alone = alone_;
         Status outcome;
         try {
             outcome = write_pieces(*target_, write_);
@@ -76,13 +79,14 @@ class StagedFile::WriteWork final : public drain::Work {
     std::shared_ptr<StagedFile> file_;
     std::shared_ptr<io::File> target_;
     plan::TargetWrite write_;
+    const bool alone_;
 };
 
-class StagedFile::ShrinkWork final : public drain::Work {
+class StagedFile::ResizeWork final : public drain::Work {
   public:
-    ShrinkWork(std::shared_ptr<StagedFile> file, std::shared_ptr<io::File> target, std::uint64_t size)
+    ResizeWork(std::shared_ptr<StagedFile> file, std::shared_ptr<io::File> target, std::uint64_t size)
         : file_(std::move(file)), target_(std::move(target)), size_(size) {}
-    void run() noexcept override { file_->complete_shrink(size_, target_->resize(size_)); }
+    void run() noexcept override { file_->complete_resize(size_, target_->resize(size_)); }
 
   private:
     std::shared_ptr<StagedFile> file_;
@@ -96,23 +100,29 @@ drain::Source::Taken StagedFile::take() {
 }
 
 drain::Source::Taken StagedFile::take_locked() {
-    // Writing to a page cache is copying, under one lock per file: a second thread would only contend.
-    const std::size_t running_max = target_is_memory_ ? 1 : surroundings_.options().drain_threads;
-    if (halted_ || shrinking_ || running_ >= running_max) return {};
+    if (halted_ || resizing_ || running_ >= concurrency_.allowed()) return {};
     // Writes beyond the new end that are planned already come before the cut; whatever is planned later
     // comes after it.
     if (shrink_to_ && planned_.empty()) {
         if (in_flight_.overlaps({*shrink_to_, kOffsetMax})) return {};
-        shrinking_ = true;
-        return {std::make_unique<ShrinkWork>(shared_from_this(), target_, *shrink_to_), false};
+        return take_resize_locked(*shrink_to_);
     }
     if (planned_.empty()) plan_locked();
-    if (planned_.empty()) return {};
+    if (planned_.empty()) {
+        // Everything committed is there but for space that nobody has written: others see the file whole.
+        const bool short_of_commit = target_size_ < committed_size_ && index_.ready_empty() && in_flight_.empty();
+        return short_of_commit ? take_resize_locked(committed_size_) : Taken{};
+    }
     auto write = std::move(planned_.front());
     planned_.pop_front();
-    ++running_;
-    return {std::make_unique<WriteWork>(shared_from_this(), target_, std::move(write)),
-            !planned_.empty() && running_ < running_max};
+    if (running_++ == 0) busy_since_ns_ = monotonic_ns();
+    return {std::make_unique<WriteWork>(shared_from_this(), target_, std::move(write), running_ == 1),
+            !planned_.empty() && running_ < concurrency_.allowed()};
+}
+
+drain::Source::Taken StagedFile::take_resize_locked(std::uint64_t size) {
+    resizing_ = true;
+    return {std::make_unique<ResizeWork>(shared_from_this(), target_, size), false};
 }
 
 // Takes ready extents from the cursor on, in file order, leaving out what overlaps a write in flight,
@@ -181,7 +191,10 @@ void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome,
         const std::lock_guard lock(mutex_);
         release_locked(write);
         --running_;
-        if (write.range.size() >= kTellingWriteMin) target_is_memory_ = 2 * cost.cpu_ns > cost.end_ns - cost.begin_ns;
+        const std::uint64_t now = monotonic_ns();
+        concurrency_.completed(write.range.size(), now - std::exchange(busy_since_ns_, now));
+        if (write.range.size() >= kTellingWriteMin && cost.alone)
+            target_is_memory_ = 2 * cost.cpu_ns > cost.end_ns - cost.begin_ns;
         std::uint64_t drained = 0;
         if (outcome)
             for (const plan::Piece& piece : write.pieces)
@@ -195,7 +208,7 @@ void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome,
         update_ledger_locked();
         ++completions_;
         completed_.notify_all();
-        more = !planned_.empty() || worth_draining_locked();
+        more = !planned_.empty() || worth_draining_locked() || target_size_ < committed_size_;
         settled = in_flight_.empty();
     }
     if (more) wake();
@@ -203,10 +216,10 @@ void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome,
     if (settled) surroundings_.pool()->announce_change();
 }
 
-void StagedFile::complete_shrink(std::uint64_t size, const Status& outcome) {
+void StagedFile::complete_resize(std::uint64_t size, const Status& outcome) {
     {
         const std::lock_guard lock(mutex_);
-        shrinking_ = false;
+        resizing_ = false;
         if (shrink_to_ == size) shrink_to_.reset();
         if (outcome) target_size_ = size;
         else keep_error_locked(outcome);
@@ -241,7 +254,7 @@ Status StagedFile::drain_writer() {
             lock.unlock();
             taken.work->run();
             lock.lock();
-        } else if (!in_flight_.empty() || shrinking_) {
+        } else if (!in_flight_.empty() || resizing_) {
             completed_.wait(lock, [this, seen = completions_] { return completions_ != seen; });
         } else {
             break;

@@ -92,7 +92,7 @@ bool StagedFile::press() {
         if (state_ != State::kStaged) return false;
         anything = !halted_ && (!index_.ready_empty() || shrink_to_.has_value());
         if (anything) urgent_ = true;
-        under_way = anything || !in_flight_.empty() || shrinking_;
+        under_way = anything || !in_flight_.empty() || resizing_;
     }
     if (anything) wake();
     return under_way;

@@ -48,6 +48,7 @@ StagedFile::StagedFile(Surroundings& surroundings, Setup setup)
       path_(std::move(setup.path)),
       log_number_(setup.log_number),
       target_(std::move(setup.target)),
+      concurrency_(surroundings.options().drain_threads),
       slot_(nullptr),
       own_slot_(std::make_unique<log::LedgerSlot>()) {
     slot_ = own_slot_.get();
@@ -131,7 +132,7 @@ Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
         else FOREBAY_TRY(leave_log_writer());
     }
     std::unique_lock lock(mutex_);
-    completed_.wait(lock, [&] { return !in_flight_.overlaps(range) && !shrinking_; });
+    completed_.wait(lock, [&] { return !in_flight_.overlaps(range) && !resizing_; });
     if (shrink_to_ && range.end > *shrink_to_) {
         lock.unlock();
         FOREBAY_TRY(drain_writer());   // carries the shrinking out
@@ -334,7 +335,7 @@ Status StagedFile::commit_writer() {
         dirty_ = false;
         add(slot_->commits, 1);
         urgent_ = !index_.ready_empty() || shrink_to_.has_value();
-        drain_now = urgent_;
+        drain_now = urgent_ || target_size_ < committed_size_;
         recycle_locked();
         update_ledger_locked();
     }

@@ -39,6 +39,7 @@
 
 #include "base/options.h"
 #include "base/status.h"
+#include "drain/concurrency.h"
 #include "drain/scheduler.h"
 #include "io/file.h"
 #include "log/file_log.h"
@@ -134,7 +135,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
   private:
     enum class State : std::uint8_t { kPassive, kStaged, kThrough, kFailed };
     class WriteWork;
-    class ShrinkWork;
+    class ResizeWork;
     struct CopyPlan;
     struct Cost;
 
@@ -159,7 +160,8 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     void plan_locked();
     void release_locked(const plan::TargetWrite& write);
     void complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost);
-    void complete_shrink(std::uint64_t size, const Status& outcome);
+    Taken take_resize_locked(std::uint64_t size);
+    void complete_resize(std::uint64_t size, const Status& outcome);
     void keep_error_locked(const Status& failure);
     void wake();
     [[nodiscard]] bool worth_draining_locked() const noexcept;
@@ -190,9 +192,12 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     RangeSet in_flight_;
     std::uint64_t in_flight_bytes_ = 0;
     std::optional<std::uint64_t> shrink_to_;      // cut the target before anything beyond is written
-    bool shrinking_ = false;
+    bool resizing_ = false;                       // the target's size is being set
     std::size_t running_ = 0;                     // target writes being carried out
-    std::atomic<bool> target_is_memory_{false};   // target writes cost CPU time rather than waiting: a page cache
+    std::uint64_t busy_since_ns_ = 0;
+    drain::Concurrency concurrency_;
+    // Writing to the target costs CPU time rather than waiting: it is a page cache.
+    std::atomic<bool> target_is_memory_{false};
     std::uint64_t plan_from_bytes_ = 0;           // after a fruitless plan: not again before so much is ready
     std::uint64_t cursor_ = 0;                    // where the next plan begins (elevator)
     bool urgent_ = false;                         // drain all that is ready, however little

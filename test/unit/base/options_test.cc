@@ -295,10 +295,10 @@ RC_GTEST_PROP(ConnectorString, what_is_written_is_read_back, ()) {
 // ---- What holds between options ----
 
 TEST(Options, segments_and_reserve_are_made_to_fit_a_small_size) {
-    const LoadedOptions loaded = load("size=4MiB");
+    const LoadedOptions loaded = load("size=1MiB");
     EXPECT_THAT(messages(loaded), ::testing::IsEmpty());
-    EXPECT_EQ(loaded.options.segment, std::uint64_t{2} << 20);
-    EXPECT_EQ(loaded.options.reserve, std::uint64_t{4} << 20);
+    EXPECT_EQ(loaded.options.segment, std::uint64_t{512} << 10);
+    EXPECT_EQ(loaded.options.reserve, std::uint64_t{1} << 20);
     EXPECT_EQ(loaded.origin_of("segment"), "default, made to fit size");
 }
 
