@@ -6,6 +6,7 @@ FOREBAY_DIFFERENTIAL_DIR     where to run them (default: pytest's temporary fold
 """
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -28,9 +29,11 @@ SETTINGS = {
     "default": {},
     "tiny-log-that-waits": {**TINY, "full": "wait"},
     "tiny-log-written-through": {**TINY, "full": "through"},
-    "flush-drains": {"flush": "drain", "drain_threads": "1"},
+    "flush-drains-without-file-locks": {"flush": "drain", "drain_threads": "1"},
     "checksums-inline": {"checksum": "inline", "stripe": "4KiB", "write_max": "4KiB"},
 }
+# Set on both sides. Without locks a file may be opened twice that should not be, which a lock would have told.
+BOTH_SIDES = {"flush-drains-without-file-locks": {"HDF5_USE_FILE_LOCKING": "FALSE"}}
 # Of the programs, so many at least must have staged something: files on other drivers, read-only or never written are not.
 STAGED_SHARE_MIN = 0.7
 # In some random programs HDF5 itself dies, or stores what it never set. More of them would hollow the test out.
@@ -45,6 +48,7 @@ def programs(tmp_path_factory):
     folder = os.environ.get("FOREBAY_DIFFERENTIAL_DIR")
     where = Path(folder) / f"differential-{os.getpid()}" if folder else tmp_path_factory.mktemp("differential")
     yield Programs(EXECUTABLE, where, Path(tools) / "h5diff" if tools else None)
+    shutil.rmtree(where, ignore_errors=True)
 
 
 def explained(comparison):
@@ -57,7 +61,9 @@ def test_staged_programs_equal_native_ones(programs, setting):
     count = max(CASES // len(SETTINGS), 1)
     first = FIRST_SEED + list(SETTINGS).index(setting) * count
     staged = forebay_side(f"forebay-{setting}", PLUGINS, **SETTINGS[setting])
-    comparison = programs.compare(Side("native"), staged, range(first, first + count), WORKERS)
+    both = BOTH_SIDES.get(setting, {})
+    sides = Side("native", both), Side(staged.label, staged.environment | both)
+    comparison = programs.compare(*sides, range(first, first + count), WORKERS)
     print(comparison)
     assert not comparison.mismatches, explained(comparison)
     assert len(comparison.died_natively + comparison.undefined_natively) <= max(1, UNDEFINED_SHARE_MAX * count), comparison
@@ -90,7 +96,7 @@ def test_a_fault_is_noticed(programs, fault):
 def test_a_hanging_program_is_ended_and_the_rest_still_run(programs):
     folder = programs.folder / "hanging"
     outcome = programs.run(Side("hanging", arguments=("--fault", "hang@7")), range(1, 3), folder, seconds_max=2)
-    assert [outcome.broke_off(seed) for seed in (1, 2)] == ["died: no end after 2 s"] * 2
+    assert all(outcome.broke_off(seed).startswith("died: no end after 2 s") for seed in (1, 2))
 
 
 def test_a_disagreement_is_shrunk_to_few_operations(programs):

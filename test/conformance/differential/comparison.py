@@ -279,13 +279,24 @@ def finish(command: list[str], environment: dict[str, str], seconds_max: float) 
     try:
         _, errors = process.communicate(timeout=seconds_max)
     except subprocess.TimeoutExpired:
+        stacks = stacks_of(process.pid)
         process.kill()
         process.communicate()
-        return f"no end after {seconds_max:.0f} s"
+        return f"no end after {seconds_max:.0f} s{stacks}"
     if process.returncode == 0:
         return None
     how = signal.Signals(-process.returncode).name if process.returncode < 0 else f"status {process.returncode}"
     return how + "; " + errors.decode(errors="replace").strip()[-400:]
+
+
+def stacks_of(process: int) -> str:
+    """Where the threads of a hanging process are, if there is a debugger that can tell."""
+    debugger = shutil.which("gdb")
+    if debugger is None:
+        return ""
+    told = subprocess.run([debugger, "-p", str(process), "-batch", "-ex", "thread apply all backtrace 12"], capture_output=True,
+                          text=True, timeout=SINGLE_SECONDS_MAX, check=False)
+    return "".join("\n      " + line[:160] for line in told.stdout.splitlines() if re.match(r"#|Thread ", line))
 
 
 def read_journal(path: Path, journals: dict[int, list[str]]) -> None:

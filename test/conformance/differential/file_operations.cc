@@ -23,7 +23,7 @@ std::string spelled(const FileState& file, Random& random) {
 
 void open_one(Program& program, std::size_t index, Random& random, unsigned flags) {
     FileState& file = program.files()[index];
-    std::string text = spelled(file, random) + (flags & H5F_ACC_RDWR ? " rw" : " ro");
+    std::string text = spelled(file, random) + (flags & H5F_ACC_RDWR ? " rw" : " ro") + (flags & H5F_ACC_SWMR_WRITE ? " swmr" : "");
     const std::string name = text.substr(0, text.find(' '));
     const Id access = random_file_access(file.driver, random, text);
     program.journal().note(text);
