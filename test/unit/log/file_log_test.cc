@@ -1,0 +1,255 @@
+#include "log/file_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "base/bytes.h"
+#include "io/memory_file.h"
+#include "support/engine_fixture.h"
+
+namespace forebay::log {
+namespace {
+
+constexpr std::uint64_t kSegment = 64 << 10;
+
+class FileLogTest : public ::testing::Test {
+  protected:
+    FileLogTest()
+        : pool_(io::make_memory_file("/area/log"), PoolLimits{8 * kSegment, kSegment, 0}, {42, 4711, {}}),
+          log_(pool_, 5, LogTarget{0x21, 0x22, "/scratch/run.h5"}, false) {}
+
+    Segment* adopt(std::uint64_t committed_size = 0, std::uint64_t commit_sequence = 0) {
+        auto segment = log_.acquire();
+        EXPECT_TRUE(segment) << segment.status().message();
+        log_.adopt(segment.value(), committed_size, commit_sequence, next_++);
+        return segment.value();
+    }
+    // All records of a segment, as a reader of the published tail finds them.
+    static std::vector<DecodedRecord> records(const Segment& segment) {
+        std::vector<DecodedRecord> records;
+        const auto header = decode_segment_header(segment.bytes());
+        EXPECT_TRUE(header) << header.status().message();
+        if (!header) return records;
+        for (std::uint64_t at = kSegmentHeaderBytes; at < header.value().tail;) {
+            auto record = decode_record(std::span<const std::byte>(segment.bytes()).first(header.value().tail).subspan(at));
+            EXPECT_TRUE(record) << record.status().message();
+            if (!record) return records;
+            at += record.value().bytes;
+            records.push_back(std::move(record).value());
+        }
+        return records;
+    }
+
+    SegmentPool pool_;
+    FileLog log_;
+    std::uint64_t next_ = 1;
+};
+
+TEST_F(FileLogTest, an_empty_log_has_no_room) {
+    EXPECT_TRUE(log_.empty());
+    EXPECT_EQ(log_.segments(), 0u);
+    EXPECT_EQ(log_.room(false), 0u);
+    EXPECT_EQ(log_.room(true), 0u);
+    EXPECT_FALSE(log_.marker_fits());
+}
+
+TEST_F(FileLogTest, acquiring_a_segment_does_not_touch_the_log_before_it_is_adopted) {
+    auto segment = log_.acquire();
+    ASSERT_TRUE(segment);
+    EXPECT_TRUE(log_.empty());
+    log_.adopt(segment.value(), 0, 0, 1);
+    EXPECT_FALSE(log_.empty());
+    EXPECT_EQ(log_.newest(), segment.value());
+    EXPECT_EQ(log_.oldest(), segment.value());
+}
+
+TEST_F(FileLogTest, every_segment_begins_with_whose_it_is_and_the_last_commit) {
+    adopt();
+    Segment* const second = adopt(0x5000, 17);
+    const auto found = records(*second);
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].header.kind, RecordKind::kOpen);
+    EXPECT_EQ(found[0].header.argument, 0x5000u);
+    EXPECT_TRUE(found[0].header.payload_checked);
+    const auto open = decode_open_payload(found[0].payload);
+    ASSERT_TRUE(open);
+    EXPECT_EQ(open.value().device, 0x21u);
+    EXPECT_EQ(open.value().inode, 0x22u);
+    EXPECT_EQ(open.value().commit_sequence, 17u);
+    EXPECT_EQ(open.value().path, "/scratch/run.h5");
+}
+
+TEST_F(FileLogTest, segments_count_upwards_in_their_log_also_after_some_were_given_back) {
+    for (std::uint64_t order = 0; order < 6; ++order) {
+        const auto header = decode_segment_header(adopt()->bytes());
+        ASSERT_TRUE(header);
+        EXPECT_EQ(header.value().order, order);
+        EXPECT_EQ(header.value().log, 5u);
+        if (order % 2 == 1) log_.release_oldest();
+    }
+    log_.release_all();
+    EXPECT_EQ(decode_segment_header(adopt()->bytes()).value().order, 6u);
+}
+
+TEST_F(FileLogTest, data_is_found_where_the_position_says) {
+    adopt();
+    const auto bytes = test::bytes_of(5000, 1);
+    const auto position = log_.append_data(0x1234, bytes, DataClass::kMetadata, 9, 777);
+    EXPECT_EQ(position.segment, log_.newest());
+    EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), position.segment->at(position.offset)));
+    const auto found = records(*log_.newest());
+    ASSERT_EQ(found.size(), 2u);
+    EXPECT_EQ(found[1].header.kind, RecordKind::kData);
+    EXPECT_EQ(found[1].header.data_class, DataClass::kMetadata);
+    EXPECT_EQ(found[1].header.sequence, 9u);
+    EXPECT_EQ(found[1].header.time_ns, 777u);
+    EXPECT_TRUE(found[1].header.payload_checked);
+    EXPECT_THAT(found[1].extents, testing::ElementsAre(ByteRange{0x1234, 0x1234 + 5000}));
+    EXPECT_TRUE(std::equal(found[1].payload.begin(), found[1].payload.end(), bytes.begin(), bytes.end()));
+}
+
+TEST_F(FileLogTest, large_payloads_are_checked_only_if_asked_for) {
+    SegmentPool pool(io::make_memory_file("/area/log"), PoolLimits{1 << 20, 256 << 10, 0}, {});
+    for (const bool check : {false, true}) {
+        FileLog log(pool, 1, {}, check);
+        auto segment = log.acquire();
+        ASSERT_TRUE(segment);
+        log.adopt(segment.value(), 0, 0, 1);
+        log.append_data(0, test::bytes_of(kCheckedPayloadMax, 1), DataClass::kRaw, 2, 0);
+        log.append_data(0, test::bytes_of(kCheckedPayloadMax + 1, 2), DataClass::kRaw, 3, 0);
+        const auto found = records(*segment.value());
+        ASSERT_EQ(found.size(), 3u);
+        EXPECT_TRUE(found[1].header.payload_checked);
+        EXPECT_EQ(found[2].header.payload_checked, check);
+        EXPECT_EQ(found[2].header.payload_checksum == 0, !check);
+    }
+}
+
+TEST_F(FileLogTest, markers_and_through_records_carry_no_payload) {
+    adopt();
+    log_.append_marker(RecordKind::kTruncate, 100, 2);
+    log_.append_marker(RecordKind::kCommit, 200, 3);
+    log_.append_through({10, 30}, 4);
+    log_.append_marker(RecordKind::kClose, 200, 5);
+    const auto found = records(*log_.newest());
+    ASSERT_EQ(found.size(), 5u);
+    EXPECT_EQ(found[1].header.kind, RecordKind::kTruncate);
+    EXPECT_EQ(found[1].header.argument, 100u);
+    EXPECT_EQ(found[2].header.kind, RecordKind::kCommit);
+    EXPECT_EQ(found[2].header.argument, 200u);
+    EXPECT_EQ(found[3].header.kind, RecordKind::kThrough);
+    EXPECT_THAT(found[3].extents, testing::ElementsAre(ByteRange{10, 30}));
+    EXPECT_EQ(found[4].header.kind, RecordKind::kClose);
+    for (const auto& record : found) EXPECT_EQ(record.payload.empty(), record.header.kind != RecordKind::kOpen);
+}
+
+TEST_F(FileLogTest, the_slack_is_kept_from_ordinary_data) {
+    adopt();
+    const std::uint64_t slack = log_.room(true) - log_.room(false);
+    EXPECT_GE(slack, 4 * record_bytes(1, 0));   // enough for a few markers
+    log_.append_data(0, test::bytes_of(log_.room(false), 1), DataClass::kRaw, next_++, 0);
+    EXPECT_EQ(log_.room(false), 0u);
+    EXPECT_GE(log_.room(true) + payload_offset(1) + kRecordAlignment, slack);
+    EXPECT_TRUE(log_.marker_fits());
+}
+
+// Whatever room says can be taken, to the last byte, from every fill of a segment.
+TEST_F(FileLogTest, what_room_says_fits_and_never_more_than_the_segment_holds) {
+    for (const bool use_slack : {false, true}) {
+        for (std::size_t first = 1; first < 200; first += 7) {
+            Segment* const segment = adopt();
+            log_.append_data(0, test::bytes_of(first, 1), DataClass::kRaw, next_++, 0);
+            std::uint64_t room = log_.room(use_slack);
+            ASSERT_GT(room, 0u);
+            log_.append_data(0, test::bytes_of(room, 2), DataClass::kRaw, next_++, 0);
+            ASSERT_LE(segment->tail, kSegment);
+            ASSERT_EQ(records(*segment).size(), 3u);
+            log_.release_all();
+        }
+    }
+}
+
+TEST_F(FileLogTest, markers_fit_until_the_segment_is_full_and_not_beyond) {
+    Segment* const segment = adopt();
+    std::size_t markers = 0;
+    while (log_.marker_fits()) {
+        log_.append_through({0, 1}, next_++);   // the larger one of both
+        ++markers;
+        ASSERT_LE(segment->tail, kSegment);
+    }
+    EXPECT_EQ(records(*segment).size(), 1 + markers);
+    EXPECT_LT(kSegment - segment->tail, record_bytes(1, 0));
+    EXPECT_EQ(log_.room(true), 0u);
+}
+
+TEST_F(FileLogTest, segments_go_back_oldest_first) {
+    Segment* const a = adopt();
+    Segment* const b = adopt();
+    Segment* const c = adopt();
+    EXPECT_EQ(log_.segments(), 3u);
+    EXPECT_EQ(log_.oldest(), a);
+    log_.release_oldest();
+    EXPECT_EQ(log_.oldest(), b);
+    EXPECT_EQ(log_.newest(), c);
+    EXPECT_EQ(decode_segment_header(a->bytes()).status().code(), Code::kNotFound);
+    EXPECT_TRUE(decode_segment_header(b->bytes()));
+    log_.release_oldest();
+    log_.release_oldest();
+    EXPECT_TRUE(log_.empty());
+    EXPECT_EQ(log_.room(true), 0u);
+    EXPECT_EQ(pool_.free(), 3u);
+}
+
+TEST_F(FileLogTest, a_log_that_ends_gives_everything_back) {
+    {
+        FileLog other(pool_, 6, {}, false);
+        for (std::uint64_t i = 0; i < 3; ++i) other.adopt(other.acquire().value(), 0, 0, i);
+        EXPECT_EQ(pool_.free(), 0u);
+    }
+    EXPECT_EQ(pool_.free(), 3u);
+}
+
+TEST_F(FileLogTest, a_full_pool_is_told_and_the_log_stays_as_it_is) {
+    for (int i = 0; i < 8; ++i) adopt();
+    const auto newest = log_.newest();
+    EXPECT_EQ(log_.acquire().status().code(), Code::kNoSpace);
+    EXPECT_EQ(log_.newest(), newest);
+    log_.release_oldest();
+    EXPECT_EQ(decode_segment_header(adopt()->bytes()).value().order, 8u);
+}
+
+// A reader in another thread, as one in another process, sees whole records only.
+TEST_F(FileLogTest, the_tail_is_published_after_the_record) {
+    Segment* const segment = adopt();
+    std::jthread reader([segment](const std::stop_token& stop) {
+        const std::atomic_ref<std::uint64_t> published(*reinterpret_cast<std::uint64_t*>(segment->at(kTailOffset)));
+        const std::span<const std::byte> bytes = segment->bytes();
+        std::uint64_t at = kSegmentHeaderBytes;
+        for (;;) {
+            const bool last = stop.stop_requested();
+            const std::uint64_t tail = little_endian(published.load(std::memory_order_acquire));
+            while (at < tail) {
+                const auto record = decode_record(bytes.first(tail).subspan(at));
+                ASSERT_TRUE(record) << record.status().message();
+                at += record.value().bytes;
+            }
+            if (last) break;
+        }
+        EXPECT_EQ(at, segment->tail);
+    });
+    std::uint64_t sequence = 2;
+    while (log_.room(false) >= 100) {
+        log_.append_data(sequence, test::bytes_of(1 + sequence % 100, sequence), DataClass::kRaw, sequence, 0);
+        ++sequence;
+        if (sequence % 3 == 0) log_.append_marker(RecordKind::kCommit, sequence, sequence), ++sequence;
+    }
+    reader.request_stop();
+    reader.join();
+}
+
+}   // namespace
+}   // namespace forebay::log
