@@ -9,7 +9,11 @@ namespace forebay::drain {
 Scheduler::Scheduler(std::size_t threads) : threads_max_(std::max<std::size_t>(1, threads)) {}
 
 Scheduler::~Scheduler() {
-    for (auto& thread : threads_) thread.request_stop();
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+        for (auto& thread : threads_) thread.request_stop();
+    }
     ready_.notify_all();
 }
 
@@ -26,7 +30,7 @@ bool Scheduler::wake(const std::shared_ptr<Source>& source) {
 
 // Starts one more thread if there may be one; true if at least one thread exists.
 bool Scheduler::start_thread_locked() {
-    if (threads_.size() < threads_max_) {
+    if (threads_.size() < threads_max_ && !stopping_) {
         try {
             threads_.emplace_back([this](const std::stop_token& stop) { serve(stop); });
         } catch (const std::system_error&) {

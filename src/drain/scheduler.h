@@ -66,6 +66,7 @@ class Scheduler {
     std::condition_variable_any ready_;
     std::deque<std::shared_ptr<Source>> queue_;
     std::size_t idle_ = 0;
+    bool stopping_ = false;   // no thread starts any more
     std::vector<std::jthread> threads_;
 };
 

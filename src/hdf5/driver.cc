@@ -38,6 +38,7 @@ struct DriverFile {
     dev_t device = 0;
     ino_t inode = 0;
     bool writable = false;
+    bool swmr = false;                 // opened for SWMR: never staged
     bool locked = false;
     bool ignore_disabled_locks = false;
     bool family_to_single = false;     // set by h5repart
@@ -107,7 +108,8 @@ StagedFile* attached(const char* function, DriverFile& file) {
         return nullptr;
     }
     Result<stage::Engine::Attached> attached =
-        engine->attach({file.path, file.descriptor, file.writable});
+        engine->attach({file.path, file.descriptor, file.writable,
+                        file.swmr ? std::optional(log::AsideReason::kSwmr) : std::nullopt});
     if (!attached) {
         // Without its errno, which callers would take for that of the file: what failed is the staging.
         push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, attached.status().message().c_str());
@@ -155,6 +157,12 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
         auto file = std::make_unique<DriverFile>();
         read_access_list(list, *file);
         const int o_flags = open_flags(flags);
+        const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+        if ((o_flags & (O_RDWR | O_CREAT | O_TRUNC)) != 0 && engine != nullptr)
+            if (const Status admitted = engine->admit(); !admitted) {
+                push_error(kFunction, host().H5E_FILE_g, host().H5E_CANTINIT_g, admitted.message().c_str());
+                return nullptr;
+            }
         file->descriptor = ::open(name, o_flags | O_CLOEXEC, 0666);
         if (file->descriptor < 0) {
             push_open_error(kFunction, name, flags, o_flags, errno);
@@ -170,6 +178,7 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
         file->inode = status.st_ino;
         file->end_of_file = static_cast<haddr_t>(status.st_size);
         file->writable = (flags & H5F_ACC_RDWR) != 0;
+        file->swmr = (flags & (H5F_ACC_SWMR_WRITE | H5F_ACC_SWMR_READ)) != 0;
         if ((flags & (H5F_ACC_TRUNC | H5F_ACC_CREAT)) != 0 && attached(kFunction, *file) == nullptr)
             return nullptr;
         return &file.release()->library;

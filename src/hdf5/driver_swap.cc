@@ -91,15 +91,12 @@ std::optional<AsideReason> UnderList::choose(const Route& route, const char* pat
     if (route.aside)
         return route.aside;
     if ((flags & (H5F_ACC_SWMR_WRITE | H5F_ACC_SWMR_READ)) != 0) {
+        // Our driver all the same, so that HDF5 knows the file again; it does not stage it.
         const std::shared_ptr<stage::StagedFile> file = staged_already(path);
-        if (file == nullptr)
-            return AsideReason::kSwmr;
-        if (const Status stepped = file->step_aside(AsideReason::kSwmr); !stepped)
-            Session::get().keep_failure(stepped);
-        return std::nullopt;
+        if (file != nullptr)
+            if (const Status stepped = file->step_aside(AsideReason::kSwmr); !stepped)
+                Session::get().keep_failure(stepped);
     }
-    if (Session::get().is_native(path))
-        return AsideReason::kSwmr;
     return std::nullopt;
 }
 
@@ -107,13 +104,6 @@ void UnderList::opened(const char* path) {
     if (!aside_)
         return;
     Session::get().count_aside(*aside_, path);
-    struct stat status {};
-    if (*aside_ == AsideReason::kSwmr && ::stat(path, &status) == 0) {
-        origin_->native = true;
-        origin_->device = status.st_dev;
-        origin_->inode = status.st_ino;
-        Session::get().add_native(status.st_dev, status.st_ino);
-    }
 }
 
 }   // namespace forebay::hdf5

@@ -2,8 +2,9 @@
 //
 // The exchange is made in a copy of the user's file access list, together with the connector beneath;
 // whatever list HDF5 hands out later gets the user's driver and connector back, so that no program sees
-// ours. Files that forebay must not touch keep their driver, are counted with the reason, and remembered,
-// so that a second open of the same file is native too.
+// ours. Files that forebay must not touch keep their driver and are counted with the reason. SWMR files get
+// our driver, which does not stage them: HDF5 tells files apart by driver first, and the same file may be
+// open, or be reached by an external link, without SWMR.
 //
 // Ownership: an `UnderList` owns its copy. Thread-safety: as HDF5's. Blocks: stat(2) at most.
 #pragma once
@@ -37,7 +38,7 @@ class UnderList {
     [[nodiscard]] hid_t id() const noexcept { return list_; }
     [[nodiscard]] const std::shared_ptr<Origin>& origin() const noexcept { return origin_; }
 
-    // To be called once the file is open: counts it if it is native, and remembers it.
+    // To be called once the file is open: counts it if it keeps its driver.
     void opened(const char* path);
 
   private:

@@ -27,9 +27,6 @@ struct Origin {
     hid_t connector = H5I_INVALID_HID;         // forebay itself; a reference is held, if valid
     std::string info;                          // the connector text of the file's access list
     bool staged = false;                       // the access list's driver was exchanged for ours
-    bool native = false;                       // opened without our driver: see Session::add_native
-    dev_t device = 0;                          // of a native one
-    ino_t inode = 0;
 
     Origin() = default;
     Origin(const Origin&) = delete;

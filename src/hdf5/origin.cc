@@ -4,8 +4,6 @@ namespace forebay::hdf5 {
 
 Origin::~Origin() {
     const ErrorStackKeeper keeper;
-    if (native)
-        Session::get().remove_native(device, inode);
     if (under_connector >= 0)
         host().H5Idec_ref(under_connector);
     if (connector >= 0)

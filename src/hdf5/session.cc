@@ -1,6 +1,5 @@
 #include "hdf5/session.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -150,26 +149,6 @@ void Session::count_aside(log::AsideReason reason, const char* path) {
         counting->count_aside(reason, path);
 }
 
-void Session::add_native(dev_t device, ino_t inode) {
-    const std::lock_guard lock(mutex_);
-    ++native_[{device, inode}];
-}
-
-void Session::remove_native(dev_t device, ino_t inode) {
-    const std::lock_guard lock(mutex_);
-    const auto found = native_.find({device, inode});
-    if (found != native_.end() && --found->second == 0)
-        native_.erase(found);
-}
-
-bool Session::is_native(const char* path) {
-    const std::lock_guard lock(mutex_);
-    if (native_.empty())
-        return false;
-    struct stat status {};
-    return ::stat(path, &status) == 0 && native_.contains({status.st_dev, status.st_ino});
-}
-
 void Session::keep_failure(Status failure) {
     const std::lock_guard lock(mutex_);
     if (failure_.is_ok())
@@ -200,7 +179,6 @@ void Session::end() {
         ended = std::move(inherited_);
         ended.push_back(std::move(engine_));
         driver_ = H5I_INVALID_HID;
-        native_.clear();
     }
     ended.clear();
     if (const Status failure = take_failure(); !failure)

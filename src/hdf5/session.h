@@ -57,12 +57,6 @@ class Session {
 
     void count_aside(log::AsideReason reason, const char* path);
 
-    // Files that are open natively through forebay: later opens of the same file must be native too,
-    // or HDF5 would not see that it is the same file.
-    void add_native(dev_t device, ino_t inode);
-    void remove_native(dev_t device, ino_t inode);
-    [[nodiscard]] bool is_native(const char* path);
-
     // Failures to bring staged data home, found while HDF5 closed a file inside another call. The next
     // close callback reports them; `end` writes what nobody asked for to standard error.
     void keep_failure(Status failure);
@@ -84,7 +78,6 @@ class Session {
     std::uint64_t engine_generation_ = 0;   // of forks
     std::vector<std::shared_ptr<stage::Engine>> inherited_;
     hid_t driver_ = H5I_INVALID_HID;
-    std::map<std::pair<dev_t, ino_t>, unsigned> native_;
     Status failure_;
 };
 

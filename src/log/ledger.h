@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "io/file.h"
 
 namespace forebay::log {
 
@@ -112,5 +113,9 @@ struct LedgerScan {
     std::vector<std::string> skipped;
 };
 [[nodiscard]] Result<LedgerScan> scan_ledgers(const std::string& nls);
+
+// Removes from `area` (forebay-<uid>, open) what dead processes left that had no file open: a child that
+// ends with _exit, for example. A log that may hold anything stays. Best effort.
+void remove_leftovers(io::Directory& area);
 
 }   // namespace forebay::log

@@ -136,6 +136,23 @@ std::string to_json(const FileCounters& counters) {
     return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+void remove_leftovers(io::Directory& area) {
+    const Result<std::vector<std::string>> names = area.list();
+    const Result<ProcessIdentity> self = identify_this_process();
+    if (!names || !self) return;
+    for (const std::string& name : names.value()) {
+        if (name.empty() || !is_process_directory(name)) continue;
+        auto directory = area.open_directory(name);
+        if (!directory) continue;
+        const Result<ProcessView> view = read_ledger(*directory.value(), self);
+        if (!view || view.value().alive || !view.value().files.empty() || view.value().files_without_slot > 0) continue;
+        // What cannot be removed now is tried again by the next process.
+        (void)directory.value()->remove_file("log");
+        (void)directory.value()->remove_file("ledger");
+        (void)area.remove_directory(name);
+    }
+}
+
 Result<LedgerScan> scan_ledgers(const std::string& nls) {
     auto area = io::open_posix_directory(nls);
     if (!area) return area.status();

@@ -46,7 +46,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     ~State() override { close_area(); }
 
     Result<Attached> attach(std::unique_ptr<io::File> file, const io::Identity& identity, const std::string& path,
-                            bool writable, bool regular);
+                            bool writable, std::optional<log::AsideReason> aside);
     Status detach(const std::shared_ptr<StagedFile>& file, bool writable);
     std::shared_ptr<StagedFile> find(const io::Identity& identity);
     void count_aside(log::AsideReason reason) {
@@ -76,6 +76,13 @@ class Engine::State final : public Surroundings, public ForkParty {
         mutex_.unlock();
     }
 
+    Status admit() {
+        const std::lock_guard opening(opening_);
+        std::string warning;
+        if (!loaded_.options.strict) return Status::ok();
+        return staging_opening(warning).status();
+    }
+
     void forget_threads() noexcept {
         scheduler_.forget_threads();
         if (pool_) pool_->forget_thread();
@@ -94,7 +101,7 @@ class Engine::State final : public Surroundings, public ForkParty {
         Status status;
     };
 
-    Result<std::optional<log::AsideReason>> staging_opening(bool regular, std::string& warning);
+    Result<std::optional<log::AsideReason>> staging_opening(std::string& warning);
     std::optional<Obstacle> open_area_opening();
     std::optional<Obstacle> make_process_directory_opening();
     Status start_writing(Entry& entry, std::unique_ptr<io::File> target,
@@ -126,14 +133,14 @@ class Engine::State final : public Surroundings, public ForkParty {
 // ---- attaching and detaching -----------------------------------------------------------------------
 
 Result<Engine::Attached> Engine::State::attach(std::unique_ptr<io::File> file, const io::Identity& identity,
-                                               const std::string& path, bool writable, bool regular) {
+                                               const std::string& path, bool writable, std::optional<log::AsideReason> aside) {
     if (inherited())
         return Status(Code::kUnsupported, fmt::format("open {}: HDF5 was in use before this process was forked", path));
     const std::lock_guard opening(opening_);
     Attached attached;
-    std::optional<log::AsideReason> aside;
-    if (writable) {
-        auto decision = staging_opening(regular, attached.warning);
+    const log::AsideReason unstaged = aside.value_or(log::AsideReason::kReadOnly);
+    if (writable && !aside) {
+        auto decision = staging_opening(attached.warning);
         if (!decision) return decision.status();
         aside = decision.value();
     }
@@ -168,7 +175,7 @@ Result<Engine::Attached> Engine::State::attach(std::unique_ptr<io::File> file, c
         ledger_.header().files_opened.fetch_add(1, std::memory_order_relaxed);
         if (!writable)
             ledger_.header()
-                .aside[static_cast<std::size_t>(log::AsideReason::kReadOnly)]
+                .aside[static_cast<std::size_t>(unstaged)]
                 .fetch_add(1, std::memory_order_relaxed);
     }
     attached.file = entry->file;
@@ -232,9 +239,8 @@ std::shared_ptr<StagedFile> Engine::State::find(const io::Identity& identity) {
 // ---- the staging area ------------------------------------------------------------------------------
 
 // Whether a file may be staged: nothing, or the reason why not. An error only with option strict.
-Result<std::optional<log::AsideReason>> Engine::State::staging_opening(bool regular, std::string& warning) {
+Result<std::optional<log::AsideReason>> Engine::State::staging_opening(std::string& warning) {
     if (!loaded_.options.stage) return std::optional(log::AsideReason::kDisabled);
-    if (!regular) return std::optional(log::AsideReason::kNotRegular);
     if (!area_tried_) {
         area_tried_ = true;
         obstacle_ = open_area_opening();
@@ -260,6 +266,7 @@ std::optional<Engine::State::Obstacle> Engine::State::make_process_directory_ope
     const auto refuse = [](const Status& status) { return Obstacle{log::AsideReason::kStagingArea, status}; };
     const auto process = log::identify_this_process();
     if (!process) return refuse(process.status());
+    log::remove_leftovers(*area_);
     // A second engine of the process (another libhdf5) takes the next number.
     for (unsigned number = 0;; ++number) {
         directory_name_ = fmt::format("{}-{}-{}", process.value().pid, process.value().start_ticks, number);
@@ -376,13 +383,16 @@ Result<Engine::Attached> Engine::attach(const OpenTarget& target) {
     const io::Identity identity{static_cast<std::uint64_t>(facts.st_dev), static_cast<std::uint64_t>(facts.st_ino)};
     auto file = io::duplicate_posix_file(target.descriptor, path);
     if (!file) return file.status();
-    return state_->attach(std::move(file).value(), identity, path, target.writable, S_ISREG(facts.st_mode));
+    const auto aside = S_ISREG(facts.st_mode) ? target.aside : log::AsideReason::kNotRegular;
+    return state_->attach(std::move(file).value(), identity, path, target.writable, aside);
 }
 
 Result<Engine::Attached> Engine::attach(std::unique_ptr<io::File> file, const io::Identity& identity,
                                         const std::string& path, bool writable) {
-    return state_->attach(std::move(file), identity, path, writable, true);
+    return state_->attach(std::move(file), identity, path, writable, std::nullopt);
 }
+
+Status Engine::admit() { return state_->admit(); }
 
 Status Engine::detach(const std::shared_ptr<StagedFile>& file, bool writable) { return state_->detach(file, writable); }
 

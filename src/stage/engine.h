@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/options.h"
@@ -24,6 +25,7 @@ struct OpenTarget {
     std::string path;         // as given or absolute; relative ones are completed, for messages and the log
     int descriptor = -1;      // open on the target, stays the caller's; the engine duplicates it
     bool writable = false;
+    std::optional<log::AsideReason> aside = std::nullopt;   // not to be staged, and why
 };
 
 class Engine {
@@ -36,6 +38,10 @@ class Engine {
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
+
+    // With option strict: why files cannot be staged, asked before a file is created or truncated.
+    // Without it always ok: `attach` then decides, warns and counts.
+    [[nodiscard]] Status admit();
 
     struct Attached {
         std::shared_ptr<StagedFile> file;

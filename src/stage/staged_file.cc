@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "base/clock.h"
@@ -84,7 +85,7 @@ Status StagedFile::write(std::uint64_t offset, io::Bytes bytes, ByteClass byte_c
         case State::kPassive:
         case State::kFailed: break;
     }
-    return {Code::kInternal, "write to " + path_ + ": it is not open for writing"};
+    return Status::from_errno(EBADF, "write to " + path_ + ", which is not open for writing");
 }
 
 Status StagedFile::stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) {
@@ -262,7 +263,7 @@ Status StagedFile::truncate(std::uint64_t size) {
         if (state == State::kStaged) FOREBAY_TRY(background_error_locked());
     }
     if (state == State::kPassive || state == State::kFailed)
-        return {Code::kInternal, "set the size of " + path_ + ": it is not open for writing"};
+        return Status::from_errno(EBADF, "set the size of " + path_ + ", which is not open for writing");
     if (state == State::kThrough) FOREBAY_TRY(target_->resize(size));
     else FOREBAY_TRY(append_marker_writer(log::RecordKind::kTruncate, size, surroundings_.next_sequence()));
 

@@ -91,6 +91,40 @@ TEST_F(RealFiles, an_unusable_staging_area_fails_the_open_when_strict) {
     ::close(descriptor);
 }
 
+TEST_F(RealFiles, strict_refuses_before_anything_is_created) {
+    loaded_.options.nls = (root_ / "missing").string();
+    loaded_.options.strict = true;
+    EXPECT_FALSE(Engine::create(loaded_)->admit());
+    loaded_.options.strict = false;
+    EXPECT_TRUE(Engine::create(loaded_)->admit());
+}
+
+TEST_F(RealFiles, what_a_dead_process_left_without_an_open_file_is_removed_by_the_next) {
+    for (const bool open_at_death : {false, true}) {
+        const pid_t child = ::fork();
+        ASSERT_GE(child, 0);
+        if (child == 0) {
+            auto engine = Engine::create(loaded_);
+            const int descriptor = open_target();
+            auto file = engine->attach({root_ / "target.h5", descriptor, true}).value().file;
+            if (!file->write(0, test::bytes_of(100, 1), ByteClass::kMetadata)) ::_exit(1);
+            if (!open_at_death && !engine->detach(file, true)) ::_exit(2);
+            ::_exit(0);
+        }
+        int status = 0;
+        ASSERT_EQ(::waitpid(child, &status, 0), child);
+        ASSERT_EQ(status, 0);
+        ASSERT_EQ(left_in_area().size(), 1u);
+        auto engine = Engine::create(loaded_);
+        const int descriptor = open_target();
+        auto file = engine->attach({root_ / "target.h5", descriptor, true}).value().file;
+        EXPECT_EQ(left_in_area().size(), open_at_death ? 2u : 1u) << "a log that may hold something stays";
+        ASSERT_TRUE(engine->detach(file, true));
+        file.reset();
+        ::close(descriptor);
+    }
+}
+
 TEST_F(RealFiles, statistics_say_what_was_staged) {
     loaded_.options.stats = (root_ / "stats").string();
     auto engine = Engine::create(loaded_);
