@@ -20,16 +20,18 @@ Scheduler::~Scheduler() {
 bool Scheduler::wake(const std::shared_ptr<Source>& source) {
     const std::lock_guard lock(mutex_);
     if (!source->queued_) {
-        if (idle_ == 0 && !start_thread_locked()) return false;
-        source->queued_ = true;
+        // An idle thread may be on its way to what is queued already.
+        if (idle_ <= queue_.size()) start_thread_locked();
+        if (threads_.empty()) return false;
         queue_.push_back(source);
+        source->queued_ = true;
     }
     ready_.notify_one();
     return true;
 }
 
-// Starts one more thread if there may be one; true if at least one thread exists.
-bool Scheduler::start_thread_locked() {
+// Starts one more thread if there may be one.
+void Scheduler::start_thread_locked() {
     if (threads_.size() < threads_max_ && !stopping_) {
         try {
             threads_.emplace_back([this](const std::stop_token& stop) { serve(stop); });
@@ -37,7 +39,6 @@ bool Scheduler::start_thread_locked() {
             // Fewer threads than wanted serve as well, only slower.
         }
     }
-    return !threads_.empty();
 }
 
 void Scheduler::serve(const std::stop_token& stop) {
@@ -51,13 +52,14 @@ void Scheduler::serve(const std::stop_token& stop) {
         queue_.pop_front();
         source->queued_ = false;
         lock.unlock();
+        Source::Taken taken;
         try {
-            auto taken = source->take();
+            taken = source->take();
             if (taken.more) wake(source);
-            if (taken.work) taken.work->run();
         } catch (const std::bad_alloc&) {
-            // Nothing was taken; the source is woken again with its next write, at the latest at close.
+            // What was not taken, or not queued, is woken again with the next write, at the latest at close.
         }
+        if (taken.work) taken.work->run();
         lock.lock();
     }
 }

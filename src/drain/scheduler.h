@@ -33,6 +33,7 @@ class Source {
     struct Taken {
         std::unique_ptr<Work> work;   // null: there is nothing to do now
         bool more = false;            // another thread would find work as well
+        explicit operator bool() const noexcept { return work != nullptr; }
     };
     // The next write to carry out. Called from drain threads.
     virtual Taken take() = 0;
@@ -59,7 +60,7 @@ class Scheduler {
 
   private:
     void serve(const std::stop_token& stop);
-    bool start_thread_locked();
+    void start_thread_locked();
 
     const std::size_t threads_max_;
     std::mutex mutex_;

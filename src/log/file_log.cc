@@ -82,6 +82,10 @@ void FileLog::append_through(ByteRange range, std::uint64_t sequence) {
     publish(record_bytes(1, 0));
 }
 
+bool FileLog::pinned() const noexcept {
+    return std::any_of(segments_.begin(), segments_.end(), [](const Segment* segment) { return segment->pins > 0; });
+}
+
 void FileLog::release_oldest() {
     pool_.release(segments_.front());
     segments_.pop_front();

@@ -55,6 +55,8 @@ class FileLog {
     void append_marker(RecordKind kind, std::uint64_t argument, std::uint64_t sequence);
     void append_through(ByteRange range, std::uint64_t sequence);
 
+    // Whether anybody still looks at one of the segments.
+    [[nodiscard]] bool pinned() const noexcept;
     // Gives the oldest segment back.
     void release_oldest();
     void release_all();

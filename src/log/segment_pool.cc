@@ -68,6 +68,7 @@ Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Ta
         } else if (take == Take::kAny && segments_.size() < limit_segments_) {
             const std::uint64_t index = segments_.size();
             segments_.emplace_back();
+            free_.reserve(segments_.capacity());   // giving back must not need memory
             cold_bytes_ += limits_.segment_bytes;
             if (cold_bytes_ >= kBurstBytes) changed_.notify_all();
             lock.unlock();
@@ -128,6 +129,7 @@ void SegmentPool::touch_ahead(const std::stop_token& stop) {
             if (segments_.size() >= limit_segments_) return;
             index = segments_.size();
             segments_.emplace_back();
+            free_.reserve(segments_.capacity());
         }
         auto created = create_segment(index);
         const std::lock_guard lock(mutex_);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -42,8 +43,13 @@ std::uint64_t physical_memory_bytes() {
 class Engine::State final : public Surroundings, public ForkParty {
   public:
     State(LoadedOptions loaded, OpenArea open_area)
-        : loaded_(std::move(loaded)), open_area_(std::move(open_area)), scheduler_(loaded_.options.drain_threads) {}
-    ~State() override { close_area(); }
+        : loaded_(std::move(loaded)), open_area_(std::move(open_area)), scheduler_(loaded_.options.drain_threads) {
+        join_forks();
+    }
+    ~State() override {
+        leave_forks();
+        close_area();
+    }
 
     Result<Attached> attach(std::unique_ptr<io::File> file, const io::Identity& identity, const std::string& path,
                             bool writable, std::optional<log::AsideReason> aside);
@@ -92,6 +98,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     struct Entry {
         std::shared_ptr<StagedFile> file;
         std::uint64_t handles = 0, writers = 0;
+        bool closing = false;                        // the last writer is finishing
         log::LedgerSlot* slot = nullptr;
         std::unique_ptr<log::LedgerSlot> own_slot;   // where the ledger has none left
     };
@@ -118,6 +125,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     // Lock order: opening_, a file's writer_, mutex_, a file's mutex_, the pool's.
     std::mutex opening_;   // serialises attach and what it finds out once
     std::mutex mutex_;     // the map of files
+    std::condition_variable closed_;   // an entry's closing has become false
     std::map<io::Identity, Entry> files_;
     std::uint64_t next_log_ = 1;
     bool area_tried_ = false, warned_ = false, anything_to_tell_ = false;
@@ -148,20 +156,25 @@ Result<Engine::Attached> Engine::State::attach(std::unique_ptr<io::File> file, c
     Entry* entry;
     bool first, first_writer;
     {
-        const std::lock_guard lock(mutex_);
-        const auto [found, added] = files_.try_emplace(identity);
-        entry = &found->second;
-        first = added;
+        std::unique_lock lock(mutex_);
+        closed_.wait(lock, [&] {
+            const auto found = files_.find(identity);
+            return found == files_.end() || !found->second.closing;
+        });
+        auto found = files_.find(identity);
+        first = found == files_.end();
         if (first) {
             StagedFile::Setup setup{identity, path, nullptr, next_log_++};
             if (!writable) setup.target = std::move(file);
-            entry->file = std::make_shared<StagedFile>(*this, std::move(setup));
+            Entry fresh;
+            fresh.file = std::make_shared<StagedFile>(*this, std::move(setup));
+            found = files_.emplace(identity, std::move(fresh)).first;
         }
+        entry = &found->second;
         first_writer = writable && entry->writers == 0;
         ++entry->handles;
         if (writable) ++entry->writers;
     }
-    // May wait for the closing of the same file, which may want the map for making room: without mutex_.
     Status outcome;
     if (first_writer) outcome = start_writing(*entry, std::move(file), aside);
     else if (!writable) outcome = entry->file->refresh();
@@ -205,21 +218,33 @@ Status Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writa
     bool last_writer = false;
     {
         const std::lock_guard lock(mutex_);
-        last_writer = writable && --files_.at(file->identity()).writers == 0;
+        Entry& entry = files_.at(file->identity());
+        last_writer = writable && --entry.writers == 0;
+        entry.closing = entry.closing || last_writer;
     }
     // Draining may take long; other files go on meanwhile. The handle still counts, so the entry stays.
-    const Status outcome = last_writer ? file->finish() : Status::ok();
+    Status outcome;
+    if (last_writer) {
+        try {
+            outcome = file->finish();
+        } catch (const std::bad_alloc&) {
+            outcome = {Code::kUnavailable, "close " + file->path() + ": out of memory"};
+        }
+    }
 
     std::optional<log::FileCounters> closed;
     {
         const std::lock_guard lock(mutex_);
         const auto found = files_.find(file->identity());
         Entry& entry = found->second;
-        if (last_writer) closed = file->counters();
-        // A failed file stays known: its newest bytes are in the log only.
-        const bool failed = file->failed();
-        if (--entry.handles == 0 && !failed) forget_locked(found);
+        if (last_writer) {
+            closed = file->counters();
+            entry.closing = false;
+        }
+        // A file whose newest bytes are in the log only stays known.
+        if (--entry.handles == 0 && !file->failed() && !file->leaves_log()) forget_locked(found);
     }
+    closed_.notify_all();
     if (closed) report_closed(*closed);
     return outcome;
 }
@@ -308,7 +333,7 @@ void Engine::State::close_area() {
         // Statistics that cannot be written must not make a program fail that has lost nothing.
         (void)io::append_line(loaded_.options.stats, line.dump());
     }
-    const bool keep = std::any_of(files_.begin(), files_.end(), [](const auto& item) { return item.second.file->failed(); });
+    const bool keep = std::any_of(files_.begin(), files_.end(), [](const auto& item) { return item.second.file->leaves_log(); });
     files_.clear();   // before the pool that their logs live in
     if (!directory_ || keep) return;
     // What cannot be removed is found, and reported, by `forebay status`.

@@ -3,7 +3,10 @@
 namespace forebay::stage {
 
 void ExtentIndex::lose(std::uint64_t& total, ByteRange range, const StagedBytes& bytes, bool superseded) noexcept {
-    if (bytes.segment == nullptr) return;
+    if (bytes.segment == nullptr) {
+        zero_bytes_ -= range.size();
+        return;
+    }
     bytes.segment->live_bytes -= range.size();
     total -= range.size();
     if (superseded) superseded_bytes_ += range.size();
@@ -12,10 +15,12 @@ void ExtentIndex::lose(std::uint64_t& total, ByteRange range, const StagedBytes&
 void ExtentIndex::add(Map& map, std::uint64_t& total, ByteRange range, const StagedBytes& bytes) {
     if (range.empty()) return;
     map.insert(range, bytes, [&](ByteRange lost, const StagedBytes& old) { lose(total, lost, old, true); });
-    if (bytes.segment != nullptr) {
-        bytes.segment->live_bytes += range.size();
-        total += range.size();
+    if (bytes.segment == nullptr) {
+        zero_bytes_ += range.size();
+        return;
     }
+    bytes.segment->live_bytes += range.size();
+    total += range.size();
 }
 
 void ExtentIndex::remove(Map& map, std::uint64_t& total, ByteRange range, bool superseded) {
@@ -45,7 +50,9 @@ void ExtentIndex::truncate(std::uint64_t size, std::uint64_t until, std::uint64_
 void ExtentIndex::move_held_to_ready() {
     held_.for_each({0, kOffsetMax}, [&](ByteRange range, const StagedBytes& bytes) {
         add(ready_, ready_bytes_, range, bytes);
-        if (bytes.segment != nullptr) bytes.segment->live_bytes -= range.size();   // counted twice just now
+        // Counted twice just now.
+        if (bytes.segment == nullptr) zero_bytes_ -= range.size();
+        else bytes.segment->live_bytes -= range.size();
     });
     held_.clear();
     held_bytes_ = 0;
@@ -58,7 +65,9 @@ void ExtentIndex::commit(std::uint64_t size) {
 }
 
 std::uint64_t ExtentIndex::promote_held() {
-    const std::uint64_t bytes = held_bytes_;
+    if (held_bytes_ == 0) return 0;   // zeros alone would give no room
+    std::uint64_t bytes = 0;
+    held_.for_each({0, kOffsetMax}, [&](ByteRange range, const StagedBytes&) { bytes += range.size(); });
     move_held_to_ready();
     return bytes;
 }
@@ -87,8 +96,14 @@ std::vector<ExtentIndex::Map::Extent> ExtentIndex::held_in(const log::Segment* s
 }
 
 void ExtentIndex::relocate_held(ByteRange range, const StagedBytes& bytes) {
-    remove(held_, held_bytes_, range, false);
-    add(held_, held_bytes_, range, bytes);
+    std::vector<ByteRange> still;
+    held_.for_each(range, [&](ByteRange piece, const StagedBytes& old) {
+        if (old.sequence == bytes.sequence) still.push_back(piece);
+    });
+    for (const ByteRange& piece : still) {
+        remove(held_, held_bytes_, piece, false);
+        add(held_, held_bytes_, piece, bytes.advanced(piece.begin - range.begin));
+    }
 }
 
 }   // namespace forebay::stage

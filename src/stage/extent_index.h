@@ -10,7 +10,7 @@
 //     its segment cannot go, and recovery finds it;
 //   - pending_bytes is the sum of both maps' bytes that lie in segments, and each segment's live_bytes
 //     its share of that.
-// Extents without a segment are zeros, left behind by a truncation; they count as nothing.
+// Extents without a segment are zeros, left behind by a truncation; they are counted apart.
 // Pure but for the segments' live_bytes. Not thread-safe.
 #pragma once
 
@@ -44,6 +44,8 @@ class ExtentIndex {
     [[nodiscard]] std::uint64_t held_bytes() const noexcept { return held_bytes_; }
     [[nodiscard]] std::uint64_t ready_bytes() const noexcept { return ready_bytes_; }
     [[nodiscard]] std::uint64_t superseded_bytes() const noexcept { return superseded_bytes_; }
+    // Zeros that a truncation left behind and that are not in the target yet.
+    [[nodiscard]] std::uint64_t zero_bytes() const noexcept { return zero_bytes_; }
     [[nodiscard]] bool ready_empty() const noexcept { return ready_.empty(); }
     [[nodiscard]] bool held_empty() const noexcept { return held_.empty(); }
     [[nodiscard]] bool empty() const noexcept { return ready_.empty() && held_.empty(); }
@@ -58,7 +60,7 @@ class ExtentIndex {
     // All held extents become ready; nothing remains at or beyond `size`.
     void commit(std::uint64_t size);
 
-    // All held extents become ready without a commit; returns their bytes.
+    // All held extents become ready without a commit, if that can give room; returns their bytes.
     std::uint64_t promote_held();
 
     // Forgets what is staged for `range`: it was written to the target by other means.
@@ -83,7 +85,7 @@ class ExtentIndex {
 
     // The held extents that lie in `segment`, in ascending order.
     [[nodiscard]] std::vector<Map::Extent> held_in(const log::Segment* segment) const;
-    // The same bytes lie somewhere else now.
+    // The bytes of that record, as far as they are still held for `range`, lie somewhere else now.
     void relocate_held(ByteRange range, const StagedBytes& bytes);
 
   private:
@@ -96,6 +98,7 @@ class ExtentIndex {
     Map ready_;
     std::uint64_t held_bytes_ = 0;
     std::uint64_t ready_bytes_ = 0;
+    std::uint64_t zero_bytes_ = 0;         // of both maps
     std::uint64_t superseded_bytes_ = 0;   // ever
 };
 

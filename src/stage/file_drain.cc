@@ -95,12 +95,20 @@ class StagedFile::ResizeWork final : public drain::Work {
 };
 
 drain::Source::Taken StagedFile::take() {
-    const std::lock_guard lock(mutex_);
-    return take_locked();
+    Taken taken;
+    bool nothing_left;
+    {
+        const std::lock_guard lock(mutex_);
+        taken = take_locked();
+        nothing_left = !taken.work && in_flight_.empty() && !resizing_;
+    }
+    // Whoever waits for room because this file had something to drain must look again.
+    if (nothing_left && surroundings_.pool() != nullptr) surroundings_.pool()->announce_change();
+    return taken;
 }
 
 drain::Source::Taken StagedFile::take_locked() {
-    if (halted_ || resizing_ || running_ >= concurrency_.allowed()) return {};
+    if (state_ != State::kStaged || halted_ || resizing_ || running_ >= concurrency_.allowed()) return {};
     // Writes beyond the new end that are planned already come before the cut; whatever is planned later
     // comes after it.
     if (shrink_to_ && planned_.empty()) {
@@ -113,16 +121,17 @@ drain::Source::Taken StagedFile::take_locked() {
         const bool short_of_commit = target_size_ < committed_size_ && index_.ready_empty() && in_flight_.empty();
         return short_of_commit ? take_resize_locked(committed_size_) : Taken{};
     }
-    auto write = std::move(planned_.front());
+    // The one thing that may fail comes first.
+    auto work = std::make_unique<WriteWork>(shared_from_this(), target_, std::move(planned_.front()), running_ == 0);
     planned_.pop_front();
     if (running_++ == 0) busy_since_ns_ = monotonic_ns();
-    return {std::make_unique<WriteWork>(shared_from_this(), target_, std::move(write), running_ == 1),
-            !planned_.empty() && running_ < concurrency_.allowed()};
+    return {std::move(work), !planned_.empty() && running_ < concurrency_.allowed()};
 }
 
 drain::Source::Taken StagedFile::take_resize_locked(std::uint64_t size) {
+    auto work = std::make_unique<ResizeWork>(shared_from_this(), target_, size);
     resizing_ = true;
-    return {std::make_unique<ResizeWork>(shared_from_this(), target_, size), false};
+    return {std::move(work), false};
 }
 
 // Takes ready extents from the cursor on, in file order, leaving out what overlaps a write in flight,
@@ -155,11 +164,17 @@ void StagedFile::plan_locked() {
     }
     for (plan::TargetWrite& write : plan::merge(pieces, policy)) {
         in_flight_.add(write.range);
-        in_flight_bytes_ += write.range.size();
-        target_size_ = std::max(target_size_, write.range.end);
-        for (const plan::Piece& piece : write.pieces)
+        try {
+            planned_.push_back(std::move(write));
+        } catch (...) {
+            in_flight_.remove(write.range);
+            throw;
+        }
+        const plan::TargetWrite& planned = planned_.back();
+        in_flight_bytes_ += planned.range.size();
+        target_size_ = std::max(target_size_, planned.range.end);
+        for (const plan::Piece& piece : planned.pieces)
             if (piece.segment != nullptr) ++piece.segment->pins;
-        planned_.push_back(std::move(write));
     }
     // The next plan begins where this one ends; a run that is still growing there is looked at as a whole.
     cursor_ = planned_.empty() ? begin_of_last_run(pieces) : planned_.back().range.end;
@@ -220,9 +235,16 @@ void StagedFile::complete_resize(std::uint64_t size, const Status& outcome) {
     {
         const std::lock_guard lock(mutex_);
         resizing_ = false;
-        if (shrink_to_ == size) shrink_to_.reset();
-        if (outcome) target_size_ = size;
-        else keep_error_locked(outcome);
+        if (outcome) {
+            target_size_ = size;
+            if (shrink_to_ == size) shrink_to_.reset();
+            // A commit to less came while the file was being extended.
+            if (!shrink_to_ && target_size_ > committed_size_ && target_size_ > logical_size_)
+                shrink_to_ = std::max(committed_size_, logical_size_);
+        } else {
+            keep_error_locked(outcome);
+        }
+        recycle_locked();
         ++completions_;
         completed_.notify_all();
     }
@@ -268,12 +290,12 @@ Status StagedFile::drain_writer() {
 
 void StagedFile::wake() {
     if (surroundings_.scheduler().wake(shared_from_this())) return;
-    // Not even one thread could be had: this one does the work.
-    for (;;) {
-        const Taken taken = take();
-        if (!taken.work) return;
-        taken.work->run();
-    }
+    // Not even one thread could be had: this one does the work. Its completions come here again.
+    thread_local bool draining = false;
+    if (draining) return;
+    draining = true;
+    while (const Taken taken = take()) taken.work->run();
+    draining = false;
 }
 
 void StagedFile::update_ledger_locked() {

@@ -45,13 +45,15 @@ std::uint64_t fork_generation() noexcept {
     return Registry::instance().generation.load(std::memory_order_relaxed);
 }
 
-ForkParty::ForkParty() : born_(fork_generation()) {
+ForkParty::ForkParty() noexcept : born_(fork_generation()) {}
+
+void ForkParty::join_forks() {
     Registry& registry = Registry::instance();
     const std::lock_guard lock(registry.mutex);
     registry.parties.push_back(this);
 }
 
-ForkParty::~ForkParty() {
+void ForkParty::leave_forks() {
     Registry& registry = Registry::instance();
     const std::lock_guard lock(registry.mutex);
     std::erase(registry.parties, this);

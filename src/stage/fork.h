@@ -15,9 +15,8 @@ namespace forebay::stage {
 
 class ForkParty {
   public:
-    // Registers for the lifetime of the object; in a child, destruction must not be reached.
-    ForkParty();
-    virtual ~ForkParty();
+    ForkParty() noexcept;
+    virtual ~ForkParty() = default;
     ForkParty(const ForkParty&) = delete;
     ForkParty& operator=(const ForkParty&) = delete;
 
@@ -26,6 +25,12 @@ class ForkParty {
     virtual void unlock_after_fork() = 0;
 
     [[nodiscard]] bool inherited() const noexcept { return fork_generation() != born_; }
+
+  protected:
+    // From the first to the second call the locks are taken around every fork: the last thing of the
+    // constructor, and the first of the destructor, which must not be reached in a child.
+    void join_forks();
+    void leave_forks();
 
   private:
     const std::uint64_t born_;

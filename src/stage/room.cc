@@ -53,12 +53,13 @@ void StagedFile::adopt_writer(log::Segment* segment) {
 void StagedFile::compact_writer() {
     for (;;) {
         std::vector<ExtentIndex::Map::Extent> held;
+        log::Segment* source;
         {
             const std::lock_guard lock(mutex_);
             recycle_locked();
             if (log_->segments() < kCompactFrom) return;
             log::Segment& oldest = *log_->oldest();
-            if (oldest.pins > 0 || oldest.live_bytes > log_->room(true) / 2) return;
+            if (oldest.live_bytes == 0 || oldest.pins > 0 || oldest.live_bytes > log_->room(true) / 2) return;
             held = index_.held_in(&oldest);
             std::uint64_t held_bytes = 0, needed = 0;
             for (const auto& extent : held) {
@@ -66,8 +67,11 @@ void StagedFile::compact_writer() {
                 needed += log::record_bytes(1, extent.range.size());
             }
             if (held_bytes != oldest.live_bytes || needed > log_->room(true)) return;
+            // Another file in want of room may have them drained meanwhile: the bytes must stay put, and
+            // only what is still held is moved.
+            source = &oldest;
+            ++source->pins;
         }
-        // Only this thread appends, and held extents change only under writer_: the list stays true.
         for (const auto& [range, bytes] : held) {
             const auto position = log_->append_data(range.begin, {bytes.data(), range.size()},
                                                     log::DataClass::kMetadata, bytes.sequence, realtime_ns());
@@ -75,10 +79,14 @@ void StagedFile::compact_writer() {
             index_.relocate_held(range, {position.segment, position.offset, bytes.sequence,
                                          position.segment->generation()});
         }
+        const std::lock_guard lock(mutex_);
+        --source->pins;
     }
 }
 
+// The record of a truncation is needed until its zeros, or the cut, have reached the target.
 void StagedFile::recycle_locked() {
+    if (index_.zero_bytes() > 0 || shrink_to_) return;
     while (log_->segments() > 1 && log_->oldest()->live_bytes == 0 && log_->oldest()->pins == 0)
         log_->release_oldest();
 }

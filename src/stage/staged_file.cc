@@ -56,7 +56,7 @@ StagedFile::StagedFile(Surroundings& surroundings, Setup setup)
 }
 
 StagedFile::~StagedFile() {
-    if (state_ == State::kFailed) log_->abandon();
+    if (leaves_log()) log_->abandon();
 }
 
 Status StagedFile::refuse_if_inherited(const char* what) const {
@@ -133,17 +133,17 @@ Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
         else FOREBAY_TRY(leave_log_writer());
     }
     std::unique_lock lock(mutex_);
-    completed_.wait(lock, [&] { return !in_flight_.overlaps(range) && !resizing_; });
-    if (shrink_to_ && range.end > *shrink_to_) {
+    for (;;) {
+        completed_.wait(lock, [&] { return !in_flight_.overlaps(range) && !resizing_; });
+        if (!shrink_to_ || range.end <= *shrink_to_) break;
         lock.unlock();
-        FOREBAY_TRY(drain_writer());   // carries the shrinking out
+        FOREBAY_TRY(drain_writer());   // carries the cut out
         lock.lock();
     }
     if (range.begin < committed_size_)
         add(slot_->guarantee_given_up, std::min(range.end, committed_size_) - range.begin);
-    index_.drop(range);
-    if (!log_->empty()) log_->append_through(range, surroundings_.next_sequence());
     in_flight_.add(range);
+    target_size_ = std::max(target_size_, range.end);
     lock.unlock();
 
     const Status outcome = target_->write_at(offset, bytes);
@@ -152,13 +152,16 @@ Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
     in_flight_.remove(range);
     ++completions_;
     completed_.notify_all();
+    surroundings_.pool()->announce_change();
+    // What was staged for these bytes stays so after a failure: nothing else has them.
     if (!outcome) return outcome;
+    index_.drop(range);
+    if (!log_->empty()) log_->append_through(range, surroundings_.next_sequence());
     add(slot_->through, bytes.size());
     add(slot_->target_writes, 1);
     logical_size_ = std::max(logical_size_, range.end);
-    target_size_ = std::max(target_size_, range.end);
     dirty_ = true;
-    if (!log_->empty()) recycle_locked();
+    recycle_locked();
     update_ledger_locked();
     return outcome;
 }
@@ -240,6 +243,7 @@ Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
     if (!plan.staged.empty() && !inherited) {
         const std::lock_guard lock(mutex_);
         for (const auto& staged : plan.staged) --staged.bytes.segment->pins;
+        completed_.notify_all();   // a close may be waiting to give the segments back
         if (log_) recycle_locked();
     }
     return outcome;
@@ -279,10 +283,12 @@ Status StagedFile::truncate(std::uint64_t size) {
     return Status::ok();
 }
 
-// A record that recovery needs. Nothing is logged as long as nothing is staged: the target has it all.
+// A record that recovery needs. Nothing is logged as long as nothing is staged, the target has it all; but
+// for a cut, which only this process knows of until it has reached the target.
 Status StagedFile::append_marker_writer(log::RecordKind kind, std::uint64_t argument,
                                         std::uint64_t sequence) {
-    if (log_->empty()) return Status::ok();
+    const bool cut = kind == log::RecordKind::kTruncate && argument < logical_size_;
+    if (log_->empty() && !cut) return Status::ok();
     if (!log_->marker_fits()) {
         const auto room = make_room_writer(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);
         if (!room) return room.status();
@@ -299,7 +305,8 @@ Status StagedFile::leave_log_writer() {
         add(slot_->guarantee_given_up, index_.promote_held());
     }
     FOREBAY_TRY(drain_writer());
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    completed_.wait(lock, [this] { return !log_->pinned(); });
     log_->release_all();
     return Status::ok();
 }
@@ -312,20 +319,26 @@ Status StagedFile::commit() {
         if (state_ != State::kStaged) return Status::ok();
     }
     const Stopwatch stopwatch(slot_->close_ns);
-    FOREBAY_TRY(commit_writer());
+    FOREBAY_TRY(commit_writer(false));
     if (surroundings_.options().flush == OnFlush::kDrain) return drain_writer();
     return Status::ok();
 }
 
-Status StagedFile::commit_writer() {
+// After a failure a closing file is committed all the same: what can be drained is, and what stays in the
+// log is a state that recovery can bring home.
+Status StagedFile::commit_writer(bool closing) {
     bool drain_now = false;
+    Status failure;
     {
         const std::lock_guard lock(mutex_);
-        FOREBAY_TRY(background_error_locked());
-        if (!dirty_) return Status::ok();
+        failure = background_error_locked();
+        if (!failure && !closing) return failure;
+        if (!dirty_) return failure;
     }
     const std::uint64_t sequence = surroundings_.next_sequence();
-    FOREBAY_TRY(append_marker_writer(log::RecordKind::kCommit, logical_size_, sequence));
+    if (failure) FOREBAY_TRY(append_marker_writer(log::RecordKind::kCommit, logical_size_, sequence));
+    else if (log_->marker_fits()) log_->append_marker(log::RecordKind::kCommit, logical_size_, sequence);
+    else add(slot_->guarantee_given_up, index_.held_bytes());
     {
         const std::lock_guard lock(mutex_);
         index_.commit(logical_size_);
@@ -341,7 +354,7 @@ Status StagedFile::commit_writer() {
         update_ledger_locked();
     }
     if (drain_now) wake();
-    return Status::ok();
+    return failure;
 }
 
 Status StagedFile::drain() {
@@ -368,7 +381,7 @@ Status StagedFile::step_aside(log::AsideReason reason) {
     // From here on the size of the target is the size of the file.
     FOREBAY_TRY(target_->resize(logical_size_));
     const std::lock_guard lock(mutex_);
-    target_size_ = logical_size_;
+    target_size_ = committed_size_ = logical_size_;
     state_ = State::kThrough;
     return Status::ok();
 }
@@ -382,6 +395,7 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, log::Ledge
     if (!size) return size.status();
     const std::lock_guard lock(mutex_);
     if (state_ == State::kFailed) return background_error_locked();
+    if (state_ != State::kPassive) return {Code::kInternal, "open " + path_ + ": it is being written already"};
     target_ = std::move(target);
     slot_ = slot;
     logical_size_ = committed_size_ = target_size_ = size.value();
@@ -389,7 +403,7 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, log::Ledge
     dirty_ = false;
     urgent_ = halted_ = false;
     shrink_to_.reset();
-    cursor_ = 0;
+    cursor_ = plan_from_bytes_ = 0;
     background_error_ = Status::ok();
     state_ = aside || surroundings_.pool() == nullptr ? State::kThrough : State::kStaged;
     if (aside)
@@ -414,22 +428,23 @@ Status StagedFile::finish() {
         halted_ = false;   // a closing attempt
         size = logical_size_;
     }
-    // The commit fails if draining has failed before; whatever can still be drained is, all the same.
-    Status outcome = commit_writer();
-    if (!outcome) {
-        const std::lock_guard lock(mutex_);
-        index_.commit(logical_size_);
+    // Fails if draining has failed before; whatever can still be drained is, all the same.
+    Status outcome = commit_writer(true);
+    if (const Status drained = drain_writer(); outcome) outcome = drained;
+    std::unique_lock lock(mutex_);
+    bool settled = index_.empty() && !shrink_to_;
+    if (settled && target_size_ != size) {
+        lock.unlock();
+        const Status resized = target_->resize(size);
+        lock.lock();
+        settled = resized.is_ok();
+        if (outcome) outcome = resized;
     }
-    const Status drained = drain_writer();
-    if (outcome) outcome = drained;
-    if (outcome && target_size_ != size) outcome = target_->resize(size);
-
-    const std::lock_guard lock(mutex_);
-    if (outcome || index_.empty()) {
+    if (settled) {
+        completed_.wait(lock, [this] { return !log_->pinned(); });
         log_.reset();
-        index_ = ExtentIndex{};
         state_ = State::kPassive;
-        target_size_ = logical_size_;
+        target_size_ = committed_size_ = size;
         if (outcome) return outcome;
         return outcome.with_context("all staged bytes were written by a later attempt, but before");
     }
@@ -438,6 +453,12 @@ Status StagedFile::finish() {
     if (log_->marker_fits()) log_->append_marker(log::RecordKind::kClose, logical_size_, surroundings_.next_sequence());
     return outcome.with_context(
         fmt::format("close {}: {} bytes stay in the staging log", path_, index_.pending_bytes()));
+}
+
+// Whether a log with bytes that are nowhere else would be lost if it were given back.
+bool StagedFile::leaves_log() const {
+    const std::lock_guard lock(mutex_);
+    return log_ != nullptr && !log_->empty() && (state_ == State::kFailed || !index_.empty());
 }
 
 bool StagedFile::failed() const {

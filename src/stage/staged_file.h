@@ -122,6 +122,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // Commits, drains, sets the target's size, gives the log back: -> passive. On failure -> failed.
     Status finish();
     [[nodiscard]] bool failed() const;
+    [[nodiscard]] bool leaves_log() const;
     // passive: takes over the target's present size.
     Status refresh();
 
@@ -144,7 +145,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     Status stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class);
     Status write_through_writer(std::uint64_t offset, io::Bytes bytes);
     Status write_direct_writer(std::uint64_t offset, io::Bytes bytes);
-    Status commit_writer();
+    Status commit_writer(bool closing);
     Status append_marker_writer(log::RecordKind kind, std::uint64_t argument, std::uint64_t sequence);
     Status leave_log_writer();
 
