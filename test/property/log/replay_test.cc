@@ -237,10 +237,8 @@ const auto kWrites = testing::Values(Flavour{"nothing_drained", 1, false}, Flavo
 const auto kTruncations = testing::Values(Flavour{"nothing_drained", 1, true}, Flavour{"some_drained", 60, true});
 
 INSTANTIATE_TEST_SUITE_P(Writes, Replay, kWrites, name_of);
-// A truncation record goes with its segment although the zeros that stand for it are not in the target yet.
-INSTANTIATE_TEST_SUITE_P(DISABLED_Truncations, Replay, kTruncations, name_of);
-// A close after a failure gives up what is committed for what is newer, without a commit record for that.
-INSTANTIATE_TEST_SUITE_P(DISABLED_Writes, ReplayAfterClose, kWrites, name_of);
+INSTANTIATE_TEST_SUITE_P(Truncations, Replay, kTruncations, name_of);
+INSTANTIATE_TEST_SUITE_P(Writes, ReplayAfterClose, kWrites, name_of);
 
 }   // namespace
 }   // namespace forebay
