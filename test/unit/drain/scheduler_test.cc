@@ -234,6 +234,25 @@ TEST(Scheduler, work_may_wake_another_source_that_it_then_waits_for) {
     EXPECT_TRUE(outer.wait());
 }
 
+// A thread that was notified still counts as idle until it runs: the second wake must not rely on it too.
+TEST(Scheduler, two_wakes_in_a_row_are_served_by_two_threads) {
+    for (int round = 0; round < 200; ++round) {
+        Event first;
+        Meeting meeting(2);
+        const auto warm = std::make_shared<ListSource>();
+        const auto a = std::make_shared<ListSource>(), b = std::make_shared<ListSource>();
+        Scheduler scheduler(2);
+        warm->add([&] { first.set(); });
+        scheduler.wake(warm);
+        ASSERT_TRUE(first.wait());   // one thread there is, and it is idle soon
+        a->add([&] { meeting.arrive_and_wait(); });
+        b->add([&] { meeting.arrive_and_wait(); });
+        scheduler.wake(a);
+        scheduler.wake(b);
+        ASSERT_TRUE(meeting.wait_until_met());
+    }
+}
+
 TEST(Scheduler, wakes_from_many_threads_lose_no_work) {
     constexpr int kThreads = 4, kEach = 500;
     std::latch done(kThreads * kEach);
@@ -317,6 +336,20 @@ TEST(Scheduler, destruction_with_endless_sources_does_not_hang) {
     Scheduler scheduler(3);
     for (const auto& source : sources) scheduler.wake(source);
     for (const auto& source : sources) EXPECT_TRUE(source->started.wait());
+}
+
+TEST(Scheduler, destruction_while_threads_are_still_being_started_does_not_hang) {
+    class Endless final : public Source {
+      public:
+        Taken take() override { return {std::make_unique<FunctionWork>([this] { ran.release(); }), true}; }
+        std::counting_semaphore<> ran{0};
+    };
+    for (int round = 0; round < 200; ++round) {
+        const auto source = std::make_shared<Endless>();
+        Scheduler scheduler(8);
+        scheduler.wake(source);
+        source->ran.acquire();
+    }
 }
 
 TEST(Scheduler, a_scheduler_that_was_never_used_ends_at_once) { const Scheduler scheduler(8); }

@@ -125,6 +125,23 @@ TEST(Merge, only_the_run_that_ends_where_the_file_grows_is_shortened) {
     EXPECT_THAT(ranges(merge(pieces, policy)), ElementsAre(ByteRange{10, 150}, ByteRange{160, 250}));
 }
 
+TEST(Merge, a_run_shorter_than_wanted_is_left_for_later) {
+    Policy policy = roomy();
+    policy.run_min = 20;
+    const std::array pieces{piece(0, 19, 0), piece(30, 40, 100), piece(40, 50, 200), piece(60, 65, 300)};
+    EXPECT_THAT(ranges(merge(pieces, policy)), ElementsAre(ByteRange{30, 50}));
+}
+
+TEST(Merge, what_a_growing_end_leaves_of_a_run_is_left_too_if_it_is_short) {
+    Policy policy = roomy();
+    policy.run_min = 20;
+    policy.growing_at = 150;
+    const std::array pieces{piece(90, 150, 0)};
+    EXPECT_THAT(ranges(merge(pieces, policy)), IsEmpty());
+    policy.run_min = 10;
+    EXPECT_THAT(ranges(merge(pieces, policy)), ElementsAre(ByteRange{90, 100}));
+}
+
 TEST(Merge, zeros_stay_zeros_when_they_are_cut) {
     Policy policy = roomy();
     policy.write_max = 100;
