@@ -286,15 +286,14 @@ herr_t driver_write(H5FD_t* file, H5FD_mem_t type, hid_t, haddr_t address, std::
 }
 
 herr_t driver_flush(H5FD_t* file, hid_t, hbool_t closing) {
-    constexpr const char* kFunction = "driver_flush";
-    return guard(kFunction, [&]() -> herr_t {
+    return guard("driver_flush", [&]() -> herr_t {
         DriverFile& self = *as_file(file);
         if (closing || !self.writable || self.staged == nullptr || ObjectFlush::is_active())
             return 0;
-        if (const Status committed = self.staged->commit(); !committed) {
-            push_error(kFunction, host().H5E_IO_g, host().H5E_CANTFLUSH_g, committed);
-            return -1;
-        }
+        // HDF5 also flushes in the middle of closing, and a failure there leaves the file half closed. So it
+        // is kept, and reported by the callback of the connector, flush or close, that led here.
+        if (Status committed = self.staged->commit(); !committed)
+            Session::get().keep_failure(std::move(committed));
         return 0;
     });
 }

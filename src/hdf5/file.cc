@@ -90,6 +90,14 @@ herr_t file_specific(void* object, H5VL_file_specific_args_t* args, hid_t transf
                 return result;
             });
         case H5VL_FILE_FLUSH:
+            return forward("file_flush", object, {}, request, [&](void* under, hid_t connector) -> herr_t {
+                const herr_t result = call(under, connector);
+                const Status lost = Session::get().take_failure();
+                if (lost)
+                    return result;
+                push_error("file_flush", host().H5E_FILE_g, host().H5E_CANTFLUSH_g, lost);
+                return -1;
+            });
         case H5VL_FILE_IS_EQUAL:   // HDF5 has unwrapped the second file already
         default:
             return forward("file_specific", object, {}, request, call);

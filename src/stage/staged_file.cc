@@ -77,7 +77,6 @@ Status StagedFile::write(std::uint64_t offset, io::Bytes bytes, ByteClass byte_c
     {
         const std::lock_guard lock(mutex_);
         state = state_;
-        if (state != State::kThrough) FOREBAY_TRY(background_error_locked());
     }
     switch (state) {
         case State::kStaged: return stage_writer(offset, bytes, byte_class);
@@ -264,7 +263,6 @@ Status StagedFile::truncate(std::uint64_t size) {
         const std::lock_guard lock(mutex_);
         if (size == logical_size_) return Status::ok();
         state = state_;
-        if (state == State::kStaged) FOREBAY_TRY(background_error_locked());
     }
     if (state == State::kPassive || state == State::kFailed)
         return Status::from_errno(EBADF, "set the size of " + path_ + ", which is not open for writing");

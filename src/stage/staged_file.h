@@ -87,8 +87,9 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
 
     // Copies `bytes` into the staging log; they are the newest content of [offset, offset + size) for
     // every later `read` of this process. Blocks only for room in the staging area (option full).
-    // Errors: the sticky background error, if there is one; otherwise none that a direct write would
-    // not have had (where the log cannot take bytes they are written through).
+    // Errors: none that a direct write would not have had (where the log cannot take bytes they are written
+    // through), but for the sticky background error when there is no room for more. After such an error
+    // bytes are still taken and kept; commit and close report it.
     Status write(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class);
 
     // Fills `bytes` with the newest content; beyond the end of the file: zeros, as HDF5 expects of a driver.

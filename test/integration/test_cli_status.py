@@ -115,7 +115,7 @@ def test_a_dead_process_is_shown_as_left_behind(nls):
     (process,) = json.loads(status(nls, "--json"))["processes"]
     assert (process["alive"], process["left_behind"]) == (False, True)
     text = status(nls)
-    assert "process 4000000 (dead)" in text and "left behind: run forebay recover" in text
+    assert "process 4000000 (dead)" in text and "left behind by a process that died" in text
     assert "No space left on device" in text
 
 
@@ -173,7 +173,7 @@ def test_run_fails_when_a_process_of_it_died_with_staged_bytes(binary, nls):
     assert done.returncode == EXIT_NOT_DRAINED, done.stderr
     assert "NOT DRAINED: /scratch/run.h5: 24 MiB" in done.stderr
     assert str(nls / f"forebay-{os.geteuid()}" / "4000000-1-0") in done.stderr
-    assert "forebay recover" in done.stderr
+    assert "the staged bytes are kept" in done.stderr
 
 
 def test_run_is_content_when_a_dead_process_had_drained(binary, nls):
@@ -189,4 +189,4 @@ def test_doctor_points_out_what_was_left_behind(nls):
     put(nls, "4000000-1-0", ledger(4000000, 1, [open_file()]))
     report = json.loads(call("doctor", "--json", FOREBAY_NLS=nls).stdout)
     assert report["left_behind"] == {"processes": 1, "bytes": 24 * MIB}
-    assert any("forebay recover" in note for note in report["notes"])
+    assert any("left behind in its log" in note for note in report["notes"])
