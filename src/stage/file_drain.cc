@@ -17,6 +17,8 @@ constexpr std::uint64_t kPlanWrites = 8;   // of the largest size, per plan
 // this, and than this share of the log.
 constexpr std::uint64_t kSmallPiecesMax = std::uint64_t{128} << 20;
 constexpr std::uint64_t kSmallPiecesShare = 8;
+// So much of the log may be dead before small pieces have to go.
+constexpr std::uint64_t kDeadMax = std::uint64_t{16} << 20;
 // Only writes of at least this size, carried out alone, tell how the target behaves.
 constexpr std::uint64_t kTellingWriteMin = 64 * 1024;
 constexpr std::array<std::byte, 64 * 1024> kZeros{};
@@ -158,7 +160,7 @@ void StagedFile::plan_locked() {
     }
 
     plan::Policy policy{options.stripe, options.write_max};
-    if (!urgent_) {
+    if (!urgent_ && !clogged_locked()) {
         policy.growing_at = logical_size_;
         if (index_.ready_bytes() < std::min(kSmallPiecesMax, options.size / kSmallPiecesShare)) policy.run_min = options.stripe / 2;
     }
@@ -182,12 +184,17 @@ void StagedFile::plan_locked() {
     plan_from_bytes_ = planned_.empty() ? index_.ready_bytes() + options.stripe : 0;
 }
 
+// A few small pieces that wait for neighbours keep every segment behind them: most of the log is dead.
+bool StagedFile::clogged_locked() const noexcept {
+    return log_->segments() * surroundings_.options().segment > 2 * index_.pending_bytes() + kDeadMax;
+}
+
 // Little is left to gather more, unless everything is wanted out.
 bool StagedFile::worth_draining_locked() const noexcept {
     if (halted_) return false;
     if (shrink_to_) return true;
     if (index_.ready_empty()) return false;
-    if (urgent_) return true;
+    if (urgent_ || clogged_locked()) return true;
     return index_.ready_bytes() >= std::max(plan_from_bytes_, in_flight_bytes_ + surroundings_.options().stripe);
 }
 

@@ -167,6 +167,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     void keep_error_locked(const Status& failure);
     void wake();
     [[nodiscard]] bool worth_draining_locked() const noexcept;
+    [[nodiscard]] bool clogged_locked() const noexcept;
     void update_ledger_locked();
     [[nodiscard]] Status background_error_locked() const;
 

@@ -64,6 +64,32 @@ TEST(StagedFile, many_small_writes_become_few_target_writes) {
     ASSERT_TRUE(engine->detach(file, true));
 }
 
+// Small runs may wait for neighbours, but not while the whole log waits for them.
+TEST(StagedFile, small_pieces_do_not_keep_the_log_from_being_used_again) {
+    LoadedOptions loaded = test::small_options();
+    loaded.options.size = 256 << 20;
+    loaded.options.segment = 1 << 20;
+    loaded.options.stripe = 1 << 20;
+    loaded.options.write_max = 4 << 20;
+    Area area;
+    Target target;
+    auto engine = Engine::create(loaded, area.opener());
+    auto file = test::attach(*engine, target);
+    const auto large = test::bytes_of(3 << 20, 1);
+    std::uint64_t at = 0;
+    for (int i = 0; i < 100; ++i) {   // datasets with a little space between them
+        ASSERT_TRUE(file->write(at, large, ByteClass::kRaw));
+        at += large.size() + 2048;
+        // The program computes: the drain catches up with all but small pieces and the growing end.
+        while (file->counters().pending > (8 << 20)) std::this_thread::yield();
+    }
+    const auto names = area.left();
+    ASSERT_EQ(names.size(), 1u);
+    auto log = area.shared_open()->open_directory(names.front()).value()->open_file("log", io::OpenMode::kRead).value();
+    EXPECT_LT(log->size().value(), std::uint64_t{100} << 20) << "of 300 MiB that were written";
+    ASSERT_TRUE(engine->detach(file, true));
+}
+
 TEST(StagedFile, overwritten_bytes_are_counted_as_superseded_and_never_written) {
     Area area;
     Target target;
