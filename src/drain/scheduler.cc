@@ -19,13 +19,12 @@ Scheduler::~Scheduler() {
 
 bool Scheduler::wake(const std::shared_ptr<Source>& source) {
     const std::lock_guard lock(mutex_);
-    if (!source->queued_) {
-        // An idle thread may be on its way to what is queued already.
-        if (idle_ <= queue_.size()) start_thread_locked();
-        if (threads_.empty()) return false;
-        queue_.push_back(source);
-        source->queued_ = true;
-    }
+    if (source->queued_) return true;   // a thread is on its way to it, or comes to it next
+    // An idle thread may be on its way to what is queued already.
+    if (idle_ <= queue_.size()) start_thread_locked();
+    if (threads_.empty()) return false;
+    queue_.push_back(source);
+    source->queued_ = true;
     ready_.notify_one();
     return true;
 }

@@ -117,7 +117,8 @@ Status StagedFile::stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass
             dirty_ = true;
             add(slot_->staged, part.size());
             update_ledger_locked();
-            drain_now = worth_draining_locked();
+            // Otherwise whoever completes a target write looks again: waking a thread costs as much as a small write.
+            drain_now = running_ < concurrency_.allowed() && worth_draining_locked();
         }
         if (drain_now) wake();
         offset += part.size();
