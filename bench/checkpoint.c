@@ -10,9 +10,7 @@
  */
 #include <hdf5.h>
 
-#include "program.h"
-
-enum { kPageWords = 512, kGrid = 256, kMostSteps = 64 };
+#include "checkpoint_data.h"
 
 struct shape {
     uint64_t datasets, words, steps;
@@ -23,44 +21,6 @@ struct times {
     double step_s[kMostSteps];
     uint64_t sweeps;
 };
-
-static double grid[2][kGrid][kGrid];
-
-/* Computes for `seconds` and returns the number of sweeps done. */
-static uint64_t compute(double seconds) {
-    uint64_t sweeps = 0;
-    double end_s = now_s() + seconds;
-    while (now_s() < end_s) {
-        double(*from)[kGrid] = grid[sweeps % 2], (*to)[kGrid] = grid[(sweeps + 1) % 2];
-        from[0][kGrid / 2] = 1.0;
-        for (int i = 1; i < kGrid - 1; ++i)
-            for (int j = 1; j < kGrid - 1; ++j)
-                to[i][j] = 0.25 * (from[i - 1][j] + from[i + 1][j] + from[i][j - 1] + from[i][j + 1]);
-        ++sweeps;
-    }
-    return sweeps;
-}
-
-/* What a step changes: the first word of every 4 KiB. Cheap, so that a run without computing is all I/O. */
-static void stamp(uint64_t *words, uint64_t count, uint64_t dataset, uint64_t step) {
-    for (uint64_t i = 0; i < count; i += kPageWords) words[i] = word_at(dataset, i) + step;
-}
-
-static uint64_t **new_buffers(const struct shape *shape) {
-    uint64_t **buffers = calloc(shape->datasets, sizeof *buffers);
-    if (buffers == NULL) fail("buffers", "out of memory");
-    for (uint64_t d = 0; d < shape->datasets; ++d) {
-        buffers[d] = malloc(shape->words * sizeof **buffers);
-        if (buffers[d] == NULL) fail("buffer", "out of memory");
-        for (uint64_t i = 0; i < shape->words; ++i) buffers[d][i] = word_at(d, i);
-    }
-    return buffers;
-}
-
-static void delete_buffers(uint64_t **buffers, const struct shape *shape) {
-    for (uint64_t d = 0; d < shape->datasets; ++d) free(buffers[d]);
-    free(buffers);
-}
 
 static void write_step(hid_t file, const struct shape *shape, uint64_t **buffers, uint64_t step, struct times *times) {
     char name[32];
@@ -85,7 +45,7 @@ static void write_step(hid_t file, const struct shape *shape, uint64_t **buffers
 
 static struct times write_file(const char *path, const struct shape *shape, double compute_s, int compute_first) {
     struct times times = {0};
-    uint64_t **buffers = new_buffers(shape);
+    uint64_t **buffers = new_buffers(0, shape->datasets, shape->words);
     hid_t file;
     herr_t done;
     TIMED(times.start_s, done, H5open());
@@ -105,7 +65,7 @@ static struct times write_file(const char *path, const struct shape *shape, doub
     }
     TIMED(times.close_s, done, H5Fclose(file));
     times.total_s = now_s() - begin_s;
-    delete_buffers(buffers, shape);
+    delete_buffers(buffers, shape->datasets);
     return times;
 }
 
@@ -115,8 +75,7 @@ static void verify_dataset(hid_t group, const char *name, const struct shape *sh
     if (dataset < 0) fail(name, "cannot be opened");
     if (H5Dread(dataset, H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, words) < 0) fail(name, "cannot be read");
     for (uint64_t i = 0; i < shape->words; ++i) {
-        uint64_t expected = word_at(d, i) + (i % kPageWords == 0 ? step : 0);
-        if (words[i] == expected) continue;
+        if (words[i] == checkpoint_word(d, i, step)) continue;
         fprintf(stderr, "step %u, %s, word %llu: wrong data\n", (unsigned)step, name, (unsigned long long)i);
         exit(kExitWrongData);
     }

@@ -1,0 +1,198 @@
+/* What the measuring programs of several ranks share: MPI's begin and end, a shared file, timed writes, figures.
+ *
+ * A program is started by mpiexec and knows nothing of forebay. It writes one file that all ranks opened together;
+ * with --verify, started with the same number of ranks and the same sizes, it reads the file back with HDF5's serial
+ * driver, each rank what its neighbour wrote, and compares every byte. Rank 0 prints one JSON object.
+ * Exit codes as in program.h; a rank that fails ends without MPI_Finalize, on which mpiexec ends the others.
+ */
+#ifndef FOREBAY_BENCH_PARALLEL_H
+#define FOREBAY_BENCH_PARALLEL_H
+
+#include <hdf5.h>
+#include <mpi.h>
+
+#include "program.h"
+
+struct ranks {
+    int mine, count;
+};
+
+/* Times of one rank: in HDF5 calls (waiting for other ranks included), in H5Fclose, and from before H5Fcreate to after
+ * H5Fclose; starting the library apart. Bytes and requests are those given to H5Dwrite. */
+struct measured {
+    uint64_t bytes, requests;
+    double start_s, calls_s, close_s, total_s, cpu_s;
+};
+
+/* One more number of a program; the largest of all ranks is printed. */
+struct figure {
+    const char *name;
+    double value;
+};
+
+UNUSED_OK static struct ranks begin_ranks(int *argc, char ***argv) {
+    struct ranks ranks;
+    if (MPI_Init(argc, argv) != MPI_SUCCESS) fail("MPI_Init", "failed");
+    MPI_Comm_rank(MPI_COMM_WORLD, &ranks.mine);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks.count);
+    return ranks;
+}
+
+/* Ends MPI on all ranks; returns the exit code, the same on all: the largest. */
+UNUSED_OK static int end_ranks(int code) {
+    int largest = code;
+    MPI_Allreduce(&code, &largest, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Finalize();
+    return largest;
+}
+
+/* Processor time of the process, all its threads. */
+UNUSED_OK static double cpu_now_s(void) {
+    struct timespec at;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &at);
+    return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
+}
+
+/* Starts the library, then the clocks of all ranks at the same time. */
+UNUSED_OK static struct measured start_clocks(void) {
+    struct measured measured = {0};
+    herr_t done;
+    TIMED(measured.start_s, done, H5open());
+    MPI_Barrier(MPI_COMM_WORLD);
+    measured.total_s = -now_s();
+    measured.cpu_s = -cpu_now_s();
+    return measured;
+}
+
+UNUSED_OK static void stop_clocks(struct measured *measured) {
+    measured->total_s += now_s();
+    measured->cpu_s += cpu_now_s();
+}
+
+/* A new file that all ranks open. Collective. */
+UNUSED_OK static hid_t create_shared(const char *path, struct measured *measured) {
+    hid_t access, file;
+    herr_t done;
+    TIMED(measured->calls_s, access, H5Pcreate(H5P_FILE_ACCESS));
+    TIMED(measured->calls_s, done, H5Pset_fapl_mpio(access, MPI_COMM_WORLD, MPI_INFO_NULL));
+    TIMED(measured->calls_s, file, H5Fcreate(path, H5F_ACC_EXCL, H5P_DEFAULT, access));
+    TIMED(measured->calls_s, done, H5Pclose(access));
+    return file;
+}
+
+/* Closes the file and stops the clocks. Collective. */
+UNUSED_OK static void close_shared(hid_t file, struct measured *measured) {
+    herr_t done;
+    TIMED(measured->close_s, done, H5Fclose(file));
+    stop_clocks(measured);
+}
+
+UNUSED_OK static hid_t new_transfer(int collective) {
+    hid_t transfer = H5Pcreate(H5P_DATASET_XFER);
+    if (transfer < 0 || H5Pset_dxpl_mpio(transfer, collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT) < 0)
+        fail("transfer list", "failed");
+    return transfer;
+}
+
+/* A dataset with default or given (`creation`) properties and its dataspace of `extent`. Collective. */
+UNUSED_OK static hid_t create_dataset(hid_t parent, const char *name, hid_t type, hid_t space, hid_t creation,
+                                      struct measured *measured) {
+    hid_t dataset;
+    TIMED(measured->calls_s, dataset, H5Dcreate2(parent, name, type, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+    return dataset;
+}
+
+/* The elements of `space` from `at` on, `size` in each dimension; none if `size` is NULL. */
+UNUSED_OK static void select_block(hid_t space, const hsize_t *at, const hsize_t *size) {
+    herr_t done = size == NULL ? H5Sselect_none(space) : H5Sselect_hyperslab(space, H5S_SELECT_SET, at, NULL, size, NULL);
+    if (done < 0) fail("selection", "failed");
+}
+
+UNUSED_OK static hid_t new_space(int dimensions, const hsize_t *extent) {
+    hid_t space = H5Screate_simple(dimensions, extent, NULL);
+    if (space < 0) fail("dataspace", "failed");
+    return space;
+}
+
+/* Writes what is selected in `space` from `data`, of which `memory` says where it lies. */
+UNUSED_OK static void write_selected(hid_t dataset, hid_t type, hid_t memory, hid_t space, hid_t transfer,
+                                     const void *data, struct measured *measured) {
+    herr_t done;
+    measured->bytes += (uint64_t)H5Sget_select_npoints(space) * H5Tget_size(type);
+    measured->requests += 1;
+    TIMED(measured->calls_s, done, H5Dwrite(dataset, type, memory, space, transfer, data));
+}
+
+UNUSED_OK static void close_dataset(hid_t dataset, struct measured *measured) {
+    herr_t done;
+    TIMED(measured->calls_s, done, H5Dclose(dataset));
+}
+
+/* Prints sums of bytes, requests and processor time, and the largest of each time. Collective. */
+UNUSED_OK static void print_measured(struct ranks ranks, const struct measured *mine, const struct figure *more,
+                                     int more_count) {
+    const uint64_t counts[] = {mine->bytes, mine->requests};
+    const double times[] = {mine->start_s, mine->calls_s, mine->close_s, mine->total_s};
+    uint64_t count_sums[2];
+    double time_max[4], cpu_sum_s, more_max;
+    MPI_Reduce(counts, count_sums, 2, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(times, time_max, 4, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    MPI_Reduce(&mine->cpu_s, &cpu_sum_s, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (ranks.mine == 0)
+        printf("{\"ranks\": %d, \"bytes\": %llu, \"requests\": %llu, \"start_s\": %.6f, \"calls_s\": %.6f, "
+               "\"close_s\": %.6f, \"total_s\": %.6f, \"cpu_s\": %.6f",
+               ranks.count, (unsigned long long)count_sums[0], (unsigned long long)count_sums[1], time_max[0],
+               time_max[1], time_max[2], time_max[3], cpu_sum_s);
+    for (int i = 0; i < more_count; ++i) {
+        MPI_Reduce(&more[i].value, &more_max, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+        if (ranks.mine == 0) printf(", \"%s\": %.6f", more[i].name, more_max);
+    }
+    if (ranks.mine == 0) printf("}\n");
+}
+
+/* The file as any serial program opens it. */
+UNUSED_OK static hid_t open_to_verify(const char *path) {
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (file < 0) fail(path, "cannot be opened");
+    return file;
+}
+
+UNUSED_OK static hid_t open_dataset(hid_t parent, const char *name) {
+    hid_t dataset = H5Dopen2(parent, name, H5P_DEFAULT);
+    if (dataset < 0) fail(name, "cannot be opened");
+    return dataset;
+}
+
+/* Whose part this rank verifies: not its own. */
+UNUSED_OK static int verified_rank(struct ranks ranks) { return (ranks.mine + 1) % ranks.count; }
+
+/* Reads what is selected in `space` into `found`. */
+UNUSED_OK static void read_selected(hid_t dataset, hid_t type, hid_t memory, hid_t space, hid_t transfer, void *found) {
+    if (H5Dread(dataset, type, memory, space, transfer, found) < 0) fail("H5Dread", "failed");
+}
+
+/* Whether the bytes differ; says where. */
+UNUSED_OK static int differs(const char *what, const void *found, const void *expected, size_t size_bytes) {
+    const unsigned char *a = found, *b = expected;
+    if (memcmp(a, b, size_bytes) == 0) return 0;
+    size_t at = 0;
+    while (a[at] == b[at]) ++at;
+    fprintf(stderr, "%s, byte %zu of the selection: wrong data\n", what, at);
+    return 1;
+}
+
+/* Says on rank 0 that nobody found wrong data; the exit code of all ranks otherwise. Collective. */
+UNUSED_OK static int say_verified(struct ranks ranks, int wrong) {
+    int any = 0;
+    MPI_Allreduce(&wrong, &any, 1, MPI_INT, MPI_LOR, MPI_COMM_WORLD);
+    if (ranks.mine == 0 && !any) printf("{\"verified\": true}\n");
+    return any ? kExitWrongData : 0;
+}
+
+UNUSED_OK static void *new_array(uint64_t size_bytes) {
+    void *array = malloc(size_bytes > 0 ? size_bytes : 1);
+    if (array == NULL) fail("array", "out of memory");
+    return array;
+}
+
+#endif

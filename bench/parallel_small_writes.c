@@ -1,0 +1,67 @@
+/* small_writes.c with several ranks: one contiguous dataset, each rank writes a region of its own in 4 KiB pieces, in
+ * order and independently. (With the MPI driver HDF5 has no sieve buffer: every H5Dwrite reaches the driver.)
+ *
+ *   parallel_small_writes --file F [--count 10000]
+ *   parallel_small_writes --file F --verify [--count 10000]
+ *
+ * `count` are the writes of one rank. Prints, beside the common figures, the seconds spent in writes_s.
+ */
+#include "parallel.h"
+
+enum { kPieceWords = 512 };
+
+static uint64_t *new_words(int rank, uint64_t words) {
+    uint64_t *data = new_array(words * sizeof *data);
+    for (uint64_t i = 0; i < words; ++i) data[i] = word_at((uint64_t)rank, i);
+    return data;
+}
+
+static int write_file(const char *path, struct ranks ranks, uint64_t count) {
+    const hsize_t mine = count * kPieceWords, all = mine * (hsize_t)ranks.count, piece = kPieceWords;
+    uint64_t *words = new_words(ranks.mine, mine);
+    struct measured measured = start_clocks();
+    hid_t file = create_shared(path, &measured);
+    hid_t space = new_space(1, &all), memory = new_space(1, &piece), transfer = new_transfer(0);
+    hid_t dataset = create_dataset(file, "data", H5T_NATIVE_UINT64, space, H5P_DEFAULT, &measured);
+    double begin_s = now_s();
+    for (uint64_t i = 0; i < count; ++i) {
+        const hsize_t at = (hsize_t)ranks.mine * mine + i * kPieceWords;
+        select_block(space, &at, &piece);
+        write_selected(dataset, H5T_NATIVE_UINT64, memory, space, transfer, words + i * kPieceWords, &measured);
+    }
+    const struct figure writes = {"writes_s", now_s() - begin_s};
+    close_dataset(dataset, &measured);
+    H5Sclose(space);
+    H5Sclose(memory);
+    H5Pclose(transfer);
+    close_shared(file, &measured);
+    print_measured(ranks, &measured, &writes, 1);
+    free(words);
+    return 0;
+}
+
+static int verify_file(const char *path, struct ranks ranks, uint64_t count) {
+    const hsize_t size = count * kPieceWords, at = (hsize_t)verified_rank(ranks) * size;
+    uint64_t *expected = new_words(verified_rank(ranks), size), *found = new_array(size * sizeof *found);
+    hid_t file = open_to_verify(path), dataset = open_dataset(file, "data"), space = H5Dget_space(dataset);
+    hid_t memory = new_space(1, &size);
+    select_block(space, &at, &size);
+    read_selected(dataset, H5T_NATIVE_UINT64, memory, space, H5P_DEFAULT, found);
+    int wrong = differs("data", found, expected, size * sizeof *found);
+    H5Sclose(memory);
+    H5Sclose(space);
+    H5Dclose(dataset);
+    H5Fclose(file);
+    free(found);
+    free(expected);
+    return say_verified(ranks, wrong);
+}
+
+int main(int argc, char **argv) {
+    const struct ranks ranks = begin_ranks(&argc, &argv);
+    const char *path = argument(argc, argv, "--file", NULL);
+    uint64_t count = count_argument(argc, argv, "--count", "10000");
+    if (path == NULL) fail("--file", "is needed");
+    if (count == 0) fail("--count", "nothing to write");
+    return end_ranks(flag(argc, argv, "--verify") ? verify_file(path, ranks, count) : write_file(path, ranks, count));
+}
