@@ -5,18 +5,17 @@
 // file costs no CPU. What arrives while writes are in flight is what the next plan merges; nothing is
 // delayed and nothing is polled.
 //
-// A source is in one of two states: queued (at most once) or not. `wake` queues it; a thread takes it
-// from the queue, asks it for one write, and queues it again, if there are more, before it carries the
-// write out, so that the other threads may join in. A source without a write at that moment leaves the
-// queue; it must call `wake` when that changes.
+// A source is in one of two states: queued (at most once) or not. `wake` queues it, which is a task of the
+// task engine; the task takes it from the queue, asks it for one write, and queues it again, if there are
+// more, before it carries the write out, so that the other threads may join in. A source without a write
+// at that moment leaves the queue; it must call `wake` when that changes.
 #pragma once
 
-#include <condition_variable>
-#include <deque>
+#include <atomic>
+#include <cstddef>
 #include <memory>
-#include <mutex>
-#include <thread>
-#include <vector>
+
+#include "task/engine.h"
 
 namespace forebay::drain {
 
@@ -40,35 +39,28 @@ class Source {
 
   private:
     friend class Scheduler;
-    bool queued_ = false;   // guarded by the scheduler's lock
+    std::atomic<bool> queued_{false};
 };
 
 class Scheduler {
   public:
     explicit Scheduler(std::size_t threads);
     // Stops after the writes in flight; what is queued is left to the sources.
-    ~Scheduler();
+    ~Scheduler() = default;
     Scheduler(const Scheduler&) = delete;
     Scheduler& operator=(const Scheduler&) = delete;
 
-    // Queues `source` unless it is queued already. Returns false if no thread could be had, ever: the
-    // caller then has to drain by itself (StagedFile does so when it needs room, and at close).
+    // Queues `source` unless it is queued already. Returns false if no thread could be had, ever, or no
+    // memory: the caller then has to drain by itself (StagedFile does so when it needs room, and at close).
     bool wake(const std::shared_ptr<Source>& source);
 
     // Forgets the threads without joining them: for a forked child, where they do not exist.
-    void forget_threads() noexcept;
+    void forget_threads() noexcept { engine_.forget_threads(); }
 
   private:
-    void serve(const std::stop_token& stop);
-    void start_thread_locked();
+    void serve(const std::shared_ptr<Source>& source);
 
-    const std::size_t threads_max_;
-    std::mutex mutex_;
-    std::condition_variable_any ready_;
-    std::deque<std::shared_ptr<Source>> queue_;
-    std::size_t idle_ = 0;
-    bool stopping_ = false;   // no thread starts any more
-    std::vector<std::jthread> threads_;
+    task::Engine engine_;
 };
 
 }   // namespace forebay::drain

@@ -3,11 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <deque>
 #include <functional>
 #include <latch>
+#include <mutex>
 #include <semaphore>
+#include <string>
+#include <thread>
+#include <vector>
 
 namespace forebay::drain {
 namespace {
