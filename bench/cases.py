@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import statistics
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +38,8 @@ class Setting:
     compute_s: float
     local_compute_s: float
     progress: Callable[[str], None]
+    figures: Path  # where pictures go
+    aside_allowed: bool = False  # with several ranks, measure even where forebay steps aside
 
 
 def in_turns(setting: Setting, repetitions: int) -> Iterator[tuple[int, str]]:
@@ -326,9 +327,3 @@ CASES: dict[str, Callable[[Setting], Result]] = {
     for case in (checkpoint, checkpoint_busy, checkpoint_local, checkpoint_local_busy, small_writes,
                  small_writes_latency, api_test, memory, idle, engine)
 }
-
-
-def run_case(name: str, setting: Setting) -> tuple[Result, float]:
-    """One case, and the seconds it took."""
-    begin = time.monotonic()
-    return CASES[name](setting), time.monotonic() - begin

@@ -2,6 +2,7 @@
 
 Natively means: no connector, and none of forebay's variables. With forebay means HDF5_VOL_CONNECTOR=forebay and
 a staging area, nothing else. Both get a fresh target file, which is removed after the native verification.
+A program of several ranks is started by mpiexec, with the same environment.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 NATIVE = "native"
 FOREBAY = "forebay"
 WRONG_DATA = 3  # exit code of the programs
 _VARIABLES_OF_FOREBAY = ("HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH", "FOREBAY_")
 _SAMPLE_INTERVAL_S = 0.02
+_END_S_MAX = 10  # mpiexec's, to end its ranks
 
 
 class BenchError(Exception):
@@ -77,21 +80,39 @@ def environment(places: Places, mode: str, stats: Path) -> dict[str, str]:
     return clean
 
 
-def run(places: Places, mode: str, command: Sequence[str], *, timeout_s: float = 300, cwd: Path | None = None,
-        sample_memory: bool = False, touch_bytes: int = 0) -> Run:
-    """Runs a program to its end. With `sample_memory`, its peak of anonymous memory is taken from outside."""
+def mpiexec(ranks: int) -> list[str]:
+    """What stands before a command to start that many ranks: the launcher of the MPI that HDF5 was built with."""
+    if os.environ.get("FOREBAY_HDF5_PARALLEL") != "ON":
+        raise NotMeasured("this HDF5 was built without MPI")
+    kind = os.environ.get("FOREBAY_HDF5_MPI", "")
+    launcher = shutil.which(f"mpiexec.{kind}") or shutil.which("mpiexec")
+    if launcher is None:
+        raise NotMeasured("there is no mpiexec")
+    return [launcher, *(["--oversubscribe"] if kind == "openmpi" else []), "-n", str(ranks)]
+
+
+def run(places: Places, mode: str, command: Sequence[str], *, ranks: int = 0, timeout_s: float = 300,
+        cwd: Path | None = None, sample_memory: bool = False, touch_bytes: int = 0) -> Run:
+    """Runs a program to its end, by mpiexec if a number of ranks is given.
+
+    With `sample_memory`, its peak of anonymous memory is taken from outside.
+    """
     if touch_bytes:
         touch_free_memory(touch_bytes)
     stats = places.staging / f"statistics-{os.getpid()}"
     stats.unlink(missing_ok=True)
     begin, cpu_before_s = time.monotonic(), _cpu_of_ended_children_s()
-    with subprocess.Popen(command, env=environment(places, mode, stats), cwd=cwd, text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE) as process:
+    started = [*mpiexec(ranks), *command] if ranks else command
+    with subprocess.Popen(started, env=environment(places, mode, stats), cwd=cwd, text=True, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             peak = _watch_memory(process, begin + timeout_s) if sample_memory else 0
             output, errors = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired as late:
+            _end(process)
+            raise BenchError(f"{Path(command[0]).name} ({mode}) has not ended in {timeout_s} s") from late
         except BaseException:
-            process.kill()
+            _end(process)
             raise
     wall_s, cpu_s = time.monotonic() - begin, _cpu_of_ended_children_s() - cpu_before_s
     if process.returncode != 0:
@@ -105,20 +126,30 @@ def run(places: Places, mode: str, command: Sequence[str], *, timeout_s: float =
     return Run(figures, wall_s, cpu_s, output, counters, peak)
 
 
+def _end(process: subprocess.Popen) -> None:
+    """Ends a program; mpiexec ends its ranks if it is asked kindly."""
+    process.terminate()
+    try:
+        process.wait(_END_S_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
 def run_verified(places: Places, mode: str, command: Sequence[str], file: Path, *, verify: Sequence[str] = (),
-                 seen_at: Path | None = None, keep: bool = False, **options) -> Run:
+                 seen_at: Path | None = None, keep: bool = False, ranks: int = 0, aside_allowed: bool = False,
+                 **options) -> Run:
     """A run that writes `file`, natively read back and compared, then removed.
 
     `seen_at` is where the file can be read without the target's slowness. With forebay, all bytes that the
-    program reports must have been staged and drained.
+    program reports must have been staged and drained, unless `aside_allowed`.
     """
     try:
-        result = run(places, mode, [*command, "--file", str(file)], **options)
-        run(places, NATIVE, [command[0], "--file", str(seen_at or file), "--verify", *verify])
+        result = run(places, mode, [*command, "--file", str(file)], ranks=ranks, **options)
+        run(places, NATIVE, [command[0], "--file", str(seen_at or file), "--verify", *verify], ranks=ranks)
     finally:
         if not keep:
             file.unlink(missing_ok=True)
-    if mode == FOREBAY:
+    if mode == FOREBAY and not aside_allowed:
         require_staging(result, result.figures["bytes"], Path(command[0]).name)
     return result
 
@@ -132,7 +163,7 @@ def require_staging(result: Run, payload_bytes: int, name: str) -> None:
     staged = result.counters.get("staged", 0)
     taken = staged + result.counters.get("through", 0)
     if staged == 0 or taken < payload_bytes or result.counters.get("reasons"):
-        reasons = result.counters.get("reasons") or "no reason given"
+        reasons = result.counters.get("reasons") or result.counters.get("not_staged") or "no reason given"
         raise BenchError(f"{name}: only {staged} of {payload_bytes} bytes were staged ({reasons})")
     left = staged - result.counters.get("drained", 0) - result.counters.get("superseded", 0)
     if left > 0:
@@ -159,7 +190,11 @@ def _counters(stats: Path) -> dict:
         raise BenchError("forebay wrote no statistics: it was not loaded")
     sums: dict = {}
     for line in stats.read_text(encoding="utf-8").splitlines():
-        closed = json.loads(line).get("file")
+        parsed = json.loads(line)
+        closed, process = parsed.get("file"), parsed.get("process") or {}
+        for reason, files in process.get("aside", {}).items():
+            not_staged = sums.setdefault("not_staged", {})
+            not_staged[reason] = not_staged.get(reason, 0) + files
         for key, value in (closed or {}).items():
             if isinstance(value, int):
                 sums[key] = sums.get(key, 0) + value
@@ -195,6 +230,11 @@ class SlowTarget:
 
     mounted: Path
     backing: Path
+    file_system: Any = None  # forebay.slowfs.SlowFS
+
+    def writes(self) -> int:
+        """Writes that have reached the file system, of at most 1 MiB each."""
+        return self.file_system.stats()["operations"]["write"]["count"]
 
 
 @contextmanager
@@ -208,12 +248,12 @@ def slow_target(places: Places, **limits: str) -> Iterator[SlowTarget]:
     usable, reason = available()
     if not usable:
         raise NotMeasured(f"the slow file system cannot be mounted: {reason}")
-    slow = SlowTarget(places.target / "slow", places.target / "behind")
-    slow.mounted.mkdir()
-    slow.backing.mkdir()
+    mounted, backing = places.target / "slow", places.target / "behind"
+    mounted.mkdir()
+    backing.mkdir()
     try:
-        with SlowFS(slow.backing, slow.mounted, **limits):
-            yield slow
+        with SlowFS(backing, mounted, **limits) as file_system:
+            yield SlowTarget(mounted, backing, file_system)
     finally:
-        shutil.rmtree(slow.backing)
-        slow.mounted.rmdir()
+        shutil.rmtree(backing)
+        mounted.rmdir()

@@ -1,0 +1,70 @@
+"""Figures of kernels: bars of native beside forebay, one picture per kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+COLOURS = {"native": "#8a8f98", "forebay": "#1f77b4", "asked for": "#d9c27a", "writes": "#c0504d", "reads": "#4f9d69"}
+_PANEL_INCHES = (4.2, 3.2)
+
+
+@dataclass
+class Panel:
+    """One set of axes: groups along x, in each group one bar of each series."""
+
+    title: str
+    along: str  # what the groups are
+    unit: str
+    groups: Sequence[str]
+    series: dict[str, Sequence[float]] = field(default_factory=dict)
+    stacked: bool = False
+    logarithmic: bool = False
+
+
+def save(path: Path, heading: str, panels: Sequence[Panel]) -> str:
+    """Draws the panels into one PNG; returns what is to be said about it."""
+    try:
+        import matplotlib
+    except ImportError:
+        return "no figure was drawn: matplotlib is missing"
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    columns = 2 if len(panels) in (2, 4) else min(3, len(panels))
+    rows = -(-len(panels) // columns)
+    figure, axes = plt.subplots(rows, columns, squeeze=False, layout="constrained",
+                                figsize=(_PANEL_INCHES[0] * columns, _PANEL_INCHES[1] * rows + 0.4))
+    figure.suptitle(heading, fontsize=11)
+    for panel, place in zip(panels, axes.flat):
+        _draw(panel, place)
+    for place in list(axes.flat)[len(panels):]:
+        place.set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return f"figure: build/bench/{path.name}"
+
+
+def _draw(panel: Panel, axes) -> None:
+    positions = range(len(panel.groups))
+    width = 0.55 if panel.stacked else 0.8 / len(panel.series)
+    bottom = [0.0] * len(panel.groups)
+    for number, (name, values) in enumerate(panel.series.items()):
+        shift = 0 if panel.stacked else (number - (len(panel.series) - 1) / 2) * width
+        axes.bar([at + shift for at in positions], values, width, bottom=bottom if panel.stacked else None, label=name,
+                 color=COLOURS.get(name))
+        if panel.stacked:
+            bottom = [low + value for low, value in zip(bottom, values)]
+    axes.set_title(panel.title, fontsize=9.5)
+    axes.set_xticks(list(positions), panel.groups, fontsize=8)
+    axes.set_xlabel(panel.along, fontsize=8.5)
+    axes.set_ylabel(panel.unit, fontsize=8.5)
+    axes.tick_params(axis="y", labelsize=8)
+    if panel.logarithmic:
+        axes.set_yscale("log")
+        axes.set_ylim(bottom=1)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.legend(fontsize=8, frameon=False)
