@@ -90,6 +90,20 @@ struct Task::Node {
     [[nodiscard]] std::span<Edge> parent_edges() const noexcept { return {edges.get(), edge_count}; }
 };
 
+// Tasks that have ended, and whose functions are to be destroyed without the lock: declared before it.
+struct Engine::Ended {
+    Nodes nodes;
+
+    Ended() = default;
+    Ended(const Ended&) = delete;
+    Ended& operator=(const Ended&) = delete;
+    ~Ended() { destroy(); }
+    void destroy() noexcept {
+        for (const NodePtr& node : nodes) node->run = nullptr;   // handles may keep the rest
+        nodes.clear();
+    }
+};
+
 State Task::state() const noexcept { return node_->state.load(std::memory_order_acquire); }
 
 Status Task::status() const {
@@ -148,8 +162,8 @@ class Engine::Core {
     void satisfied_locked(Task::Node& child, Wait wait);
     void given_up_locked(Task::Node& child, Wait wait);
     void mark_ended_locked(Task::Node& node, State how);
-    void end_locked(Task::Node& node, State how, Nodes& ended);
-    void settle_locked(Nodes& ended);
+    void end_locked(Task::Node& node, State how, Ended& ended);
+    void settle_locked(Ended& ended);
     void open_sections_locked();
 
     // Running
@@ -262,18 +276,18 @@ void Engine::Core::mark_ended_locked(Task::Node& node, State how) {
     place_locked(node, ending_);
 }
 
-void Engine::Core::end_locked(Task::Node& node, State how, Nodes& ended) {
+void Engine::Core::end_locked(Task::Node& node, State how, Ended& ended) {
     mark_ended_locked(node, how);
     settle_locked(ended);
 }
 
 // Tells the children and the sections of what has ended, until nothing follows from it any more. Moves it
 // to `ended`, which the caller destroys without the lock.
-void Engine::Core::settle_locked(Nodes& ended) {
+void Engine::Core::settle_locked(Ended& ended) {
     bool awaited = false;
     while (!ending_.empty()) {
         Task::Node& node = *ending_.front();
-        place_locked(node, ended);
+        place_locked(node, ended.nodes);
         const bool done = node.state.load(std::memory_order_relaxed) == State::kDone;
         while (!node.children.alone()) {
             Edge& edge = static_cast<Edge&>(*node.children.after);
@@ -343,7 +357,7 @@ NodePtr Engine::Core::take_locked() {
 }
 
 void Engine::Core::run(NodePtr node, std::unique_lock<std::mutex>& lock) {
-    Nodes ended;
+    Ended ended;
     lock.unlock();
     node->status = call(node->run);
     node->run = nullptr;
@@ -352,9 +366,10 @@ void Engine::Core::run(NodePtr node, std::unique_lock<std::mutex>& lock) {
     charged_ -= node->bytes > 0 ? 1 : 0;
     end_locked(*node, State::kDone, ended);
     if (threads_.empty()) summon_locked();   // the caller may not look again
+    ended.nodes.erase(node->place);
+    if (ended.nodes.empty()) return;
     lock.unlock();
-    node.reset();
-    ended.clear();
+    ended.destroy();
     lock.lock();
 }
 
@@ -413,7 +428,7 @@ bool Engine::Core::called_by_task_locked() const noexcept {
 // ---- Calls -----------------------------------------------------------------------------------------
 
 Engine::Core::~Core() {
-    Nodes ended;
+    Ended ended;
     {
         const std::lock_guard lock(mutex_);
         stopping_ = true;
@@ -426,7 +441,7 @@ Engine::Core::~Core() {
 }
 
 Submitted Engine::Core::submit(Request request) {
-    Nodes ended;   // destroyed after the lock is given back
+    Ended ended;
     const auto node = std::make_shared<Task::Node>();
     node->engine = this;
     node->run = std::move(request.run);
@@ -451,7 +466,7 @@ Submitted Engine::Core::submit(Request request) {
 }
 
 bool Engine::Core::cancel(Task::Node& node) {
-    Nodes ended;
+    Ended ended;
     const std::lock_guard lock(mutex_);
     switch (node.state.load(std::memory_order_relaxed)) {
         case State::kCanceled: return true;

@@ -143,6 +143,7 @@ class Engine {
   private:
     friend struct Task::Node;
     class Core;
+    struct Ended;
     std::unique_ptr<Core> core_;   // null: forgotten
 };
 
