@@ -43,6 +43,8 @@ constexpr std::array kTable{
                "Payloads over 64 KiB: checksummed as they are written, or only where a recovery would need it."},
     OptionSpec{"flush", kChoice, "commit", "", 0, 0, "commit|drain",
                "H5Fflush returns when the state is committed to the log, or when it has reached the file."},
+    OptionSpec{"node", kString, "", "", 0, 0, "",
+               "Name of this process's node; processes of one name share what they stage. Empty: those of one machine."},
     OptionSpec{"stats", kPath, "", "", 0, 0, "",
                "File to which one line of JSON is appended per closed file and per process; empty: none."},
     OptionSpec{"trace", kPath, "", "", 0, 0, "",

@@ -39,8 +39,8 @@ struct NamedBinding {
     std::string_view name;
     Binding field;
 };
-const std::array<NamedBinding, 16>& bindings() {
-    static const std::array<NamedBinding, 16> all{{
+const std::array<NamedBinding, 17>& bindings() {
+    static const std::array<NamedBinding, 17> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
         {"size", &Options::size},
@@ -53,6 +53,7 @@ const std::array<NamedBinding, 16>& bindings() {
         {"reserve", &Options::reserve},
         {"checksum", choice<&Options::checksum>()},
         {"flush", choice<&Options::flush>()},
+        {"node", &Options::node},
         {"stats", &Options::stats},
         {"trace", &Options::trace},
         {"under_vol", &Options::under_vol},

@@ -36,6 +36,8 @@ log::FileCounters file_of(const json& object) {
     file.stall_ns = number(object, "stall_ns");
     file.close_ns = number(object, "close_ns");
     file.guarantee_given_up = number(object, "guarantee_given_up");
+    file.merged = number(object, "merged");
+    file.stolen = number(object, "stolen");
     file.error = number(object, "error");
     file.aside = number(object, "aside");
     return file;

@@ -2,16 +2,39 @@
 
 #include "hdf5/callbacks.h"
 #include "hdf5/flush_scope.h"
+#include "hdf5/transfer.h"
 
 namespace forebay::hdf5 {
 
 namespace {
 
+// With MPI, allocating may fill: one rank writes over everybody's part. Where HDF5 leaves the order to
+// collective MPI-IO, nobody may write its data before all have filled.
+bool order_fill(const char* function, const Origin& origin) {
+    if (origin.shared == nullptr)
+        return true;
+    const Status met = origin.shared->team().barrier();
+    if (!met)
+        push_error(function, host().H5E_IO_g, host().H5E_CANTINIT_g, met);
+    return met.is_ok();
+}
+
+// Space is about to be freed, or may be: with several nodes nobody may hold bytes for it any more.
+bool settle(const char* function, const Origin& origin) {
+    if (origin.shared == nullptr)
+        return true;
+    const Status settled = origin.shared->settle();
+    if (!settled)
+        push_error(function, host().H5E_IO_g, host().H5E_WRITEERROR_g, settled);
+    return settled.is_ok();
+}
+
 void* dataset_create(void* object, const H5VL_loc_params_t* location, const char* name, hid_t link_creation, hid_t type,
                      hid_t space, hid_t creation, hid_t access, hid_t transfer, void** request) {
-    return forward_new("dataset_create", object, {location, access}, request, [&](void* under, hid_t connector) {
-        return host().H5VLdataset_create(under, location, connector, name, link_creation, type, space, creation, access,
-                                         transfer, request);
+    return forward_new("dataset_create", object, {location, access}, request, [&](void* under, hid_t connector) -> void* {
+        void* const dataset = host().H5VLdataset_create(under, location, connector, name, link_creation, type, space,
+                                                        creation, access, transfer, request);
+        return order_fill("dataset_create", *as_object(object)->origin) ? dataset : nullptr;
     });
 }
 
@@ -52,17 +75,26 @@ herr_t transfer_datasets(const char* function, std::size_t count, void* datasets
 
 herr_t dataset_read(std::size_t count, void* datasets[], hid_t memory_types[], hid_t memory_spaces[],
                     hid_t file_spaces[], hid_t transfer, void* buffers[], void** request) {
-    return transfer_datasets("dataset_read", count, datasets, request, [&](void** under, hid_t connector) {
-        return host().H5VLdataset_read(count, under, connector, memory_types, memory_spaces, file_spaces, transfer,
-                                       buffers, request);
+    return transfer_datasets("dataset_read", count, datasets, request, [&](void** under, hid_t connector) -> herr_t {
+        const hid_t list = transfer_list(count, datasets, transfer);
+        return list < 0 ? -1
+                        : host().H5VLdataset_read(count, under, connector, memory_types, memory_spaces, file_spaces, list,
+                                                  buffers, request);
     });
 }
 
 herr_t dataset_write(std::size_t count, void* datasets[], hid_t memory_types[], hid_t memory_spaces[],
                      hid_t file_spaces[], hid_t transfer, const void* buffers[], void** request) {
-    return transfer_datasets("dataset_write", count, datasets, request, [&](void** under, hid_t connector) {
-        return host().H5VLdataset_write(count, under, connector, memory_types, memory_spaces, file_spaces, transfer,
-                                        buffers, request);
+    return transfer_datasets("dataset_write", count, datasets, request, [&](void** under, hid_t connector) -> herr_t {
+        const hid_t list = transfer_list(count, datasets, transfer);
+        if (list < 0)
+            return -1;
+        // Filtered chunks move when they grow; their transfers are collective.
+        const Object& first = *as_object(datasets[0]);
+        if (count > 0 && first.filtered.value_or(false) && !settle("dataset_write", *first.origin))
+            return -1;
+        return host().H5VLdataset_write(count, under, connector, memory_types, memory_spaces, file_spaces, list, buffers,
+                                        request);
     });
 }
 
@@ -74,8 +106,13 @@ herr_t dataset_get(void* dataset, H5VL_dataset_get_args_t* args, hid_t transfer,
 
 herr_t dataset_specific(void* dataset, H5VL_dataset_specific_args_t* args, hid_t transfer, void** request) {
     const ObjectFlush scope(args->op_type == H5VL_DATASET_FLUSH || args->op_type == H5VL_DATASET_REFRESH);
-    return forward("dataset_specific", dataset, {}, request, [&](void* under, hid_t connector) {
-        return host().H5VLdataset_specific(under, connector, args, transfer, request);
+    return forward("dataset_specific", dataset, {}, request, [&](void* under, hid_t connector) -> herr_t {
+        const std::shared_ptr<Origin> origin = as_object(dataset)->origin;
+        const bool resizes = args->op_type == H5VL_DATASET_SET_EXTENT;
+        if (resizes && !settle("dataset_set_extent", *origin))
+            return -1;
+        const herr_t result = host().H5VLdataset_specific(under, connector, args, transfer, request);
+        return resizes && !order_fill("dataset_set_extent", *origin) ? -1 : result;
     });
 }
 

@@ -2,8 +2,12 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "hdf5/guard.h"
 #include "hdf5/info.h"
+#include "hdf5/mpi_driver.h"
+#include "hdf5/mpi_library.h"
 #include "hdf5/session.h"
 
 namespace forebay::hdf5 {
@@ -38,9 +42,37 @@ bool exchange_driver(hid_t file_access_list) {
     return ours >= 0 && host().H5Pset_driver(file_access_list, ours, nullptr) >= 0;
 }
 
+// The same for mpio, once all ranks agree that they can stage, or have the file open so already. Collective.
+bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
+    // MPI's identifiers may be asked for only once MPI runs; then the list has one of them.
+    if (reason_of(host().H5Pget_driver(list_)) != AsideReason::kMpi || host().H5Pget_driver(list_) != host().mpio())
+        return false;
+    const auto door = mpi_door();
+    if (!door)
+        return false;
+    auto team = MpiHandles::make_team(list_, *door.value());
+    if (!team)
+        return false;
+    const std::shared_ptr<stage::StagedFile> open = staged_already(path);
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    const bool writes = (flags & H5F_ACC_RDWR) != 0;
+    const bool can = (open != nullptr && open->shared()) || (writes && engine != nullptr && engine->can_stage());
+    const std::byte mine{static_cast<unsigned char>(can ? 1 : 0)};
+    const auto all = team.value()->gather({&mine, 1});
+    if (!all || std::any_of(all.value().begin(), all.value().end(), [](const auto& one) { return one.at(0) == std::byte{0}; }))
+        return false;
+    const hid_t ours = Session::get().mpi_driver();
+    if (ours < 0 || host().H5Pset_driver(list_, ours, nullptr) < 0)
+        return false;
+    offer_team(std::move(team).value());
+    return true;
+}
+
 herr_t restore_list(hid_t file_access_list, const Origin& origin) {
-    if (Session::get().is_ours(host().H5Pget_driver(file_access_list)) &&
-        host().H5Pset_driver(file_access_list, host().sec2(), nullptr) < 0)
+    const hid_t driver = host().H5Pget_driver(file_access_list);
+    if (Session::get().is_ours(driver) && host().H5Pset_driver(file_access_list, host().sec2(), nullptr) < 0)
+        return -1;
+    if (Session::get().is_our_mpi(driver) && host().H5Pset_driver(file_access_list, host().mpio(), nullptr) < 0)
         return -1;
     if (origin.connector < 0)
         return 0;
@@ -71,6 +103,8 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
         const hid_t driver = host().H5Pget_driver(list_);
         if (exchange_driver(list_) || session.is_ours(driver))
             origin_->staged = true;
+        else if (exchange_mpi_driver(path, flags))
+            origin_->staged = origin_->mpi = true;
         else
             aside_ = reason_of(driver);
     }
@@ -81,6 +115,7 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
 }
 
 UnderList::~UnderList() {
+    offer_team(nullptr);
     if (list_ >= 0) {
         const ErrorStackKeeper keeper;
         host().H5Pclose(list_);
@@ -101,6 +136,7 @@ std::optional<AsideReason> UnderList::choose(const Route& route, const char* pat
 }
 
 void UnderList::opened(const char* path) {
+    origin_->shared = take_opened_file();
     if (!aside_)
         return;
     Session::get().count_aside(*aside_, path);

@@ -42,6 +42,7 @@ class UnderList {
     void opened(const char* path);
 
   private:
+    bool exchange_mpi_driver(const char* path, unsigned flags);
     std::optional<log::AsideReason> choose(const Route& route, const char* path, unsigned flags) const;
 
     hid_t list_ = H5I_INVALID_HID;

@@ -2,6 +2,7 @@
 
 #include "hdf5/callbacks.h"
 #include "hdf5/driver_swap.h"
+#include "hdf5/mpi_driver.h"
 
 // File callbacks: create and open exchange the driver (driver_swap.h), lists that are handed out get
 // the user's back, and operations that need the plain file step aside.
@@ -135,8 +136,34 @@ herr_t start_swmr_write(void* under, hid_t connector, hid_t transfer) {
     return step_aside("file_start_swmr_write", *static_cast<int*>(handle), log::AsideReason::kSwmr);
 }
 
+#ifdef H5_HAVE_PARALLEL
+
+// MPI's atomic mode needs what is written to be in the file at once: staging ends for this file.
+herr_t set_mpi_atomicity(const Origin& origin, bool atomic) {
+    if (atomic)
+        if (const Status stepped = origin.shared->step_aside(log::AsideReason::kAtomicity); !stepped) {
+            push_error("file_set_mpi_atomicity", host().H5E_FILE_g, host().H5E_WRITEERROR_g, stepped);
+            return -1;
+        }
+    set_atomic(*origin.shared, atomic);
+    return 0;
+}
+
+#endif
+
 herr_t file_optional(void* object, H5VL_optional_args_t* args, hid_t transfer, void** request) {
-    const bool staged = as_object(object)->origin->staged;
+    const Origin& origin = *as_object(object)->origin;
+#ifdef H5_HAVE_PARALLEL
+    if (origin.shared != nullptr && args->op_type == H5VL_NATIVE_FILE_SET_MPI_ATOMICITY)
+        return guard("file_set_mpi_atomicity", [&] {
+            return set_mpi_atomicity(origin, static_cast<H5VL_native_file_optional_args_t*>(args->args)->set_mpi_atomicity.flag);
+        });
+    if (origin.shared != nullptr && args->op_type == H5VL_NATIVE_FILE_GET_MPI_ATOMICITY) {
+        *static_cast<H5VL_native_file_optional_args_t*>(args->args)->get_mpi_atomicity.flag = is_atomic(*origin.shared);
+        return 0;
+    }
+#endif
+    const bool staged = origin.staged && !origin.mpi;
     return forward("file_optional", object, {}, request, [&](void* under, hid_t connector) -> herr_t {
         if (staged && args->op_type == H5VL_NATIVE_FILE_START_SWMR_WRITE &&
             start_swmr_write(under, connector, transfer) < 0)

@@ -37,6 +37,9 @@ std::string find_symbols(void* library, Host& host) {
     host.sec2_id = static_cast<const hid_t*>(dlsym(library, "H5FD_SEC2_id_g"));
     host.subfiling_init = reinterpret_cast<Host::DriverInit>(dlsym(library, "H5FD_subfiling_init"));
     host.subfiling_id = static_cast<const hid_t*>(dlsym(library, "H5FD_SUBFILING_id_g"));
+    host.mpio_init = reinterpret_cast<Host::DriverInit>(dlsym(library, "H5FD_mpio_init"));
+    host.mpio_id = static_cast<const hid_t*>(dlsym(library, "H5FD_MPIO_id_g"));
+    host.library = library;
     if (host.sec2_init == nullptr && host.sec2_id == nullptr)
         return "H5FD_sec2_init";
     return {};
@@ -62,6 +65,16 @@ const Host& host() noexcept {
 
 hid_t Host::sec2() const {
     return sec2_id != nullptr ? *sec2_id : sec2_init();
+}
+
+hid_t Host::mpio() const {
+    if (mpio_id != nullptr)
+        return *mpio_id;
+    return mpio_init != nullptr ? mpio_init() : H5I_INVALID_HID;
+}
+
+void* Host::find_symbol(const char* name) const noexcept {
+    return library != nullptr ? dlsym(library, name) : nullptr;
 }
 
 hid_t Host::subfiling() const {

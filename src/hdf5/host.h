@@ -32,7 +32,7 @@ namespace forebay::hdf5 {
 #define FOREBAY_HOST_FUNCTIONS(X)                                                                   \
     X(H5get_libversion) X(H5allocate_memory)                                                        \
     X(H5Iinc_ref) X(H5Idec_ref)                                                                     \
-    X(H5Pcopy) X(H5Pclose) X(H5Pget) X(H5Pexist)                                                    \
+    X(H5Pcopy) X(H5Pclose) X(H5Pget) X(H5Pset) X(H5Pexist) X(H5Pget_nfilters)                                                   \
     X(H5Pset_vol) X(H5Pget_vol_id) X(H5Pget_vol_info) X(H5Pget_driver) X(H5Pset_driver)                              \
     X(H5Pget_elink_fapl) X(H5Pset_elink_fapl)                                                       \
     X(H5Epush2) X(H5Eget_current_stack) X(H5Eset_current_stack) X(H5Eclear2)                        \
@@ -67,7 +67,7 @@ namespace forebay::hdf5 {
 #define FOREBAY_HOST_VARIABLES(X)                                                                   \
     X(H5P_LST_FILE_ACCESS_ID_g) X(H5P_LST_LINK_ACCESS_ID_g) X(H5P_LST_GROUP_ACCESS_ID_g)            \
     X(H5P_LST_DATASET_ACCESS_ID_g) X(H5P_LST_DATATYPE_ACCESS_ID_g)                                  \
-    X(H5P_LST_ATTRIBUTE_ACCESS_ID_g)                                                                \
+    X(H5P_LST_ATTRIBUTE_ACCESS_ID_g) X(H5P_LST_DATASET_XFER_ID_g)                                                                \
     X(H5E_ERR_CLS_g)                                                                                \
     X(H5E_ARGS_g) X(H5E_FILE_g) X(H5E_IO_g) X(H5E_VFL_g) X(H5E_VOL_g) X(H5E_RESOURCE_g)             \
     X(H5E_INTERNAL_g)                                                                               \
@@ -90,10 +90,14 @@ struct Host {
     // the library was built without it. The parallel ones must be asked only once MPI runs.
     [[nodiscard]] hid_t sec2() const;
     [[nodiscard]] hid_t subfiling() const;
+    [[nodiscard]] hid_t mpio() const;
+    // A symbol of the library or of one that it needs; null: there is none.
+    [[nodiscard]] void* find_symbol(const char* name) const noexcept;
 
     using DriverInit = hid_t (*)();
-    DriverInit sec2_init = nullptr, subfiling_init = nullptr;
-    const hid_t *sec2_id = nullptr, *subfiling_id = nullptr;
+    DriverInit sec2_init = nullptr, subfiling_init = nullptr, mpio_init = nullptr;
+    const hid_t *sec2_id = nullptr, *subfiling_id = nullptr, *mpio_id = nullptr;
+    void* library = nullptr;   // handle of dlopen
 };
 
 // The bound library. Before `bind_host` succeeded every pointer is null.

@@ -49,7 +49,14 @@ herr_t link_get(void* object, const H5VL_loc_params_t* location, H5VL_link_get_a
 
 herr_t link_specific(void* object, const H5VL_loc_params_t* location, H5VL_link_specific_args_t* args,
                      hid_t transfer, void** request) {
-    return forward("link_specific", object, location, request, [&](void* under, hid_t connector) {
+    return forward("link_specific", object, location, request, [&](void* under, hid_t connector) -> herr_t {
+        // Deleting the last link frees what the object holds: with several nodes nobody may hold bytes for it.
+        const std::shared_ptr<Origin> origin = as_object(object)->origin;
+        if (origin->shared != nullptr && args->op_type == H5VL_LINK_DELETE)
+            if (const Status settled = origin->shared->settle(); !settled) {
+                push_error("link_delete", host().H5E_IO_g, host().H5E_WRITEERROR_g, settled);
+                return -1;
+            }
         return host().H5VLlink_specific(under, location, connector, args, transfer, request);
     });
 }

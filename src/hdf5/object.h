@@ -11,6 +11,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "hdf5/guard.h"
 #include "hdf5/host.h"
 #include "hdf5/session.h"
+#include "node/shared_file.h"
 
 namespace forebay::hdf5 {
 
@@ -27,6 +29,8 @@ struct Origin {
     hid_t connector = H5I_INVALID_HID;         // forebay itself; a reference is held, if valid
     std::string info;                          // the connector text of the file's access list
     bool staged = false;                       // the access list's driver was exchanged for ours
+    bool mpi = false;                          // it was mpio
+    std::shared_ptr<node::SharedFile> shared;  // with MPI, and written: what the ranks share
 
     Origin() = default;
     Origin(const Origin&) = delete;
@@ -37,6 +41,7 @@ struct Origin {
 struct Object {
     void* under = nullptr;   // null once the object was closed with a failure
     std::shared_ptr<Origin> origin;
+    std::optional<bool> filtered = std::nullopt;   // of a dataset, once it was asked for
 };
 
 [[nodiscard]] inline Object* as_object(void* object) noexcept {

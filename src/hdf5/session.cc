@@ -9,6 +9,7 @@
 
 #include "hdf5/driver.h"
 #include "hdf5/guard.h"
+#include "hdf5/mpi_driver.h"
 #include "hdf5/warning.h"
 #include "stage/fork.h"
 
@@ -144,6 +145,24 @@ hid_t Session::driver() {
     return driver_;
 }
 
+hid_t Session::mpi_driver() {
+    const std::lock_guard lock(mutex_);
+    if (mpi_driver_ < 0)
+        mpi_driver_ = register_mpi_driver();
+    return mpi_driver_;
+}
+
+void Session::end_mpi_driver() {
+    bool last;
+    {
+        const std::lock_guard lock(mutex_);
+        mpi_driver_ = H5I_INVALID_HID;
+        last = driver_ < 0;
+    }
+    if (last)
+        end();
+}
+
 void Session::count_aside(log::AsideReason reason, const char* path) {
     if (const std::shared_ptr<stage::Engine> counting = engine())
         counting->count_aside(reason, path);
@@ -166,7 +185,7 @@ void Session::forget_connectors() {
         const std::lock_guard lock(mutex_);
         // The identifiers are gone with the library that is ending; closing them is no longer possible.
         routes_.clear();
-        driver_ends_it = driver_ >= 0;
+        driver_ends_it = driver_ >= 0 || mpi_driver_ >= 0;
     }
     if (!driver_ends_it)
         end();

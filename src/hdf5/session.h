@@ -53,6 +53,9 @@ class Session {
     // The registered class of our file driver; registers it first if need be. Negative: HDF5 refused.
     hid_t driver();
     [[nodiscard]] bool is_ours(hid_t driver_id) const noexcept { return driver_ >= 0 && driver_id == driver_; }
+    // The same for files opened with MPI.
+    hid_t mpi_driver();
+    [[nodiscard]] bool is_our_mpi(hid_t driver_id) const noexcept { return mpi_driver_ >= 0 && driver_id == mpi_driver_; }
 
 
     void count_aside(log::AsideReason reason, const char* path);
@@ -64,6 +67,7 @@ class Session {
 
     void forget_connectors();   // HDF5 ends the connector
     void end();                 // HDF5 ends the driver
+    void end_mpi_driver();
 
   private:
     Session() = default;
@@ -77,7 +81,7 @@ class Session {
     std::string engine_text_;
     std::uint64_t engine_generation_ = 0;   // of forks
     std::vector<std::shared_ptr<stage::Engine>> inherited_;
-    hid_t driver_ = H5I_INVALID_HID;
+    hid_t driver_ = H5I_INVALID_HID, mpi_driver_ = H5I_INVALID_HID;
     Status failure_;
 };
 

@@ -53,18 +53,24 @@ void FileLog::adopt(Segment* segment, std::uint64_t committed_size, std::uint64_
     publish(record_bytes(0, payload.size()));
 }
 
-FileLog::Position FileLog::append_data(std::uint64_t offset, io::Bytes bytes, DataClass data_class,
-                                       std::uint64_t sequence, std::uint64_t time_ns) {
+FileLog::Position FileLog::append_data(std::span<const Part> parts, DataClass data_class, std::uint64_t sequence,
+                                       std::uint64_t time_ns) {
     std::byte* const at = end();
-    std::byte* const payload = at + payload_offset(1);
-    copy_large(payload, bytes.data(), bytes.size());
-    const bool checked = check_large_payloads_ || bytes.size() <= kCheckedPayloadMax;
-    const ByteRange extent{offset, offset + bytes.size()};
-    encode(RecordHeader{RecordKind::kData, data_class, checked, sequence, bytes.size(), 0, time_ns,
-                        checked ? checksum({payload, bytes.size()}) : 0},
-           {&extent, 1}, {at, payload_offset(1)});
-    const Position position{newest_, newest_->tail + payload_offset(1)};
-    publish(record_bytes(1, bytes.size()));
+    const std::uint64_t begin = payload_offset(parts.size());
+    std::byte* const payload = at + begin;
+    std::uint64_t bytes = 0;
+    extents_.clear();
+    for (const Part& part : parts) {
+        copy_large(payload + bytes, part.bytes.data(), part.bytes.size());
+        extents_.push_back({part.offset, part.offset + part.bytes.size()});
+        bytes += part.bytes.size();
+    }
+    const bool checked = check_large_payloads_ || bytes <= kCheckedPayloadMax;
+    encode(RecordHeader{RecordKind::kData, data_class, checked, sequence, bytes, 0, time_ns,
+                        checked ? checksum({payload, bytes}) : 0},
+           extents_, {at, begin});
+    const Position position{newest_, newest_->tail + begin};
+    publish(record_bytes(parts.size(), bytes));
     return position;
 }
 

@@ -7,7 +7,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "log/segment_pool.h"
 
@@ -29,6 +31,8 @@ class FileLog {
     [[nodiscard]] std::size_t segments() const noexcept { return segments_.size(); }
     [[nodiscard]] Segment* oldest() const noexcept { return segments_.front(); }
     [[nodiscard]] Segment* newest() const noexcept { return newest_; }
+    // The place in the log of the oldest segment; of the next one, if the log is empty.
+    [[nodiscard]] std::uint64_t oldest_order() const noexcept { return next_order_ - segments_.size(); }
 
     // Payload that one data record could take in the newest segment now. With `use_slack` also from
     // the slack at the segment's end, which is kept for records that must not wait for room: commits,
@@ -47,9 +51,22 @@ class FileLog {
         Segment* segment = nullptr;
         std::uint64_t offset = 0;   // of the payload
     };
-    // Copies `bytes` as a data record; they fit (see room).
-    Position append_data(std::uint64_t offset, io::Bytes bytes, DataClass data_class, std::uint64_t sequence,
+    // Bytes for one place in the file.
+    struct Part {
+        std::uint64_t offset = 0;
+        io::Bytes bytes;
+    };
+    // What the table of a record takes in the room for each part after the first.
+    static constexpr std::uint64_t kPartBytes = kExtentBytes;
+    // Copies the bytes as one data record; they fit (see room). `parts` is not empty. Within the record the
+    // parts lie one after the other.
+    Position append_data(std::span<const Part> parts, DataClass data_class, std::uint64_t sequence,
                          std::uint64_t time_ns);
+    Position append_data(std::uint64_t offset, io::Bytes bytes, DataClass data_class, std::uint64_t sequence,
+                         std::uint64_t time_ns) {
+        const Part part{offset, bytes};
+        return append_data({&part, 1}, data_class, sequence, time_ns);
+    }
     // Whether a record without payload still fits.
     [[nodiscard]] bool marker_fits() const noexcept;
     void append_marker(RecordKind kind, std::uint64_t argument, std::uint64_t sequence);
@@ -76,6 +93,7 @@ class FileLog {
     std::uint64_t next_order_ = 0;
     std::deque<Segment*> segments_;   // oldest first
     Segment* newest_ = nullptr;       // segments_.back(), readable without the lock by the appender
+    std::vector<ByteRange> extents_;  // of the record being appended
 };
 
 }   // namespace forebay::log

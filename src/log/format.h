@@ -86,8 +86,10 @@ struct DecodedRecord {
 };
 
 // The record at the beginning of `bytes`, which end at the segment's tail. kCorrupt says what is wrong.
-// A present payload checksum is verified.
-[[nodiscard]] Result<DecodedRecord> decode_record(std::span<const std::byte> bytes);
+// A present payload checksum is verified, unless the record's process is trusted to be at work.
+enum class PayloadCheck : std::uint8_t { kVerify, kTrust };
+[[nodiscard]] Result<DecodedRecord> decode_record(std::span<const std::byte> bytes,
+                                                  PayloadCheck check = PayloadCheck::kVerify);
 
 // Payload of an open record.
 struct OpenPayload {

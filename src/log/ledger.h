@@ -34,6 +34,7 @@ enum class AsideReason : std::uint8_t {
     kHandleTaken,         // the program asked for the raw descriptor
     kNotRegular,          // target is not a regular file
     kSecondLibrary,       // a second libhdf5 that could not be served
+    kAtomicity,           // H5Fset_mpi_atomicity
     kCount,
 };
 [[nodiscard]] std::string_view reason_name(AsideReason reason) noexcept;   // "swmr"
@@ -62,6 +63,8 @@ struct alignas(64) LedgerSlot {
     std::atomic<std::uint64_t> stall_ns;            // of that: waiting for room
     std::atomic<std::uint64_t> close_ns;            // time the program spent waiting in close and flush
     std::atomic<std::uint64_t> guarantee_given_up;  // bytes drained before their commit for want of room
+    std::atomic<std::uint64_t> merged;              // drained in target writes that join several requests
+    std::atomic<std::uint64_t> stolen;              // read from staged bytes instead of the target
     std::atomic<std::uint64_t> error;               // errno of the first background failure; 0 none
     std::atomic<std::uint64_t> aside;               // bit mask over AsideReason
     std::atomic<std::uint64_t> path_bytes;
@@ -83,14 +86,14 @@ struct alignas(64) LedgerHeader {
 };
 
 inline constexpr std::uint64_t kLedgerMagic = 0x3152474459414246;   // "FBAYDGR1" in memory
-inline constexpr std::uint64_t kLedgerVersion = 1;
+inline constexpr std::uint64_t kLedgerVersion = 2;
 
 // A plain copy of one slot, for status, statistics and tests.
 struct FileCounters {
     std::string path;
     std::uint64_t opened_ns = 0, requests = 0, staged = 0, drained = 0, superseded = 0, through = 0,
                   pending = 0, held = 0, oldest_ns = 0, commits = 0, target_writes = 0, drain_ns = 0,
-                  stage_ns = 0, stall_ns = 0, close_ns = 0, guarantee_given_up = 0, error = 0, aside = 0;
+                  stage_ns = 0, stall_ns = 0, close_ns = 0, guarantee_given_up = 0, merged = 0, stolen = 0, error = 0, aside = 0;
 };
 [[nodiscard]] FileCounters snapshot(const LedgerSlot& slot);
 // One JSON object on one line, the keys named as the members above plus "reasons": ["swmr", ...].

@@ -18,6 +18,7 @@ namespace {
 constexpr std::array<std::string_view, kReasonCount> kReasonNames{
     "disabled",  "driver",     "mpi",          "subfiling",    "swmr",        "under_connector",
     "read_only", "bad_option", "staging_area", "handle_taken", "not_regular", "second_library",
+    "atomicity",
 };
 
 std::uint64_t load(const std::atomic<std::uint64_t>& counter) { return counter.load(std::memory_order_relaxed); }
@@ -102,6 +103,8 @@ FileCounters snapshot(const LedgerSlot& slot) {
     counters.stall_ns = load(slot.stall_ns);
     counters.close_ns = load(slot.close_ns);
     counters.guarantee_given_up = load(slot.guarantee_given_up);
+    counters.merged = load(slot.merged);
+    counters.stolen = load(slot.stolen);
     counters.error = load(slot.error);
     counters.aside = load(slot.aside);
     return counters;
@@ -126,6 +129,8 @@ std::string to_json(const FileCounters& counters) {
         {"stall_ns", counters.stall_ns},
         {"close_ns", counters.close_ns},
         {"guarantee_given_up", counters.guarantee_given_up},
+        {"merged", counters.merged},
+        {"stolen", counters.stolen},
         {"error", counters.error},
         {"aside", counters.aside},
     };

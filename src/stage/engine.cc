@@ -61,6 +61,10 @@ class Engine::State final : public Surroundings, public ForkParty {
         anything_to_tell_ = true;
     }
     const LoadedOptions& loaded() const noexcept { return loaded_; }
+    io::Directory* directory() noexcept {
+        const std::lock_guard opening(opening_);
+        return directory_.get();
+    }
 
     // Surroundings
     const Options& options() const noexcept override { return loaded_.options; }
@@ -87,6 +91,14 @@ class Engine::State final : public Surroundings, public ForkParty {
         std::string warning;
         if (!loaded_.options.strict) return Status::ok();
         return staging_opening(warning).status();
+    }
+
+    bool can_stage() {
+        const std::lock_guard opening(opening_);
+        std::string warning;
+        const auto aside = staging_opening(warning);
+        if (!warning.empty()) warned_ = false;   // whoever attaches a file gets to say it
+        return aside && !aside.value();
     }
 
     void forget_threads() noexcept {
@@ -424,6 +436,10 @@ Status Engine::detach(const std::shared_ptr<StagedFile>& file, bool writable) { 
 std::shared_ptr<StagedFile> Engine::find(std::uint64_t device, std::uint64_t inode) {
     return state_->find({device, inode});
 }
+
+bool Engine::can_stage() { return state_->can_stage(); }
+
+io::Directory* Engine::directory() noexcept { return state_->directory(); }
 
 void Engine::count_aside(log::AsideReason reason, const std::string&) { state_->count_aside(reason); }
 

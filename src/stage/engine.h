@@ -43,6 +43,9 @@ class Engine {
     // Without it always ok: `attach` then decides, warns and counts.
     [[nodiscard]] Status admit();
 
+    // Whether a file that is opened for writing now would be staged; finds it out if need be.
+    [[nodiscard]] bool can_stage();
+
     struct Attached {
         std::shared_ptr<StagedFile> file;
         std::string warning;   // to be shown once to the user; empty: none
@@ -64,6 +67,9 @@ class Engine {
 
     // The state of the open file with this identity, or null.
     [[nodiscard]] std::shared_ptr<StagedFile> find(std::uint64_t device, std::uint64_t inode);
+
+    // The directory of this process on the staging area, once a file is staged; else null.
+    [[nodiscard]] io::Directory* directory() noexcept;
 
     // A file that stepped aside before it reached the engine (other driver, SWMR, ...): counted.
     void count_aside(log::AsideReason reason, const std::string& path);

@@ -41,6 +41,30 @@ void ExtentIndex::insert(ByteRange range, const StagedBytes& bytes, std::uint64_
     if (!beyond.empty()) remove(ready_, ready_bytes_, beyond, true);
 }
 
+void ExtentIndex::insert_unless_newer(ByteRange range, const StagedBytes& bytes, std::uint64_t hold_below,
+                                      std::uint64_t committed_size) {
+    older_.clear();
+    const auto take = [this](ByteRange piece) {
+        if (!older_.empty() && older_.back().end == piece.begin) older_.back().end = piece.end;
+        else older_.push_back(piece);
+    };
+    for_each_newest(
+        range,
+        [&](ByteRange piece, const StagedBytes& there) {
+            if (there.sequence <= bytes.sequence) take(piece);
+            else superseded_bytes_ += piece.size();
+        },
+        take);
+    for (const ByteRange& piece : older_)
+        insert(piece, bytes.advanced(piece.begin - range.begin), hold_below, committed_size);
+}
+
+void ExtentIndex::clear() noexcept {
+    held_.clear();
+    ready_.clear();
+    held_bytes_ = ready_bytes_ = zero_bytes_ = 0;
+}
+
 void ExtentIndex::truncate(std::uint64_t size, std::uint64_t until, std::uint64_t committed_size) {
     remove(held_, held_bytes_, {size, kOffsetMax}, true);
     remove(ready_, ready_bytes_, {std::max(size, committed_size), kOffsetMax}, true);

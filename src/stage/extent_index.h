@@ -54,6 +54,11 @@ class ExtentIndex {
     // is), the rest is ready. `committed_size` is the file's size at the last commit.
     void insert(ByteRange range, const StagedBytes& bytes, std::uint64_t hold_below, std::uint64_t committed_size);
 
+    // The same where nothing of a later record is staged yet: for records that come from several logs, in
+    // no order.
+    void insert_unless_newer(ByteRange range, const StagedBytes& bytes, std::uint64_t hold_below,
+                             std::uint64_t committed_size);
+
     // The file was cut to `size`: [size, until) reads as zeros, uncommitted bytes there are dropped.
     void truncate(std::uint64_t size, std::uint64_t until, std::uint64_t committed_size);
 
@@ -76,6 +81,9 @@ class ExtentIndex {
         held_.for_each_and_gap(range, staged,
                                [&](ByteRange gap) { ready_.for_each_and_gap(gap, staged, target); });
     }
+
+    // Forgets everything, without a word to the segments.
+    void clear() noexcept;
 
     // Ready extents from `offset` on, see ExtentMap::walk_from.
     template <class Visit>
@@ -100,6 +108,7 @@ class ExtentIndex {
     std::uint64_t ready_bytes_ = 0;
     std::uint64_t zero_bytes_ = 0;         // of both maps
     std::uint64_t superseded_bytes_ = 0;   // ever
+    std::vector<ByteRange> older_;         // scratch of insert_unless_newer
 };
 
 }   // namespace forebay::stage

@@ -110,7 +110,8 @@ drain::Source::Taken StagedFile::take() {
 }
 
 drain::Source::Taken StagedFile::take_locked() {
-    if (state_ != State::kStaged || halted_ || resizing_ || running_ >= concurrency_.allowed()) return {};
+    if (state_ != State::kStaged || halted_ || resizing_ || running_ >= concurrency_.allowed() || follows()) return {};
+    follow_locked();
     // Writes beyond the new end that are planned already come before the cut; whatever is planned later
     // comes after it.
     if (shrink_to_ && planned_.empty()) {
@@ -222,6 +223,7 @@ void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome,
             for (const plan::Piece& piece : write.pieces)
                 drained += index_.erase_drained(piece.range, piece.sequence);
         slot_->target_writes.fetch_add(1, std::memory_order_relaxed);
+        if (outcome && write.pieces.size() > 1) slot_->merged.fetch_add(write.range.size(), std::memory_order_relaxed);
         slot_->drain_ns.fetch_add(cost.end_ns - cost.begin_ns, std::memory_order_relaxed);
         slot_->drained.fetch_add(drained, std::memory_order_relaxed);
         if (!outcome) keep_error_locked(outcome);
@@ -264,6 +266,7 @@ void StagedFile::keep_error_locked(const Status& failure) {
     // What was planned stays staged; a closing attempt plans it again.
     for (const plan::TargetWrite& write : planned_) release_locked(write);
     planned_.clear();
+    if (share_) share_->fail(failure.sys_errno());
     if (!background_error_.is_ok()) return;
     background_error_ = failure;
     slot_->error.store(static_cast<std::uint64_t>(failure.sys_errno()), std::memory_order_relaxed);

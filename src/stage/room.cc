@@ -19,6 +19,7 @@ constexpr std::size_t kCompactFrom = 4;
 // (option full, or only a warm segment would do); the caller writes through.
 Result<std::uint64_t> StagedFile::make_room_writer(std::uint64_t wanted_bytes, log::SegmentPool::Take take) {
     if (const std::uint64_t room = log_->room(false); room >= std::min(wanted_bytes, kRecordPayloadMin)) return room;
+    if (follows()) return await_room_writer(wanted_bytes);
     log::SegmentPool& pool = *surroundings_.pool();
     compact_writer();
     for (;;) {
@@ -42,9 +43,29 @@ Result<std::uint64_t> StagedFile::make_room_writer(std::uint64_t wanted_bytes, l
     }
 }
 
+// The same for a process that does not drain: only the drainer can make room.
+Result<std::uint64_t> StagedFile::await_room_writer(std::uint64_t) {
+    for (;;) {
+        const std::uint64_t released = share_->released();
+        {
+            const std::lock_guard lock(mutex_);
+            while (!log_->empty() && log_->oldest_order() < released) log_->release_oldest();
+        }
+        if (auto segment = log_->acquire()) {
+            adopt_writer(segment.value());
+            return log_->room(false);
+        }
+        const std::uint64_t begin = monotonic_ns();
+        const Status waited = share_->wait_for_room(released);
+        slot_->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
+        if (!waited) return waited.with_context("write to " + path_);
+    }
+}
+
 void StagedFile::adopt_writer(log::Segment* segment) {
     const std::lock_guard lock(mutex_);
-    log_->adopt(segment, committed_size_, commit_sequence_, surroundings_.next_sequence());
+    log_->adopt(segment, committed_size_, commit_sequence_, next_sequence());
+    if (share_) share_->adopted(*segment, log_->oldest_order() + log_->segments() - 1);
 }
 
 // Held bytes cannot drain, and a segment can only go when it is the oldest: a few metadata blocks would
@@ -87,8 +108,13 @@ void StagedFile::compact_writer() {
 // The record of a truncation is needed until its zeros, or the cut, have reached the target.
 void StagedFile::recycle_locked() {
     if (index_.zero_bytes() > 0 || shrink_to_) return;
+    if (share_) {
+        if (follows()) return;
+        share_->recycle();
+    }
     while (log_->segments() > 1 && log_->oldest()->live_bytes == 0 && log_->oldest()->pins == 0)
         log_->release_oldest();
+    if (share_) share_->set_released(log_->oldest_order());
 }
 
 // Asks for all that may be drained to be drained now; true if anything is under way.
@@ -98,6 +124,12 @@ bool StagedFile::press() {
     {
         const std::lock_guard lock(mutex_);
         if (state_ != State::kStaged) return false;
+        if (follows()) {
+            // The process in want of room must not count on another process's progress.
+            while (log_->segments() > 1 && log_->oldest_order() < share_->released()) log_->release_oldest();
+            return false;
+        }
+        follow_locked();
         anything = !halted_ && (!index_.ready_empty() || shrink_to_.has_value());
         if (anything) urgent_ = true;
         under_way = anything || !in_flight_.empty() || resizing_;
@@ -108,7 +140,7 @@ bool StagedFile::press() {
 
 std::uint64_t StagedFile::promote_held() {
     const std::lock_guard lock(mutex_);
-    if (state_ != State::kStaged || halted_) return 0;
+    if (state_ != State::kStaged || halted_ || follows()) return 0;
     const std::uint64_t bytes = index_.promote_held();
     slot_->guarantee_given_up.fetch_add(bytes, std::memory_order_relaxed);
     update_ledger_locked();

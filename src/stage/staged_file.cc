@@ -16,6 +16,8 @@ namespace {
 // Raw writes of at least this size may go straight to a target that is as fast as the log.
 constexpr std::size_t kDirectMin = 256 * 1024;
 constexpr std::size_t kPage = 4096;
+// Larger parts of a write get a record of their own.
+constexpr std::size_t kSharedRecordMax = 64 * 1024;
 
 void add(std::atomic<std::uint64_t>& counter, std::uint64_t amount) noexcept {
     counter.fetch_add(amount, std::memory_order_relaxed);
@@ -69,8 +71,12 @@ Status StagedFile::refuse_if_inherited(const char* what) const {
 // ---- write -----------------------------------------------------------------------------------------
 
 Status StagedFile::write(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) {
+    const Part part{offset, bytes};
+    return write({&part, 1}, byte_class);
+}
+
+Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class) {
     FOREBAY_TRY(refuse_if_inherited("write to"));
-    if (bytes.empty()) return Status::ok();
     const std::lock_guard writer(writer_);
     const Stopwatch stopwatch(slot_->stage_ns);
     add(slot_->requests, 1);
@@ -80,17 +86,42 @@ Status StagedFile::write(std::uint64_t offset, io::Bytes bytes, ByteClass byte_c
         state = state_;
     }
     switch (state) {
-        case State::kStaged: return stage_writer(offset, bytes, byte_class);
-        case State::kThrough: return write_direct_writer(offset, bytes);
+        case State::kStaged:
+            if (several_nodes_ && byte_class == ByteClass::kMetadata) return write_beside_writer(parts);
+            return stage_parts_writer(parts, byte_class);
+        case State::kThrough:
+            for (const Part& part : parts) FOREBAY_TRY(write_direct_writer(part.offset, part.bytes));
+            return Status::ok();
         case State::kPassive:
         case State::kFailed: break;
     }
     return Status::from_errno(EBADF, "write to " + path_ + ", which is not open for writing");
 }
 
+// As many small parts as fit go into one record.
+Status StagedFile::stage_parts_writer(std::span<const Part> parts, ByteClass byte_class) {
+    while (!parts.empty()) {
+        if (parts.front().bytes.size() > kSharedRecordMax || parts.size() == 1) {
+            FOREBAY_TRY(stage_writer(parts.front().offset, parts.front().bytes, byte_class));
+            parts = parts.subspan(1);
+            continue;
+        }
+        const auto room = make_room_writer(parts.front().bytes.size(), log::SegmentPool::Take::kAny);
+        if (!room) return room.status();
+        std::size_t count = 0;
+        for (std::uint64_t taken = 0; count < parts.size(); ++count) {
+            const std::uint64_t bytes = parts[count].bytes.size();
+            taken += bytes + (count > 0 ? log::FileLog::kPartBytes : 0);
+            if (bytes > kSharedRecordMax || taken > room.value()) break;
+        }
+        if (count > 0) append_writer(parts.first(count), byte_class);
+        else FOREBAY_TRY(stage_writer(parts.front().offset, parts.front().bytes, byte_class));
+        parts = parts.subspan(std::max<std::size_t>(count, 1));
+    }
+    return Status::ok();
+}
+
 Status StagedFile::stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) {
-    const auto data_class =
-        byte_class == ByteClass::kMetadata ? log::DataClass::kMetadata : log::DataClass::kRaw;
     while (!bytes.empty()) {
         // A target at memory speed gains nothing from a log that has to be touched first.
         const bool warm_only = target_is_memory_.load(std::memory_order_relaxed) && byte_class == ByteClass::kRaw &&
@@ -102,29 +133,41 @@ Status StagedFile::stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass
 
         // What does not fit goes on at a page of the program's buffer, which copies faster.
         const std::size_t fits = room.value() >= kPage ? room.value() / kPage * kPage : room.value();
-        const io::Bytes part = bytes.first(std::min<std::size_t>(bytes.size(), fits));
-        const std::uint64_t sequence = surroundings_.next_sequence();
-        const std::uint64_t now = realtime_ns();
-        const auto position = log_->append_data(offset, part, data_class, sequence, now);
-        bool drain_now;
-        {
-            const std::lock_guard lock(mutex_);
-            if (position.segment->first_time_ns == 0) position.segment->first_time_ns = now;
-            const ByteRange range{offset, offset + part.size()};
-            index_.insert(range, {position.segment, position.offset, sequence, position.segment->generation()},
-                          byte_class == ByteClass::kMetadata ? kOffsetMax : committed_size_, committed_size_);
-            logical_size_ = std::max(logical_size_, range.end);
-            dirty_ = true;
-            add(slot_->staged, part.size());
-            update_ledger_locked();
-            // Otherwise whoever completes a target write looks again: waking a thread costs as much as a small write.
-            drain_now = running_ < concurrency_.allowed() && worth_draining_locked();
-        }
-        if (drain_now) wake();
-        offset += part.size();
-        bytes = bytes.subspan(part.size());
+        const Part part{offset, bytes.first(std::min<std::size_t>(bytes.size(), fits))};
+        append_writer({&part, 1}, byte_class);
+        offset += part.bytes.size();
+        bytes = bytes.subspan(part.bytes.size());
     }
     return Status::ok();
+}
+
+// One record, for which there is room.
+void StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class) {
+    const auto data_class = byte_class == ByteClass::kMetadata ? log::DataClass::kMetadata : log::DataClass::kRaw;
+    const std::uint64_t sequence = next_sequence();
+    const std::uint64_t now = realtime_ns();
+    const auto position = log_->append_data(parts, data_class, sequence, now);
+    std::uint64_t bytes = 0;
+    bool drain_now = false;
+    {
+        const std::lock_guard lock(mutex_);
+        if (position.segment->first_time_ns == 0) position.segment->first_time_ns = now;
+        for (const Part& part : parts) {
+            const ByteRange range{part.offset, part.offset + part.bytes.size()};
+            if (!follows())
+                index_.insert(range, {position.segment, position.offset + bytes, sequence, position.segment->generation()},
+                              byte_class == ByteClass::kMetadata ? kOffsetMax : committed_size_, committed_size_);
+            logical_size_ = std::max(logical_size_, range.end);
+            bytes += range.size();
+        }
+        dirty_ = true;
+        add(slot_->staged, bytes);
+        update_ledger_locked();
+        // Otherwise whoever completes a target write looks again: waking a thread costs as much as a small write.
+        drain_now = !follows() && running_ < concurrency_.allowed() && worth_draining_locked();
+    }
+    if (follows()) share_->appended(bytes);
+    else if (drain_now) wake();
 }
 
 // The log has no room and the bytes must not wait: they go to the target now. Records of the same bytes
@@ -136,6 +179,7 @@ Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
         else FOREBAY_TRY(leave_log_writer());
     }
     std::unique_lock lock(mutex_);
+    follow_locked();   // what others have written before is older than this
     for (;;) {
         completed_.wait(lock, [&] { return !in_flight_.overlaps(range) && !resizing_; });
         if (!shrink_to_ || range.end <= *shrink_to_) break;
@@ -159,7 +203,7 @@ Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
     // What was staged for these bytes stays so after a failure: nothing else has them.
     if (!outcome) return outcome;
     index_.drop(range);
-    if (!log_->empty()) log_->append_through(range, surroundings_.next_sequence());
+    if (!log_->empty()) log_->append_through(range, next_sequence());
     add(slot_->through, bytes.size());
     add(slot_->target_writes, 1);
     logical_size_ = std::max(logical_size_, range.end);
@@ -167,6 +211,30 @@ Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
     recycle_locked();
     update_ledger_locked();
     return outcome;
+}
+
+// To the target at once, beside the log. Everything staged for the same place was drained before it came to
+// be used otherwise; the record tells whoever follows this log to forget what it still knows of that.
+Status StagedFile::write_beside_writer(std::span<const Part> parts) {
+    for (const Part& part : parts) {
+        const ByteRange range{part.offset, part.offset + part.bytes.size()};
+        FOREBAY_TRY(target_->write_at(part.offset, part.bytes));
+        add(slot_->through, range.size());
+        add(slot_->target_writes, 1);
+        if (!log_->marker_fits()) {
+            const auto room = make_room_writer(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);
+            if (!room) return room.status();
+            if (room.value() == 0) FOREBAY_TRY(leave_log_writer());
+        }
+        if (!log_->empty()) log_->append_through(range, next_sequence());
+        const std::lock_guard lock(mutex_);
+        if (!follows()) {
+            index_.drop(range);
+            target_size_ = std::max(target_size_, range.end);
+        }
+        logical_size_ = std::max(logical_size_, range.end);
+    }
+    return Status::ok();
 }
 
 Status StagedFile::write_direct_writer(std::uint64_t offset, io::Bytes bytes) {
@@ -191,65 +259,87 @@ struct StagedFile::CopyPlan {
     std::vector<ByteRange> zeros;
 };
 
-Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
-    if (into.empty()) return Status::ok();
-    const bool inherited = surroundings_.inherited();
-    const ByteRange all{offset, offset + into.size()};
-    const auto part = [&](ByteRange range) { return into.subspan(range.begin - offset, range.size()); };
-
-    CopyPlan plan;
-    std::shared_ptr<io::File> target;
-    {
-        const std::lock_guard lock(mutex_);
-        target = target_;
-        const bool plain = state_ == State::kPassive || state_ == State::kThrough;
-        if (plain && index_.empty()) {
-            plan.target.push_back(all);
-        } else {
-            const ByteRange inside = all.intersect({0, std::max(logical_size_, all.begin)});
-            const std::uint64_t real_end = shrink_to_.value_or(kOffsetMax);
-            index_.for_each_newest(
-                inside,
-                [&](ByteRange range, const StagedBytes& bytes) {
-                    if (bytes.segment == nullptr) {
-                        plan.zeros.push_back(range);
-                        return;
-                    }
-                    plan.staged.push_back({range, bytes});
-                    if (!inherited) ++bytes.segment->pins;
-                },
-                [&](ByteRange gap) {
-                    // Bytes that the target still has, but that were cut off, are not content.
-                    const ByteRange real = gap.intersect({0, std::max(real_end, gap.begin)});
-                    if (!real.empty()) plan.target.push_back(real);
-                    if (real.end < gap.end) plan.zeros.push_back({real.end, gap.end});
-                });
-            if (inside.end < all.end) plan.zeros.push_back({inside.end, all.end});
-        }
+// True if anything but the target is needed. Pins nothing.
+bool StagedFile::plan_copy_locked(ByteRange all, CopyPlan& plan) const {
+    const bool plain = state_ == State::kPassive || state_ == State::kThrough;
+    if (plain && index_.empty()) {
+        plan.target.push_back(all);
+        return false;
     }
+    const ByteRange inside = all.intersect({0, std::max(logical_size_, all.begin)});
+    const std::uint64_t real_end = shrink_to_.value_or(kOffsetMax);
+    index_.for_each_newest(
+        inside,
+        [&](ByteRange range, const StagedBytes& bytes) {
+            if (bytes.segment == nullptr) plan.zeros.push_back(range);
+            else plan.staged.push_back({range, bytes});
+        },
+        [&](ByteRange gap) {
+            // Bytes that the target still has, but that were cut off, are not content.
+            const ByteRange real = gap.intersect({0, std::max(real_end, gap.begin)});
+            if (!real.empty()) plan.target.push_back(real);
+            if (real.end < gap.end) plan.zeros.push_back({real.end, gap.end});
+        });
+    if (inside.end < all.end) plan.zeros.push_back({inside.end, all.end});
+    return true;
+}
 
-    Status outcome;
+// Copies what the plan says into the bytes of a read from `offset` on. False: a segment was used again
+// before its bytes were copied.
+Result<bool> StagedFile::carry_out(const CopyPlan& plan, io::File& target, std::uint64_t offset,
+                                   io::MutableBytes into) {
+    const auto part = [&](ByteRange range) { return into.subspan(range.begin - offset, range.size()); };
     // One read for all gaps: what is staged or cut off goes on top of it.
     if (!plan.target.empty()) {
         const ByteRange hull{plan.target.front().begin, plan.target.back().end};
-        outcome = read_or_zeros(*target, hull.begin, part(hull));
+        FOREBAY_TRY(read_or_zeros(target, hull.begin, part(hull)));
     }
     for (const ByteRange& range : plan.zeros) std::memset(part(range).data(), 0, range.size());
-    for (const auto& [range, bytes] : plan.staged) {
-        std::memcpy(part(range).data(), bytes.data(), range.size());
+    for (const auto& [range, bytes] : plan.staged) std::memcpy(part(range).data(), bytes.data(), range.size());
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return std::none_of(plan.staged.begin(), plan.staged.end(), [](const CopyPlan::Staged& staged) {
+        return staged.bytes.segment->generation() != staged.bytes.generation;
+    });
+}
+
+Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
+    if (into.empty()) return Status::ok();
+    const bool inherited = surroundings_.inherited();
+    // Whoever does not drain cannot keep segments from being used again: it looks, and tries again.
+    bool pinned = false;
+    for (;;) {
+        CopyPlan plan;
+        std::shared_ptr<io::File> target;
+        std::shared_ptr<Share> share;   // keeps the segments of others mapped
+        {
+            const std::lock_guard lock(mutex_);
+            if (!inherited) follow_locked();
+            target = target_;
+            share = share_;
+            plan_copy_locked({offset, offset + into.size()}, plan);
+            pinned = !plan.staged.empty() && !inherited && !follows();
+            if (pinned)
+                for (const auto& staged : plan.staged) ++staged.bytes.segment->pins;
+        }
+        const auto intact = carry_out(plan, *target, offset, into);
+        std::uint64_t stolen = 0;
+        for (const auto& staged : plan.staged) stolen += staged.range.size();
+        add(slot_->stolen, stolen);
+        if (pinned) {
+            const std::lock_guard lock(mutex_);
+            for (const auto& staged : plan.staged) --staged.bytes.segment->pins;
+            completed_.notify_all();   // a close may be waiting to give the segments back
+            if (log_) recycle_locked();
+        }
+        if (!intact) return intact.status();
+        if (intact.value() || pinned) return Status::ok();
         if (!inherited) continue;
-        // The parent may have drained these bytes and used the segment again.
-        std::atomic_thread_fence(std::memory_order_acquire);
-        if (outcome && bytes.segment->generation() != bytes.generation)
-            outcome = read_or_zeros(*target, range.begin, part(range));
+        // The parent has drained these bytes and used the segment again.
+        for (const auto& [range, bytes] : plan.staged)
+            if (bytes.segment->generation() != bytes.generation)
+                FOREBAY_TRY(read_or_zeros(*target, range.begin, into.subspan(range.begin - offset, range.size())));
+        return Status::ok();
     }
-    if (!plan.staged.empty() && !inherited) {
-        const std::lock_guard lock(mutex_);
-        for (const auto& staged : plan.staged) --staged.bytes.segment->pins;
-        completed_.notify_all();   // a close may be waiting to give the segments back
-        if (log_) recycle_locked();
-    }
-    return outcome;
 }
 
 std::uint64_t StagedFile::size() const {
@@ -265,13 +355,21 @@ Status StagedFile::truncate(std::uint64_t size) {
     State state;
     {
         const std::lock_guard lock(mutex_);
+        follow_locked();
         if (size == logical_size_) return Status::ok();
         state = state_;
     }
     if (state == State::kPassive || state == State::kFailed)
         return Status::from_errno(EBADF, "set the size of " + path_ + ", which is not open for writing");
+    if (follows()) {
+        // The drainer records it; here it only becomes the file's size.
+        const std::lock_guard lock(mutex_);
+        logical_size_ = size;
+        dirty_ = true;
+        return Status::ok();
+    }
     if (state == State::kThrough) FOREBAY_TRY(target_->resize(size));
-    else FOREBAY_TRY(append_marker_writer(log::RecordKind::kTruncate, size, surroundings_.next_sequence()));
+    else FOREBAY_TRY(append_marker_writer(log::RecordKind::kTruncate, size, next_sequence()));
 
     const std::lock_guard lock(mutex_);
     if (state == State::kStaged && size < logical_size_) {
@@ -304,12 +402,14 @@ Status StagedFile::append_marker_writer(log::RecordKind kind, std::uint64_t argu
 Status StagedFile::leave_log_writer() {
     {
         const std::lock_guard lock(mutex_);
+        follow_locked();
         add(slot_->guarantee_given_up, index_.promote_held());
     }
     FOREBAY_TRY(drain_writer());
     std::unique_lock lock(mutex_);
     completed_.wait(lock, [this] { return !log_->pinned(); });
     log_->release_all();
+    if (share_) share_->set_released(log_->oldest_order());
     return Status::ok();
 }
 
@@ -318,7 +418,7 @@ Status StagedFile::commit() {
     const std::lock_guard writer(writer_);
     {
         const std::lock_guard lock(mutex_);
-        if (state_ != State::kStaged) return Status::ok();
+        if (state_ != State::kStaged || follows()) return Status::ok();
     }
     const Stopwatch stopwatch(slot_->close_ns);
     FOREBAY_TRY(commit_writer(false));
@@ -333,11 +433,12 @@ Status StagedFile::commit_writer(bool closing) {
     Status failure;
     {
         const std::lock_guard lock(mutex_);
+        follow_locked();
         failure = background_error_locked();
         if (!failure && !closing) return failure;
         if (!dirty_) return failure;
     }
-    const std::uint64_t sequence = surroundings_.next_sequence();
+    const std::uint64_t sequence = next_sequence();
     if (failure) FOREBAY_TRY(append_marker_writer(log::RecordKind::kCommit, logical_size_, sequence));
     else if (log_->marker_fits()) log_->append_marker(log::RecordKind::kCommit, logical_size_, sequence);
     else add(slot_->guarantee_given_up, index_.held_bytes());
@@ -364,7 +465,8 @@ Status StagedFile::drain() {
     const std::lock_guard writer(writer_);
     {
         const std::lock_guard lock(mutex_);
-        if (state_ != State::kStaged) return background_error_locked();
+        if (state_ != State::kStaged || follows()) return background_error_locked();
+        follow_locked();
         add(slot_->guarantee_given_up, index_.promote_held());
     }
     const Stopwatch stopwatch(slot_->close_ns);
@@ -402,6 +504,7 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, log::Ledge
     slot_ = slot;
     logical_size_ = committed_size_ = target_size_ = size.value();
     commit_sequence_ = 0;
+    several_nodes_ = left_log_ = false;
     dirty_ = false;
     urgent_ = halted_ = false;
     shrink_to_.reset();
@@ -423,6 +526,7 @@ Status StagedFile::finish() {
     std::uint64_t size;
     {
         const std::lock_guard lock(mutex_);
+        follow_locked();
         if (state_ != State::kStaged) {
             if (state_ == State::kThrough) state_ = State::kPassive;
             return background_error_locked();
@@ -445,6 +549,7 @@ Status StagedFile::finish() {
     if (settled) {
         completed_.wait(lock, [this] { return !log_->pinned(); });
         log_.reset();
+        share_.reset();
         state_ = State::kPassive;
         target_size_ = committed_size_ = size;
         if (outcome) return outcome;
@@ -452,15 +557,126 @@ Status StagedFile::finish() {
     }
     state_ = State::kFailed;
     keep_error_locked(outcome);
-    if (log_->marker_fits()) log_->append_marker(log::RecordKind::kClose, logical_size_, surroundings_.next_sequence());
+    if (log_->marker_fits()) log_->append_marker(log::RecordKind::kClose, logical_size_, next_sequence());
     return outcome.with_context(
         fmt::format("close {}: {} bytes stay in the staging log", path_, index_.pending_bytes()));
+}
+
+// ---- written together with others ------------------------------------------------------------------
+
+Status StagedFile::join(std::shared_ptr<Share> share, bool several_nodes) {
+    const std::lock_guard writer(writer_);
+    auto segment = log_->acquire();
+    if (!segment) return segment.status().with_context("share " + path_ + " with the other processes of the node");
+    {
+        const std::lock_guard lock(mutex_);
+        share_ = std::move(share);
+        several_nodes_ = several_nodes;
+        if (several_nodes) committed_size_ = 0;   // all raw data lies beyond: it drains at once
+    }
+    adopt_writer(segment.value());
+    return Status::ok();
+}
+
+void StagedFile::look(bool room_wanted) {
+    bool drain_now;
+    {
+        const std::lock_guard lock(mutex_);
+        if (state_ != State::kStaged || follows()) return;
+        follow_locked();
+        if (room_wanted && !halted_) {
+            if (index_.ready_empty() && in_flight_.empty() && !resizing_ && !shrink_to_)
+                add(slot_->guarantee_given_up, index_.promote_held());
+            urgent_ = !index_.ready_empty() || shrink_to_.has_value();
+        }
+        recycle_locked();
+        update_ledger_locked();
+        drain_now = running_ < concurrency_.allowed() && worth_draining_locked();
+    }
+    if (drain_now) wake();
+}
+
+bool StagedFile::staged() const {
+    const std::lock_guard lock(mutex_);
+    return state_ == State::kStaged;
+}
+
+bool StagedFile::shared() const {
+    const std::lock_guard lock(mutex_);
+    return share_ != nullptr;
+}
+
+Status StagedFile::finish_followed(const Status& outcome) {
+    const std::lock_guard writer(writer_);
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kStaged) return outcome;
+    index_.clear();
+    if (outcome) {
+        log_.reset();
+        state_ = State::kPassive;
+        target_size_ = committed_size_ = logical_size_;
+    } else {
+        log_->abandon();
+        left_log_ = true;
+        state_ = State::kFailed;
+        keep_error_locked(outcome);
+    }
+    share_.reset();
+    return outcome;
+}
+
+void StagedFile::go_through() {
+    const std::lock_guard writer(writer_);
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kStaged) return;
+    index_.clear();
+    log_->release_all();
+    share_.reset();
+    state_ = State::kThrough;
+}
+
+// Takes in what others have appended. The drainer finds data only: markers are its own. Another one keeps
+// everything where a later truncation finds it, held, as it never drains.
+void StagedFile::follow_locked() {
+    if (!share_ || state_ != State::kStaged) return;
+    const bool drains = share_->drains();
+    const auto visit = [&](const Share::Record& record) {
+        switch (record.kind) {
+            case log::RecordKind::kData: {
+                const bool hold = !drains || record.data_class == log::DataClass::kMetadata;
+                std::uint64_t payload = record.payload;
+                for (const ByteRange& range : record.extents) {
+                    index_.insert_unless_newer(range, {record.segment, payload, record.sequence, record.generation},
+                                               hold ? kOffsetMax : committed_size_, drains ? committed_size_ : kOffsetMax);
+                    logical_size_ = std::max(logical_size_, range.end);
+                    payload += range.size();
+                }
+                dirty_ = true;
+                break;
+            }
+            case log::RecordKind::kThrough:
+                for (const ByteRange& range : record.extents) index_.drop(range);
+                break;
+            case log::RecordKind::kTruncate:
+                if (record.argument < logical_size_)
+                    index_.truncate(record.argument, std::max(logical_size_, target_size_), 0);
+                logical_size_ = record.argument;
+                break;
+            case log::RecordKind::kOpen:
+            case log::RecordKind::kCommit:
+            case log::RecordKind::kClose: break;
+        }
+    };
+    while (!share_->follow(visit)) {
+        index_.clear();
+        share_->restart();
+    }
 }
 
 // Whether a log with bytes that are nowhere else would be lost if it were given back.
 bool StagedFile::leaves_log() const {
     const std::lock_guard lock(mutex_);
-    return log_ != nullptr && !log_->empty() && (state_ == State::kFailed || !index_.empty());
+    return left_log_ || (log_ != nullptr && !log_->empty() && (state_ == State::kFailed || !index_.empty()));
 }
 
 bool StagedFile::failed() const {

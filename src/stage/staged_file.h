@@ -23,6 +23,10 @@
 //     generations of a byte never race to the target;
 //   - a segment that a target write or a reader looks at is pinned, and is not released;
 //   - segments are released oldest first, and never the newest while the file is staged.
+// A file that several processes of the node write together has a share (share.h). The one that drains feeds
+// its index from the logs of all, before it plans, reads, commits or finishes. The others keep no index of
+// what they write; reading, they follow all logs, theirs included, and check that the bytes were still there
+// after copying them. They never write to the target: `commit`, `drain` and `finish` leave that to the drainer.
 // Thread-safety: every call may come from any thread.
 #pragma once
 
@@ -47,6 +51,7 @@
 #include "plan/merge.h"
 #include "stage/extent_index.h"
 #include "stage/range_set.h"
+#include "stage/share.h"
 
 namespace forebay::stage {
 
@@ -91,6 +96,9 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // through), but for the sticky background error when there is no room for more. After such an error
     // bytes are still taken and kept; commit and close report it.
     Status write(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class);
+    // The same for many places at once: they share records, so a small part costs little.
+    using Part = log::FileLog::Part;
+    Status write(std::span<const Part> parts, ByteClass byte_class);
 
     // Fills `bytes` with the newest content; beyond the end of the file: zeros, as HDF5 expects of a driver.
     Status read(std::uint64_t offset, io::MutableBytes bytes);
@@ -124,6 +132,24 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     Status finish();
     [[nodiscard]] bool failed() const;
     [[nodiscard]] bool leaves_log() const;
+    // From now on the file is written together with others; nothing has been written yet. Takes the first
+    // segment, so that there is always room to wait for.
+    // With `several_nodes` nothing is held back, and metadata goes straight to the target, where the others
+    // find it.
+    Status join(std::shared_ptr<Share> share, bool several_nodes);
+    [[nodiscard]] bool shared() const;
+    // Writes go to the log.
+    [[nodiscard]] bool staged() const;
+    // The number of the file's log within the process.
+    [[nodiscard]] std::uint64_t log_number() const noexcept { return log_number_; }
+    // The drainer looks what others have appended, and sets the drain going if that is worth it. When one of
+    // them waits for room everything has to go, held bytes at last.
+    void look(bool room_wanted);
+    // For those who do not drain, once the drainer has finished: gives the log back, or with a failure leaves
+    // it where it is.
+    Status finish_followed(const Status& outcome);
+    // The same when the drainer has stepped aside: writes go to the target from now on.
+    void go_through();
     // passive: takes over the target's present size.
     Status refresh();
 
@@ -144,15 +170,25 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // staged_file.cc: the program's side. `_writer`: writer_ is held; `_locked`: mutex_ is held.
     Status refuse_if_inherited(const char* what) const;
     Status stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class);
+    Status stage_parts_writer(std::span<const Part> parts, ByteClass byte_class);
+    void append_writer(std::span<const Part> parts, ByteClass byte_class);
     Status write_through_writer(std::uint64_t offset, io::Bytes bytes);
+    Status write_beside_writer(std::span<const Part> parts);
     Status write_direct_writer(std::uint64_t offset, io::Bytes bytes);
     Status commit_writer(bool closing);
     Status append_marker_writer(log::RecordKind kind, std::uint64_t argument, std::uint64_t sequence);
     Status leave_log_writer();
+    std::uint64_t next_sequence() noexcept { return share_ ? share_->next_sequence() : surroundings_.next_sequence(); }
+    // A share, and another participant drains.
+    [[nodiscard]] bool follows() const noexcept { return share_ && !share_->drains(); }
+    void follow_locked();
+    bool plan_copy_locked(ByteRange all, CopyPlan& plan) const;
+    static Result<bool> carry_out(const CopyPlan& plan, io::File& target, std::uint64_t offset, io::MutableBytes into);
 
     // room.cc: segments.
     Result<std::uint64_t> make_room_writer(std::uint64_t wanted_bytes, log::SegmentPool::Take take);
     void adopt_writer(log::Segment* segment);
+    Result<std::uint64_t> await_room_writer(std::uint64_t wanted_bytes);
     void compact_writer();
     void recycle_locked();
 
@@ -184,6 +220,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     std::uint64_t completions_ = 0;
     State state_ = State::kPassive;
     std::unique_ptr<log::FileLog> log_;
+    std::shared_ptr<Share> share_;                // changed under both locks; null: written by this process alone
     ExtentIndex index_;
     std::uint64_t logical_size_ = 0;              // what the program sees
     std::uint64_t committed_size_ = 0;
@@ -204,6 +241,8 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     std::uint64_t plan_from_bytes_ = 0;           // after a fruitless plan: not again before so much is ready
     std::uint64_t cursor_ = 0;                    // where the next plan begins (elevator)
     bool urgent_ = false;                         // drain all that is ready, however little
+    bool several_nodes_ = false;                  // see join
+    bool left_log_ = false;                       // abandoned after another participant's failure
     bool halted_ = false;                         // after a failure, until a closing attempt
     Status background_error_;
 

@@ -14,13 +14,13 @@ from test_cli import EXIT_NOT_DRAINED, FOREBAY, binary, call, clean_environment,
 
 # src/log/ledger.h: sizes of the header and of a slot, which are multiples of 64.
 HEADER_BYTES, SLOT_BYTES, PATH_MAX = 384, 4288, 4096
-MAGIC, VERSION = 0x3152474459414246, 1
+MAGIC, VERSION = 0x3152474459414246, 2
 SLOT_FIELDS = (
     "in_use opened_ns device inode requests staged drained superseded through pending held oldest_ns commits target_writes "
-    "drain_ns stage_ns stall_ns close_ns guarantee_given_up error aside path_bytes"
+    "drain_ns stage_ns stall_ns close_ns guarantee_given_up merged stolen error aside path_bytes"
 ).split()
 REASONS = (
-    "disabled driver mpi subfiling swmr under_connector read_only bad_option staging_area handle_taken not_regular second_library"
+    "disabled driver mpi subfiling swmr under_connector read_only bad_option staging_area handle_taken not_regular second_library atomicity"
 ).split()
 MIB = 1 << 20
 

@@ -1,0 +1,21 @@
+// Transfer property lists of datasets in files that are staged with MPI.
+//
+// Staging is local, so the exchange of a collective transfer would be waste; and in collective mode HDF5
+// describes a transfer by MPI types, which only mpio can read. So collective transfers of unfiltered
+// datasets are made with a copy of the list that says independent. Filtered datasets stay collective: HDF5
+// exchanges their chunks itself, and hands plain addresses to the driver.
+//
+// HDF5 goes on using the list of a call until the program's call returns, after the callback has; so a copy
+// lives until the same thread's next transfer.
+// Source: HDF5 reference manual, H5Pset_dxpl_mpio; H5CX of 1.14.5.
+#pragma once
+
+#include "hdf5/object.h"
+
+namespace forebay::hdf5 {
+
+// The list with which the connector beneath is to transfer `count` datasets: `transfer` itself, or the copy.
+// `datasets` are our objects. Negative: the error is on HDF5's stack.
+[[nodiscard]] hid_t transfer_list(std::size_t count, void* const datasets[], hid_t transfer);
+
+}   // namespace forebay::hdf5

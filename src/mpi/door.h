@@ -1,0 +1,31 @@
+// The door of this room, which is a library of its own: libforebay_mpi_<implementation>.so.
+//
+// The plugin links no MPI. It loads the library that belongs to the MPI of the process, once a file is
+// opened with an mpio access list, and finds `forebay_mpi_door` in it. MPI handles pass as bytes: their
+// type differs between implementations. Nothing here initialises MPI or calls it from another thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "node/team.h"
+
+namespace forebay::mpi {
+
+struct Door {
+    std::uint32_t version = 0;             // kDoorVersion of the build
+    std::size_t communicator_bytes = 0;    // sizeof(MPI_Comm)
+    std::size_t info_bytes = 0;            // sizeof(MPI_Info)
+    // The processes of a communicator, which this takes over and frees with the team. Its errors are
+    // returned, not fatal, from then on.
+    Result<std::shared_ptr<node::Team>> (*make_team)(const void* communicator) = nullptr;
+    // A duplicate of a communicator; collective. Null info handles are let be.
+    void (*free_handles)(void* communicator, void* info) = nullptr;
+};
+
+inline constexpr std::uint32_t kDoorVersion = 1;
+inline constexpr const char* kDoorSymbol = "forebay_mpi_door";
+using DoorFunction = const Door* (*)();
+
+}   // namespace forebay::mpi

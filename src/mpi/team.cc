@@ -1,0 +1,98 @@
+// A team over an MPI communicator.
+#include <mpi.h>
+
+#include <climits>
+#include <cstring>
+#include <numeric>
+#include <string>
+
+#include "mpi/door.h"
+
+namespace forebay::mpi {
+
+namespace {
+
+Status check(int result, const char* what) {
+    if (result == MPI_SUCCESS) return Status::ok();
+    char text[MPI_MAX_ERROR_STRING];
+    int length = 0;
+    if (MPI_Error_string(result, text, &length) != MPI_SUCCESS) length = 0;
+    return {Code::kUnavailable, std::string(what) + ": " + std::string(text, static_cast<std::size_t>(length))};
+}
+
+class CommunicatorTeam final : public node::Team {
+  public:
+    static Result<std::shared_ptr<node::Team>> make(MPI_Comm communicator) {
+        auto team = std::shared_ptr<CommunicatorTeam>(new CommunicatorTeam(communicator));
+        FOREBAY_TRY(check(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
+        FOREBAY_TRY(check(MPI_Comm_rank(communicator, &team->rank_), "MPI_Comm_rank"));
+        FOREBAY_TRY(check(MPI_Comm_size(communicator, &team->size_), "MPI_Comm_size"));
+        return std::shared_ptr<node::Team>(std::move(team));
+    }
+    ~CommunicatorTeam() override {
+        int finalized = 0;
+        // A program may end MPI before HDF5; the communicator is gone then.
+        if (MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0) (void)MPI_Comm_free(&communicator_);
+    }
+
+    [[nodiscard]] int rank() const noexcept override { return rank_; }
+    [[nodiscard]] int size() const noexcept override { return size_; }
+
+    Status barrier() override { return check(MPI_Barrier(communicator_), "MPI_Barrier"); }
+
+    Result<Gathered> gather(std::span<const std::byte> mine) override {
+        const auto members = static_cast<std::size_t>(size_);
+        std::vector<int> lengths(members), begins(members);
+        const int length = mine.size() > INT_MAX ? -1 : static_cast<int>(mine.size());
+        FOREBAY_TRY(check(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, communicator_), "MPI_Allgather"));
+        long long total = 0;
+        for (std::size_t i = 0; i < members; ++i) {
+            if (lengths[i] < 0 || total + lengths[i] > INT_MAX)
+                return Status(Code::kInternal, "the members of a team have too much to tell each other");
+            begins[i] = static_cast<int>(total);
+            total += lengths[i];
+        }
+        Gathered gathered(members);
+        if (total == 0) return gathered;
+        std::vector<std::byte> all(static_cast<std::size_t>(total));
+        FOREBAY_TRY(check(MPI_Allgatherv(mine.data(), length, MPI_BYTE, all.data(), lengths.data(), begins.data(), MPI_BYTE,
+                                         communicator_),
+                          "MPI_Allgatherv"));
+        for (std::size_t i = 0; i < members; ++i)
+            gathered[i].assign(all.begin() + begins[i], all.begin() + begins[i] + lengths[i]);
+        return gathered;
+    }
+
+  private:
+    explicit CommunicatorTeam(MPI_Comm communicator) noexcept : communicator_(communicator) {}
+
+    MPI_Comm communicator_;
+    int rank_ = 0, size_ = 1;
+};
+
+Result<std::shared_ptr<node::Team>> make_team(const void* communicator) {
+    MPI_Comm handle;
+    std::memcpy(&handle, communicator, sizeof handle);
+    return CommunicatorTeam::make(handle);
+}
+
+void free_handles(void* communicator, void* info) {
+    int finalized = 0;
+    if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
+    MPI_Comm comm;
+    MPI_Info hints;
+    std::memcpy(&comm, communicator, sizeof comm);
+    std::memcpy(&hints, info, sizeof hints);
+    if (comm != MPI_COMM_NULL) (void)MPI_Comm_free(&comm);
+    if (hints != MPI_INFO_NULL) (void)MPI_Info_free(&hints);
+}
+
+}   // namespace
+
+}   // namespace forebay::mpi
+
+extern "C" __attribute__((visibility("default"))) const forebay::mpi::Door* forebay_mpi_door() {
+    static constexpr forebay::mpi::Door door{forebay::mpi::kDoorVersion, sizeof(MPI_Comm), sizeof(MPI_Info),
+                                             forebay::mpi::make_team, forebay::mpi::free_handles};
+    return &door;
+}

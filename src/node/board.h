@@ -1,0 +1,75 @@
+// The board: the memory that the participants of one shared file map, beside their logs.
+//
+// One file per shared file and node, in the drainer's process directory. It holds the node-wide sequence
+// counter, for each participant which segments its log consists of and which are free again, and the two
+// words to wait for: the doorbell (somebody has appended, or wants room: for the drainer) and progress
+// (something was drained: for those who wait for room).
+//
+// Memory order: a participant stores the segment's place in its ring before it raises `adopted` (release),
+// and publishes records by their segment's tail (log/file_log.h). The drainer raises `released` (release)
+// once nothing of the segments below is needed. A marker (truncate, commit) is appended between two
+// barriers of all participants, and `epoch` is raised in between; so whoever reads all tails, and finds the
+// same epoch before and after, has a cut in which everything before the last marker is complete.
+// Ownership: `Board` owns the mapping; the drainer removes the file once all have opened it.
+// After a crash: not needed for recovery, which reads the logs alone.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "base/status.h"
+#include "io/file.h"
+#include "io/futex.h"
+#include "log/format.h"
+
+namespace forebay::node {
+
+struct BoardHeader {
+    std::uint64_t magic = 0, version = 0;
+    std::uint64_t participants = 0;
+    std::uint64_t ring = 0;                                    // segments of one log that can be in use at a time
+    alignas(64) std::atomic<std::uint64_t> sequence{0};        // the next one
+    alignas(64) std::atomic<std::uint64_t> epoch{0};           // markers so far
+    alignas(64) std::atomic<std::uint64_t> appended{0};        // payload bytes, by all but the drainer
+    std::atomic<std::uint64_t> followed{0};                    // of those, seen by the drainer
+    alignas(64) io::SharedWord doorbell{0};
+    std::atomic<std::uint32_t> listening{0};                   // the drainer waits for the doorbell
+    std::atomic<std::uint32_t> wants_room{0};                  // participants that wait for room
+    alignas(64) io::SharedWord progress{0};
+    std::atomic<std::uint32_t> failed{0};                      // errno: the drainer cannot write the target
+    std::atomic<std::uint32_t> finished{0};                    // the drainer is done with the file
+};
+
+struct alignas(64) BoardRow {
+    std::atomic<std::uint64_t> adopted{0};                     // segments this log has ever had
+    std::atomic<std::uint64_t> wants_room{0};                  // waits: even its newest segment may go
+    alignas(64) std::atomic<std::uint64_t> released{0};        // of those, the first so many are free again
+};
+
+class Board {
+  public:
+    // A new board in `file`, which is empty. `ring` is at least the most segments a participant can have.
+    [[nodiscard]] static Result<Board> create(std::unique_ptr<io::File> file, std::uint64_t participants,
+                                              std::uint64_t ring);
+    // One that another process has made. kCorrupt: it is none, or one for another number of participants.
+    [[nodiscard]] static Result<Board> open(std::unique_ptr<io::File> file, std::uint64_t participants);
+
+    [[nodiscard]] BoardHeader& header() const noexcept { return *header_; }
+    [[nodiscard]] BoardRow& row(std::uint64_t participant) const noexcept { return rows_[participant]; }
+    // Which segment of the participant's pool is number `order` of its log.
+    [[nodiscard]] std::atomic<std::uint64_t>& place(std::uint64_t participant, std::uint64_t order) const noexcept {
+        return rings_[participant * header_->ring + order % header_->ring];
+    }
+
+  private:
+    Board(std::unique_ptr<io::File> file, std::unique_ptr<io::Mapping> mapping, std::uint64_t participants);
+
+    std::unique_ptr<io::File> file_;
+    std::unique_ptr<io::Mapping> mapping_;
+    BoardHeader* header_;
+    BoardRow* rows_;
+    std::atomic<std::uint64_t>* rings_;
+};
+
+}   // namespace forebay::node

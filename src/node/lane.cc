@@ -1,0 +1,99 @@
+#include "node/lane.h"
+
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+
+namespace forebay::node {
+
+namespace {
+
+std::uint64_t tail_of(const log::Segment& segment) noexcept {
+    return little_endian(std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(segment.at(log::kTailOffset)))
+                             .load(std::memory_order_acquire));
+}
+
+}   // namespace
+
+Lane::Lane(const Board& board, std::uint64_t participant, std::unique_ptr<io::File> pool, std::uint64_t segment_bytes)
+    : board_(board), participant_(participant), pool_(std::move(pool)), segment_bytes_(segment_bytes) {}
+
+Result<log::Segment*> Lane::view(std::uint64_t order) {
+    const std::uint64_t place = board_.place(participant_, order).load(std::memory_order_relaxed);
+    if (place >= views_.size()) views_.resize(place + 1);
+    if (!views_[place]) {
+        auto mapping = pool_->map(place * segment_bytes_, segment_bytes_);
+        if (!mapping) return mapping.status();
+        views_[place] = std::make_unique<log::Segment>(place, std::move(mapping).value());
+    }
+    return views_[place].get();
+}
+
+Status Lane::read(std::vector<Record>& records) {
+    if (!pool_) return Status::ok();
+    const BoardRow& row = board_.row(participant_);
+    for (;;) {
+        const std::uint64_t adopted = row.adopted.load(std::memory_order_acquire);
+        if (!open_.empty()) {
+            // The tail of a segment is final once there is a later one.
+            Open& last = open_.back();
+            const std::uint64_t tail = tail_of(*last.segment);
+            if (tail > last.read_to) FOREBAY_TRY(read_segment(last, tail, records));
+        }
+        if (next_order_ >= adopted) return Status::ok();
+        auto segment = view(next_order_);
+        if (!segment) return segment.status();
+        open_.push_back({next_order_, segment.value(), log::kSegmentHeaderBytes, segment.value()->generation()});
+        if (row.released.load(std::memory_order_acquire) > next_order_) return Status(Code::kNotFound, "released");
+        ++next_order_;
+    }
+}
+
+Status Lane::read_segment(Open& open, std::uint64_t tail, std::vector<Record>& records) {
+    log::Segment& segment = *open.segment;
+    const std::size_t before = records.size();
+    while (open.read_to < tail && tail <= segment.size()) {
+        auto decoded = log::decode_record(segment.bytes().subspan(open.read_to, tail - open.read_to),
+                                          log::PayloadCheck::kTrust);
+        if (!decoded) break;
+        log::DecodedRecord& record = decoded.value();
+        const std::uint64_t payload = open.read_to + log::payload_offset(record.extents.size());
+        open.read_to += record.bytes;
+        if (record.header.kind != log::RecordKind::kOpen)
+            records.push_back({record.header.kind, record.header.data_class, record.header.sequence,
+                               record.header.argument, std::move(record.extents), &segment, payload, open.generation});
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (segment.generation() != open.generation) {
+        records.resize(before);
+        return {Code::kNotFound, "used again"};
+    }
+    if (open.read_to == tail) return Status::ok();
+    return {Code::kCorrupt, fmt::format("{}: segment {} cannot be followed beyond offset {}", pool_->name(),
+                                        segment.index(), open.read_to)};
+}
+
+void Lane::restart() {
+    open_.clear();
+    next_order_ = board_.row(participant_).released.load(std::memory_order_acquire);
+}
+
+bool Lane::recycle() noexcept {
+    BoardRow& row = board_.row(participant_);
+    bool any = false;
+    while (!open_.empty() && open_.front().segment->live_bytes == 0 && open_.front().segment->pins == 0) {
+        // The newest one still grows, but for an owner that waits: then it has been read to its end.
+        const bool newest = open_.size() == 1;
+        if (newest && (open_.front().order + 1 == row.adopted.load(std::memory_order_acquire)
+                           ? row.wants_room.load(std::memory_order_acquire) == 0 ||
+                                 tail_of(*open_.front().segment) != open_.front().read_to
+                           : true))
+            break;
+        row.released.store(open_.front().order + 1, std::memory_order_release);
+        open_.pop_front();
+        any = true;
+    }
+    return any;
+}
+
+}   // namespace forebay::node

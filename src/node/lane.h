@@ -1,0 +1,65 @@
+// The log of one participant, followed from outside: which records have appeared since the last look.
+//
+// A lane maps the participant's pool, segment by segment, and reads records below the published tails. The
+// participant may use a released segment again at any time, so what was read counts only if the segment's
+// generation is the same afterwards; `read` reports when it is not.
+// Ownership: the views are the lane's and live as long as it. Not thread-safe. Blocks on page faults only.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "io/file.h"
+#include "log/segment_pool.h"
+#include "node/board.h"
+
+namespace forebay::node {
+
+class Lane {
+  public:
+    // `pool` is the participant's pool file; null: nothing can be read (this process's own log).
+    Lane(const Board& board, std::uint64_t participant, std::unique_ptr<io::File> pool, std::uint64_t segment_bytes);
+
+    struct Record {
+        log::RecordKind kind;
+        log::DataClass data_class;
+        std::uint64_t sequence = 0, argument = 0;
+        std::vector<ByteRange> extents;
+        log::Segment* segment = nullptr;
+        std::uint64_t payload = 0, generation = 0;
+    };
+    // Appends the new records to `records`. kNotFound: a segment was used again before it was read (not
+    // for the drainer, who releases); other errors: the pool cannot be mapped, or is damaged.
+    Status read(std::vector<Record>& records);
+
+    // Begins again with the oldest segment that is not released.
+    void restart();
+
+    // For the drainer: releases the oldest segments whose views have neither live bytes nor pins, but the
+    // newest only when its owner waits for room. True if any was released.
+    bool recycle() noexcept;
+
+  private:
+    // A segment that is being followed.
+    struct Open {
+        std::uint64_t order = 0;
+        log::Segment* segment = nullptr;
+        std::uint64_t read_to = 0;
+        std::uint64_t generation = 0;
+    };
+    Result<log::Segment*> view(std::uint64_t order);
+    Status read_segment(Open& open, std::uint64_t tail, std::vector<Record>& records);
+
+    const Board& board_;
+    const std::uint64_t participant_;
+    const std::unique_ptr<io::File> pool_;
+    const std::uint64_t segment_bytes_;
+    std::vector<std::unique_ptr<log::Segment>> views_;   // by place in the pool
+    std::deque<Open> open_;          // oldest first: being followed and not released
+    std::uint64_t next_order_ = 0;   // the first segment that has not been looked at
+};
+
+}   // namespace forebay::node

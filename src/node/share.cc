@@ -1,0 +1,178 @@
+#include "node/share.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+
+namespace forebay::node {
+
+namespace {
+
+// So often whoever waits looks whether the drainer still lives. Nothing else depends on it.
+constexpr std::chrono::milliseconds kLivenessInterval{500};
+// Of all segments: after so many were released a reader begins afresh rather than keep what is gone.
+constexpr std::uint64_t kForgetAfterSegments = 256;
+
+}   // namespace
+
+NodeShare::NodeShare(Setup setup) : setup_(std::move(setup)) {}
+
+NodeShare::~NodeShare() { stop_listening(); }
+
+void NodeShare::add_lane(std::unique_ptr<io::File> pool, std::uint64_t segment_bytes) {
+    lanes_.push_back(std::make_unique<Lane>(setup_.board, lanes_.size(), std::move(pool), segment_bytes));
+}
+
+// ---- this participant's own log --------------------------------------------------------------------
+
+void NodeShare::adopted(const log::Segment& segment, std::uint64_t order) noexcept {
+    setup_.board.place(setup_.self, order).store(segment.index(), std::memory_order_relaxed);
+    setup_.board.row(setup_.self).adopted.store(order + 1, std::memory_order_release);
+}
+
+bool NodeShare::worth_following() const noexcept {
+    const BoardHeader& header = setup_.board.header();
+    return header.appended.load() - header.followed.load() >= setup_.wake_bytes || header.wants_room.load() > 0;
+}
+
+// `appended` before `listening` here, `listening` before `appended` in the listener, both in one total
+// order: one of the two sees the other.
+void NodeShare::appended(std::uint64_t bytes) noexcept {
+    BoardHeader& header = setup_.board.header();
+    header.appended.fetch_add(bytes);
+    if (header.listening.load() != 0 && worth_following() && header.listening.exchange(0) != 0)
+        io::raise_and_wake(header.doorbell);
+}
+
+Status NodeShare::drainer_gone() const {
+    const BoardHeader& header = setup_.board.header();
+    if (const int error = static_cast<int>(header.failed.load()); error != 0)
+        return Status::from_errno(error, "the process that drains for this node cannot write the file");
+    if (log::is_alive(setup_.drainer_process)) return Status::ok();
+    return {Code::kUnavailable, fmt::format("process {}, which drains for this node, has died; what was staged stays in the logs",
+                                            setup_.drainer_process.pid)};
+}
+
+Status NodeShare::wait_for_room(std::uint64_t seen) {
+    BoardHeader& header = setup_.board.header();
+    BoardRow& row = setup_.board.row(setup_.self);
+    const std::uint32_t progress = header.progress.load();
+    row.wants_room.store(1);
+    header.wants_room.fetch_add(1);
+    io::raise_and_wake(header.doorbell);
+    if (row.released.load() == seen) io::wait_while(header.progress, progress, kLivenessInterval);
+    header.wants_room.fetch_sub(1);
+    row.wants_room.store(0);
+    return drainer_gone();
+}
+
+// ---- the drainer -----------------------------------------------------------------------------------
+
+Status NodeShare::listen(std::function<void(bool)> look) {
+    try {
+        listener_ = std::jthread([this, look = std::move(look)](const std::stop_token& stop) { serve(stop, look); });
+    } catch (const std::system_error& error) {
+        return {Code::kUnavailable, std::string("start the thread that listens to the other processes: ") + error.what()};
+    }
+    return Status::ok();
+}
+
+void NodeShare::serve(const std::stop_token& stop, const std::function<void(bool)>& look) {
+    BoardHeader& header = setup_.board.header();
+    while (!stop.stop_requested()) {
+        const std::uint32_t rung = header.doorbell.load();
+        header.listening.store(1);
+        if (!worth_following() && !stop.stop_requested()) io::wait_while(header.doorbell, rung);
+        header.listening.store(0);
+        if (stop.stop_requested()) return;
+        const bool room_wanted = header.wants_room.load() > 0;
+        look(room_wanted);
+        // Whoever waits looks again when something was released; until then the bell may rest.
+        if (room_wanted) io::wait_while(header.doorbell, header.doorbell.load(), kLivenessInterval);
+    }
+}
+
+void NodeShare::stop_listening() noexcept {
+    if (!listener_.joinable()) return;
+    listener_.request_stop();
+    io::raise_and_wake(setup_.board.header().doorbell);
+    listener_.join();
+}
+
+void NodeShare::recycle() noexcept {
+    bool any = false;
+    for (const auto& lane : lanes_) any = lane->recycle() || any;
+    if (any && setup_.board.header().wants_room.load() > 0) io::raise_and_wake(setup_.board.header().progress);
+}
+
+void NodeShare::fail(int sys_errno) noexcept {
+    setup_.board.header().failed.store(static_cast<std::uint32_t>(sys_errno != 0 ? sys_errno : EIO));
+    io::raise_and_wake(setup_.board.header().progress);
+}
+
+void NodeShare::finished() noexcept {
+    setup_.board.header().finished.store(1);
+    io::raise_and_wake(setup_.board.header().progress);
+}
+
+Status NodeShare::wait_until_finished() {
+    BoardHeader& header = setup_.board.header();
+    for (;;) {
+        const std::uint32_t progress = header.progress.load();
+        if (header.finished.load() != 0) return Status::ok();
+        io::wait_while(header.progress, progress, kLivenessInterval);
+        if (header.finished.load() != 0) return Status::ok();
+        if (!log::is_alive(setup_.drainer_process)) return drainer_gone();
+    }
+}
+
+// ---- following -------------------------------------------------------------------------------------
+
+// Reads all logs so that nothing before a marker is missing. False: begin afresh.
+bool NodeShare::read_cut() {
+    const auto& epoch = setup_.board.header().epoch;
+    for (;;) {
+        const std::uint64_t before = epoch.load(std::memory_order_acquire);
+        for (const auto& lane : lanes_) {
+            const Status read = lane->read(records_);
+            if (read.code() == Code::kNotFound) return false;
+            if (!read && damage_.is_ok()) damage_ = read;
+        }
+        if (epoch.load(std::memory_order_acquire) == before) return true;
+    }
+}
+
+bool NodeShare::follow(const Visit& visit) {
+    if (!drains()) {
+        std::uint64_t released = 0;
+        for (std::uint64_t i = 0; i < lanes_.size(); ++i)
+            released += setup_.board.row(i).released.load(std::memory_order_relaxed);
+        if (released - released_at_restart_ > kForgetAfterSegments) return false;
+    }
+    records_.clear();
+    if (!read_cut()) return false;
+    // Stable: a record that was copied forward keeps its number, and the copy comes later.
+    std::stable_sort(records_.begin(), records_.end(),
+                     [](const Lane::Record& one, const Lane::Record& other) { return one.sequence < other.sequence; });
+    std::uint64_t bytes = 0;
+    for (const Lane::Record& record : records_) {
+        visit({record.kind, record.data_class, record.sequence, record.argument, record.extents, record.segment,
+               record.payload, record.generation});
+        if (record.kind == log::RecordKind::kData)
+            for (const ByteRange& extent : record.extents) bytes += extent.size();
+    }
+    if (drains()) setup_.board.header().followed.fetch_add(bytes);
+    return true;
+}
+
+void NodeShare::restart() {
+    released_at_restart_ = 0;
+    for (std::uint64_t i = 0; i < lanes_.size(); ++i) {
+        released_at_restart_ += setup_.board.row(i).released.load(std::memory_order_relaxed);
+        lanes_[i]->restart();
+    }
+}
+
+}   // namespace forebay::node

@@ -1,0 +1,76 @@
+// The share of one participant in a file that the processes of its node write together (stage/share.h),
+// over a board and the logs of all.
+//
+// Reading the other logs is done by lanes. The drainer also has a listener thread, which waits for the
+// board's doorbell and then has the staged file look at what has come; it sleeps in the kernel meanwhile.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "log/process.h"
+#include "node/board.h"
+#include "node/lane.h"
+#include "stage/share.h"
+
+namespace forebay::node {
+
+class NodeShare final : public stage::Share {
+  public:
+    struct Setup {
+        Board board;
+        std::uint64_t self = 0, drainer = 0;          // participants
+        log::ProcessIdentity drainer_process;
+        std::uint64_t wake_bytes = 0;                 // so much must have come before the drainer is woken
+    };
+    explicit NodeShare(Setup setup);
+    ~NodeShare() override;
+
+    // The log of `participant`, the next one without a lane. Null: it need not be read.
+    void add_lane(std::unique_ptr<io::File> pool, std::uint64_t segment_bytes);
+    // Starts the drainer's listener; `look(room_wanted)` is called from its thread. kUnavailable: no thread.
+    Status listen(std::function<void(bool)> look);
+    void stop_listening() noexcept;
+
+    // A marker was appended, between two barriers.
+    void marked() noexcept { setup_.board.header().epoch.fetch_add(1, std::memory_order_acq_rel); }
+    // The drainer has finished with the file: nobody need wait for it any more.
+    void finished() noexcept;
+    // The others wait for that. kUnavailable: the drainer has died.
+    Status wait_until_finished();
+
+    [[nodiscard]] bool drains() const noexcept override { return setup_.self == setup_.drainer; }
+    std::uint64_t next_sequence() noexcept override {
+        return setup_.board.header().sequence.fetch_add(1, std::memory_order_relaxed);
+    }
+    void adopted(const log::Segment& segment, std::uint64_t order) noexcept override;
+    void appended(std::uint64_t bytes) noexcept override;
+    [[nodiscard]] std::uint64_t released() const noexcept override {
+        return setup_.board.row(setup_.self).released.load(std::memory_order_acquire);
+    }
+    void set_released(std::uint64_t order) noexcept override {
+        setup_.board.row(setup_.self).released.store(order, std::memory_order_release);
+    }
+    Status wait_for_room(std::uint64_t seen) override;
+    bool follow(const Visit& visit) override;
+    void restart() override;
+    void recycle() noexcept override;
+    void fail(int sys_errno) noexcept override;
+
+  private:
+    void serve(const std::stop_token& stop, const std::function<void(bool)>& look);
+    [[nodiscard]] Status drainer_gone() const;
+    [[nodiscard]] bool worth_following() const noexcept;
+    bool read_cut();
+
+    Setup setup_;
+    std::vector<std::unique_ptr<Lane>> lanes_;
+    std::vector<Lane::Record> records_;     // scratch of follow
+    std::uint64_t released_at_restart_ = 0; // by all
+    Status damage_;                         // a log that cannot be followed
+    std::jthread listener_;                 // last: ends first
+};
+
+}   // namespace forebay::node

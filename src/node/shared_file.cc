@@ -1,0 +1,254 @@
+#include "node/shared_file.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "io/posix_file.h"
+
+namespace forebay::node {
+
+// What a member tells the others of itself when a file is opened.
+struct Introduction {
+    log::ProcessIdentity process;
+    std::uint64_t staged = 0;           // 0: this member cannot stage
+    std::uint64_t log = 0;              // number of its log
+    std::uint64_t segment_bytes = 0;
+    std::uint64_t segments_max = 0;     // that its log can have
+    std::string node;                   // members that say the same share memory
+    std::string directory;              // its process directory on the staging area
+};
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+void put(Bytes& to, const void* from, std::size_t size) {
+    const auto* const at = static_cast<const std::byte*>(from);
+    to.insert(to.end(), at, at + size);
+}
+
+Bytes encode(const Introduction& mine) {
+    Bytes told;
+    const std::array<std::uint64_t, 8> numbers{mine.process.pid,   mine.process.start_ticks, mine.staged,
+                                               mine.log,           mine.segment_bytes,       mine.segments_max,
+                                               mine.node.size(),   mine.directory.size()};
+    put(told, numbers.data(), sizeof numbers);
+    put(told, mine.process.boot_id.data(), mine.process.boot_id.size());
+    put(told, mine.node.data(), mine.node.size());
+    put(told, mine.directory.data(), mine.directory.size());
+    return told;
+}
+
+Result<Introduction> decode(const Bytes& told) {
+    std::array<std::uint64_t, 8> numbers{};
+    Introduction one;
+    const std::size_t fixed = sizeof numbers + one.process.boot_id.size();
+    if (told.size() >= fixed) std::memcpy(numbers.data(), told.data(), sizeof numbers);
+    if (told.size() < fixed || told.size() - fixed != numbers[6] + numbers[7])
+        return Status(Code::kInternal, "another rank runs another forebay");
+    one.process.pid = numbers[0];
+    one.process.start_ticks = numbers[1];
+    std::memcpy(one.process.boot_id.data(), told.data() + sizeof numbers, one.process.boot_id.size());
+    one.staged = numbers[2];
+    one.log = numbers[3];
+    one.segment_bytes = numbers[4];
+    one.segments_max = numbers[5];
+    const auto* const text = reinterpret_cast<const char*>(told.data() + fixed);
+    one.node.assign(text, numbers[6]);
+    one.directory.assign(text + numbers[6], numbers[7]);
+    return one;
+}
+
+Result<std::unique_ptr<io::File>> open_in(const std::string& directory, const std::string& name) {
+    auto door = io::open_posix_directory(directory);
+    if (!door) return door.status();
+    return door.value()->open_file(name, io::OpenMode::kReadWrite);
+}
+
+std::string board_name(std::uint64_t log) { return fmt::format("board-{}", log); }
+
+}   // namespace
+
+SharedFile::SharedFile(std::shared_ptr<stage::Engine> engine, std::shared_ptr<Team> team)
+    : engine_(std::move(engine)), team_(std::move(team)) {}
+
+SharedFile::~SharedFile() {
+    // Only after an open that failed: nothing is staged yet.
+    if (attached_) (void)engine_->detach(file_, true);
+}
+
+Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engine,
+                                            const Result<stage::OpenTarget>& opened, std::shared_ptr<Team> team) {
+    Opened result;
+    auto self = std::shared_ptr<SharedFile>(new SharedFile(std::move(engine), std::move(team)));
+    Status mine = opened.status();
+    Introduction me;
+    if (mine) {
+        auto attached = self->engine_->attach(opened.value());
+        mine = attached.status();
+        if (mine) {
+            self->file_ = std::move(attached.value().file);
+            self->attached_ = true;
+            result.warning = std::move(attached.value().warning);
+            if (self->file_->shared())
+                mine = {Code::kUnsupported, fmt::format("open {}: it is open for writing already, with another communicator "
+                                                        "or by an open that has not been closed", opened.value().path)};
+        }
+    }
+    if (mine) {
+        const Options& options = self->engine_->options().options;
+        const auto process = log::identify_this_process();
+        mine = process.status();
+        if (mine) me.process = process.value();
+        me.staged = self->file_->staged() ? 1 : 0;
+        me.log = self->file_->log_number();
+        me.segment_bytes = options.segment;
+        me.segments_max = std::max<std::uint64_t>(2, options.size / options.segment) + 2;
+        me.node = options.node.empty() ? log::to_text(me.process.boot_id) : options.node;
+        if (io::Directory* const directory = self->engine_->directory()) me.directory = directory->name();
+    }
+    FOREBAY_TRY(self->team_->agree(mine));
+
+    const auto gathered = self->team_->gather(encode(me));
+    if (!gathered) return gathered.status();
+    std::vector<Introduction> all;
+    for (const Bytes& told : gathered.value()) {
+        auto one = decode(told);
+        if (!one) return one.status();
+        all.push_back(std::move(one).value());
+    }
+    std::vector<std::size_t> members;
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        if (all[rank].node == me.node) members.push_back(rank);
+        else self->several_nodes_ = true;
+    }
+    self->drains_ = members.front() == static_cast<std::size_t>(self->team_->rank());
+    if (std::any_of(all.begin(), all.end(), [](const Introduction& one) { return one.staged == 0; })) {
+        // All or none: nobody sees the other's staged bytes otherwise.
+        if (me.staged != 0) FOREBAY_TRY(self->file_->step_aside(log::AsideReason::kStagingArea));
+    } else {
+        FOREBAY_TRY(self->join_node(members, all));
+    }
+    self->attached_ = false;
+    result.file = std::move(self);
+    result.file->attached_ = true;
+    return result;
+}
+
+// The drainer makes the board, all others open it, and everybody the logs of everybody.
+Status SharedFile::join_node(const std::vector<std::size_t>& members, const std::vector<Introduction>& all) {
+    const Introduction& drainer = all[members.front()];
+    const auto self = static_cast<std::uint64_t>(
+        std::find(members.begin(), members.end(), static_cast<std::size_t>(team_->rank())) - members.begin());
+    std::uint64_t ring = 0;
+    for (const std::size_t rank : members) ring = std::max(ring, all[rank].segments_max);
+
+    Result<Board> board = Status(Code::kInternal, "no board");
+    Status mine;
+    if (drains_) {
+        auto file = engine_->directory()->open_file(board_name(drainer.log), io::OpenMode::kCreateNew);
+        if (file) board = Board::create(std::move(file).value(), members.size(), ring);
+        else board = file.status();
+        mine = board.status();
+    }
+    FOREBAY_TRY(team_->agree(mine));
+    if (!drains_) {
+        auto file = open_in(drainer.directory, board_name(drainer.log));
+        if (file) board = Board::open(std::move(file).value(), members.size());
+        else board = file.status();
+        mine = board.status();
+    }
+    if (mine) {
+        share_ = std::make_shared<NodeShare>(
+            NodeShare::Setup{std::move(board).value(), self, 0, drainer.process, engine_->options().options.stripe});
+        for (std::size_t i = 0; i < members.size() && mine; ++i) {
+            const Introduction& one = all[members[i]];
+            std::unique_ptr<io::File> pool;
+            if (!drains_ || i != self) {
+                auto file = open_in(one.directory, "log");
+                mine = file.status();
+                if (mine) pool = std::move(file).value();
+            }
+            share_->add_lane(std::move(pool), one.segment_bytes);
+        }
+    }
+    if (mine) mine = file_->join(share_, several_nodes_);
+    if (mine && drains_)
+        mine = share_->listen([file = std::weak_ptr(file_)](bool room_wanted) {
+            if (const auto alive = file.lock()) alive->look(room_wanted);
+        });
+    mine = team_->agree(mine);
+    if (drains_) (void)engine_->directory()->remove_file(board_name(drainer.log));
+    return mine;
+}
+
+Status SharedFile::write(std::span<const stage::StagedFile::Part> parts, stage::ByteClass byte_class) {
+    return file_->write(parts, byte_class);
+}
+
+Status SharedFile::read(std::uint64_t offset, io::MutableBytes into) { return file_->read(offset, into); }
+
+// Everybody has made its writes; the drainers act; nobody goes on before they have.
+template <class Act>
+Status SharedFile::by_drainers(Act&& act) {
+    FOREBAY_TRY(team_->barrier());
+    Status mine;
+    if (drains_ || share_ == nullptr) mine = act();
+    if (share_ != nullptr && drains_) share_->marked();
+    return team_->agree(mine);
+}
+
+Status SharedFile::truncate(std::uint64_t size) {
+    if (several_nodes_) FOREBAY_TRY(settle());
+    FOREBAY_TRY(by_drainers([&] { return file_->truncate(size); }));
+    if (!drains_ && share_ != nullptr) FOREBAY_TRY(file_->truncate(size));
+    return Status::ok();
+}
+
+Status SharedFile::commit() {
+    if (several_nodes_) return settle();
+    return by_drainers([&] { return file_->commit(); });
+}
+
+Status SharedFile::settle() {
+    if (!several_nodes_ || share_ == nullptr) return Status::ok();
+    return by_drainers([&] { return file_->drain(); });
+}
+
+Status SharedFile::step_aside(log::AsideReason reason) {
+    const Status outcome = by_drainers([&] { return file_->step_aside(reason); });
+    if (!outcome || share_ == nullptr) return outcome;
+    if (drains_) share_->stop_listening();
+    else file_->go_through();
+    share_.reset();
+    return team_->barrier();
+}
+
+Status SharedFile::close() {
+    attached_ = false;
+    FOREBAY_TRY(team_->barrier());
+    Status mine;
+    if (share_ == nullptr) {
+        mine = engine_->detach(file_, true);
+    } else if (drains_) {
+        share_->stop_listening();
+        mine = engine_->detach(file_, true);
+        share_->finished();
+    } else {
+        mine = share_->wait_until_finished();
+    }
+    const Status outcome = team_->agree(mine);
+    if (share_ != nullptr && !drains_) {
+        (void)file_->finish_followed(outcome);
+        (void)engine_->detach(file_, true);
+    }
+    return outcome;
+}
+
+}   // namespace forebay::node

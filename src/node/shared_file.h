@@ -1,0 +1,74 @@
+// A file that the members of a team have open together, each through its own staged file.
+//
+// The members of one node share what they stage (share.h): the lowest rank of a node drains for it. Writes
+// and reads are independent; open, truncate, commit, step_aside, settle and close are collective over the
+// team, and what one member fails at fails on all, with the same code.
+//
+// Several nodes: each stages raw data and drains it without holding anything back; metadata is written
+// through by whoever writes it. `commit` and `settle` drain everywhere, after which everything is visible
+// on every node. `read` of bytes that another node has staged and not drained waits for them.
+//
+// Ownership: one object per file, team and process, shared by the handles that opened it together.
+// Thread-safety: independent calls from any thread, collective ones from one thread at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "node/share.h"
+#include "node/team.h"
+#include "stage/engine.h"
+
+namespace forebay::node {
+
+class SharedFile {
+  public:
+    struct Opened {
+        std::shared_ptr<SharedFile> file;
+        std::string warning;   // to be shown once
+    };
+    // Collective. Every member opens the same file for writing; `opened` is what came of that here: the
+    // descriptor stays the caller's. The engine outlives the file. Errors on any member are errors on all.
+    static Result<Opened> open(std::shared_ptr<stage::Engine> engine, const Result<stage::OpenTarget>& opened,
+                               std::shared_ptr<Team> team);
+    ~SharedFile();
+    SharedFile(const SharedFile&) = delete;
+    SharedFile& operator=(const SharedFile&) = delete;
+
+    [[nodiscard]] Team& team() const noexcept { return *team_; }
+    [[nodiscard]] std::uint64_t size() const { return file_->size(); }
+    [[nodiscard]] stage::StagedFile& staged() const noexcept { return *file_; }
+
+    Status write(std::span<const stage::StagedFile::Part> parts, stage::ByteClass byte_class);
+    Status read(std::uint64_t offset, io::MutableBytes into);
+
+    // Collective. After it every member sees the new size.
+    Status truncate(std::uint64_t size);
+    // Collective. One consistent state (H5Fflush): on one node it survives the death of its processes; with
+    // several nodes, and with option flush=drain, it is in the file.
+    Status commit();
+    // Collective. With several nodes everything staged is drained: space may be freed and used otherwise.
+    // On one node nothing needs to be done.
+    Status settle();
+    // Collective. Drains; from then on everything is written through.
+    Status step_aside(log::AsideReason reason);
+    // Collective, once, by the last handle. Drains and sets the size; on failure the logs stay.
+    Status close();
+
+  private:
+    SharedFile(std::shared_ptr<stage::Engine> engine, std::shared_ptr<Team> team);
+    Status join_node(const std::vector<std::size_t>& members, const std::vector<struct Introduction>& all);
+    template <class Act>
+    Status by_drainers(Act&& act);
+
+    std::shared_ptr<stage::Engine> engine_;
+    std::shared_ptr<Team> team_;
+    std::shared_ptr<stage::StagedFile> file_;
+    std::shared_ptr<NodeShare> share_;   // null: written through
+    bool drains_ = true;
+    bool several_nodes_ = false;
+    bool attached_ = false;
+};
+
+}   // namespace forebay::node
