@@ -76,7 +76,7 @@ herr_t transfer_datasets(const char* function, std::size_t count, void* datasets
 herr_t dataset_read(std::size_t count, void* datasets[], hid_t memory_types[], hid_t memory_spaces[],
                     hid_t file_spaces[], hid_t transfer, void* buffers[], void** request) {
     return transfer_datasets("dataset_read", count, datasets, request, [&](void** under, hid_t connector) -> herr_t {
-        const hid_t list = transfer_list(count, datasets, transfer);
+        const hid_t list = transfer_list(count, datasets, memory_types, transfer);
         return list < 0 ? -1
                         : host().H5VLdataset_read(count, under, connector, memory_types, memory_spaces, file_spaces, list,
                                                   buffers, request);
@@ -86,12 +86,12 @@ herr_t dataset_read(std::size_t count, void* datasets[], hid_t memory_types[], h
 herr_t dataset_write(std::size_t count, void* datasets[], hid_t memory_types[], hid_t memory_spaces[],
                      hid_t file_spaces[], hid_t transfer, const void* buffers[], void** request) {
     return transfer_datasets("dataset_write", count, datasets, request, [&](void** under, hid_t connector) -> herr_t {
-        const hid_t list = transfer_list(count, datasets, transfer);
+        const hid_t list = transfer_list(count, datasets, memory_types, transfer);
         if (list < 0)
             return -1;
         // Filtered chunks move when they grow; their transfers are collective.
         const Object& first = *as_object(datasets[0]);
-        if (count > 0 && first.filtered.value_or(false) && !settle("dataset_write", *first.origin))
+        if (count > 0 && first.facts.value_or(DatasetFacts{}).filtered && !settle("dataset_write", *first.origin))
             return -1;
         return host().H5VLdataset_write(count, under, connector, memory_types, memory_spaces, file_spaces, list, buffers,
                                         request);

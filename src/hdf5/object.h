@@ -38,10 +38,16 @@ struct Origin {
     ~Origin();
 };
 
+// What decides how a dataset is transferred with MPI; it never changes.
+struct DatasetFacts {
+    bool filtered = false;
+    bool never_collective = false;   // HDF5 transfers it independently whatever the list says
+};
+
 struct Object {
     void* under = nullptr;   // null once the object was closed with a failure
     std::shared_ptr<Origin> origin;
-    std::optional<bool> filtered = std::nullopt;   // of a dataset, once it was asked for
+    std::optional<DatasetFacts> facts = std::nullopt;   // of a dataset, once it was asked for
 };
 
 [[nodiscard]] inline Object* as_object(void* object) noexcept {

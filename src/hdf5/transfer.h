@@ -5,6 +5,11 @@
 // datasets are made with a copy of the list that says independent. Filtered datasets stay collective: HDF5
 // exchanges their chunks itself, and hands plain addresses to the driver.
 //
+// Where HDF5 itself is certain to transfer independently (compact, external and virtual layout, no
+// dataspace, conversion or transformation without selection I/O) the list stays the program's, so that the
+// reasons which HDF5 notes in it are the program's too. A changed list takes its notes along: the program
+// reads from its own list what was there before (see docs/consistency.md).
+//
 // HDF5 goes on using the list of a call until the program's call returns, after the callback has; so a copy
 // lives until the same thread's next transfer.
 // Source: HDF5 reference manual, H5Pset_dxpl_mpio; H5CX of 1.14.5.
@@ -15,7 +20,7 @@
 namespace forebay::hdf5 {
 
 // The list with which the connector beneath is to transfer `count` datasets: `transfer` itself, or the copy.
-// `datasets` are our objects. Negative: the error is on HDF5's stack.
-[[nodiscard]] hid_t transfer_list(std::size_t count, void* const datasets[], hid_t transfer);
+// `datasets` are our objects, `memory_types` the types in memory. Negative: the error is on HDF5's stack.
+[[nodiscard]] hid_t transfer_list(std::size_t count, void* const datasets[], const hid_t memory_types[], hid_t transfer);
 
 }   // namespace forebay::hdf5

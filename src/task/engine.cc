@@ -437,6 +437,7 @@ Engine::Core::~Core() {
         settle_locked(ended);
     }
     ready_.notify_all();
+    ended.destroy();
     for (std::jthread& thread : threads_) thread.join();   // what becomes free to run meanwhile is canceled
 }
 
