@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parents[1] / "integration"), str(HERE)]
+sys.path[:0] = [str(HERE.parents[1] / "integration"), str(HERE.parent / "differential"), str(HERE)]
 
 from parallel_environment import why_not_staged  # noqa: E402
 
