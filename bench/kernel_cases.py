@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 
 from cases import MIB, SLOW_BANDWIDTH, SLOW_LATENCY, Setting, counter_note, observed_mib_s, waiting_s
 from figures import Result, at_least, at_most
+from parallel_cases import is_quick
 from parallel_runs import (STRIPE, Program, Runs, add, add_counter, add_waiting, finish, medians, merge_note,
                            run_ranks)
 from plots import Panel, save
 from runs import FOREBAY, NATIVE, slow_target
 
-KERNEL_RANKS = (2, 4, 8)
+KERNEL_RANKS, QUICK_KERNEL_RANKS = (2, 4, 8), (2, 4)
 MORPHING_COLUMNS = (512, 1024, 2048)
 ROWS, COLUMNS = 128, 2048  # of FFBench's matrix: rows of one rank, 64-bit words of a row
 INTERLEAVED_RANKS, INTERLEAVED_CELLS = 4, 4096
@@ -22,6 +23,11 @@ CELL_BYTES = 4096
 PARTICLES, VPIC_STEPS = 262_144, 4
 BYTES_OF_A_PARTICLE = 32
 TOUCHED = 320 * MIB
+
+
+def rank_counts(setting: Setting) -> tuple[int, ...]:
+    """The numbers of ranks that a kernel is run with."""
+    return QUICK_KERNEL_RANKS if is_quick(setting) else KERNEL_RANKS
 
 
 def time_panel(title: str, along: str, groups: Sequence[str], runs: Sequence[Runs]) -> Panel:
@@ -53,7 +59,7 @@ def ffbench(setting: Setting) -> Result:
     buffering, morphing, stealing = {}, {}, {}
     shape = ("--rows", str(ROWS), "--columns", str(COLUMNS))
     with slow_target(setting.places, latency=SLOW_LATENCY) as slow:
-        for ranks in KERNEL_RANKS:
+        for ranks in rank_counts(setting):
             for name, found in (("collective_buffering", buffering), ("stealing", stealing)):
                 program = Program("ffbench", ranks, ("--pattern", name, *shape))
                 found[str(ranks)] = run_ranks(setting, program, slow, touch_bytes=TOUCHED)
@@ -74,12 +80,13 @@ def ffbench(setting: Setting) -> Result:
     groups = {f"{name}, {size}": runs for name, found in (("collective buffering", buffering), ("morphing", morphing),
                                                           ("stealing", stealing)) for size, runs in found.items()}
     result.notes += [merge_note(what, runs) for what, runs in groups.items()]
+    most = str(rank_counts(setting)[-1])
     panels = [
         time_panel("collective buffering", "ranks", list(buffering), list(buffering.values())),
         writes_panel("collective buffering: writes", "ranks", list(buffering), list(buffering.values())),
         time_panel("morphing", "columns", list(morphing), list(morphing.values())),
         time_panel("stealing: write, then read", "ranks", list(stealing), list(stealing.values())),
-        share_panel(f"stealing, {KERNEL_RANKS[-1]} ranks", stealing[str(KERNEL_RANKS[-1])]),
+        share_panel(f"stealing, {most} ranks", stealing[most]),
     ]
     result.notes.append(save(setting.figures / "ffbench.png", result.title, panels))
     return finish(result, groups)
@@ -92,7 +99,7 @@ def flash_io(setting: Setting) -> Result:
     found: dict[str, dict[str, Runs]] = {kind: {} for kind in kinds}
     with slow_target(setting.places, latency=SLOW_LATENCY) as slow:
         for kind in kinds:
-            for ranks in KERNEL_RANKS:
+            for ranks in rank_counts(setting):
                 program = Program("flash_io", ranks, ("--kind", kind))
                 found[kind][str(ranks)] = run_ranks(setting, program, slow, touch_bytes=TOUCHED)
     groups = {f"{kinds[kind]}, {ranks} ranks": runs for kind, by_ranks in found.items()
@@ -115,7 +122,7 @@ def vpic_io(setting: Setting) -> Result:
                     setting.repetitions)
     groups: dict[str, Runs] = {}
     with slow_target(setting.places, bandwidth=SLOW_BANDWIDTH) as slow:
-        for ranks in KERNEL_RANKS:
+        for ranks in rank_counts(setting):
             # As much computing for each byte as between the checkpoints.
             compute_s = setting.compute_s * ranks * PARTICLES * BYTES_OF_A_PARTICLE / (512 * MIB)
             program = Program("vpic_io", ranks, ("--particles", str(PARTICLES), "--steps", str(VPIC_STEPS),

@@ -28,6 +28,11 @@ def is_quick(setting: Setting) -> bool:
     return setting.repetitions <= QUICK_REPETITIONS
 
 
+def _often(setting: Setting) -> int:
+    """Repetitions of short runs."""
+    return setting.repetitions if is_quick(setting) else MORE_OFTEN * setting.repetitions
+
+
 def _checkpoint_runs(setting: Setting, where: SlowTarget, mib: int, compute_s: float, repetitions: int,
                      touch_bytes: int) -> tuple[Runs, list[Run]]:
     """Checkpoints in turns; after each run with forebay, plain copies of the same bytes by as many processes."""
@@ -54,7 +59,7 @@ def _add_bandwidths(result: Result, runs: Runs, copies: list[Run], *, native_tar
 
 
 def _checkpoint_slow(setting: Setting, name: str, title: str, computing: bool) -> Result:
-    mib = SLOW_MIB // 2 if is_quick(setting) else SLOW_MIB
+    mib = SLOW_MIB // 4 if is_quick(setting) else SLOW_MIB
     title = f"{title}, {RANKS} ranks x {DATASETS} x {mib} MiB x {STEPS}, file system at {SLOW_BANDWIDTH}"
     result = Result(name, title, min(setting.repetitions, SLOW_REPETITIONS_MAX))
     # As much computing for each byte as in the case of one process.
@@ -82,7 +87,7 @@ def parallel_checkpoint_busy(setting: Setting) -> Result:
 
 def _checkpoint_local(setting: Setting, name: str, title: str, compute_s: float) -> Result:
     title = f"{title}, {RANKS} ranks x {DATASETS} x {LOCAL_MIB} MiB x {STEPS}, page cache"
-    result = Result(name, title, MORE_OFTEN * setting.repetitions)
+    result = Result(name, title, _often(setting))
     runs, copies = _checkpoint_runs(setting, page_cache(setting.places), LOCAL_MIB, compute_s, result.repetitions,
                                     LOCAL_MEMORY)
     add_waiting(result, "time in HDF5 calls and close", runs)
@@ -157,7 +162,7 @@ def collective_latency(setting: Setting) -> Result:
 def scattered_pieces(setting: Setting) -> Result:
     """One collective write of very many pieces: the processor time that it costs."""
     result = Result("scattered_pieces", f"One collective write of many pieces, {RANKS} ranks, page cache",
-                    MORE_OFTEN * setting.repetitions)
+                    _often(setting))
     groups: dict[str, Runs] = {}
     for count in (100_000, 600_000):
         for what, more in ((f"{count:,} pieces of 16 bytes", ()), (f"{count:,} points", ("--points",))):
