@@ -196,8 +196,14 @@ TEST_F(TaskCancel, whoever_waits_for_a_task_that_is_canceled_is_told) {
 
 TEST(TaskEnd, an_engine_that_ends_cancels_what_has_not_begun_and_waits_for_what_runs) {
     Gate gate;
+    // The end has begun when it destroys the function of a task that it has canceled.
+    struct OpensAtItsEnd {
+        explicit OpensAtItsEnd(Gate& opened) : gate(opened) {}
+        ~OpensAtItsEnd() { gate.open(); }
+        Gate& gate;
+    };
+    auto opener = std::make_shared<OpensAtItsEnd>(gate);
     Task running, scheduled, child, barrier, after, submitted_late;
-    std::jthread opener;
     {
         Engine engine({.threads_max = 1});
         running = submit(engine, {.run = [&] {
@@ -206,15 +212,10 @@ TEST(TaskEnd, an_engine_that_ends_cancels_what_has_not_begun_and_waits_for_what_
             return Status::ok();
         }});
         EXPECT_TRUE(gate.wait_for_arrivals(1));
-        scheduled = submit(engine, {.run = nothing});
+        scheduled = submit(engine, {.run = [opener = std::move(opener)] { return Status::ok(); }});
         child = submit(engine, {.run = nothing, .parents = {{running}}});
         barrier = submit(engine, {.run = nothing, .barrier = true});
         after = submit(engine, {.run = nothing});
-        opener = std::jthread([&] {
-            // The destructor has begun when it has canceled what was scheduled.
-            while (scheduled.state() != State::kCanceled) std::this_thread::yield();
-            gate.open();
-        });
     }
     EXPECT_EQ(running.state(), State::kDone);
     for (const Task& task : {scheduled, child, barrier, after, submitted_late}) EXPECT_EQ(task.state(), State::kCanceled);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <latch>
 #include <stdexcept>
 
 #include "unit/task/steps.h"
@@ -237,6 +238,21 @@ TEST(TaskThreads, without_a_thread_several_waiting_callers_share_the_tasks_and_a
             });
         waiters.clear();
         EXPECT_EQ(ran, 40);
+    }
+}
+
+TEST(TaskThreads, without_a_thread_a_waiting_caller_is_woken_for_what_becomes_free_to_run) {
+    for (int round = 0; round < 20; ++round) {
+        Gate parent_gate;
+        std::latch both(2);
+        const auto meet = [&] { return both.arrive_and_wait(), Status::ok(); };
+        Engine engine({.start_thread = no_thread});
+        const Task parent = submit(engine, {.run = pass(parent_gate)});
+        const Task a = submit(engine, {.run = meet, .parents = {{parent}}}), b = submit(engine, {.run = meet, .parents = {{parent}}});
+        std::jthread first([&] { EXPECT_TRUE(engine.wait(a)); });
+        EXPECT_TRUE(parent_gate.wait_for_arrivals(1));
+        std::jthread second([&] { EXPECT_TRUE(engine.wait(b)); });   // mostly asleep when the parent ends
+        parent_gate.open();
     }
 }
 
