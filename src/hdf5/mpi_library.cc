@@ -75,6 +75,7 @@ Result<MpiHandles> MpiHandles::of(hid_t file_access_list, const mpi::Door& door)
         handles.door_ = nullptr;
         return Status(Code::kUnavailable, "the file access list has no MPI communicator");
     }
+    door.complete_info(&handles.info_);
     return handles;
 }
 

@@ -20,7 +20,9 @@ struct Door {
     // The processes of a communicator, which this takes over and frees with the team. Its errors are
     // returned, not fatal, from then on.
     Result<std::shared_ptr<node::Team>> (*make_team)(const void* communicator) = nullptr;
-    // A duplicate of a communicator; collective. Null info handles are let be.
+    // Makes an info object without hints of a null handle: an open file has one, as with MPI-IO.
+    void (*complete_info)(void* info) = nullptr;
+    // Frees both; null handles are let be, and everything once MPI has ended.
     void (*free_handles)(void* communicator, void* info) = nullptr;
 };
 

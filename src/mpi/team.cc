@@ -76,6 +76,12 @@ Result<std::shared_ptr<node::Team>> make_team(const void* communicator) {
     return CommunicatorTeam::make(handle);
 }
 
+void complete_info(void* info) {
+    MPI_Info hints;
+    std::memcpy(&hints, info, sizeof hints);
+    if (hints == MPI_INFO_NULL && MPI_Info_create(&hints) == MPI_SUCCESS) std::memcpy(info, &hints, sizeof hints);
+}
+
 void free_handles(void* communicator, void* info) {
     int finalized = 0;
     if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
@@ -93,6 +99,7 @@ void free_handles(void* communicator, void* info) {
 
 extern "C" __attribute__((visibility("default"))) const forebay::mpi::Door* forebay_mpi_door() {
     static constexpr forebay::mpi::Door door{forebay::mpi::kDoorVersion, sizeof(MPI_Comm), sizeof(MPI_Info),
-                                             forebay::mpi::make_team, forebay::mpi::free_handles};
+                                             forebay::mpi::make_team, forebay::mpi::complete_info,
+                                             forebay::mpi::free_handles};
     return &door;
 }
