@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <span>
+#include <string>
 
 #include "hdf5/guard.h"
 #include "hdf5/info.h"
@@ -57,10 +59,14 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     const bool writes = (flags & H5F_ACC_RDWR) != 0;
     const bool can = (open != nullptr && open->shared()) || (writes && engine != nullptr && engine->can_stage());
-    const std::byte mine{static_cast<unsigned char>(can ? 1 : 0)};
-    const auto all = team.value()->gather({&mine, 1});
-    if (!all || std::any_of(all.value().begin(), all.value().end(), [](const auto& one) { return one.at(0) == std::byte{0}; }))
+    const std::string mine = can ? engine->node_name() : std::string();
+    const auto all = team.value()->gather(std::as_bytes(std::span(mine)));
+    if (!all || std::any_of(all.value().begin(), all.value().end(), [](const auto& one) { return one.empty(); }))
         return false;
+    if (std::any_of(all.value().begin(), all.value().end(), [&](const auto& one) { return one != all.value().front(); })) {
+        aside_ = AsideReason::kSeveralNodes;
+        return false;
+    }
     const hid_t ours = Session::get().mpi_driver();
     if (ours < 0 || host().H5Pset_driver(list_, ours, nullptr) < 0)
         return false;
@@ -106,7 +112,7 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
         else if (exchange_mpi_driver(path, flags))
             origin_->staged = origin_->mpi = true;
         else
-            aside_ = reason_of(driver);
+            aside_ = aside_.value_or(reason_of(driver));
     }
     if (host().H5Pset_vol(list_, route.under_connector, route.under_info) < 0) {
         host().H5Pclose(list_);

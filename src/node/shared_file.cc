@@ -110,7 +110,7 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
         me.log = self->file_->log_number();
         me.segment_bytes = options.segment;
         me.segments_max = std::max<std::uint64_t>(2, options.size / options.segment) + 2;
-        me.node = options.node.empty() ? log::to_text(me.process.boot_id) : options.node;
+        me.node = self->engine_->node_name();
         if (io::Directory* const directory = self->engine_->directory()) me.directory = directory->name();
     }
     FOREBAY_TRY(self->team_->agree(mine));

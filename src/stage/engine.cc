@@ -437,6 +437,13 @@ std::shared_ptr<StagedFile> Engine::find(std::uint64_t device, std::uint64_t ino
     return state_->find({device, inode});
 }
 
+std::string Engine::node_name() const {
+    const std::string& named = state_->loaded().options.node;
+    if (!named.empty()) return named;
+    const auto process = log::identify_this_process();
+    return process ? log::to_text(process.value().boot_id) : std::string("unknown");
+}
+
 bool Engine::can_stage() { return state_->can_stage(); }
 
 io::Directory* Engine::directory() noexcept { return state_->directory(); }

@@ -46,6 +46,9 @@ class Engine {
     // Whether a file that is opened for writing now would be staged; finds it out if need be.
     [[nodiscard]] bool can_stage();
 
+    // What the processes that share memory with this one have in common: option node, or the machine's boot.
+    [[nodiscard]] std::string node_name() const;
+
     struct Attached {
         std::shared_ptr<StagedFile> file;
         std::string warning;   // to be shown once to the user; empty: none
