@@ -53,12 +53,13 @@ hid_t ask(const Object& dataset, H5VL_dataset_get_t what) {
 }
 
 // Whatever cannot be found out counts as filtered: then the list stays as it is.
-DatasetFacts facts_of(const Object& dataset) {
-    DatasetFacts facts{true, false};
+DatasetFacts find_facts(const Object& dataset) {
+    DatasetFacts facts{true, false, true};
     if (const hid_t creation = ask(dataset, H5VL_DATASET_GET_DCPL); creation >= 0) {
         const H5D_layout_t layout = host().H5Pget_layout(creation);
         facts.filtered = host().H5Pget_nfilters(creation) != 0;
         facts.never_collective = layout == H5D_COMPACT || layout == H5D_VIRTUAL || host().H5Pget_external_count(creation) > 0;
+        facts.fills_chunks = fills_chunks(creation);
         host().H5Pclose(creation);
     }
     if (const hid_t space = ask(dataset, H5VL_DATASET_GET_SPACE); space >= 0) {
@@ -87,6 +88,22 @@ bool converts_apart(const Object& dataset, hid_t memory_type, hid_t transfer) {
 
 }   // namespace
 
+const DatasetFacts& facts_of(Object& dataset) {
+    if (!dataset.facts)
+        dataset.facts = find_facts(dataset);
+    return *dataset.facts;
+}
+
+// As H5D__chunk_allocate decides it, on the safe side: unless nothing is ever filled.
+bool fills_chunks(hid_t creation) {
+    if (host().H5Pget_layout(creation) != H5D_CHUNKED)
+        return false;
+    H5D_fill_time_t time = H5D_FILL_TIME_ALLOC;
+    if (host().H5Pget_fill_time(creation, &time) < 0)
+        return true;
+    return time != H5D_FILL_TIME_NEVER || host().H5Pget_nfilters(creation) != 0;
+}
+
 hid_t transfer_list(std::size_t count, void* const datasets[], const hid_t memory_types[], hid_t transfer) {
     bool shared = false;
     for (std::size_t i = 0; i < count; ++i)
@@ -95,9 +112,8 @@ hid_t transfer_list(std::size_t count, void* const datasets[], const hid_t memor
         return transfer;
     for (std::size_t i = 0; i < count; ++i) {
         Object& dataset = *as_object(datasets[i]);
-        if (!dataset.facts)
-            dataset.facts = facts_of(dataset);
-        if (dataset.facts->filtered || dataset.facts->never_collective || converts_apart(dataset, memory_types[i], transfer))
+        const DatasetFacts& facts = facts_of(dataset);
+        if (facts.filtered || facts.never_collective || converts_apart(dataset, memory_types[i], transfer))
             return transfer;
     }
     static thread_local KeptList kept;

@@ -19,6 +19,12 @@
 
 namespace forebay::hdf5 {
 
+// Found out with the first call, and kept.
+[[nodiscard]] const DatasetFacts& facts_of(Object& dataset);
+
+// Whether allocating storage for a dataset of this creation list writes fill values to chunks.
+[[nodiscard]] bool fills_chunks(hid_t creation);
+
 // The list with which the connector beneath is to transfer `count` datasets: `transfer` itself, or the copy.
 // `datasets` are our objects, `memory_types` the types in memory. Negative: the error is on HDF5's stack.
 [[nodiscard]] hid_t transfer_list(std::size_t count, void* const datasets[], const hid_t memory_types[], hid_t transfer);

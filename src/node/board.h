@@ -39,11 +39,15 @@ struct BoardHeader {
     alignas(64) io::SharedWord progress{0};
     std::atomic<std::uint32_t> failed{0};                      // errno: the drainer cannot write the target
     std::atomic<std::uint32_t> finished{0};                    // the drainer is done with the file
+    alignas(64) std::atomic<std::uint32_t> arrived{0};         // participants that have come to the meeting
+    std::atomic<std::uint32_t> outcome{0};                     // of the last meeting
+    io::SharedWord meeting{0};                                 // raised when all have
 };
 
 struct alignas(64) BoardRow {
     std::atomic<std::uint64_t> adopted{0};                     // segments this log has ever had
     std::atomic<std::uint64_t> wants_room{0};                  // waits: even its newest segment may go
+    std::atomic<std::uint32_t> failed{0};                      // something went wrong here since the last meeting
     alignas(64) std::atomic<std::uint64_t> released{0};        // of those, the first so many are free again
 };
 

@@ -50,9 +50,40 @@ Status NodeShare::drainer_gone() const {
     const BoardHeader& header = setup_.board.header();
     if (const int error = static_cast<int>(header.failed.load()); error != 0)
         return Status::from_errno(error, "the process that drains for this node cannot write the file");
-    if (log::is_alive(setup_.drainer_process)) return Status::ok();
+    const log::ProcessIdentity& drainer = setup_.processes[setup_.drainer];
+    if (log::is_alive(drainer)) return Status::ok();
     return {Code::kUnavailable, fmt::format("process {}, which drains for this node, has died; what was staged stays in the logs",
-                                            setup_.drainer_process.pid)};
+                                            drainer.pid)};
+}
+
+Status NodeShare::anybody_gone() const {
+    for (const log::ProcessIdentity& process : setup_.processes)
+        if (!log::is_alive(process))
+            return {Code::kUnavailable, fmt::format("process {}, which has the file open together with this one, has died",
+                                                    process.pid)};
+    return Status::ok();
+}
+
+// The last one to come raises the word that the others sleep on. Nobody can come to the next meeting before
+// it has left this one, and the count starts afresh before anybody leaves.
+Result<bool> NodeShare::meet(bool failed) {
+    BoardHeader& header = setup_.board.header();
+    setup_.board.row(setup_.self).failed.store(failed ? 1 : 0);
+    const std::uint32_t meeting = header.meeting.load();
+    if (header.arrived.fetch_add(1) + 1 == setup_.processes.size()) {
+        bool anywhere = false;
+        for (std::uint64_t i = 0; i < setup_.processes.size(); ++i)
+            anywhere = anywhere || setup_.board.row(i).failed.load() != 0;
+        header.outcome.store(anywhere ? 1 : 0);
+        header.arrived.store(0);
+        io::raise_and_wake(header.meeting);
+        return anywhere;
+    }
+    while (header.meeting.load() == meeting) {
+        io::wait_while(header.meeting, meeting, kLivenessInterval);
+        if (header.meeting.load() == meeting) FOREBAY_TRY(anybody_gone());
+    }
+    return header.outcome.load() != 0;
 }
 
 Status NodeShare::wait_for_room(std::uint64_t seen) {
@@ -124,7 +155,7 @@ Status NodeShare::wait_until_finished() {
         if (header.finished.load() != 0) return Status::ok();
         io::wait_while(header.progress, progress, kLivenessInterval);
         if (header.finished.load() != 0) return Status::ok();
-        if (!log::is_alive(setup_.drainer_process)) return drainer_gone();
+        if (!log::is_alive(setup_.processes[setup_.drainer])) return drainer_gone();
     }
 }
 

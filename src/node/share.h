@@ -22,7 +22,7 @@ class NodeShare final : public stage::Share {
     struct Setup {
         Board board;
         std::uint64_t self = 0, drainer = 0;          // participants
-        log::ProcessIdentity drainer_process;
+        std::vector<log::ProcessIdentity> processes;  // of the participants
         std::uint64_t wake_bytes = 0;                 // so much must have come before the drainer is woken
     };
     explicit NodeShare(Setup setup);
@@ -34,7 +34,12 @@ class NodeShare final : public stage::Share {
     Status listen(std::function<void(bool)> look);
     void stop_listening() noexcept;
 
-    // A marker was appended, between two barriers.
+    // Waits until all participants have come here: a barrier that sleeps, and ends with kUnavailable when one
+    // of them dies. `failed` says that something has gone wrong here; the result, whether it has anywhere.
+    // Collective over the node, from the program's thread.
+    Result<bool> meet(bool failed);
+
+    // A marker was appended, between two meetings.
     void marked() noexcept { setup_.board.header().epoch.fetch_add(1, std::memory_order_acq_rel); }
     // The drainer has finished with the file: nobody need wait for it any more.
     void finished() noexcept;
@@ -62,6 +67,7 @@ class NodeShare final : public stage::Share {
   private:
     void serve(const std::stop_token& stop, const std::function<void(bool)>& look);
     [[nodiscard]] Status drainer_gone() const;
+    [[nodiscard]] Status anybody_gone() const;
     [[nodiscard]] bool worth_following() const noexcept;
     bool read_cut();
 

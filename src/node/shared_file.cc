@@ -165,8 +165,10 @@ Status SharedFile::join_node(const std::vector<std::size_t>& members, const std:
         mine = board.status();
     }
     if (mine) {
-        share_ = std::make_shared<NodeShare>(
-            NodeShare::Setup{std::move(board).value(), self, 0, drainer.process, engine_->options().options.stripe});
+        std::vector<log::ProcessIdentity> processes;
+        for (const std::size_t rank : members) processes.push_back(all[rank].process);
+        share_ = std::make_shared<NodeShare>(NodeShare::Setup{std::move(board).value(), self, 0, std::move(processes),
+                                                              engine_->options().options.stripe});
         for (std::size_t i = 0; i < members.size() && mine; ++i) {
             const Introduction& one = all[members[i]];
             std::unique_ptr<io::File> pool;
@@ -194,14 +196,24 @@ Status SharedFile::write(std::span<const stage::StagedFile::Part> parts, stage::
 
 Status SharedFile::read(std::uint64_t offset, io::MutableBytes into) { return file_->read(offset, into); }
 
+Status SharedFile::meet() { return share_ != nullptr && !several_nodes_ ? share_->meet(false).status() : team_->barrier(); }
+
+// Of all: on one node over the board, where a failure is rare enough to be told the long way.
+Status SharedFile::agree(const Status& mine) {
+    if (share_ == nullptr || several_nodes_) return team_->agree(mine);
+    const auto failed = share_->meet(!mine.is_ok());
+    if (!failed) return failed.status();
+    return failed.value() ? team_->agree(mine) : Status::ok();
+}
+
 // Everybody has made its writes; the drainers act; nobody goes on before they have.
 template <class Act>
 Status SharedFile::by_drainers(Act&& act) {
-    FOREBAY_TRY(team_->barrier());
+    FOREBAY_TRY(meet());
     Status mine;
     if (drains_ || share_ == nullptr) mine = act();
     if (share_ != nullptr && drains_) share_->marked();
-    return team_->agree(mine);
+    return agree(mine);
 }
 
 Status SharedFile::truncate(std::uint64_t size) {
@@ -213,7 +225,10 @@ Status SharedFile::truncate(std::uint64_t size) {
 
 Status SharedFile::commit() {
     if (several_nodes_) return settle();
-    return by_drainers([&] { return file_->commit(); });
+    return by_drainers([&] {
+        const Status committed = file_->commit();
+        return committed ? file_->drain() : committed;
+    });
 }
 
 Status SharedFile::settle() {
@@ -232,8 +247,13 @@ Status SharedFile::step_aside(log::AsideReason reason) {
 
 Status SharedFile::close() {
     attached_ = false;
-    FOREBAY_TRY(team_->barrier());
-    Status mine;
+    Status mine = meet();
+    if (!mine) {
+        // Somebody is gone; nobody waits for anybody any more.
+        if (share_ != nullptr) share_->stop_listening();
+        (void)file_->finish_followed(mine);
+        return mine;
+    }
     if (share_ == nullptr) {
         mine = engine_->detach(file_, true);
     } else if (drains_) {
@@ -243,7 +263,7 @@ Status SharedFile::close() {
     } else {
         mine = share_->wait_until_finished();
     }
-    const Status outcome = team_->agree(mine);
+    const Status outcome = agree(mine);
     if (share_ != nullptr && !drains_) {
         (void)file_->finish_followed(outcome);
         (void)engine_->detach(file_, true);

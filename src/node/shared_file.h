@@ -43,10 +43,13 @@ class SharedFile {
     Status write(std::span<const stage::StagedFile::Part> parts, stage::ByteClass byte_class);
     Status read(std::uint64_t offset, io::MutableBytes into);
 
+    // Collective: a barrier.
+    Status meet();
     // Collective. After it every member sees the new size.
     Status truncate(std::uint64_t size);
-    // Collective. One consistent state (H5Fflush): on one node it survives the death of its processes; with
-    // several nodes, and with option flush=drain, it is in the file.
+    // Collective. One consistent state (H5Fflush): it is in the log, where it survives the death of the
+    // processes, and on return in the file, where others find it. MPI's rule for a file's sync is the reason:
+    // processes with another communicator may open the file now.
     Status commit();
     // Collective. With several nodes everything staged is drained: space may be freed and used otherwise.
     // On one node nothing needs to be done.
@@ -59,6 +62,7 @@ class SharedFile {
   private:
     SharedFile(std::shared_ptr<stage::Engine> engine, std::shared_ptr<Team> team);
     Status join_node(const std::vector<std::size_t>& members, const std::vector<struct Introduction>& all);
+    Status agree(const Status& mine);
     template <class Act>
     Status by_drainers(Act&& act);
 

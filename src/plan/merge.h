@@ -28,7 +28,7 @@ struct Piece {
 struct Policy {
     std::uint64_t stripe = 1;              // bytes, at least 1
     std::uint64_t write_max = 1;           // bytes, at least 1
-    std::size_t pieces_max = 1024;         // per write, at least 1
+    std::size_t pieces_max = 65536;        // per write, at least 1
     // Leave runs shorter than this for later: neighbours may come. 0 or 1: leave none.
     std::uint64_t run_min = 0;
     // Leave what follows the last stripe boundary of a run for later, if the run ends at this offset:

@@ -1,5 +1,6 @@
 // The target's side of a staged file: planning target writes, carrying them out, keeping the accounts.
 #include <array>
+#include <cstring>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -11,7 +12,7 @@ namespace forebay::stage {
 
 namespace {
 
-constexpr std::size_t kPlanPiecesMax = 4096;
+constexpr std::size_t kPlanPiecesMax = 65536;
 constexpr std::uint64_t kPlanWrites = 8;   // of the largest size, per plan
 // So much may be left staged in pieces smaller than a stripe, in the hope for neighbours: no more than
 // this, and than this share of the log.
@@ -22,8 +23,19 @@ constexpr std::uint64_t kDeadMax = std::uint64_t{16} << 20;
 // Only writes of at least this size, carried out alone, tell how the target behaves.
 constexpr std::uint64_t kTellingWriteMin = 64 * 1024;
 constexpr std::array<std::byte, 64 * 1024> kZeros{};
+// A write of many pieces, smaller than this on average, is put together in memory first: one system call
+// takes only so many pieces, and each costs more than copying it.
+constexpr std::uint64_t kGatherBelowBytes = 2048;
+constexpr std::size_t kGatherFromPieces = 32;
 
 Status write_pieces(io::File& target, const plan::TargetWrite& write) {
+    if (write.pieces.size() >= kGatherFromPieces && write.range.size() / write.pieces.size() < kGatherBelowBytes) {
+        std::vector<std::byte> whole(write.range.size());
+        for (const plan::Piece& piece : write.pieces)
+            if (piece.bytes != nullptr)
+                std::memcpy(whole.data() + (piece.range.begin - write.range.begin), piece.bytes, piece.range.size());
+        return target.write_at(write.range.begin, whole);
+    }
     std::vector<io::Bytes> pieces;
     pieces.reserve(write.pieces.size());
     for (const plan::Piece& piece : write.pieces) {
