@@ -115,7 +115,10 @@ def test_run_does_not_send_the_terminals_interrupt_a_second_time(binary):
         "while time.monotonic() < end: time.sleep(0.1)\n"
         "print('interrupts:', count, flush=True)"
     )
-    child, terminal = pty.fork()
+    try:
+        child, terminal = pty.fork()
+    except OSError as error:  # a container without devpts
+        pytest.skip(f"this system gives no pseudo-terminal: {error}")
     if child == 0:
         os.execve(binary, [str(binary), "run", "-q", "--", sys.executable, "-c", program], clean_environment())
     seen = b""

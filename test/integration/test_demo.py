@@ -58,7 +58,9 @@ def test_a_small_demo_stages_and_yields_equal_files_figures_and_time_lines(tmp_p
 
 
 def test_the_demo_fails_when_forebay_stages_nothing(tmp_path):
-    ended = run_demo(tmp_path / "out", FOREBAY_NLS="/sys")  # where not even the superuser can write
+    no_directory = tmp_path / "file"  # a staging area for nobody, the superuser included
+    no_directory.touch()
+    ended = run_demo(tmp_path / "out", FOREBAY_NLS=str(no_directory))
     assert ended.returncode == 1, ended.stdout + ended.stderr
     assert "FAILED" in ended.stdout
 

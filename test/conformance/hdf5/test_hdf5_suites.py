@@ -1,18 +1,14 @@
 """HDF5's own test programs print the same, line by line, natively and through the connector.
 
-The parallel ones go through the connector too; their mpio files step aside and must behave as if it were not there.
+The parallel ones have tests of their own, see ../parallel.
 """
 
 import re
-import shutil
 import tarfile
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from connector_environment import CACHE, asides, bytes_staged, hdf5_prefix, native, run, staged
-
-RANKS = 2
+from connector_environment import CACHE, bytes_staged, hdf5_prefix, native, run, staged
 
 
 def program(name: str) -> Path:
@@ -72,21 +68,3 @@ def test_library_tests_give_the_same_lines(tmp_path, test_sources):
     assert "All tests were successful" in through.stdout
     assert through.returncode == plain.returncode == 0
     assert bytes_staged(tmp_path) > 0
-
-
-@pytest.mark.parametrize(
-    "name", ["h5_api_test_parallel", "testphdf5", "h5_api_test_parallel_t_shapesame", "h5_api_test_parallel_t_pshutdown"]
-)
-def test_parallel_tests_give_the_same_lines(name, tmp_path):
-    launcher = shutil.which("mpiexec.mpich") or shutil.which("mpiexec")
-    if launcher is None:
-        pytest.skip("no mpiexec")
-    plain, through = both([launcher, "-n", RANKS, program(name)], tmp_path)
-
-    # The ranks' lines mix as they come, also within a line, so what is compared is which words there are.
-    def words(output: str) -> Counter:
-        return Counter(re.findall(r"[A-Za-z]{2,}|PASSED|SKIP|\*FAILED\*", "\n".join(comparable(output))))
-
-    assert words(through.stdout) == words(plain.stdout)
-    assert through.returncode == plain.returncode == 0
-    assert asides(tmp_path)["mpi"] > 0
