@@ -35,7 +35,7 @@ def comparable(output: str) -> list[str]:
     """The lines of a run, without those that name the connector, the machine or the time."""
     lines = []
     for line in output.splitlines():
-        if re.search(r"VOL connector '|No VOL connector|hostname=|Test program|Linked with|elapsed|seconds", line):
+        if re.search(r"VOL connector '|No VOL connector|hostname=|Test program|Test seed|Linked with|elapsed|seconds", line):
             continue
         lines.append(re.sub(r"0x[0-9a-f]{6,}", "0x…", line.rstrip()))
     return lines
