@@ -5,20 +5,27 @@
 // trims, splits or removes them; what they lose is reported to the caller, who keeps the accounts.
 // Costs: O(log n + pieces touched). Not thread-safe. Adjacent extents are not joined: their values
 // differ (see plan/ for merging).
+// Errors: `insert` and `erase` throw std::bad_alloc before anything has changed or was reported, or not
+// at all. `reserve` lets a caller that has several of them to make fail before the first. `displaced`
+// must not throw.
 #pragma once
 
 #include <concepts>
 #include <iterator>
 #include <map>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "extent/range.h"
 
 namespace forebay {
 
 template <class Value>
-concept ExtentValue = requires(const Value value, std::uint64_t bytes) {
-    { value.advanced(bytes) } -> std::same_as<Value>;
-};
+concept ExtentValue = std::default_initializable<Value> && std::is_nothrow_copy_constructible_v<Value> &&
+                      std::is_nothrow_copy_assignable_v<Value> && requires(const Value value, std::uint64_t bytes) {
+                          { value.advanced(bytes) } noexcept -> std::same_as<Value>;
+                      };
 
 template <ExtentValue Value>
 class ExtentMap {
@@ -31,13 +38,24 @@ class ExtentMap {
     [[nodiscard]] bool empty() const noexcept { return extents_.empty(); }
     [[nodiscard]] std::size_t size() const noexcept { return extents_.size(); }
 
+    // What one call may take of what was reserved.
+    static constexpr std::size_t kInsertNodes = 2, kEraseNodes = 1;
+
+    // Later calls that take no more than `nodes` together do not fail. May throw std::bad_alloc.
+    void reserve(std::size_t nodes) {
+        while (spare_.size() < nodes) spare_.push_back(make_node());
+    }
+
     // Makes `value` the content of `range`. `displaced(ByteRange, const Value&)` is called for every
     // piece of an older extent that is no longer in the map.
     template <class Displaced>
-    void insert(ByteRange range, Value value, Displaced&& displaced) {
+    void insert(ByteRange range, const Value& value, Displaced&& displaced) {
         if (range.empty()) return;
+        Node node = take_node();
+        node.key() = range.begin;
+        node.mapped() = Entry{range.end, value};
         const auto next = carve(range, displaced);
-        extents_.emplace_hint(next, range.begin, Entry{range.end, std::move(value)});
+        extents_.insert(next, std::move(node));
     }
 
     // Removes whatever lies in `range`, reporting it as `insert` does.
@@ -90,6 +108,20 @@ class ExtentMap {
         Value value;
     };
     using Map = std::map<std::uint64_t, Entry>;
+    using Node = typename Map::node_type;
+
+    [[nodiscard]] static Node make_node() {
+        Map one;
+        one.emplace(0, Entry{});
+        return one.extract(one.begin());
+    }
+
+    [[nodiscard]] Node take_node() {
+        if (spare_.empty()) return make_node();
+        Node node = std::move(spare_.back());
+        spare_.pop_back();
+        return node;
+    }
 
     [[nodiscard]] auto first_overlapping(std::uint64_t offset) const {
         auto at = extents_.upper_bound(offset);
@@ -100,7 +132,7 @@ class ExtentMap {
         return at;
     }
 
-    // Clears `range`; returns the position behind it.
+    // Clears `range`; returns the position behind it. Throws before it changes anything, or not at all.
     template <class Displaced>
     auto carve(ByteRange range, Displaced& displaced) {
         // Appending behind the last extent, the common case of a growing file, needs no search.
@@ -112,28 +144,33 @@ class ExtentMap {
             if (old.end > range.begin) {
                 const ByteRange lost = old.intersect(range);
                 const Value tail = before->second.value.advanced(lost.begin - old.begin);
+                if (old.end > range.end) {   // one extent becomes two
+                    Node rest = take_node();
+                    rest.key() = range.end;
+                    rest.mapped() = Entry{old.end, tail.advanced(range.end - lost.begin)};
+                    at = extents_.insert(at, std::move(rest));
+                }
                 before->second.end = range.begin;
                 displaced(lost, tail);
-                if (old.end > range.end)
-                    at = extents_.emplace_hint(at, range.end,
-                                               Entry{old.end, tail.advanced(range.end - lost.begin)});
             }
         }
         while (at != extents_.end() && at->first < range.end) {
             const ByteRange old{at->first, at->second.end};
-            const ByteRange lost = old.intersect(range);
-            displaced(lost, static_cast<const Value&>(at->second.value));
+            displaced(old.intersect(range), std::as_const(at->second.value));
+            const auto next = std::next(at);
+            Node node = extents_.extract(at);
             if (old.end > range.end) {
-                Entry rest{old.end, at->second.value.advanced(range.end - old.begin)};
-                at = extents_.erase(at);
-                return extents_.emplace_hint(at, range.end, std::move(rest));
+                node.key() = range.end;
+                node.mapped().value = node.mapped().value.advanced(range.end - old.begin);
+                return extents_.insert(next, std::move(node));
             }
-            at = extents_.erase(at);
+            at = next;
         }
         return at;
     }
 
     Map extents_;
+    std::vector<Node> spare_;
 };
 
 }   // namespace forebay

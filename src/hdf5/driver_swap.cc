@@ -63,10 +63,6 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
     const auto all = team.value()->gather(std::as_bytes(std::span(mine)));
     if (!all || std::any_of(all.value().begin(), all.value().end(), [](const auto& one) { return one.empty(); }))
         return false;
-    if (std::any_of(all.value().begin(), all.value().end(), [&](const auto& one) { return one != all.value().front(); })) {
-        aside_ = AsideReason::kSeveralNodes;
-        return false;
-    }
     const hid_t ours = Session::get().mpi_driver();
     if (ours < 0 || host().H5Pset_driver(list_, ours, nullptr) < 0)
         return false;

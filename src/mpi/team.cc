@@ -20,6 +20,26 @@ Status check(int result, const char* what) {
     return {Code::kUnavailable, std::string(what) + ": " + std::string(text, static_cast<std::size_t>(length))};
 }
 
+class CommunicatorWindow final : public node::Window {
+  public:
+    explicit CommunicatorWindow(MPI_Win window) noexcept : window_(window) {}
+    ~CommunicatorWindow() override {
+        int finalized = 0;
+        if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
+        (void)MPI_Win_unlock_all(window_);
+        (void)MPI_Win_free(&window_);
+    }
+    Status read(int rank, std::size_t offset, std::span<std::byte> into) override {
+        const int bytes = static_cast<int>(into.size());
+        FOREBAY_TRY(check(MPI_Get(into.data(), bytes, MPI_BYTE, rank, static_cast<MPI_Aint>(offset), bytes, MPI_BYTE, window_),
+                          "MPI_Get"));
+        return check(MPI_Win_flush(rank, window_), "MPI_Win_flush");
+    }
+
+  private:
+    MPI_Win window_;
+};
+
 class CommunicatorTeam final : public node::Team {
   public:
     static Result<std::shared_ptr<node::Team>> make(MPI_Comm communicator) {
@@ -61,6 +81,15 @@ class CommunicatorTeam final : public node::Team {
         for (std::size_t i = 0; i < members; ++i)
             gathered[i].assign(all.begin() + begins[i], all.begin() + begins[i] + lengths[i]);
         return gathered;
+    }
+
+    Result<std::unique_ptr<node::Window>> expose(std::span<std::byte> mine) override {
+        MPI_Win window = MPI_WIN_NULL;
+        FOREBAY_TRY(check(MPI_Win_create(mine.data(), static_cast<MPI_Aint>(mine.size()), 1, MPI_INFO_NULL, communicator_, &window),
+                          "MPI_Win_create"));
+        FOREBAY_TRY(check(MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler"));
+        FOREBAY_TRY(check(MPI_Win_lock_all(MPI_MODE_NOCHECK, window), "MPI_Win_lock_all"));
+        return std::unique_ptr<node::Window>(std::make_unique<CommunicatorWindow>(window));
     }
 
   private:

@@ -14,6 +14,7 @@
 // After a crash: not needed for recovery, which reads the logs alone.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -25,6 +26,17 @@
 
 namespace forebay::node {
 
+// What other nodes may read of a board (one-sided, so the layout counts): which parts of the file may hold
+// bytes that are staged here and not in the target yet. A ticket is drawn for each record once it is
+// visible; `marks` keeps the last one for each region of the file, `clean` the one up to which everything
+// has been drained.
+struct Exposed {
+    static constexpr std::uint64_t kRegionBytes = std::uint64_t{1} << 20;
+    static constexpr std::uint64_t kMarks = 4096;   // regions share marks: too much waiting, never too little
+    std::atomic<std::uint64_t> clean{0};
+    std::array<std::atomic<std::uint64_t>, kMarks> marks{};
+};
+
 struct BoardHeader {
     std::uint64_t magic = 0, version = 0;
     std::uint64_t participants = 0;
@@ -33,12 +45,15 @@ struct BoardHeader {
     alignas(64) std::atomic<std::uint64_t> epoch{0};           // markers so far
     alignas(64) std::atomic<std::uint64_t> appended{0};        // payload bytes, by all but the drainer
     std::atomic<std::uint64_t> followed{0};                    // of those, seen by the drainer
+    std::atomic<std::uint64_t> tickets{0};                     // drawn so far (several nodes only)
+    std::atomic<std::uint64_t> followed_tickets{0};            // of those, seen by the drainer
     alignas(64) io::SharedWord doorbell{0};
     std::atomic<std::uint32_t> listening{0};                   // the drainer waits for the doorbell
     std::atomic<std::uint32_t> wants_room{0};                  // participants that wait for room
     alignas(64) io::SharedWord progress{0};
     std::atomic<std::uint32_t> failed{0};                      // errno: the drainer cannot write the target
     std::atomic<std::uint32_t> finished{0};                    // the drainer is done with the file
+    alignas(64) Exposed exposed;
     alignas(64) std::atomic<std::uint32_t> arrived{0};         // participants that have come to the meeting
     std::atomic<std::uint32_t> outcome{0};                     // of the last meeting
     io::SharedWord meeting{0};                                 // raised when all have

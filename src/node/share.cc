@@ -34,16 +34,37 @@ void NodeShare::adopted(const log::Segment& segment, std::uint64_t order) noexce
 
 bool NodeShare::worth_following() const noexcept {
     const BoardHeader& header = setup_.board.header();
-    return header.appended.load() - header.followed.load() >= setup_.wake_bytes || header.wants_room.load() > 0;
+    if (header.wants_room.load() > 0) return true;
+    if (setup_.several_nodes) return header.tickets.load() != header.followed_tickets.load();
+    return header.appended.load() - header.followed.load() >= setup_.wake_bytes;
 }
 
 // `appended` before `listening` here, `listening` before `appended` in the listener, both in one total
 // order: one of the two sees the other.
-void NodeShare::appended(std::uint64_t bytes) noexcept {
+void NodeShare::appended(std::span<const log::FileLog::Part> parts) noexcept {
     BoardHeader& header = setup_.board.header();
-    header.appended.fetch_add(bytes);
+    std::uint64_t bytes = 0;
+    for (const auto& part : parts) bytes += part.bytes.size();
+    if (!drains()) header.appended.fetch_add(bytes);
+    if (setup_.several_nodes) {
+        const std::uint64_t ticket = header.tickets.fetch_add(1) + 1;
+        for (const auto& part : parts) mark({part.offset, part.offset + part.bytes.size()}, ticket);
+    }
     if (header.listening.load() != 0 && worth_following() && header.listening.exchange(0) != 0)
         io::raise_and_wake(header.doorbell);
+}
+
+void NodeShare::mark(ByteRange range, std::uint64_t ticket) noexcept {
+    if (range.empty()) return;
+    const std::uint64_t first = range.begin / Exposed::kRegionBytes, last = (range.end - 1) / Exposed::kRegionBytes;
+    for (std::uint64_t region = first; region <= last && region - first < Exposed::kMarks; ++region) {
+        auto& at = exposed().marks[region % Exposed::kMarks];
+        for (std::uint64_t there = at.load(); there < ticket && !at.compare_exchange_weak(there, ticket);) {}
+    }
+}
+
+void NodeShare::all_drained() noexcept {
+    if (setup_.several_nodes) exposed().clean.store(setup_.board.header().followed_tickets.load());
 }
 
 Status NodeShare::drainer_gone() const {
@@ -183,7 +204,10 @@ bool NodeShare::follow(const Visit& visit) {
         if (released - released_at_restart_ > kForgetAfterSegments) return false;
     }
     records_.clear();
+    // What has a ticket is visible; the logs are read after the tickets.
+    const std::uint64_t tickets = setup_.board.header().tickets.load();
     if (!read_cut()) return false;
+    if (drains()) setup_.board.header().followed_tickets.store(tickets);
     // Stable: a record that was copied forward keeps its number, and the copy comes later.
     std::stable_sort(records_.begin(), records_.end(),
                      [](const Lane::Record& one, const Lane::Record& other) { return one.sequence < other.sequence; });

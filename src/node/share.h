@@ -24,6 +24,7 @@ class NodeShare final : public stage::Share {
         std::uint64_t self = 0, drainer = 0;          // participants
         std::vector<log::ProcessIdentity> processes;  // of the participants
         std::uint64_t wake_bytes = 0;                 // so much must have come before the drainer is woken
+        bool several_nodes = false;                   // others ask what is not drained yet
     };
     explicit NodeShare(Setup setup);
     ~NodeShare() override;
@@ -39,6 +40,9 @@ class NodeShare final : public stage::Share {
     // Collective over the node, from the program's thread.
     Result<bool> meet(bool failed);
 
+    // What other nodes may read, on the drainer.
+    [[nodiscard]] Exposed& exposed() const noexcept { return setup_.board.header().exposed; }
+
     // A marker was appended, between two meetings.
     void marked() noexcept { setup_.board.header().epoch.fetch_add(1, std::memory_order_acq_rel); }
     // The drainer has finished with the file: nobody need wait for it any more.
@@ -51,7 +55,8 @@ class NodeShare final : public stage::Share {
         return setup_.board.header().sequence.fetch_add(1, std::memory_order_relaxed);
     }
     void adopted(const log::Segment& segment, std::uint64_t order) noexcept override;
-    void appended(std::uint64_t bytes) noexcept override;
+    void appended(std::span<const log::FileLog::Part> parts) noexcept override;
+    void all_drained() noexcept override;
     [[nodiscard]] std::uint64_t released() const noexcept override {
         return setup_.board.row(setup_.self).released.load(std::memory_order_acquire);
     }
@@ -65,6 +70,7 @@ class NodeShare final : public stage::Share {
     void fail(int sys_errno) noexcept override;
 
   private:
+    void mark(ByteRange range, std::uint64_t ticket) noexcept;
     void serve(const std::stop_token& stop, const std::function<void(bool)>& look);
     [[nodiscard]] Status drainer_gone() const;
     [[nodiscard]] Status anybody_gone() const;

@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <cstddef>
 #include <cstring>
+#include <set>
 
 #include "io/posix_file.h"
 
@@ -25,6 +28,9 @@ struct Introduction {
 };
 
 namespace {
+
+// Between two questions to a node whose bytes a read waits for.
+constexpr std::chrono::milliseconds kAskAgain{1};
 
 using Bytes = std::vector<std::byte>;
 
@@ -168,7 +174,7 @@ Status SharedFile::join_node(const std::vector<std::size_t>& members, const std:
         std::vector<log::ProcessIdentity> processes;
         for (const std::size_t rank : members) processes.push_back(all[rank].process);
         share_ = std::make_shared<NodeShare>(NodeShare::Setup{std::move(board).value(), self, 0, std::move(processes),
-                                                              engine_->options().options.stripe});
+                                                              engine_->options().options.stripe, several_nodes_});
         for (std::size_t i = 0; i < members.size() && mine; ++i) {
             const Introduction& one = all[members[i]];
             std::unique_ptr<io::File> pool;
@@ -187,14 +193,57 @@ Status SharedFile::join_node(const std::vector<std::size_t>& members, const std:
         });
     mine = team_->agree(mine);
     if (drains_) (void)engine_->directory()->remove_file(board_name(drainer.log));
-    return mine;
+    FOREBAY_TRY(mine);
+    return several_nodes_ ? expose_to_others(all) : Status::ok();
+}
+
+// The drainer of every node lets the others see what it has not drained yet.
+Status SharedFile::expose_to_others(const std::vector<Introduction>& all) {
+    const std::string& here = all[static_cast<std::size_t>(team_->rank())].node;
+    std::set<std::string> seen{here};
+    for (std::size_t rank = 0; rank < all.size(); ++rank)
+        if (seen.insert(all[rank].node).second) other_drainers_.push_back(static_cast<int>(rank));
+    std::span<std::byte> mine;
+    if (drains_) mine = std::as_writable_bytes(std::span(&share_->exposed(), 1));
+    auto window = team_->expose(mine);
+    FOREBAY_TRY(team_->agree(window.status()));
+    window_ = std::move(window).value();
+    return Status::ok();
+}
+
+// Until every other node has drained what it had staged for this range when the call began.
+Status SharedFile::await_others(ByteRange range) {
+    const std::uint64_t first = range.begin / Exposed::kRegionBytes, last = (range.end - 1) / Exposed::kRegionBytes;
+    const std::uint64_t count = std::min(last - first + 1, Exposed::kMarks);
+    std::vector<std::uint64_t> marks(count);
+    for (const int drainer : other_drainers_) {
+        // Marks are a ring: at most two pieces.
+        const std::uint64_t begin = first % Exposed::kMarks, front = std::min(count, Exposed::kMarks - begin);
+        const auto bytes = std::as_writable_bytes(std::span(marks));
+        const auto offset_of = [](std::uint64_t mark) { return offsetof(Exposed, marks) + mark * sizeof(std::uint64_t); };
+        FOREBAY_TRY(window_->read(drainer, offset_of(begin), bytes.first(front * sizeof(std::uint64_t))));
+        if (front < count)
+            FOREBAY_TRY(window_->read(drainer, offset_of(0), bytes.subspan(front * sizeof(std::uint64_t))));
+        const std::uint64_t needed = *std::max_element(marks.begin(), marks.end());
+        for (std::uint64_t clean = 0; needed > 0;) {
+            FOREBAY_TRY(window_->read(drainer, offsetof(Exposed, clean), std::as_writable_bytes(std::span(&clean, 1))));
+            if (clean >= needed) break;
+            // Another node cannot wake this one. A word that nobody raises makes for a pause.
+            static constexpr io::SharedWord kNobodyRaises{0};
+            io::wait_while(kNobodyRaises, 0, kAskAgain);
+        }
+    }
+    return Status::ok();
 }
 
 Status SharedFile::write(std::span<const stage::StagedFile::Part> parts, stage::ByteClass byte_class) {
     return file_->write(parts, byte_class);
 }
 
-Status SharedFile::read(std::uint64_t offset, io::MutableBytes into) { return file_->read(offset, into); }
+Status SharedFile::read(std::uint64_t offset, io::MutableBytes into) {
+    if (window_ != nullptr && !into.empty()) FOREBAY_TRY(await_others({offset, offset + into.size()}));
+    return file_->read(offset, into);
+}
 
 Status SharedFile::meet() { return share_ != nullptr && !several_nodes_ ? share_->meet(false).status() : team_->barrier(); }
 
@@ -217,7 +266,14 @@ Status SharedFile::by_drainers(Act&& act) {
 }
 
 Status SharedFile::truncate(std::uint64_t size) {
-    if (several_nodes_) FOREBAY_TRY(settle());
+    if (several_nodes_ && share_ != nullptr) {
+        // Nothing is staged anywhere after that, so the target alone is cut or extended.
+        FOREBAY_TRY(settle());
+        FOREBAY_TRY(team_->agree(team_->rank() == 0 ? file_->resize_beside(size) : Status::ok()));
+        const Status noted = file_->note_size(size);
+        if (drains_) share_->marked();
+        return team_->agree(noted);
+    }
     FOREBAY_TRY(by_drainers([&] { return file_->truncate(size); }));
     if (!drains_ && share_ != nullptr) FOREBAY_TRY(file_->truncate(size));
     return Status::ok();
@@ -241,11 +297,13 @@ Status SharedFile::step_aside(log::AsideReason reason) {
     if (!outcome || share_ == nullptr) return outcome;
     if (drains_) share_->stop_listening();
     else file_->go_through();
+    window_.reset();
     share_.reset();
     return team_->barrier();
 }
 
 Status SharedFile::close() {
+    window_.reset();
     attached_ = false;
     Status mine = meet();
     if (!mine) {

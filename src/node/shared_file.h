@@ -63,6 +63,8 @@ class SharedFile {
     SharedFile(std::shared_ptr<stage::Engine> engine, std::shared_ptr<Team> team);
     Status join_node(const std::vector<std::size_t>& members, const std::vector<struct Introduction>& all);
     Status agree(const Status& mine);
+    Status expose_to_others(const std::vector<struct Introduction>& all);
+    Status await_others(ByteRange range);
     template <class Act>
     Status by_drainers(Act&& act);
 
@@ -70,6 +72,8 @@ class SharedFile {
     std::shared_ptr<Team> team_;
     std::shared_ptr<stage::StagedFile> file_;
     std::shared_ptr<NodeShare> share_;   // null: written through
+    std::unique_ptr<Window> window_;     // several nodes only
+    std::vector<int> other_drainers_;    // ranks
     bool drains_ = true;
     bool several_nodes_ = false;
     bool attached_ = false;

@@ -6,12 +6,21 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "base/status.h"
 
 namespace forebay::node {
+
+// Memory of the members that every other one may read, without their doing (MPI: passive target).
+class Window {
+  public:
+    virtual ~Window() = default;   // collective
+    // Blocks until read. Words are read whole, several of them not at one instant.
+    virtual Status read(int rank, std::size_t offset, std::span<std::byte> into) = 0;
+};
 
 class Team {
   public:
@@ -23,6 +32,9 @@ class Team {
     // What each member gives, by rank; the lengths may differ.
     using Gathered = std::vector<std::vector<std::byte>>;
     virtual Result<Gathered> gather(std::span<const std::byte> mine) = 0;
+
+    // Each member exposes some memory, or none; it outlives the window.
+    virtual Result<std::unique_ptr<Window>> expose(std::span<std::byte> mine) = 0;
 
     // Ok if `mine` is ok everywhere; else, on every member, the failure of the lowest rank that has one,
     // with its rank named. Code and errno are kept.

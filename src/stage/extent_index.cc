@@ -31,6 +31,8 @@ void ExtentIndex::insert(ByteRange range, const StagedBytes& bytes, std::uint64_
                          std::uint64_t committed_size) {
     const std::uint64_t split = std::clamp(hold_below, range.begin, range.end);
     const ByteRange held{range.begin, split}, ready{split, range.end};
+    held_.reserve(Map::kInsertNodes + Map::kEraseNodes);
+    ready_.reserve(Map::kInsertNodes + Map::kEraseNodes);
     add(held_, held_bytes_, held, bytes);
     if (!ready.empty()) {
         remove(held_, held_bytes_, ready, true);
@@ -44,6 +46,7 @@ void ExtentIndex::insert(ByteRange range, const StagedBytes& bytes, std::uint64_
 void ExtentIndex::insert_unless_newer(ByteRange range, const StagedBytes& bytes, std::uint64_t hold_below,
                                       std::uint64_t committed_size) {
     older_.clear();
+    std::uint64_t newer_bytes = 0;
     const auto take = [this](ByteRange piece) {
         if (!older_.empty() && older_.back().end == piece.begin) older_.back().end = piece.end;
         else older_.push_back(piece);
@@ -52,11 +55,12 @@ void ExtentIndex::insert_unless_newer(ByteRange range, const StagedBytes& bytes,
         range,
         [&](ByteRange piece, const StagedBytes& there) {
             if (there.sequence <= bytes.sequence) take(piece);
-            else superseded_bytes_ += piece.size();
+            else newer_bytes += piece.size();
         },
         take);
     for (const ByteRange& piece : older_)
         insert(piece, bytes.advanced(piece.begin - range.begin), hold_below, committed_size);
+    superseded_bytes_ += newer_bytes;
 }
 
 void ExtentIndex::clear() noexcept {
@@ -66,20 +70,25 @@ void ExtentIndex::clear() noexcept {
 }
 
 void ExtentIndex::truncate(std::uint64_t size, std::uint64_t until, std::uint64_t committed_size) {
+    held_.reserve(Map::kInsertNodes);   // no extent reaches beyond kOffsetMax: removing needs nothing
     remove(held_, held_bytes_, {size, kOffsetMax}, true);
     remove(ready_, ready_bytes_, {std::max(size, committed_size), kOffsetMax}, true);
     if (size < until) add(held_, held_bytes_, {size, until}, StagedBytes{});
 }
 
 void ExtentIndex::move_held_to_ready() {
-    held_.for_each({0, kOffsetMax}, [&](ByteRange range, const StagedBytes& bytes) {
-        add(ready_, ready_bytes_, range, bytes);
-        // Counted twice just now.
-        if (bytes.segment == nullptr) zero_bytes_ -= range.size();
-        else bytes.segment->live_bytes -= range.size();
-    });
+    std::uint64_t moved_to = 0;
+    try {
+        held_.for_each({0, kOffsetMax}, [&](ByteRange range, const StagedBytes& bytes) {
+            add(ready_, ready_bytes_, range, bytes);
+            lose(held_bytes_, range, bytes, false);
+            moved_to = range.end;
+        });
+    } catch (...) {
+        held_.erase({0, moved_to}, [](ByteRange, const StagedBytes&) {});   // accounted for
+        throw;
+    }
     held_.clear();
-    held_bytes_ = 0;
 }
 
 void ExtentIndex::commit(std::uint64_t size) {
@@ -97,6 +106,8 @@ std::uint64_t ExtentIndex::promote_held() {
 }
 
 void ExtentIndex::drop(ByteRange range) {
+    held_.reserve(Map::kEraseNodes);
+    ready_.reserve(Map::kEraseNodes);
     remove(held_, held_bytes_, range, true);
     remove(ready_, ready_bytes_, range, true);
 }
@@ -106,6 +117,7 @@ std::uint64_t ExtentIndex::erase_drained(ByteRange range, std::uint64_t sequence
     ready_.for_each(range, [&](ByteRange piece, const StagedBytes& bytes) {
         if (bytes.sequence == sequence) drained.push_back(piece);
     });
+    ready_.reserve(Map::kEraseNodes);   // only a single piece can lie in the midst of an extent
     const std::uint64_t before = ready_bytes_;
     for (const ByteRange& piece : drained) remove(ready_, ready_bytes_, piece, false);
     return before - ready_bytes_;
@@ -125,6 +137,7 @@ void ExtentIndex::relocate_held(ByteRange range, const StagedBytes& bytes) {
         if (old.sequence == bytes.sequence) still.push_back(piece);
     });
     for (const ByteRange& piece : still) {
+        held_.reserve(Map::kInsertNodes + Map::kEraseNodes);
         remove(held_, held_bytes_, piece, false);
         add(held_, held_bytes_, piece, bytes.advanced(piece.begin - range.begin));
     }

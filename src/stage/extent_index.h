@@ -12,6 +12,9 @@
 //     its share of that.
 // Extents without a segment are zeros, left behind by a truncation; they are counted apart.
 // Pure but for the segments' live_bytes. Not thread-safe.
+// Errors: std::bad_alloc, after which the accounts agree with the maps. What changes one range or cuts the
+// file changes all of it or nothing; `insert_unless_newer`, `commit`, `promote_held` and `relocate_held` may
+// have done a part, and do the rest when called again.
 #pragma once
 
 #include <cstdint>

@@ -173,7 +173,7 @@ void StagedFile::plan_locked() {
     }
 
     plan::Policy policy{options.stripe, options.write_max};
-    if (!urgent_ && !clogged_locked()) {
+    if (!urgent_ && !several_nodes_ && !clogged_locked()) {
         policy.growing_at = logical_size_;
         if (index_.ready_bytes() < std::min(kSmallPiecesMax, options.size / kSmallPiecesShare)) policy.run_min = options.stripe / 2;
     }
@@ -207,7 +207,8 @@ bool StagedFile::worth_draining_locked() const noexcept {
     if (halted_) return false;
     if (shrink_to_) return true;
     if (index_.ready_empty()) return false;
-    if (urgent_ || clogged_locked()) return true;
+    // Nodes wait for each other's bytes: they go as soon as a write can be in flight.
+    if (urgent_ || several_nodes_ || clogged_locked()) return true;
     return index_.ready_bytes() >= std::max(plan_from_bytes_, in_flight_bytes_ + surroundings_.options().stripe);
 }
 
@@ -240,6 +241,7 @@ void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome,
         slot_->drained.fetch_add(drained, std::memory_order_relaxed);
         if (!outcome) keep_error_locked(outcome);
         if (index_.ready_empty() && !shrink_to_) urgent_ = false;
+        if (several_nodes_) follow_locked();   // others may wait to hear that this was all
         recycle_locked();
         update_ledger_locked();
         ++completions_;

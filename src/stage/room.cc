@@ -111,6 +111,7 @@ void StagedFile::recycle_locked() {
     if (share_) {
         if (follows()) return;
         share_->recycle();
+        if (index_.empty() && in_flight_.empty()) share_->all_drained();
     }
     while (log_->segments() > 1 && log_->oldest()->live_bytes == 0 && log_->oldest()->pins == 0)
         log_->release_oldest();

@@ -14,6 +14,7 @@
 #include <span>
 
 #include "extent/range.h"
+#include "log/file_log.h"
 #include "log/format.h"
 #include "log/segment_pool.h"
 
@@ -33,8 +34,9 @@ class Share {
 
     // `segment` has become the newest of this log, as number `order`. It carries its first record.
     virtual void adopted(const log::Segment& segment, std::uint64_t order) noexcept = 0;
-    // Records with so many payload bytes are visible; wakes the drainer when it should look at them.
-    virtual void appended(std::uint64_t bytes) noexcept = 0;
+    // Records with these parts are visible; wakes the drainer when it should look at them. With several nodes
+    // the drainer says so of its own records too: other nodes must be able to ask for what is not drained yet.
+    virtual void appended(std::span<const log::FileLog::Part> parts) noexcept = 0;
     // Segments of an order below this one are free: nothing in them is needed any more.
     [[nodiscard]] virtual std::uint64_t released() const noexcept = 0;
     // The drainer says so of its own log.
@@ -65,6 +67,8 @@ class Share {
     virtual void restart() = 0;
     // The drainer gives back the others' oldest segments that hold nothing needed (no live bytes, no pins).
     virtual void recycle() noexcept = 0;
+    // The drainer: everything that has been followed is in the target.
+    virtual void all_drained() noexcept = 0;
     // The drainer cannot write the target: nobody need wait for room.
     virtual void fail(int sys_errno) noexcept = 0;
 };

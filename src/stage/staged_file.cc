@@ -166,8 +166,8 @@ void StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class
         // Otherwise whoever completes a target write looks again: waking a thread costs as much as a small write.
         drain_now = !follows() && running_ < concurrency_.allowed() && worth_draining_locked();
     }
-    if (follows()) share_->appended(bytes);
-    else if (drain_now) wake();
+    if (share_ && (follows() || several_nodes_)) share_->appended(parts);
+    if (drain_now) wake();
 }
 
 // The log has no room and the bytes must not wait: they go to the target now. Records of the same bytes
@@ -333,7 +333,14 @@ Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
         }
         if (!intact) return intact.status();
         if (intact.value() || pinned) return Status::ok();
-        if (!inherited) continue;
+        if (!inherited) {
+            // What was followed has been drained and its segment used again.
+            const std::lock_guard lock(mutex_);
+            if (!share_) continue;
+            index_.clear();
+            share_->restart();
+            continue;
+        }
         // The parent has drained these bytes and used the segment again.
         for (const auto& [range, bytes] : plan.staged)
             if (bytes.segment->generation() != bytes.generation)
@@ -625,6 +632,26 @@ Status StagedFile::finish_followed(const Status& outcome) {
     return outcome;
 }
 
+Status StagedFile::resize_beside(std::uint64_t size) {
+    const std::lock_guard writer(writer_);
+    return target_->resize(size);
+}
+
+Status StagedFile::note_size(std::uint64_t size) {
+    const std::lock_guard writer(writer_);
+    if (!follows() && !log_->empty()) {
+        if (!log_->marker_fits()) {
+            const auto room = make_room_writer(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);
+            if (!room) return room.status();
+        }
+        if (log_->marker_fits()) log_->append_marker(log::RecordKind::kTruncate, size, next_sequence());
+    }
+    const std::lock_guard lock(mutex_);
+    logical_size_ = target_size_ = size;
+    index_.drop({size, kOffsetMax});
+    return Status::ok();
+}
+
 void StagedFile::go_through() {
     const std::lock_guard writer(writer_);
     const std::lock_guard lock(mutex_);
@@ -658,7 +685,8 @@ void StagedFile::follow_locked() {
                 for (const ByteRange& range : record.extents) index_.drop(range);
                 break;
             case log::RecordKind::kTruncate:
-                if (record.argument < logical_size_)
+                if (several_nodes_) index_.drop({record.argument, kOffsetMax});   // the target has been cut
+                else if (record.argument < logical_size_)
                     index_.truncate(record.argument, std::max(logical_size_, target_size_), 0);
                 logical_size_ = record.argument;
                 break;

@@ -148,6 +148,9 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // For those who do not drain, once the drainer has finished: gives the log back, or with a failure leaves
     // it where it is.
     Status finish_followed(const Status& outcome);
+    // With several nodes, when nothing is staged anywhere: one process sets the target's size, then all note it.
+    Status resize_beside(std::uint64_t size);
+    Status note_size(std::uint64_t size);
     // The same when the drainer has stepped aside: writes go to the target from now on.
     void go_through();
     // passive: takes over the target's present size.
