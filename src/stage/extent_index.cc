@@ -98,7 +98,7 @@ void ExtentIndex::commit(std::uint64_t size) {
 }
 
 std::uint64_t ExtentIndex::promote_held() {
-    if (held_bytes_ == 0) return 0;   // zeros alone would give no room
+    if (held_.empty()) return 0;
     std::uint64_t bytes = 0;
     held_.for_each({0, kOffsetMax}, [&](ByteRange range, const StagedBytes&) { bytes += range.size(); });
     move_held_to_ready();

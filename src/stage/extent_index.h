@@ -58,7 +58,7 @@ class ExtentIndex {
     void insert(ByteRange range, const StagedBytes& bytes, std::uint64_t hold_below, std::uint64_t committed_size);
 
     // The same where nothing of a later record is staged yet: for records that come from several logs, in
-    // no order.
+    // no order. Notes in the segments which of them hold bytes that supersede those of another log.
     void insert_unless_newer(ByteRange range, const StagedBytes& bytes, std::uint64_t hold_below,
                              std::uint64_t committed_size);
 
@@ -68,7 +68,7 @@ class ExtentIndex {
     // All held extents become ready; nothing remains at or beyond `size`.
     void commit(std::uint64_t size);
 
-    // All held extents become ready without a commit, if that can give room; returns their bytes.
+    // All held extents become ready without a commit, zeros too; returns their bytes.
     std::uint64_t promote_held();
 
     // Forgets what is staged for `range`: it was written to the target by other means.

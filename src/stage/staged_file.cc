@@ -698,6 +698,11 @@ void StagedFile::follow_locked() {
     while (!share_->follow(visit)) {
         index_.clear();
         share_->restart();
+        // What has been released is in the target, whose size tells of the rest.
+        if (const auto size = target_->size()) {
+            target_size_ = std::max(target_size_, size.value());
+            logical_size_ = std::max(logical_size_, size.value());
+        }
     }
 }
 
