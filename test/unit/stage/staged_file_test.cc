@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <latch>
+#include <random>
 #include <thread>
 
+#include "log/scan.h"
 #include "support/engine_fixture.h"
 
 namespace forebay {
@@ -233,6 +235,123 @@ TEST(StagedFile, stepping_aside_drains_first_and_writes_straight_afterwards) {
     EXPECT_EQ(file->counters().through, 5000u);
     EXPECT_EQ(file->counters().aside, 1u << static_cast<unsigned>(log::AsideReason::kSwmr));
     ASSERT_TRUE(engine->detach(file, true));
+}
+
+// Zeros that a cut left behind are staged content like any other.
+TEST(StagedFile, stepping_aside_brings_a_cut_home_that_nothing_else_follows) {
+    Area area;
+    Target target;
+    ASSERT_TRUE(target.open()->write_at(0, test::bytes_of(10000, 1)));
+    auto engine = Engine::create(test::small_options(), area.opener());
+    auto file = test::attach(*engine, target);
+    ASSERT_TRUE(file->truncate(5000));
+    ASSERT_TRUE(file->truncate(10000));
+    ASSERT_TRUE(file->step_aside(log::AsideReason::kSwmr));
+    auto expected = test::bytes_of(10000, 1);
+    std::fill(expected.begin() + 5000, expected.end(), std::byte{0});
+    EXPECT_TRUE(test::same(target.contents(), expected));
+    const auto later = test::bytes_of(1000, 2);
+    ASSERT_TRUE(file->write(6000, later, ByteClass::kRaw));
+    EXPECT_EQ(test::read(*file, 6000, 1000), later);
+    ASSERT_TRUE(engine->detach(file, true));
+}
+
+TEST(StagedFile, parts_of_one_write_are_read_and_drained_as_if_written_one_by_one) {
+    Area area;
+    Target target;
+    auto engine = Engine::create(test::small_options(), area.opener());
+    auto file = test::attach(*engine, target);
+    std::vector<std::byte> expected(900000);
+    std::vector<std::vector<std::byte>> kept;
+    std::vector<stage::StagedFile::Part> parts;
+    std::mt19937_64 random(1);
+    for (int i = 0; i < 300; ++i) {   // small and large ones, empty ones, overlapping ones, more than a segment takes
+        const std::size_t size = i % 40 == 0 ? 90000 : i % 17 == 0 ? 0 : 1 + random() % 3000;
+        kept.push_back(test::bytes_of(size, random()));
+        const std::uint64_t at = random() % (expected.size() - size);
+        parts.push_back({at, kept.back()});
+        std::copy(kept.back().begin(), kept.back().end(), expected.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    std::uint64_t end = 0, bytes = 0;
+    for (const auto& part : parts) {
+        if (!part.bytes.empty()) end = std::max(end, part.offset + part.bytes.size());
+        bytes += part.bytes.size();
+    }
+    expected.resize(end);
+    ASSERT_TRUE(file->write(parts, ByteClass::kRaw));
+    EXPECT_EQ(file->size(), end);
+    EXPECT_TRUE(test::same(test::read(*file, 0, end), expected));
+    EXPECT_EQ(file->counters().requests, 1u);
+    EXPECT_EQ(file->counters().staged + file->counters().through, bytes);
+    EXPECT_GT(file->counters().staged, bytes / 2);
+    ASSERT_TRUE(engine->detach(file, true));
+    EXPECT_TRUE(test::same(target.contents(), expected));
+}
+
+TEST(StagedFile, many_small_parts_share_few_records) {
+    Area area;
+    Target target;
+    auto engine = Engine::create(test::small_options(), area.opener());
+    auto file = test::attach(*engine, target);
+    const auto bytes = test::bytes_of(8000, 1);
+    std::vector<stage::StagedFile::Part> parts;
+    for (std::uint64_t i = 0; i < 1000; ++i) parts.push_back({i * 20, io::Bytes(bytes).subspan(i * 8, 8)});
+    ASSERT_TRUE(file->write(parts, ByteClass::kMetadata));
+    auto log = area.shared_open()->open_directory(area.left().front()).value()->open_file("log", io::OpenMode::kRead).value();
+    const auto logs = log::scan(*log);
+    ASSERT_TRUE(logs);
+    EXPECT_LE(logs.value().front().records.size(), 2u);
+    EXPECT_EQ(log->size().value(), test::small_options().options.segment) << "one segment holds them all";
+    for (std::uint64_t i = 0; i < 1000; i += 37)
+        EXPECT_EQ(test::read(*file, i * 20, 8), std::vector(bytes.begin() + static_cast<std::ptrdiff_t>(i * 8),
+                                                            bytes.begin() + static_cast<std::ptrdiff_t>(i * 8 + 8)));
+    ASSERT_TRUE(engine->detach(file, true));
+}
+
+// Figure 8 and table I of the Compactor paper: overlapping writes become one, with the latest bytes of each place.
+TEST(StagedFile, table_i_write_morphing_makes_one_write_of_overlapping_ones) {
+    Area area;
+    Target target;
+    auto engine = Engine::create(test::small_options(), area.opener());
+    auto file = test::attach(*engine, target);
+    const auto first = test::bytes_of(256, 1), second = test::bytes_of(256, 2);
+    const auto parts = [](const std::vector<std::byte>& bytes, std::initializer_list<ByteRange> ranges) {
+        std::vector<stage::StagedFile::Part> all;
+        for (const ByteRange& range : ranges) all.push_back({range.begin, io::Bytes(bytes).subspan(range.begin, range.size())});
+        return all;
+    };
+    ASSERT_TRUE(file->write(parts(first, {{0, 32}, {48, 96}, {96, 128}, {160, 256}}), ByteClass::kRaw));
+    ASSERT_TRUE(file->write(parts(second, {{16, 64}, {80, 96}, {112, 160}, {176, 208}}), ByteClass::kRaw));
+    ASSERT_TRUE(file->drain());
+    auto expected = first;
+    for (const ByteRange& range : {ByteRange{16, 64}, ByteRange{80, 96}, ByteRange{112, 160}, ByteRange{176, 208}})
+        std::copy_n(second.begin() + static_cast<std::ptrdiff_t>(range.begin), range.size(),
+                    expected.begin() + static_cast<std::ptrdiff_t>(range.begin));
+    EXPECT_EQ(target.contents(), expected);
+    EXPECT_EQ(file->counters().target_writes, 1u);
+    EXPECT_EQ(file->counters().superseded, 16u + 16 + 16 + 16 + 32);
+    EXPECT_EQ(file->counters().drained, 256u);
+    ASSERT_TRUE(engine->detach(file, true));
+}
+
+// Figure 7 of the same paper: the read takes from two pending writes what they have, the rest from the file.
+TEST(StagedFile, figure_7_write_stealing_serves_a_read_from_two_writes_and_the_file) {
+    Area area;
+    Target target;
+    ASSERT_TRUE(target.open()->write_at(0, test::bytes_of(4096, 1)));
+    auto engine = Engine::create(test::small_options(), area.opener());
+    auto file = test::attach(*engine, target);
+    auto expected = test::bytes_of(4096, 1);
+    for (const std::uint64_t at : {512, 2048}) {
+        const auto bytes = test::bytes_of(1024, at);
+        ASSERT_TRUE(file->write(at, bytes, ByteClass::kRaw));
+        std::copy(bytes.begin(), bytes.end(), expected.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    EXPECT_EQ(test::read(*file, 1000, 1500), std::vector(expected.begin() + 1000, expected.begin() + 2500));
+    EXPECT_EQ(file->counters().stolen, (512u + 1024 - 1000) + (1000u + 1500 - 2048));
+    EXPECT_EQ(file->counters().target_writes, 0u);
+    ASSERT_TRUE(engine->detach(file, true));
+    EXPECT_EQ(target.contents(), expected);
 }
 
 TEST(StagedFile, a_reader_and_a_writer_of_the_same_file_share_its_staged_state) {

@@ -1,0 +1,137 @@
+// A team of forked processes, for tests in which processes die.
+//
+// The members share an anonymous mapping made before the fork: a barrier and room for what they gather. The
+// parent waits for its children and tells the others at once when one has died, so nobody waits for it. Fork
+// while no other thread runs; engines are made in the members.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "io/futex.h"
+#include "node/team.h"
+
+namespace forebay::test {
+
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kForkedTeams = false;   // that sanitizer does not follow threads started after a fork
+#else
+inline constexpr bool kForkedTeams = true;
+#endif
+
+class ForkedTeam {
+  public:
+    static constexpr int kMembersMax = 8;
+    static constexpr std::size_t kGivenMax = 4096;
+    using Body = std::function<void(std::shared_ptr<node::Team>)>;
+
+    // Words for the test itself, zero at first, shared by all members and the parent.
+    using Words = std::array<std::atomic<std::uint64_t>, 64>;
+
+    ForkedTeam()
+        : shared_(new (::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Shared) {}
+    ~ForkedTeam() { ::munmap(shared_, sizeof(Shared)); }
+    ForkedTeam(const ForkedTeam&) = delete;
+    ForkedTeam& operator=(const ForkedTeam&) = delete;
+
+    [[nodiscard]] Words& words() const noexcept { return shared_->words; }
+
+    // How each member ended, as waitpid tells: 0 if its body returned and no expectation failed there.
+    std::vector<int> run(int size, const Body& body) {
+        shared_->size = size;
+        std::map<pid_t, int> ranks;
+        std::fflush(nullptr);
+        for (int rank = 0; rank < size; ++rank) {
+            const pid_t child = ::fork();
+            if (child == 0) {
+                body(std::make_shared<Member>(*shared_, rank));
+                std::fflush(nullptr);
+                ::_exit(testing::Test::HasFailure() ? 1 : 0);
+            }
+            EXPECT_GT(child, 0);
+            ranks[child] = rank;
+        }
+        std::vector<int> ends(static_cast<std::size_t>(size), -1);
+        for (std::size_t left = ranks.size(); left > 0;) {
+            int end = 0;
+            const pid_t child = ::waitpid(-1, &end, 0);
+            if (child < 0 && errno == EINTR) continue;
+            if (child < 0) break;
+            const auto found = ranks.find(child);
+            if (found == ranks.end()) continue;
+            ends[static_cast<std::size_t>(found->second)] = end;
+            shared_->ended.fetch_add(1);
+            io::raise_and_wake(shared_->changed);
+            --left;
+        }
+        return ends;
+    }
+
+  private:
+    struct Shared {
+        int size = 0;
+        std::atomic<int> arrived{0}, ended{0};
+        std::atomic<std::uint32_t> generation{0};
+        io::SharedWord changed{0};
+        Words words{};
+        std::array<std::uint64_t, kMembersMax> given_bytes{};
+        std::array<std::array<std::byte, kGivenMax>, kMembersMax> given{};
+    };
+
+    class Member final : public node::Team {
+      public:
+        Member(Shared& shared, int rank) : shared_(shared), rank_(rank) {}
+        int rank() const noexcept override { return rank_; }
+        int size() const noexcept override { return shared_.size; }
+        Status barrier() override {
+            const std::uint32_t mine = shared_.generation.load();
+            if (shared_.arrived.fetch_add(1) + 1 == shared_.size) {
+                shared_.arrived.store(0);
+                shared_.generation.fetch_add(1);
+                io::raise_and_wake(shared_.changed);
+                return Status::ok();
+            }
+            for (;;) {
+                const std::uint32_t seen = shared_.changed.load();
+                if (shared_.generation.load() != mine) return Status::ok();
+                if (shared_.ended.load() > 0) return {Code::kUnavailable, "a member of the team has ended"};
+                io::wait_while(shared_.changed, seen);
+            }
+        }
+        Result<Gathered> gather(std::span<const std::byte> mine) override {
+            const auto self = static_cast<std::size_t>(rank_);
+            if (mine.size() > kGivenMax) return Status(Code::kInvalidArgument, "too much to gather");
+            shared_.given_bytes[self] = mine.size();
+            std::copy(mine.begin(), mine.end(), shared_.given[self].begin());
+            FOREBAY_TRY(barrier());
+            Gathered all;
+            for (std::size_t member = 0; member < static_cast<std::size_t>(size()); ++member) {
+                const auto* const at = shared_.given[member].data();
+                all.emplace_back(at, at + shared_.given_bytes[member]);
+            }
+            FOREBAY_TRY(barrier());
+            return all;
+        }
+
+      private:
+        Shared& shared_;
+        const int rank_;
+    };
+
+    Shared* shared_;
+};
+
+}   // namespace forebay::test

@@ -1,0 +1,268 @@
+// Files that several participants write together, for tests: the places they need, and two ways to drive them.
+//
+//   Scratch      a folder with a staging area and a target, on a real file system: the participants map each
+//                other's logs, each at addresses of its own;
+//   TeamMember   one member of a team with an engine and a shared file of its own (collective calls);
+//   Participants all participants of a node in one thread of the test, which decides who does what when. What
+//                is collective is done for all in one call, as node::SharedFile does it.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/posix_file.h"
+#include "log/process.h"
+#include "log/scan.h"
+#include "node/shared_file.h"
+#include "support/engine_fixture.h"
+
+namespace forebay::test {
+
+class Scratch {
+  public:
+    explicit Scratch(const std::vector<std::byte>& content = {}) {
+        path_ = (std::filesystem::temp_directory_path() / "forebay_node_XXXXXX").string();
+        EXPECT_NE(::mkdtemp(path_.data()), nullptr);
+        std::filesystem::create_directory(area());
+        auto file = std::move(io::open_posix_directory(path_)).value()->open_file("run.h5", io::OpenMode::kCreateNew);
+        EXPECT_TRUE(file.value()->write_at(0, content));
+    }
+    ~Scratch() { std::filesystem::remove_all(path_); }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+
+    [[nodiscard]] std::string area() const { return path_ + "/area"; }
+    [[nodiscard]] std::string target() const { return path_ + "/run.h5"; }
+    [[nodiscard]] stage::Engine::OpenArea opener() const {
+        return [path = area()] { return io::open_posix_directory(path); };
+    }
+    [[nodiscard]] std::vector<std::byte> contents() const {
+        auto file = std::move(io::open_posix_directory(path_)).value()->open_file("run.h5", io::OpenMode::kRead);
+        std::vector<std::byte> bytes(file.value()->size().value());
+        EXPECT_TRUE(file.value()->read_at(0, bytes));
+        return bytes;
+    }
+    // The folders of the engines, and what is in their logs.
+    [[nodiscard]] std::vector<std::string> left() const {
+        return std::move(io::open_posix_directory(area())).value()->list().value();
+    }
+    [[nodiscard]] std::vector<log::ScannedLog> logs() const {
+        std::vector<log::ScannedLog> all;
+        for (const std::string& name : left()) {
+            auto file = std::move(io::open_posix_directory(area() + "/" + name)).value()->open_file("log", io::OpenMode::kRead);
+            auto scanned = log::scan(*file.value());
+            EXPECT_TRUE(scanned) << scanned.status().message();
+            if (!scanned) continue;
+            for (log::ScannedLog& log : scanned.value()) all.push_back(std::move(log));
+        }
+        return all;
+    }
+
+  private:
+    std::string path_;
+};
+
+// What a file should hold.
+class PlainBytes {
+  public:
+    void write(std::uint64_t offset, io::Bytes bytes) {
+        if (content.size() < offset + bytes.size()) content.resize(offset + bytes.size());
+        std::copy(bytes.begin(), bytes.end(), content.begin() + static_cast<std::ptrdiff_t>(offset));
+    }
+    [[nodiscard]] std::vector<std::byte> read(std::uint64_t offset, std::size_t size) const {
+        std::vector<std::byte> bytes(size);
+        for (std::size_t i = 0; i < size && offset + i < content.size(); ++i) bytes[i] = content[offset + i];
+        return bytes;
+    }
+    std::vector<std::byte> content;
+};
+
+// The file at the last commit, as recovery makes it of the target and the logs of all who wrote it.
+inline std::vector<std::byte> replay(std::vector<std::byte> content, const std::vector<log::ScannedLog>& logs) {
+    std::uint64_t committed = 0, size = content.size();
+    std::vector<const log::ScannedRecord*> records;
+    for (const log::ScannedLog& log : logs) {
+        EXPECT_TRUE(log.damage.empty()) << log.damage.front().message();
+        if (log.commit_sequence > committed) {
+            committed = log.commit_sequence;
+            size = log.committed_size;
+        }
+        for (const log::ScannedRecord& record : log.records) records.push_back(&record);
+    }
+    std::stable_sort(records.begin(), records.end(), [](const log::ScannedRecord* one, const log::ScannedRecord* other) {
+        return one->header.sequence < other->header.sequence;
+    });
+    PlainBytes file{std::move(content)};
+    for (const log::ScannedRecord* record : records) {
+        if (record->header.sequence > committed) break;
+        if (record->header.kind == log::RecordKind::kTruncate) file.content.resize(record->header.argument);
+        if (record->header.kind != log::RecordKind::kData) continue;
+        std::size_t at = 0;
+        for (const ByteRange& extent : record->extents) {
+            file.write(extent.begin, io::Bytes(record->payload).subspan(at, extent.size()));
+            at += extent.size();
+        }
+    }
+    file.content.resize(size);
+    return std::move(file.content);
+}
+
+// So small that logs are used again and again, and a plan is never more than a few bytes.
+inline LoadedOptions tiny_options() {
+    LoadedOptions loaded = small_options();
+    loaded.options.size = 64 << 10;
+    loaded.options.segment = 16 << 10;
+    loaded.options.stripe = 4 << 10;
+    loaded.options.write_max = 16 << 10;
+    return loaded;
+}
+
+// One member's part of a file that its team opens together.
+class TeamMember {
+  public:
+    TeamMember(std::shared_ptr<node::Team> team, const Scratch& scratch, LoadedOptions options, int flags = O_RDWR)
+        : engine_(stage::Engine::create(std::move(options), scratch.opener())) {
+        const int descriptor = ::open(scratch.target().c_str(), flags | O_CLOEXEC);
+        EXPECT_GE(descriptor, 0);
+        auto opened = node::SharedFile::open(engine_, stage::OpenTarget{scratch.target(), descriptor, true}, std::move(team));
+        ::close(descriptor);
+        status_ = opened.status();
+        if (opened) {
+            file_ = opened.value().file;
+            staged_ = file_->staged().shared_from_this();
+        }
+    }
+
+    [[nodiscard]] const Status& opened() const noexcept { return status_; }
+    [[nodiscard]] node::SharedFile& file() const noexcept { return *file_; }
+    [[nodiscard]] stage::Engine& engine() const noexcept { return *engine_; }
+    [[nodiscard]] log::FileCounters counters() const { return staged_->counters(); }
+
+    Status write(std::uint64_t offset, io::Bytes bytes, stage::ByteClass byte_class = stage::ByteClass::kRaw) {
+        const stage::StagedFile::Part part{offset, bytes};
+        return file_->write({&part, 1}, byte_class);
+    }
+    std::vector<std::byte> read(std::uint64_t offset, std::size_t size) {
+        std::vector<std::byte> bytes(size, std::byte{0xEE});
+        const Status status = file_->read(offset, bytes);
+        EXPECT_TRUE(status) << status.message();
+        return bytes;
+    }
+    Status close() {
+        const Status closed = file_->close();
+        file_.reset();
+        return closed;
+    }
+
+  private:
+    std::shared_ptr<stage::Engine> engine_;
+    std::shared_ptr<stage::StagedFile> staged_;
+    std::shared_ptr<node::SharedFile> file_;
+    Status status_;
+};
+
+class Participants {
+  public:
+    // Participant 0 drains. `plan` makes its target writes fail.
+    Participants(std::size_t count, const LoadedOptions& options, std::shared_ptr<io::FaultPlan> plan = nullptr,
+                 const std::vector<std::byte>& content = {}) {
+        EXPECT_TRUE(target_.open()->write_at(0, content));
+        const auto process = log::identify_this_process();
+        const std::vector<log::ProcessIdentity> processes(count, process.value());
+        for (std::size_t i = 0; i < count; ++i) {
+            engines_.push_back(stage::Engine::create(options, scratch_.opener()));
+            files_.push_back(attach(*engines_.back(), target_, true, i == 0 ? plan : nullptr));
+        }
+        for (std::size_t i = 0; i < count; ++i) {
+            auto board = i == 0 ? node::Board::create(board_file(io::OpenMode::kCreateNew), count,
+                                                      options.options.size / options.options.segment + 4)
+                                : node::Board::open(board_file(io::OpenMode::kReadWrite), count);
+            EXPECT_TRUE(board) << board.status().message();
+            shares_.push_back(std::make_shared<node::NodeShare>(
+                node::NodeShare::Setup{std::move(board).value(), i, 0, processes, options.options.stripe}));
+            for (std::size_t other = 0; other < count; ++other) {
+                std::unique_ptr<io::File> pool;
+                if (i != 0 || other != 0)
+                    pool = std::move(engines_[other]->directory()->open_file("log", io::OpenMode::kReadWrite)).value();
+                shares_.back()->add_lane(std::move(pool), options.options.segment);
+            }
+            EXPECT_TRUE(files_[i]->join(shares_.back(), false));
+        }
+    }
+    ~Participants() { listen_no_more(); }
+
+    // From now on the drainer takes notice by itself.
+    void listen() {
+        EXPECT_TRUE(shares_[0]->listen([file = std::weak_ptr(files_[0])](bool room_wanted) {
+            if (const auto alive = file.lock()) alive->look(room_wanted);
+        }));
+    }
+    void listen_no_more() {
+        if (!shares_.empty()) shares_[0]->stop_listening();
+    }
+
+    [[nodiscard]] std::size_t count() const noexcept { return files_.size(); }
+    [[nodiscard]] stage::StagedFile& file(std::size_t i) const { return *files_[i]; }
+    [[nodiscard]] node::NodeShare& share(std::size_t i) const { return *shares_[i]; }
+    [[nodiscard]] stage::Engine& engine(std::size_t i) const { return *engines_[i]; }
+    [[nodiscard]] const Target& target() const noexcept { return target_; }
+    [[nodiscard]] const Scratch& scratch() const noexcept { return scratch_; }
+
+    Status write(std::size_t i, std::uint64_t offset, io::Bytes bytes, stage::ByteClass byte_class = stage::ByteClass::kRaw) {
+        return files_[i]->write(offset, bytes, byte_class);
+    }
+    [[nodiscard]] std::vector<std::byte> read(std::size_t i, std::uint64_t offset, std::size_t size) const {
+        return test::read(*files_[i], offset, size);
+    }
+    Status drain() { return files_[0]->drain(); }
+    Status commit() {
+        const Status outcome = files_[0]->commit();
+        shares_[0]->marked();
+        return outcome;
+    }
+    Status truncate(std::uint64_t size) {
+        FOREBAY_TRY(files_[0]->truncate(size));
+        shares_[0]->marked();
+        for (std::size_t i = 1; i < count(); ++i) FOREBAY_TRY(files_[i]->truncate(size));
+        return Status::ok();
+    }
+    // The counters are those at the end.
+    Status close() {
+        listen_no_more();
+        const Status outcome = engines_[0]->detach(files_[0], true);
+        shares_[0]->finished();
+        for (std::size_t i = 1; i < count(); ++i) {
+            EXPECT_TRUE(shares_[i]->wait_until_finished());
+            EXPECT_EQ(files_[i]->finish_followed(outcome).code(), outcome.code());
+            EXPECT_EQ(engines_[i]->detach(files_[i], true).is_ok(), outcome.is_ok());
+        }
+        return outcome;
+    }
+    // Gives up all engines; what they leave behind stays in the scratch folder.
+    void end() {
+        listen_no_more();
+        files_.clear();
+        shares_.clear();
+        engines_.clear();
+    }
+
+  private:
+    std::unique_ptr<io::File> board_file(io::OpenMode mode) {
+        return std::move(engines_[0]->directory()->open_file("board", mode)).value();
+    }
+
+    Scratch scratch_;
+    Target target_;
+    std::vector<std::shared_ptr<stage::Engine>> engines_;
+    std::vector<std::shared_ptr<stage::StagedFile>> files_;
+    std::vector<std::shared_ptr<node::NodeShare>> shares_;
+};
+
+}   // namespace forebay::test

@@ -1,0 +1,84 @@
+// A team of threads of one process, for tests of what is collective without MPI.
+//
+// A member that ends early (a failed ASSERT) leaves the team: whoever waits for it then gets kUnavailable
+// instead of waiting for ever.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "node/team.h"
+
+namespace forebay::test {
+
+class ThreadTeam {
+  public:
+    using Body = std::function<void(std::shared_ptr<node::Team>)>;
+
+    // Runs `body` once for each member, in threads of their own, and waits until all have ended.
+    static void run(int size, const Body& body) {
+        const auto meeting = std::make_shared<Meeting>(size);
+        std::vector<std::jthread> threads;
+        for (int rank = 0; rank < size; ++rank)
+            threads.emplace_back([&body, meeting, rank] {
+                body(std::make_shared<Member>(meeting, rank));
+                meeting->leave();
+            });
+    }
+
+  private:
+    struct Meeting {
+        explicit Meeting(int members) : size(members), given(static_cast<std::size_t>(members)) {}
+
+        Status arrive() {
+            std::unique_lock lock(mutex);
+            if (++arrived == size) {
+                arrived = 0;
+                ++generation;
+                changed.notify_all();
+                return Status::ok();
+            }
+            changed.wait(lock, [&, mine = generation] { return generation != mine || left > 0; });
+            // Whoever comes later than the one that has left finds the count short for ever.
+            if (arrived == 0) return Status::ok();
+            return {Code::kUnavailable, "a member of the team has left"};
+        }
+        void leave() {
+            const std::lock_guard lock(mutex);
+            ++left;
+            changed.notify_all();
+        }
+
+        const int size;
+        std::mutex mutex;
+        std::condition_variable changed;
+        int arrived = 0, left = 0;
+        std::uint64_t generation = 0;
+        node::Team::Gathered given;   // each member's own place, read between two barriers
+    };
+
+    class Member final : public node::Team {
+      public:
+        Member(std::shared_ptr<Meeting> meeting, int rank) : meeting_(std::move(meeting)), rank_(rank) {}
+        int rank() const noexcept override { return rank_; }
+        int size() const noexcept override { return meeting_->size; }
+        Status barrier() override { return meeting_->arrive(); }
+        Result<Gathered> gather(std::span<const std::byte> mine) override {
+            meeting_->given[static_cast<std::size_t>(rank_)].assign(mine.begin(), mine.end());
+            FOREBAY_TRY(barrier());
+            Gathered all = meeting_->given;
+            FOREBAY_TRY(barrier());
+            return all;
+        }
+
+      private:
+        std::shared_ptr<Meeting> meeting_;
+        const int rank_;
+    };
+};
+
+}   // namespace forebay::test

@@ -1,0 +1,130 @@
+// Held and drainable extents, and records that come from several logs in no order.
+#include "stage/extent_index.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "io/memory_file.h"
+
+namespace forebay::stage {
+namespace {
+
+using ::testing::ElementsAre;
+
+// What a reader finds: which record, and the byte of its segment where the piece begins.
+struct Piece {
+    std::uint64_t begin, end, sequence, at;
+    friend bool operator==(const Piece&, const Piece&) = default;
+    friend std::ostream& operator<<(std::ostream& out, const Piece& piece) {
+        return out << '[' << piece.begin << ',' << piece.end << ") of " << piece.sequence << " at " << piece.at;
+    }
+};
+
+class ExtentIndexTest : public ::testing::Test {
+  protected:
+    ExtentIndexTest()
+        : file_(io::make_memory_file("log")),
+          one_(0, std::move(file_->map(0, 4096)).value()),
+          other_(1, std::move(file_->map(4096, 4096)).value()) {}
+
+    std::vector<Piece> newest(ByteRange range = {0, 4096}) const {
+        std::vector<Piece> pieces;
+        index_.for_each_newest(
+            range,
+            [&](ByteRange piece, const StagedBytes& bytes) {
+                pieces.push_back({piece.begin, piece.end, bytes.sequence, bytes.offset});
+            },
+            [](ByteRange) {});
+        return pieces;
+    }
+    void found(log::Segment& segment, ByteRange range, std::uint64_t sequence, std::uint64_t hold_below = 0) {
+        index_.insert_unless_newer(range, {&segment, range.begin, sequence, 0}, hold_below, 0);
+    }
+
+    std::unique_ptr<io::File> file_;
+    log::Segment one_, other_;
+    ExtentIndex index_;
+};
+
+// Figure 8 and table I of the Compactor paper, byte ranges as there.
+constexpr ByteRange kWriteI[] = {{0, 32}, {48, 96}, {96, 128}, {160, 256}};
+constexpr ByteRange kWriteII[] = {{16, 64}, {80, 96}, {112, 160}, {176, 208}};
+const std::vector<Piece> kMerged = {{0, 16, 1, 0},      {16, 64, 2, 16},    {64, 80, 1, 64},
+                                    {80, 96, 2, 80},    {96, 112, 1, 96},   {112, 160, 2, 112},
+                                    {160, 176, 1, 160}, {176, 208, 2, 176}, {208, 256, 1, 208}};
+
+TEST_F(ExtentIndexTest, table_i_write_morphing_takes_every_byte_from_the_latest_write) {
+    for (const ByteRange& range : kWriteI) index_.insert(range, {&one_, range.begin, 1, 0}, 0, 0);
+    for (const ByteRange& range : kWriteII) index_.insert(range, {&other_, range.begin, 2, 0}, 0, 0);
+    EXPECT_EQ(newest(), kMerged);
+    EXPECT_EQ(index_.superseded_bytes(), 96u);
+    EXPECT_EQ(one_.live_bytes, 112u);
+    EXPECT_EQ(other_.live_bytes, 144u);
+}
+
+// The paper cannot morph the writes of two clients, as it does not know their order; sequence numbers tell it.
+TEST_F(ExtentIndexTest, table_i_write_morphing_of_two_clients_does_not_depend_on_which_is_found_first) {
+    for (const ByteRange& range : kWriteII) found(other_, range, 2);
+    for (const ByteRange& range : kWriteI) found(one_, range, 1);
+    EXPECT_EQ(newest(), kMerged);
+    EXPECT_EQ(index_.superseded_bytes(), 96u);
+    EXPECT_EQ(one_.live_bytes, 112u);
+    EXPECT_EQ(other_.live_bytes, 144u);
+}
+
+TEST_F(ExtentIndexTest, an_older_record_that_is_found_late_fills_gaps_only) {
+    found(other_, {100, 200}, 5);
+    found(one_, {50, 300}, 3);
+    EXPECT_THAT(newest(), ElementsAre(Piece{50, 100, 3, 50}, Piece{100, 200, 5, 100}, Piece{200, 300, 3, 200}));
+    EXPECT_EQ(one_.live_bytes, 150u);
+    found(one_, {0, 1000}, 4);
+    EXPECT_THAT(newest(), ElementsAre(Piece{0, 100, 4, 0}, Piece{100, 200, 5, 100}, Piece{200, 1000, 4, 200}));
+    EXPECT_EQ(index_.pending_bytes(), 1000u);
+}
+
+TEST_F(ExtentIndexTest, an_older_record_that_is_found_late_stays_below_newer_held_bytes) {
+    found(other_, {100, 200}, 5, kOffsetMax);
+    found(one_, {100, 200}, 3);
+    EXPECT_THAT(newest(), ElementsAre(Piece{100, 200, 5, 100}));
+    EXPECT_TRUE(index_.ready_empty());
+    EXPECT_EQ(one_.live_bytes, 0u);
+    EXPECT_EQ(index_.superseded_bytes(), 100u);
+}
+
+TEST_F(ExtentIndexTest, a_copy_of_the_same_record_replaces_it) {
+    found(one_, {100, 200}, 5);
+    found(other_, {100, 200}, 5);
+    EXPECT_THAT(newest(), ElementsAre(Piece{100, 200, 5, 100}));
+    EXPECT_EQ(one_.live_bytes, 0u);
+    EXPECT_EQ(other_.live_bytes, 100u);
+}
+
+TEST_F(ExtentIndexTest, a_record_found_late_is_split_at_the_committed_end_as_any_other) {
+    found(one_, {0, 300}, 3, 200);
+    EXPECT_EQ(index_.held_bytes(), 200u);
+    EXPECT_EQ(index_.ready_bytes(), 100u);
+}
+
+TEST_F(ExtentIndexTest, zeros_of_a_cut_give_way_to_any_record_and_are_counted_apart) {
+    index_.truncate(100, 500, 500);
+    EXPECT_EQ(index_.zero_bytes(), 400u);
+    EXPECT_EQ(index_.pending_bytes(), 0u);
+    found(one_, {200, 300}, 1, kOffsetMax);
+    EXPECT_EQ(index_.zero_bytes(), 300u);
+    EXPECT_EQ(index_.held_bytes(), 100u);
+}
+
+TEST_F(ExtentIndexTest, promoting_makes_zeros_drainable_too) {
+    index_.truncate(100, 500, 500);
+    EXPECT_EQ(index_.promote_held(), 400u);
+    EXPECT_TRUE(index_.held_empty());
+    EXPECT_FALSE(index_.ready_empty());
+    EXPECT_EQ(index_.zero_bytes(), 400u);
+    EXPECT_EQ(index_.promote_held(), 0u);
+}
+
+}   // namespace
+}   // namespace forebay::stage
