@@ -99,8 +99,11 @@ class ExtentMap {
             if (!visit(ByteRange{at->first, at->second.end}, at->second.value)) return;
     }
 
-    // Empties the map without reporting.
-    void clear() noexcept { extents_.clear(); }
+    // Empties the map without reporting; nothing stays reserved.
+    void clear() noexcept {
+        extents_.clear();
+        spare_.clear();
+    }
 
   private:
     struct Entry {

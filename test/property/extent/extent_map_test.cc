@@ -18,7 +18,7 @@ constexpr std::uint64_t kSpace = 256;
 // Byte `at` of the extent inserted as number `insertion`.
 struct Origin {
     std::uint64_t insertion = 0, at = 0;
-    [[nodiscard]] Origin advanced(std::uint64_t bytes) const { return {insertion, at + bytes}; }
+    [[nodiscard]] Origin advanced(std::uint64_t bytes) const noexcept { return {insertion, at + bytes}; }
     friend bool operator==(const Origin&, const Origin&) = default;
 };
 constexpr Origin kNone{};   // insertions count from 1

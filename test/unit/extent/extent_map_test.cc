@@ -14,7 +14,7 @@ using ::testing::IsEmpty;
 // Where an extent's bytes begin in a store of bytes numbered from 0.
 struct Origin {
     std::uint64_t at = 0;
-    [[nodiscard]] Origin advanced(std::uint64_t bytes) const { return {at + bytes}; }
+    [[nodiscard]] Origin advanced(std::uint64_t bytes) const noexcept { return {at + bytes}; }
     friend bool operator==(const Origin&, const Origin&) = default;
 };
 

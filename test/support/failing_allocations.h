@@ -1,0 +1,48 @@
+// Makes the Nth allocation fail. Replaces the operators for the whole test program: one source file of it
+// includes this.
+#pragma once
+
+#include <atomic>
+#include <cstdlib>
+#include <limits>
+#include <new>
+
+namespace forebay::test {
+
+inline std::atomic<long> allocations_until_failure{std::numeric_limits<long>::max()};
+
+// While it lives, the `nth` allocation from its beginning fails, and only that one.
+class FailingAllocation {
+  public:
+    explicit FailingAllocation(long nth) noexcept { allocations_until_failure = nth; }
+    ~FailingAllocation() { allocations_until_failure = std::numeric_limits<long>::max(); }
+    FailingAllocation(const FailingAllocation&) = delete;
+    FailingAllocation& operator=(const FailingAllocation&) = delete;
+};
+
+// Calls `act` with its first, second, ... allocation failing until it succeeds, and `check` after each
+// failure. Returns how often it failed.
+template <class Prepare, class Act, class Check>
+long fail_each_allocation(Prepare&& prepare, Act&& act, Check&& check) {
+    for (long nth = 1;; ++nth) {
+        prepare();
+        try {
+            const FailingAllocation failing(nth);
+            act();
+            return nth - 1;
+        } catch (const std::bad_alloc&) {
+        }
+        check();
+    }
+}
+
+}   // namespace forebay::test
+
+[[gnu::noinline]] void* operator new(std::size_t size) {
+    if (forebay::test::allocations_until_failure.fetch_sub(1) == 1) throw std::bad_alloc();
+    void* const memory = std::malloc(size > 0 ? size : 1);
+    if (memory == nullptr) throw std::bad_alloc();
+    return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
