@@ -216,7 +216,8 @@ Status Engine::State::start_writing(Entry& entry, std::unique_ptr<io::File> targ
         entry.own_slot = std::make_unique<log::LedgerSlot>();
         entry.slot = entry.own_slot.get();
     }
-    log::open_slot(*entry.slot, entry.file->path(), identity.device, identity.inode);
+    // That of a file that failed goes on telling what is left in the log: the next call refuses.
+    if (!entry.file->failed()) log::open_slot(*entry.slot, entry.file->path(), identity.device, identity.inode);
     FOREBAY_TRY(entry.file->open_for_writing(std::move(target), entry.slot, aside));
     if (aside)
         ledger_.header().aside[static_cast<std::size_t>(*aside)].fetch_add(1, std::memory_order_relaxed);

@@ -216,5 +216,25 @@ TEST_F(RealFiles, two_engines_of_one_process_keep_apart) {
     ::close(other);
 }
 
+TEST(EngineLedger, a_file_that_failed_goes_on_telling_what_is_left_when_it_is_opened_again) {
+    Area area;
+    Target target;
+    auto plan = std::make_shared<io::FaultPlan>();
+    auto engine = Engine::create(test::small_options(), area.opener());
+    auto file = test::attach(*engine, target, true, plan);
+    ASSERT_TRUE(file->write(0, test::bytes_of(100000, 1), ByteClass::kRaw));
+    plan->fail(io::Operation::kWrite, 1, UINT64_MAX, EIO);
+    ASSERT_FALSE(engine->detach(file, true));
+    const auto left = file->counters();
+    ASSERT_GT(left.pending, 0u);
+    EXPECT_FALSE(engine->attach(target.open(), target.identity(), "/scratch/run.h5", true));
+    const auto now = file->counters();
+    EXPECT_EQ(now.path, left.path);
+    EXPECT_EQ(now.opened_ns, left.opened_ns);
+    EXPECT_EQ(now.staged, left.staged);
+    EXPECT_EQ(now.pending, left.pending);
+    EXPECT_EQ(now.error, static_cast<std::uint64_t>(EIO));
+}
+
 }   // namespace
 }   // namespace forebay
