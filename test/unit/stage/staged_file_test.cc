@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <condition_variable>
 #include <latch>
+#include <mutex>
 #include <random>
 #include <thread>
 
@@ -66,8 +68,56 @@ TEST(StagedFile, many_small_writes_become_few_target_writes) {
     ASSERT_TRUE(engine->detach(file, true));
 }
 
+// A file that tells when so many bytes have been written to it.
+class CountedFile final : public io::File {
+  public:
+    struct Count {
+        std::mutex mutex;
+        std::condition_variable changed;
+        std::uint64_t bytes = 0;
+
+        void add(std::uint64_t more) {
+            const std::lock_guard lock(mutex);
+            bytes += more;
+            changed.notify_all();
+        }
+        void wait_for(std::uint64_t wanted) {
+            std::unique_lock lock(mutex);
+            changed.wait(lock, [&] { return bytes >= wanted; });
+        }
+    };
+
+    CountedFile(std::unique_ptr<io::File> file, std::shared_ptr<Count> count)
+        : file_(std::move(file)), count_(std::move(count)) {}
+    const std::string& name() const noexcept override { return file_->name(); }
+    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override { return file_->read_at(offset, into); }
+    Status write_at(std::uint64_t offset, io::Bytes bytes) override {
+        FOREBAY_TRY(file_->write_at(offset, bytes));
+        count_->add(bytes.size());
+        return Status::ok();
+    }
+    Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
+        FOREBAY_TRY(file_->write_gather_at(offset, pieces));
+        std::uint64_t bytes = 0;
+        for (const io::Bytes& piece : pieces) bytes += piece.size();
+        count_->add(bytes);
+        return Status::ok();
+    }
+    Result<std::uint64_t> size() override { return file_->size(); }
+    Status resize(std::uint64_t size) override { return file_->resize(size); }
+    Status allocate(std::uint64_t offset, std::uint64_t length) override { return file_->allocate(offset, length); }
+    Status punch(std::uint64_t offset, std::uint64_t length) override { return file_->punch(offset, length); }
+    Result<std::unique_ptr<io::Mapping>> map(std::uint64_t offset, std::size_t length) override { return file_->map(offset, length); }
+    Status sync() override { return file_->sync(); }
+
+  private:
+    std::unique_ptr<io::File> file_;
+    std::shared_ptr<Count> count_;
+};
+
 // Small runs may wait for neighbours, but not while the whole log waits for them.
 TEST(StagedFile, small_pieces_do_not_keep_the_log_from_being_used_again) {
+    constexpr std::uint64_t kLeft = 8 << 20;
     LoadedOptions loaded = test::small_options();
     loaded.options.size = 256 << 20;
     loaded.options.segment = 1 << 20;
@@ -76,14 +126,18 @@ TEST(StagedFile, small_pieces_do_not_keep_the_log_from_being_used_again) {
     Area area;
     Target target;
     auto engine = Engine::create(loaded, area.opener());
-    auto file = test::attach(*engine, target);
+    auto written = std::make_shared<CountedFile::Count>();
+    auto attached = engine->attach(std::make_unique<CountedFile>(target.open(), written), target.identity(), "/scratch/run.h5", true);
+    ASSERT_TRUE(attached);
+    const auto file = attached.value().file;
     const auto large = test::bytes_of(3 << 20, 1);
-    std::uint64_t at = 0;
+    std::uint64_t at = 0, total = 0;
     for (int i = 0; i < 100; ++i) {   // datasets with a little space between them
         ASSERT_TRUE(file->write(at, large, ByteClass::kRaw));
         at += large.size() + 2048;
+        total += large.size();
         // The program computes: the drain catches up with all but small pieces and the growing end.
-        while (file->counters().pending > (8 << 20)) std::this_thread::yield();
+        if (total > kLeft) written->wait_for(total - kLeft);
     }
     const auto names = area.left();
     ASSERT_EQ(names.size(), 1u);
