@@ -10,8 +10,12 @@
 // once nothing of the segments below is needed. A marker (truncate, commit) is appended between two
 // barriers of all participants, and `epoch` is raised in between; so whoever reads all tails, and finds the
 // same epoch before and after, has a cut in which everything before the last marker is complete.
-// Ownership: `Board` owns the mapping; the drainer removes the file once all have opened it.
-// After a crash: not needed for recovery, which reads the logs alone.
+// A log gives its segments back oldest first, so within one log a newer record of a byte never goes before an
+// older one. Across logs `dead_below` sees to that: a segment that supersedes bytes of another log is not
+// given back before `dead_below` has passed its records, and whatever is below no longer counts for anybody.
+// It moves when everything that has been followed is in the target.
+// Ownership: `Board` owns the mapping; the drainer removes the file when it closes the shared file.
+// After a crash: recovery leaves out what is below `dead_below`.
 #pragma once
 
 #include <array>
@@ -42,6 +46,7 @@ struct BoardHeader {
     std::uint64_t participants = 0;
     std::uint64_t ring = 0;                                    // segments of one log that can be in use at a time
     alignas(64) std::atomic<std::uint64_t> sequence{0};        // the next one
+    std::atomic<std::uint64_t> dead_below{0};                  // records with lower numbers no longer count
     alignas(64) std::atomic<std::uint64_t> epoch{0};           // markers so far
     alignas(64) std::atomic<std::uint64_t> appended{0};        // payload bytes, by all but the drainer
     std::atomic<std::uint64_t> followed{0};                    // of those, seen by the drainer
@@ -63,6 +68,7 @@ struct alignas(64) BoardRow {
     std::atomic<std::uint64_t> adopted{0};                     // segments this log has ever had
     std::atomic<std::uint64_t> wants_room{0};                  // waits: even its newest segment may go
     std::atomic<std::uint32_t> failed{0};                      // something went wrong here since the last meeting
+    alignas(64) std::atomic<std::uint64_t> drawing{0};         // a number from here on may be without its record yet; 0 none
     alignas(64) std::atomic<std::uint64_t> released{0};        // of those, the first so many are free again
 };
 

@@ -43,6 +43,8 @@ Status Lane::read(std::vector<Record>& records) {
         if (next_order_ >= adopted) return Status::ok();
         auto segment = view(next_order_);
         if (!segment) return segment.status();
+        segment.value()->lane = participant_;
+        segment.value()->entangled_sequence = 0;
         open_.push_back({next_order_, segment.value(), log::kSegmentHeaderBytes, segment.value()->generation()});
         if (row.released.load(std::memory_order_acquire) > next_order_) return Status(Code::kNotFound, "released");
         ++next_order_;
@@ -81,7 +83,11 @@ void Lane::restart() {
 bool Lane::recycle() noexcept {
     BoardRow& row = board_.row(participant_);
     bool any = false;
+    const std::uint64_t dead_below = board_.header().dead_below.load();
     while (!open_.empty() && open_.front().segment->live_bytes == 0 && open_.front().segment->pins == 0) {
+        // What it supersedes in another log would come to light.
+        const std::uint64_t entangled = open_.front().segment->entangled_sequence;
+        if (entangled != 0 && entangled >= dead_below) break;
         // The newest one still grows, but for an owner that waits: then it has been read to its end.
         const bool newest = open_.size() == 1;
         if (newest && (open_.front().order + 1 == row.adopted.load(std::memory_order_acquire)

@@ -63,7 +63,24 @@ void NodeShare::mark(ByteRange range, std::uint64_t ticket) noexcept {
     }
 }
 
+std::uint64_t NodeShare::next_sequence() noexcept {
+    auto& sequence = setup_.board.header().sequence;
+    // Whoever does not see this sees a counter that has not passed the number yet.
+    setup_.board.row(setup_.self).drawing.store(sequence.load());
+    return sequence.fetch_add(1);
+}
+
+// Every record with a number below the result is visible now.
+std::uint64_t NodeShare::visible_below() const noexcept {
+    std::uint64_t below = setup_.board.header().sequence.load();
+    for (std::uint64_t i = 0; i < setup_.processes.size(); ++i)
+        if (const std::uint64_t drawing = setup_.board.row(i).drawing.load(); drawing != 0) below = std::min(below, drawing);
+    return below;
+}
+
 void NodeShare::all_drained() noexcept {
+    auto& dead_below = setup_.board.header().dead_below;
+    dead_below.store(std::max(dead_below.load(), complete_below_));
     if (setup_.several_nodes) exposed().clean.store(setup_.board.header().followed_tickets.load());
 }
 
@@ -206,13 +223,17 @@ bool NodeShare::follow(const Visit& visit) {
     records_.clear();
     // What has a ticket is visible; the logs are read after the tickets.
     const std::uint64_t tickets = setup_.board.header().tickets.load();
+    const std::uint64_t complete_below = visible_below();
     if (!read_cut()) return false;
+    complete_below_ = complete_below;
     if (drains()) setup_.board.header().followed_tickets.store(tickets);
     // Stable: a record that was copied forward keeps its number, and the copy comes later.
     std::stable_sort(records_.begin(), records_.end(),
                      [](const Lane::Record& one, const Lane::Record& other) { return one.sequence < other.sequence; });
     std::uint64_t bytes = 0;
+    const std::uint64_t dead = drains() ? 0 : dead_below();
     for (const Lane::Record& record : records_) {
+        if (record.sequence < dead) continue;
         visit({record.kind, record.data_class, record.sequence, record.argument, record.extents, record.segment,
                record.payload, record.generation});
         if (record.kind == log::RecordKind::kData)

@@ -51,9 +51,10 @@ class NodeShare final : public stage::Share {
     Status wait_until_finished();
 
     [[nodiscard]] bool drains() const noexcept override { return setup_.self == setup_.drainer; }
-    std::uint64_t next_sequence() noexcept override {
-        return setup_.board.header().sequence.fetch_add(1, std::memory_order_relaxed);
-    }
+    std::uint64_t next_sequence() noexcept override;
+    void published() noexcept override { setup_.board.row(setup_.self).drawing.store(0); }
+    [[nodiscard]] std::uint64_t dead_below() const noexcept override { return setup_.board.header().dead_below.load(); }
+    [[nodiscard]] std::uint64_t lane() const noexcept override { return setup_.self; }
     void adopted(const log::Segment& segment, std::uint64_t order) noexcept override;
     void appended(std::span<const log::FileLog::Part> parts) noexcept override;
     void all_drained() noexcept override;
@@ -76,11 +77,13 @@ class NodeShare final : public stage::Share {
     [[nodiscard]] Status anybody_gone() const;
     [[nodiscard]] bool worth_following() const noexcept;
     bool read_cut();
+    [[nodiscard]] std::uint64_t visible_below() const noexcept;
 
     Setup setup_;
     std::vector<std::unique_ptr<Lane>> lanes_;
     std::vector<Lane::Record> records_;     // scratch of follow
     std::uint64_t released_at_restart_ = 0; // by all
+    std::uint64_t complete_below_ = 0;      // all records with lower numbers have been followed
     Status damage_;                         // a log that cannot be followed
     std::jthread listener_;                 // last: ends first
 };

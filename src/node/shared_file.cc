@@ -192,7 +192,8 @@ Status SharedFile::join_node(const std::vector<std::size_t>& members, const std:
             if (const auto alive = file.lock()) alive->look(room_wanted);
         });
     mine = team_->agree(mine);
-    if (drains_) (void)engine_->directory()->remove_file(board_name(drainer.log));
+    // A board without logs means nothing.
+    if (!mine && drains_) (void)engine_->directory()->remove_file(board_name(drainer.log));
     FOREBAY_TRY(mine);
     return several_nodes_ ? expose_to_others(all) : Status::ok();
 }
@@ -295,8 +296,12 @@ Status SharedFile::settle() {
 Status SharedFile::step_aside(log::AsideReason reason) {
     const Status outcome = by_drainers([&] { return file_->step_aside(reason); });
     if (!outcome || share_ == nullptr) return outcome;
-    if (drains_) share_->stop_listening();
-    else file_->go_through();
+    if (drains_) {
+        share_->stop_listening();
+        (void)engine_->directory()->remove_file(board_name(file_->log_number()));
+    } else {
+        file_->go_through();
+    }
     window_.reset();
     share_.reset();
     return team_->barrier();
@@ -317,6 +322,7 @@ Status SharedFile::close() {
     } else if (drains_) {
         share_->stop_listening();
         mine = engine_->detach(file_, true);
+        if (mine) (void)engine_->directory()->remove_file(board_name(file_->log_number()));
         share_->finished();
     } else {
         mine = share_->wait_until_finished();

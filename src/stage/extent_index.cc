@@ -54,8 +54,12 @@ void ExtentIndex::insert_unless_newer(ByteRange range, const StagedBytes& bytes,
     for_each_newest(
         range,
         [&](ByteRange piece, const StagedBytes& there) {
-            if (there.sequence <= bytes.sequence) take(piece);
+            const bool older = there.sequence <= bytes.sequence;
+            if (older) take(piece);
             else newer_bytes += piece.size();
+            if (there.segment == nullptr || there.segment->lane == bytes.segment->lane) return;
+            const StagedBytes& newer = older ? bytes : there;
+            newer.segment->entangled_sequence = std::max(newer.segment->entangled_sequence, newer.sequence);
         },
         take);
     for (const ByteRange& piece : older_)

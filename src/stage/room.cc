@@ -65,7 +65,11 @@ Result<std::uint64_t> StagedFile::await_room_writer(std::uint64_t) {
 void StagedFile::adopt_writer(log::Segment* segment) {
     const std::lock_guard lock(mutex_);
     log_->adopt(segment, committed_size_, commit_sequence_, next_sequence());
-    if (share_) share_->adopted(*segment, log_->oldest_order() + log_->segments() - 1);
+    if (share_) {
+        segment->lane = share_->lane();
+        share_->published();
+        share_->adopted(*segment, log_->oldest_order() + log_->segments() - 1);
+    }
 }
 
 // Held bytes cannot drain, and a segment can only go when it is the oldest: a few metadata blocks would
@@ -110,10 +114,13 @@ void StagedFile::recycle_locked() {
     if (index_.zero_bytes() > 0 || shrink_to_) return;
     if (share_) {
         if (follows()) return;
-        share_->recycle();
         if (index_.empty() && in_flight_.empty()) share_->all_drained();
+        share_->recycle();
     }
-    while (log_->segments() > 1 && log_->oldest()->live_bytes == 0 && log_->oldest()->pins == 0)
+    const auto entangled = [this](const log::Segment& segment) {
+        return share_ && segment.entangled_sequence != 0 && segment.entangled_sequence >= share_->dead_below();
+    };
+    while (log_->segments() > 1 && log_->oldest()->live_bytes == 0 && log_->oldest()->pins == 0 && !entangled(*log_->oldest()))
         log_->release_oldest();
     if (share_) share_->set_released(log_->oldest_order());
 }

@@ -27,8 +27,14 @@ class Share {
     // True in the one participant that drains.
     [[nodiscard]] virtual bool drains() const noexcept = 0;
 
-    // Rising within the node, for this file.
+    // Rising within the node, for this file. The record that it is for has been appended when `published` is
+    // called: until then nobody takes it for granted that it has seen all lower numbers.
     virtual std::uint64_t next_sequence() noexcept = 0;
+    virtual void published() noexcept = 0;
+    // Records below this number no longer count, in whichever log: all of them have been drained.
+    [[nodiscard]] virtual std::uint64_t dead_below() const noexcept = 0;
+    // The place of this participant's log among those of the file.
+    [[nodiscard]] virtual std::uint64_t lane() const noexcept = 0;
 
     // ---- this participant's own log -------------------------------------------------------------
 

@@ -147,6 +147,7 @@ void StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class
     const std::uint64_t sequence = next_sequence();
     const std::uint64_t now = realtime_ns();
     const auto position = log_->append_data(parts, data_class, sequence, now);
+    if (share_) share_->published();
     std::uint64_t bytes = 0;
     bool drain_now = false;
     {
@@ -154,9 +155,10 @@ void StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class
         if (position.segment->first_time_ns == 0) position.segment->first_time_ns = now;
         for (const Part& part : parts) {
             const ByteRange range{part.offset, part.offset + part.bytes.size()};
-            if (!follows())
-                index_.insert(range, {position.segment, position.offset + bytes, sequence, position.segment->generation()},
-                              byte_class == ByteClass::kMetadata ? kOffsetMax : committed_size_, committed_size_);
+            const StagedBytes staged{position.segment, position.offset + bytes, sequence, position.segment->generation()};
+            const std::uint64_t hold_below = byte_class == ByteClass::kMetadata ? kOffsetMax : committed_size_;
+            if (!share_) index_.insert(range, staged, hold_below, committed_size_);
+            else if (share_->drains()) index_.insert_unless_newer(range, staged, hold_below, committed_size_);
             logical_size_ = std::max(logical_size_, range.end);
             bytes += range.size();
         }
@@ -204,6 +206,7 @@ Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
     if (!outcome) return outcome;
     index_.drop(range);
     if (!log_->empty()) log_->append_through(range, next_sequence());
+    if (share_) share_->published();
     add(slot_->through, bytes.size());
     add(slot_->target_writes, 1);
     logical_size_ = std::max(logical_size_, range.end);
@@ -227,6 +230,7 @@ Status StagedFile::write_beside_writer(std::span<const Part> parts) {
             if (room.value() == 0) FOREBAY_TRY(leave_log_writer());
         }
         if (!log_->empty()) log_->append_through(range, next_sequence());
+        share_->published();
         const std::lock_guard lock(mutex_);
         if (!follows()) {
             index_.drop(range);
@@ -377,6 +381,7 @@ Status StagedFile::truncate(std::uint64_t size) {
     }
     if (state == State::kThrough) FOREBAY_TRY(target_->resize(size));
     else FOREBAY_TRY(append_marker_writer(log::RecordKind::kTruncate, size, next_sequence()));
+    if (share_) share_->published();
 
     const std::lock_guard lock(mutex_);
     if (state == State::kStaged && size < logical_size_) {
@@ -449,6 +454,7 @@ Status StagedFile::commit_writer(bool closing) {
     if (failure) FOREBAY_TRY(append_marker_writer(log::RecordKind::kCommit, logical_size_, sequence));
     else if (log_->marker_fits()) log_->append_marker(log::RecordKind::kCommit, logical_size_, sequence);
     else add(slot_->guarantee_given_up, index_.held_bytes());
+    if (share_) share_->published();
     {
         const std::lock_guard lock(mutex_);
         index_.commit(logical_size_);
@@ -645,6 +651,7 @@ Status StagedFile::note_size(std::uint64_t size) {
             if (!room) return room.status();
         }
         if (log_->marker_fits()) log_->append_marker(log::RecordKind::kTruncate, size, next_sequence());
+        share_->published();
     }
     const std::lock_guard lock(mutex_);
     logical_size_ = target_size_ = size;
