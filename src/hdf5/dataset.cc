@@ -8,18 +8,6 @@ namespace forebay::hdf5 {
 
 namespace {
 
-// With MPI, allocating may fill: a share of the ranks writes over everybody's chunks. HDF5 leaves the order
-// to collective MPI-IO, so here nobody may write its data before all have filled. (Contiguous storage is
-// filled by one rank, and HDF5 has a barrier behind that.)
-bool order_fill(const char* function, const Origin& origin, bool fills_chunks) {
-    if (origin.shared == nullptr || !fills_chunks)
-        return true;
-    const Status met = origin.shared->meet();
-    if (!met)
-        push_error(function, host().H5E_IO_g, host().H5E_CANTINIT_g, met);
-    return met.is_ok();
-}
-
 // Space is about to be freed, or may be: with several nodes nobody may hold bytes for it any more.
 bool settle(const char* function, const Origin& origin) {
     if (origin.shared == nullptr)
@@ -32,12 +20,9 @@ bool settle(const char* function, const Origin& origin) {
 
 void* dataset_create(void* object, const H5VL_loc_params_t* location, const char* name, hid_t link_creation, hid_t type,
                      hid_t space, hid_t creation, hid_t access, hid_t transfer, void** request) {
-    return forward_new("dataset_create", object, {location, access}, request, [&](void* under, hid_t connector) -> void* {
-        void* const dataset = host().H5VLdataset_create(under, location, connector, name, link_creation, type, space,
-                                                        creation, access, transfer, request);
-        const Origin& origin = *as_object(object)->origin;
-        const bool fills = origin.shared != nullptr && fills_chunks(creation);
-        return order_fill("dataset_create", origin, fills) ? dataset : nullptr;
+    return forward_new("dataset_create", object, {location, access}, request, [&](void* under, hid_t connector) {
+        return host().H5VLdataset_create(under, location, connector, name, link_creation, type, space, creation, access,
+                                         transfer, request);
     });
 }
 
@@ -111,12 +96,9 @@ herr_t dataset_specific(void* dataset, H5VL_dataset_specific_args_t* args, hid_t
     const ObjectFlush scope(args->op_type == H5VL_DATASET_FLUSH || args->op_type == H5VL_DATASET_REFRESH);
     return forward("dataset_specific", dataset, {}, request, [&](void* under, hid_t connector) -> herr_t {
         const std::shared_ptr<Origin> origin = as_object(dataset)->origin;
-        const bool resizes = args->op_type == H5VL_DATASET_SET_EXTENT;
-        if (resizes && !settle("dataset_set_extent", *origin))
+        if (args->op_type == H5VL_DATASET_SET_EXTENT && !settle("dataset_set_extent", *origin))
             return -1;
-        const bool fills = resizes && origin->shared != nullptr && facts_of(*as_object(dataset)).fills_chunks;
-        const herr_t result = host().H5VLdataset_specific(under, connector, args, transfer, request);
-        return order_fill("dataset_set_extent", *origin, fills) ? result : -1;
+        return host().H5VLdataset_specific(under, connector, args, transfer, request);
     });
 }
 

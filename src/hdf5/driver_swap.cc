@@ -10,6 +10,7 @@
 #include "hdf5/info.h"
 #include "hdf5/mpi_driver.h"
 #include "hdf5/mpi_library.h"
+#include "hdf5/transfer.h"
 #include "hdf5/session.h"
 
 namespace forebay::hdf5 {
@@ -50,7 +51,7 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
     if (reason_of(host().H5Pget_driver(list_)) != AsideReason::kMpi || host().H5Pget_driver(list_) != host().mpio())
         return false;
     const auto door = mpi_door();
-    if (!door)
+    if (!door || !can_tell_collective())
         return false;
     auto team = MpiHandles::make_team(list_, *door.value());
     if (!team)

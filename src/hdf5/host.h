@@ -32,7 +32,7 @@ namespace forebay::hdf5 {
 #define FOREBAY_HOST_FUNCTIONS(X)                                                                   \
     X(H5get_libversion) X(H5allocate_memory)                                                        \
     X(H5Iinc_ref) X(H5Idec_ref)                                                                     \
-    X(H5Pcopy) X(H5Pclose) X(H5Pget) X(H5Pset) X(H5Pexist) X(H5Pget_nfilters) X(H5Pget_layout) X(H5Pget_fill_time)          \
+    X(H5Pcopy) X(H5Pclose) X(H5Pget) X(H5Pset) X(H5Pexist) X(H5Pget_nfilters) X(H5Pget_layout)          \
     X(H5Pget_external_count) X(H5Pget_data_transform) X(H5Tequal) X(H5Tclose) X(H5Sget_simple_extent_type) X(H5Sclose)                                                   \
     X(H5Pset_vol) X(H5Pget_vol_id) X(H5Pget_vol_info) X(H5Pget_driver) X(H5Pset_driver)                              \
     X(H5Pget_elink_fapl) X(H5Pset_elink_fapl)                                                       \

@@ -20,6 +20,7 @@
 #include "hdf5/guard.h"
 #include "hdf5/mpi_library.h"
 #include "hdf5/session.h"
+#include "hdf5/transfer.h"
 #include "hdf5/warning.h"
 
 namespace forebay::hdf5 {
@@ -381,7 +382,7 @@ Status read_parts(MpiFile& file, const Vector& vector, void* buffers[]) {
     return outcome;
 }
 
-Status write_parts(MpiFile& file, const Vector& vector, const void* const buffers[]) {
+Status write_parts(MpiFile& file, const Vector& vector, const void* const buffers[], bool collective) {
     constexpr const char* kFunction = "mpi_driver_write";
     if (file.shared == nullptr)
         return Status::from_errno(EBADF, "write to " + file.path);
@@ -392,7 +393,7 @@ Status write_parts(MpiFile& file, const Vector& vector, const void* const buffer
     ByteRange hull{kOffsetMax, 0};
     const auto hand_over = [&] {
         if (outcome && !parts.empty())
-            outcome = file.shared->write(parts, byte_class);
+            outcome = file.shared->write(parts, byte_class, collective);
         parts.clear();
     };
     if (!vector.for_each(kFunction, [&](std::uint32_t i, ByteClass, std::size_t size) {
@@ -434,7 +435,7 @@ herr_t driver_read(H5FD_t* file, H5FD_mem_t type, hid_t, haddr_t address, std::s
 herr_t driver_write(H5FD_t* file, H5FD_mem_t type, hid_t, haddr_t address, std::size_t size_bytes, const void* buffer) {
     return guard("mpi_driver_write", [&] {
         return finish_transfer("mpi_driver_write", host().H5E_WRITEERROR_g,
-                               write_parts(*as_file(file), {1, &type, &address, &size_bytes}, &buffer));
+                               write_parts(*as_file(file), {1, &type, &address, &size_bytes}, &buffer, false));
     });
 }
 
@@ -449,8 +450,12 @@ herr_t driver_read_vector(H5FD_t* file, hid_t, std::uint32_t count, H5FD_mem_t t
 herr_t driver_write_vector(H5FD_t* file, hid_t, std::uint32_t count, H5FD_mem_t types[], haddr_t addresses[],
                            std::size_t sizes[], const void* buffers[]) {
     return guard("mpi_driver_write_vector", [&] {
-        return finish_transfer("mpi_driver_write_vector", host().H5E_WRITEERROR_g,
-                               write_parts(*as_file(file), {count, types, addresses, sizes}, buffers));
+        MpiFile& self = *as_file(file);
+        const bool collective = is_collective_now();
+        Status outcome = write_parts(self, {count, types, addresses, sizes}, buffers, collective);
+        if (collective && self.shared != nullptr)
+            outcome = self.shared->agree(outcome);   // nobody goes on before everybody's pieces count
+        return finish_transfer("mpi_driver_write_vector", host().H5E_WRITEERROR_g, outcome);
     });
 }
 

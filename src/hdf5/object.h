@@ -42,7 +42,6 @@ struct Origin {
 struct DatasetFacts {
     bool filtered = false;
     bool never_collective = false;   // HDF5 transfers it independently whatever the list says
-    bool fills_chunks = false;       // allocating writes fill values, with no barrier behind that
 };
 
 struct Object {

@@ -5,6 +5,8 @@ namespace forebay::hdf5 {
 namespace {
 
 // H5D_XFER_IO_XFER_MODE_NAME, and what it holds (H5FDmpi.h; the type is there only with MPI).
+// Of the library's own, but not hidden: the mode of the transfer under way.
+constexpr const char* kGetTransferMode = "H5CX_get_io_xfer_mode";
 constexpr const char* kTransferMode = "io_xfer_mode";
 enum TransferMode : int { kIndependent = 0, kCollective = 1 };
 // H5D_XFER_SELECTION_IO_MODE_NAME; the type is there only in later versions.
@@ -54,12 +56,11 @@ hid_t ask(const Object& dataset, H5VL_dataset_get_t what) {
 
 // Whatever cannot be found out counts as filtered: then the list stays as it is.
 DatasetFacts find_facts(const Object& dataset) {
-    DatasetFacts facts{true, false, true};
+    DatasetFacts facts{true, false};
     if (const hid_t creation = ask(dataset, H5VL_DATASET_GET_DCPL); creation >= 0) {
         const H5D_layout_t layout = host().H5Pget_layout(creation);
         facts.filtered = host().H5Pget_nfilters(creation) != 0;
         facts.never_collective = layout == H5D_COMPACT || layout == H5D_VIRTUAL || host().H5Pget_external_count(creation) > 0;
-        facts.fills_chunks = fills_chunks(creation);
         host().H5Pclose(creation);
     }
     if (const hid_t space = ask(dataset, H5VL_DATASET_GET_SPACE); space >= 0) {
@@ -94,14 +95,15 @@ const DatasetFacts& facts_of(Object& dataset) {
     return *dataset.facts;
 }
 
-// As H5D__chunk_allocate decides it, on the safe side: unless nothing is ever filled.
-bool fills_chunks(hid_t creation) {
-    if (host().H5Pget_layout(creation) != H5D_CHUNKED)
-        return false;
-    H5D_fill_time_t time = H5D_FILL_TIME_ALLOC;
-    if (host().H5Pget_fill_time(creation, &time) < 0)
-        return true;
-    return time != H5D_FILL_TIME_NEVER || host().H5Pget_nfilters(creation) != 0;
+bool is_collective_now() {
+    using GetTransferMode = herr_t (*)(TransferMode*);
+    static const auto get = reinterpret_cast<GetTransferMode>(host().find_symbol(kGetTransferMode));
+    TransferMode mode = kIndependent;
+    return get != nullptr && get(&mode) >= 0 && mode == kCollective;
+}
+
+bool can_tell_collective() {
+    return host().find_symbol(kGetTransferMode) != nullptr;
 }
 
 hid_t transfer_list(std::size_t count, void* const datasets[], const hid_t memory_types[], hid_t transfer) {

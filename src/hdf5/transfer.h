@@ -22,8 +22,12 @@ namespace forebay::hdf5 {
 // Found out with the first call, and kept.
 [[nodiscard]] const DatasetFacts& facts_of(Object& dataset);
 
-// Whether allocating storage for a dataset of this creation list writes fill values to chunks.
-[[nodiscard]] bool fills_chunks(hid_t creation);
+// Whether HDF5 makes the transfer that has reached the driver in collective mode: then all ranks are in it,
+// with pieces or without. HDF5 leaves it to collective MPI-IO to order such writes (fill values, filtered
+// chunks, collective metadata) before what any rank does next.
+[[nodiscard]] bool is_collective_now();
+// Whether that can be known with this library.
+[[nodiscard]] bool can_tell_collective();
 
 // The list with which the connector beneath is to transfer `count` datasets: `transfer` itself, or the copy.
 // `datasets` are our objects, `memory_types` the types in memory. Negative: the error is on HDF5's stack.

@@ -39,6 +39,7 @@ Status Lane::read(std::vector<Record>& records) {
             Open& last = open_.back();
             const std::uint64_t tail = tail_of(*last.segment);
             if (tail > last.read_to) FOREBAY_TRY(read_segment(last, tail, records));
+            else if (last.segment->generation() != last.generation) return {Code::kNotFound, "used again"};
         }
         if (next_order_ >= adopted) return Status::ok();
         auto segment = view(next_order_);

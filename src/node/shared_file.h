@@ -40,11 +40,14 @@ class SharedFile {
     [[nodiscard]] std::uint64_t size() const { return file_->size(); }
     [[nodiscard]] stage::StagedFile& staged() const noexcept { return *file_; }
 
-    Status write(std::span<const stage::StagedFile::Part> parts, stage::ByteClass byte_class);
+    // Independent. `collective`: part of a write that all members make together, and end with `agree`. Such
+    // pieces may lie where another node has written, or will: with several nodes they go straight to the file.
+    Status write(std::span<const stage::StagedFile::Part> parts, stage::ByteClass byte_class, bool collective = false);
     Status read(std::uint64_t offset, io::MutableBytes into);
 
-    // Collective: a barrier.
+    // Collective: a barrier; with a failure on any member, that failure on all.
     Status meet();
+    Status agree(const Status& mine);
     // Collective. After it every member sees the new size.
     Status truncate(std::uint64_t size);
     // Collective. One consistent state (H5Fflush): it is in the log, where it survives the death of the
@@ -62,7 +65,6 @@ class SharedFile {
   private:
     SharedFile(std::shared_ptr<stage::Engine> engine, std::shared_ptr<Team> team);
     Status join_node(const std::vector<std::size_t>& members, const std::vector<struct Introduction>& all);
-    Status agree(const Status& mine);
     Status expose_to_others(const std::vector<struct Introduction>& all);
     Status await_others(ByteRange range);
     template <class Act>

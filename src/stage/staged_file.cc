@@ -270,7 +270,8 @@ bool StagedFile::plan_copy_locked(ByteRange all, CopyPlan& plan) const {
         plan.target.push_back(all);
         return false;
     }
-    const ByteRange inside = all.intersect({0, std::max(logical_size_, all.begin)});
+    // Others may have made the file longer than is known here: then the target tells where it ends.
+    const ByteRange inside = share_ ? all : all.intersect({0, std::max(logical_size_, all.begin)});
     const std::uint64_t real_end = shrink_to_.value_or(kOffsetMax);
     index_.for_each_newest(
         inside,
@@ -495,8 +496,8 @@ Status StagedFile::step_aside(log::AsideReason reason) {
         if (state_ != State::kStaged) return Status::ok();
     }
     FOREBAY_TRY(leave_log_writer());
-    // From here on the size of the target is the size of the file.
-    FOREBAY_TRY(target_->resize(logical_size_));
+    // From here on the size of the target is the size of the file; others may be making it longer already.
+    if (target_size_ != logical_size_) FOREBAY_TRY(target_->resize(logical_size_));
     const std::lock_guard lock(mutex_);
     target_size_ = committed_size_ = logical_size_;
     state_ = State::kThrough;
@@ -693,6 +694,8 @@ void StagedFile::follow_locked() {
                 break;
             case log::RecordKind::kTruncate:
                 if (several_nodes_) index_.drop({record.argument, kOffsetMax});   // the target has been cut
+                else if (!drains)   // who does not know how long the target is
+                    index_.truncate(record.argument, kOffsetMax, 0);
                 else if (record.argument < logical_size_)
                     index_.truncate(record.argument, std::max(logical_size_, target_size_), 0);
                 logical_size_ = record.argument;
