@@ -1,0 +1,181 @@
+"""Unusual and ill-behaved parallel programs: the right result, or a clear error on every rank, within bounded time."""
+
+import re
+import subprocess
+
+import pytest
+from connector_environment import bytes_staged, hdf5_prefix, native, staged, statistics
+from parallel_environment import BUILD, Launch, assert_staged, launch, launcher, node_names, process_lines, program, PROGRAMS
+
+pytestmark = pytest.mark.slow
+
+RANKS = 3
+SECONDS_MAX = 40
+CASES = (
+    "plain", "duplicated", "split", "reordered", "some-ranks", "each-alone", "freed-early", "twice-through-one", "twice-through-two",
+    "many-files", "serial-beside-shared", "serial-then-shared", "atomic", "refused-opens", "forgotten",
+)
+STAGING_NOTHING = {"refused-opens"}
+
+
+def run_case(case: str, environment: dict[str, str], folder, per_rank=None, preload=()) -> Launch:
+    return launch([program("parallel_cases"), case], environment, folder, RANKS, SECONDS_MAX, per_rank, preload)
+
+
+def facts(done: Launch) -> list[str]:
+    return sorted(line for line in done.stdout.splitlines() if line.startswith("rank "))
+
+
+@pytest.fixture(scope="session")
+def native_case(tmp_path_factory):
+    """What a case does natively; each is run once."""
+    known = {}
+
+    def run(case: str):
+        if case not in known:
+            folder = tmp_path_factory.mktemp(f"native-{case}")
+            done = run_case(case, native(), folder)
+            assert done.hung is None and done.returncode == 0 and "WRONG" not in done.stdout and facts(done), done.told()
+            known[case] = done, folder
+        return known[case]
+
+    return run
+
+
+def assert_same_contents(left, right) -> None:
+    names = [sorted(path.name for path in folder.glob("*.h5")) for folder in (left, right)]
+    assert names[0] == names[1]
+    for name in names[0]:
+        told = subprocess.run([hdf5_prefix() / "bin" / "h5diff", left / name, right / name], env=native(), capture_output=True, text=True,
+                              timeout=SECONDS_MAX, check=False)
+        assert told.returncode == 0, f"{name}: {told.stdout[-500:]}{told.stderr[-500:]}"
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("case", CASES)
+def test_unusual_programs_see_the_same(case, nodes, native_case, tmp_path):
+    plain, plain_folder = native_case(case)
+    done = run_case(case, staged(tmp_path), tmp_path / "run", node_names(RANKS, nodes))
+    assert done.hung is None, done.told()
+    assert facts(done) == facts(plain), done.told()
+    assert done.returncode == plain.returncode, done.told()
+    assert_same_contents(plain_folder, tmp_path / "run")
+    if case not in STAGING_NOTHING and nodes == 1:
+        assert bytes_staged(tmp_path) > 0
+
+
+def test_a_file_opened_twice_through_ranks_in_another_order(native_case, tmp_path):
+    """Natively that works as long as the second handle only moves raw data; forebay may refuse it."""
+    plain, _ = native_case("twice-through-reordered")
+    done = run_case("twice-through-reordered", staged(tmp_path), tmp_path / "run")
+    assert_right_or_refused(done, plain)
+    assert bytes_staged(tmp_path) > 0
+
+
+@pytest.mark.parametrize("case", ["plain", "duplicated", "reordered", "freed-early", "many-files"])
+def test_ranks_that_meet_after_every_collective_call_see_the_same(case, native_case, tmp_path):
+    plain, plain_folder = native_case(case)
+    done = run_case(case, staged(tmp_path), tmp_path / "run", preload=(PROGRAMS / "barrier_interposer.so",))
+    assert done.hung is None and facts(done) == facts(plain), done.told()
+    assert_same_contents(plain_folder, tmp_path / "run")
+    assert bytes_staged(tmp_path) > 0
+
+
+def test_every_rank_stages_and_leaves_nothing(tmp_path):
+    done = run_case("plain", staged(tmp_path), tmp_path / "run")
+    assert done.returncode == 0, done.told()
+    assert_staged(tmp_path, RANKS)
+    assert [entry for entry in statistics(tmp_path) if entry["pending"]] == []
+
+
+def test_forebay_run_reports_success_for_several_ranks(tmp_path):
+    area = tmp_path / "staging-area"
+    area.mkdir()
+    command = [BUILD / "bin" / "forebay", "run", "-o", f"nls={area}", "--", launcher(), "-n", str(RANKS), program("parallel_cases"), "plain"]
+    done = subprocess.run([str(word) for word in command], env=native(HDF5_PLUGIN_PATH=""), cwd=tmp_path, capture_output=True, text=True,
+                          timeout=SECONDS_MAX, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+# ---- ranks that are not alike ------------------------------------------------------------------------
+
+
+def assert_right_or_refused(done: Launch, plain: Launch) -> None:
+    """All ranks were right, or every one of them was told that something failed; nobody died or got wrong data."""
+    assert done.hung is None, done.told()
+    assert "WRONG DATA" not in done.stdout and "BAD TERMINATION" not in done.stdout, done.told()
+    if facts(done) == facts(plain):
+        assert done.returncode == 0, done.told()
+        return
+    for rank in range(RANKS):
+        assert re.search(rf"^rank {rank}: .*: failed$", done.stdout, re.MULTILINE), f"rank {rank} was not told: {done.told()}"
+    assert "forebay" in done.stderr and done.returncode != 0, done.told()
+
+
+def on_rank(which: int, **variables: str) -> list[dict[str, str]]:
+    return [variables if rank == which else {} for rank in range(RANKS)]
+
+
+UNLIKE = {
+    "one-writes-small-pieces": on_rank(1, FOREBAY_WRITE_MAX="4KiB", FOREBAY_STRIPE="4KiB"),
+    "one-has-a-tiny-log": on_rank(0, FOREBAY_SIZE="1MiB", FOREBAY_SEGMENT="64KiB", FOREBAY_RESERVE="0"),
+    "one-writes-through-when-full": on_rank(2, FOREBAY_SIZE="1MiB", FOREBAY_SEGMENT="64KiB", FOREBAY_RESERVE="0", FOREBAY_FULL="through"),
+    "one-does-not-stage": on_rank(1, FOREBAY_STAGE="off"),
+    "first-does-not-stage": on_rank(0, FOREBAY_STAGE="off"),
+    "one-misspells-an-option": on_rank(2, FOREBAY_SICE="1GiB"),
+    "one-has-a-bad-value": on_rank(0, FOREBAY_SIZE="much"),
+    "one-flush-drains": on_rank(1, FOREBAY_FLUSH="drain"),
+    "one-has-no-staging-path": on_rank(1, FOREBAY_NLS="/nowhere/at/all"),
+    "first-has-no-staging-path": on_rank(0, FOREBAY_NLS="/nowhere/at/all"),
+    "last-has-no-staging-path-and-is-strict": on_rank(RANKS - 1, FOREBAY_NLS="/nowhere/at/all", FOREBAY_STRICT="on"),
+    "first-has-no-staging-path-and-is-strict": on_rank(0, FOREBAY_NLS="/nowhere/at/all", FOREBAY_STRICT="on"),
+}
+
+
+@pytest.mark.parametrize("case", ["plain", "reordered"])
+@pytest.mark.parametrize("how", UNLIKE)
+def test_ranks_with_different_options(how, case, native_case, tmp_path):
+    plain, plain_folder = native_case(case)
+    done = run_case(case, staged(tmp_path), tmp_path / "run", UNLIKE[how])
+    assert_right_or_refused(done, plain)
+    if done.returncode == 0:
+        assert_same_contents(plain_folder, tmp_path / "run")
+
+
+@pytest.mark.parametrize("case", ["plain", "reordered", "twice-through-two"])
+def test_ranks_with_staging_areas_of_their_own(case, native_case, tmp_path):
+    plain, plain_folder = native_case(case)
+    areas = [tmp_path / f"area-{rank}" for rank in range(RANKS)]
+    for area in areas:
+        area.mkdir()
+    done = run_case(case, staged(tmp_path), tmp_path / "run", [{"FOREBAY_NLS": str(area)} for area in areas])
+    assert_right_or_refused(done, plain)
+    if done.returncode == 0:
+        assert_same_contents(plain_folder, tmp_path / "run")
+
+
+# ---- programs without MPI, and ranks that die ----------------------------------------------------------
+
+
+def test_programs_without_mpi_under_mpiexec(tmp_path):
+    plain = launch([program("parallel_cases"), "serial"], native(), tmp_path / "plain", RANKS, SECONDS_MAX)
+    done = launch([program("parallel_cases"), "serial"], staged(tmp_path), tmp_path / "run", RANKS, SECONDS_MAX)
+    assert done.hung is None and done.returncode == plain.returncode == 0, done.told()
+    assert facts(done) == facts(plain) != []
+    assert_same_contents(tmp_path / "plain", tmp_path / "run")
+    assert len([line for line in process_lines(tmp_path) if line["files_staged"] > 0]) == RANKS
+    assert bytes_staged(tmp_path) > 0
+
+
+@pytest.mark.parametrize("case", ["killed", "killed-before-close", "aborted"])
+def test_the_death_of_a_rank_ends_the_others_and_the_next_run_is_right(case, native_case, tmp_path):
+    environment = staged(tmp_path)
+    died = run_case(case, environment, tmp_path / "run")
+    assert died.hung is None, died.told()
+    assert died.returncode != 0
+    # What the dead have left on the staging area is in nobody's way.
+    plain, plain_folder = native_case("plain")
+    done = run_case("plain", environment, tmp_path / "again")
+    assert done.hung is None and done.returncode == 0 and facts(done) == facts(plain), done.told()
+    assert_same_contents(plain_folder, tmp_path / "again")
+    assert bytes_staged(tmp_path) > 0
