@@ -31,7 +31,7 @@ Result<std::string> implementation() {
     return Status(Code::kUnsupported, "unknown MPI: " + text.substr(0, text.find('\n')));
 }
 
-Result<const mpi::Door*> load() {
+Result<const node::Door*> load() {
     const auto name = implementation();
     if (!name) return name.status();
     Dl_info self{};
@@ -48,8 +48,8 @@ Result<const mpi::Door*> load() {
         }
         void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
         if (library == nullptr) return Status(Code::kUnavailable, std::string("cannot load it: ") + dlerror());
-        const auto door = reinterpret_cast<mpi::DoorFunction>(dlsym(library, mpi::kDoorSymbol));
-        if (door == nullptr || door()->version != mpi::kDoorVersion)
+        const auto door = reinterpret_cast<node::DoorFunction>(dlsym(library, node::kDoorSymbol));
+        if (door == nullptr || door()->version != node::kDoorVersion)
             return Status(Code::kUnsupported, path.string() + " belongs to another version of forebay");
         return door();
     }
@@ -58,15 +58,15 @@ Result<const mpi::Door*> load() {
 
 }   // namespace
 
-Result<const mpi::Door*> mpi_door() {
+Result<const node::Door*> mpi_door() {
     static std::mutex mutex;
-    static std::optional<Result<const mpi::Door*>> loaded;
+    static std::optional<Result<const node::Door*>> loaded;
     const std::lock_guard lock(mutex);
     if (!loaded) loaded = load();
     return *loaded;
 }
 
-Result<MpiHandles> MpiHandles::of(hid_t file_access_list, const mpi::Door& door) {
+Result<MpiHandles> MpiHandles::of(hid_t file_access_list, const node::Door& door) {
     MpiHandles handles(door);
     if (door.communicator_bytes > sizeof handles.communicator_ || door.info_bytes > sizeof handles.info_)
         return Status(Code::kUnsupported, "the MPI handles are larger than any known MPI's");
@@ -83,7 +83,7 @@ MpiHandles::~MpiHandles() {
     if (door_ != nullptr) door_->free_handles(&communicator_, &info_);
 }
 
-Result<std::shared_ptr<node::Team>> MpiHandles::make_team(hid_t file_access_list, const mpi::Door& door) {
+Result<std::shared_ptr<node::Team>> MpiHandles::make_team(hid_t file_access_list, const node::Door& door) {
     std::uint64_t communicator = 0;
     if (host().H5Pget(file_access_list, "mpi_params_comm", &communicator) < 0)
         return Status(Code::kUnavailable, "the file access list has no MPI communicator");

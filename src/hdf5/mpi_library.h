@@ -8,35 +8,35 @@
 #include <memory>
 
 #include "hdf5/host.h"
-#include "mpi/door.h"
+#include "node/door.h"
 
 namespace forebay::hdf5 {
 
 // The door of src/mpi. kUnsupported: an unknown MPI, or a host without one; kNotFound: there is no
 // library for this MPI; kUnavailable: it cannot be loaded.
-[[nodiscard]] Result<const mpi::Door*> mpi_door();
+[[nodiscard]] Result<const node::Door*> mpi_door();
 
 // The communicator and info object of a file access list, as HDF5 hands them out: duplicates, which are
 // freed with this object. Collective, as duplicating a communicator is. Handles are bytes here.
 class MpiHandles {
   public:
     // kUnavailable: the list has none.
-    [[nodiscard]] static Result<MpiHandles> of(hid_t file_access_list, const mpi::Door& door);
+    [[nodiscard]] static Result<MpiHandles> of(hid_t file_access_list, const node::Door& door);
     MpiHandles(MpiHandles&& other) noexcept : door_(std::exchange(other.door_, nullptr)), communicator_(other.communicator_), info_(other.info_) {}
     MpiHandles& operator=(MpiHandles&&) = delete;
     ~MpiHandles();
 
     [[nodiscard]] const void* communicator() const noexcept { return &communicator_; }
     [[nodiscard]] const void* info() const noexcept { return &info_; }
-    [[nodiscard]] const mpi::Door& door() const noexcept { return *door_; }
+    [[nodiscard]] const node::Door& door() const noexcept { return *door_; }
 
     // A team over a further duplicate; collective.
-    [[nodiscard]] static Result<std::shared_ptr<node::Team>> make_team(hid_t file_access_list, const mpi::Door& door);
+    [[nodiscard]] static Result<std::shared_ptr<node::Team>> make_team(hid_t file_access_list, const node::Door& door);
 
   private:
-    explicit MpiHandles(const mpi::Door& door) noexcept : door_(&door) {}
+    explicit MpiHandles(const node::Door& door) noexcept : door_(&door) {}
 
-    const mpi::Door* door_;
+    const node::Door* door_;
     std::uint64_t communicator_ = 0, info_ = 0;   // no MPI has larger handles
 };
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string>
 
-#include "mpi/door.h"
+#include "node/door.h"
 
 namespace forebay::mpi {
 
@@ -126,8 +126,8 @@ void free_handles(void* communicator, void* info) {
 
 }   // namespace forebay::mpi
 
-extern "C" __attribute__((visibility("default"))) const forebay::mpi::Door* forebay_mpi_door() {
-    static constexpr forebay::mpi::Door door{forebay::mpi::kDoorVersion, sizeof(MPI_Comm), sizeof(MPI_Info),
+extern "C" __attribute__((visibility("default"))) const forebay::node::Door* forebay_mpi_door() {
+    static constexpr forebay::node::Door door{forebay::node::kDoorVersion, sizeof(MPI_Comm), sizeof(MPI_Info),
                                              forebay::mpi::make_team, forebay::mpi::complete_info,
                                              forebay::mpi::free_handles};
     return &door;

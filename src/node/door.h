@@ -1,6 +1,7 @@
-// The door of this room, which is a library of its own: libforebay_mpi_<implementation>.so.
+// The door of the library that makes teams over MPI: libforebay_mpi_<implementation>.so (src/mpi).
 //
-// The plugin links no MPI. It loads the library that belongs to the MPI of the process, once a file is
+// It stands in this room because both sides know it: the plugin (src/hdf5) and the library. The plugin
+// links no MPI. It loads the library that belongs to the MPI of the process, once a file is
 // opened with an mpio access list, and finds `forebay_mpi_door` in it. MPI handles pass as bytes: their
 // type differs between implementations. Nothing here initialises MPI or calls it from another thread.
 #pragma once
@@ -11,7 +12,7 @@
 
 #include "node/team.h"
 
-namespace forebay::mpi {
+namespace forebay::node {
 
 struct Door {
     std::uint32_t version = 0;             // kDoorVersion of the build
@@ -19,7 +20,7 @@ struct Door {
     std::size_t info_bytes = 0;            // sizeof(MPI_Info)
     // The processes of a communicator, which this takes over and frees with the team. Its errors are
     // returned, not fatal, from then on.
-    Result<std::shared_ptr<node::Team>> (*make_team)(const void* communicator) = nullptr;
+    Result<std::shared_ptr<Team>> (*make_team)(const void* communicator) = nullptr;
     // Makes an info object without hints of a null handle: an open file has one, as with MPI-IO.
     void (*complete_info)(void* info) = nullptr;
     // Frees both; null handles are let be, and everything once MPI has ended.
@@ -30,4 +31,4 @@ inline constexpr std::uint32_t kDoorVersion = 1;
 inline constexpr const char* kDoorSymbol = "forebay_mpi_door";
 using DoorFunction = const Door* (*)();
 
-}   // namespace forebay::mpi
+}   // namespace forebay::node
