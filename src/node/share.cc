@@ -219,6 +219,8 @@ bool NodeShare::follow(const Visit& visit) {
         for (std::uint64_t i = 0; i < lanes_.size(); ++i)
             released += setup_.board.row(i).released.load(std::memory_order_relaxed);
         if (released - released_at_restart_ > kForgetAfterSegments) return false;
+        // Other nodes may write now what this one has drained.
+        if (setup_.several_nodes && dead_below() > dead_at_restart_) return false;
     }
     records_.clear();
     // What has a ticket is visible; the logs are read after the tickets.
@@ -231,9 +233,9 @@ bool NodeShare::follow(const Visit& visit) {
     std::stable_sort(records_.begin(), records_.end(),
                      [](const Lane::Record& one, const Lane::Record& other) { return one.sequence < other.sequence; });
     std::uint64_t bytes = 0;
-    const std::uint64_t dead = drains() ? 0 : dead_below();
     for (const Lane::Record& record : records_) {
-        if (record.sequence < dead) continue;
+        // Later ones are visited, dead or not: they supersede what was visited before.
+        if (record.sequence < dead_at_restart_) continue;
         visit({record.kind, record.data_class, record.sequence, record.argument, record.extents, record.segment,
                record.payload, record.generation});
         if (record.kind == log::RecordKind::kData)
@@ -249,6 +251,8 @@ void NodeShare::restart() {
         released_at_restart_ += setup_.board.row(i).released.load(std::memory_order_relaxed);
         lanes_[i]->restart();
     }
+    // After the lanes: what supersedes a record was released only once this had passed both.
+    dead_at_restart_ = dead_below();
 }
 
 }   // namespace forebay::node

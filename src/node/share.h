@@ -83,6 +83,7 @@ class NodeShare final : public stage::Share {
     std::vector<std::unique_ptr<Lane>> lanes_;
     std::vector<Lane::Record> records_;     // scratch of follow
     std::uint64_t released_at_restart_ = 0; // by all
+    std::uint64_t dead_at_restart_ = 0;     // what was below does not count, whatever is found
     std::uint64_t complete_below_ = 0;      // all records with lower numbers have been followed
     Status damage_;                         // a log that cannot be followed
     std::jthread listener_;                 // last: ends first
