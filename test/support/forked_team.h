@@ -49,6 +49,15 @@ class ForkedTeam {
 
     [[nodiscard]] Words& words() const noexcept { return shared_->words; }
 
+    // For a member: returns once another one has ended, by itself or not, and its parent knows.
+    void await_end() const noexcept {
+        for (;;) {
+            const std::uint32_t seen = shared_->changed.load();
+            if (shared_->ended.load() > 0) return;
+            io::wait_while(shared_->changed, seen);
+        }
+    }
+
     // How each member ended, as waitpid tells: 0 if its body returned and no expectation failed there.
     std::vector<int> run(int size, const Body& body) {
         shared_->size = size;
@@ -124,6 +133,9 @@ class ForkedTeam {
             }
             FOREBAY_TRY(barrier());
             return all;
+        }
+        Result<std::unique_ptr<node::Window>> expose(std::span<std::byte>) override {
+            return Status(Code::kUnsupported, "forked members are on one node");
         }
 
       private:

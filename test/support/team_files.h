@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -65,6 +66,23 @@ class Scratch {
         return all;
     }
 
+    // From the board that the drainer has left; 0: there is none.
+    [[nodiscard]] std::uint64_t dead_below() const {
+        for (const std::string& name : left()) {
+            auto directory = std::move(io::open_posix_directory(area() + "/" + name)).value();
+            const std::vector<std::string> files = std::move(directory->list()).value();
+            for (const std::string& file : files) {
+                if (!file.starts_with("board")) continue;
+                std::uint64_t value = 0;
+                auto board = std::move(directory->open_file(file, io::OpenMode::kRead)).value();
+                EXPECT_TRUE(board->read_at(offsetof(node::BoardHeader, dead_below),
+                                           std::as_writable_bytes(std::span(&value, 1))));
+                return value;
+            }
+        }
+        return 0;
+    }
+
   private:
     std::string path_;
 };
@@ -84,15 +102,17 @@ class PlainBytes {
     std::vector<std::byte> content;
 };
 
-// The file at the last commit, as recovery makes it of the target and the logs of all who wrote it.
-inline std::vector<std::byte> replay(std::vector<std::byte> content, const std::vector<log::ScannedLog>& logs) {
+// The file at the last commit, as recovery makes it of the target and the logs of all who wrote it. Records
+// below `dead_below`, which the board tells, no longer count.
+inline std::vector<std::byte> replay(std::vector<std::byte> content, const std::vector<log::ScannedLog>& logs,
+                                     std::uint64_t dead_below) {
     std::uint64_t committed = 0, size = content.size();
     std::vector<const log::ScannedRecord*> records;
     for (const log::ScannedLog& log : logs) {
         EXPECT_TRUE(log.damage.empty()) << log.damage.front().message();
-        if (log.commit_sequence > committed) {
+        if (log.commit_sequence > committed || &log == &logs.front()) {
             committed = log.commit_sequence;
-            size = log.committed_size;
+            size = log.committed_size;   // without a commit: at open
         }
         for (const log::ScannedRecord& record : log.records) records.push_back(&record);
     }
@@ -102,6 +122,7 @@ inline std::vector<std::byte> replay(std::vector<std::byte> content, const std::
     PlainBytes file{std::move(content)};
     for (const log::ScannedRecord* record : records) {
         if (record->header.sequence > committed) break;
+        if (record->header.sequence < dead_below) continue;
         if (record->header.kind == log::RecordKind::kTruncate) file.content.resize(record->header.argument);
         if (record->header.kind != log::RecordKind::kData) continue;
         std::size_t at = 0;

@@ -4,7 +4,9 @@
 // instead of waiting for ever.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -36,15 +38,15 @@ class ThreadTeam {
 
         Status arrive() {
             std::unique_lock lock(mutex);
+            const std::uint64_t mine = generation;
             if (++arrived == size) {
                 arrived = 0;
                 ++generation;
                 changed.notify_all();
                 return Status::ok();
             }
-            changed.wait(lock, [&, mine = generation] { return generation != mine || left > 0; });
-            // Whoever comes later than the one that has left finds the count short for ever.
-            if (arrived == 0) return Status::ok();
+            changed.wait(lock, [&] { return generation != mine || left > 0; });
+            if (generation != mine) return Status::ok();
             return {Code::kUnavailable, "a member of the team has left"};
         }
         void leave() {
@@ -59,6 +61,24 @@ class ThreadTeam {
         int arrived = 0, left = 0;
         std::uint64_t generation = 0;
         node::Team::Gathered given;   // each member's own place, read between two barriers
+        std::vector<std::span<std::byte>> exposed{static_cast<std::size_t>(size)};
+    };
+
+    class SharedMemory final : public node::Window {
+      public:
+        explicit SharedMemory(std::shared_ptr<Meeting> meeting) : meeting_(std::move(meeting)) {}
+        ~SharedMemory() override { (void)meeting_->arrive(); }
+        Status read(int rank, std::size_t offset, std::span<std::byte> into) override {
+            std::byte* const from = meeting_->exposed[static_cast<std::size_t>(rank)].data() + offset;
+            for (std::size_t at = 0; at < into.size(); at += sizeof(std::uint64_t)) {
+                const std::uint64_t word = std::atomic_ref(*reinterpret_cast<std::uint64_t*>(from + at)).load();
+                std::memcpy(into.data() + at, &word, sizeof word);
+            }
+            return Status::ok();
+        }
+
+      private:
+        std::shared_ptr<Meeting> meeting_;
     };
 
     class Member final : public node::Team {
@@ -73,6 +93,11 @@ class ThreadTeam {
             Gathered all = meeting_->given;
             FOREBAY_TRY(barrier());
             return all;
+        }
+        Result<std::unique_ptr<node::Window>> expose(std::span<std::byte> mine) override {
+            meeting_->exposed[static_cast<std::size_t>(rank_)] = mine;
+            FOREBAY_TRY(barrier());
+            return std::unique_ptr<node::Window>(std::make_unique<SharedMemory>(meeting_));
         }
 
       private:

@@ -107,6 +107,45 @@ TEST_P(StagedFileProperty, equals_a_plain_byte_array_at_every_read_and_after_clo
     EXPECT_GT(staged, std::uint64_t{1} << 20);
 }
 
+TEST_P(StagedFileProperty, writes_of_many_parts_equal_a_plain_byte_array) {
+    LoadedOptions loaded = test::small_options();
+    loaded.options.size = GetParam().size;
+    loaded.options.segment = GetParam().segment;
+    loaded.options.full = GetParam().full;
+    for (std::uint64_t seed = 1; seed <= 15; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        std::mt19937_64 random(seed);
+        Area area;
+        Target target;
+        Oracle oracle;
+        auto engine = stage::Engine::create(loaded, area.opener());
+        auto file = test::attach(*engine, target);
+        std::uint64_t given = 0;
+        for (int i = 0; i < 30; ++i) {
+            std::vector<std::vector<std::byte>> kept(1 + random() % 200);
+            std::vector<stage::StagedFile::Part> parts;
+            for (auto& bytes : kept) {
+                bytes = test::bytes_of(random() % (random() % 20 == 0 ? GetParam().write_size_max : 100), random());
+                parts.push_back({random() % 500000, bytes});
+                if (!bytes.empty()) oracle.write(parts.back().offset, bytes);
+                given += bytes.size();
+            }
+            ASSERT_TRUE(file->write(parts, random() % 3 == 0 ? ByteClass::kMetadata : ByteClass::kRaw));
+            ASSERT_EQ(file->size(), oracle.content.size());
+            const std::uint64_t at = random() % 500000;
+            ASSERT_TRUE(test::same(test::read(*file, at, 50000), oracle.read(at, 50000)));
+            if (random() % 5 == 0) {
+                ASSERT_TRUE(file->commit());
+            }
+        }
+        const auto counters = file->counters();
+        EXPECT_EQ(counters.staged + counters.through, given);
+        EXPECT_EQ(counters.requests, 30u);
+        ASSERT_TRUE(engine->detach(file, true));
+        ASSERT_TRUE(test::same(target.contents(), oracle.content));
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Flavours, StagedFileProperty,
     testing::Values(Flavour{"roomy", 64 << 20, 1 << 20, WhenFull::kWait, OnFlush::kCommit, 100000},

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/bytes.h"
+#include "base/checksum.h"
 #include "io/memory_file.h"
 #include "support/engine_fixture.h"
 
@@ -110,6 +111,51 @@ TEST_F(FileLogTest, data_is_found_where_the_position_says) {
     EXPECT_TRUE(found[1].header.payload_checked);
     EXPECT_THAT(found[1].extents, testing::ElementsAre(ByteRange{0x1234, 0x1234 + 5000}));
     EXPECT_TRUE(std::equal(found[1].payload.begin(), found[1].payload.end(), bytes.begin(), bytes.end()));
+}
+
+TEST_F(FileLogTest, parts_share_one_record_and_lie_one_after_the_other) {
+    adopt();
+    const auto first = test::bytes_of(10, 1), second = test::bytes_of(300, 2), third = test::bytes_of(1, 3);
+    const FileLog::Part parts[] = {{5000, first}, {100, second}, {5005, third}};
+    const auto position = log_.append_data(parts, DataClass::kMetadata, 9, 777);
+    const auto found = records(*log_.newest());
+    ASSERT_EQ(found.size(), 2u);
+    EXPECT_THAT(found[1].extents, testing::ElementsAre(ByteRange{5000, 5010}, ByteRange{100, 400}, ByteRange{5005, 5006}));
+    std::vector<std::byte> all(first);
+    all.insert(all.end(), second.begin(), second.end());
+    all.insert(all.end(), third.begin(), third.end());
+    EXPECT_TRUE(std::equal(found[1].payload.begin(), found[1].payload.end(), all.begin(), all.end()));
+    EXPECT_TRUE(std::equal(all.begin(), all.end(), position.segment->at(position.offset)));
+    EXPECT_EQ(found[1].header.payload_checksum, checksum(all));
+    log_.append_data(0, first, DataClass::kRaw, 10, 778);
+    EXPECT_THAT(records(*log_.newest()).back().extents, testing::ElementsAre(ByteRange{0, 10})) << "nothing is left of the parts before";
+}
+
+TEST_F(FileLogTest, parts_that_fill_the_room_to_the_last_byte_fit) {
+    adopt();
+    for (const std::size_t count : {1, 2, 7, 100}) {
+        const std::uint64_t tail = log_.newest()->tail;
+        const std::uint64_t room = std::min<std::uint64_t>(log_.room(false), 8000);
+        const std::uint64_t payload = room - (count - 1) * FileLog::kPartBytes;
+        const auto bytes = test::bytes_of(payload, count);
+        std::vector<FileLog::Part> parts;
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::uint64_t begin = payload * i / count, end = payload * (i + 1) / count;
+            parts.push_back({begin, io::Bytes(bytes).subspan(begin, end - begin)});
+        }
+        log_.append_data(parts, DataClass::kRaw, 1, 0);
+        EXPECT_LE(log_.newest()->tail - tail, payload_offset(1) + room + kRecordAlignment - 1);
+        EXPECT_EQ(records(*log_.newest()).back().extents.size(), count);
+    }
+    while (log_.room(true) > 0) {
+        const std::uint64_t room = log_.room(true);
+        const auto bytes = test::bytes_of(room, room);
+        const std::uint64_t half = room > FileLog::kPartBytes + 1 ? (room - FileLog::kPartBytes) / 2 : 0;
+        if (half == 0) break;
+        const FileLog::Part parts[] = {{0, io::Bytes(bytes).first(half)}, {100, io::Bytes(bytes).last(room - FileLog::kPartBytes - half)}};
+        log_.append_data(parts, DataClass::kRaw, 1, 0);
+        ASSERT_LE(log_.newest()->tail, kSegment);
+    }
 }
 
 TEST_F(FileLogTest, large_payloads_are_checked_only_if_asked_for) {

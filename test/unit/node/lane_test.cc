@@ -1,0 +1,195 @@
+#include "node/lane.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "io/memory_file.h"
+#include "log/file_log.h"
+#include "support/engine_fixture.h"
+
+namespace forebay::node {
+namespace {
+
+using test::bytes_of;
+
+constexpr std::uint64_t kSegment = 16 << 10;
+
+// Participant 1 writes a log; a lane follows it.
+class LaneTest : public ::testing::Test {
+  protected:
+    LaneTest()
+        : directory_(io::make_memory_directory("area")),
+          board_(std::move(Board::create(io::make_memory_file("board"), 2, 16)).value()),
+          pool_(open(io::OpenMode::kCreateNew), log::PoolLimits{8 * kSegment, kSegment, 0}, {42, 4711, {}}),
+          log_(pool_, 5, {1, 2, "/scratch/run.h5"}, false),
+          lane_(board_, 1, open(io::OpenMode::kReadWrite), kSegment) {}
+
+    std::unique_ptr<io::File> open(io::OpenMode mode) { return std::move(directory_->open_file("log", mode)).value(); }
+    log::Segment* adopt() {
+        log::Segment* const segment = log_.acquire().value();
+        log_.adopt(segment, 0, 0, sequence_++);
+        const std::uint64_t order = log_.oldest_order() + log_.segments() - 1;
+        board_.place(1, order).store(segment->index());
+        board_.row(1).adopted.store(order + 1);
+        return segment;
+    }
+    std::uint64_t append(std::uint64_t offset, std::size_t size = 100) {
+        log_.append_data(offset, bytes_of(size, offset), log::DataClass::kRaw, sequence_, 0);
+        return sequence_++;
+    }
+    // What the owner does with segments that were released.
+    void give_back() {
+        while (!log_.empty() && log_.oldest_order() < board_.row(1).released.load()) log_.release_oldest();
+    }
+    std::vector<std::uint64_t> read() {
+        std::vector<Lane::Record> records;
+        status_ = lane_.read(records);
+        std::vector<std::uint64_t> sequences;
+        for (const Lane::Record& record : records) {
+            sequences.push_back(record.sequence);
+            for (const ByteRange& extent : record.extents) {
+                const auto expected = bytes_of(extent.size(), extent.begin);
+                EXPECT_EQ(std::memcmp(record.segment->at(record.payload), expected.data(), expected.size()), 0);
+                EXPECT_EQ(record.segment->generation(), record.generation);
+            }
+        }
+        return sequences;
+    }
+
+    std::unique_ptr<io::Directory> directory_;
+    Board board_;
+    log::SegmentPool pool_;
+    log::FileLog log_;
+    Lane lane_;
+    std::uint64_t sequence_ = 1;
+    Status status_;
+};
+
+using Sequences = std::vector<std::uint64_t>;
+
+TEST_F(LaneTest, an_empty_log_has_no_records) {
+    EXPECT_EQ(read(), Sequences{});
+    EXPECT_TRUE(status_);
+    adopt();
+    EXPECT_EQ(read(), Sequences{}) << "the open record is nothing to follow";
+    EXPECT_TRUE(status_);
+}
+
+TEST_F(LaneTest, without_a_pool_nothing_is_read) {
+    Lane own(board_, 1, nullptr, kSegment);
+    adopt();
+    append(0);
+    std::vector<Lane::Record> records;
+    EXPECT_TRUE(own.read(records));
+    EXPECT_TRUE(records.empty());
+}
+
+TEST_F(LaneTest, records_are_read_once_as_they_appear_across_segments) {
+    Sequences written, found;
+    for (int segment = 0; segment < 4; ++segment) {
+        adopt();
+        for (std::uint64_t i = 0; i < 10; ++i) {
+            written.push_back(append(1000 * i));
+            if (i % 3 == 0)
+                for (const std::uint64_t sequence : read()) found.push_back(sequence);
+        }
+    }
+    for (const std::uint64_t sequence : read()) found.push_back(sequence);
+    EXPECT_EQ(found, written);
+    EXPECT_TRUE(status_);
+    EXPECT_EQ(read(), Sequences{});
+}
+
+TEST_F(LaneTest, markers_are_read_in_their_place) {
+    adopt();
+    const auto data = append(0);
+    log_.append_marker(log::RecordKind::kTruncate, 50, sequence_++);
+    std::vector<Lane::Record> records;
+    ASSERT_TRUE(lane_.read(records));
+    ASSERT_EQ(records.size(), 2u);
+    EXPECT_EQ(records[0].sequence, data);
+    EXPECT_EQ(records[1].kind, log::RecordKind::kTruncate);
+    EXPECT_EQ(records[1].argument, 50u);
+}
+
+TEST_F(LaneTest, one_that_begins_late_is_told_that_segments_are_gone_and_begins_afresh) {
+    for (int i = 0; i < 3; ++i) {
+        adopt();
+        append(1000);
+    }
+    board_.row(1).released.store(2);
+    give_back();
+    EXPECT_EQ(read(), Sequences{});
+    EXPECT_EQ(status_.code(), Code::kNotFound);
+    lane_.restart();
+    EXPECT_EQ(read().size(), 1u);
+    EXPECT_TRUE(status_);
+}
+
+// The place is the same, and so is nothing else.
+TEST_F(LaneTest, a_segment_that_was_used_again_since_the_last_look_is_noticed) {
+    adopt();
+    append(0);
+    EXPECT_EQ(read().size(), 1u);
+    board_.row(1).released.store(1);
+    give_back();
+    adopt();
+    for (std::uint64_t i = 0; i < 5; ++i) append(1000 * i);
+    EXPECT_EQ(read(), Sequences{});
+    EXPECT_EQ(status_.code(), Code::kNotFound);
+    lane_.restart();
+    EXPECT_EQ(read().size(), 5u);
+    EXPECT_TRUE(status_);
+}
+
+// There was something behind what had been read, and it is gone.
+TEST_F(LaneTest, a_segment_that_was_used_again_is_noticed_even_if_it_holds_less_than_was_read) {
+    adopt();
+    for (std::uint64_t i = 0; i < 5; ++i) append(1000 * i);
+    EXPECT_EQ(read().size(), 5u);
+    append(7000);
+    board_.row(1).released.store(1);
+    give_back();
+    adopt();
+    append(0);
+    EXPECT_EQ(read(), Sequences{});
+    EXPECT_EQ(status_.code(), Code::kNotFound);
+    lane_.restart();
+    EXPECT_EQ(read().size(), 1u);
+    EXPECT_TRUE(status_);
+}
+
+TEST_F(LaneTest, a_damaged_record_ends_the_log_with_an_error) {
+    log::Segment* const segment = adopt();
+    append(0);
+    const std::uint64_t begin = segment->tail;
+    append(1000);
+    *segment->at(begin + 8) ^= std::byte{0xFF};
+    EXPECT_EQ(read().size(), 1u) << "what is before it counts";
+    EXPECT_EQ(status_.code(), Code::kCorrupt) << status_.message();
+    EXPECT_THAT(status_.message(), testing::HasSubstr("cannot be followed"));
+}
+
+TEST_F(LaneTest, a_tail_beyond_the_segment_is_not_followed) {
+    log::Segment* const segment = adopt();
+    append(0);
+    const std::uint64_t beyond = kSegment + 4096;
+    std::memcpy(segment->at(log::kTailOffset), &beyond, sizeof beyond);
+    EXPECT_EQ(read(), Sequences{});
+    EXPECT_EQ(status_.code(), Code::kCorrupt) << status_.message();
+}
+
+TEST_F(LaneTest, a_pool_that_cannot_be_mapped_is_an_error) {
+    auto plan = std::make_shared<io::FaultPlan>();
+    plan->fail(io::Operation::kMap, 1, 1, ENOMEM);
+    Lane lane(board_, 1, io::make_fault_file(open(io::OpenMode::kReadWrite), plan), kSegment);
+    adopt();
+    append(0);
+    std::vector<Lane::Record> records;
+    EXPECT_EQ(lane.read(records).sys_errno(), ENOMEM);
+    ASSERT_TRUE(lane.read(records)) << "and tried again";
+    EXPECT_EQ(records.size(), 1u);
+}
+
+}   // namespace
+}   // namespace forebay::node

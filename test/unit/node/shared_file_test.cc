@@ -1,0 +1,274 @@
+// What is collective over a team: opening, truncating, committing, stepping aside, closing, and failing at it.
+#include "node/shared_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "support/team_files.h"
+#include "support/thread_team.h"
+
+namespace forebay {
+namespace {
+
+using stage::ByteClass;
+using test::bytes_of;
+using test::same;
+using test::Scratch;
+using test::TeamMember;
+using test::ThreadTeam;
+
+// What every member found, by rank.
+class Outcomes {
+  public:
+    explicit Outcomes(std::size_t members) : of_(members) {}
+    void set(int rank, const Status& outcome) {
+        const std::lock_guard lock(mutex_);
+        of_[static_cast<std::size_t>(rank)] = outcome;
+    }
+    const std::vector<Status>& all() const { return of_; }
+
+  private:
+    std::mutex mutex_;
+    std::vector<Status> of_;
+};
+
+TEST(SharedFile, members_read_each_others_writes_after_a_meeting_and_all_is_in_the_target_after_close) {
+    Scratch scratch;
+    ThreadTeam::run(4, [&](std::shared_ptr<node::Team> team) {
+        const auto rank = static_cast<std::uint64_t>(team->rank());
+        TeamMember member(team, scratch, test::small_options());
+        ASSERT_TRUE(member.opened()) << member.opened().message();
+        for (std::uint64_t round = 0; round < 5; ++round) {
+            const std::uint64_t place = (rank + round) % 4;   // everybody overwrites everybody
+            ASSERT_TRUE(member.write(place * 5000, bytes_of(5000, 10 * round + place)));
+            ASSERT_TRUE(member.file().meet());
+            for (std::uint64_t i = 0; i < 4; ++i)
+                ASSERT_TRUE(same(member.read(i * 5000, 5000), bytes_of(5000, 10 * round + i))) << "round " << round;
+            ASSERT_TRUE(member.file().meet());
+        }
+        ASSERT_TRUE(member.close());
+        EXPECT_EQ(member.counters().staged, 25000u);
+        EXPECT_EQ(member.counters().through, 0u);
+    });
+    std::vector<std::byte> expected;
+    for (std::uint64_t i = 0; i < 4; ++i) {
+        const auto bytes = bytes_of(5000, 40 + i);
+        expected.insert(expected.end(), bytes.begin(), bytes.end());
+    }
+    EXPECT_TRUE(same(scratch.contents(), expected));
+    EXPECT_TRUE(scratch.left().empty());
+}
+
+TEST(SharedFile, a_team_of_one_is_staged) {
+    Scratch scratch;
+    ThreadTeam::run(1, [&](std::shared_ptr<node::Team> team) {
+        TeamMember member(team, scratch, test::small_options());
+        ASSERT_TRUE(member.opened());
+        ASSERT_TRUE(member.write(0, bytes_of(1000, 1), ByteClass::kMetadata));
+        ASSERT_TRUE(member.file().truncate(2000));
+        ASSERT_TRUE(member.file().settle());
+        ASSERT_TRUE(member.file().commit());
+        ASSERT_TRUE(member.close());
+        EXPECT_EQ(member.counters().staged, 1000u);
+    });
+    EXPECT_EQ(scratch.contents().size(), 2000u);
+}
+
+TEST(SharedFile, truncating_is_seen_by_all_and_what_was_cut_does_not_come_back) {
+    Scratch scratch(bytes_of(50000, 7));
+    ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+        const auto rank = static_cast<std::uint64_t>(team->rank());
+        TeamMember member(team, scratch, test::small_options());
+        ASSERT_TRUE(member.opened());
+        EXPECT_EQ(member.file().size(), 50000u);
+        ASSERT_TRUE(member.file().meet());
+        ASSERT_TRUE(member.write(40000 + rank * 10000, bytes_of(10000, rank)));
+        ASSERT_TRUE(member.file().truncate(45000));
+        EXPECT_EQ(member.file().size(), 45000u);
+        ASSERT_TRUE(member.file().truncate(60000));
+        EXPECT_EQ(member.file().size(), 60000u);
+        test::PlainBytes expected{bytes_of(50000, 7)};
+        expected.write(40000, bytes_of(10000, 0));
+        expected.content.resize(45000);
+        expected.content.resize(60000);
+        EXPECT_TRUE(same(member.read(0, 60000), expected.content));
+        ASSERT_TRUE(member.close());
+    });
+    const auto contents = scratch.contents();
+    ASSERT_EQ(contents.size(), 60000u);
+    EXPECT_TRUE(same({contents.begin() + 45000, contents.end()}, std::vector<std::byte>(15000)));
+}
+
+TEST(SharedFile, a_commit_leaves_everything_in_the_file) {
+    Scratch scratch;
+    ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+        const auto rank = static_cast<std::uint64_t>(team->rank());
+        TeamMember member(team, scratch, test::small_options());
+        ASSERT_TRUE(member.opened());
+        ASSERT_TRUE(member.write(rank * 1000, bytes_of(1000, rank), ByteClass::kMetadata));
+        ASSERT_TRUE(member.file().commit());
+        const auto contents = scratch.contents();
+        ASSERT_EQ(contents.size(), 3000u);
+        for (std::uint64_t i = 0; i < 3; ++i)
+            EXPECT_TRUE(std::equal(contents.begin() + static_cast<std::ptrdiff_t>(i * 1000),
+                                   contents.begin() + static_cast<std::ptrdiff_t>(i * 1000 + 1000), bytes_of(1000, i).begin()));
+        ASSERT_TRUE(member.close());
+    });
+}
+
+TEST(SharedFile, after_stepping_aside_every_member_writes_straight_to_the_target) {
+    Scratch scratch;
+    ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+        const auto rank = static_cast<std::uint64_t>(team->rank());
+        TeamMember member(team, scratch, test::small_options());
+        ASSERT_TRUE(member.opened());
+        ASSERT_TRUE(member.write(rank * 1000, bytes_of(1000, rank)));
+        ASSERT_TRUE(member.file().step_aside(log::AsideReason::kSwmr));
+        EXPECT_EQ(scratch.contents().size(), 3000u);
+        ASSERT_TRUE(team->barrier());
+        ASSERT_TRUE(member.write(3000 + rank * 1000, bytes_of(1000, 3 + rank)));
+        ASSERT_TRUE(member.file().meet());
+        EXPECT_EQ(scratch.contents().size(), 6000u);
+        for (std::uint64_t i = 0; i < 6; ++i) EXPECT_TRUE(same(member.read(i * 1000, 1000), bytes_of(1000, i)));
+        ASSERT_TRUE(member.close());
+        EXPECT_EQ(member.counters().staged, 1000u);
+        EXPECT_EQ(member.counters().through, 1000u);
+    });
+    EXPECT_EQ(scratch.contents().size(), 6000u);
+    EXPECT_TRUE(scratch.left().empty());
+}
+
+// ---- failures ----------------------------------------------------------------------------------------
+
+TEST(SharedFile, what_one_member_cannot_open_nobody_opens) {
+    Scratch scratch;
+    Outcomes outcomes(3);
+    ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+        std::shared_ptr<stage::Engine> engine = stage::Engine::create(test::small_options(), scratch.opener());
+        Result<stage::OpenTarget> opened = Status::from_errno(ENOENT, "open it");
+        const int descriptor = ::open(scratch.target().c_str(), O_RDWR | O_CLOEXEC);
+        if (team->rank() != 1) opened = stage::OpenTarget{scratch.target(), descriptor, true};
+        outcomes.set(team->rank(), node::SharedFile::open(engine, opened, team).status());
+        ::close(descriptor);
+    });
+    for (const Status& outcome : outcomes.all()) EXPECT_EQ(outcome.sys_errno(), ENOENT) << outcome.message();
+    EXPECT_THAT(outcomes.all()[0].message(), testing::HasSubstr("rank 1"));
+    EXPECT_TRUE(scratch.left().empty());
+}
+
+TEST(SharedFile, where_one_member_cannot_stage_all_write_through) {
+    Scratch scratch;
+    ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+        const auto rank = static_cast<std::uint64_t>(team->rank());
+        LoadedOptions options = test::small_options();
+        options.options.stage = rank != 2;
+        TeamMember member(team, scratch, options);
+        ASSERT_TRUE(member.opened()) << member.opened().message();
+        ASSERT_TRUE(member.write(rank * 1000, bytes_of(1000, rank)));
+        ASSERT_TRUE(member.file().meet());
+        EXPECT_TRUE(same(member.read((rank + 1) % 3 * 1000, 1000), bytes_of(1000, (rank + 1) % 3)));
+        EXPECT_EQ(member.counters().staged, 0u);
+        EXPECT_EQ(member.counters().through, 1000u);
+        ASSERT_TRUE(member.close());
+    });
+    EXPECT_EQ(scratch.contents().size(), 3000u);
+}
+
+TEST(SharedFile, a_target_that_cannot_be_written_fails_every_members_close_alike_and_the_logs_stay) {
+    Scratch scratch;
+    Outcomes committed(3), closed(3);
+    ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+        const auto rank = static_cast<std::uint64_t>(team->rank());
+        TeamMember member(team, scratch, test::small_options(), rank == 0 ? O_RDONLY : O_RDWR);
+        ASSERT_TRUE(member.opened());
+        ASSERT_TRUE(member.write(rank * 50000, bytes_of(50000, rank)));
+        committed.set(team->rank(), member.file().commit());
+        EXPECT_TRUE(same(member.read(50000, 50000), bytes_of(50000, 1))) << "staged bytes stay readable";
+        closed.set(team->rank(), member.close());
+    });
+    for (const Status& outcome : committed.all()) EXPECT_EQ(outcome.sys_errno(), EBADF) << outcome.message();
+    for (const Status& outcome : closed.all()) {
+        EXPECT_EQ(outcome.sys_errno(), EBADF) << outcome.message();
+        EXPECT_THAT(outcome.message(), testing::HasSubstr("stay in the staging log"));
+    }
+    EXPECT_EQ(scratch.left().size(), 3u);
+    std::vector<std::byte> expected;
+    for (std::uint64_t i = 0; i < 3; ++i) {
+        const auto bytes = bytes_of(50000, i);
+        expected.insert(expected.end(), bytes.begin(), bytes.end());
+    }
+    EXPECT_TRUE(same(test::replay(scratch.contents(), scratch.logs(), scratch.dead_below()), expected)) << "and can be brought home";
+}
+
+TEST(SharedFile, whoever_waits_for_room_hears_that_the_target_cannot_be_written) {
+    Scratch scratch;
+    Outcomes written(2), closed(2);
+    ThreadTeam::run(2, [&](std::shared_ptr<node::Team> team) {
+        TeamMember member(team, scratch, test::tiny_options(), team->rank() == 0 ? O_RDONLY : O_RDWR);
+        ASSERT_TRUE(member.opened());
+        Status outcome;
+        if (team->rank() == 1)
+            for (std::uint64_t i = 0; i < 100 && outcome; ++i) outcome = member.write(i * 3000, bytes_of(3000, i));
+        written.set(team->rank(), outcome);
+        closed.set(team->rank(), member.close());
+    });
+    EXPECT_EQ(written.all()[1].sys_errno(), EBADF) << written.all()[1].message();
+    for (const Status& outcome : closed.all()) EXPECT_EQ(outcome.sys_errno(), EBADF) << outcome.message();
+    EXPECT_EQ(scratch.left().size(), 2u);
+}
+
+TEST(SharedFile, a_file_is_written_by_one_team_at_a_time) {
+    Scratch scratch;
+    ThreadTeam::run(2, [&](std::shared_ptr<node::Team> team) {
+        std::shared_ptr<stage::Engine> engine = stage::Engine::create(test::small_options(), scratch.opener());
+        const int descriptor = ::open(scratch.target().c_str(), O_RDWR | O_CLOEXEC);
+        const stage::OpenTarget target{scratch.target(), descriptor, true};
+        auto first = node::SharedFile::open(engine, target, team);
+        ASSERT_TRUE(first);
+        const auto second = node::SharedFile::open(engine, target, team);
+        EXPECT_EQ(second.status().code(), Code::kUnsupported);
+        const auto bytes = bytes_of(1000, 1);
+        const stage::StagedFile::Part part{static_cast<std::uint64_t>(team->rank()) * 1000, bytes};
+        ASSERT_TRUE(first.value().file->write({&part, 1}, ByteClass::kRaw));
+        EXPECT_TRUE(first.value().file->close());
+        ::close(descriptor);
+    });
+    EXPECT_EQ(scratch.contents().size(), 2000u);
+    EXPECT_TRUE(scratch.left().empty());
+}
+
+// ---- several nodes -----------------------------------------------------------------------------------
+
+TEST(SharedFile, a_read_waits_for_what_another_node_has_not_drained) {
+    Scratch scratch;
+    ThreadTeam::run(4, [&](std::shared_ptr<node::Team> team) {
+        const auto rank = static_cast<std::uint64_t>(team->rank());
+        LoadedOptions options = test::small_options();
+        options.options.node = rank < 2 ? "one" : "other";
+        TeamMember member(team, scratch, options);
+        ASSERT_TRUE(member.opened()) << member.opened().message();
+        for (std::uint64_t round = 0; round < 5; ++round) {
+            const std::uint64_t place = (rank + round) % 4;
+            ASSERT_TRUE(member.file().settle());   // the bytes of another node's last round may be overwritten now
+            ASSERT_TRUE(member.write(place * 5000, bytes_of(5000, 10 * round + place)));
+            ASSERT_TRUE(member.write(30000 + rank * 100, bytes_of(100, 10 * round + rank), ByteClass::kMetadata));
+            ASSERT_TRUE(member.file().meet());
+            for (std::uint64_t i = 0; i < 4; ++i) {
+                ASSERT_TRUE(same(member.read(i * 5000, 5000), bytes_of(5000, 10 * round + i))) << "round " << round;
+                ASSERT_TRUE(same(member.read(30000 + i * 100, 100), bytes_of(100, 10 * round + i))) << "round " << round;
+            }
+            ASSERT_TRUE(member.file().meet());
+        }
+        ASSERT_TRUE(member.file().truncate(30300));
+        EXPECT_EQ(member.file().size(), 30300u);
+        ASSERT_TRUE(member.close());
+        EXPECT_EQ(member.counters().staged, 25000u);
+    });
+    EXPECT_EQ(scratch.contents().size(), 30300u);
+    EXPECT_TRUE(scratch.left().empty());
+}
+
+}   // namespace
+}   // namespace forebay
