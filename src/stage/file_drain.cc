@@ -323,6 +323,7 @@ void StagedFile::wake() {
 }
 
 void StagedFile::update_ledger_locked() {
+    if (follows()) return;   // the drainer keeps the accounts; what is in this index was found by reading
     slot_->pending.store(index_.pending_bytes(), std::memory_order_relaxed);
     slot_->held.store(index_.held_bytes(), std::memory_order_relaxed);
     slot_->superseded.store(index_.superseded_bytes(), std::memory_order_relaxed);

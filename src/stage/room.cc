@@ -115,6 +115,8 @@ void StagedFile::recycle_locked() {
     if (share_) {
         if (follows()) return;
         if (index_.empty() && in_flight_.empty()) share_->all_drained();
+        // Whoever finds the record of a truncation takes all that it finds no later record of for cut off.
+        if (resize_sequence_ != 0 && resize_sequence_ >= share_->dead_below()) return;
         share_->recycle();
     }
     const auto entangled = [this](const log::Segment& segment) {

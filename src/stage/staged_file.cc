@@ -380,8 +380,9 @@ Status StagedFile::truncate(std::uint64_t size) {
         dirty_ = true;
         return Status::ok();
     }
+    const std::uint64_t sequence = state == State::kThrough ? 0 : next_sequence();
     if (state == State::kThrough) FOREBAY_TRY(target_->resize(size));
-    else FOREBAY_TRY(append_marker_writer(log::RecordKind::kTruncate, size, next_sequence()));
+    else FOREBAY_TRY(append_marker_writer(log::RecordKind::kTruncate, size, sequence));
     if (share_) share_->published();
 
     const std::lock_guard lock(mutex_);
@@ -392,6 +393,7 @@ Status StagedFile::truncate(std::uint64_t size) {
         update_ledger_locked();
     }
     logical_size_ = size;
+    resize_sequence_ = sequence;
     dirty_ = true;
     return Status::ok();
 }
@@ -522,7 +524,7 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, log::Ledge
     dirty_ = false;
     urgent_ = halted_ = false;
     shrink_to_.reset();
-    cursor_ = plan_from_bytes_ = 0;
+    cursor_ = plan_from_bytes_ = resize_sequence_ = 0;
     background_error_ = Status::ok();
     state_ = aside || surroundings_.pool() == nullptr ? State::kThrough : State::kStaged;
     if (aside)

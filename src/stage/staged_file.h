@@ -230,6 +230,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     std::uint64_t commit_sequence_ = 0;
     std::uint64_t target_size_ = 0;               // of the file itself, writes in flight included
     bool dirty_ = false;                          // something changed since the last commit
+    std::uint64_t resize_sequence_ = 0;           // of the last truncation
 
     std::deque<plan::TargetWrite> planned_;       // in flight already, as far as overlaps go
     RangeSet in_flight_;
