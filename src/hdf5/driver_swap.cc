@@ -64,6 +64,12 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
     const auto all = team.value()->gather(std::as_bytes(std::span(mine)));
     if (!all || std::any_of(all.value().begin(), all.value().end(), [](const auto& one) { return one.empty(); }))
         return false;
+    // Across nodes nothing orders what one stages against what another writes to the same place (HDF5 fills
+    // contiguous storage independently, for one), so such files stay mpio's.
+    if (std::any_of(all.value().begin(), all.value().end(), [&](const auto& one) { return one != all.value().front(); })) {
+        aside_ = AsideReason::kSeveralNodes;
+        return false;
+    }
     const hid_t ours = Session::get().mpi_driver();
     if (ours < 0 || host().H5Pset_driver(list_, ours, nullptr) < 0)
         return false;

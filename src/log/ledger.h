@@ -35,6 +35,7 @@ enum class AsideReason : std::uint8_t {
     kNotRegular,          // target is not a regular file
     kSecondLibrary,       // a second libhdf5 that could not be served
     kAtomicity,           // H5Fset_mpi_atomicity
+    kSeveralNodes,        // opened with MPI by processes of several nodes
     kCount,
 };
 [[nodiscard]] std::string_view reason_name(AsideReason reason) noexcept;   // "swmr"

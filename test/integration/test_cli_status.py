@@ -20,7 +20,7 @@ SLOT_FIELDS = (
     "drain_ns stage_ns stall_ns close_ns guarantee_given_up merged stolen error aside path_bytes"
 ).split()
 REASONS = (
-    "disabled driver mpi subfiling swmr under_connector read_only bad_option staging_area handle_taken not_regular second_library atomicity"
+    "disabled driver mpi subfiling swmr under_connector read_only bad_option staging_area handle_taken not_regular second_library atomicity several_nodes"
 ).split()
 MIB = 1 << 20
 
