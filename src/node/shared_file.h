@@ -4,7 +4,7 @@
 // and reads are independent; open, truncate, commit, step_aside, settle and close are collective over the
 // team, and what one member fails at fails on all, with the same code.
 //
-// Several nodes: each stages raw data and drains it without holding anything back; metadata is written
+// Several nodes (not used by the connector, see docs/design.md): each stages raw data and drains it without holding anything back; metadata is written
 // through by whoever writes it. `commit` and `settle` drain everywhere, after which everything is visible
 // on every node. `read` of bytes that another node has staged and not drained waits for them.
 //

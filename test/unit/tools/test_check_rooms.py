@@ -48,7 +48,6 @@ def test_this_source_tree_keeps_its_rules():
         ("drain", "cache/block.h"),
         ("stage", "node/peers.h"),
         ("node", "mpi/peers.h"),
-        ("hdf5", "node/peers.h"),
         ("hdf5", "mpi/peers.h"),
         ("cli", "mpi/peers.h"),
     ],
