@@ -101,6 +101,10 @@ Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class) {
 // As many small parts as fit go into one record.
 Status StagedFile::stage_parts_writer(std::span<const Part> parts, ByteClass byte_class) {
     while (!parts.empty()) {
+        if (parts.front().bytes.empty()) {
+            parts = parts.subspan(1);
+            continue;
+        }
         if (parts.front().bytes.size() > kSharedRecordMax || parts.size() == 1) {
             FOREBAY_TRY(stage_writer(parts.front().offset, parts.front().bytes, byte_class));
             parts = parts.subspan(1);
@@ -112,7 +116,7 @@ Status StagedFile::stage_parts_writer(std::span<const Part> parts, ByteClass byt
         for (std::uint64_t taken = 0; count < parts.size(); ++count) {
             const std::uint64_t bytes = parts[count].bytes.size();
             taken += bytes + (count > 0 ? log::FileLog::kPartBytes : 0);
-            if (bytes > kSharedRecordMax || taken > room.value()) break;
+            if (bytes == 0 || bytes > kSharedRecordMax || taken > room.value()) break;
         }
         if (count > 0) append_writer(parts.first(count), byte_class);
         else FOREBAY_TRY(stage_writer(parts.front().offset, parts.front().bytes, byte_class));
