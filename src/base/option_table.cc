@@ -43,6 +43,8 @@ constexpr std::array kTable{
                "Payloads over 64 KiB: checksummed as they are written, or only where a recovery would need it."},
     OptionSpec{"flush", kChoice, "commit", "", 0, 0, "commit|drain",
                "H5Fflush returns when the state is committed to the log, or when it has reached the file."},
+    OptionSpec{"mpi", kBool, "off", "", 0, 0, "",
+               "Stage files that the processes of one node open for writing with MPI; see docs/design.md for what is open."},
     OptionSpec{"node", kString, "", "", 0, 0, "",
                "Name of this process's node; processes of one name share what they stage. Empty: those of one machine."},
     OptionSpec{"stats", kPath, "", "", 0, 0, "",

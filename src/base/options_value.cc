@@ -39,7 +39,7 @@ struct NamedBinding {
     std::string_view name;
     Binding field;
 };
-const std::array<NamedBinding, 17>& bindings() {
+const std::array<NamedBinding, 18>& bindings() {
     static const std::array<NamedBinding, 17> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
@@ -53,6 +53,7 @@ const std::array<NamedBinding, 17>& bindings() {
         {"reserve", &Options::reserve},
         {"checksum", choice<&Options::checksum>()},
         {"flush", choice<&Options::flush>()},
+        {"mpi", &Options::mpi},
         {"node", &Options::node},
         {"stats", &Options::stats},
         {"trace", &Options::trace},

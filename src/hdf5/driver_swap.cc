@@ -50,14 +50,17 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
     // MPI's identifiers may be asked for only once MPI runs; then the list has one of them.
     if (reason_of(host().H5Pget_driver(list_)) != AsideReason::kMpi || host().H5Pget_driver(list_) != host().mpio())
         return false;
+    const std::shared_ptr<stage::StagedFile> open = staged_already(path);
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    // The same on all ranks only if they have the same options; that is the user's to see to.
+    if (engine == nullptr || !engine->options().options.mpi)
+        return false;
     const auto door = mpi_door();
     if (!door || !can_tell_collective())
         return false;
     auto team = MpiHandles::make_team(list_, *door.value());
     if (!team)
         return false;
-    const std::shared_ptr<stage::StagedFile> open = staged_already(path);
-    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     const bool writes = (flags & H5F_ACC_RDWR) != 0;
     const bool can = (open != nullptr && open->shared()) || (writes && engine != nullptr && engine->can_stage());
     const std::string mine = can ? engine->node_name() : std::string();

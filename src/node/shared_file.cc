@@ -247,15 +247,10 @@ Status SharedFile::read(std::uint64_t offset, io::MutableBytes into) {
     return file_->read(offset, into);
 }
 
-Status SharedFile::meet() { return share_ != nullptr && !several_nodes_ ? share_->meet(false).status() : team_->barrier(); }
+// By MPI, not asleep on the board: what another rank still waits for in MPI may need this one to be in MPI too.
+Status SharedFile::meet() { return team_->barrier(); }
 
-// Of all: on one node over the board, where a failure is rare enough to be told the long way.
-Status SharedFile::agree(const Status& mine) {
-    if (share_ == nullptr || several_nodes_) return team_->agree(mine);
-    const auto failed = share_->meet(!mine.is_ok());
-    if (!failed) return failed.status();
-    return failed.value() ? team_->agree(mine) : Status::ok();
-}
+Status SharedFile::agree(const Status& mine) { return team_->agree(mine); }
 
 // Everybody has made its writes; the drainers act; nobody goes on before they have.
 template <class Act>
