@@ -40,7 +40,7 @@ struct NamedBinding {
     Binding field;
 };
 const std::array<NamedBinding, 18>& bindings() {
-    static const std::array<NamedBinding, 17> all{{
+    static const std::array<NamedBinding, 18> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
         {"size", &Options::size},
