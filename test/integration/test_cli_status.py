@@ -34,12 +34,12 @@ def ledger(pid, start, files, aside=None):
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip().encode()
     header = struct.pack("<4Q40s", MAGIC, VERSION, pid, start, boot_id)
     header += struct.pack("<8Q", len(files), 64 * MIB, MIB, 10, 4, 3, 2, 0)
-    header += struct.pack("<12Q", *((aside or {}).get(reason, 0) for reason in REASONS))
+    header += struct.pack("<14Q", *((aside or {}).get(reason, 0) for reason in REASONS))
     slots = b""
     for counters in files:
         path = counters["path"].encode()
         values = {**counters, "in_use": 1, "path_bytes": len(path)}
-        slot = struct.pack("<22Q", *(values.get(field, 0) for field in SLOT_FIELDS)) + path.ljust(PATH_MAX, b"\0")
+        slot = struct.pack("<24Q", *(values.get(field, 0) for field in SLOT_FIELDS)) + path.ljust(PATH_MAX, b"\0")
         slots += slot.ljust(SLOT_BYTES, b"\0")
     return header.ljust(HEADER_BYTES, b"\0") + slots
 
