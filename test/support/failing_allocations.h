@@ -44,5 +44,10 @@ long fail_each_allocation(Prepare&& prepare, Act&& act, Check&& check) {
     if (memory == nullptr) throw std::bad_alloc();
     return memory;
 }
+// std::stable_sort asks this one, and makes do without.
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+    if (forebay::test::allocations_until_failure.fetch_sub(1) == 1) return nullptr;
+    return std::malloc(size > 0 ? size : 1);
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
