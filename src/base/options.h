@@ -56,7 +56,7 @@ struct Options {
     std::uint64_t reserve = std::uint64_t{512} << 20;   // log space touched ahead of the first burst
     Checksum checksum = Checksum::kLazy;        // payloads over 64 KiB: at write, or only where needed
     OnFlush flush = OnFlush::kCommit;           // H5Fflush returns at the commit, or once drained
-    bool mpi = false;                           // stage files that are opened with MPI
+    bool mpi = true;                            // stage files that are opened with MPI
     std::string node;                           // members of one name share memory; empty: those of one machine
     std::string stats;                          // append one JSON line per closed file; empty: none
     std::string trace;                          // append one JSON line per target write; empty: none

@@ -3,8 +3,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "hdf5/guard.h"
 #include "hdf5/info.h"
@@ -45,38 +47,76 @@ bool exchange_driver(hid_t file_access_list) {
     return ours >= 0 && host().H5Pset_driver(file_access_list, ours, nullptr) >= 0;
 }
 
-// The same for mpio, once all ranks agree that they can stage, or have the file open so already. Collective.
-bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
+namespace {
+
+// What one rank says of a file that it is about to open together with others. Every rank whose list names mpio
+// says something, whatever its options are: they may differ, and nobody must wait for one that says nothing.
+enum class Vote : char { kStage = 's', kDecline = 'd', kRefuse = 'r' };
+
+struct Ballot {
+    std::shared_ptr<node::Team> team;
+    std::vector<std::string> votes;   // each a Vote, and for kStage the node's name
+
+    [[nodiscard]] bool all(Vote vote) const {
+        return std::all_of(votes.begin(), votes.end(), [&](const std::string& one) { return one.front() == static_cast<char>(vote); });
+    }
+    [[nodiscard]] bool any(Vote vote) const {
+        return std::any_of(votes.begin(), votes.end(), [&](const std::string& one) { return one.front() == static_cast<char>(vote); });
+    }
+};
+
+// Collective over the list's communicator. Nothing: the list does not name mpio, or MPI cannot be asked (which
+// is the same on all ranks: it depends on the libraries).
+std::optional<Ballot> ballot(hid_t list, Vote mine, const std::string& node = {}) {
     // MPI's identifiers may be asked for only once MPI runs; then the list has one of them.
-    if (reason_of(host().H5Pget_driver(list_)) != AsideReason::kMpi || host().H5Pget_driver(list_) != host().mpio())
-        return false;
-    const std::shared_ptr<stage::StagedFile> open = staged_already(path);
-    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
-    // The same on all ranks only if they have the same options; that is the user's to see to.
-    if (engine == nullptr || !engine->options().options.mpi)
-        return false;
+    const hid_t driver = host().H5Pget_driver(list);
+    if (reason_of(driver) != AsideReason::kMpi || driver != host().mpio())
+        return std::nullopt;
     const auto door = mpi_door();
     if (!door || !can_tell_collective())
-        return false;
-    auto team = MpiHandles::make_team(list_, *door.value());
+        return std::nullopt;
+    auto team = MpiHandles::make_team(list, *door.value());
     if (!team)
-        return false;
+        return std::nullopt;
+    const std::string told = static_cast<char>(mine) + node;
+    const auto all = team.value()->gather(std::as_bytes(std::span(told)));
+    if (!all)
+        return std::nullopt;
+    Ballot result{std::move(team).value(), {}};
+    for (const auto& one : all.value())
+        result.votes.emplace_back(reinterpret_cast<const char*>(one.data()), one.size());
+    return result;
+}
+
+}   // namespace
+
+// The same for mpio, once all ranks agree that they can stage, or have the file open so already. Collective.
+// Where `aside_` is set already this only tells the others.
+bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
+    const std::shared_ptr<stage::StagedFile> open = staged_already(path);
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    const bool may = !aside_ && engine != nullptr && engine->options().options.mpi;
     const bool writes = (flags & H5F_ACC_RDWR) != 0;
-    const bool can = (open != nullptr && open->shared()) || (writes && engine != nullptr && engine->can_stage());
-    const std::string mine = can ? engine->node_name() : std::string();
-    const auto all = team.value()->gather(std::as_bytes(std::span(mine)));
-    if (!all || std::any_of(all.value().begin(), all.value().end(), [](const auto& one) { return one.empty(); }))
+    const bool can = may && ((open != nullptr && open->shared()) || (writes && engine->can_stage()));
+    auto result = can ? ballot(list_, Vote::kStage, engine->node_name()) : ballot(list_, Vote::kDecline);
+    if (!result)
+        return false;
+    if (result->any(Vote::kRefuse)) {
+        refused_elsewhere_ = true;
+        return false;
+    }
+    if (!result->all(Vote::kStage))
         return false;
     // Across nodes nothing orders what one stages against what another writes to the same place (HDF5 fills
     // contiguous storage independently, for one), so such files stay mpio's.
-    if (std::any_of(all.value().begin(), all.value().end(), [&](const auto& one) { return one != all.value().front(); })) {
+    if (std::adjacent_find(result->votes.begin(), result->votes.end(), std::not_equal_to<>()) != result->votes.end()) {
         aside_ = AsideReason::kSeveralNodes;
         return false;
     }
     const hid_t ours = Session::get().mpi_driver();
     if (ours < 0 || host().H5Pset_driver(list_, ours, nullptr) < 0)
         return false;
-    offer_team(std::move(team).value());
+    offer_team(std::move(result->team));
     return true;
 }
 
@@ -98,6 +138,7 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     origin_->info = info_of_list(file_access_list);
     const Route& route = session.route(origin_->info);
     if (!route.refusal.is_ok()) {
+        (void)ballot(file_access_list, Vote::kRefuse);
         push_error(function, host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, route.refusal);
         return;
     }
@@ -111,14 +152,19 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     if (list_ < 0)
         return;
     aside_ = choose(route, path, flags);
-    if (!aside_) {
-        const hid_t driver = host().H5Pget_driver(list_);
-        if (exchange_driver(list_) || session.is_ours(driver))
-            origin_->staged = true;
-        else if (exchange_mpi_driver(path, flags))
-            origin_->staged = origin_->mpi = true;
-        else
-            aside_ = aside_.value_or(reason_of(driver));
+    const hid_t driver = host().H5Pget_driver(list_);
+    if (!aside_ && (exchange_driver(list_) || session.is_ours(driver)))
+        origin_->staged = true;
+    else if (exchange_mpi_driver(path, flags))
+        origin_->staged = origin_->mpi = true;
+    else
+        aside_ = aside_.value_or(reason_of(driver));
+    if (refused_elsewhere_) {
+        push_error(function, host().H5E_FILE_g, host().H5E_CANTOPENFILE_g,
+                   Status(Code::kInvalidArgument, std::string("open ") + path + ": another rank refuses its options (strict)"));
+        host().H5Pclose(list_);
+        list_ = H5I_INVALID_HID;
+        return;
     }
     if (host().H5Pset_vol(list_, route.under_connector, route.under_info) < 0) {
         host().H5Pclose(list_);

@@ -48,6 +48,7 @@ class UnderList {
     hid_t list_ = H5I_INVALID_HID;
     std::shared_ptr<Origin> origin_;
     std::optional<log::AsideReason> aside_;
+    bool refused_elsewhere_ = false;
 };
 
 }   // namespace forebay::hdf5

@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -181,6 +182,20 @@ Result<std::shared_ptr<SharedFile>> share(MpiFile& file, const std::shared_ptr<s
     return std::move(opened.value().file);
 }
 
+// The end of file that all ranks begin with. Each of them tells before any of them can write.
+Result<haddr_t> agree_on_size(node::Team& team, std::uint64_t mine) {
+    const auto all = team.gather(std::as_bytes(std::span(&mine, 1)));
+    if (!all)
+        return all.status();
+    std::uint64_t largest = mine;
+    for (const auto& told : all.value()) {
+        std::uint64_t one = 0;
+        std::memcpy(&one, told.data(), std::min(told.size(), sizeof one));
+        largest = std::max(largest, one);
+    }
+    return haddr_t{largest};
+}
+
 Status open_file(MpiFile& file, const char* name, unsigned flags) {
     FOREBAY_TRY(open_everywhere(file, name, flags));
     file.engine = Session::get().engine();
@@ -190,9 +205,12 @@ Status open_file(MpiFile& file, const char* name, unsigned flags) {
         auto shared = share(file, file.engine);
         if (!shared)
             return shared.status();
+        const auto size = agree_on_size(*file.team, shared.value()->size());
+        if (!size)
+            return size.status();
         file.shared = std::move(shared).value();
         OpenFiles::get().add(file.device, file.inode, file.shared);
-        file.end_of_file = file.shared->size();
+        file.end_of_file = size.value();
         return Status::ok();
     }
     auto attached = file.engine->attach({file.path, file.descriptor, false});

@@ -88,6 +88,12 @@ void FileLog::append_through(ByteRange range, std::uint64_t sequence) {
     publish(record_bytes(1, 0));
 }
 
+Frontier FileLog::needed() const noexcept {
+    Frontier needed;
+    for (const Segment* const segment : segments_) needed.lower_to(segment->order.needed(segment->live_bytes));
+    return needed;
+}
+
 bool FileLog::pinned() const noexcept {
     return std::any_of(segments_.begin(), segments_.end(), [](const Segment* segment) { return segment->pins > 0; });
 }

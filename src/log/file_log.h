@@ -72,6 +72,9 @@ class FileLog {
     void append_marker(RecordKind kind, std::uint64_t argument, std::uint64_t sequence);
     void append_through(ByteRange range, std::uint64_t sequence);
 
+    // The lowest records that are still needed; for a file that is shared.
+    [[nodiscard]] Frontier needed() const noexcept;
+
     // Whether anybody still looks at one of the segments.
     [[nodiscard]] bool pinned() const noexcept;
     // Gives the oldest segment back.

@@ -90,7 +90,8 @@ Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Ta
     segment->live_bytes = 0;
     segment->pins = 0;
     segment->first_time_ns = 0;
-    segment->lane = segment->entangled_sequence = 0;
+    segment->lane = 0;
+    segment->order = {};
     raise_generation(*segment);
     word(*segment, kTailOffset).store(little_endian(segment->tail), std::memory_order_relaxed);
     encode(SegmentHeader{limits_.segment_bytes, process_, log, order}, segment->bytes().first(kSegmentHeaderBytes));

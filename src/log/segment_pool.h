@@ -20,6 +20,7 @@
 
 #include "io/file.h"
 #include "log/format.h"
+#include "log/frontier.h"
 
 namespace forebay::log {
 
@@ -43,8 +44,7 @@ class Segment {
     std::uint64_t pins = 0;            // readers and target writes that still look at it
     std::uint64_t first_time_ns = 0;   // CLOCK_REALTIME of its first data record; 0 none
     std::uint64_t lane = 0;            // whose log it is, among those who share a file
-    // The last of its records that supersedes bytes of another log of the file; 0 none.
-    std::uint64_t entangled_sequence = 0;
+    SegmentOrder order;                // of its records among those of all logs of the file
 
   private:
     friend class SegmentPool;

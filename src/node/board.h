@@ -10,12 +10,10 @@
 // once nothing of the segments below is needed. A marker (truncate, commit) is appended between two
 // barriers of all participants, and `epoch` is raised in between; so whoever reads all tails, and finds the
 // same epoch before and after, has a cut in which everything before the last marker is complete.
-// A log gives its segments back oldest first, so within one log a newer record of a byte never goes before an
-// older one. Across logs `dead_below` sees to that: a segment that supersedes bytes of another log is not
-// given back before `dead_below` has passed its records, and whatever is below no longer counts for anybody.
-// It moves when everything that has been followed is in the target.
+// Which segments may go although other logs stay is told by the frontier (log/frontier.h): `dead_raw` and
+// `dead_metadata`. The drainer raises it before it raises `released`, readers read it after `released`.
 // Ownership: `Board` owns the mapping; the drainer removes the file when it closes the shared file.
-// After a crash: recovery leaves out what is below `dead_below`.
+// After a crash: recovery takes the frontier from here.
 #pragma once
 
 #include <array>
@@ -41,12 +39,21 @@ struct Exposed {
     std::array<std::atomic<std::uint64_t>, kMarks> marks{};
 };
 
+// Whether the drainer waits for records whose numbers are drawn already.
+enum class Awaited : std::uint32_t {
+    kNothing,
+    kRecords,    // the drainer has followed later ones, and cannot drain them yet
+    kArrived,    // one of them has been published since
+};
+
 struct BoardHeader {
     std::uint64_t magic = 0, version = 0;
     std::uint64_t participants = 0;
     std::uint64_t ring = 0;                                    // segments of one log that can be in use at a time
     alignas(64) std::atomic<std::uint64_t> sequence{0};        // the next one
-    std::atomic<std::uint64_t> dead_below{0};                  // records with lower numbers no longer count
+    std::atomic<std::uint64_t> dead_raw{0};                    // the frontier: lower numbers no longer count
+    std::atomic<std::uint64_t> dead_metadata{0};
+    std::atomic<std::uint64_t> committed_size{0};              // of the file, at its last commit
     alignas(64) std::atomic<std::uint64_t> epoch{0};           // markers so far
     alignas(64) std::atomic<std::uint64_t> appended{0};        // payload bytes, by all but the drainer
     std::atomic<std::uint64_t> followed{0};                    // of those, seen by the drainer
@@ -55,19 +62,16 @@ struct BoardHeader {
     alignas(64) io::SharedWord doorbell{0};
     std::atomic<std::uint32_t> listening{0};                   // the drainer waits for the doorbell
     std::atomic<std::uint32_t> wants_room{0};                  // participants that wait for room
+    std::atomic<Awaited> awaited{Awaited::kNothing};
     alignas(64) io::SharedWord progress{0};
     std::atomic<std::uint32_t> failed{0};                      // errno: the drainer cannot write the target
     std::atomic<std::uint32_t> finished{0};                    // the drainer is done with the file
     alignas(64) Exposed exposed;
-    alignas(64) std::atomic<std::uint32_t> arrived{0};         // participants that have come to the meeting
-    std::atomic<std::uint32_t> outcome{0};                     // of the last meeting
-    io::SharedWord meeting{0};                                 // raised when all have
 };
 
 struct alignas(64) BoardRow {
     std::atomic<std::uint64_t> adopted{0};                     // segments this log has ever had
     std::atomic<std::uint64_t> wants_room{0};                  // waits: even its newest segment may go
-    std::atomic<std::uint32_t> failed{0};                      // something went wrong here since the last meeting
     alignas(64) std::atomic<std::uint64_t> drawing{0};         // a number from here on may be without its record yet; 0 none
     alignas(64) std::atomic<std::uint64_t> released{0};        // of those, the first so many are free again
 };

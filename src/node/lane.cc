@@ -45,7 +45,7 @@ Status Lane::read(std::vector<Record>& records) {
         auto segment = view(next_order_);
         if (!segment) return segment.status();
         segment.value()->lane = participant_;
-        segment.value()->entangled_sequence = 0;
+        segment.value()->order = {};
         open_.push_back({next_order_, segment.value(), log::kSegmentHeaderBytes, segment.value()->generation()});
         if (row.released.load(std::memory_order_acquire) > next_order_) return Status(Code::kNotFound, "released");
         ++next_order_;
@@ -81,14 +81,16 @@ void Lane::restart() {
     next_order_ = board_.row(participant_).released.load(std::memory_order_acquire);
 }
 
-bool Lane::recycle() noexcept {
+log::Frontier Lane::needed() const noexcept {
+    log::Frontier needed;
+    for (const Open& open : open_) needed.lower_to(open.segment->order.needed(open.segment->live_bytes));
+    return needed;
+}
+
+bool Lane::recycle(const log::Frontier& frontier, std::uint64_t drained_metadata) noexcept {
     BoardRow& row = board_.row(participant_);
     bool any = false;
-    const std::uint64_t dead_below = board_.header().dead_below.load();
-    while (!open_.empty() && open_.front().segment->live_bytes == 0 && open_.front().segment->pins == 0) {
-        // What it supersedes in another log would come to light.
-        const std::uint64_t entangled = open_.front().segment->entangled_sequence;
-        if (entangled != 0 && entangled >= dead_below) break;
+    while (idle() && open_.front().segment->order.may_go(frontier, drained_metadata)) {
         // The newest one still grows, but for an owner that waits: then it has been read to its end.
         const bool newest = open_.size() == 1;
         if (newest && (open_.front().order + 1 == row.adopted.load(std::memory_order_acquire)

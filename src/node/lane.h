@@ -38,9 +38,16 @@ class Lane {
     // Begins again with the oldest segment that is not released.
     void restart();
 
-    // For the drainer: releases the oldest segments whose views have neither live bytes nor pins, but the
-    // newest only when its owner waits for room. True if any was released.
-    bool recycle() noexcept;
+    // For the drainer: the lowest records that are still needed.
+    [[nodiscard]] log::Frontier needed() const noexcept;
+
+    // For the drainer: nothing in the oldest segment is live or pinned.
+    [[nodiscard]] bool idle() const noexcept {
+        return !open_.empty() && open_.front().segment->live_bytes == 0 && open_.front().segment->pins == 0;
+    }
+    // For the drainer: releases the oldest segments whose views have neither live bytes nor pins and which may
+    // go (log::SegmentOrder::may_go), but the newest only when its owner waits for room. True if any was released.
+    bool recycle(const log::Frontier& frontier, std::uint64_t drained_metadata) noexcept;
 
   private:
     // A segment that is being followed.

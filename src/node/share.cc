@@ -34,7 +34,7 @@ void NodeShare::adopted(const log::Segment& segment, std::uint64_t order) noexce
 
 bool NodeShare::worth_following() const noexcept {
     const BoardHeader& header = setup_.board.header();
-    if (header.wants_room.load() > 0) return true;
+    if (header.wants_room.load() > 0 || header.awaited.load() == Awaited::kArrived) return true;
     if (setup_.several_nodes) return header.tickets.load() != header.followed_tickets.load();
     return header.appended.load() - header.followed.load() >= setup_.wake_bytes;
 }
@@ -70,6 +70,15 @@ std::uint64_t NodeShare::next_sequence() noexcept {
     return sequence.fetch_add(1);
 }
 
+// Either the drainer, having said that it waits, sees no number drawn here any more, or this sees that it waits.
+void NodeShare::published() noexcept {
+    setup_.board.row(setup_.self).drawing.store(0);
+    BoardHeader& header = setup_.board.header();
+    Awaited expected = Awaited::kRecords;
+    if (header.awaited.load() == expected && header.awaited.compare_exchange_strong(expected, Awaited::kArrived))
+        io::raise_and_wake(header.doorbell);
+}
+
 // Every record with a number below the result is visible now.
 std::uint64_t NodeShare::visible_below() const noexcept {
     std::uint64_t below = setup_.board.header().sequence.load();
@@ -78,9 +87,32 @@ std::uint64_t NodeShare::visible_below() const noexcept {
     return below;
 }
 
+// Whoever died between drawing a number and publishing its record never will.
+void NodeShare::forget_numbers_of_the_dead() noexcept {
+    for (std::uint64_t i = 0; i < setup_.processes.size(); ++i) {
+        auto& drawing = setup_.board.row(i).drawing;
+        if (drawing.load() != 0 && !log::is_alive(setup_.processes[i])) drawing.store(0);
+    }
+}
+
+void NodeShare::await_complete() noexcept {
+    BoardHeader& header = setup_.board.header();
+    header.awaited.store(Awaited::kRecords);
+    if (!alone_ && visible_below() <= complete_below_) return;
+    header.awaited.store(Awaited::kArrived);
+    io::raise_and_wake(header.doorbell);
+}
+
+void NodeShare::at_rest() noexcept {
+    BoardHeader& header = setup_.board.header();
+    if (header.wants_room.load() > 0) io::raise_and_wake(header.doorbell);
+}
+
+log::Frontier NodeShare::frontier() const noexcept {
+    return {setup_.board.header().dead_raw.load(), setup_.board.header().dead_metadata.load()};
+}
+
 void NodeShare::all_drained() noexcept {
-    auto& dead_below = setup_.board.header().dead_below;
-    dead_below.store(std::max(dead_below.load(), complete_below_));
     if (setup_.several_nodes) exposed().clean.store(setup_.board.header().followed_tickets.load());
 }
 
@@ -92,36 +124,6 @@ Status NodeShare::drainer_gone() const {
     if (log::is_alive(drainer)) return Status::ok();
     return {Code::kUnavailable, fmt::format("process {}, which drains for this node, has died; what was staged stays in the logs",
                                             drainer.pid)};
-}
-
-Status NodeShare::anybody_gone() const {
-    for (const log::ProcessIdentity& process : setup_.processes)
-        if (!log::is_alive(process))
-            return {Code::kUnavailable, fmt::format("process {}, which has the file open together with this one, has died",
-                                                    process.pid)};
-    return Status::ok();
-}
-
-// The last one to come raises the word that the others sleep on. Nobody can come to the next meeting before
-// it has left this one, and the count starts afresh before anybody leaves.
-Result<bool> NodeShare::meet(bool failed) {
-    BoardHeader& header = setup_.board.header();
-    setup_.board.row(setup_.self).failed.store(failed ? 1 : 0);
-    const std::uint32_t meeting = header.meeting.load();
-    if (header.arrived.fetch_add(1) + 1 == setup_.processes.size()) {
-        bool anywhere = false;
-        for (std::uint64_t i = 0; i < setup_.processes.size(); ++i)
-            anywhere = anywhere || setup_.board.row(i).failed.load() != 0;
-        header.outcome.store(anywhere ? 1 : 0);
-        header.arrived.store(0);
-        io::raise_and_wake(header.meeting);
-        return anywhere;
-    }
-    while (header.meeting.load() == meeting) {
-        io::wait_while(header.meeting, meeting, kLivenessInterval);
-        if (header.meeting.load() == meeting) FOREBAY_TRY(anybody_gone());
-    }
-    return header.outcome.load() != 0;
 }
 
 Status NodeShare::wait_for_room(std::uint64_t seen) {
@@ -153,9 +155,14 @@ void NodeShare::serve(const std::stop_token& stop, const std::function<void(bool
     while (!stop.stop_requested()) {
         const std::uint32_t rung = header.doorbell.load();
         header.listening.store(1);
-        if (!worth_following() && !stop.stop_requested()) io::wait_while(header.doorbell, rung);
+        if (!worth_following() && !stop.stop_requested()) {
+            const bool waits = header.awaited.load() == Awaited::kRecords;
+            io::wait_while(header.doorbell, rung, waits ? std::optional(kLivenessInterval) : std::nullopt);
+        }
         header.listening.store(0);
         if (stop.stop_requested()) return;
+        if (header.awaited.load() == Awaited::kRecords) forget_numbers_of_the_dead();
+        else header.awaited.store(Awaited::kNothing);
         const bool room_wanted = header.wants_room.load() > 0;
         look(room_wanted);
         // Whoever waits looks again when something was released; until then the bell may rest.
@@ -164,16 +171,34 @@ void NodeShare::serve(const std::stop_token& stop, const std::function<void(bool
 }
 
 void NodeShare::stop_listening() noexcept {
+    alone_ = true;
     if (!listener_.joinable()) return;
     listener_.request_stop();
     io::raise_and_wake(setup_.board.header().doorbell);
     listener_.join();
 }
 
-void NodeShare::recycle() noexcept {
-    bool any = false;
-    for (const auto& lane : lanes_) any = lane->recycle() || any;
-    if (any && setup_.board.header().wants_room.load() > 0) io::raise_and_wake(setup_.board.header().progress);
+std::optional<log::Frontier> NodeShare::recycle(const Account& account) noexcept {
+    BoardHeader& header = setup_.board.header();
+    log::Frontier frontier{complete_below_, complete_below_};
+    frontier.lower_to(account.needed);
+    for (const auto& lane : lanes_) frontier.lower_to(lane->needed());
+    // Whoever finds the record of a truncation takes all that it finds no later record of for cut off.
+    if (account.cut != 0 && account.cut >= frontier.lower()) return std::nullopt;
+    const bool limited = frontier.lower() == complete_below_;
+    // A segment's account is coarse, so less may seem dead than before. What was dead stays so.
+    frontier.raw = std::max(frontier.raw, header.dead_raw.load());
+    frontier.metadata = std::max(frontier.metadata, header.dead_metadata.load());
+    header.dead_raw.store(frontier.raw);
+    header.dead_metadata.store(frontier.metadata);
+    bool any = false, waits = account.idle;
+    for (const auto& lane : lanes_) {
+        any = lane->recycle(frontier, account.drained) || any;
+        waits = waits || lane->idle();
+    }
+    if (waits && limited) await_complete();
+    if (any && header.wants_room.load() > 0) io::raise_and_wake(header.progress);
+    return frontier;
 }
 
 void NodeShare::fail(int sys_errno) noexcept {
@@ -220,28 +245,31 @@ bool NodeShare::follow(const Visit& visit) {
             released += setup_.board.row(i).released.load(std::memory_order_relaxed);
         if (released - released_at_restart_ > kForgetAfterSegments) return false;
         // Other nodes may write now what this one has drained.
-        if (setup_.several_nodes && dead_below() > dead_at_restart_) return false;
+        if (setup_.several_nodes && frontier().lower() > dead_at_restart_.lower()) return false;
     }
     records_.clear();
+    BoardHeader& header = setup_.board.header();
     // What has a ticket is visible; the logs are read after the tickets.
-    const std::uint64_t tickets = setup_.board.header().tickets.load();
-    const std::uint64_t complete_below = visible_below();
+    const std::uint64_t tickets = header.tickets.load();
+    const std::uint64_t complete_below = alone_ ? log::Frontier::kNothing : visible_below();
     if (!read_cut()) return false;
-    complete_below_ = complete_below;
-    if (drains()) setup_.board.header().followed_tickets.store(tickets);
     // Stable: a record that was copied forward keeps its number, and the copy comes later.
     std::stable_sort(records_.begin(), records_.end(),
                      [](const Lane::Record& one, const Lane::Record& other) { return one.sequence < other.sequence; });
     std::uint64_t bytes = 0;
     for (const Lane::Record& record : records_) {
-        // Later ones are visited, dead or not: they supersede what was visited before.
-        if (record.sequence < dead_at_restart_) continue;
-        visit({record.kind, record.data_class, record.sequence, record.argument, record.extents, record.segment,
-               record.payload, record.generation});
-        if (record.kind == log::RecordKind::kData)
+        const bool data = record.kind == log::RecordKind::kData;
+        if (record.sequence < dead_at_restart_.lower()) continue;
+        const bool dead = data && record.sequence < dead_at_restart_.of(record.data_class);
+        visit({dead ? log::RecordKind::kThrough : record.kind, record.data_class, record.sequence, record.argument,
+               record.extents, record.segment, record.payload, record.generation});
+        if (data)
             for (const ByteRange& extent : record.extents) bytes += extent.size();
     }
-    if (drains()) setup_.board.header().followed.fetch_add(bytes);
+    if (!drains()) return true;
+    complete_below_ = complete_below;
+    header.followed_tickets.store(tickets);
+    header.followed.fetch_add(bytes);
     return true;
 }
 
@@ -251,8 +279,7 @@ void NodeShare::restart() {
         released_at_restart_ += setup_.board.row(i).released.load(std::memory_order_relaxed);
         lanes_[i]->restart();
     }
-    // After the lanes: what supersedes a record was released only once this had passed both.
-    dead_at_restart_ = dead_below();
+    dead_at_restart_ = frontier();   // after the lanes
 }
 
 }   // namespace forebay::node

@@ -35,11 +35,6 @@ class NodeShare final : public stage::Share {
     Status listen(std::function<void(bool)> look);
     void stop_listening() noexcept;
 
-    // Waits until all participants have come here: a barrier that sleeps, and ends with kUnavailable when one
-    // of them dies. `failed` says that something has gone wrong here; the result, whether it has anywhere.
-    // Collective over the node, from the program's thread.
-    Result<bool> meet(bool failed);
-
     // What other nodes may read, on the drainer.
     [[nodiscard]] Exposed& exposed() const noexcept { return setup_.board.header().exposed; }
 
@@ -52,8 +47,16 @@ class NodeShare final : public stage::Share {
 
     [[nodiscard]] bool drains() const noexcept override { return setup_.self == setup_.drainer; }
     std::uint64_t next_sequence() noexcept override;
-    void published() noexcept override { setup_.board.row(setup_.self).drawing.store(0); }
-    [[nodiscard]] std::uint64_t dead_below() const noexcept override { return setup_.board.header().dead_below.load(); }
+    void published() noexcept override;
+    [[nodiscard]] std::uint64_t complete_below() const noexcept override { return complete_below_; }
+    void await_complete() noexcept override;
+    void at_rest() noexcept override;
+    [[nodiscard]] std::uint64_t committed_size() const noexcept override {
+        return setup_.board.header().committed_size.load(std::memory_order_acquire);
+    }
+    void set_committed_size(std::uint64_t size) noexcept override {
+        setup_.board.header().committed_size.store(size, std::memory_order_release);
+    }
     [[nodiscard]] std::uint64_t lane() const noexcept override { return setup_.self; }
     void adopted(const log::Segment& segment, std::uint64_t order) noexcept override;
     void appended(std::span<const log::FileLog::Part> parts) noexcept override;
@@ -67,24 +70,26 @@ class NodeShare final : public stage::Share {
     Status wait_for_room(std::uint64_t seen) override;
     bool follow(const Visit& visit) override;
     void restart() override;
-    void recycle() noexcept override;
+    std::optional<log::Frontier> recycle(const Account& account) noexcept override;
     void fail(int sys_errno) noexcept override;
 
   private:
     void mark(ByteRange range, std::uint64_t ticket) noexcept;
     void serve(const std::stop_token& stop, const std::function<void(bool)>& look);
     [[nodiscard]] Status drainer_gone() const;
-    [[nodiscard]] Status anybody_gone() const;
     [[nodiscard]] bool worth_following() const noexcept;
     bool read_cut();
     [[nodiscard]] std::uint64_t visible_below() const noexcept;
+    [[nodiscard]] log::Frontier frontier() const noexcept;
+    void forget_numbers_of_the_dead() noexcept;
 
     Setup setup_;
     std::vector<std::unique_ptr<Lane>> lanes_;
     std::vector<Lane::Record> records_;     // scratch of follow
     std::uint64_t released_at_restart_ = 0; // by all
-    std::uint64_t dead_at_restart_ = 0;     // what was below does not count, whatever is found
+    log::Frontier dead_at_restart_{0, 0};   // what was below does not count, whatever is found
     std::uint64_t complete_below_ = 0;      // all records with lower numbers have been followed
+    std::atomic<bool> alone_{false};        // the others have stopped writing: every record is complete
     Status damage_;                         // a log that cannot be followed
     std::jthread listener_;                 // last: ends first
 };

@@ -8,6 +8,7 @@ void ExtentIndex::lose(std::uint64_t& total, ByteRange range, const StagedBytes&
         return;
     }
     bytes.segment->live_bytes -= range.size();
+    if (bytes.data_class == log::DataClass::kMetadata) bytes.segment->order.live_metadata -= range.size();
     total -= range.size();
     if (superseded) superseded_bytes_ += range.size();
 }
@@ -20,6 +21,7 @@ void ExtentIndex::add(Map& map, std::uint64_t& total, ByteRange range, const Sta
         return;
     }
     bytes.segment->live_bytes += range.size();
+    if (bytes.data_class == log::DataClass::kMetadata) bytes.segment->order.live_metadata += range.size();
     total += range.size();
 }
 
@@ -59,9 +61,13 @@ void ExtentIndex::insert_unless_newer(ByteRange range, const StagedBytes& bytes,
             else newer_bytes += piece.size();
             if (there.segment == nullptr || there.segment->lane == bytes.segment->lane) return;
             const StagedBytes& newer = older ? bytes : there;
-            newer.segment->entangled_sequence = std::max(newer.segment->entangled_sequence, newer.sequence);
+            const StagedBytes& superseded = older ? there : bytes;
+            if (superseded.data_class != log::DataClass::kMetadata) return;
+            log::SegmentOrder& order = newer.segment->order;
+            order.supersedes = std::max(order.supersedes, superseded.sequence);
         },
         take);
+    bytes.segment->order.note(bytes.data_class, bytes.sequence, bytes.segment->live_bytes);
     for (const ByteRange& piece : older_)
         insert(piece, bytes.advanced(piece.begin - range.begin), hold_below, committed_size);
     superseded_bytes_ += newer_bytes;
@@ -70,7 +76,7 @@ void ExtentIndex::insert_unless_newer(ByteRange range, const StagedBytes& bytes,
 void ExtentIndex::clear() noexcept {
     held_.clear();
     ready_.clear();
-    held_bytes_ = ready_bytes_ = zero_bytes_ = 0;
+    held_bytes_ = ready_bytes_ = zero_bytes_ = drained_metadata_ = 0;
 }
 
 void ExtentIndex::truncate(std::uint64_t size, std::uint64_t until, std::uint64_t committed_size) {
@@ -119,7 +125,9 @@ void ExtentIndex::drop(ByteRange range) {
 std::uint64_t ExtentIndex::erase_drained(ByteRange range, std::uint64_t sequence) {
     std::vector<ByteRange> drained;
     ready_.for_each(range, [&](ByteRange piece, const StagedBytes& bytes) {
-        if (bytes.sequence == sequence) drained.push_back(piece);
+        if (bytes.sequence != sequence) return;
+        drained.push_back(piece);
+        if (bytes.data_class == log::DataClass::kMetadata) drained_metadata_ = std::max(drained_metadata_, sequence);
     });
     ready_.reserve(Map::kEraseNodes);   // only a single piece can lie in the midst of an extent
     const std::uint64_t before = ready_bytes_;
@@ -140,6 +148,7 @@ void ExtentIndex::relocate_held(ByteRange range, const StagedBytes& bytes) {
     held_.for_each(range, [&](ByteRange piece, const StagedBytes& old) {
         if (old.sequence == bytes.sequence) still.push_back(piece);
     });
+    bytes.segment->order.note(bytes.data_class, bytes.sequence, bytes.segment->live_bytes);
     for (const ByteRange& piece : still) {
         held_.reserve(Map::kInsertNodes + Map::kEraseNodes);
         remove(held_, held_bytes_, piece, false);

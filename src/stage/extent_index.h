@@ -30,9 +30,10 @@ struct StagedBytes {
     std::uint64_t offset = 0;          // in the segment
     std::uint64_t sequence = 0;        // of the record
     std::uint64_t generation = 0;      // of the segment
+    log::DataClass data_class = log::DataClass::kRaw;   // of the record
 
     [[nodiscard]] StagedBytes advanced(std::uint64_t bytes) const noexcept {
-        return {segment, offset + bytes, sequence, generation};
+        return {segment, offset + bytes, sequence, generation, data_class};
     }
     [[nodiscard]] const std::byte* data() const noexcept {
         return segment == nullptr ? nullptr : segment->at(offset);
@@ -58,7 +59,7 @@ class ExtentIndex {
     void insert(ByteRange range, const StagedBytes& bytes, std::uint64_t hold_below, std::uint64_t committed_size);
 
     // The same where nothing of a later record is staged yet: for records that come from several logs, in
-    // no order. Notes in the segments which of them hold bytes that supersede those of another log.
+    // no order. Notes in the segments what the frontier needs to know (log/frontier.h).
     void insert_unless_newer(ByteRange range, const StagedBytes& bytes, std::uint64_t hold_below,
                              std::uint64_t committed_size);
 
@@ -77,6 +78,8 @@ class ExtentIndex {
     // Forgets the parts of `range` that come from record `sequence` and are ready: they are in the
     // target. Returns their bytes.
     std::uint64_t erase_drained(ByteRange range, std::uint64_t sequence);
+    // The highest number of a record of class metadata whose bytes were drained so; 0: none.
+    [[nodiscard]] std::uint64_t drained_metadata() const noexcept { return drained_metadata_; }
 
     // The newest content of `range`: `staged(ByteRange, const StagedBytes&)` and `target(ByteRange)`, ascending.
     template <class Staged, class Target>
@@ -111,6 +114,7 @@ class ExtentIndex {
     std::uint64_t ready_bytes_ = 0;
     std::uint64_t zero_bytes_ = 0;         // of both maps
     std::uint64_t superseded_bytes_ = 0;   // ever
+    std::uint64_t drained_metadata_ = 0;
     std::vector<ByteRange> older_;         // scratch of insert_unless_newer
 };
 

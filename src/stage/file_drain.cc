@@ -157,17 +157,22 @@ void StagedFile::plan_locked() {
     const std::uint64_t bytes_max = kPlanWrites * options.write_max;
     std::vector<plan::Piece> pieces;
     std::uint64_t bytes_total = 0, last_end = 0;
+    const std::uint64_t complete_below = complete_below_locked();
+    bool incomplete = false;
     const auto gather = [&](ByteRange range, const StagedBytes& bytes) {
+        last_end = range.end;
+        incomplete = incomplete || bytes.sequence >= complete_below;
+        if (bytes.sequence >= complete_below) return true;
         in_flight_.for_each_gap(range, [&](ByteRange part) {
             pieces.push_back({part, bytes.advanced(part.begin - range.begin).data(), bytes.sequence, bytes.segment});
             bytes_total += part.size();
         });
-        last_end = range.end;
         return pieces.size() < kPlanPiecesMax && bytes_total < bytes_max;
     };
     index_.walk_ready(cursor_, gather);
     if (pieces.empty() && cursor_ > 0) index_.walk_ready(0, gather);
     if (pieces.empty()) {
+        if (incomplete) share_->await_complete();
         cursor_ = last_end;
         return;
     }
@@ -248,6 +253,7 @@ void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome,
         completed_.notify_all();
         more = !planned_.empty() || worth_draining_locked() || target_size_ < committed_size_;
         settled = in_flight_.empty();
+        if (settled && share_) share_->at_rest();
     }
     if (more) wake();
     // Somebody may be waiting for room that this file will not give.
@@ -268,6 +274,7 @@ void StagedFile::complete_resize(std::uint64_t size, const Status& outcome) {
             keep_error_locked(outcome);
         }
         recycle_locked();
+        if (in_flight_.empty() && share_) share_->at_rest();
         ++completions_;
         completed_.notify_all();
     }
@@ -302,6 +309,10 @@ Status StagedFile::drain_writer() {
             lock.lock();
         } else if (!in_flight_.empty() || resizing_) {
             completed_.wait(lock, [this, seen = completions_] { return completions_ != seen; });
+        } else if (share_ && !halted_ && !index_.ready_empty()) {
+            // Others went on writing, or have not finished a record that is older; `look` comes once they have.
+            if (std::exchange(urgent_, true))
+                completed_.wait(lock, [this, seen = completions_] { return completions_ != seen; });
         } else {
             break;
         }

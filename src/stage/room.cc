@@ -102,29 +102,60 @@ void StagedFile::compact_writer() {
                                                     log::DataClass::kMetadata, bytes.sequence, realtime_ns());
             const std::lock_guard lock(mutex_);
             index_.relocate_held(range, {position.segment, position.offset, bytes.sequence,
-                                         position.segment->generation()});
+                                         position.segment->generation(), log::DataClass::kMetadata});
         }
         const std::lock_guard lock(mutex_);
         --source->pins;
     }
 }
 
-// The record of a truncation is needed until its zeros, or the cut, have reached the target.
-void StagedFile::recycle_locked() {
-    if (index_.zero_bytes() > 0 || shrink_to_) return;
-    if (share_) {
-        if (follows()) return;
-        if (index_.empty() && in_flight_.empty()) share_->all_drained();
-        // Whoever finds the record of a truncation takes all that it finds no later record of for cut off.
-        if (resize_sequence_ != 0 && resize_sequence_ >= share_->dead_below()) return;
-        share_->recycle();
+// The drainer of a shared file: what it does to the file beside the log, the others learn from a record only.
+// If need be everything is drained to make room for it.
+Status StagedFile::make_marker_room_writer() {
+    while (log_->empty() || !log_->marker_fits()) {
+        if (auto segment = log_->acquire()) {
+            adopt_writer(segment.value());
+            continue;
+        }
+        if (log_->empty()) return {Code::kNoSpace, "other files use up the staging log that " + path_ + " needs"};
+        {
+            const std::lock_guard lock(mutex_);
+            follow_locked();
+            slot_->guarantee_given_up.fetch_add(index_.promote_held(), std::memory_order_relaxed);
+        }
+        FOREBAY_TRY(drain_writer());
+        std::unique_lock lock(mutex_);
+        while (!recycle_locked(true)) {
+            const std::uint64_t seen = completions_;
+            share_->await_complete();
+            completed_.wait(lock, [&] { return completions_ != seen; });
+            follow_locked();
+        }
     }
-    const auto entangled = [this](const log::Segment& segment) {
-        return share_ && segment.entangled_sequence != 0 && segment.entangled_sequence >= share_->dead_below();
+    return Status::ok();
+}
+
+// The record of a truncation is needed until its zeros, or the cut, have reached the target. True if a segment
+// of this log was released.
+bool StagedFile::recycle_locked(bool newest_too) {
+    if (index_.zero_bytes() > 0 || shrink_to_ || follows()) return false;
+    const auto idle = [](const log::Segment& segment) { return segment.live_bytes == 0 && segment.pins == 0; };
+    std::optional<log::Frontier> frontier;
+    if (share_) {
+        if (index_.empty() && in_flight_.empty()) share_->all_drained();
+        const bool waits = log_->segments() > (newest_too ? 0 : 1) && idle(*log_->oldest());
+        frontier = share_->recycle({log_->needed(), index_.drained_metadata(), waits, resize_sequence_});
+        if (!frontier) return false;
+        resize_sequence_ = 0;
+    }
+    const auto may_go = [&](const log::Segment& segment) {
+        return idle(segment) && (!share_ || segment.order.may_go(*frontier, index_.drained_metadata()));
     };
-    while (log_->segments() > 1 && log_->oldest()->live_bytes == 0 && log_->oldest()->pins == 0 && !entangled(*log_->oldest()))
-        log_->release_oldest();
+    const std::size_t keep = newest_too ? 0 : 1;
+    bool any = false;
+    for (; log_->segments() > keep && may_go(*log_->oldest()); any = true) log_->release_oldest();
     if (share_) share_->set_released(log_->oldest_order());
+    return any;
 }
 
 // Asks for all that may be drained to be drained now; true if anything is under way.

@@ -5,12 +5,13 @@
 // them is memory that all have mapped, and the logs themselves: a record exists for everybody as soon as
 // its segment's tail says so. `node::NodeShare` implements this; tests may do it otherwise.
 //
-// Thread-safety: `follow`, `recycle` and `set_released` are called under the staged file's lock, the rest
-// from any thread. Blocking: `wait_for_room` only.
+// Thread-safety: `follow`, `restart`, `recycle`, `all_drained` and `set_released` are called under the staged
+// file's lock, the rest from any thread. Blocking: `wait_for_room` only.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "extent/range.h"
@@ -27,12 +28,20 @@ class Share {
     // True in the one participant that drains.
     [[nodiscard]] virtual bool drains() const noexcept = 0;
 
-    // Rising within the node, for this file. The record that it is for has been appended when `published` is
-    // called: until then nobody takes it for granted that it has seen all lower numbers.
+    // Rising within the node, for this file. When `published` is called the record that it is for has been
+    // appended and, by the drainer, taken into its index: until then nobody takes it for granted that it has
+    // seen all lower numbers.
     virtual std::uint64_t next_sequence() noexcept = 0;
     virtual void published() noexcept = 0;
-    // Records below this number no longer count, in whichever log: all of them have been drained.
-    [[nodiscard]] virtual std::uint64_t dead_below() const noexcept = 0;
+    // The drainer has followed every record with a lower number, and may drain it: whatever comes later is newer.
+    [[nodiscard]] virtual std::uint64_t complete_below() const noexcept = 0;
+    // Nothing but later records is left to drain: the file is to be looked at again once there is more.
+    virtual void await_complete() noexcept = 0;
+    // The drainer has nothing under way: if somebody still waits for room, it has to look for more to drain.
+    virtual void at_rest() noexcept = 0;
+    // The file's size at the last commit. Set by the drainer.
+    [[nodiscard]] virtual std::uint64_t committed_size() const noexcept = 0;
+    virtual void set_committed_size(std::uint64_t size) noexcept = 0;
     // The place of this participant's log among those of the file.
     [[nodiscard]] virtual std::uint64_t lane() const noexcept = 0;
 
@@ -53,6 +62,7 @@ class Share {
 
     // ---- the logs of all ------------------------------------------------------------------------
 
+    // A record. What is dead (log/frontier.h) and holds data comes as if it were a through record.
     struct Record {
         log::RecordKind kind = log::RecordKind::kData;
         log::DataClass data_class = log::DataClass::kRaw;
@@ -71,8 +81,16 @@ class Share {
     virtual bool follow(const Visit& visit) = 0;
     // Not for the drainer. Forgets what was followed, and begins again with all that is not released.
     virtual void restart() = 0;
-    // The drainer gives back the others' oldest segments that hold nothing needed (no live bytes, no pins).
-    virtual void recycle() noexcept = 0;
+    // What the drainer knows of the order of its own records.
+    struct Account {
+        log::Frontier needed;              // by its own log
+        std::uint64_t drained = 0;         // see log::SegmentOrder::may_go
+        bool idle = false;                 // its oldest segment could go but for the frontier
+        std::uint64_t cut = 0;             // the record of a truncation; the frontier moves once it has passed it
+    };
+    // The drainer moves the frontier, and gives back the others' oldest segments that hold nothing needed (no
+    // live bytes, no pins) and may go. Nothing: its own segments have to stay.
+    virtual std::optional<log::Frontier> recycle(const Account& account) noexcept = 0;
     // The drainer: everything that has been followed is in the target.
     virtual void all_drained() noexcept = 0;
     // The drainer cannot write the target: nobody need wait for room.

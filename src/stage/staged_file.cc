@@ -98,6 +98,11 @@ Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class) {
     return Status::from_errno(EBADF, "write to " + path_ + ", which is not open for writing");
 }
 
+// Of a file that is shared, the record says whether its bytes wait for a commit, all or none of them.
+bool StagedFile::waits_for_commit(std::uint64_t offset, ByteClass byte_class) const noexcept {
+    return byte_class == ByteClass::kMetadata || (share_ && offset < share_->committed_size());
+}
+
 // As many small parts as fit go into one record.
 Status StagedFile::stage_parts_writer(std::span<const Part> parts, ByteClass byte_class) {
     while (!parts.empty()) {
@@ -112,11 +117,14 @@ Status StagedFile::stage_parts_writer(std::span<const Part> parts, ByteClass byt
         }
         const auto room = make_room_writer(parts.front().bytes.size(), log::SegmentPool::Take::kAny);
         if (!room) return room.status();
+        const bool waits = waits_for_commit(parts.front().offset, byte_class);
         std::size_t count = 0;
         for (std::uint64_t taken = 0; count < parts.size(); ++count) {
             const std::uint64_t bytes = parts[count].bytes.size();
             taken += bytes + (count > 0 ? log::FileLog::kPartBytes : 0);
-            if (bytes == 0 || bytes > kSharedRecordMax || taken > room.value()) break;
+            if (bytes == 0 || bytes > kSharedRecordMax || taken > room.value() ||
+                waits_for_commit(parts[count].offset, byte_class) != waits)
+                break;
         }
         if (count > 0) append_writer(parts.first(count), byte_class);
         else FOREBAY_TRY(stage_writer(parts.front().offset, parts.front().bytes, byte_class));
@@ -137,7 +145,10 @@ Status StagedFile::stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass
 
         // What does not fit goes on at a page of the program's buffer, which copies faster.
         const std::size_t fits = room.value() >= kPage ? room.value() / kPage * kPage : room.value();
-        const Part part{offset, bytes.first(std::min<std::size_t>(bytes.size(), fits))};
+        std::size_t taken = std::min<std::size_t>(bytes.size(), fits);
+        if (share_ && byte_class == ByteClass::kRaw && offset < share_->committed_size())
+            taken = std::min<std::uint64_t>(taken, share_->committed_size() - offset);
+        const Part part{offset, bytes.first(taken)};
         append_writer({&part, 1}, byte_class);
         offset += part.bytes.size();
         bytes = bytes.subspan(part.bytes.size());
@@ -147,11 +158,11 @@ Status StagedFile::stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass
 
 // One record, for which there is room.
 void StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class) {
-    const auto data_class = byte_class == ByteClass::kMetadata ? log::DataClass::kMetadata : log::DataClass::kRaw;
+    const bool waits = waits_for_commit(parts.front().offset, byte_class);
+    const auto data_class = waits ? log::DataClass::kMetadata : log::DataClass::kRaw;
     const std::uint64_t sequence = next_sequence();
     const std::uint64_t now = realtime_ns();
     const auto position = log_->append_data(parts, data_class, sequence, now);
-    if (share_) share_->published();
     std::uint64_t bytes = 0;
     bool drain_now = false;
     {
@@ -159,13 +170,15 @@ void StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class
         if (position.segment->first_time_ns == 0) position.segment->first_time_ns = now;
         for (const Part& part : parts) {
             const ByteRange range{part.offset, part.offset + part.bytes.size()};
-            const StagedBytes staged{position.segment, position.offset + bytes, sequence, position.segment->generation()};
-            const std::uint64_t hold_below = byte_class == ByteClass::kMetadata ? kOffsetMax : committed_size_;
+            const StagedBytes staged{position.segment, position.offset + bytes, sequence, position.segment->generation(),
+                                     data_class};
+            const std::uint64_t hold_below = waits ? kOffsetMax : committed_size_;
             if (!share_) index_.insert(range, staged, hold_below, committed_size_);
             else if (share_->drains()) index_.insert_unless_newer(range, staged, hold_below, committed_size_);
             logical_size_ = std::max(logical_size_, range.end);
             bytes += range.size();
         }
+        if (share_) share_->published();
         dirty_ = true;
         add(slot_->staged, bytes);
         update_ledger_locked();
@@ -180,7 +193,9 @@ void StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class
 // that are still in the log stop counting, for this process and for recovery.
 Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
     const ByteRange range{offset, offset + bytes.size()};
-    if (!log_->empty() && !log_->marker_fits()) {
+    if (share_) {
+        FOREBAY_TRY(make_marker_room_writer());   // the others have to be told
+    } else if (!log_->empty() && !log_->marker_fits()) {
         if (auto segment = log_->acquire()) adopt_writer(segment.value());
         else FOREBAY_TRY(leave_log_writer());
     }
@@ -209,8 +224,7 @@ Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
     // What was staged for these bytes stays so after a failure: nothing else has them.
     if (!outcome) return outcome;
     index_.drop(range);
-    if (!log_->empty()) log_->append_through(range, next_sequence());
-    if (share_) share_->published();
+    if (!log_->empty()) append_through_locked(range);
     add(slot_->through, bytes.size());
     add(slot_->target_writes, 1);
     logical_size_ = std::max(logical_size_, range.end);
@@ -218,6 +232,16 @@ Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
     recycle_locked();
     update_ledger_locked();
     return outcome;
+}
+
+// Whatever the target has for the range now is newer than any record before this one, of whichever class.
+void StagedFile::append_through_locked(ByteRange range) {
+    const std::uint64_t sequence = next_sequence();
+    log_->append_through(range, sequence);
+    if (!share_) return;
+    log::SegmentOrder& order = log_->newest()->order;
+    order.last = order.supersedes = std::max(order.last, sequence);
+    share_->published();
 }
 
 // To the target at once, beside the log. Everything staged for the same place was drained before it came to
@@ -228,14 +252,9 @@ Status StagedFile::write_beside_writer(std::span<const Part> parts) {
         FOREBAY_TRY(target_->write_at(part.offset, part.bytes));
         add(slot_->through, range.size());
         add(slot_->target_writes, 1);
-        if (!log_->marker_fits()) {
-            const auto room = make_room_writer(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);
-            if (!room) return room.status();
-            if (room.value() == 0) FOREBAY_TRY(leave_log_writer());
-        }
-        if (!log_->empty()) log_->append_through(range, next_sequence());
-        share_->published();
+        FOREBAY_TRY(make_marker_room_writer());
         const std::lock_guard lock(mutex_);
+        append_through_locked(range);
         if (!follows()) {
             index_.drop(range);
             target_size_ = std::max(target_size_, range.end);
@@ -387,7 +406,6 @@ Status StagedFile::truncate(std::uint64_t size) {
     const std::uint64_t sequence = state == State::kThrough ? 0 : next_sequence();
     if (state == State::kThrough) FOREBAY_TRY(target_->resize(size));
     else FOREBAY_TRY(append_marker_writer(log::RecordKind::kTruncate, size, sequence));
-    if (share_) share_->published();
 
     const std::lock_guard lock(mutex_);
     if (state == State::kStaged && size < logical_size_) {
@@ -399,6 +417,7 @@ Status StagedFile::truncate(std::uint64_t size) {
     logical_size_ = size;
     resize_sequence_ = sequence;
     dirty_ = true;
+    if (share_) share_->published();
     return Status::ok();
 }
 
@@ -408,7 +427,9 @@ Status StagedFile::append_marker_writer(log::RecordKind kind, std::uint64_t argu
                                         std::uint64_t sequence) {
     const bool cut = kind == log::RecordKind::kTruncate && argument < logical_size_;
     if (log_->empty() && !cut) return Status::ok();
-    if (!log_->marker_fits()) {
+    if (share_) {
+        FOREBAY_TRY(make_marker_room_writer());
+    } else if (!log_->marker_fits()) {
         const auto room = make_room_writer(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);
         if (!room) return room.status();
         if (room.value() == 0) return leave_log_writer();
@@ -466,6 +487,7 @@ Status StagedFile::commit_writer(bool closing) {
         const std::lock_guard lock(mutex_);
         index_.commit(logical_size_);
         committed_size_ = logical_size_;
+        if (share_) share_->set_committed_size(committed_size_);
         commit_sequence_ = sequence;
         // A cut that is still to come must not be forgotten for a later, longer one.
         if (target_size_ > logical_size_) shrink_to_ = std::min(shrink_to_.value_or(kOffsetMax), logical_size_);
@@ -593,6 +615,8 @@ Status StagedFile::join(std::shared_ptr<Share> share, bool several_nodes) {
         share_ = std::move(share);
         several_nodes_ = several_nodes;
         if (several_nodes) committed_size_ = 0;   // all raw data lies beyond: it drains at once
+        if (share_->drains()) share_->set_committed_size(committed_size_);
+        index_.clear();                           // numbers begin afresh
     }
     adopt_writer(segment.value());
     return Status::ok();
@@ -612,6 +636,8 @@ void StagedFile::look(bool room_wanted) {
         recycle_locked();
         update_ledger_locked();
         drain_now = running_ < concurrency_.allowed() && worth_draining_locked();
+        ++completions_;   // somebody may wait to drain what was not complete
+        completed_.notify_all();
     }
     if (drain_now) wake();
 }
@@ -653,11 +679,8 @@ Status StagedFile::resize_beside(std::uint64_t size) {
 Status StagedFile::note_size(std::uint64_t size) {
     const std::lock_guard writer(writer_);
     if (!follows() && !log_->empty()) {
-        if (!log_->marker_fits()) {
-            const auto room = make_room_writer(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);
-            if (!room) return room.status();
-        }
-        if (log_->marker_fits()) log_->append_marker(log::RecordKind::kTruncate, size, next_sequence());
+        FOREBAY_TRY(make_marker_room_writer());
+        log_->append_marker(log::RecordKind::kTruncate, size, next_sequence());
         share_->published();
     }
     const std::lock_guard lock(mutex_);
@@ -687,7 +710,7 @@ void StagedFile::follow_locked() {
                 const bool hold = !drains || record.data_class == log::DataClass::kMetadata;
                 std::uint64_t payload = record.payload;
                 for (const ByteRange& range : record.extents) {
-                    index_.insert_unless_newer(range, {record.segment, payload, record.sequence, record.generation},
+                    index_.insert_unless_newer(range, {record.segment, payload, record.sequence, record.generation, record.data_class},
                                                hold ? kOffsetMax : committed_size_, drains ? committed_size_ : kOffsetMax);
                     logical_size_ = std::max(logical_size_, range.end);
                     payload += range.size();

@@ -175,6 +175,8 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     Status stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class);
     Status stage_parts_writer(std::span<const Part> parts, ByteClass byte_class);
     void append_writer(std::span<const Part> parts, ByteClass byte_class);
+    [[nodiscard]] bool waits_for_commit(std::uint64_t offset, ByteClass byte_class) const noexcept;
+    void append_through_locked(ByteRange range);
     Status write_through_writer(std::uint64_t offset, io::Bytes bytes);
     Status write_beside_writer(std::span<const Part> parts);
     Status write_direct_writer(std::uint64_t offset, io::Bytes bytes);
@@ -192,8 +194,9 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     Result<std::uint64_t> make_room_writer(std::uint64_t wanted_bytes, log::SegmentPool::Take take);
     void adopt_writer(log::Segment* segment);
     Result<std::uint64_t> await_room_writer(std::uint64_t wanted_bytes);
+    Status make_marker_room_writer();
     void compact_writer();
-    void recycle_locked();
+    bool recycle_locked(bool newest_too = false);
 
     // file_drain.cc: the target's side.
     Status drain_writer();
@@ -206,6 +209,8 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     void keep_error_locked(const Status& failure);
     void wake();
     [[nodiscard]] bool worth_draining_locked() const noexcept;
+    // Records from here on may have older ones that are not known yet, and have to wait.
+    [[nodiscard]] std::uint64_t complete_below_locked() const noexcept { return share_ ? share_->complete_below() : kOffsetMax; }
     [[nodiscard]] bool clogged_locked() const noexcept;
     void update_ledger_locked();
     [[nodiscard]] Status background_error_locked() const;

@@ -106,6 +106,8 @@ class ForkedTeam {
         int rank() const noexcept override { return rank_; }
         int size() const noexcept override { return shared_.size; }
         Status barrier() override {
+            static const Status ended(Code::kUnavailable, "a member of the team has ended");
+            if (shared_.ended.load() > 0) return ended;   // also after one that some have come to
             const std::uint32_t mine = shared_.generation.load();
             if (shared_.arrived.fetch_add(1) + 1 == shared_.size) {
                 shared_.arrived.store(0);
@@ -116,7 +118,7 @@ class ForkedTeam {
             for (;;) {
                 const std::uint32_t seen = shared_.changed.load();
                 if (shared_.generation.load() != mine) return Status::ok();
-                if (shared_.ended.load() > 0) return {Code::kUnavailable, "a member of the team has ended"};
+                if (shared_.ended.load() > 0) return ended;
                 io::wait_while(shared_.changed, seen);
             }
         }

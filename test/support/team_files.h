@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "io/posix_file.h"
+#include "log/frontier.h"
 #include "log/process.h"
 #include "log/scan.h"
 #include "node/shared_file.h"
@@ -66,21 +67,23 @@ class Scratch {
         return all;
     }
 
-    // From the board that the drainer has left; 0: there is none.
-    [[nodiscard]] std::uint64_t dead_below() const {
+    // From the board that the drainer has left; without one every record counts.
+    [[nodiscard]] log::Frontier frontier() const {
+        log::Frontier frontier{0, 0};
         for (const std::string& name : left()) {
             auto directory = std::move(io::open_posix_directory(area() + "/" + name)).value();
             const std::vector<std::string> files = std::move(directory->list()).value();
             for (const std::string& file : files) {
                 if (!file.starts_with("board")) continue;
-                std::uint64_t value = 0;
                 auto board = std::move(directory->open_file(file, io::OpenMode::kRead)).value();
-                EXPECT_TRUE(board->read_at(offsetof(node::BoardHeader, dead_below),
-                                           std::as_writable_bytes(std::span(&value, 1))));
-                return value;
+                const auto read = [&](std::size_t offset, std::uint64_t& value) {
+                    EXPECT_TRUE(board->read_at(offset, std::as_writable_bytes(std::span(&value, 1))));
+                };
+                read(offsetof(node::BoardHeader, dead_raw), frontier.raw);
+                read(offsetof(node::BoardHeader, dead_metadata), frontier.metadata);
             }
         }
-        return 0;
+        return frontier;
     }
 
   private:
@@ -102,10 +105,10 @@ class PlainBytes {
     std::vector<std::byte> content;
 };
 
-// The file at the last commit, as recovery makes it of the target and the logs of all who wrote it. Records
-// below `dead_below`, which the board tells, no longer count.
+// The file at the last commit, as recovery makes it of the target and the logs of all who wrote it: first what
+// the records say together, then on top of the target. Dead records (log/frontier.h) only hide older ones.
 inline std::vector<std::byte> replay(std::vector<std::byte> content, const std::vector<log::ScannedLog>& logs,
-                                     std::uint64_t dead_below) {
+                                     const log::Frontier& frontier) {
     std::uint64_t committed = 0, size = content.size();
     std::vector<const log::ScannedRecord*> records;
     for (const log::ScannedLog& log : logs) {
@@ -119,20 +122,39 @@ inline std::vector<std::byte> replay(std::vector<std::byte> content, const std::
     std::stable_sort(records.begin(), records.end(), [](const log::ScannedRecord* one, const log::ScannedRecord* other) {
         return one->header.sequence < other->header.sequence;
     });
-    PlainBytes file{std::move(content)};
+    PlainBytes staged;
+    std::vector<bool> counts;   // byte by byte: staged, rather than in the target
+    bool cut = false;           // whatever is beyond was cut off
+    const auto set = [&](ByteRange range, bool value) {
+        if (counts.size() < range.end) counts.resize(range.end, cut);
+        if (staged.content.size() < range.end) staged.content.resize(range.end);
+        std::fill(counts.begin() + static_cast<std::ptrdiff_t>(range.begin),
+                  counts.begin() + static_cast<std::ptrdiff_t>(range.end), value);
+    };
     for (const log::ScannedRecord* record : records) {
-        if (record->header.sequence > committed) break;
-        if (record->header.sequence < dead_below) continue;
-        if (record->header.kind == log::RecordKind::kTruncate) file.content.resize(record->header.argument);
-        if (record->header.kind != log::RecordKind::kData) continue;
+        const log::RecordHeader& header = record->header;
+        if (header.sequence > committed) break;
+        if (header.sequence < frontier.lower()) continue;
+        if (header.kind == log::RecordKind::kTruncate) {
+            staged.content.resize(header.argument);
+            counts.resize(header.argument, cut);
+            cut = true;
+        }
+        if (header.kind != log::RecordKind::kData && header.kind != log::RecordKind::kThrough) continue;
+        const bool data = header.kind == log::RecordKind::kData && header.sequence >= frontier.of(header.data_class);
         std::size_t at = 0;
         for (const ByteRange& extent : record->extents) {
-            file.write(extent.begin, io::Bytes(record->payload).subspan(at, extent.size()));
+            if (data) staged.write(extent.begin, io::Bytes(record->payload).subspan(at, extent.size()));
+            set(extent, data);
             at += extent.size();
         }
     }
-    file.content.resize(size);
-    return std::move(file.content);
+    content.resize(size);
+    staged.content.resize(size);
+    counts.resize(size, cut);
+    for (std::size_t i = 0; i < size; ++i)
+        if (counts[i]) content[i] = staged.content[i];
+    return content;
 }
 
 // So small that logs are used again and again, and a plan is never more than a few bytes.

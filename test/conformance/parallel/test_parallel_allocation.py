@@ -4,7 +4,7 @@ import pytest
 from connector_environment import native, staged
 from parallel_environment import LONG, PROGRAMS, assert_staged_or_aside, launch, node_names, program
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not LONG, reason="takes minutes; FOREBAY_TEST_LONG=1 FOREBAY_MPI=on runs it")]
+pytestmark = pytest.mark.slow
 
 COMBINATIONS = 3 * 3 * 3 * 2 * 2 * 2 * 3
 SECONDS_MAX = 100

@@ -7,7 +7,7 @@ import pytest
 from connector_environment import bytes_staged, hdf5_prefix, native, staged, statistics
 from parallel_environment import BUILD, LONG, Launch, assert_staged, launch, launcher, node_names, process_lines, program, PROGRAMS
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not LONG, reason="takes minutes; FOREBAY_TEST_LONG=1 FOREBAY_MPI=on runs it")]
+pytestmark = pytest.mark.slow
 
 RANKS = 3
 SECONDS_MAX = 40

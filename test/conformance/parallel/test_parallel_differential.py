@@ -13,7 +13,7 @@ from connector_environment import hdf5_prefix, plugin_folder
 from parallel_comparison import ParallelPrograms
 from parallel_environment import LONG, PROGRAMS
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not LONG, reason="takes minutes; FOREBAY_TEST_LONG=1 FOREBAY_MPI=on runs it")]
+pytestmark = pytest.mark.slow
 
 CASES = int(os.environ.get("FOREBAY_PARALLEL_CASES", "1200" if LONG else "240"))
 FIRST_SEED = int(os.environ.get("FOREBAY_PARALLEL_SEED", "1"))

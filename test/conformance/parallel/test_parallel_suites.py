@@ -14,7 +14,7 @@ import pytest
 from connector_environment import hdf5_prefix, native, staged
 from parallel_environment import LONG, Launch, assert_staged_or_aside, launch, node_names
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not LONG, reason="takes minutes; FOREBAY_TEST_LONG=1 FOREBAY_MPI=on runs it")]
+pytestmark = pytest.mark.slow
 
 SECONDS_MAX = 300
 PROGRAMS = ("h5_api_test_parallel", "t_pshutdown", "testphdf5", "t_shapesame", "t_bigio")

@@ -95,7 +95,7 @@ TEST_F(Death, of_the_drainer_is_told_to_whoever_waits_for_room) {
     EXPECT_EQ(scratch_.left().size(), 2u) << "what was staged stays in the logs";
 }
 
-TEST_F(Death, DISABLED_of_the_drainer_is_told_to_whoever_commits_or_closes) {
+TEST_F(Death, of_the_drainer_is_told_to_whoever_commits_or_closes) {
     const auto ends = team_.run(3, [&](std::shared_ptr<node::Team> team) {
         const auto rank = static_cast<std::uint64_t>(team->rank());
         TeamMember member(team, scratch_, test::small_options());
