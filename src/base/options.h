@@ -41,6 +41,7 @@ struct OptionSpec {
 enum class WhenFull : std::uint8_t { kWait, kThrough };
 enum class Checksum : std::uint8_t { kInline, kLazy };
 enum class OnFlush : std::uint8_t { kCommit, kDrain };
+enum class WithMpi : std::uint8_t { kOn, kNode, kOff };
 
 // Parsed values. Sizes are bytes.
 struct Options {
@@ -56,7 +57,7 @@ struct Options {
     std::uint64_t reserve = std::uint64_t{512} << 20;   // log space touched ahead of the first burst
     Checksum checksum = Checksum::kLazy;        // payloads over 64 KiB: at write, or only where needed
     OnFlush flush = OnFlush::kCommit;           // H5Fflush returns at the commit, or once drained
-    bool mpi = true;                            // stage files that are opened with MPI
+    WithMpi mpi = WithMpi::kOn;                 // stage files that are opened with MPI; kNode: by ranks of one node only
     std::string node;                           // members of one name share memory; empty: those of one machine
     std::string stats;                          // append one JSON line per closed file; empty: none
     std::string trace;                          // append one JSON line per target write; empty: none

@@ -53,7 +53,7 @@ const std::array<NamedBinding, 18>& bindings() {
         {"reserve", &Options::reserve},
         {"checksum", choice<&Options::checksum>()},
         {"flush", choice<&Options::flush>()},
-        {"mpi", &Options::mpi},
+        {"mpi", choice<&Options::mpi>()},
         {"node", &Options::node},
         {"stats", &Options::stats},
         {"trace", &Options::trace},

@@ -1,7 +1,7 @@
 #include <vector>
 
 #include "hdf5/callbacks.h"
-#include "hdf5/flush_scope.h"
+#include "hdf5/call_scope.h"
 #include "hdf5/transfer.h"
 
 namespace forebay::hdf5 {
@@ -21,6 +21,7 @@ bool settle(const char* function, const Origin& origin) {
 void* dataset_create(void* object, const H5VL_loc_params_t* location, const char* name, hid_t link_creation, hid_t type,
                      hid_t space, hid_t creation, hid_t access, hid_t transfer, void** request) {
     return forward_new("dataset_create", object, {location, access}, request, [&](void* under, hid_t connector) {
+        const Allocation scope;
         return host().H5VLdataset_create(under, location, connector, name, link_creation, type, space, creation, access,
                                          transfer, request);
     });
@@ -98,6 +99,7 @@ herr_t dataset_specific(void* dataset, H5VL_dataset_specific_args_t* args, hid_t
         const std::shared_ptr<Origin> origin = as_object(dataset)->origin;
         if (args->op_type == H5VL_DATASET_SET_EXTENT && !settle("dataset_set_extent", *origin))
             return -1;
+        const Allocation allocation(args->op_type == H5VL_DATASET_SET_EXTENT);
         return host().H5VLdataset_specific(under, connector, args, transfer, request);
     });
 }

@@ -15,7 +15,7 @@
 #include <optional>
 #include <string>
 
-#include "hdf5/flush_scope.h"
+#include "hdf5/call_scope.h"
 #include "hdf5/guard.h"
 #include "hdf5/session.h"
 #include "hdf5/warning.h"

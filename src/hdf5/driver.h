@@ -11,7 +11,7 @@
 // Ownership: one `DriverFile` per open, from `open` to `close`; it owns the descriptor.
 // Thread-safety: HDF5 calls one file from one thread at a time.
 // Blocking: read, write, truncate and flush as the StagedFile does; close waits for Engine::detach.
-// After a crash: see StagedFile::commit. A whole flush commits, flushing one object does not (flush_scope.h).
+// After a crash: see StagedFile::commit. A whole flush commits, flushing one object does not (call_scope.h).
 // Source: HDF5 reference manual, H5FD_class_t version 1; H5FDsec2.c of 1.14.5 for behaviour and messages.
 #pragma once
 

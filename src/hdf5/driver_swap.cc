@@ -51,14 +51,14 @@ namespace {
 
 // What one rank says of a file that it is about to open together with others. Every rank whose list names mpio
 // says something, whatever its options are: they may differ, and nobody must wait for one that says nothing.
-enum class Vote : char { kStage = 's', kDecline = 'd', kRefuse = 'r' };
+enum class Vote : char { kStage = 's', kStageOnNode = 'n', kDecline = 'd', kRefuse = 'r' };
 
 struct Ballot {
     std::shared_ptr<node::Team> team;
-    std::vector<std::string> votes;   // each a Vote, and for kStage the node's name
+    std::vector<std::string> votes;   // each a Vote, and the node's name where it is to stage
 
-    [[nodiscard]] bool all(Vote vote) const {
-        return std::all_of(votes.begin(), votes.end(), [&](const std::string& one) { return one.front() == static_cast<char>(vote); });
+    [[nodiscard]] bool several_nodes() const {
+        return std::any_of(votes.begin(), votes.end(), [&](const std::string& one) { return one.compare(1, one.npos, votes.front(), 1) != 0; });
     }
     [[nodiscard]] bool any(Vote vote) const {
         return std::any_of(votes.begin(), votes.end(), [&](const std::string& one) { return one.front() == static_cast<char>(vote); });
@@ -95,21 +95,21 @@ std::optional<Ballot> ballot(hid_t list, Vote mine, const std::string& node = {}
 bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
     const std::shared_ptr<stage::StagedFile> open = staged_already(path);
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
-    const bool may = !aside_ && engine != nullptr && engine->options().options.mpi;
+    const WithMpi mpi = engine != nullptr ? engine->options().options.mpi : WithMpi::kOff;
+    const bool may = !aside_ && mpi != WithMpi::kOff;
     const bool writes = (flags & H5F_ACC_RDWR) != 0;
     const bool can = may && ((open != nullptr && open->shared()) || (writes && engine->can_stage()));
-    auto result = can ? ballot(list_, Vote::kStage, engine->node_name()) : ballot(list_, Vote::kDecline);
+    const Vote mine = mpi == WithMpi::kNode ? Vote::kStageOnNode : Vote::kStage;
+    auto result = can ? ballot(list_, mine, engine->node_name()) : ballot(list_, Vote::kDecline);
     if (!result)
         return false;
     if (result->any(Vote::kRefuse)) {
         refused_elsewhere_ = true;
         return false;
     }
-    if (!result->all(Vote::kStage))
+    if (result->any(Vote::kDecline))
         return false;
-    // Across nodes nothing orders what one stages against what another writes to the same place (HDF5 fills
-    // contiguous storage independently, for one), so such files stay mpio's.
-    if (std::adjacent_find(result->votes.begin(), result->votes.end(), std::not_equal_to<>()) != result->votes.end()) {
+    if (result->several_nodes() && result->any(Vote::kStageOnNode)) {
         aside_ = AsideReason::kSeveralNodes;
         return false;
     }
@@ -137,9 +137,13 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     Session& session = Session::get();
     origin_->info = info_of_list(file_access_list);
     const Route& route = session.route(origin_->info);
+    // With mpio copying is collective, so it comes first whatever happens then.
+    list_ = host().H5Pcopy(file_access_list);
+    if (list_ < 0)
+        return;
     if (!route.refusal.is_ok()) {
-        (void)ballot(file_access_list, Vote::kRefuse);
-        push_error(function, host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, route.refusal);
+        (void)ballot(list_, Vote::kRefuse);
+        refuse(function, route.refusal);
         return;
     }
     // The reference that comes with the identifier is the origin's.
@@ -148,9 +152,6 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     host().H5Iinc_ref(route.under_connector);
     origin_->under_connector = route.under_connector;
 
-    list_ = host().H5Pcopy(file_access_list);
-    if (list_ < 0)
-        return;
     aside_ = choose(route, path, flags);
     const hid_t driver = host().H5Pget_driver(list_);
     if (!aside_ && (exchange_driver(list_) || session.is_ours(driver)))
@@ -160,16 +161,19 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     else
         aside_ = aside_.value_or(reason_of(driver));
     if (refused_elsewhere_) {
-        push_error(function, host().H5E_FILE_g, host().H5E_CANTOPENFILE_g,
-                   Status(Code::kInvalidArgument, std::string("open ") + path + ": another rank refuses its options (strict)"));
-        host().H5Pclose(list_);
-        list_ = H5I_INVALID_HID;
+        refuse(function, {Code::kInvalidArgument, std::string("open ") + path + ": another rank refuses its options (strict)"});
         return;
     }
     if (host().H5Pset_vol(list_, route.under_connector, route.under_info) < 0) {
         host().H5Pclose(list_);
         list_ = H5I_INVALID_HID;
     }
+}
+
+void UnderList::refuse(const char* function, const Status& why) {
+    host().H5Pclose(list_);
+    list_ = H5I_INVALID_HID;
+    push_error(function, host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, why);
 }
 
 UnderList::~UnderList() {

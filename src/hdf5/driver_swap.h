@@ -43,6 +43,7 @@ class UnderList {
 
   private:
     bool exchange_mpi_driver(const char* path, unsigned flags);
+    void refuse(const char* function, const Status& why);
     std::optional<log::AsideReason> choose(const Route& route, const char* path, unsigned flags) const;
 
     hid_t list_ = H5I_INVALID_HID;

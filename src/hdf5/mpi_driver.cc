@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "hdf5/flush_scope.h"
+#include "hdf5/call_scope.h"
 #include "hdf5/guard.h"
 #include "hdf5/mpi_library.h"
 #include "hdf5/session.h"
@@ -400,7 +400,7 @@ Status read_parts(MpiFile& file, const Vector& vector, void* buffers[]) {
     return outcome;
 }
 
-Status write_parts(MpiFile& file, const Vector& vector, const void* const buffers[], bool collective) {
+Status write_parts(MpiFile& file, const Vector& vector, const void* const buffers[], bool together) {
     constexpr const char* kFunction = "mpi_driver_write";
     if (file.shared == nullptr)
         return Status::from_errno(EBADF, "write to " + file.path);
@@ -411,7 +411,7 @@ Status write_parts(MpiFile& file, const Vector& vector, const void* const buffer
     ByteRange hull{kOffsetMax, 0};
     const auto hand_over = [&] {
         if (outcome && !parts.empty())
-            outcome = file.shared->write(parts, byte_class, collective);
+            outcome = file.shared->write(parts, byte_class, together || Allocation::is_active());
         parts.clear();
     };
     if (!vector.for_each(kFunction, [&](std::uint32_t i, ByteClass, std::size_t size) {

@@ -1,5 +1,5 @@
 #include "hdf5/callbacks.h"
-#include "hdf5/flush_scope.h"
+#include "hdf5/call_scope.h"
 
 namespace forebay::hdf5 {
 

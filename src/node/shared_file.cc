@@ -237,9 +237,9 @@ Status SharedFile::await_others(ByteRange range) {
     return Status::ok();
 }
 
-Status SharedFile::write(std::span<const stage::StagedFile::Part> parts, stage::ByteClass byte_class, bool collective) {
+Status SharedFile::write(std::span<const stage::StagedFile::Part> parts, stage::ByteClass byte_class, bool together) {
     if (parts.empty()) return Status::ok();
-    return file_->write(parts, several_nodes_ && collective ? stage::ByteClass::kMetadata : byte_class);
+    return file_->write(parts, several_nodes_ && together ? stage::ByteClass::kMetadata : byte_class);
 }
 
 Status SharedFile::read(std::uint64_t offset, io::MutableBytes into) {

@@ -4,9 +4,9 @@
 // and reads are independent; open, truncate, commit, step_aside, settle and close are collective over the
 // team, and what one member fails at fails on all, with the same code.
 //
-// Several nodes (not used by the connector, see docs/design.md): each stages raw data and drains it without holding anything back; metadata is written
-// through by whoever writes it. `commit` and `settle` drain everywhere, after which everything is visible
-// on every node. `read` of bytes that another node has staged and not drained waits for them.
+// Several nodes: each stages raw data and drains it without holding anything back; metadata is written through
+// by whoever writes it. `commit` and `settle` drain everywhere, after which everything is visible on every
+// node. `read` of bytes that another node has staged and not drained waits for them.
 //
 // Ownership: one object per file, team and process, shared by the handles that opened it together.
 // Thread-safety: independent calls from any thread, collective ones from one thread at a time.
@@ -40,9 +40,10 @@ class SharedFile {
     [[nodiscard]] std::uint64_t size() const { return file_->size(); }
     [[nodiscard]] stage::StagedFile& staged() const noexcept { return *file_; }
 
-    // Independent. `collective`: part of a write that all members make together, and end with `agree`. Such
-    // pieces may lie where another node has written, or will: with several nodes they go straight to the file.
-    Status write(std::span<const stage::StagedFile::Part> parts, stage::ByteClass byte_class, bool collective = false);
+    // Independent. `together`: part of what all members do together, before they meet: a collective write, or
+    // filling what others will write. Where such pieces lie another node has written, or will: with several
+    // nodes they go straight to the file.
+    Status write(std::span<const stage::StagedFile::Part> parts, stage::ByteClass byte_class, bool together = false);
     Status read(std::uint64_t offset, io::MutableBytes into);
 
     // Collective: a barrier; with a failure on any member, that failure on all.

@@ -122,6 +122,21 @@ void ExtentIndex::drop(ByteRange range) {
     remove(ready_, ready_bytes_, range, true);
 }
 
+void ExtentIndex::drop_older(ByteRange range, std::uint64_t sequence) {
+    older_.clear();
+    const auto take = [&](ByteRange piece, const StagedBytes& bytes) {
+        if (bytes.sequence < sequence) older_.push_back(piece);
+    };
+    held_.for_each(range, take);
+    const std::size_t held = older_.size();
+    ready_.for_each(range, take);
+    for (std::size_t i = 0; i < older_.size(); ++i) {
+        Map& map = i < held ? held_ : ready_;
+        map.reserve(Map::kEraseNodes);
+        remove(map, i < held ? held_bytes_ : ready_bytes_, older_[i], true);
+    }
+}
+
 std::uint64_t ExtentIndex::erase_drained(ByteRange range, std::uint64_t sequence) {
     std::vector<ByteRange> drained;
     ready_.for_each(range, [&](ByteRange piece, const StagedBytes& bytes) {

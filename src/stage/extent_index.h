@@ -74,6 +74,8 @@ class ExtentIndex {
 
     // Forgets what is staged for `range`: it was written to the target by other means.
     void drop(ByteRange range);
+    // The same for what older records than `sequence` have staged there.
+    void drop_older(ByteRange range, std::uint64_t sequence);
 
     // Forgets the parts of `range` that come from record `sequence` and are ready: they are in the
     // target. Returns their bytes.

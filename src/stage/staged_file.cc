@@ -719,7 +719,7 @@ void StagedFile::follow_locked() {
                 break;
             }
             case log::RecordKind::kThrough:
-                for (const ByteRange& range : record.extents) index_.drop(range);
+                for (const ByteRange& range : record.extents) index_.drop_older(range, record.sequence);
                 break;
             case log::RecordKind::kTruncate:
                 if (several_nodes_) index_.drop({record.argument, kOffsetMax});   // the target has been cut

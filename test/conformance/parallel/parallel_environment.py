@@ -167,11 +167,3 @@ def assert_staged(folder: Path, ranks: int) -> None:
     assert [entry for entry in files if entry["error"]] == []
     left = [path for path in (folder / "staging-area").rglob("*") if path.is_file() and path.stat().st_size > 0]
     assert left == [], "left on the staging area"
-
-
-def assert_staged_or_aside(folder: Path, ranks: int, nodes: int) -> None:
-    """On one node everything is staged; files that several nodes open together may step aside, and then say so."""
-    if nodes > 1 and sum(entry["staged"] for entry in statistics(folder)) == 0:
-        assert asides_by_reason(folder).get("several_nodes", 0) >= ranks, process_lines(folder)
-    else:
-        assert_staged(folder, ranks)

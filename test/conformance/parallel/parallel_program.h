@@ -37,7 +37,7 @@ struct SharedDataset {
     Element element = Element::kInt32;
     Dims chunk;              // empty: contiguous
     bool filtered = false;
-    bool unfilled = false;   // nothing is stored until it is written, so it is written whole at once
+    bool unfilled = false;   // HDF5 gives its storage no content, so it is written whole at once
     Id held;                 // open between operations, or not
 
     [[nodiscard]] bool chunked() const { return !chunk.empty(); }
@@ -69,6 +69,7 @@ class ParallelProgram {
         void (ParallelProgram::*run)(Random&);
     };
     static const std::vector<Operation>& operations();
+    void create_files();
     void run_operation(std::uint64_t index);
 
     void create_dataset(Random& random);

@@ -60,7 +60,7 @@ def test_unusual_programs_see_the_same(case, nodes, native_case, tmp_path):
     assert facts(done) == facts(plain), done.told()
     assert done.returncode == plain.returncode, done.told()
     assert_same_contents(plain_folder, tmp_path / "run")
-    if case not in STAGING_NOTHING and nodes == 1:
+    if case not in STAGING_NOTHING:
         assert bytes_staged(tmp_path) > 0
 
 
@@ -124,6 +124,8 @@ UNLIKE = {
     "first-does-not-stage": on_rank(0, FOREBAY_STAGE="off"),
     "one-misspells-an-option": on_rank(2, FOREBAY_SICE="1GiB"),
     "one-has-a-bad-value": on_rank(0, FOREBAY_SIZE="much"),
+    "one-misspells-an-option-and-is-strict": on_rank(1, FOREBAY_SICE="1GiB", FOREBAY_STRICT="on"),
+    "one-leaves-mpi-alone": on_rank(1, FOREBAY_MPI="off"),
     "one-flush-drains": on_rank(1, FOREBAY_FLUSH="drain"),
     "one-has-no-staging-path": on_rank(1, FOREBAY_NLS="/nowhere/at/all"),
     "first-has-no-staging-path": on_rank(0, FOREBAY_NLS="/nowhere/at/all"),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from connector_environment import hdf5_prefix, native, staged
-from parallel_environment import LONG, Launch, assert_staged_or_aside, launch, node_names
+from parallel_environment import LONG, Launch, assert_staged, launch, node_names
 
 pytestmark = pytest.mark.slow
 
@@ -122,7 +122,7 @@ def test_programs_of_hdf5_come_out_the_same(name, ranks, nodes, native_run, tmp_
     assert through.summary == plain.summary, done.told()
     assert through.returncode == plain.returncode == 0, done.told()
     assert_same_files(plain_folder, tmp_path / "run")
-    #    assert_staged_or_aside(tmp_path, ranks, nodes)
+    assert_staged(tmp_path, ranks)
 
 
 def test_a_failing_test_is_noticed():
