@@ -12,6 +12,7 @@ namespace forebay::log {
 
 namespace {
 
+// Of a process that runs: one that has ended and was not waited for is gone.
 Result<std::uint64_t> start_ticks_of(std::uint64_t pid) {
     std::ifstream file(fmt::format("/proc/{}/stat", pid));
     const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -20,10 +21,14 @@ Result<std::uint64_t> start_ticks_of(std::uint64_t pid) {
     if (!file.good() && text.empty()) return Status::from_errno(ESRCH, fmt::format("read /proc/{}/stat", pid));
     if (name_end == std::string::npos) return Status(Code::kUnavailable, fmt::format("parse /proc/{}/stat", pid));
     std::istringstream fields(text.substr(name_end + 1));
-    std::string field;
-    for (int number = 3; number <= 21; ++number) fields >> field;
-    std::uint64_t ticks = 0;
-    if (!(fields >> ticks)) return Status(Code::kUnavailable, fmt::format("parse /proc/{}/stat", pid));
+    std::string state, field;
+    std::uint64_t threads = 0, ticks = 0;
+    fields >> state;
+    for (int number = 4; number <= 19; ++number) fields >> field;
+    fields >> threads >> field >> ticks;
+    // The state is that of the first thread, which may end before the others.
+    if (fields && state == "Z" && threads <= 1) return Status::from_errno(ESRCH, fmt::format("process {} has ended", pid));
+    if (!fields) return Status(Code::kUnavailable, fmt::format("parse /proc/{}/stat", pid));
     return ticks;
 }
 

@@ -20,6 +20,10 @@ Lane::Lane(const Board& board, std::uint64_t participant, std::unique_ptr<io::Fi
 
 Result<log::Segment*> Lane::view(std::uint64_t order) {
     const std::uint64_t place = board_.place(participant_, order).load(std::memory_order_relaxed);
+    const auto pool_bytes = pool_->size();
+    if (!pool_bytes) return pool_bytes.status();
+    if (place >= pool_bytes.value() / segment_bytes_)
+        return Status(Code::kCorrupt, fmt::format("{}: there is no segment {}", pool_->name(), place));
     if (place >= views_.size()) views_.resize(place + 1);
     if (!views_[place]) {
         auto mapping = pool_->map(place * segment_bytes_, segment_bytes_);

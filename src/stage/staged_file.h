@@ -170,7 +170,8 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     struct CopyPlan;
     struct Cost;
 
-    // staged_file.cc: the program's side. `_writer`: writer_ is held; `_locked`: mutex_ is held.
+    // staged_file.cc, file_write.cc, file_read.cc, file_share.cc: the program's side. `_writer`: writer_ is held;
+    // `_locked`: mutex_ is held.
     Status refuse_if_inherited(const char* what) const;
     Status stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class);
     Status stage_parts_writer(std::span<const Part> parts, ByteClass byte_class);

@@ -40,7 +40,7 @@ TEST(Process, another_start_or_another_boot_is_another_process) {
     EXPECT_FALSE(is_alive(other));
 }
 
-TEST(Process, a_child_is_alive_until_it_is_gone) {
+TEST(Process, a_child_is_alive_until_it_ends) {
     int say_who[2], may_end[2];
     ASSERT_EQ(::pipe(say_who), 0);
     ASSERT_EQ(::pipe(may_end), 0);
@@ -58,6 +58,9 @@ TEST(Process, a_child_is_alive_until_it_is_gone) {
     EXPECT_EQ(who.pid, static_cast<std::uint64_t>(child));
     EXPECT_TRUE(is_alive(who));
     ASSERT_EQ(::write(may_end[1], "x", 1), 1);
+    siginfo_t ended{};
+    ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+    EXPECT_FALSE(is_alive(who)) << "it has ended, though nobody has asked how";
     int outcome = -1;
     ASSERT_EQ(::waitpid(child, &outcome, 0), child);
     EXPECT_EQ(outcome, 0);

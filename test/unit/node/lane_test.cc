@@ -179,6 +179,14 @@ TEST_F(LaneTest, a_tail_beyond_the_segment_is_not_followed) {
     EXPECT_EQ(status_.code(), Code::kCorrupt) << status_.message();
 }
 
+TEST_F(LaneTest, a_segment_that_the_pool_does_not_have_is_an_error) {
+    adopt();
+    append(0);
+    board_.place(1, 0).store(std::uint64_t{1} << 60);
+    EXPECT_EQ(read(), Sequences{});
+    EXPECT_EQ(status_.code(), Code::kCorrupt) << status_.message();
+}
+
 TEST_F(LaneTest, a_pool_that_cannot_be_mapped_is_an_error) {
     auto plan = std::make_shared<io::FaultPlan>();
     plan->fail(io::Operation::kMap, 1, 1, ENOMEM);

@@ -1,0 +1,178 @@
+// A staged file that several processes write together (share.h): taking part, and following what others write.
+#include <algorithm>
+
+#include "stage/counting.h"
+#include "stage/staged_file.h"
+
+namespace forebay::stage {
+
+// Whatever the target has for the range now is newer than any record before this one, of whichever class.
+void StagedFile::append_through_locked(ByteRange range) {
+    const std::uint64_t sequence = next_sequence();
+    log_->append_through(range, sequence);
+    if (!share_) return;
+    log::SegmentOrder& order = log_->newest()->order;
+    order.last = order.supersedes = std::max(order.last, sequence);
+    share_->published();
+}
+
+// To the target at once, beside the log. Everything staged for the same place was drained before it came to
+// be used otherwise; the record tells whoever follows this log to forget what it still knows of that.
+Status StagedFile::write_beside_writer(std::span<const Part> parts) {
+    for (const Part& part : parts) {
+        const ByteRange range{part.offset, part.offset + part.bytes.size()};
+        FOREBAY_TRY(target_->write_at(part.offset, part.bytes));
+        add(slot_->through, range.size());
+        add(slot_->target_writes, 1);
+        FOREBAY_TRY(make_marker_room_writer());
+        const std::lock_guard lock(mutex_);
+        append_through_locked(range);
+        if (!follows()) {
+            index_.drop(range);
+            target_size_ = std::max(target_size_, range.end);
+        }
+        logical_size_ = std::max(logical_size_, range.end);
+    }
+    return Status::ok();
+}
+
+Status StagedFile::join(std::shared_ptr<Share> share, bool several_nodes) {
+    const std::lock_guard writer(writer_);
+    auto segment = log_->acquire();
+    if (!segment) return segment.status().with_context("share " + path_ + " with the other processes of the node");
+    {
+        const std::lock_guard lock(mutex_);
+        share_ = std::move(share);
+        several_nodes_ = several_nodes;
+        if (several_nodes) committed_size_ = 0;   // all raw data lies beyond: it drains at once
+        if (share_->drains()) share_->set_committed_size(committed_size_);
+        index_.clear();                           // numbers begin afresh
+    }
+    adopt_writer(segment.value());
+    return Status::ok();
+}
+
+void StagedFile::look(bool room_wanted) {
+    bool drain_now;
+    {
+        const std::lock_guard lock(mutex_);
+        if (state_ != State::kStaged || follows()) return;
+        follow_locked();
+        if (room_wanted && !halted_) {
+            if (index_.ready_empty() && in_flight_.empty() && !resizing_ && !shrink_to_)
+                add(slot_->guarantee_given_up, index_.promote_held());
+            urgent_ = !index_.ready_empty() || shrink_to_.has_value();
+        }
+        recycle_locked();
+        update_ledger_locked();
+        drain_now = running_ < concurrency_.allowed() && worth_draining_locked();
+        ++completions_;   // somebody may wait to drain what was not complete
+        completed_.notify_all();
+    }
+    if (drain_now) wake();
+}
+
+bool StagedFile::staged() const {
+    const std::lock_guard lock(mutex_);
+    return state_ == State::kStaged;
+}
+
+bool StagedFile::shared() const {
+    const std::lock_guard lock(mutex_);
+    return share_ != nullptr;
+}
+
+Status StagedFile::finish_followed(const Status& outcome) {
+    const std::lock_guard writer(writer_);
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kStaged) return outcome;
+    index_.clear();
+    if (outcome) {
+        log_.reset();
+        state_ = State::kPassive;
+        target_size_ = committed_size_ = logical_size_;
+    } else {
+        log_->abandon();
+        left_log_ = true;
+        state_ = State::kFailed;
+        keep_error_locked(outcome);
+    }
+    share_.reset();
+    return outcome;
+}
+
+Status StagedFile::resize_beside(std::uint64_t size) {
+    const std::lock_guard writer(writer_);
+    return target_->resize(size);
+}
+
+Status StagedFile::note_size(std::uint64_t size) {
+    const std::lock_guard writer(writer_);
+    if (!follows() && !log_->empty()) {
+        FOREBAY_TRY(make_marker_room_writer());
+        log_->append_marker(log::RecordKind::kTruncate, size, next_sequence());
+        share_->published();
+    }
+    const std::lock_guard lock(mutex_);
+    logical_size_ = target_size_ = size;
+    index_.drop({size, kOffsetMax});
+    return Status::ok();
+}
+
+void StagedFile::go_through() {
+    const std::lock_guard writer(writer_);
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kStaged) return;
+    index_.clear();
+    log_->release_all();
+    share_.reset();
+    state_ = State::kThrough;
+}
+
+// Takes in what others have appended. The drainer finds data only: markers are its own. Another one keeps
+// everything where a later truncation finds it, held, as it never drains.
+void StagedFile::follow_locked() {
+    if (!share_ || state_ != State::kStaged) return;
+    const bool drains = share_->drains();
+    const auto visit = [&](const Share::Record& record) {
+        switch (record.kind) {
+            case log::RecordKind::kData: {
+                const bool hold = !drains || record.data_class == log::DataClass::kMetadata;
+                std::uint64_t payload = record.payload;
+                for (const ByteRange& range : record.extents) {
+                    index_.insert_unless_newer(range, {record.segment, payload, record.sequence, record.generation, record.data_class},
+                                               hold ? kOffsetMax : committed_size_, drains ? committed_size_ : kOffsetMax);
+                    logical_size_ = std::max(logical_size_, range.end);
+                    payload += range.size();
+                }
+                dirty_ = true;
+                break;
+            }
+            case log::RecordKind::kThrough:
+                for (const ByteRange& range : record.extents) index_.drop_older(range, record.sequence);
+                break;
+            case log::RecordKind::kTruncate:
+                if (several_nodes_) index_.drop({record.argument, kOffsetMax});   // the target has been cut
+                else if (!drains)   // who does not know how long the target is
+                    index_.truncate(record.argument, kOffsetMax, 0);
+                else if (record.argument < logical_size_)
+                    index_.truncate(record.argument, std::max(logical_size_, target_size_), 0);
+                logical_size_ = record.argument;
+                break;
+            case log::RecordKind::kOpen:
+            case log::RecordKind::kCommit:
+            case log::RecordKind::kClose: break;
+        }
+    };
+    while (!share_->follow(visit)) {
+        index_.clear();
+        share_->restart();
+        // What has been released is in the target, whose size tells of the rest.
+        if (const auto size = target_->size()) {
+            target_size_ = std::max(target_size_, size.value());
+            logical_size_ = std::max(logical_size_, size.value());
+        }
+    }
+}
+
+}   // namespace forebay::stage

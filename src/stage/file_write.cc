@@ -1,0 +1,194 @@
+// Writing to a staged file: into the log or, where the log has no room, to the target.
+#include <algorithm>
+#include <cerrno>
+
+#include "base/clock.h"
+#include "stage/counting.h"
+#include "stage/staged_file.h"
+
+namespace forebay::stage {
+
+namespace {
+
+// Raw writes of at least this size may go straight to a target that is as fast as the log.
+constexpr std::size_t kDirectMin = 256 * 1024;
+constexpr std::size_t kPage = 4096;
+// Larger parts of a write get a record of their own.
+constexpr std::size_t kSharedRecordMax = 64 * 1024;
+
+}   // namespace
+
+Status StagedFile::write(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) {
+    const Part part{offset, bytes};
+    return write({&part, 1}, byte_class);
+}
+
+Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class) {
+    FOREBAY_TRY(refuse_if_inherited("write to"));
+    const std::lock_guard writer(writer_);
+    const Stopwatch stopwatch(slot_->stage_ns);
+    add(slot_->requests, 1);
+    State state;
+    {
+        const std::lock_guard lock(mutex_);
+        state = state_;
+    }
+    switch (state) {
+        case State::kStaged:
+            if (several_nodes_ && byte_class == ByteClass::kMetadata) return write_beside_writer(parts);
+            return stage_parts_writer(parts, byte_class);
+        case State::kThrough:
+            for (const Part& part : parts) FOREBAY_TRY(write_direct_writer(part.offset, part.bytes));
+            return Status::ok();
+        case State::kPassive:
+        case State::kFailed: break;
+    }
+    return Status::from_errno(EBADF, "write to " + path_ + ", which is not open for writing");
+}
+
+// Of a file that is shared, the record says whether its bytes wait for a commit, all or none of them.
+bool StagedFile::waits_for_commit(std::uint64_t offset, ByteClass byte_class) const noexcept {
+    return byte_class == ByteClass::kMetadata || (share_ && offset < share_->committed_size());
+}
+
+// As many small parts as fit go into one record.
+Status StagedFile::stage_parts_writer(std::span<const Part> parts, ByteClass byte_class) {
+    while (!parts.empty()) {
+        if (parts.front().bytes.empty()) {
+            parts = parts.subspan(1);
+            continue;
+        }
+        if (parts.front().bytes.size() > kSharedRecordMax || parts.size() == 1) {
+            FOREBAY_TRY(stage_writer(parts.front().offset, parts.front().bytes, byte_class));
+            parts = parts.subspan(1);
+            continue;
+        }
+        const auto room = make_room_writer(parts.front().bytes.size(), log::SegmentPool::Take::kAny);
+        if (!room) return room.status();
+        const bool waits = waits_for_commit(parts.front().offset, byte_class);
+        std::size_t count = 0;
+        for (std::uint64_t taken = 0; count < parts.size(); ++count) {
+            const std::uint64_t bytes = parts[count].bytes.size();
+            taken += bytes + (count > 0 ? log::FileLog::kPartBytes : 0);
+            if (bytes == 0 || bytes > kSharedRecordMax || taken > room.value() ||
+                waits_for_commit(parts[count].offset, byte_class) != waits)
+                break;
+        }
+        if (count > 0) append_writer(parts.first(count), byte_class);
+        else FOREBAY_TRY(stage_writer(parts.front().offset, parts.front().bytes, byte_class));
+        parts = parts.subspan(std::max<std::size_t>(count, 1));
+    }
+    return Status::ok();
+}
+
+Status StagedFile::stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) {
+    while (!bytes.empty()) {
+        // A target at memory speed gains nothing from a log that has to be touched first.
+        const bool warm_only = target_is_memory_.load(std::memory_order_relaxed) && byte_class == ByteClass::kRaw &&
+                               bytes.size() >= kDirectMin && offset >= committed_size_;
+        const auto room = make_room_writer(bytes.size(), warm_only ? log::SegmentPool::Take::kWarm
+                                                                   : log::SegmentPool::Take::kAny);
+        if (!room) return room.status();
+        if (room.value() == 0) return write_through_writer(offset, bytes);
+
+        // What does not fit goes on at a page of the program's buffer, which copies faster.
+        const std::size_t fits = room.value() >= kPage ? room.value() / kPage * kPage : room.value();
+        std::size_t taken = std::min<std::size_t>(bytes.size(), fits);
+        if (share_ && byte_class == ByteClass::kRaw && offset < share_->committed_size())
+            taken = std::min<std::uint64_t>(taken, share_->committed_size() - offset);
+        const Part part{offset, bytes.first(taken)};
+        append_writer({&part, 1}, byte_class);
+        offset += part.bytes.size();
+        bytes = bytes.subspan(part.bytes.size());
+    }
+    return Status::ok();
+}
+
+// One record, for which there is room.
+void StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class) {
+    const bool waits = waits_for_commit(parts.front().offset, byte_class);
+    const auto data_class = waits ? log::DataClass::kMetadata : log::DataClass::kRaw;
+    const std::uint64_t sequence = next_sequence();
+    const std::uint64_t now = realtime_ns();
+    const auto position = log_->append_data(parts, data_class, sequence, now);
+    std::uint64_t bytes = 0;
+    bool drain_now = false;
+    {
+        const std::lock_guard lock(mutex_);
+        if (position.segment->first_time_ns == 0) position.segment->first_time_ns = now;
+        for (const Part& part : parts) {
+            const ByteRange range{part.offset, part.offset + part.bytes.size()};
+            const StagedBytes staged{position.segment, position.offset + bytes, sequence, position.segment->generation(),
+                                     data_class};
+            const std::uint64_t hold_below = waits ? kOffsetMax : committed_size_;
+            if (!share_) index_.insert(range, staged, hold_below, committed_size_);
+            else if (share_->drains()) index_.insert_unless_newer(range, staged, hold_below, committed_size_);
+            logical_size_ = std::max(logical_size_, range.end);
+            bytes += range.size();
+        }
+        if (share_) share_->published();
+        dirty_ = true;
+        add(slot_->staged, bytes);
+        update_ledger_locked();
+        // Otherwise whoever completes a target write looks again: waking a thread costs as much as a small write.
+        drain_now = !follows() && running_ < concurrency_.allowed() && worth_draining_locked();
+    }
+    if (share_ && (follows() || several_nodes_)) share_->appended(parts);
+    if (drain_now) wake();
+}
+
+// The log has no room and the bytes must not wait: they go to the target now. Records of the same bytes
+// that are still in the log stop counting, for this process and for recovery.
+Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
+    const ByteRange range{offset, offset + bytes.size()};
+    if (share_) {
+        FOREBAY_TRY(make_marker_room_writer());   // the others have to be told
+    } else if (!log_->empty() && !log_->marker_fits()) {
+        if (auto segment = log_->acquire()) adopt_writer(segment.value());
+        else FOREBAY_TRY(leave_log_writer());
+    }
+    std::unique_lock lock(mutex_);
+    follow_locked();   // what others have written before is older than this
+    for (;;) {
+        completed_.wait(lock, [&] { return !in_flight_.overlaps(range) && !resizing_; });
+        if (!shrink_to_ || range.end <= *shrink_to_) break;
+        lock.unlock();
+        FOREBAY_TRY(drain_writer());   // carries the cut out
+        lock.lock();
+    }
+    if (range.begin < committed_size_)
+        add(slot_->guarantee_given_up, std::min(range.end, committed_size_) - range.begin);
+    in_flight_.add(range);
+    target_size_ = std::max(target_size_, range.end);
+    lock.unlock();
+
+    const Status outcome = target_->write_at(offset, bytes);
+
+    lock.lock();
+    in_flight_.remove(range);
+    ++completions_;
+    completed_.notify_all();
+    surroundings_.pool()->announce_change();
+    // What was staged for these bytes stays so after a failure: nothing else has them.
+    if (!outcome) return outcome;
+    index_.drop(range);
+    if (!log_->empty()) append_through_locked(range);
+    add(slot_->through, bytes.size());
+    add(slot_->target_writes, 1);
+    logical_size_ = std::max(logical_size_, range.end);
+    dirty_ = true;
+    recycle_locked();
+    update_ledger_locked();
+    return outcome;
+}
+
+Status StagedFile::write_direct_writer(std::uint64_t offset, io::Bytes bytes) {
+    FOREBAY_TRY(target_->write_at(offset, bytes));
+    add(slot_->through, bytes.size());
+    add(slot_->target_writes, 1);
+    const std::lock_guard lock(mutex_);
+    logical_size_ = std::max(logical_size_, offset + bytes.size());
+    return Status::ok();
+}
+
+}   // namespace forebay::stage
