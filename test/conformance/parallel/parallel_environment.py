@@ -76,8 +76,8 @@ def launch(
             words.append(":")
         settings = [f"{name}={value}" for name, value in {"LD_PRELOAD": libraries, **variables}.items()]
         words += ["-n", str(1 if per_rank else ranks), "env", *settings, *map(str, command)]
-    # Without it, MPI's transport library catches crashes and waits for a debugger.
-    environment = {**environment, "UCX_HANDLE_ERRORS": "none"}
+    # MPI's transport library would catch crashes and wait for a debugger, and complain of the machine in the output.
+    environment = {**environment, "UCX_HANDLE_ERRORS": "none", "UCX_LOG_LEVEL": "fatal"}
     process = subprocess.Popen(
         words, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, errors="replace",
