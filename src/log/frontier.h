@@ -44,7 +44,7 @@ struct SegmentOrder {
     Frontier first;                       // no live record has a lower number, by class
     std::uint64_t last = 0;               // the highest
     std::uint64_t live_metadata = 0;      // of the segment's live bytes, those of records that wait for a commit
-    std::uint64_t supersedes = 0;         // the last record of another log, waiting for a commit, that one of its superseded
+    std::uint64_t supersedes = 0;         // no record of another log that waits for a commit and was superseded here is later
 
     // A record whose bytes are to become live.
     void note(DataClass data_class, std::uint64_t sequence, std::uint64_t live_bytes) noexcept {
@@ -53,6 +53,11 @@ struct SegmentOrder {
         const std::uint64_t live = waits ? live_metadata : live_bytes - live_metadata;
         lowest = live == 0 ? sequence : std::min(lowest, sequence);
         last = std::max(last, sequence);
+    }
+    // A through record: whatever it supersedes, of either class, is older.
+    void note_through(std::uint64_t sequence) noexcept {
+        last = std::max(last, sequence);
+        supersedes = std::max(supersedes, sequence);
     }
     // The lowest records that are still needed, as far as this segment goes.
     [[nodiscard]] Frontier needed(std::uint64_t live_bytes) const noexcept {

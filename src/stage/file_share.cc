@@ -11,8 +11,7 @@ void StagedFile::append_through_locked(ByteRange range) {
     const std::uint64_t sequence = next_sequence();
     log_->append_through(range, sequence);
     if (!share_) return;
-    log::SegmentOrder& order = log_->newest()->order;
-    order.last = order.supersedes = std::max(order.last, sequence);
+    log_->newest()->order.note_through(sequence);
     share_->published();
 }
 
@@ -149,6 +148,7 @@ void StagedFile::follow_locked() {
                 break;
             }
             case log::RecordKind::kThrough:
+                record.segment->order.note_through(record.sequence);
                 for (const ByteRange& range : record.extents) index_.drop_older(range, record.sequence);
                 break;
             case log::RecordKind::kTruncate:

@@ -109,10 +109,14 @@ void StagedFile::compact_writer() {
     }
 }
 
-// The drainer of a shared file: what it does to the file beside the log, the others learn from a record only.
-// If need be everything is drained to make room for it.
+// Of a shared file: what is done to it beside the log, the others learn from a record only. If need be everything
+// is drained to make room for it.
 Status StagedFile::make_marker_room_writer() {
     while (log_->empty() || !log_->marker_fits()) {
+        if (follows()) {
+            if (const auto room = await_room_writer(log::kRecordHeaderBytes); !room) return room.status();
+            continue;
+        }
         if (auto segment = log_->acquire()) {
             adopt_writer(segment.value());
             continue;

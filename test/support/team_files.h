@@ -213,9 +213,9 @@ class TeamMember {
 
 class Participants {
   public:
-    // Participant 0 drains. `plan` makes its target writes fail.
+    // Participant 0 drains. `plan` makes its target writes fail. With `several_nodes` these are those of one of them.
     Participants(std::size_t count, const LoadedOptions& options, std::shared_ptr<io::FaultPlan> plan = nullptr,
-                 const std::vector<std::byte>& content = {}) {
+                 const std::vector<std::byte>& content = {}, bool several_nodes = false) {
         EXPECT_TRUE(target_.open()->write_at(0, content));
         const auto process = log::identify_this_process();
         const std::vector<log::ProcessIdentity> processes(count, process.value());
@@ -229,14 +229,14 @@ class Participants {
                                 : node::Board::open(board_file(io::OpenMode::kReadWrite), count);
             EXPECT_TRUE(board) << board.status().message();
             shares_.push_back(std::make_shared<node::NodeShare>(
-                node::NodeShare::Setup{std::move(board).value(), i, 0, processes, options.options.stripe}));
+                node::NodeShare::Setup{std::move(board).value(), i, 0, processes, options.options.stripe, several_nodes}));
             for (std::size_t other = 0; other < count; ++other) {
                 std::unique_ptr<io::File> pool;
                 if (i != 0 || other != 0)
                     pool = std::move(engines_[other]->directory()->open_file("log", io::OpenMode::kReadWrite)).value();
                 shares_.back()->add_lane(std::move(pool), options.options.segment);
             }
-            EXPECT_TRUE(files_[i]->join(shares_.back(), false));
+            EXPECT_TRUE(files_[i]->join(shares_.back(), several_nodes));
         }
     }
     ~Participants() { listen_no_more(); }

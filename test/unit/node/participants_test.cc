@@ -235,6 +235,23 @@ TEST(Participants, do_not_wait_for_room_that_a_failed_target_will_not_give) {
     EXPECT_EQ(payload, taken);
 }
 
+// Metadata goes to the target then, and only its records to the log, which they fill.
+TEST(Participants, find_room_for_the_records_of_what_they_write_to_the_target_beside_other_nodes) {
+    Participants node(2, tiny_options(), nullptr, {}, true);
+    node.listen();
+    test::PlainBytes expected;
+    for (std::uint64_t i = 0; i < 2000; ++i) {
+        const auto bytes = bytes_of(8, i);
+        ASSERT_TRUE(node.write(1, i * 8, bytes, ByteClass::kMetadata));
+        expected.write(i * 8, bytes);
+    }
+    EXPECT_EQ(node.file(1).counters().through, 16000u);
+    EXPECT_GT(node.share(1).released(), 1u);
+    EXPECT_TRUE(same(node.read(1, 0, expected.content.size()), expected.content));
+    ASSERT_TRUE(node.close());
+    EXPECT_TRUE(same(node.target().contents(), expected.content));
+}
+
 TEST(Participants, are_told_when_the_drainer_is_gone) {
     Participants node(2, tiny_options());
     node.listen_no_more();   // nobody drains
