@@ -45,6 +45,10 @@ class Lane {
     [[nodiscard]] bool idle() const noexcept {
         return !open_.empty() && open_.front().segment->live_bytes == 0 && open_.front().segment->pins == 0;
     }
+    // For the drainer: the same, and it might be released. The newest one never is but for an owner that waits.
+    [[nodiscard]] bool waits_for_frontier() const noexcept {
+        return idle() && (open_.size() > 1 || board_.row(participant_).wants_room.load() != 0);
+    }
     // For the drainer: releases the oldest segments whose views have neither live bytes nor pins and which may
     // go (log::SegmentOrder::may_go), but the newest only when its owner waits for room. True if any was released.
     bool recycle(const log::Frontier& frontier, std::uint64_t drained_metadata) noexcept;

@@ -194,7 +194,7 @@ std::optional<log::Frontier> NodeShare::recycle(const Account& account) noexcept
     bool any = false, waits = account.idle;
     for (const auto& lane : lanes_) {
         any = lane->recycle(frontier, account.drained) || any;
-        waits = waits || lane->idle();
+        waits = waits || lane->waits_for_frontier();
     }
     if (waits && limited) await_complete();
     if (any && header.wants_room.load() > 0) io::raise_and_wake(header.progress);
