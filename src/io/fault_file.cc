@@ -18,8 +18,8 @@ void FaultPlan::fail(Operation operation, std::uint64_t nth, std::uint64_t count
     verdict_ = {sys_errno, bytes_done_first};
 }
 
-void FaultPlan::fail_any(std::uint64_t nth, std::uint64_t count, int sys_errno) {
-    fail(Operation::kWrite, nth, count, sys_errno);
+void FaultPlan::fail_any(std::uint64_t nth, std::uint64_t count, int sys_errno, std::size_t bytes_done_first) {
+    fail(Operation::kWrite, nth, count, sys_errno, bytes_done_first);
     const std::lock_guard lock(mutex_);
     any_ = true;
 }
@@ -151,6 +151,13 @@ class FaultDirectory final : public Directory {
     }
 
     Result<std::vector<std::string>> list() override { return directory_->list(); }
+    Status sync() override {
+        const auto verdict = plan_->arrive(Operation::kSync);
+        if (verdict.sys_errno == 0) return directory_->sync();
+        return Status::from_errno(verdict.sys_errno, "sync " + name());
+    }
+    Result<Facts> facts(const std::string& name) override { return directory_->facts(name); }
+    Result<std::unique_ptr<Lock>> lock(Patience patience) override { return directory_->lock(patience); }
 
   private:
     Result<std::unique_ptr<Directory>> wrapped(Result<std::unique_ptr<Directory>> directory) {

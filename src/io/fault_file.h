@@ -3,7 +3,7 @@
 //
 // Fault model: a call is counted when it arrives and fails *instead of* being carried out (a failing
 // write may be told to carry out a prefix first, as a real one may). The device itself never lies:
-// what a call reported as done is there. Power loss is not modelled here.
+// what a call reported as done is there. Power loss is modelled by test/support/power.h.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ class FaultPlan {
     void fail(Operation operation, std::uint64_t nth, std::uint64_t count, int sys_errno,
               std::size_t bytes_done_first = 0);
     // Every operation counts as matching.
-    void fail_any(std::uint64_t nth, std::uint64_t count, int sys_errno);
+    void fail_any(std::uint64_t nth, std::uint64_t count, int sys_errno, std::size_t bytes_done_first = 0);
     void clear();
 
     struct Verdict {

@@ -87,6 +87,24 @@ enum class OpenMode : std::uint8_t {
     kCreateNew,   // read-write, mode 0600; an existing file is an error
 };
 
+// What a name in a directory stands for. A symbolic link is told as such, never followed.
+struct Facts {
+    enum class Kind : std::uint8_t { kFile, kDirectory, kSymbolicLink, kOther };
+    Kind kind = Kind::kOther;
+    std::uint64_t owner = 0;   // user id
+    std::uint32_t mode = 0;    // permission bits
+    std::uint64_t modified_ns = 0;   // CLOCK_REALTIME, coarse; 0: unknown. A directory's: when an entry came or went
+};
+
+// A lock that is held for as long as this lives, or the process does.
+class Lock {
+  public:
+    virtual ~Lock() = default;
+    Lock() = default;
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+};
+
 // A directory by descriptor: names are single components, symbolic links are never followed.
 class Directory {
   public:
@@ -102,6 +120,14 @@ class Directory {
     virtual Status remove_file(const std::string& name) = 0;
     virtual Status remove_directory(const std::string& name) = 0;   // must be empty
     virtual Result<std::vector<std::string>> list() = 0;            // sorted, without "." and ".."
+    // Waits until all names that were made or removed here are so on the device.
+    virtual Status sync() = 0;
+    virtual Result<Facts> facts(const std::string& name) = 0;       // "." is the directory itself
+
+    // Excludes everybody else who locks this directory, in this or another process. With kTry a lock that
+    // somebody else holds is kUnavailable; with kWait the call blocks until it is free.
+    enum class Patience : std::uint8_t { kTry, kWait };
+    virtual Result<std::unique_ptr<Lock>> lock(Patience patience) = 0;
 };
 
 }   // namespace forebay::io

@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <condition_variable>
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -32,6 +36,20 @@ class Content {
     std::uint64_t size = 0;
 };
 
+// Somebody may store to a mapping of the file meanwhile, as of any file: each word is read whole, as it is then.
+void copy_while_stored_to(std::byte* to, std::byte* from, std::size_t count) noexcept {
+    const auto take = [&]<class Word>(Word) {
+        const Word word = std::atomic_ref<Word>(*reinterpret_cast<Word*>(from)).load(std::memory_order_relaxed);
+        std::memcpy(to, &word, sizeof word);
+        to += sizeof word;
+        from += sizeof word;
+        count -= sizeof word;
+    };
+    while (count > 0 && reinterpret_cast<std::uintptr_t>(from) % sizeof(std::uint64_t) != 0) take(std::uint8_t{});
+    while (count >= sizeof(std::uint64_t)) take(std::uint64_t{});
+    while (count > 0) take(std::uint8_t{});
+}
+
 class MemoryMapping final : public Mapping {
   public:
     MemoryMapping(std::shared_ptr<Content> content, MutableBytes bytes)
@@ -54,7 +72,7 @@ class MemoryFile final : public File {
         if (into.empty() || offset >= content_->size) return std::size_t{0};
         const auto count =
             static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), content_->size - offset));
-        std::memcpy(into.data(), content_->base_ + offset, count);
+        copy_while_stored_to(into.data(), content_->base_ + offset, count);
         return count;
     }
 
@@ -135,6 +153,21 @@ struct Node {
     std::map<std::string, std::shared_ptr<Content>> files;
     std::map<std::string, std::shared_ptr<Node>> directories;
     std::mutex mutex;
+    std::condition_variable unlocked;
+    bool locked = false;
+};
+
+class MemoryLock final : public Lock {
+  public:
+    explicit MemoryLock(std::shared_ptr<Node> node) : node_(std::move(node)) {}
+    ~MemoryLock() override {
+        const std::lock_guard lock(node_->mutex);
+        node_->locked = false;
+        node_->unlocked.notify_one();
+    }
+
+  private:
+    std::shared_ptr<Node> node_;
 };
 
 class MemoryDirectory final : public Directory {
@@ -197,6 +230,25 @@ class MemoryDirectory final : public Directory {
         for (const auto& [name, node] : node_->directories) names.push_back(name);
         std::sort(names.begin(), names.end());
         return names;
+    }
+
+    Status sync() override { return Status::ok(); }
+
+    // As if this user had made everything here.
+    Result<Facts> facts(const std::string& name) override {
+        const std::lock_guard lock(node_->mutex);
+        const Facts directory{Facts::Kind::kDirectory, ::geteuid(), 0700, 0};
+        if (name == "." || node_->directories.contains(name)) return directory;
+        if (node_->files.contains(name)) return Facts{Facts::Kind::kFile, ::geteuid(), 0600, 0};
+        return failure(ENOENT, "stat", name);
+    }
+
+    Result<std::unique_ptr<Lock>> lock(Patience patience) override {
+        std::unique_lock lock(node_->mutex);
+        if (patience == Patience::kWait) node_->unlocked.wait(lock, [this] { return !node_->locked; });
+        if (node_->locked) return Status(Code::kUnavailable, "lock " + name_ + ": another process holds it", EWOULDBLOCK, true);
+        node_->locked = true;
+        return std::unique_ptr<Lock>(std::make_unique<MemoryLock>(node_));
     }
 
   private:

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -28,6 +29,10 @@ auto restarted(Call call) {
         const auto result = call();
         if (result >= 0 || errno != EINTR) return result;
     }
+}
+
+std::uint64_t modified_ns(const struct stat& facts) {
+    return static_cast<std::uint64_t>(facts.st_mtim.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(facts.st_mtim.tv_nsec);
 }
 
 off_t as_off(std::uint64_t value) { return static_cast<off_t>(value); }
@@ -165,6 +170,16 @@ class PosixFile final : public File {
     std::string name_;
 };
 
+// Of an open file of its own, so that closing it ends the lock.
+class PosixLock final : public Lock {
+  public:
+    explicit PosixLock(int descriptor) noexcept : descriptor_(descriptor) {}
+    ~PosixLock() override { ::close(descriptor_); }
+
+  private:
+    int descriptor_;
+};
+
 class PosixDirectory final : public Directory {
   public:
     PosixDirectory(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
@@ -230,6 +245,34 @@ class PosixDirectory final : public Directory {
         return names;
     }
 
+    Status sync() override {
+        if (restarted([&] { return ::fsync(descriptor_); }) != 0) return failure("sync", ".");
+        return Status::ok();
+    }
+
+    Result<Facts> facts(const std::string& name) override {
+        struct stat found {};
+        if (::fstatat(descriptor_, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0) return failure("stat", name);
+        Facts facts;
+        facts.owner = found.st_uid;
+        facts.mode = found.st_mode & 07777;
+        facts.modified_ns = modified_ns(found);
+        if (S_ISREG(found.st_mode)) facts.kind = Facts::Kind::kFile;
+        else if (S_ISDIR(found.st_mode)) facts.kind = Facts::Kind::kDirectory;
+        else if (S_ISLNK(found.st_mode)) facts.kind = Facts::Kind::kSymbolicLink;
+        return facts;
+    }
+
+    Result<std::unique_ptr<Lock>> lock(Patience patience) override {
+        const int own = ::openat(descriptor_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (own < 0) return failure("open", ".");
+        auto lock = std::make_unique<PosixLock>(own);
+        if (restarted([&] { return ::flock(own, LOCK_EX | (patience == Patience::kTry ? LOCK_NB : 0)); }) == 0)
+            return std::unique_ptr<Lock>(std::move(lock));
+        if (errno == EWOULDBLOCK) return Status(Code::kUnavailable, "lock " + name_ + ": another process holds it", EWOULDBLOCK, true);
+        return Status::from_errno(errno, "lock " + name_);
+    }
+
   private:
     std::string path_of(const std::string& name) const { return name_ + "/" + name; }
     Status failure(const char* call, const std::string& name) const {
@@ -257,6 +300,27 @@ Result<Identity> identify(int descriptor, const std::string& name) {
     struct stat facts {};
     if (::fstat(descriptor, &facts) != 0) return Status::from_errno(errno, "stat " + name);
     return Identity{static_cast<std::uint64_t>(facts.st_dev), static_cast<std::uint64_t>(facts.st_ino)};
+}
+
+Result<Identity> identify(const std::string& path) {
+    struct stat facts {};
+    if (::stat(path.c_str(), &facts) != 0) return Status::from_errno(errno, "stat " + path);
+    return Identity{static_cast<std::uint64_t>(facts.st_dev), static_cast<std::uint64_t>(facts.st_ino)};
+}
+
+Result<ExistingFile> open_existing_file(const std::string& path) {
+    // Not blocking: what has taken the file's place may be a pipe.
+    const int descriptor = restarted([&] { return ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); });
+    if (descriptor < 0) return Status::from_errno(errno, "open " + path);
+    ExistingFile existing{adopt_posix_file(descriptor, path), {}, 0};
+    struct stat facts {};
+    if (::fstat(descriptor, &facts) != 0) return Status::from_errno(errno, "stat " + path);
+    if (!S_ISREG(facts.st_mode)) return Status(Code::kInvalidArgument, "open " + path + ": it is no regular file");
+    existing.identity = {static_cast<std::uint64_t>(facts.st_dev), static_cast<std::uint64_t>(facts.st_ino)};
+    existing.modified_ns = modified_ns(facts);
+    if (restarted([&] { return ::flock(descriptor, LOCK_EX | LOCK_NB); }) != 0 && errno == EWOULDBLOCK)
+        return Status(Code::kUnavailable, "open " + path + ": another process has it open", EWOULDBLOCK, true);
+    return existing;
 }
 
 Result<std::unique_ptr<Directory>> open_posix_directory(const std::string& path) {

@@ -4,6 +4,10 @@
 // Status that names the call, the offset, the length and the file.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <string>
+
 #include "io/file.h"
 
 namespace forebay::io {
@@ -15,6 +19,20 @@ namespace forebay::io {
 [[nodiscard]] Result<std::unique_ptr<File>> duplicate_posix_file(int descriptor, std::string name);
 
 [[nodiscard]] Result<Identity> identify(int descriptor, const std::string& name);
+
+// A file that somebody else may have open as well.
+struct ExistingFile {
+    std::unique_ptr<File> file;
+    Identity identity;
+    std::uint64_t modified_ns = 0;   // CLOCK_REALTIME, of the machine that keeps the file
+};
+// Opens an existing regular file for reading and writing, and locks it as HDF5 locks a file that it opens for
+// writing (flock, exclusive), until it is closed. kNotFound, kPermissionDenied; kInvalidArgument: it is no
+// regular file; kUnavailable: another process has it open and locked. A file system without locks is no error.
+[[nodiscard]] Result<ExistingFile> open_existing_file(const std::string& path);
+
+// What `path` is now; symbolic links are followed.
+[[nodiscard]] Result<Identity> identify(const std::string& path);
 
 // Opens an existing directory without following a symbolic link in the last component.
 [[nodiscard]] Result<std::unique_ptr<Directory>> open_posix_directory(const std::string& path);

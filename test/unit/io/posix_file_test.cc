@@ -56,6 +56,29 @@ TEST_F(PosixFileTest, a_symbolic_link_is_never_followed) {
     EXPECT_FALSE(open_posix_directory(path_ + "/folder_link"));
 }
 
+TEST_F(PosixFileTest, a_link_is_told_as_one) {
+    fs::create_symlink("missing", path_ + "/dangling");
+    EXPECT_EQ(directory_->facts("dangling").value().kind, Facts::Kind::kSymbolicLink);
+    ASSERT_EQ(::mkfifo((path_ + "/pipe").c_str(), 0666), 0);
+    EXPECT_EQ(directory_->facts("pipe").value().kind, Facts::Kind::kOther);
+}
+
+TEST_F(PosixFileTest, an_existing_file_is_opened_only_if_it_is_one_and_nobody_else_has_it) {
+    std::ofstream(path_ + "/real") << "content";
+    fs::create_symlink("real", path_ + "/link");
+    ASSERT_EQ(::mkfifo((path_ + "/pipe").c_str(), 0666), 0);
+    EXPECT_EQ(open_existing_file(path_ + "/missing").status().code(), Code::kNotFound);
+    EXPECT_EQ(open_existing_file(path_ + "/pipe").status().code(), Code::kInvalidArgument);
+    {
+        const auto opened = open_existing_file(path_ + "/link");
+        ASSERT_TRUE(opened) << opened.status().message();
+        EXPECT_EQ(opened.value().identity, identify(path_ + "/real").value());
+        EXPECT_EQ(open_existing_file(path_ + "/real").status().code(), Code::kUnavailable);
+    }
+    EXPECT_TRUE(open_existing_file(path_ + "/real"));
+    EXPECT_EQ(identify(path_ + "/missing").status().code(), Code::kNotFound);
+}
+
 TEST_F(PosixFileTest, a_link_is_removed_itself_not_what_it_names) {
     std::ofstream(path_ + "/real") << "content";
     fs::create_symlink("real", path_ + "/link");

@@ -1,6 +1,7 @@
 // What every implementation of the seam to the operating system promises: one suite, run by all of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <atomic>
 #include <unistd.h>
 
 #include <array>
@@ -331,6 +332,47 @@ TEST_P(SeamConformance, a_removed_file_lives_on_for_those_who_have_it_open) {
     ASSERT_TRUE(directory().remove_file("file"));
     EXPECT_EQ(content(*file), "still");
     EXPECT_EQ(content(*create()), "");   // the name is free, and begins afresh
+}
+
+TEST_P(SeamConformance, what_a_name_stands_for_is_told_with_its_owner) {
+    ASSERT_TRUE(directory().create_directory("folder"));
+    (void)create();
+    EXPECT_EQ(directory().facts("folder").value().kind, Facts::Kind::kDirectory);
+    EXPECT_EQ(directory().facts(".").value().kind, Facts::Kind::kDirectory);
+    const Facts file = directory().facts("file").value();
+    EXPECT_EQ(file.kind, Facts::Kind::kFile);
+    EXPECT_EQ(file.owner, ::geteuid());
+    EXPECT_EQ(file.mode, 0600u);
+    EXPECT_EQ(directory().facts("missing").status().code(), Code::kNotFound);
+}
+
+TEST_P(SeamConformance, a_locked_directory_is_locked_for_everybody_until_the_lock_ends) {
+    auto made = directory().create_directory("folder");
+    ASSERT_TRUE(made);
+    auto again = directory().open_directory("folder");
+    ASSERT_TRUE(again);
+    {
+        const auto lock = made.value()->lock(Directory::Patience::kTry);
+        ASSERT_TRUE(lock) << lock.status().message();
+        for (Directory* const other : {made.value().get(), again.value().get()}) {
+            const auto refused = other->lock(Directory::Patience::kTry);
+            EXPECT_EQ(refused.status().code(), Code::kUnavailable);
+            EXPECT_TRUE(refused.status().retryable());
+        }
+        EXPECT_TRUE(directory().lock(Directory::Patience::kTry)) << "what is around it is not locked";
+    }
+    EXPECT_TRUE(again.value()->lock(Directory::Patience::kTry));
+}
+
+TEST_P(SeamConformance, whoever_waits_for_a_lock_gets_it_when_it_ends) {
+    auto first = directory().lock(Directory::Patience::kTry);
+    ASSERT_TRUE(first);
+    std::atomic<bool> got{false};
+    std::jthread waiter([&] { got = directory().lock(Directory::Patience::kWait).is_ok(); });
+    EXPECT_FALSE(got) << "it is held";
+    first.value().reset();
+    waiter.join();
+    EXPECT_TRUE(got);
 }
 
 INSTANTIATE_TEST_SUITE_P(
