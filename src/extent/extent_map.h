@@ -3,13 +3,22 @@
 // `Value` says where an extent's bytes are; it must offer `Value advanced(std::uint64_t bytes) const`,
 // the value of the same extent with that many bytes cut off its front. Inserting over older extents
 // trims, splits or removes them; what they lose is reported to the caller, who keeps the accounts.
-// Costs: O(log n + pieces touched). Not thread-safe. Adjacent extents are not joined: their values
-// differ (see plan/ for merging).
+// Adjacent extents are not joined: their values differ (see plan/ for merging).
+//
+// The extents lie in leaves, arrays of up to `kLeafExtents` in file order; a search tree finds a leaf by its
+// fence, the lowest offset that it is responsible for. So neighbours in the file are neighbours in memory: a write
+// of many pieces, or the drain of many, finds its next place in the leaf where it was last.
+// Invariants:
+//   - a leaf holds the extents of [its fence, the next leaf's fence), whole: none reaches beyond;
+//   - the first leaf's fence is 0; no leaf is empty.
+// Costs: O(log n + pieces touched). Not thread-safe, and calls of const functions are not either.
 // Errors: `insert` and `erase` throw std::bad_alloc before anything has changed or was reported, or not
 // at all. `reserve` lets a caller that has several of them to make fail before the first. `displaced`
 // must not throw.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <concepts>
 #include <iterator>
 #include <map>
@@ -27,16 +36,33 @@ concept ExtentValue = std::default_initializable<Value> && std::is_nothrow_copy_
                           { value.advanced(bytes) } noexcept -> std::same_as<Value>;
                       };
 
-template <ExtentValue Value>
+template <ExtentValue Value, std::size_t kLeafExtents = 64>
 class ExtentMap {
+    static_assert(kLeafExtents >= 4, "half a leaf has room for what one insertion adds");
+
   public:
     struct Extent {
         ByteRange range;
         Value value;
     };
 
-    [[nodiscard]] bool empty() const noexcept { return extents_.empty(); }
-    [[nodiscard]] std::size_t size() const noexcept { return extents_.size(); }
+    ExtentMap() = default;
+    ~ExtentMap() = default;
+    // What was moved from is empty.
+    ExtentMap(ExtentMap&& other) noexcept { *this = std::move(other); }
+    ExtentMap& operator=(ExtentMap&& other) noexcept {
+        leaves_ = std::move(other.leaves_);
+        spare_ = std::move(other.spare_);
+        size_ = std::exchange(other.size_, 0);
+        forget_recent();
+        other.forget_recent();
+        return *this;
+    }
+    ExtentMap(const ExtentMap&) = delete;
+    ExtentMap& operator=(const ExtentMap&) = delete;
+
+    [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
     // What one call may take of what was reserved.
     static constexpr std::size_t kInsertNodes = 2, kEraseNodes = 1;
@@ -51,27 +77,65 @@ class ExtentMap {
     template <class Displaced>
     void insert(ByteRange range, const Value& value, Displaced&& displaced) {
         if (range.empty()) return;
-        Node node = take_node();
-        node.key() = range.begin;
-        node.mapped() = Entry{range.end, value};
-        const auto next = carve(range, displaced);
-        extents_.insert(next, std::move(node));
+        if (leaves_.empty()) {
+            reserve(1);
+            add_leaf(leaves_.end(), 0);
+        }
+        // Appending behind the last extent, the common case of a growing file, needs no search.
+        auto leaf = std::prev(leaves_.end());
+        const bool appending = empty() || leaf->second.last().range.end <= range.begin;
+        if (!appending) leaf = leaf_of(range.begin);
+        reserve_for(leaf->second, appending ? 1 : 2);
+        const bool reaches_over = !appending && range.end > recent_range_.end;
+        const Place place = appending ? Place{leaf, leaf->second.count} : carve(leaf, range, displaced);
+        const auto written = add(place, {range, value});
+        if (!reaches_over) return;
+        // Whatever lay there has been cleared: the next leaf has nothing before the end of the range.
+        if (const auto next = std::next(written); next != leaves_.end() && next->first < range.end)
+            move_fence(next, range.end);
     }
 
     // Removes whatever lies in `range`, reporting it as `insert` does.
     template <class Displaced>
     void erase(ByteRange range, Displaced&& displaced) {
-        if (!range.empty()) carve(range, displaced);
+        if (range.empty() || leaves_.empty() || leaves_.rbegin()->second.last().range.end <= range.begin) return;
+        const auto leaf = leaf_of(range.begin);
+        if (leaf->second.around(range) != nullptr) reserve_for(leaf->second, 1);
+        const std::size_t before = size_;
+        carve(leaf, range, displaced);
+        if (size_ < before) tidy(leaf);
+    }
+
+    // Removes the parts of extents within `range` for which `gone(ByteRange, const Value&)` is true, asked in
+    // ascending order, and reports them to `displaced` as `erase` does.
+    template <class Gone, class Displaced>
+    void erase_if(ByteRange range, Gone&& gone, Displaced&& displaced) {
+        if (range.empty() || leaves_.empty()) return;
+        const auto first = leaf_of(range.begin);
+        if (const Extent* const around = first->second.around(range)) {
+            if (gone(range, around->value.advanced(range.begin - around->range.begin))) erase(range, displaced);
+            return;
+        }
+        size_ -= first->second.erase_if(range, gone, displaced);
+        auto last = first;
+        for (auto leaf = std::next(first); leaf != leaves_.end() && leaf->first < range.end; leaf = std::next(last)) {
+            size_ -= leaf->second.erase_if(range, gone, displaced);
+            if (!absorb(last, leaf)) last = leaf;
+        }
+        tidy(first);
     }
 
     // Calls `visit(ByteRange, Value)` for every piece within `range`, in ascending order; pieces are
     // cut to the range.
     template <class Visit>
     void for_each(ByteRange range, Visit&& visit) const {
-        for (auto at = first_overlapping(range.begin); at != extents_.end() && at->first < range.end; ++at) {
-            const ByteRange piece = ByteRange{at->first, at->second.end}.intersect(range);
-            if (!piece.empty()) visit(piece, at->second.value.advanced(piece.begin - at->first));
-        }
+        if (range.empty()) return;
+        walk_from(range.begin, [&](ByteRange whole, const Value& value) {
+            if (whole.begin >= range.end) return false;
+            const ByteRange piece = whole.intersect(range);
+            visit(piece, value.advanced(piece.begin - whole.begin));
+            return whole.end < range.end;
+        });
     }
 
     // As `for_each`, and `gap(ByteRange)` for every part of `range` in between that no extent covers.
@@ -87,93 +151,230 @@ class ExtentMap {
     }
 
     [[nodiscard]] bool overlaps(ByteRange range) const {
-        const auto at = first_overlapping(range.begin);
-        return !range.empty() && at != extents_.end() && at->first < range.end;
+        bool any = false;
+        for_each(range, [&](ByteRange, const Value&) { any = true; });
+        return any;
     }
 
     // Walks whole extents from the first one that ends beyond `offset`; `visit(ByteRange, Value)`
     // returns false to stop.
     template <class Visit>
     void walk_from(std::uint64_t offset, Visit&& visit) const {
-        for (auto at = first_overlapping(offset); at != extents_.end(); ++at)
-            if (!visit(ByteRange{at->first, at->second.end}, at->second.value)) return;
+        if (leaves_.empty()) return;
+        auto leaf = find_leaf(offset);
+        for (std::size_t at = leaf->second.first_beyond(offset); leaf != leaves_.end(); ++leaf, at = 0)
+            for (; at < leaf->second.count; ++at)
+                if (!visit(leaf->second.extents[at].range, leaf->second.extents[at].value)) return;
     }
 
     // Empties the map without reporting; nothing stays reserved.
     void clear() noexcept {
-        extents_.clear();
+        leaves_.clear();
         spare_.clear();
+        size_ = 0;
+        forget_recent();
     }
 
   private:
-    struct Entry {
-        std::uint64_t end;
-        Value value;
+    struct Leaf {
+        std::size_t count = 0;
+        std::array<Extent, kLeafExtents> extents;   // ascending
+
+        [[nodiscard]] auto iterator(std::size_t at) noexcept { return extents.begin() + static_cast<std::ptrdiff_t>(at); }
+        [[nodiscard]] const Extent& last() const noexcept { return extents[count - 1]; }
+
+        // The number of extents that end at or before `offset`.
+        [[nodiscard]] std::size_t first_beyond(std::uint64_t offset) const noexcept {
+            const auto begin = extents.begin(), end = begin + static_cast<std::ptrdiff_t>(count);
+            const auto found = std::upper_bound(begin, end, offset, [](std::uint64_t at, const Extent& extent) {
+                return at < extent.range.end;
+            });
+            return static_cast<std::size_t>(found - begin);
+        }
+        // The extent that reaches beyond `range` at both ends, or null.
+        [[nodiscard]] const Extent* around(ByteRange range) const noexcept {
+            const std::size_t at = first_beyond(range.begin);
+            if (at == count || extents[at].range.begin >= range.begin || extents[at].range.end <= range.end) return nullptr;
+            return &extents[at];
+        }
+        void add(std::size_t at, const Extent& extent) noexcept {
+            std::copy_backward(iterator(at), iterator(count), iterator(count + 1));
+            extents[at] = extent;
+            ++count;
+        }
+        void remove(std::size_t first, std::size_t last) noexcept {
+            if (first == last) return;
+            std::copy(iterator(last), iterator(count), iterator(first));
+            count -= last - first;
+        }
+        void move_tail(std::size_t from, Leaf& to) noexcept {
+            std::copy(iterator(from), iterator(count), to.iterator(to.count));
+            to.count += count - from;
+            count = from;
+        }
+        // See ExtentMap::erase_if. No extent reaches beyond the range at both ends. Returns how many are gone.
+        template <class Gone, class Displaced>
+        std::size_t erase_if(ByteRange range, Gone& gone, Displaced& displaced) {
+            std::size_t at = first_beyond(range.begin), kept = at;
+            for (; at < count && extents[at].range.begin < range.end; ++at) {
+                Extent& extent = extents[at];
+                const ByteRange piece = extent.range.intersect(range);
+                const Value value = extent.value.advanced(piece.begin - extent.range.begin);
+                if (gone(piece, value)) {
+                    displaced(piece, value);
+                    if (piece == extent.range) continue;
+                    extent = piece.begin > extent.range.begin
+                                 ? Extent{{extent.range.begin, piece.begin}, extent.value}
+                                 : Extent{{piece.end, extent.range.end}, value.advanced(piece.size())};
+                }
+                if (kept != at) extents[kept] = extents[at];
+                ++kept;
+            }
+            const std::size_t erased = at - kept;
+            remove(kept, at);
+            return erased;
+        }
     };
-    using Map = std::map<std::uint64_t, Entry>;
-    using Node = typename Map::node_type;
+    using Leaves = std::map<std::uint64_t, Leaf>;   // by fence
+    using Node = typename Leaves::node_type;
+    using LeafIterator = typename Leaves::iterator;
+    struct Place {
+        LeafIterator leaf;
+        std::size_t at;
+    };
 
     [[nodiscard]] static Node make_node() {
-        Map one;
-        one.emplace(0, Entry{});
+        Leaves one;
+        one.try_emplace(0);
         return one.extract(one.begin());
     }
 
-    [[nodiscard]] Node take_node() {
-        if (spare_.empty()) return make_node();
+    // Putting `more` extents into the leaf will not fail.
+    void reserve_for(const Leaf& leaf, std::size_t more) {
+        if (leaf.count + more > kLeafExtents) reserve(more);
+    }
+
+    // The leaf that is responsible for `offset`. There is one.
+    [[nodiscard]] auto find_leaf(std::uint64_t offset) const {
+        if (recent_range_.begin <= offset && offset < recent_range_.end) return recent_;
+        const auto next = leaves_.upper_bound(offset);
+        recent_ = std::prev(next);
+        recent_range_ = {recent_->first, next == leaves_.end() ? kOffsetMax : next->first};
+        return recent_;
+    }
+    [[nodiscard]] LeafIterator leaf_of(std::uint64_t offset) {
+        const auto leaf = find_leaf(offset);
+        return leaves_.erase(leaf, leaf);   // nothing: only the way to change what it leads to
+    }
+    void forget_recent() noexcept { recent_range_ = {}; }
+
+    // A new leaf, from what was reserved.
+    LeafIterator add_leaf(LeafIterator before, std::uint64_t fence) {
         Node node = std::move(spare_.back());
         spare_.pop_back();
-        return node;
+        node.key() = fence;
+        forget_recent();
+        return leaves_.insert(before, std::move(node));
+    }
+    void move_fence(LeafIterator leaf, std::uint64_t fence) {
+        const auto next = std::next(leaf);
+        Node node = leaves_.extract(leaf);
+        node.key() = fence;
+        forget_recent();
+        leaves_.insert(next, std::move(node));
+    }
+    void remove_leaf(LeafIterator leaf) {
+        const bool first = leaf == leaves_.begin();
+        const auto next = leaves_.erase(leaf);
+        forget_recent();
+        if (first && next != leaves_.end()) move_fence(next, 0);
+    }
+    // After a removal: the leaf takes in the next one if that is empty, or if both have become sparse.
+    bool absorb(LeafIterator leaf, LeafIterator next) {
+        if (next->second.count > 0 && leaf->second.count + next->second.count > kLeafExtents / 2) return false;
+        next->second.move_tail(0, leaf->second);
+        remove_leaf(next);
+        return true;
+    }
+    void tidy(LeafIterator leaf) {
+        if (leaf->second.count == 0) remove_leaf(leaf);
+        else if (const auto next = std::next(leaf); next != leaves_.end()) absorb(leaf, next);
     }
 
-    [[nodiscard]] auto first_overlapping(std::uint64_t offset) const {
-        auto at = extents_.upper_bound(offset);
-        if (at != extents_.begin()) {
-            const auto before = std::prev(at);
-            if (before->second.end > offset) at = before;
+    // Puts an extent where nothing is; returns its leaf. If the leaf is full, one was reserved.
+    LeafIterator add(Place place, const Extent& extent) {
+        ++size_;
+        if (place.leaf->second.count == kLeafExtents) {
+            const auto next = std::next(place.leaf);
+            if (place.at == kLeafExtents) {   // ascending insertions fill their leaves
+                place = {add_leaf(next, extent.range.begin), 0};
+            } else {
+                constexpr std::size_t kHalf = kLeafExtents / 2;
+                const auto right = add_leaf(next, place.leaf->second.extents[kHalf].range.begin);
+                place.leaf->second.move_tail(kHalf, right->second);
+                if (place.at > kHalf) place = {right, place.at - kHalf};
+            }
         }
-        return at;
+        place.leaf->second.add(place.at, extent);
+        return place.leaf;
     }
 
-    // Clears `range`; returns the position behind it. Throws before it changes anything, or not at all.
+    // Clears `range`, which begins in `leaf`; returns the place for it, in a leaf that may be empty now. Splits
+    // one extent at most, for which `leaf` has room or a leaf was reserved.
     template <class Displaced>
-    auto carve(ByteRange range, Displaced& displaced) {
-        // Appending behind the last extent, the common case of a growing file, needs no search.
-        if (extents_.empty() || std::prev(extents_.end())->second.end <= range.begin) return extents_.end();
-        auto at = extents_.lower_bound(range.begin);
-        if (at != extents_.begin()) {
-            const auto before = std::prev(at);
-            const ByteRange old{before->first, before->second.end};
-            if (old.end > range.begin) {
-                const ByteRange lost = old.intersect(range);
-                const Value tail = before->second.value.advanced(lost.begin - old.begin);
-                if (old.end > range.end) {   // one extent becomes two
-                    Node rest = take_node();
-                    rest.key() = range.end;
-                    rest.mapped() = Entry{old.end, tail.advanced(range.end - lost.begin)};
-                    at = extents_.insert(at, std::move(rest));
+    Place carve(LeafIterator leaf, ByteRange range, Displaced& displaced) {
+        std::size_t at = leaf->second.first_beyond(range.begin);
+        if (at < leaf->second.count && leaf->second.extents[at].range.begin < range.begin) {
+            Extent& old = leaf->second.extents[at];
+            const ByteRange lost = old.range.intersect(range);
+            const Value tail = old.value.advanced(lost.begin - old.range.begin);
+            const std::uint64_t old_end = std::exchange(old.range.end, range.begin);
+            displaced(lost, tail);
+            ++at;
+            if (old_end > range.end) {   // one extent becomes two
+                leaf = add({leaf, at}, {{range.end, old_end}, tail.advanced(range.end - lost.begin)});
+                // Where the leaf was split, what goes before the second one may belong to the leaf before.
+                at = leaf->second.first_beyond(range.begin);
+                if (at == 0 && leaf->first > range.begin) {
+                    --leaf;
+                    at = leaf->second.count;
                 }
-                before->second.end = range.begin;
-                displaced(lost, tail);
+                return {leaf, at};
             }
         }
-        while (at != extents_.end() && at->first < range.end) {
-            const ByteRange old{at->first, at->second.end};
-            displaced(old.intersect(range), std::as_const(at->second.value));
-            const auto next = std::next(at);
-            Node node = extents_.extract(at);
-            if (old.end > range.end) {
-                node.key() = range.end;
-                node.mapped().value = node.mapped().value.advanced(range.end - old.begin);
-                return extents_.insert(next, std::move(node));
-            }
-            at = next;
+        bool beyond = range.end <= recent_range_.end;   // the range ends within the leaf
+        beyond = clear_from(leaf->second, at, range, displaced) || beyond;
+        for (auto next = std::next(leaf); !beyond && next != leaves_.end() && next->first < range.end; next = std::next(leaf)) {
+            beyond = clear_from(next->second, 0, range, displaced);
+            if (!absorb(leaf, next)) break;   // not emptied: something of it is beyond the range
         }
-        return at;
+        return {leaf, at};
     }
 
-    Map extents_;
+    // Clears the part of `range` that lies in the leaf from its extent `at` on, none of which begins before the
+    // range. True if something of the leaf is beyond the range.
+    template <class Displaced>
+    bool clear_from(Leaf& leaf, std::size_t at, ByteRange range, Displaced& displaced) {
+        std::size_t last = at;
+        for (; last < leaf.count && leaf.extents[last].range.end <= range.end; ++last)
+            displaced(std::as_const(leaf.extents[last].range), std::as_const(leaf.extents[last].value));
+        const bool beyond = last < leaf.count;
+        if (beyond && leaf.extents[last].range.begin < range.end) {
+            Extent& old = leaf.extents[last];
+            const ByteRange lost{old.range.begin, range.end};
+            displaced(lost, std::as_const(old.value));
+            old = {{range.end, old.range.end}, old.value.advanced(lost.size())};
+        }
+        size_ -= last - at;
+        leaf.remove(at, last);
+        return beyond;
+    }
+
+    Leaves leaves_;
     std::vector<Node> spare_;
+    std::size_t size_ = 0;
+    mutable typename Leaves::const_iterator recent_;   // where the last search ended, for the offsets in `recent_range_`
+    mutable ByteRange recent_range_{};
 };
 
 }   // namespace forebay

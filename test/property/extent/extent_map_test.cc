@@ -25,19 +25,25 @@ constexpr Origin kNone{};   // insertions count from 1
 
 using Bytes = std::vector<Origin>;
 
+enum class Change { kInsert, kErase, kEraseIf };
+
 void put(Bytes& bytes, ByteRange range, const Origin& origin) {
     for (std::uint64_t i = range.begin; i < range.end; ++i) bytes[i] = origin.advanced(i - range.begin);
 }
 
 RC_GTEST_PROP(ExtentMapProperty, equals_an_array_of_bytes_and_accounts_for_every_one, ()) {
-    ExtentMap<Origin> map;
+    ExtentMap<Origin, 4> map;   // small leaves: they split and join often
     Bytes expected(kSpace, kNone);
     std::uint64_t number = 0, held = 0;
-    const auto steps = *rc::gen::inRange(1, 60);
+    const auto steps = *rc::gen::inRange(1, 120);
     for (int step = 0; step < steps; ++step) {
         const auto begin = *rc::gen::inRange<std::uint64_t>(0, kSpace);
-        const ByteRange range{begin, begin + *rc::gen::inRange<std::uint64_t>(0, kSpace - begin + 1)};
-        const bool inserting = *rc::gen::weightedElement<bool>({{3, true}, {1, false}});
+        const bool small = *rc::gen::weightedElement<bool>({{7, true}, {1, false}});   // so that there are many
+        const std::uint64_t size_max = small ? std::min<std::uint64_t>(4, kSpace - begin) : kSpace - begin;
+        const ByteRange range{begin, begin + *rc::gen::inRange<std::uint64_t>(0, size_max + 1)};
+        const Change change = *rc::gen::weightedElement<Change>(
+            {{6, Change::kInsert}, {1, Change::kErase}, {1, Change::kEraseIf}});
+        const auto odd = *rc::gen::inRange<std::uint64_t>(0, 2);
 
         // What is displaced, byte for byte, is what was there.
         Bytes lost(kSpace, kNone);
@@ -50,13 +56,30 @@ RC_GTEST_PROP(ExtentMapProperty, equals_an_array_of_bytes_and_accounts_for_every
             put(lost, piece, origin);
             lost_bytes += piece.size();
         };
-        if (inserting) map.insert(range, Origin{++number, 0}, displaced);
-        else map.erase(range, displaced);
+        const auto goes = [&](const Origin& origin) {
+            return origin != kNone && (change != Change::kEraseIf || origin.insertion % 2 == odd);
+        };
+        switch (change) {
+            case Change::kInsert: map.insert(range, Origin{++number, 0}, displaced); break;
+            case Change::kErase: map.erase(range, displaced); break;
+            case Change::kEraseIf: {
+                std::uint64_t asked_end = range.begin;
+                const auto gone = [&](ByteRange piece, const Origin& origin) {
+                    RC_ASSERT(piece.begin >= asked_end && piece.end <= range.end && !piece.empty());
+                    RC_ASSERT(expected[piece.begin] == origin);
+                    asked_end = piece.end;
+                    return goes(origin);
+                };
+                map.erase_if(range, gone, displaced);
+            }
+        }
         for (std::uint64_t i = 0; i < kSpace; ++i)
-            RC_ASSERT(lost[i] == (i >= range.begin && i < range.end ? expected[i] : kNone));
-        for (std::uint64_t i = range.begin; i < range.end; ++i)
-            expected[i] = inserting ? Origin{number, i - range.begin} : kNone;
-        held = held - lost_bytes + (inserting ? range.size() : 0);
+            RC_ASSERT(lost[i] == (i >= range.begin && i < range.end && goes(expected[i]) ? expected[i] : kNone));
+        for (std::uint64_t i = range.begin; i < range.end; ++i) {
+            if (change == Change::kInsert) expected[i] = Origin{number, i - range.begin};
+            else if (goes(expected[i])) expected[i] = kNone;
+        }
+        held = held - lost_bytes + (change == Change::kInsert ? range.size() : 0);
 
         // Extents and gaps together tell the whole content of any range, in order, without a hole.
         const auto from = *rc::gen::inRange<std::uint64_t>(0, kSpace);

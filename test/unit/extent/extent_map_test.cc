@@ -221,5 +221,18 @@ TEST_F(ExtentMapTest, clearing_leaves_nothing) {
     EXPECT_THAT(insert(12, 14, 200), IsEmpty());
 }
 
+TEST_F(ExtentMapTest, moves_with_all_that_it_holds_and_leaves_an_empty_map) {
+    for (std::uint64_t i = 0; i < 1000; ++i) insert(10 * i, 10 * i + 5, i);
+    ExtentMap<Origin> moved = std::move(map_);
+    map_ = ExtentMap<Origin>();
+    EXPECT_TRUE(map_.empty());
+    EXPECT_EQ(moved.size(), 1000u);
+    EXPECT_TRUE(moved.overlaps({5003, 5004}));
+    EXPECT_FALSE(moved.overlaps({5005, 5010}));
+    EXPECT_THAT(content(), IsEmpty());
+    insert(1, 2, 3);
+    EXPECT_THAT(content(), ElementsAre(Piece{1, 2, 3}));
+}
+
 }   // namespace
 }   // namespace forebay
