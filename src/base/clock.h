@@ -18,6 +18,13 @@ namespace forebay {
     return static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
 }
 
+// CLOCK_BOOTTIME: since the machine was started.
+[[nodiscard]] inline std::uint64_t boottime_ns() noexcept {
+    timespec since{};
+    ::clock_gettime(CLOCK_BOOTTIME, &since);
+    return static_cast<std::uint64_t>(since.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(since.tv_nsec);
+}
+
 // CPU time that the calling thread has used.
 [[nodiscard]] inline std::uint64_t thread_cpu_ns() noexcept {
     timespec used{};

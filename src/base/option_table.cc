@@ -43,6 +43,14 @@ constexpr std::array kTable{
                "Payloads over 64 KiB: checksummed as they are written, or only where a recovery would need it."},
     OptionSpec{"flush", kChoice, "commit", "", 0, 0, "commit|drain",
                "H5Fflush returns when the state is committed to the log, or when it has reached the file."},
+    OptionSpec{"durability", kChoice, "process", "", 0, 0, "process|node",
+               "A flush or close that has returned outlives the death of the process, or also the node's loss of power: it "
+               "syncs the log, and close the file. node implies checksum=inline."},
+    OptionSpec{"on_error", kChoice, "fail", "", 0, 0, "fail|retry|through",
+               "A background write to the file fails: flushes and close report it; the same, after a few more attempts if it may "
+               "pass; or the same, and what is written from then on goes straight to the file."},
+    OptionSpec{"recover", kBool, "on", "", 0, 0, "",
+               "Opening a file that a dead process of this node had staged brings it to its last flush first."},
     OptionSpec{"mpi", kChoice, "on", "", 0, 0, "on|node|off",
                "Stage files that are opened for writing with MPI: all, or only those opened by processes of one node."},
     OptionSpec{"node", kString, "", "", 0, 0, "",

@@ -41,6 +41,8 @@ struct OptionSpec {
 enum class WhenFull : std::uint8_t { kWait, kThrough };
 enum class Checksum : std::uint8_t { kInline, kLazy };
 enum class OnFlush : std::uint8_t { kCommit, kDrain };
+enum class OnError : std::uint8_t { kFail, kRetry, kThrough };
+enum class Durability : std::uint8_t { kProcess, kNode };
 enum class WithMpi : std::uint8_t { kOn, kNode, kOff };
 
 // Parsed values. Sizes are bytes.
@@ -57,6 +59,9 @@ struct Options {
     std::uint64_t reserve = std::uint64_t{512} << 20;   // log space touched ahead of the first burst
     Checksum checksum = Checksum::kLazy;        // payloads over 64 KiB: at write, or only where needed
     OnFlush flush = OnFlush::kCommit;           // H5Fflush returns at the commit, or once drained
+    OnError on_error = OnError::kFail;          // a background write to the file has failed
+    Durability durability = Durability::kProcess;   // what a commit outlives: the process, or the node's loss of power
+    bool recover = true;                        // before a file is opened: bring home what a dead process has left of it
     WithMpi mpi = WithMpi::kOn;                 // stage files that are opened with MPI; kNode: by ranks of one node only
     std::string node;                           // members of one name share memory; empty: those of one machine
     std::string stats;                          // append one JSON line per closed file; empty: none

@@ -39,8 +39,8 @@ struct NamedBinding {
     std::string_view name;
     Binding field;
 };
-const std::array<NamedBinding, 18>& bindings() {
-    static const std::array<NamedBinding, 18> all{{
+const std::array<NamedBinding, 21>& bindings() {
+    static const std::array<NamedBinding, 21> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
         {"size", &Options::size},
@@ -52,7 +52,10 @@ const std::array<NamedBinding, 18>& bindings() {
         {"segment", &Options::segment},
         {"reserve", &Options::reserve},
         {"checksum", choice<&Options::checksum>()},
+        {"on_error", choice<&Options::on_error>()},
+        {"durability", choice<&Options::durability>()},
         {"flush", choice<&Options::flush>()},
+        {"recover", &Options::recover},
         {"mpi", choice<&Options::mpi>()},
         {"node", &Options::node},
         {"stats", &Options::stats},

@@ -44,11 +44,11 @@ void FileLog::adopt(Segment* segment, std::uint64_t committed_size, std::uint64_
     segments_.push_back(segment);
     newest_ = segment;
 
-    const auto payload = encode(OpenPayload{target_.device, target_.inode, commit_sequence, target_.path});
+    const auto payload = encode(OpenPayload{target_.device, target_.inode, commit_sequence, target_.sharing, target_.path});
     std::byte* const at = end();
     std::memcpy(at + payload_offset(0), payload.data(), payload.size());
     encode(RecordHeader{RecordKind::kOpen, DataClass::kRaw, true, sequence, payload.size(), committed_size,
-                        realtime_ns(), checksum(payload)},
+                        realtime_ns(), checksum(payload), target_.durable},
            {}, {at, payload_offset(0)});
     publish(record_bytes(0, payload.size()));
 }
@@ -67,7 +67,7 @@ FileLog::Position FileLog::append_data(std::span<const Part> parts, DataClass da
     }
     const bool checked = check_large_payloads_ || bytes <= kCheckedPayloadMax;
     encode(RecordHeader{RecordKind::kData, data_class, checked, sequence, bytes, 0, time_ns,
-                        checked ? checksum({payload, bytes}) : 0},
+                        checked ? checksum({payload, bytes}) : 0, false},
            extents_, {at, begin});
     const Position position{newest_, newest_->tail + begin};
     publish(record_bytes(parts.size(), bytes));
@@ -76,14 +76,14 @@ FileLog::Position FileLog::append_data(std::span<const Part> parts, DataClass da
 
 void FileLog::append_marker(RecordKind kind, std::uint64_t argument, std::uint64_t sequence) {
     std::byte* const at = end();
-    encode(RecordHeader{kind, DataClass::kRaw, false, sequence, 0, argument, realtime_ns(), 0}, {},
+    encode(RecordHeader{kind, DataClass::kRaw, false, sequence, 0, argument, realtime_ns(), 0, false}, {},
            {at, payload_offset(0)});
     publish(record_bytes(0, 0));
 }
 
 void FileLog::append_through(ByteRange range, std::uint64_t sequence) {
     std::byte* const at = end();
-    encode(RecordHeader{RecordKind::kThrough, DataClass::kRaw, false, sequence, 0, 0, realtime_ns(), 0},
+    encode(RecordHeader{RecordKind::kThrough, DataClass::kRaw, false, sequence, 0, 0, realtime_ns(), 0, false},
            {&range, 1}, {at, payload_offset(1)});
     publish(record_bytes(1, 0));
 }
@@ -94,8 +94,19 @@ Frontier FileLog::needed() const noexcept {
     return needed;
 }
 
+std::size_t FileLog::idle_segments() const noexcept {
+    std::size_t count = 0;
+    while (count + 1 < segments_.size() && segments_[count]->idle()) ++count;
+    return count;
+}
+
 bool FileLog::pinned() const noexcept {
     return std::any_of(segments_.begin(), segments_.end(), [](const Segment* segment) { return segment->pins > 0; });
+}
+
+void FileLog::declare_needed_from(std::uint64_t order) noexcept {
+    std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(newest_->at(kNeededOffset)))
+        .store(little_endian(order), std::memory_order_release);
 }
 
 void FileLog::release_oldest() {

@@ -18,6 +18,8 @@ namespace forebay::log {
 struct LogTarget {
     std::uint64_t device = 0, inode = 0;
     std::string path;
+    Sharing sharing{};
+    bool durable = false;   // see RecordHeader
 };
 
 class FileLog {
@@ -43,6 +45,12 @@ class FileLog {
     Result<Segment*> acquire(SegmentPool::Take take = SegmentPool::Take::kAny) {
         return pool_.acquire(log_, next_order_, take);
     }
+    // The file is written together with others; nothing has been appended yet.
+    void share(const Sharing& sharing) noexcept {
+        target_.sharing = sharing;
+        target_.durable = false;   // nobody syncs the logs of others
+    }
+
     // Makes `segment` the newest and begins it with an open record, which repeats the last commit.
     void adopt(Segment* segment, std::uint64_t committed_size, std::uint64_t commit_sequence,
                std::uint64_t sequence);
@@ -75,8 +83,15 @@ class FileLog {
     // The lowest records that are still needed; for a file that is shared.
     [[nodiscard]] Frontier needed() const noexcept;
 
+    // How many of the oldest segments, not the newest, nobody needs.
+    [[nodiscard]] std::size_t idle_segments() const noexcept;
+
     // Whether anybody still looks at one of the segments.
     [[nodiscard]] bool pinned() const noexcept;
+    // Says, in the newest segment, that those of an order below `order` are about to be given back. Of a durable log:
+    // one that comes back with the power must not be replayed.
+    void declare_needed_from(std::uint64_t order) noexcept;
+    [[nodiscard]] Status sync() { return pool_.sync(); }
     // Gives the oldest segment back.
     void release_oldest();
     void release_all();
@@ -90,7 +105,7 @@ class FileLog {
 
     SegmentPool& pool_;
     const std::uint64_t log_;
-    const LogTarget target_;
+    LogTarget target_;
     const bool check_large_payloads_;
     const std::uint64_t slack_bytes_;
     std::uint64_t next_order_ = 0;

@@ -13,10 +13,13 @@ namespace {
 
 constexpr std::uint64_t kSegmentMagic = 0x3147455359414246;   // "FBAYSEG1" in memory
 constexpr std::uint32_t kRecordMagic = 0x43455246;            // "FREC" in memory
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kSegmentChecksumOffset = 72;
 constexpr std::size_t kRecordChecksumOffset = 56;
 constexpr std::uint16_t kFlagPayloadChecked = 1;
+constexpr std::uint16_t kFlagDurable = 2;
+constexpr std::uint16_t kFlagsKnown = kFlagPayloadChecked | kFlagDurable;
+constexpr std::size_t kOpenPayloadBytes = 40;   // without the path
 
 // Over the checksummed front of a record header and the extent table behind it, which do not adjoin:
 // the table's checksum, seeded by the header's.
@@ -63,6 +66,7 @@ Result<SegmentHeader> decode_segment_header(std::span<const std::byte> segment) 
     header.log = load_le<std::uint64_t>(p + 56);
     header.order = load_le<std::uint64_t>(p + 64);
     header.tail = load_le<std::uint64_t>(p + kTailOffset);
+    header.needed_from = load_le<std::uint64_t>(p + kNeededOffset);
     if (header.segment_bytes != segment.size()) return corrupt("segment size is not the log's");
     if (header.tail < kSegmentHeaderBytes || header.tail > header.segment_bytes)
         return corrupt(fmt::format("segment tail {} is outside the segment", header.tail));
@@ -86,7 +90,8 @@ void encode(const RecordHeader& header, std::span<const ByteRange> extents, std:
     store_le(p, kRecordMagic);
     p[4] = static_cast<std::byte>(header.kind);
     p[5] = static_cast<std::byte>(header.data_class);
-    store_le(p + 6, header.payload_checked ? kFlagPayloadChecked : std::uint16_t{0});
+    const auto flags = (header.payload_checked ? kFlagPayloadChecked : 0) | (header.durable ? kFlagDurable : 0);
+    store_le(p + 6, static_cast<std::uint16_t>(flags));
     store_le(p + 8, static_cast<std::uint32_t>(extents.size()));
     store_le(p + 12, std::uint32_t{0});
     store_le(p + 16, header.sequence);
@@ -117,14 +122,17 @@ Result<DecodedRecord> decode_record(std::span<const std::byte> bytes, PayloadChe
     const auto data_class = static_cast<std::uint8_t>(p[5]);
     if (kind < 1 || kind > static_cast<std::uint8_t>(RecordKind::kThrough)) return corrupt("record kind is unknown");
     if (data_class > 1) return corrupt("record class is unknown");
+    const auto flags = load_le<std::uint16_t>(p + 6);
+    if ((flags & ~kFlagsKnown) != 0) return corrupt("record flags are unknown");
     record.header = {static_cast<RecordKind>(kind),
                      static_cast<DataClass>(data_class),
-                     (load_le<std::uint16_t>(p + 6) & kFlagPayloadChecked) != 0,
+                     (flags & kFlagPayloadChecked) != 0,
                      load_le<std::uint64_t>(p + 16),
                      load_le<std::uint64_t>(p + 24),
                      load_le<std::uint64_t>(p + 32),
                      load_le<std::uint64_t>(p + 40),
-                     load_le<std::uint64_t>(p + 48)};
+                     load_le<std::uint64_t>(p + 48),
+                     (flags & kFlagDurable) != 0};
     const std::uint64_t front = payload_offset(extents);
     if (record.header.payload_bytes > bytes.size() - front) return corrupt("payload is cut off");
     record.bytes = record_bytes(extents, record.header.payload_bytes);
@@ -148,21 +156,26 @@ Result<DecodedRecord> decode_record(std::span<const std::byte> bytes, PayloadChe
 }
 
 std::vector<std::byte> encode(const OpenPayload& payload) {
-    std::vector<std::byte> bytes(24 + payload.path.size());
+    std::vector<std::byte> bytes(kOpenPayloadBytes + payload.path.size());
     store_le(bytes.data(), payload.device);
     store_le(bytes.data() + 8, payload.inode);
     store_le(bytes.data() + 16, payload.commit_sequence);
-    if (!payload.path.empty()) std::memcpy(bytes.data() + 24, payload.path.data(), payload.path.size());
+    store_le(bytes.data() + 24, static_cast<std::uint64_t>(payload.sharing.kind));
+    store_le(bytes.data() + 32, payload.sharing.group);
+    if (!payload.path.empty()) std::memcpy(bytes.data() + kOpenPayloadBytes, payload.path.data(), payload.path.size());
     return bytes;
 }
 
 Result<OpenPayload> decode_open_payload(std::span<const std::byte> payload) {
-    if (payload.size() < 24) return corrupt("open record is too short");
+    if (payload.size() < kOpenPayloadBytes) return corrupt("open record is too short");
     OpenPayload decoded;
     decoded.device = load_le<std::uint64_t>(payload.data());
     decoded.inode = load_le<std::uint64_t>(payload.data() + 8);
     decoded.commit_sequence = load_le<std::uint64_t>(payload.data() + 16);
-    const auto path = payload.subspan(24);
+    const auto kind = load_le<std::uint64_t>(payload.data() + 24);
+    if (kind > static_cast<std::uint64_t>(Sharing::Kind::kSeveralNodes)) return corrupt("open record: kind of sharing is unknown");
+    decoded.sharing = {static_cast<Sharing::Kind>(kind), load_le<std::uint64_t>(payload.data() + 32)};
+    const auto path = payload.subspan(kOpenPayloadBytes);
     decoded.path.assign(reinterpret_cast<const char*>(path.data()), path.size());
     return decoded;
 }

@@ -17,8 +17,10 @@
 namespace forebay::log {
 
 inline constexpr std::size_t kSegmentHeaderBytes = 128;
+inline constexpr std::size_t kOrderOffset = 64;
 inline constexpr std::size_t kTailOffset = 80;
 inline constexpr std::size_t kGenerationOffset = 88;
+inline constexpr std::size_t kNeededOffset = 96;
 inline constexpr std::size_t kRecordHeaderBytes = 64;
 inline constexpr std::size_t kExtentBytes = 16;
 inline constexpr std::size_t kRecordAlignment = 64;
@@ -43,9 +45,10 @@ struct SegmentHeader {
     std::uint64_t log = 0;
     std::uint64_t order = 0;
     std::uint64_t tail = 0;   // decoded only; the owner stores it with release order
+    std::uint64_t needed_from = 0;   // decoded only: segments of a lower order were given back; of a durable log
 };
 
-// Writes all but tail and generation. `at` has kSegmentHeaderBytes bytes.
+// Writes all but tail, generation and `needed_from`. `at` has kSegmentHeaderBytes bytes.
 void encode(const SegmentHeader& header, std::span<std::byte> at) noexcept;
 
 // kNotFound: the segment is free. kCorrupt, kUnsupported (version): do not read on.
@@ -64,6 +67,7 @@ struct RecordHeader {
     std::uint64_t argument = 0;
     std::uint64_t time_ns = 0;
     std::uint64_t payload_checksum = 0;
+    bool durable = false;   // of an open record: everything was on the device before a commit record was appended
 };
 
 // Bytes a record takes in a segment, padding included.
@@ -91,10 +95,23 @@ enum class PayloadCheck : std::uint8_t { kVerify, kTrust };
 [[nodiscard]] Result<DecodedRecord> decode_record(std::span<const std::byte> bytes,
                                                   PayloadCheck check = PayloadCheck::kVerify);
 
+// Whose logs belong together.
+struct Sharing {
+    enum class Kind : std::uint64_t {
+        kAlone,          // one process writes the file
+        kOneNode,        // several processes of one node, each with a log of its own
+        kSeveralNodes,   // the same on several nodes: nothing was held back for a commit
+    };
+    Kind kind = Kind::kAlone;
+    std::uint64_t group = 0;   // the same in all logs of one node for one file, and on its board; 0 for one alone
+    friend bool operator==(const Sharing&, const Sharing&) = default;
+};
+
 // Payload of an open record.
 struct OpenPayload {
     std::uint64_t device = 0, inode = 0;
     std::uint64_t commit_sequence = 0;
+    Sharing sharing;
     std::string path;
 };
 [[nodiscard]] std::vector<std::byte> encode(const OpenPayload& payload);

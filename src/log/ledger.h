@@ -17,6 +17,7 @@
 
 #include "base/status.h"
 #include "io/file.h"
+#include "io/futex.h"
 
 namespace forebay::log {
 
@@ -66,6 +67,7 @@ struct alignas(64) LedgerSlot {
     std::atomic<std::uint64_t> guarantee_given_up;  // bytes drained before their commit for want of room
     std::atomic<std::uint64_t> merged;              // drained in target writes that join several requests
     std::atomic<std::uint64_t> stolen;              // read from staged bytes instead of the target
+    std::atomic<std::uint64_t> syncs;               // waits for the staging device or the target, with durability=node
     std::atomic<std::uint64_t> error;               // errno of the first background failure; 0 none
     std::atomic<std::uint64_t> aside;               // bit mask over AsideReason
     std::atomic<std::uint64_t> path_bytes;
@@ -84,17 +86,20 @@ struct alignas(64) LedgerHeader {
     std::atomic<std::uint64_t> files_opened, files_staged, files_without_slot;
     std::array<std::atomic<std::uint64_t>, kReasonCount> aside;   // files that stepped aside, by reason
     std::array<std::atomic<std::uint64_t>, 13> totals;   // closed files, in LedgerSlot order requests..stall_ns; unused 0
+    std::atomic<std::uint64_t> wrote_ns;            // CLOCK_REALTIME of the end of the last write to any file; 0 none
+    io::SharedWord closed;                          // raised when a file has been closed, for whoever waits
 };
 
 inline constexpr std::uint64_t kLedgerMagic = 0x3152474459414246;   // "FBAYDGR1" in memory
-inline constexpr std::uint64_t kLedgerVersion = 2;
+inline constexpr std::uint64_t kLedgerVersion = 4;
 
 // A plain copy of one slot, for status, statistics and tests.
 struct FileCounters {
     std::string path;
+    std::uint64_t device = 0, inode = 0;
     std::uint64_t opened_ns = 0, requests = 0, staged = 0, drained = 0, superseded = 0, through = 0,
                   pending = 0, held = 0, oldest_ns = 0, commits = 0, target_writes = 0, drain_ns = 0,
-                  stage_ns = 0, stall_ns = 0, close_ns = 0, guarantee_given_up = 0, merged = 0, stolen = 0, error = 0, aside = 0;
+                  stage_ns = 0, stall_ns = 0, close_ns = 0, guarantee_given_up = 0, merged = 0, stolen = 0, syncs = 0, error = 0, aside = 0;
 };
 [[nodiscard]] FileCounters snapshot(const LedgerSlot& slot);
 // One JSON object on one line, the keys named as the members above plus "reasons": ["swmr", ...].
@@ -107,9 +112,16 @@ struct ProcessView {
     bool alive = false;                             // pid, start time and boot id still match
     std::uint64_t size = 0, segment = 0, segments_allocated = 0, segments_free = 0;
     std::uint64_t files_opened = 0, files_staged = 0, files_without_slot = 0;
+    std::uint64_t wrote_ns = 0;
     std::array<std::uint64_t, kReasonCount> aside{};
     std::vector<FileCounters> files;                // open ones
 };
+// That of the process directory `directory`, open. Files that have been closed are not in it.
+[[nodiscard]] Result<ProcessView> read_ledger(io::Directory& directory);
+
+// Writes `wrote_ns` into the ledger of a dead process. kCorrupt: `file` is no ledger of this version.
+[[nodiscard]] Status note_write(io::File& file, std::uint64_t time_ns);
+
 // All ledgers below `<nls>/forebay-<uid>`; an unreadable or foreign one is left out and named in
 // `skipped`. Blocks on file I/O only.
 struct LedgerScan {

@@ -27,12 +27,6 @@ std::string_view boot_id_of(const LedgerHeader& header) {
     return {header.boot_id, ::strnlen(header.boot_id, sizeof header.boot_id)};
 }
 
-// "<pid>-<start>-<n>", as every process names its directory.
-bool is_process_directory(std::string_view name) {
-    return std::count(name.begin(), name.end(), '-') == 2 && name.front() != '-' && name.back() != '-' &&
-           name.find_first_not_of("0123456789-") == std::string_view::npos;
-}
-
 Status short_of(const std::string& name) {
     return {Code::kCorrupt, fmt::format("read {}: shorter than a ledger", name)};
 }
@@ -71,6 +65,7 @@ Result<ProcessView> read_ledger(io::Directory& directory, const Result<ProcessId
     view.files_opened = load(header.files_opened);
     view.files_staged = load(header.files_staged);
     view.files_without_slot = load(header.files_without_slot);
+    view.wrote_ns = load(header.wrote_ns);
     for (std::size_t i = 0; i < kReasonCount; ++i) view.aside[i] = load(header.aside[i]);
     for (const LedgerSlot& slot : slots)
         if (load(slot.in_use) != 0) view.files.push_back(snapshot(slot));
@@ -78,6 +73,16 @@ Result<ProcessView> read_ledger(io::Directory& directory, const Result<ProcessId
 }
 
 }   // namespace
+
+Status note_write(io::File& file, std::uint64_t time_ns) {
+    LedgerHeader header{};
+    FOREBAY_TRY(read_whole(file, 0, std::as_writable_bytes(std::span(&header, 1))));
+    if (header.magic.load() != kLedgerMagic || header.version != kLedgerVersion)
+        return {Code::kCorrupt, fmt::format("{}: no ledger of this version", file.name())};
+    return file.write_at(offsetof(LedgerHeader, wrote_ns), std::as_bytes(std::span(&time_ns, 1)));
+}
+
+Result<ProcessView> read_ledger(io::Directory& directory) { return read_ledger(directory, identify_this_process()); }
 
 std::string_view reason_name(AsideReason reason) noexcept {
     const auto index = static_cast<std::size_t>(reason);
@@ -87,6 +92,8 @@ std::string_view reason_name(AsideReason reason) noexcept {
 FileCounters snapshot(const LedgerSlot& slot) {
     FileCounters counters;
     counters.path.assign(slot.path, std::min<std::uint64_t>(load(slot.path_bytes), kLedgerPathMax));
+    counters.device = load(slot.device);
+    counters.inode = load(slot.inode);
     counters.opened_ns = load(slot.opened_ns);
     counters.requests = load(slot.requests);
     counters.staged = load(slot.staged);
@@ -105,6 +112,7 @@ FileCounters snapshot(const LedgerSlot& slot) {
     counters.guarantee_given_up = load(slot.guarantee_given_up);
     counters.merged = load(slot.merged);
     counters.stolen = load(slot.stolen);
+    counters.syncs = load(slot.syncs);
     counters.error = load(slot.error);
     counters.aside = load(slot.aside);
     return counters;
@@ -131,6 +139,7 @@ std::string to_json(const FileCounters& counters) {
         {"guarantee_given_up", counters.guarantee_given_up},
         {"merged", counters.merged},
         {"stolen", counters.stolen},
+        {"syncs", counters.syncs},
         {"error", counters.error},
         {"aside", counters.aside},
     };
@@ -146,7 +155,7 @@ void remove_leftovers(io::Directory& area) {
     const Result<ProcessIdentity> self = identify_this_process();
     if (!names || !self) return;
     for (const std::string& name : names.value()) {
-        if (name.empty() || !is_process_directory(name)) continue;
+        if (name.empty() || !owner_of_directory(name)) continue;
         auto directory = area.open_directory(name);
         if (!directory) continue;
         const Result<ProcessView> view = read_ledger(*directory.value(), self);
@@ -179,7 +188,7 @@ Result<LedgerScan> scan_ledgers(const std::string& nls) {
     if (!names) return names.status();
     const Result<ProcessIdentity> self = identify_this_process();
     for (const std::string& name : names.value()) {
-        if (name.empty() || !is_process_directory(name)) continue;
+        if (name.empty() || !owner_of_directory(name)) continue;
         auto directory = root.value()->open_directory(name);
         Result<ProcessView> view =
             directory ? read_ledger(*directory.value(), self) : Result<ProcessView>(directory.status());

@@ -58,13 +58,14 @@ LedgerSlot* LedgerWriter::take_slot(std::string_view path, std::uint64_t device,
 void LedgerWriter::give_back(LedgerSlot* slot) {
     const std::lock_guard lock(mutex_);
     slot->in_use.store(0, std::memory_order_release);
+    io::raise_and_wake(header_->closed);
 }
 
 void open_slot(LedgerSlot& slot, std::string_view path, std::uint64_t device, std::uint64_t inode) {
     for (std::atomic<std::uint64_t>* counter :
          {&slot.requests, &slot.staged, &slot.drained, &slot.superseded, &slot.through, &slot.pending, &slot.held,
           &slot.oldest_ns, &slot.commits, &slot.target_writes, &slot.drain_ns, &slot.stage_ns, &slot.stall_ns,
-          &slot.close_ns, &slot.guarantee_given_up, &slot.merged, &slot.stolen, &slot.error, &slot.aside})
+          &slot.close_ns, &slot.guarantee_given_up, &slot.merged, &slot.stolen, &slot.syncs, &slot.error, &slot.aside})
         counter->store(0, std::memory_order_relaxed);
     slot.opened_ns.store(realtime_ns(), std::memory_order_relaxed);
     slot.device.store(device, std::memory_order_relaxed);

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -68,6 +71,25 @@ bool is_alive(const ProcessIdentity& process) {
     if (!boot || boot.value() != process.boot_id) return false;
     const auto ticks = start_ticks_of(process.pid);
     return ticks && ticks.value() == process.start_ticks;
+}
+
+bool number_is_taken(const ProcessIdentity& process) noexcept {
+    return ::kill(static_cast<pid_t>(process.pid), 0) == 0 || errno != ESRCH;
+}
+
+std::optional<ProcessIdentity> owner_of_directory(std::string_view name) {
+    std::array<std::uint64_t, 3> numbers{};
+    const char* at = name.data();
+    const char* const end = at + name.size();
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+        if (i > 0 && (at == end || *at++ != '-')) return std::nullopt;
+        const auto [behind, error] = std::from_chars(at, end, numbers[i]);
+        if (error != std::errc{}) return std::nullopt;
+        at = behind;
+    }
+    const auto boot = boot_id();
+    if (at != end || !boot) return std::nullopt;
+    return ProcessIdentity{numbers[0], numbers[1], boot.value()};
 }
 
 std::string to_text(const BootId& boot_id) {

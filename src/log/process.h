@@ -1,7 +1,9 @@
 // Who a process is, as logs and ledgers name it.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "log/format.h"
 
@@ -12,6 +14,13 @@ namespace forebay::log {
 
 // True if that very process (not a later one with the same number) runs on this machine now.
 [[nodiscard]] bool is_alive(const ProcessIdentity& process);
+
+// True if a process with that number runs now: this one, or a later one. Much cheaper than is_alive.
+[[nodiscard]] bool number_is_taken(const ProcessIdentity& process) noexcept;
+
+// Whose directory in the staging area has this name, "<pid>-<start>-<n>"; nothing: nobody's. The boot is not in the
+// name: that of this machine is assumed, so a directory of another boot may seem alive, and a living one never dead.
+[[nodiscard]] std::optional<ProcessIdentity> owner_of_directory(std::string_view name);
 
 // "1f0c…-…": the text form of /proc/sys/kernel/random/boot_id.
 [[nodiscard]] std::string to_text(const BootId& boot_id);

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 namespace forebay::log {
 
@@ -14,6 +15,8 @@ namespace {
 
 // Segments are mapped, so their sizes are whole pages.
 constexpr std::uint64_t kPage = 4096;
+// A segment's header and its open record, the path in it being as long as the system takes one.
+constexpr std::uint64_t kOpenRecordMax = 2 * kPage;
 
 struct ScannedSegment {
     std::uint64_t begin = 0;   // in the file
@@ -22,6 +25,8 @@ struct ScannedSegment {
     OpenPayload target;
     std::vector<ScannedRecord> records;
     std::optional<Status> damage;   // what ended it before its tail
+    std::uint64_t unread_bytes = 0;
+    bool hides_commit = false;      // there is a commit behind the damage
 };
 
 // Reads as much of `into` as the file has; the rest is zeros.
@@ -49,10 +54,25 @@ Result<std::uint64_t> find_segment_bytes(io::File& file, std::uint64_t file_byte
     return std::uint64_t{0};
 }
 
+// Whether a commit of a number above `above` is among the records of a part of a segment that does not begin with one.
+bool has_commit(io::Bytes part, std::uint64_t above) {
+    for (std::uint64_t at = 0; at < part.size();) {
+        const auto record = decode_record(part.subspan(at), PayloadCheck::kTrust);
+        if (record && record.value().header.kind == RecordKind::kCommit && record.value().header.sequence > above) return true;
+        at += record ? record.value().bytes : kRecordAlignment;
+    }
+    return false;
+}
+
 // The records below the tail, up to the first one that is not right.
-void read_records(io::Bytes below_tail, ScannedSegment& segment) {
+void read_records(io::Bytes below_tail, ScannedSegment& segment, Payloads payloads) {
     std::uint64_t at = kSegmentHeaderBytes;
+    // Of a durable log: after a loss of power, what the segment held in another use may show through. It has lower
+    // numbers than the open record.
+    const auto before_this_use = [&] { return segment.open && segment.open->durable ? segment.open->sequence : 0; };
     const auto wrong = [&](std::string_view what) {
+        segment.unread_bytes = below_tail.size() - at;
+        segment.hides_commit = has_commit(below_tail.subspan(at), before_this_use());
         segment.damage = Status(Code::kCorrupt, fmt::format("record at offset {}: {}", segment.begin + at, what));
     };
     while (at < below_tail.size()) {
@@ -61,8 +81,12 @@ void read_records(io::Bytes below_tail, ScannedSegment& segment) {
         DecodedRecord& record = decoded.value();
         if (segment.open.has_value() == (record.header.kind == RecordKind::kOpen))
             return wrong(segment.open ? "a second open record" : "the segment does not begin with an open record");
+        if (record.header.kind == RecordKind::kCommit && record.header.sequence < before_this_use())
+            return wrong("a commit from an earlier use of the segment");
         if (segment.open) {
-            segment.records.push_back({record.header, std::move(record.extents), {record.payload.begin(), record.payload.end()}});
+            const auto payload_at = segment.begin + at + payload_offset(record.extents.size());
+            segment.records.push_back({record.header, std::move(record.extents), {}, payload_at});
+            if (payloads == Payloads::kCopied) segment.records.back().payload.assign(record.payload.begin(), record.payload.end());
         } else {
             auto target = decode_open_payload(record.payload);
             if (!target) return wrong(target.status().message());
@@ -78,18 +102,92 @@ auto key_of(const SegmentHeader& header) {
 }
 
 bool same_target(const OpenPayload& one, const OpenPayload& other) {
-    return one.device == other.device && one.inode == other.inode && one.path == other.path;
+    return one.device == other.device && one.inode == other.inode && one.path == other.path && one.sharing == other.sharing;
+}
+
+// The same of a log whose commits were made durable. All that the last commit promises was on the device before
+// its record was, so anything wrong with it is damage; behind it may be anything, and nothing there counts.
+ScannedLog assemble_durable(std::vector<ScannedSegment> segments) {
+    ScannedLog log;
+    log.durable = true;
+    log.process = segments.front().header.process;
+    log.log = segments.front().header.log;
+    std::uint64_t needed_from = 0;
+    for (const ScannedSegment& segment : segments) {
+        log.segments.push_back(segment.begin);
+        needed_from = std::max(needed_from, segment.header.needed_from);
+    }
+    // What was given back, and is there again.
+    std::erase_if(segments, [&](const ScannedSegment& segment) { return segment.header.order < needed_from; });
+
+    bool commit_there = false;     // the record of the last commit is there, in the segment of this order
+    std::uint64_t commit_at = 0;
+    bool opened = false;
+    for (const ScannedSegment& segment : segments) {
+        log.unread_bytes += segment.unread_bytes;
+        if (segment.damage) log.damage.emplace_back(Code::kCorrupt, fmt::format("segment {} at offset {}: {}", segment.header.order, segment.begin, segment.damage->message()));
+        if (!segment.open) continue;
+        if (!std::exchange(opened, true)) {
+            log.target = segment.target;
+            log.committed_size = segment.open->argument;
+        }
+        if (segment.target.commit_sequence > log.commit_sequence) {
+            log.commit_sequence = segment.target.commit_sequence;
+            log.committed_size = segment.open->argument;
+            commit_there = false;
+        }
+        for (const ScannedRecord& record : segment.records) {
+            if (record.header.kind != RecordKind::kCommit || record.header.sequence < log.commit_sequence) continue;
+            log.commit_sequence = record.header.sequence;
+            log.committed_size = record.header.argument;
+            log.commit_time_ns = record.header.time_ns;
+            commit_there = true;
+            commit_at = segment.header.order;
+        }
+    }
+
+    const auto broken = [&](const ScannedSegment& segment, std::string_view what) {
+        log.damage.emplace_back(Code::kCorrupt, fmt::format("segment {} at offset {}: {}", segment.header.order, segment.begin, what));
+        log.lost_after = 0;
+    };
+    std::uint64_t expected = needed_from;
+    for (ScannedSegment& segment : segments) {
+        const std::uint64_t order = segment.header.order;
+        const bool promised = commit_there && order <= commit_at;
+        if (promised && order != expected) broken(segment, fmt::format("segment {} should be there", expected));
+        if (promised && (!segment.open || !same_target(log.target, segment.target))) broken(segment, "it does not say whose it is");
+        if (promised && order < commit_at && segment.damage) log.lost_after = 0;
+        if (segment.open && segment.hides_commit) log.lost_after = 0;
+        expected = order + 1;
+        bool behind = !promised;
+        for (ScannedRecord& record : segment.records) {
+            const bool commit = record.header.kind == RecordKind::kCommit && record.header.sequence == log.commit_sequence;
+            if (!behind || (record.header.kind == RecordKind::kData && record.header.sequence > log.commit_sequence))
+                log.records.push_back(std::move(record));
+            behind = behind || (commit && commit_at == order);
+        }
+    }
+    // The record of the commit is gone: it was needed no more when the oldest segment was begun.
+    if (!commit_there && log.commit_sequence > 0 && (!segments.front().open || segments.front().target.commit_sequence < log.commit_sequence))
+        broken(segments.front(), "the last commit is missing");
+    std::stable_sort(log.records.begin(), log.records.end(), [](const ScannedRecord& one, const ScannedRecord& other) {
+        return one.header.sequence < other.header.sequence;
+    });
+    return log;
 }
 
 // What the segments of one log, ascending in order, say together.
 ScannedLog assemble(std::vector<ScannedSegment> segments) {
+    if (std::any_of(segments.begin(), segments.end(), [](const ScannedSegment& segment) { return segment.open && segment.open->durable; }))
+        return assemble_durable(std::move(segments));
     ScannedLog log;
     log.process = segments.front().header.process;
     log.log = segments.front().header.log;
     bool opened = false;
     std::optional<std::uint64_t> last_order;
-    const auto committed = [&](std::uint64_t sequence, std::uint64_t size) {
+    const auto committed = [&](std::uint64_t sequence, std::uint64_t size, std::uint64_t time_ns) {
         if (sequence < log.commit_sequence) return;
+        if (time_ns > 0 || sequence > log.commit_sequence) log.commit_time_ns = time_ns;
         log.commit_sequence = sequence;
         log.committed_size = size;
     };
@@ -97,26 +195,35 @@ ScannedLog assemble(std::vector<ScannedSegment> segments) {
         const std::uint64_t order = segment.header.order;
         const auto wrong = [&](std::string_view what) {
             log.damage.emplace_back(Code::kCorrupt, fmt::format("segment {} at offset {}: {}", order, segment.begin, what));
+            if (!log.lost_after) log.lost_after = log.commit_sequence;
         };
+        log.segments.push_back(segment.begin);
         if (last_order && order == *last_order) {
             wrong("another segment has the same place in the log");
+            log.lost_after = 0;
             continue;
         }
         if (last_order && order != *last_order + 1) wrong(fmt::format("the one before it is segment {}", *last_order));
         last_order = order;
-        if (segment.damage) wrong(segment.damage->message());
+        log.unread_bytes += segment.unread_bytes;
+        if (segment.damage && !segment.open) wrong(segment.damage->message());
+        if (segment.hides_commit) log.lost_after = 0;
         if (!segment.open) continue;
         if (opened && !same_target(log.target, segment.target)) {
             wrong(fmt::format("its target is {}, that of the log {}", segment.target.path, log.target.path));
+            log.lost_after = 0;
             continue;
         }
         opened = true;
         log.target = segment.target;
-        committed(segment.target.commit_sequence, segment.open->argument);
+        committed(segment.target.commit_sequence, segment.open->argument, 0);
         for (ScannedRecord& record : segment.records) {
-            if (record.header.kind == RecordKind::kCommit) committed(record.header.sequence, record.header.argument);
+            if (record.header.kind == RecordKind::kCommit)
+                committed(record.header.sequence, record.header.argument, record.header.time_ns);
             log.records.push_back(std::move(record));
         }
+        if (segment.damage) wrong(segment.damage->message());
+        if (segment.hides_commit) log.lost_after = 0;
     }
     std::stable_sort(log.records.begin(), log.records.end(), [](const ScannedRecord& one, const ScannedRecord& other) {
         return one.header.sequence < other.header.sequence;
@@ -126,7 +233,7 @@ ScannedLog assemble(std::vector<ScannedSegment> segments) {
 
 }   // namespace
 
-Result<std::vector<ScannedLog>> scan(io::File& file) {
+Result<std::vector<ScannedLog>> scan(io::File& file, Payloads payloads) {
     const auto file_bytes = file.size();
     if (!file_bytes) return file_bytes.status();
     const auto segment_bytes = find_segment_bytes(file, file_bytes.value());
@@ -150,7 +257,7 @@ Result<std::vector<ScannedLog>> scan(io::File& file) {
         ScannedSegment segment;
         segment.begin = begin;
         segment.header = header.value();
-        read_records(below_tail, segment);
+        read_records(below_tail, segment, payloads);
         segments[key_of(segment.header)].push_back(std::move(segment));
     }
     if (segments.empty() && !anybodys.empty()) return anybodys.front().with_context("scan " + file.name());
@@ -162,8 +269,46 @@ Result<std::vector<ScannedLog>> scan(io::File& file) {
         });
         logs.push_back(assemble(std::move(of_one_log)));
         logs.back().damage.insert(logs.back().damage.end(), anybodys.begin(), anybodys.end());
+        if (!anybodys.empty() && !logs.back().durable) logs.back().lost_after = 0;
     }
     return logs;
+}
+
+Result<std::vector<OpenPayload>> scan_targets(io::File& file) {
+    const auto file_bytes = file.size();
+    if (!file_bytes) return file_bytes.status();
+    const auto segment_bytes = find_segment_bytes(file, file_bytes.value());
+    if (!segment_bytes) return segment_bytes.status();
+    std::vector<OpenPayload> targets;
+    std::vector<std::byte> buffer(segment_bytes.value());
+    for (std::uint64_t begin = 0; !buffer.empty() && begin < file_bytes.value(); begin += buffer.size()) {
+        const auto front = std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), kOpenRecordMax));
+        FOREBAY_TRY(read_or_zeros(file, begin, front));
+        const auto header = decode_segment_header(buffer);
+        if (!header || header.value().tail <= kSegmentHeaderBytes) continue;
+        const auto open = decode_record(front.subspan(kSegmentHeaderBytes));
+        if (!open || open.value().header.kind != RecordKind::kOpen) continue;
+        if (auto target = decode_open_payload(open.value().payload)) targets.push_back(std::move(target).value());
+    }
+    return targets;
+}
+
+Status free_segments(io::File& file, std::span<const std::uint64_t> oldest_first, bool durable) {
+    const std::array<std::byte, 8> no_magic{};
+    if (oldest_first.empty()) return Status::ok();
+    const std::uint64_t newest = oldest_first.back();
+    const auto others = oldest_first.first(oldest_first.size() - 1);
+    if (durable && !others.empty()) {
+        std::array<std::byte, 8> order{};
+        const auto got = file.read_at(newest + kOrderOffset, order);
+        if (!got) return got.status();
+        FOREBAY_TRY(file.write_at(newest + kNeededOffset, order));
+        FOREBAY_TRY(file.sync());
+    }
+    for (const std::uint64_t begin : others) FOREBAY_TRY(file.write_at(begin, no_magic));
+    if (durable && !others.empty()) FOREBAY_TRY(file.sync());
+    FOREBAY_TRY(file.write_at(newest, no_magic));
+    return durable ? file.sync() : Status::ok();
 }
 
 }   // namespace forebay::log

@@ -11,7 +11,6 @@ namespace forebay::log {
 
 namespace {
 
-constexpr std::chrono::milliseconds kWarmUpDelay{200};
 // So much taken cold means a burst that the drain does not keep up with: touching ahead helps at once.
 constexpr std::uint64_t kBurstBytes = std::uint64_t{64} << 20;
 constexpr std::array<std::byte, 16 * 1024> kZeros{};
@@ -41,6 +40,7 @@ SegmentPool::SegmentPool(std::unique_ptr<io::File> file, PoolLimits limits, cons
       limits_(limits),
       process_(process),
       gauges_(gauges),
+      reserve_bytes_(limits.reserve_bytes),
       limit_segments_(std::max<std::uint64_t>(2, limits.capacity_bytes / limits.segment_bytes)) {}
 
 SegmentPool::~SegmentPool() = default;   // the jthread stops and joins first: it is the last member
@@ -94,6 +94,7 @@ Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Ta
     segment->order = {};
     raise_generation(*segment);
     word(*segment, kTailOffset).store(little_endian(segment->tail), std::memory_order_relaxed);
+    word(*segment, kNeededOffset).store(0, std::memory_order_relaxed);
     encode(SegmentHeader{limits_.segment_bytes, process_, log, order}, segment->bytes().first(kSegmentHeaderBytes));
     return segment;
 }
@@ -118,12 +119,17 @@ void SegmentPool::warm_up() {
     }
 }
 
+void SegmentPool::lower_reserve(std::uint64_t bytes) noexcept {
+    for (std::uint64_t now = reserve_bytes_.load(std::memory_order_relaxed);
+         bytes < now && !reserve_bytes_.compare_exchange_weak(now, bytes, std::memory_order_relaxed);) {}
+}
+
 void SegmentPool::touch_ahead(const std::stop_token& stop) {
     {
         std::unique_lock lock(mutex_);
-        changed_.wait_for(lock, stop, kWarmUpDelay, [this] { return cold_bytes_ >= kBurstBytes; });
+        changed_.wait_for(lock, stop, limits_.warm_up_after, [this] { return cold_bytes_ >= kBurstBytes; });
     }
-    for (std::uint64_t done = 0; done < limits_.reserve_bytes && !stop.stop_requested();
+    for (std::uint64_t done = 0; done < reserve_bytes_.load(std::memory_order_relaxed) && !stop.stop_requested();
          done += limits_.segment_bytes) {
         std::uint64_t index;
         {

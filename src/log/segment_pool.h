@@ -11,6 +11,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -39,9 +40,13 @@ class Segment {
     // copying has copied what it meant to.
     [[nodiscard]] std::uint64_t generation() const noexcept;
 
+    // Nothing in it is needed by its owner or looked at by anybody.
+    [[nodiscard]] bool idle() const noexcept { return live_bytes == 0 && pins == 0 && unindexed.load(std::memory_order_relaxed) == 0; }
+
     std::uint64_t tail = 0;            // end of the last record
     std::uint64_t live_bytes = 0;      // payload that is staged and nowhere else yet
     std::uint64_t pins = 0;            // readers and target writes that still look at it
+    std::atomic<std::uint64_t> unindexed{0};   // records that its owner has not taken into its accounts; not guarded
     std::uint64_t first_time_ns = 0;   // CLOCK_REALTIME of its first data record; 0 none
     std::uint64_t lane = 0;            // whose log it is, among those who share a file
     SegmentOrder order;                // of its records among those of all logs of the file
@@ -58,6 +63,8 @@ struct PoolLimits {
     std::uint64_t capacity_bytes = 0;   // never exceeded; at least two segments are always allowed
     std::uint64_t segment_bytes = 0;
     std::uint64_t reserve_bytes = 0;    // touched by warm_up
+    // A process that lives no longer would only have waited for pages that nobody uses.
+    std::chrono::milliseconds warm_up_after{1000};
 };
 
 // Where the pool keeps its numbers of segments for others to see; null: nowhere.
@@ -83,10 +90,15 @@ class SegmentPool {
     // Gives a segment back; its contents are gone for every reader.
     void release(Segment* segment);
 
+    // Waits until everything that was stored into segments before is on the device.
+    Status sync() { return file_->sync(); }
+
     // Starts touching `reserve_bytes` of segments in the background, once the process has lived for a
     // moment longer (a short program gains nothing from warm pages) or asks for many at once; later
     // calls do nothing. Failure to start a thread only means that pages fault later.
     void warm_up();
+    // From now on no more than `bytes` are to be touched, less than before: other processes touch theirs.
+    void lower_reserve(std::uint64_t bytes) noexcept;
 
     // Waiting for room: read `changes`, look whether there is something to wait for, then wait until
     // a segment was released or `announce_change` was called since. Returns at once if so already.
@@ -110,6 +122,8 @@ class SegmentPool {
     const PoolLimits limits_;
     const ProcessIdentity process_;
     const PoolGauges gauges_;
+
+    std::atomic<std::uint64_t> reserve_bytes_;
 
     mutable std::mutex mutex_;
     std::condition_variable_any changed_;

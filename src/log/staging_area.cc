@@ -170,6 +170,11 @@ Result<StagingArea> open_staging_area(const LoadedOptions& loaded) {
             fmt::format("{} is on a network file system ({}): name a directory on a local device", nls,
                         kind.value().name));
 
+    const bool durable = loaded.options.durability == Durability::kNode;
+    if (durable && kind.value().memory)
+        return Refusal(loaded, "durability")
+            .because(Code::kUnsupported, fmt::format("{} is in memory ({}), which does not outlive a loss of power", nls, kind.value().name));
+
     auto parent = io::open_posix_directory(nls);
     if (!parent) return refusal.because(parent.status());
     StagingArea area;
@@ -187,6 +192,7 @@ Result<StagingArea> open_staging_area(const LoadedOptions& loaded) {
     if (!root) return refusal.because(root.status());
     area.directory = std::move(root).value();
     FOREBAY_TRY(measure_space(area, loaded));
+    if (const Status synced = durable ? parent.value()->sync() : Status::ok(); !synced) return refusal.because(synced);
     return area;
 }
 

@@ -1,7 +1,8 @@
 // What is left of a log says all that a commit promised: random writes, truncations and commits through an
 // engine whose target gets stuck. The log that a death of the process would leave then, and the one that
-// stays behind when the file is closed and the target fails, are replayed up to the last commit onto what
-// the target has: that equals a plain byte array at that commit.
+// stays behind when the file is closed and the target fails, are recovered: the target equals a plain byte array at
+// that commit.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 #include <mutex>
 #include <random>
 
-#include "log/scan.h"
+#include "support/crash.h"
 #include "support/engine_fixture.h"
 
 namespace forebay {
@@ -82,24 +83,6 @@ class BreakingFile final : public io::File {
     Breakdown& breakdown_;
 };
 
-// The file at the last commit, as recovery makes it of the target and the log.
-std::vector<std::byte> replay(std::vector<std::byte> content, const log::ScannedLog& log) {
-    for (const log::ScannedRecord& record : log.records) {
-        if (record.header.sequence > log.commit_sequence) break;
-        if (record.header.kind == log::RecordKind::kTruncate) content.resize(record.header.argument);
-        if (record.header.kind != log::RecordKind::kData) continue;
-        std::size_t at = 0;
-        for (const ByteRange& extent : record.extents) {
-            if (content.size() < extent.end) content.resize(extent.end);
-            std::copy_n(record.payload.begin() + static_cast<std::ptrdiff_t>(at), extent.size(),
-                        content.begin() + static_cast<std::ptrdiff_t>(extent.begin));
-            at += extent.size();
-        }
-    }
-    content.resize(log.committed_size);
-    return content;
-}
-
 struct Flavour {
     const char* name;
     std::uint64_t calls_first_max;   // that the target carries out before it gets stuck
@@ -141,20 +124,9 @@ class Session {
         return closed;
     }
 
-    // What the log in the area and the target say together; nothing if there is no log.
-    std::vector<std::byte> recovered() const {
-        const auto names = area_.left();
-        EXPECT_EQ(names.size(), 1u);
-        auto file = area_.shared_open()->open_directory(names.front()).value()->open_file("log", io::OpenMode::kRead);
-        EXPECT_TRUE(file) << file.status().message();
-        const auto logs = log::scan(*file.value());
-        EXPECT_TRUE(logs) << logs.status().message();
-        EXPECT_EQ(logs.value().size(), 1u);
-        const log::ScannedLog& log = logs.value().front();
-        EXPECT_TRUE(log.damage.empty()) << log.damage.front().message();
-        EXPECT_EQ(log.target.path, kPath);
-        EXPECT_EQ(log.target.inode, target_.identity().inode);
-        return replay(target_.contents(), log);
+    // What a death now would leave.
+    test::Crash crash() const {
+        return {*area_.shared_open(), [this] { return target_.contents(); }, target_.identity()};
     }
     const std::vector<std::byte>& content() const { return content_; }
     const std::vector<std::byte>& committed() const { return committed_; }
@@ -214,9 +186,14 @@ TEST_P(Replay, of_what_a_dead_process_leaves_gives_the_file_at_its_last_commit) 
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         Session session(GetParam(), seed);
         session.run();
-        const auto recovered = session.recovered();
+        test::Crash crash = session.crash();
         EXPECT_FALSE(session.close());
-        ASSERT_TRUE(test::same(recovered, session.committed()));
+        const auto report = crash.recovered();
+        ASSERT_TRUE(test::same(crash.contents(), session.committed()));
+        EXPECT_EQ(report.outcome, recover::Outcome::kRecovered);
+        EXPECT_EQ(report.size, session.committed().size());
+        EXPECT_THAT(report.directories, testing::SizeIs(1));
+        EXPECT_EQ(crash.asked_for, std::vector<std::string>{"/scratch/run.h5"});
     }
 }
 
@@ -227,8 +204,37 @@ TEST_P(ReplayAfterClose, of_what_a_failed_close_leaves_gives_the_whole_file) {
         session.run();
         const Status closed = session.close();
         EXPECT_EQ(closed.sys_errno(), EIO) << closed.message();
-        ASSERT_TRUE(test::same(session.recovered(), session.content()));
+        test::Crash crash = session.crash();
+        (void)crash.recovered();
+        ASSERT_TRUE(test::same(crash.contents(), session.content()));
     }
+}
+
+// At every call that it makes of the operating system, in the midst of a write too.
+TEST_P(Replay, that_is_killed_itself_gives_the_same_when_it_is_begun_again) {
+    std::uint64_t kills = 0;
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        Session session(GetParam(), seed);
+        session.run();
+        test::Crash crash = session.crash();
+        EXPECT_FALSE(session.close());
+        for (std::uint64_t nth = 1;; ++nth) {
+            SCOPED_TRACE(testing::Message() << "killed at call " << nth);
+            test::Crash again(crash);
+            again.kill_at(nth, 100 * (nth % 3));
+            (void)again.recover();
+            if (!again.killed()) break;
+            ++kills;
+            again.live_again();
+            const auto report = again.recover();
+            ASSERT_TRUE(report) << report.status().message();
+            ASSERT_TRUE(report.value().all_well());
+            ASSERT_TRUE(test::same(again.contents(), session.committed()));
+            ASSERT_EQ(again.left(), std::vector<std::string>{});
+        }
+    }
+    EXPECT_GT(kills, 60u);
 }
 
 std::string name_of(const testing::TestParamInfo<Flavour>& flavour) { return flavour.param.name; }

@@ -39,25 +39,25 @@ std::vector<std::byte> text_bytes(std::string_view text) {
 // ---- golden bytes ----------------------------------------------------------------------------------
 
 constexpr std::string_view kGoldenSegmentHeader =
-    "4642415953454731 01000000 00000000"   // FBAYSEG1, version, zero
+    "4642415953454731 02000000 00000000"   // FBAYSEG1, version, zero
     "0000010000000000 3412000000000000"    // segment size, process id
     "9a78560000000000 a0a1a2a3a4a5a6a7"    // process start, boot id
     "a8a9aaabacadaeaf 0700000000000000"    //               log
-    "0300000000000000 f622e44eac8fa657"    // order, checksum
+    "0300000000000000 f9809819be5e2a5e"    // order, checksum
     "0000000000000000 0000000000000000"    // tail, generation
     "0000000000000000 0000000000000000"
     "0000000000000000 0000000000000000";
 
 constexpr std::string_view kGoldenOpen =
     "46524543 01 00 0100 00000000 00000000"   // FREC, kind, class, flags, extents, zero
-    "0807060504030201 2700000000000000"       // sequence, payload length
+    "0807060504030201 3700000000000000"       // sequence, payload length
     "0010000000000000 1817161514131211"       // argument, time
-    "f2b34199e362ddc8 f3e5cbed0b286fbc"       // payload checksum, header checksum
+    "b3875009f8ceb2dc 88f74557d31e9123"       // payload checksum, header checksum
     "2100000000000000 2200000000000000"       // device, inode
-    "2300000000000000"                        // last commit
+    "2300000000000000 0100000000000000"       // last commit, sharing
+    "2400000000000000"                        // group
     "2f736372617463682f72756e2e6835"          // /scratch/run.h5
-    "00"
-    "0000000000000000 0000000000000000 0000000000000000";
+    "00 0000000000000000";
 
 constexpr std::string_view kGoldenData =
     "46524543 02 01 0100 02000000 00000000"
@@ -118,7 +118,7 @@ std::ostream& operator<<(std::ostream& out, const Golden& golden) { return out <
 
 std::vector<Golden> golden_records() {
     return {{"open", kGoldenOpen, RecordKind::kOpen, DataClass::kRaw, 0x1000, {},
-             encode(OpenPayload{0x21, 0x22, 0x23, "/scratch/run.h5"})},
+             encode(OpenPayload{0x21, 0x22, 0x23, {Sharing::Kind::kOneNode, 0x24}, "/scratch/run.h5"})},
             {"data", kGoldenData, RecordKind::kData, DataClass::kMetadata, 0, {{0x100, 0x105}, {0x2000, 0x2003}},
              text_bytes("forebay!")},
             {"truncate", kGoldenTruncate, RecordKind::kTruncate, DataClass::kRaw, 0x3000, {}, {}},
@@ -267,9 +267,9 @@ TEST_F(SegmentHeaderTest, a_tail_outside_the_segment_is_corrupt) {
 }
 
 TEST_F(SegmentHeaderTest, an_unknown_version_is_refused_and_named) {
-    forge(8, std::uint32_t{2});
+    forge(8, std::uint32_t{1});
     EXPECT_EQ(code(), Code::kUnsupported);
-    EXPECT_THAT(decode_segment_header(segment_).status().message(), HasSubstr("version 2"));
+    EXPECT_THAT(decode_segment_header(segment_).status().message(), HasSubstr("version 1"));
     EXPECT_EQ(decode_segment_bytes(segment_).status().code(), Code::kUnsupported);
 }
 
@@ -368,15 +368,23 @@ TEST_F(HostileRecord, zeros_are_no_record) {
 
 TEST(OpenPayload, survives_any_path_and_refuses_to_be_short) {
     for (const std::string path : {"", "/", "/a b/\xff\n.h5"}) {
-        const auto decoded = decode_open_payload(encode(OpenPayload{1, 2, 3, path}));
+        const auto decoded = decode_open_payload(encode(OpenPayload{1, 2, 3, {Sharing::Kind::kSeveralNodes, 4}, path}));
         ASSERT_TRUE(decoded);
         EXPECT_EQ(decoded.value().path, path);
         EXPECT_EQ(decoded.value().device, 1u);
         EXPECT_EQ(decoded.value().inode, 2u);
         EXPECT_EQ(decoded.value().commit_sequence, 3u);
+        EXPECT_EQ(decoded.value().sharing, (Sharing{Sharing::Kind::kSeveralNodes, 4}));
     }
-    for (std::size_t length = 0; length < 24; ++length)
+    for (std::size_t length = 0; length < 40; ++length)
         EXPECT_EQ(decode_open_payload(std::vector<std::byte>(length)).status().code(), Code::kCorrupt);
+}
+
+TEST(OpenPayload, of_an_unknown_kind_of_sharing_is_corrupt) {
+    auto payload = encode(OpenPayload{1, 2, 3, {}, "/a"});
+    ASSERT_TRUE(decode_open_payload(payload));
+    payload[24] = std::byte{3};
+    EXPECT_EQ(decode_open_payload(payload).status().code(), Code::kCorrupt);
 }
 
 TEST(RecordBytes, are_padded_to_whole_lines) {

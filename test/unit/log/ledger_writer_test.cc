@@ -105,7 +105,7 @@ TEST_F(LedgerWriterTest, a_slot_given_back_is_taken_again_without_its_old_counte
     first->requests = first->staged = first->drained = first->superseded = first->through = 9;
     first->pending = first->held = first->oldest_ns = first->commits = first->target_writes = 9;
     first->drain_ns = first->stage_ns = first->stall_ns = first->close_ns = first->guarantee_given_up = 9;
-    first->merged = first->stolen = first->error = first->aside = 9;
+    first->merged = first->stolen = first->syncs = first->error = first->aside = 9;
     writer_.give_back(first);
     EXPECT_EQ(published_slot(0).in_use, 0u);
     LedgerSlot* const second = writer_.take_slot("/b", 2, 2);
@@ -115,7 +115,7 @@ TEST_F(LedgerWriterTest, a_slot_given_back_is_taken_again_without_its_old_counte
     EXPECT_EQ(counters.requests + counters.staged + counters.drained + counters.superseded + counters.through +
                   counters.pending + counters.held + counters.oldest_ns + counters.commits + counters.target_writes +
                   counters.drain_ns + counters.stage_ns + counters.stall_ns + counters.close_ns +
-                  counters.guarantee_given_up + counters.merged + counters.stolen + counters.error + counters.aside,
+                  counters.guarantee_given_up + counters.merged + counters.stolen + counters.syncs + counters.error + counters.aside,
               0u);
 }
 

@@ -68,5 +68,15 @@ TEST(Process, a_child_is_alive_until_it_ends) {
     for (const int descriptor : {say_who[0], say_who[1], may_end[0], may_end[1]}) ::close(descriptor);
 }
 
+TEST(OwnerOfDirectory, is_read_from_its_name_and_from_no_other) {
+    const auto self = identify_this_process().value();
+    const auto owner = owner_of_directory(std::to_string(self.pid) + "-" + std::to_string(self.start_ticks) + "-0");
+    ASSERT_TRUE(owner);
+    EXPECT_EQ(*owner, self);
+    EXPECT_TRUE(is_alive(*owner));
+    for (const char* const name : {"", "1", "1-2", "1-2-", "-1-2", "1-2-3-4", "1-2-3x", "a-2-3", "1--3", " 1-2-3", "1-2-99999999999999999999"})
+        EXPECT_FALSE(owner_of_directory(name)) << name;
+}
+
 }   // namespace
 }   // namespace forebay::log

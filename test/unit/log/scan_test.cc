@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cerrno>
+#include <optional>
 #include <map>
 #include <random>
 
@@ -202,6 +204,56 @@ TEST_F(ScanTest, a_damaged_record_ends_its_segment_and_later_segments_still_coun
                 HasSubstr("offset " + std::to_string(second_record) + ": record header checksum is wrong"));
 }
 
+TEST_F(ScanTest, what_is_lost_is_told_by_the_commit_before_it) {
+    FileLog& log = add_log(1, "/a");
+    const Segment& first = adopt(log);
+    write(log, 0);
+    commit(log, 100);   // number 3
+    const std::uint64_t damaged = first.tail;
+    write(log, 100);
+    EXPECT_EQ(scan_file()[0].lost_after, std::nullopt);
+    flip(damaged + 40);
+    auto logs = scan_file();
+    EXPECT_EQ(logs[0].lost_after, 3u);
+    EXPECT_EQ(logs[0].commit_sequence, 3u);
+    EXPECT_GT(logs[0].commit_time_ns, 0u);
+    EXPECT_EQ(logs[0].unread_bytes, first.tail - damaged);
+    adopt(log, 100, 3);
+    commit(log, 100);   // what is lost was promised
+    logs = scan_file();
+    EXPECT_EQ(logs[0].lost_after, 3u);
+    EXPECT_EQ(logs[0].commit_sequence, 6u);
+    EXPECT_THAT(logs[0].segments, ElementsAre(0, kSegment));
+}
+
+TEST_F(ScanTest, payloads_are_found_in_the_file_where_they_are_left) {
+    FileLog& log = add_log(1, "/a");
+    adopt(log);
+    adopt(log);
+    write(log, 0, 1000);
+    const auto copied = scan(*file(), Payloads::kCopied), left = scan(*file(), Payloads::kLeft);
+    ASSERT_TRUE(copied && left);
+    const ScannedRecord& record = left.value()[0].records[0];
+    EXPECT_THAT(record.payload, IsEmpty());
+    std::vector<std::byte> bytes(1000);
+    ASSERT_TRUE(file()->read_at(record.payload_at, bytes));
+    EXPECT_EQ(bytes, copied.value()[0].records[0].payload);
+    EXPECT_GT(record.payload_at, kSegment);
+}
+
+TEST_F(ScanTest, a_freed_segment_is_in_no_log) {
+    FileLog& log = add_log(1, "/a");
+    adopt(log);
+    adopt(log);
+    ASSERT_TRUE(free_segments(*file(), std::array<std::uint64_t, 1>{0}, false));
+    auto logs = scan_file();
+    ASSERT_EQ(logs.size(), 1u);
+    EXPECT_THAT(logs[0].segments, ElementsAre(kSegment));
+    EXPECT_THAT(logs[0].damage, IsEmpty());
+    ASSERT_TRUE(free_segments(*file(), std::array<std::uint64_t, 1>{kSegment}, false));
+    EXPECT_THAT(scan_file(), IsEmpty());
+}
+
 TEST_F(ScanTest, a_segment_whose_header_is_damaged_is_missed_by_every_log) {
     FileLog& a = add_log(1, "/a");
     FileLog& b = add_log(2, "/b");
@@ -273,7 +325,7 @@ TEST_F(ScanTest, another_version_is_refused_as_a_whole) {
     FileLog& log = add_log(1, "/a");
     adopt(log);
     Segment& second = adopt(log);
-    store_le(second.at(8), std::uint32_t{2});
+    store_le(second.at(8), std::uint32_t{1});
     store_le(second.at(72), checksum(second.bytes().first(72)));
     EXPECT_EQ(scan(*file()).status().code(), Code::kUnsupported);
     EXPECT_THAT(scan(*file()).status().message(), HasSubstr("/area/log"));
@@ -362,6 +414,87 @@ TEST_F(ScanTest, random_damage_never_makes_a_record) {
                 ASSERT_EQ(record.payload, found->second);
             }
     }
+}
+
+class DurableScanTest : public ScanTest {
+  protected:
+    FileLog& add_durable(std::uint64_t number) {
+        logs_.push_back(std::make_unique<FileLog>(pool_, number, LogTarget{1, number, "/scratch/a.h5", {}, true}, true));
+        return *logs_.back();
+    }
+};
+
+TEST_F(DurableScanTest, what_is_wrong_behind_the_last_commit_was_never_promised) {
+    FileLog& log = add_durable(1);
+    adopt(log);
+    write(log, 0);
+    commit(log, 100);
+    const std::uint64_t behind = log.newest()->tail;
+    write(log, 100);
+    adopt(log, 100, 3);
+    adopt(log, 100, 3);
+    flip(behind);                  // the record behind the commit
+    flip(kSegment);                // and the header of the segment behind it
+    const auto logs = scan_file();
+    ASSERT_EQ(logs.size(), 1u);
+    EXPECT_TRUE(logs.front().durable);
+    EXPECT_EQ(logs.front().commit_sequence, 3u);
+    EXPECT_EQ(logs.front().committed_size, 100u);
+    EXPECT_EQ(logs.front().lost_after, std::nullopt);
+    EXPECT_THAT(sequences(logs.front()), ElementsAre(2u, 3u));
+}
+
+TEST_F(DurableScanTest, damage_before_the_last_commit_is_told) {
+    FileLog& log = add_durable(1);
+    adopt(log);
+    const std::uint64_t first = log.newest()->tail;
+    write(log, 0);
+    adopt(log);
+    commit(log, 100);
+    flip(first);
+    const auto logs = scan_file();
+    ASSERT_EQ(logs.size(), 1u);
+    EXPECT_EQ(logs.front().lost_after, std::optional<std::uint64_t>(0));
+}
+
+TEST_F(DurableScanTest, segments_that_were_given_back_do_not_count_when_they_are_there_again) {
+    FileLog& log = add_durable(1);
+    adopt(log);
+    write(log, 0);
+    commit(log, 100);
+    adopt(log, 100, 3);
+    write(log, 0);
+    commit(log, 100);
+    log.declare_needed_from(1);    // and the first one is not gone
+    const auto logs = scan_file();
+    ASSERT_EQ(logs.size(), 1u);
+    EXPECT_EQ(logs.front().lost_after, std::nullopt);
+    EXPECT_THAT(sequences(logs.front()), ElementsAre(5u, 6u));
+    EXPECT_THAT(logs.front().segments, ElementsAre(0u, kSegment));   // all are to be freed
+}
+
+TEST_F(DurableScanTest, a_commit_from_an_earlier_use_of_the_segment_does_not_count) {
+    FileLog& log = add_durable(1);
+    adopt(log);
+    write(log, 0);
+    commit(log, 100);                            // number 3
+    FileLog& other = add_durable(2);
+    adopt(other);
+    const std::uint64_t at = other.newest()->tail;
+    commit(other, 999999);                       // number 5, in the second segment
+    std::vector<std::byte> old(64);
+    ASSERT_TRUE(file()->read_at(kSegment + at, old));
+    other.release_all();
+    Segment& reused = adopt(log, 100, 3);        // the same segment, and the same place in it
+    ASSERT_EQ(reused.index(), 1u);
+    ASSERT_EQ(reused.tail, at);
+    commit(log, 100);                            // number 7: it gets lost, and the old one shows through
+    ASSERT_TRUE(file()->write_at(kSegment + at, old));
+    const auto logs = scan_file();
+    ASSERT_EQ(logs.size(), 1u);
+    EXPECT_EQ(logs.front().commit_sequence, 3u);
+    EXPECT_EQ(logs.front().committed_size, 100u);
+    EXPECT_EQ(logs.front().lost_after, std::nullopt);
 }
 
 }   // namespace

@@ -25,7 +25,8 @@ class SegmentPoolTest : public ::testing::Test {
     std::unique_ptr<SegmentPool> pool(std::uint64_t segments, std::uint64_t reserve_bytes = 0) {
         auto file = std::move(directory_->open_file("log", io::OpenMode::kCreateNew)).value();
         return std::make_unique<SegmentPool>(io::make_fault_file(std::move(file), plan_),
-                                             PoolLimits{segments * kSegment, kSegment, reserve_bytes}, process_);
+                                             PoolLimits{segments * kSegment, kSegment, reserve_bytes, std::chrono::milliseconds(1)},
+                                             process_);
     }
     // A segment as a reader of the file sees it.
     std::vector<std::byte> stored(std::uint64_t index) {
@@ -296,6 +297,16 @@ TEST_F(SegmentPoolTest, warming_up_keeps_to_the_capacity) {
     wait_until_free(*p, 3);
     p.reset();
     EXPECT_EQ(directory_->open_file("log", io::OpenMode::kRead).value()->size().value(), 3 * kSegment);
+}
+
+TEST_F(SegmentPoolTest, a_reserve_that_is_shared_with_others_is_smaller) {
+    auto p = pool(8, 6 * kSegment);
+    p->lower_reserve(2 * kSegment);
+    p->lower_reserve(4 * kSegment);   // never more again
+    p->warm_up();
+    wait_until_free(*p, 2);
+    p.reset();
+    EXPECT_EQ(directory_->open_file("log", io::OpenMode::kRead).value()->size().value(), 2 * kSegment);
 }
 
 TEST_F(SegmentPoolTest, without_a_reserve_warming_up_does_nothing) {

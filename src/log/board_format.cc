@@ -1,0 +1,66 @@
+#include "log/board_format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace forebay::log {
+
+namespace {
+
+constexpr std::uint64_t kParticipantsMax = std::uint64_t{1} << 20;
+
+template <class T>
+Status read_at(io::File& file, std::uint64_t offset, T& into) {
+    const auto got = file.read_at(offset, std::as_writable_bytes(std::span(&into, 1)));
+    if (!got) return got.status();
+    if (got.value() != sizeof into) return {Code::kCorrupt, file.name() + ": too short for a board"};
+    return Status::ok();
+}
+
+}   // namespace
+
+std::string board_name(std::uint64_t log) { return fmt::format("{}{}", kBoardPrefix, log); }
+
+Result<BoardView> read_board(io::File& file) {
+    const auto bytes = file.size();
+    if (!bytes) return bytes.status();
+    std::uint64_t magic = 0, version = 0, participants = 0;
+    FOREBAY_TRY(read_at(file, offsetof(BoardHeader, magic), magic));
+    FOREBAY_TRY(read_at(file, offsetof(BoardHeader, version), version));
+    FOREBAY_TRY(read_at(file, offsetof(BoardHeader, participants), participants));
+    if (magic != kBoardMagic) return Status(Code::kCorrupt, file.name() + ": no board");
+    if (version != kBoardVersion)
+        return Status(Code::kUnsupported, fmt::format("{}: a board of version {}, not {}", file.name(), version, kBoardVersion));
+    if (participants == 0 || participants > kParticipantsMax ||
+        sizeof(BoardHeader) + participants * sizeof(BoardRow) > bytes.value())
+        return Status(Code::kCorrupt, file.name() + ": too short for its participants");
+
+    BoardView view;
+    BootId boot_id{};
+    FOREBAY_TRY(read_at(file, offsetof(BoardHeader, group), view.group));
+    FOREBAY_TRY(read_at(file, offsetof(BoardHeader, boot_id), boot_id));
+    FOREBAY_TRY(read_at(file, offsetof(BoardHeader, dead_raw), view.frontier.raw));
+    FOREBAY_TRY(read_at(file, offsetof(BoardHeader, dead_metadata), view.frontier.metadata));
+    for (std::uint64_t i = 0; i < participants; ++i) {
+        const std::uint64_t row = sizeof(BoardHeader) + i * sizeof(BoardRow);
+        ProcessIdentity process{0, 0, boot_id};
+        FOREBAY_TRY(read_at(file, row + offsetof(BoardRow, pid), process.pid));
+        FOREBAY_TRY(read_at(file, row + offsetof(BoardRow, start_ticks), process.start_ticks));
+        std::uint64_t adopted = 0, released = 0;
+        FOREBAY_TRY(read_at(file, row + offsetof(BoardRow, adopted), adopted));
+        FOREBAY_TRY(read_at(file, row + offsetof(BoardRow, released), released));
+        if (adopted > released) ++view.logs;
+        if (process.pid != 0) view.participants.push_back(process);
+    }
+    return view;
+}
+
+Status retire_board(io::File& file) {
+    static_assert(offsetof(BoardHeader, dead_metadata) == offsetof(BoardHeader, dead_raw) + sizeof(std::uint64_t));
+    const std::array<std::uint64_t, 2> beyond{Frontier::kNothing, Frontier::kNothing};
+    return file.write_at(offsetof(BoardHeader, dead_raw), std::as_bytes(std::span(beyond)));
+}
+
+}   // namespace forebay::log
