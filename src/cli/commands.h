@@ -21,6 +21,11 @@ void add_env(CLI::App& app, int& exit_status);
 void add_doctor(CLI::App& app, int& exit_status);
 void add_probe(CLI::App& app, int& exit_status);   // hidden: the child process of doctor
 void add_status(CLI::App& app, int& exit_status);
+void add_recover(CLI::App& app, int& exit_status);
+void add_verify(CLI::App& app, int& exit_status);
+void add_discard(CLI::App& app, int& exit_status);
+void add_wait(CLI::App& app, int& exit_status);
+void add_torture(CLI::App& app, int& exit_status);
 void add_options(CLI::App& app, int& exit_status);
 
 }   // namespace forebay::cli

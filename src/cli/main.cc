@@ -9,13 +9,15 @@
 
 #include "cli/build_facts.h"
 #include "cli/commands.h"
+#include "cli/torture/victim.h"
 
 namespace {
 
 constexpr const char* kFooter =
     "\nFor one program:    forebay run -- ./simulation input.nml\n"
     "For this shell:     eval \"$(forebay env)\"\n"
-    "Is all well here?   forebay doctor\n\n"
+    "Is all well here?   forebay doctor\n"
+    "After a crash:      forebay recover\n\n"
     "Exit status: 0 all is well; 1 something is not as it should be; 2 the command line or an option is wrong.\n"
     "forebay run has its own: see forebay run --help.\n";
 
@@ -33,8 +35,14 @@ int run_command_line(int argc, char** argv) {
     add_env(app, exit_status);
     add_doctor(app, exit_status);
     add_status(app, exit_status);
+    add_recover(app, exit_status);
+    add_verify(app, exit_status);
+    add_discard(app, exit_status);
+    add_wait(app, exit_status);
+    add_torture(app, exit_status);
     add_options(app, exit_status);
     add_probe(app, exit_status);
+    add_torture_victim(app, exit_status);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

@@ -38,6 +38,7 @@ log::FileCounters file_of(const json& object) {
     file.guarantee_given_up = number(object, "guarantee_given_up");
     file.merged = number(object, "merged");
     file.stolen = number(object, "stolen");
+    file.syncs = number(object, "syncs");
     file.error = number(object, "error");
     file.aside = number(object, "aside");
     return file;

@@ -96,7 +96,7 @@ void append_process(std::string& text, const log::ProcessView& process, const Sa
         fmt::format_to(out, "  {} more files are not shown\n", process.files_without_slot);
     if (const std::string reasons = reasons_of(process.aside); !reasons.empty())
         fmt::format_to(out, "  stepped aside, files by reason: {}\n", reasons);
-    if (!process.alive) fmt::format_to(out, "  left behind by a process that died; its log is kept\n");
+    if (!process.alive) fmt::format_to(out, "  left behind by a process that died: `forebay recover` brings its files to their last flush\n");
 }
 
 }   // namespace

@@ -1,0 +1,113 @@
+#include "cli/recover_view.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <ctime>
+#include <iterator>
+
+#include "base/options.h"
+
+namespace forebay::cli {
+
+namespace {
+
+using nlohmann::ordered_json;
+using recover::FileReport;
+using recover::Outcome;
+
+std::string local_time(std::uint64_t time_ns) {
+    const auto seconds = static_cast<std::time_t>(time_ns / 1'000'000'000);
+    std::tm parts{};
+    if (::localtime_r(&seconds, &parts) == nullptr) return "?";
+    return fmt::format("{:%Y-%m-%d %H:%M:%S}", parts);
+}
+
+std::string printable(std::string_view path) {
+    std::string text;
+    for (const char c : path) text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+    return text;
+}
+
+std::string headline(const FileReport& file, bool dry_run) {
+    switch (file.outcome) {
+        case Outcome::kRecovered:
+            return fmt::format("{}: {}: {} from the log, now {}{}", dry_run ? "would be recovered" : "recovered",
+                               file.commit_sequence == 0 ? "what this node had staged"
+                               : file.commit_time_ns == 0 ? "to its last commit"
+                                                          : "to its commit of " + local_time(file.commit_time_ns),
+                               format_size(file.bytes), dry_run && file.size == 0 ? "as long as it is" : format_size(file.size),
+                               dry_run ? "" : fmt::format(" ({} {})", file.writes, file.writes == 1 ? "write" : "writes"));
+        case Outcome::kRolledBack:
+            return fmt::format("{}: it was never flushed, and is as it was when it was opened: {}",
+                               dry_run ? "would be taken back" : "taken back", format_size(file.size));
+        case Outcome::kComplete: return dry_run ? "complete; its log would be removed" : "complete; its log was removed";
+        case Outcome::kDiscarded:
+            return fmt::format("{}: {} that only the log held", dry_run ? "would be discarded" : "discarded", format_size(file.dropped_bytes));
+        case Outcome::kRefused: return "NOT RECOVERED: " + file.status.message();
+        case Outcome::kFailed: return "FAILED: " + file.status.message();
+    }
+    return {};
+}
+
+}   // namespace
+
+std::string report_as_text(const std::vector<std::string>& nls, const recover::Report& report, bool dry_run) {
+    std::string text;
+    const auto out = std::back_inserter(text);
+    for (const FileReport& file : report.files) {
+        fmt::format_to(out, "{}\n  {}\n", printable(file.path), headline(file, dry_run));
+        if (file.outcome != Outcome::kDiscarded && file.dropped_bytes > 0)
+            fmt::format_to(out, "  written after that commit, and dropped: {} in {} {}\n", format_size(file.dropped_bytes), file.dropped_records,
+                           file.dropped_records == 1 ? "record" : "records");
+        if (file.unread_bytes > 0) fmt::format_to(out, "  of the log, {} behind damage could not be read\n", format_size(file.unread_bytes));
+        if (file.uncommitted_bytes > 0)
+            fmt::format_to(out, "  {} had reached the file before their commit, for want of room: check the file\n", format_size(file.uncommitted_bytes));
+        if (file.restarted && file.outcome == Outcome::kRecovered)
+            fmt::format_to(out, "  the machine was restarted since; what the log lost with that is not known: check the file\n");
+        if (file.mark == recover::Mark::kCleared) fmt::format_to(out, "  HDF5's mark of a file open for writing was cleared\n");
+        if (file.mark == recover::Mark::kUnreadable) fmt::format_to(out, "  its superblock has a wrong checksum, and was left as it is\n");
+        if (const std::string todo = recover::advice(file); !todo.empty()) fmt::format_to(out, "  what to do: {}\n", todo);
+    }
+    for (const recover::DirectoryReport& directory : report.refused)
+        fmt::format_to(out, "{}\n  left alone: {}\n", printable(directory.path), directory.status.message());
+    for (const std::string& directory : report.removed) fmt::format_to(out, "{}\n  {}\n", printable(directory), dry_run ? "would be removed" : "removed");
+    for (const std::string& directory : report.living) fmt::format_to(out, "{}\n  belongs to a process that is at work\n", printable(directory));
+    if (report.files.empty() && report.refused.empty() && report.removed.empty()) {
+        fmt::format_to(out, "Nothing was left behind in");
+        for (const std::string& each : nls) fmt::format_to(out, " {}", printable(each));
+        fmt::format_to(out, ".\n");
+    }
+    return text;
+}
+
+ordered_json report_as_json(const std::vector<std::string>& nls, const recover::Report& report, bool dry_run) {
+    ordered_json result{{"nls", nls},         {"dry_run", dry_run},         {"files", ordered_json::array()}, {"refused_directories", ordered_json::array()},
+                        {"living", report.living}, {"removed", report.removed}};
+    for (const FileReport& file : report.files)
+        result["files"].push_back({
+            {"path", file.path},
+            {"outcome", recover::outcome_name(file.outcome)},
+            {"reason", recover::reason_name(file.reason)},
+            {"message", file.status.message()},
+            {"advice", recover::advice(file)},
+            {"directories", file.directories},
+            {"processes", file.processes},
+            {"commit_sequence", file.commit_sequence},
+            {"commit_time_ns", file.commit_time_ns},
+            {"size", file.size},
+            {"bytes", file.bytes},
+            {"writes", file.writes},
+            {"dropped_records", file.dropped_records},
+            {"dropped_bytes", file.dropped_bytes},
+            {"unread_bytes", file.unread_bytes},
+            {"uncommitted_bytes", file.uncommitted_bytes},
+            {"restarted", file.restarted},
+            {"mark_cleared", file.mark == recover::Mark::kCleared},
+        });
+    for (const recover::DirectoryReport& directory : report.refused)
+        result["refused_directories"].push_back({{"path", directory.path}, {"message", directory.status.message()}});
+    return result;
+}
+
+}   // namespace forebay::cli

@@ -1,0 +1,100 @@
+// `forebay torture`: kills programs on a site's own storage, again and again, and looks what recovery makes of it.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "cli/commands.h"
+#include "cli/launch.h"
+#include "cli/torture/campaign.h"
+#include "cli/torture/view.h"
+
+namespace forebay::cli {
+
+namespace {
+
+struct Request {
+    double minutes = 1;
+    std::string nls, target = ".", log;
+    std::uint64_t seed = 0;
+    bool json = false;
+};
+
+constexpr const char* kFooter =
+    "\nA process of forebay's own writes to a file in a new folder of --target, staged in a new folder of --nls, and is\n"
+    "killed; the file must then be what it was at the last commit that the process had told of, or at one under way.\n"
+    "The folders are removed, unless something went wrong. docs/reliability.md tells what it shows, and what it does not.\n"
+    "\nExit status: 0 nothing was lost, nothing hung; 1 something was, or it could not be tried; 2 the command line or\n"
+    "a directory is wrong; 128 plus the signal's number if a signal ended it.\n";
+
+int complain(const Status& status, int exit_status) {
+    fmt::print(stderr, "forebay torture: {}\n", status.message());
+    return exit_status;
+}
+
+int run(Request request) {
+    std::string nls_origin = "--nls";
+    if (request.nls.empty()) {
+        const LoadedOptions loaded = options_with({});
+        request.nls = loaded.options.nls;
+        nls_origin = fmt::format("option nls ({})", loaded.origin_of("nls"));
+    }
+    std::uint64_t log_bytes = 0;
+    if (!request.log.empty()) {
+        const auto parsed = parse_size(request.log);
+        if (!parsed || parsed.value() == 0) return complain({Code::kInvalidArgument, fmt::format("--log {}: not a size, like 1GiB", request.log)}, kExitUsage);
+        log_bytes = parsed.value();
+    }
+    if (!(request.minutes > 0) || request.minutes > 1e5) return complain({Code::kInvalidArgument, "--minutes: a number above 0"}, kExitUsage);
+    if (request.seed == 0) request.seed = realtime_ns();
+    Ground ground;
+    if (const Status opened = ground.open(request.nls, nls_origin, request.target); !opened) return complain(opened, kExitUsage);
+
+    const auto duration_ns = static_cast<std::uint64_t>(request.minutes * 60e9);
+    const std::uint64_t begin_ns = monotonic_ns();
+    const bool terminal = ::isatty(STDERR_FILENO) != 0;
+    std::uint64_t drawn_ns = 0;
+    Torture torture(ground, request.seed, duration_ns, [&](std::span<const Campaign> campaigns, std::size_t at) {
+        const std::uint64_t now = monotonic_ns();
+        if (!terminal || now - drawn_ns < 100'000'000) return;
+        drawn_ns = now;
+        draw_progress(campaigns, at, static_cast<double>(now - begin_ns) / static_cast<double>(duration_ns));
+    });
+    auto campaigns = torture.run();
+    if (terminal) fmt::print(stderr, "\r\033[K");
+    if (!campaigns) return complain(campaigns.status(), kExitProblem);
+    Torment torment{.nls = request.nls, .target = request.target, .seed = request.seed, .campaigns = std::move(campaigns).value()};
+    for (const Campaign& campaign : torment.campaigns)
+        if (campaign.lost + campaign.hung > 0) torment.kept = ground.nls() + " and " + ground.folder();
+    if (log_bytes > 0 && torment.kept.empty() && !torture.interrupted()) {
+        const auto speed = measure_recovery(ground, log_bytes);
+        if (!speed && !torture.interrupted()) return complain(speed.status(), kExitProblem);
+        if (speed) torment.speed = speed.value();
+    }
+    torment.seconds = static_cast<double>(monotonic_ns() - begin_ns) / 1e9;
+    torment.interrupted = torture.interrupted();
+    if (request.json) fmt::print("{}\n", as_json(torment).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    else fmt::print("{}", as_text(torment));
+    if (torment.interrupted) return kExitSignal + ground.signals.asked();
+    return torment.well() ? kExitFine : kExitProblem;
+}
+
+}   // namespace
+
+void add_torture(CLI::App& app, int& exit_status) {
+    CLI::App* command = app.add_subcommand("torture", "Kill programs on this storage again and again, and check what recovery makes of their files");
+    auto request = std::make_shared<Request>();
+    command->add_option("--minutes", request->minutes, "How long, about")->capture_default_str();
+    command->add_option("--nls", request->nls, "The staging directory; default: the one in effect here");
+    command->add_option("--target", request->target, "The directory of the files: on the file system that programs write to")->capture_default_str();
+    command->add_option("--log", request->log, "Then also measure the recovery of a log of this size, like 1GiB");
+    command->add_option("--seed", request->seed, "Repeat the operations of another run; instants differ");
+    command->add_flag("--json", request->json, "The table as JSON");
+    command->footer(kFooter);
+    command->callback([request, &exit_status] { exit_status = run(*request); });
+}
+
+}   // namespace forebay::cli

@@ -1,0 +1,66 @@
+// The campaigns of `forebay torture`. Each point: a file, a process that writes to it through the staging engine, its
+// death, recovery by `forebay recover`, and a look at the file.
+//
+// Nothing waits without a deadline: a process that has not done its part within kHangNs is killed, and counts as hung.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/torture/ground.h"
+#include "cli/torture/judgement.h"
+
+namespace forebay::cli {
+
+inline constexpr std::uint64_t kHangNs = 60'000'000'000;
+
+class Torture {
+  public:
+    using Progress = std::function<void(std::span<const Campaign> campaigns, std::size_t at)>;
+    // A signal that asks to end ends it between two steps: `interrupted`.
+    Torture(Ground& ground, std::uint64_t seed, std::uint64_t duration_ns, Progress progress);
+
+    // All campaigns, each for its share of the time and one point at least. The error: they cannot be carried out here.
+    [[nodiscard]] Result<std::vector<Campaign>> run();
+    [[nodiscard]] bool interrupted() const noexcept { return ground_.signals.asked() != 0; }
+
+  private:
+    enum class How : std::uint8_t { kAtAnInstant, kAtACall, kRecovering, kRecoveringAgain };
+    struct Point {
+        std::uint64_t reported = 0;             // commits
+        std::uint64_t kills = 0;                // of recoveries
+        Judgement judgement;
+        bool counts = true;                     // false: nothing was killed that was to be
+    };
+    [[nodiscard]] Status fight(How how, Campaign& campaign, std::uint64_t until_ns);
+    [[nodiscard]] Result<Point> point(How how, std::uint64_t nth, Campaign& campaign);
+    // The number of commits that it told of; none: it hung.
+    [[nodiscard]] Result<std::optional<std::uint64_t>> kill_at_an_instant(std::uint64_t seed);
+    [[nodiscard]] Result<std::optional<std::uint64_t>> kill_at_a_call(std::uint64_t seed, std::uint64_t nth);
+    [[nodiscard]] Result<bool> kill_recovery();   // false: it had ended
+    [[nodiscard]] Result<Judgement> recover_and_judge(std::uint64_t seed, std::uint64_t reported, Campaign& campaign);
+    [[nodiscard]] Result<Killable> start_recovery();
+    [[nodiscard]] std::uint64_t below(std::uint64_t bound) noexcept;
+
+    Ground& ground_;
+    std::uint64_t seed_, duration_ns_, random_;
+    Progress progress_;
+    std::vector<Campaign> campaigns_;
+    std::vector<std::string> strace_;           // the command's beginning
+    std::uint64_t recovery_ns_ = 20'000'000;    // the last one's, to kill the next one in its midst
+};
+
+// How long recovery takes for a log of some size, and the file system for the same bytes written in order and synced.
+struct Speed {
+    std::uint64_t bytes = 0;                    // that recovery wrote
+    std::uint64_t recovery_ns = 0, sequential_ns = 0;
+    bool right = false;                         // every byte is what was written
+};
+[[nodiscard]] Result<Speed> measure_recovery(Ground& ground, std::uint64_t bytes);
+
+}   // namespace forebay::cli

@@ -1,0 +1,96 @@
+#include "cli/torture/victim.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <memory>
+
+#include "base/options.h"
+#include "cli/commands.h"
+#include "cli/torture/workload.h"
+#include "stage/engine.h"
+
+namespace forebay::cli {
+
+namespace {
+
+constexpr std::uint64_t kBulkWrite = std::uint64_t{1} << 20;
+
+// False: nobody reads any more.
+bool tell() {
+    for (;;) {
+        const char one = 'c';
+        if (::write(STDOUT_FILENO, &one, 1) == 1) return true;
+        if (errno != EINTR) return false;
+    }
+}
+
+Status follow_workload(stage::StagedFile& file, std::uint64_t seed) {
+    Workload workload(seed);
+    std::vector<std::byte> buffer;
+    for (;;) {
+        const Operation operation = workload.next();
+        FOREBAY_TRY(perform(file, operation, buffer));
+        if (operation.kind == Operation::Kind::kCommit && !tell()) return Status::ok();
+    }
+}
+
+// Bytes below the size at the last commit wait for the next one: all of them are in the log when it comes.
+Status write_in_bulk(stage::StagedFile& file, std::uint64_t bytes) {
+    FOREBAY_TRY(file.truncate(bytes));
+    FOREBAY_TRY(file.commit());
+    std::vector<std::byte> buffer(kBulkWrite);
+    for (std::uint64_t offset = 0; offset < bytes; offset += buffer.size()) {
+        buffer.resize(std::min(kBulkWrite, bytes - offset));
+        fill(buffer, offset);
+        FOREBAY_TRY(file.write(offset, buffer, stage::ByteClass::kRaw));
+    }
+    FOREBAY_TRY(file.commit());
+    (void)tell();
+    for (;;) ::pause();
+}
+
+Status live(const VictimOrder& order) {
+    // It must not outlive whoever is to kill it.
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return Status::from_errno(errno, "ask for a signal at the parent's death");
+    ::signal(SIGPIPE, SIG_IGN);
+    std::string options = Workload::connector_string(order.seed, order.nls);
+    if (order.bulk_bytes > 0) options = fmt::format("nls={};strict=on;reserve=0;size={}", quote_connector_value(order.nls), order.bulk_bytes + order.bulk_bytes / 4 + (std::uint64_t{64} << 20));
+    const LoadedOptions loaded = load_options(options, [](const char*) -> const char* { return nullptr; });
+    if (!loaded.problems.empty()) return loaded.problems.front();
+    const int descriptor = ::open(order.file.c_str(), O_RDWR | O_CLOEXEC);
+    if (descriptor < 0) return Status::from_errno(errno, "open " + order.file);
+    const auto engine = stage::Engine::create(loaded);
+    auto attached = engine->attach(stage::OpenTarget{.path = order.file, .descriptor = descriptor, .writable = true});
+    if (!attached) return attached.status();
+    stage::StagedFile& file = *attached.value().file;
+    if (!file.staged()) return {Code::kInternal, order.file + " is not staged: " + attached.value().warning};
+    return order.bulk_bytes > 0 ? write_in_bulk(file, order.bulk_bytes) : follow_workload(file, order.seed);
+}
+
+}   // namespace
+
+std::vector<std::string> arguments_of(const VictimOrder& order) {
+    return {kVictimCommand, "--seed", std::to_string(order.seed), "--nls", order.nls, "--file", order.file, "--bulk", std::to_string(order.bulk_bytes)};
+}
+
+void add_torture_victim(CLI::App& app, int& exit_status) {
+    CLI::App* command = app.add_subcommand(kVictimCommand, "Writes to a file until it is killed; torture calls it");
+    command->group("");   // not for people: no help lists it
+    auto order = std::make_shared<VictimOrder>();
+    command->add_option("--seed", order->seed)->required();
+    command->add_option("--nls", order->nls)->required();
+    command->add_option("--file", order->file)->required();
+    command->add_option("--bulk", order->bulk_bytes);
+    command->callback([order, &exit_status] {
+        const Status ended = live(*order);
+        if (!ended) fmt::print(stderr, "{}\n", ended.message());
+        exit_status = kExitProblem;
+    });
+}
+
+}   // namespace forebay::cli

@@ -1,0 +1,71 @@
+#include "recover/cleanup.h"
+
+#include <algorithm>
+
+namespace forebay::recover {
+
+namespace {
+
+Status free_log(const FoundLog& found) {
+    FOREBAY_TRY(log::free_segments(*found.directory->pool, found.log->segments, found.log->durable));
+    found.log->segments.clear();
+    return Status::ok();
+}
+
+Status remove_if_there(io::Directory& directory, const std::string& name) {
+    const Status removed = directory.remove_file(name);
+    return removed.code() == Code::kNotFound ? Status::ok() : removed;
+}
+
+// The log before the ledger: a directory without log holds nothing.
+Status remove_directory(FoundDirectory& found) {
+    found.pool.reset();
+    for (const FoundBoard& board : found.boards) FOREBAY_TRY(remove_if_there(*found.directory, board.name));
+    FOREBAY_TRY(remove_if_there(*found.directory, "log"));
+    FOREBAY_TRY(remove_if_there(*found.directory, "ledger"));
+    found.directory.reset();
+    return found.area->remove_directory(found.name);
+}
+
+}   // namespace
+
+Status remove_unread(FoundDirectory& found) {
+    const auto names = found.directory->list();
+    if (!names) return names.status();
+    found.boards.clear();
+    for (const std::string& name : names.value())
+        if (name.starts_with(log::kBoardPrefix)) FOREBAY_TRY(remove_if_there(*found.directory, name));
+    return remove_directory(found);
+}
+
+Status give_back_logs(const Session& session) {
+    if (session.board != nullptr) {
+        auto file = session.board_at->directory->open_file(session.board->name, io::OpenMode::kReadWrite);
+        if (!file) return file.status();
+        FOREBAY_TRY(log::retire_board(*file.value()));
+    }
+    for (auto found = session.logs.rbegin(); found != session.logs.rend(); ++found) FOREBAY_TRY(free_log(*found));
+    return session.board != nullptr ? session.board_at->directory->remove_file(session.board->name) : Status::ok();
+}
+
+void tell_of_directories(const Inventory& inventory, Report& report) {
+    for (const auto& directory : inventory.directories) {
+        if (!directory->refused) report.refused.push_back({directory->path(), directory->refused});
+        else if (directory->alive) report.living.push_back(directory->path());
+    }
+}
+
+void remove_directories(Inventory& inventory, bool dry_run, Report& report) {
+    for (const auto& directory : inventory.directories) {
+        if (!directory->refused || directory->alive) continue;
+        const bool empty = std::all_of(directory->logs.begin(), directory->logs.end(), [](const log::ScannedLog& log) {
+            return log.segments.empty() || log.target.path.empty();
+        });
+        if (!empty) continue;
+        const std::string path = directory->path();
+        if (const Status removed = dry_run ? Status::ok() : remove_directory(*directory); removed) report.removed.push_back(path);
+        else report.refused.push_back({path, removed});
+    }
+}
+
+}   // namespace forebay::recover

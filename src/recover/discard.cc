@@ -1,0 +1,78 @@
+#include <algorithm>
+
+#include "recover/cleanup.h"
+#include "recover/recovery.h"
+#include "recover/session.h"
+
+namespace forebay::recover {
+
+Result<Report> discard(std::span<io::Directory* const> areas, const Discarded& request, const Outside& outside) {
+    const auto locks = lock_all(areas, request.patience);
+    if (!locks) return locks.status();
+    auto inventory = take_inventory(areas, outside.is_alive);
+    if (!inventory) return inventory.status();
+    Report report;
+    const auto is_named = [&](const Session& session) {
+        return std::any_of(request.files.begin(), request.files.end(), [&](const Wanted& wanted) { return wanted.identity == session.identity; }) ||
+               std::find(request.paths.begin(), request.paths.end(), session.path) != request.paths.end() ||
+               std::any_of(session.logs.begin(), session.logs.end(), [&](const FoundLog& found) {
+                   return std::find(request.directories.begin(), request.directories.end(), found.directory->path()) != request.directories.end();
+               });
+    };
+    for (const Session& session : inventory.value().sessions) {
+        if (!is_named(session)) continue;
+        FileReport file = introduce(session);
+        for (const FoundLog& found : session.logs)
+            for (const log::ScannedRecord& record : found.log->records) file.dropped_bytes += record.header.payload_bytes;
+        file.outcome = Outcome::kDiscarded;
+        const auto busy = session.board == nullptr ? std::vector<log::ProcessIdentity>{} : session.board->board.participants;
+        if (std::any_of(busy.begin(), busy.end(), outside.is_alive))
+            file = refused(std::move(file), Reason::kInUse, {Code::kUnavailable, "a process that wrote it too is still there"});
+        else if (!request.dry_run && !(file.status = give_back_logs(session)))
+            file.outcome = Outcome::kFailed;
+        report.files.push_back(std::move(file));
+    }
+    // A log that cannot be read has no sessions; whoever names its directory means all of it.
+    std::erase_if(inventory.value().directories, [&](const std::unique_ptr<FoundDirectory>& directory) {
+        const Code code = directory->refused.code();
+        const std::string path = directory->path();
+        if (directory->alive || (code != Code::kCorrupt && code != Code::kUnsupported)) return false;
+        if (std::find(request.directories.begin(), request.directories.end(), path) == request.directories.end()) return false;
+        if (!request.dry_run) directory->refused = remove_unread(*directory);
+        if (!request.dry_run && !directory->refused) return false;
+        report.removed.push_back(path);
+        return true;
+    });
+    tell_of_directories(inventory.value(), report);
+    remove_directories(inventory.value(), request.dry_run, report);
+    return report;
+}
+
+Result<std::vector<VerifiedDirectory>> verify(std::span<io::Directory* const> areas, const Outside& outside) {
+    const auto inventory = take_inventory(areas, outside.is_alive);
+    if (!inventory) return inventory.status();
+    std::vector<VerifiedDirectory> directories;
+    for (const auto& found : inventory.value().directories) {
+        VerifiedDirectory directory{found->path(), found->process.pid, found->alive, found->refused, {}};
+        for (const log::ScannedLog& log : found->logs) {
+            VerifiedLog verified;
+            verified.path = log.target.path;
+            verified.log = log.log;
+            verified.segments = log.segments.size();
+            verified.records = log.records.size();
+            for (const log::ScannedRecord& record : log.records) {
+                verified.bytes += record.header.payload_bytes;
+                if (!record.header.payload_checked) verified.unchecked_bytes += record.header.payload_bytes;
+            }
+            verified.commit_sequence = log.commit_sequence;
+            verified.unread_bytes = log.unread_bytes;
+            for (const Status& damage : log.damage) verified.damage.push_back(damage.message());
+            verified.damaged_before_commit = hides_a_commit(log, log.commit_sequence);
+            directory.logs.push_back(std::move(verified));
+        }
+        directories.push_back(std::move(directory));
+    }
+    return directories;
+}
+
+}   // namespace forebay::recover

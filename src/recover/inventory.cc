@@ -1,0 +1,159 @@
+#include "recover/inventory.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <tuple>
+
+#include "log/process.h"
+
+namespace forebay::recover {
+
+namespace {
+
+using log::kBoardPrefix;
+
+constexpr std::uint32_t kWritableByOthers = 022;
+
+Status refuse(const std::string& path, std::string_view why) {
+    return {Code::kPermissionDenied, fmt::format("{}: {}", path, why)};
+}
+
+// Whether what `name` is in `directory` may be opened, and believed to be this user's.
+Status check(io::Directory& directory, const std::string& name, io::Facts::Kind kind) {
+    const auto facts = directory.facts(name);
+    if (!facts) return facts.status();
+    const std::string path = name == "." ? directory.name() : directory.name() + "/" + name;
+    if (facts.value().kind == io::Facts::Kind::kSymbolicLink) return refuse(path, "it is a symbolic link");
+    if (facts.value().kind != kind) return refuse(path, kind == io::Facts::Kind::kFile ? "it is no file" : "it is no directory");
+    if (facts.value().owner != ::geteuid())
+        return refuse(path, fmt::format("it belongs to user {}, not to user {}", facts.value().owner, ::geteuid()));
+    if ((facts.value().mode & kWritableByOthers) != 0)
+        return refuse(path, fmt::format("others may write to it (mode {:04o})", facts.value().mode));
+    return Status::ok();
+}
+
+Result<std::unique_ptr<io::File>> open_checked(io::Directory& directory, const std::string& name) {
+    FOREBAY_TRY(check(directory, name, io::Facts::Kind::kFile));
+    return directory.open_file(name, io::OpenMode::kReadWrite);
+}
+
+Status look_into_dead(FoundDirectory& found) {
+    auto pool = open_checked(*found.directory, "log");
+    if (!pool) return pool.status().code() == Code::kNotFound ? Status::ok() : pool.status();
+    found.pool = std::move(pool).value();
+    auto logs = log::scan(*found.pool, log::Payloads::kLeft);
+    if (!logs) return logs.status();
+    found.logs = std::move(logs).value();
+
+    const auto names = found.directory->list();
+    if (!names) return names.status();
+    for (const std::string& name : names.value()) {
+        if (!name.starts_with(kBoardPrefix)) continue;
+        FoundBoard board;
+        board.name = name;
+        const char* const digits = name.data() + kBoardPrefix.size();
+        if (std::from_chars(digits, name.data() + name.size(), board.log).ptr != name.data() + name.size()) continue;
+        auto file = open_checked(*found.directory, name);
+        if (!file) return file.status();
+        auto read = log::read_board(*file.value());
+        if (!read) return read.status();
+        board.board = std::move(read).value();
+        found.boards.push_back(std::move(board));
+    }
+    return Status::ok();
+}
+
+void look_into(FoundDirectory& found, const IsAlive& is_alive) {
+    found.refused = check(*found.area, found.name, io::Facts::Kind::kDirectory);
+    if (!found.refused) return;
+    auto directory = found.area->open_directory(found.name);
+    found.refused = directory.status();
+    if (!directory) return;
+    found.directory = std::move(directory).value();
+    found.alive = is_alive(found.process);
+    if (auto view = log::read_ledger(*found.directory)) {
+        found.open_files = std::move(view.value().files);
+        found.wrote_ns = view.value().wrote_ns;
+        found.files_without_slot = view.value().files_without_slot;
+    }
+    if (!found.alive) found.refused = look_into_dead(found);
+}
+
+// Logs by file and group; one that belongs to no group is a session of its own.
+void make_sessions(Inventory& inventory) {
+    std::map<std::tuple<io::Identity, std::uint64_t>, std::size_t> groups;
+    for (const auto& directory : inventory.directories) {
+        for (log::ScannedLog& log : directory->logs) {
+            if (log.target.path.empty()) continue;   // segments that were taken, and nothing written yet
+            const io::Identity identity{log.target.device, log.target.inode};
+            const bool alone = log.target.sharing.kind == log::Sharing::Kind::kAlone;
+            const auto known = alone ? groups.end() : groups.find({identity, log.target.sharing.group});
+            if (known != groups.end()) {
+                inventory.sessions[known->second].logs.push_back({directory.get(), &log});
+                continue;
+            }
+            if (!alone) groups[{identity, log.target.sharing.group}] = inventory.sessions.size();
+            Session session;
+            session.identity = identity;
+            session.path = log.target.path;
+            session.sharing = log.target.sharing;
+            session.logs.push_back({directory.get(), &log});
+            inventory.sessions.push_back(std::move(session));
+        }
+    }
+    for (Session& session : inventory.sessions) {
+        if (session.sharing.kind == log::Sharing::Kind::kAlone) continue;
+        for (const auto& directory : inventory.directories)
+            for (FoundBoard& board : directory->boards)
+                if (board.board.group == session.sharing.group) {
+                    session.board_at = directory.get();
+                    session.board = &board;
+                }
+        const auto drainers = std::find_if(session.logs.begin(), session.logs.end(), [&](const FoundLog& found) {
+            return found.directory == session.board_at && found.log->log == session.board->log;
+        });
+        session.has_drainer = drainers != session.logs.end();
+        if (session.has_drainer) std::iter_swap(session.logs.begin(), drainers);
+    }
+}
+
+}   // namespace
+
+const FoundDirectory* Inventory::living_user_of(const io::Identity& identity) const {
+    for (const auto& directory : directories) {
+        if (!directory->alive) continue;
+        if (directory->files_without_slot > 0) return directory.get();   // nobody can tell
+        for (const log::FileCounters& file : directory->open_files)
+            if (file.device == identity.device && file.inode == identity.inode) return directory.get();
+    }
+    return nullptr;
+}
+
+Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const IsAlive& is_alive) {
+    Inventory inventory;
+    for (io::Directory* const area : areas) {
+        FOREBAY_TRY(check(*area, ".", io::Facts::Kind::kDirectory));
+        const auto names = area->list();
+        if (!names) return names.status();
+        for (const std::string& name : names.value()) {
+            const auto owner = log::owner_of_directory(name);
+            if (!owner) continue;
+            auto found = std::make_unique<FoundDirectory>();
+            found->area = area;
+            found->name = name;
+            found->process = *owner;
+            look_into(*found, is_alive);
+            // It went away in the meantime.
+            if (!found->refused && found->refused.code() == Code::kNotFound) continue;
+            inventory.directories.push_back(std::move(found));
+        }
+    }
+    make_sessions(inventory);
+    return inventory;
+}
+
+}   // namespace forebay::recover

@@ -1,0 +1,80 @@
+// What lies in staging areas: process directories, their logs, and which of those belong together.
+//
+// Only what is safe to look at is opened: an area, a directory or a file that is a symbolic link, belongs to somebody
+// else or can be written by others is refused, with the reason. Logs are scanned of dead processes only; of living
+// ones the ledger tells which files they have open. Nothing is changed.
+// Blocks on reads. Ownership: the inventory owns what it has opened; sessions point into its directories.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "io/file.h"
+#include "log/board_format.h"
+#include "log/ledger.h"
+#include "log/scan.h"
+
+namespace forebay::recover {
+
+struct FoundBoard {
+    std::string name;
+    std::uint64_t log = 0;   // the drainer's
+    log::BoardView board;
+};
+
+struct FoundDirectory {
+    io::Directory* area = nullptr;
+    std::string name;                           // in the area
+    std::unique_ptr<io::Directory> directory;   // null if it was refused
+    log::ProcessIdentity process;
+    bool alive = false;
+    Status refused;                             // why it was not looked into
+    std::vector<log::FileCounters> open_files;  // as the ledger has them, if it can be read
+    std::uint64_t files_without_slot = 0, wrote_ns = 0;
+    // Of a dead process:
+    std::unique_ptr<io::File> pool;             // null: there is no log
+    std::vector<log::ScannedLog> logs;
+    std::vector<FoundBoard> boards;
+
+    [[nodiscard]] std::string path() const { return area->name() + "/" + name; }
+};
+
+// One log, and the directory that it lies in.
+struct FoundLog {
+    FoundDirectory* directory = nullptr;
+    log::ScannedLog* log = nullptr;
+};
+
+// What is left of the time in which one file was open for writing: one log, or those of all processes of the node that
+// wrote it together.
+struct Session {
+    io::Identity identity;
+    std::string path;
+    log::Sharing sharing;
+    std::vector<FoundLog> logs;             // that of the process that commits first, if it is there
+    FoundDirectory* board_at = nullptr;     // null: no board, or none needed
+    FoundBoard* board = nullptr;
+    bool has_drainer = true;                // the log of the process that commits is there
+};
+
+struct Inventory {
+    std::vector<std::unique_ptr<FoundDirectory>> directories;
+    std::vector<Session> sessions;          // by file, in order of directories
+
+    // A living process has the file open, as far as its ledger tells.
+    [[nodiscard]] const FoundDirectory* living_user_of(const io::Identity& identity) const;
+};
+
+using IsAlive = std::function<bool(const log::ProcessIdentity&)>;
+
+// Of all process directories in `areas`, each of which is a `forebay-<uid>`, open. The error is that of an area that must
+// not be trusted or cannot be listed.
+[[nodiscard]] Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const IsAlive& is_alive);
+
+}   // namespace forebay::recover

@@ -1,0 +1,101 @@
+#include "recover/leftovers.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "log/process.h"
+
+namespace forebay::recover {
+
+namespace {
+
+// A change within the same tick of the file system's clock as a listing might not show. Far more than a tick.
+constexpr std::uint64_t kTickNs = 50'000'000;
+
+}   // namespace
+
+void Leftovers::note_dead(const std::string& name) {
+    std::set<io::Identity> files;
+    const auto directory = area_->open_directory(name);
+    if (!directory) return;
+    if (const auto pool = directory.value()->open_file("log", io::OpenMode::kRead)) {
+        // What cannot be read is left for `forebay recover` to complain about.
+        if (const auto targets = log::scan_targets(*pool.value()))
+            for (const log::OpenPayload& target : targets.value()) files.insert({target.device, target.inode});
+    }
+    dead_[name] = std::move(files);
+}
+
+void Leftovers::look() {
+    if (area_ == nullptr) {
+        auto area = find_area_();
+        if (!area || area.value() == nullptr) return;
+        area_ = std::move(area).value();
+    }
+    const auto facts = area_->facts(".");
+    const bool unchanged = facts && seen_change_ns_ != 0 && facts.value().modified_ns == seen_change_ns_;
+    if (!unchanged) {
+        const std::uint64_t now = realtime_ns();
+        const auto names = area_->list();
+        if (!facts || !names) return;
+        ++listings_;
+        // Just changed: it may change again without showing.
+        seen_change_ns_ = facts.value().modified_ns + kTickNs < now ? facts.value().modified_ns : 0;
+        const std::set<std::string> there(names.value().begin(), names.value().end());
+        std::erase_if(dead_, [&](const auto& known) { return !there.contains(known.first); });
+        living_.clear();
+        for (const std::string& name : there) {
+            const auto owner = log::owner_of_directory(name);
+            if (!owner || dead_.contains(name)) continue;
+            if (log::is_alive(*owner)) living_[name] = *owner;
+            else note_dead(name);
+        }
+    }
+    for (auto at = living_.begin(); at != living_.end();) {
+        if (log::number_is_taken(at->second)) {
+            ++at;
+            continue;
+        }
+        note_dead(at->first);
+        at = living_.erase(at);
+    }
+}
+
+bool Leftovers::concern(const io::Identity& identity) {
+    look();
+    return std::any_of(dead_.begin(), dead_.end(), [&](const auto& dead) { return dead.second.contains(identity); });
+}
+
+Result<std::optional<FileReport>> Leftovers::recover(const Wanted& file) {
+    const auto outside = Outside::real();
+    if (!outside) return outside.status();
+    Request request;
+    request.only = {file};
+    request.unasked = true;
+    request.patience = io::Directory::Patience::kWait;
+    io::Directory* const areas[] = {area_.get()};
+    auto report = recover::recover(areas, request, outside.value());
+    dead_.clear();   // some of it is gone now
+    seen_change_ns_ = 0;
+    if (!report) return report.status();
+    if (report.value().files.empty()) return std::optional<FileReport>();
+    return std::optional(report.value().files.front());
+}
+
+Status Leftovers::void_log(const Wanted& file) {
+    const auto outside = Outside::real();
+    if (!outside) return outside.status();
+    Discarded request;
+    request.files = {file};
+    request.patience = io::Directory::Patience::kWait;
+    io::Directory* const areas[] = {area_.get()};
+    const auto report = discard(areas, request, outside.value());
+    dead_.clear();
+    seen_change_ns_ = 0;
+    if (!report) return report.status();
+    for (const FileReport& left : report.value().files)
+        if (left.outcome != Outcome::kDiscarded) return left.status;
+    return Status::ok();
+}
+
+}   // namespace forebay::recover

@@ -1,0 +1,48 @@
+// What dead processes have left on this node, as an engine asks before it opens a file.
+//
+// Cheap when there is nothing: the staging area is listed again only when it has changed, and of a directory that a dead
+// process has left only the beginnings of the segments are read, once. Recovery itself is that of recovery.h, and waits
+// for another one that is at work. Blocks on file I/O. Thread-safety: one call at a time.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "base/status.h"
+#include "io/file.h"
+#include "recover/recovery.h"
+
+namespace forebay::recover {
+
+class Leftovers {
+  public:
+    // The folder `forebay-<uid>`, or null while there is none.
+    using FindArea = std::function<Result<std::unique_ptr<io::Directory>>()>;
+    explicit Leftovers(FindArea find_area) : find_area_(std::move(find_area)) {}
+
+    // Whether the log of a dead process may be about this file.
+    [[nodiscard]] bool concern(const io::Identity& identity);
+    // Brings it home. No report: there was nothing after all.
+    [[nodiscard]] Result<std::optional<FileReport>> recover(const Wanted& file);
+    // The file has been emptied: what a log still holds of it is void.
+    [[nodiscard]] Status void_log(const Wanted& file);
+
+    // For tests: how often the area was listed.
+    [[nodiscard]] std::uint64_t listings() const noexcept { return listings_; }
+
+  private:
+    void look();
+    void note_dead(const std::string& name);
+
+    FindArea find_area_;
+    std::unique_ptr<io::Directory> area_;
+    std::uint64_t seen_change_ns_ = 0;                             // of the area, as it was listed; 0: list it again
+    std::map<std::string, log::ProcessIdentity> living_;           // by directory, when last looked at
+    std::map<std::string, std::set<io::Identity>> dead_;           // the files that their logs are about
+    std::uint64_t listings_ = 0;
+};
+
+}   // namespace forebay::recover

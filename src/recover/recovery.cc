@@ -1,0 +1,238 @@
+#include "recover/recovery.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "log/process.h"
+#include "log/staging_area.h"
+#include "recover/cleanup.h"
+#include "recover/replay.h"
+#include "recover/rewrite.h"
+#include "recover/session.h"
+
+namespace forebay::recover {
+
+namespace {
+
+// A target that was written so long after the last sign of life was written by somebody else: clocks of file servers
+// differ, and so do the times at which they hear of a write.
+constexpr std::uint64_t kClocksApartNs = 60'000'000'000;
+
+Reason reason_of(const Status& status) {
+    switch (status.code()) {
+        case Code::kNotFound: return Reason::kMissing;
+        case Code::kPermissionDenied: return Reason::kReadOnly;
+        case Code::kNoSpace: return Reason::kNoSpace;
+        case Code::kUnavailable: return Reason::kInUse;
+        default: return Reason::kSystem;
+    }
+}
+
+// When one of the processes was certainly there; 0: nobody knows. What it wrote may be noted as late as
+// its target's file system gets to hear of it. Of a durable log the loss of power may have taken the later signs:
+// the process may have lived until then.
+std::uint64_t last_sign_of_life(const Session& session, const Outside& outside) {
+    std::uint64_t last = 0;
+    for (const FoundLog& found : session.logs) {
+        if (found.log->durable && found.log->process.boot_id != outside.boot_id) last = std::max(last, outside.booted_ns);
+        last = std::max(last, found.directory->wrote_ns);
+        for (const log::ScannedRecord& record : found.log->records) last = std::max(last, record.header.time_ns);
+    }
+    return last;
+}
+
+// What recovery itself writes to the target is no change by somebody else, also if it is killed then.
+Status note_life(const Session& session) {
+    FoundDirectory& directory = *session.logs.front().directory;
+    auto ledger = directory.directory->open_file("ledger", io::OpenMode::kReadWrite);
+    if (!ledger) return ledger.status().code() == Code::kNotFound ? Status::ok() : ledger.status();
+    const Status noted = log::note_write(*ledger.value(), realtime_ns());
+    return noted.code() == Code::kCorrupt ? Status::ok() : noted;   // ledgers are for people; this one tells nothing
+}
+
+class Recovery {
+  public:
+    Recovery(Inventory& inventory, const Request& request, const Outside& outside)
+        : inventory_(inventory), request_(request), outside_(outside) {}
+
+    Report run() {
+        std::vector<const Session*> todo;
+        for (const Session& session : inventory_.sessions)
+            if (wanted(session)) todo.push_back(&session);
+        for (std::size_t i = 0; i < todo.size(); ++i) {
+            file_ = i;
+            files_ = todo.size();
+            report_.files.push_back(recover_file(*todo[i]));
+        }
+        tell_of_directories(inventory_, report_);
+        // A file that was asked for concerns its own directories only.
+        remove_directories(inventory_, request_.dry_run, report_);
+        return std::move(report_);
+    }
+
+  private:
+    const Wanted* named(const Session& session) const {
+        if (!request_.only) return nullptr;
+        const auto found = std::find_if(request_.only->begin(), request_.only->end(),
+                                        [&](const Wanted& wanted) { return wanted.identity == session.identity; });
+        return found == request_.only->end() ? nullptr : &*found;
+    }
+    bool wanted(const Session& session) const { return !request_.only || named(session) != nullptr; }
+
+    // Why the logs of this session must stay as they are, as far as the logs themselves tell.
+    std::optional<FileReport> refuse_by_logs(const Session& session, const FileReport& report) const {
+        if (const FoundDirectory* const user = inventory_.living_user_of(session.identity))
+            return refused(report, Reason::kInUse, {Code::kUnavailable, fmt::format("process {} has it open", user->process.pid)});
+        if (session.board != nullptr)
+            for (const log::ProcessIdentity& process : session.board->board.participants)
+                if (outside_.is_alive(process))
+                    return refused(report, Reason::kInUse, {Code::kUnavailable, fmt::format("process {}, which wrote it too, is still there", process.pid)});
+        if (session.sharing.kind != log::Sharing::Kind::kAlone && session.board == nullptr)
+            return refused(report, Reason::kIncomplete, {Code::kNotFound, "the board of the processes that wrote it together is not here"});
+        return std::nullopt;
+    }
+
+    // The same where something is left to be replayed.
+    std::optional<FileReport> refuse_by_others(const Session& session, const FileReport& report) const {
+        const auto runs = std::count_if(inventory_.sessions.begin(), inventory_.sessions.end(), [&](const Session& other) {
+            return other.identity == session.identity && !is_complete(other);
+        });
+        if (runs > 1)
+            return refused(report, Reason::kSeveralRuns, {Code::kUnsupported, fmt::format("{} programs have left logs of it, one after the other", runs)});
+        if (session.board == nullptr) return std::nullopt;
+        for (const auto& directory : inventory_.directories)
+            if (!directory->refused) return refused(report, Reason::kIncomplete, directory->refused);
+        if (session.board->board.logs > session.logs.size())
+            return refused(report, Reason::kIncomplete, {Code::kNotFound, fmt::format("{} processes wrote it together, only {} of their logs are here", session.board->board.logs, session.logs.size())});
+        return std::nullopt;
+    }
+
+    // The process that drains gives its log back when the file has everything; then the others' mean nothing.
+    static bool is_complete(const Session& session) {
+        return (session.board != nullptr && !session.has_drainer) || (session.board != nullptr && session.board->board.frontier.lower() == log::Frontier::kNothing);
+    }
+
+    // The same for what would have to be replayed.
+    std::optional<FileReport> refuse_by_content(const Session& session, const Picture& picture, FileReport& report) const {
+        bool durable = true;   // what cannot be read was never promised
+        for (const FoundLog& found : session.logs) {
+            const log::ScannedLog& log = *found.log;
+            report.unread_bytes += log.unread_bytes;
+            report.restarted = report.restarted || log.process.boot_id != outside_.boot_id;
+            durable = durable && log.durable;
+            if (hides_a_commit(log, picture.commit_sequence)) return refused(report, Reason::kDamaged, log.damage.front());
+        }
+        if (report.unread_bytes > 0 && request_.unasked && !durable)
+            return refused(report, Reason::kNotAsked, {Code::kCorrupt, fmt::format("{} bytes at the end of its log cannot be read", report.unread_bytes)});
+        if (report.restarted && picture.unchecked_bytes > 0)
+            return refused(report, Reason::kRestarted, {Code::kCorrupt, fmt::format("the machine was restarted since, and {} bytes of the log have no checksum", picture.unchecked_bytes)});
+        if (report.restarted && request_.unasked && !durable)
+            return refused(report, Reason::kNotAsked, {Code::kUnsupported, "the machine was restarted since; what the log lost with that is not known"});
+        return std::nullopt;
+    }
+
+    FileReport recover_file(const Session& session) {
+        FileReport report = introduce(session);
+        if (auto no = refuse_by_logs(session, report)) return *no;
+        if (is_complete(session)) {
+            report.outcome = Outcome::kComplete;
+            give_back(session, report);
+            return report;
+        }
+        if (auto no = refuse_by_others(session, report)) return *no;
+        std::vector<const log::ScannedLog*> logs;
+        std::vector<io::File*> pools;
+        for (const FoundLog& found : session.logs) {
+            logs.push_back(found.log);
+            pools.push_back(found.directory->pool.get());
+        }
+        const Picture picture = replay(logs, session.board != nullptr ? session.board->board.frontier : log::Frontier{0, 0});
+        report.commit_sequence = picture.commit_sequence;
+        report.commit_time_ns = picture.commit_time_ns;
+        report.dropped_records = picture.dropped_records;
+        report.dropped_bytes = picture.dropped_bytes;
+        report.bytes = picture.bytes;
+        report.size = picture.size.value_or(0);
+        if (auto no = refuse_by_content(session, picture, report)) return *no;
+
+        const Wanted* const name = named(session);
+        if (name != nullptr) report.path = name->path;
+        auto target = outside_.open_target(report.path);
+        if (!target) return refused(report, reason_of(target.status()), target.status());
+        if (target.value().identity != session.identity)
+            return refused(report, Reason::kReplaced, {Code::kNotFound, fmt::format("{} is not the file that the program wrote", report.path)});
+
+        if (const std::uint64_t died_ns = last_sign_of_life(session, outside_);
+            !request_.although_changed && died_ns != 0 && target.value().modified_ns > died_ns + kClocksApartNs)
+            return refused(report, Reason::kChanged, {Code::kUnsupported, fmt::format("{} was written to {} seconds after the last sign of the process that died",
+                                                                                      report.path, (target.value().modified_ns - died_ns) / 1'000'000'000)});
+
+        const bool without_commits = session.sharing.kind == log::Sharing::Kind::kSeveralNodes;
+        report.outcome = picture.commit_sequence > 0 || without_commits ? Outcome::kRecovered : Outcome::kRolledBack;
+        if (request_.dry_run) return report;
+        if (report.status = note_life(session); !report.status) {
+            report.outcome = Outcome::kFailed;
+            report.reason = Reason::kSystem;
+            return report;
+        }
+        std::uint64_t done = 0;
+        const auto rewritten = rewrite(picture, pools, *target.value().file, picture.commit_sequence > 0, [&](std::uint64_t bytes) {
+            done += bytes;
+            (void)note_life(session);
+            if (request_.progress) request_.progress({report.path, done, picture.bytes, file_, files_});
+        });
+        if (!rewritten) {
+            report.outcome = Outcome::kFailed;
+            report.reason = reason_of(rewritten.status());
+            report.status = rewritten.status();
+            return report;
+        }
+        report.size = rewritten.value().size;
+        report.writes = rewritten.value().writes;
+        report.mark = rewritten.value().mark;
+        give_back(session, report);
+        return report;
+    }
+
+    void give_back(const Session& session, FileReport& report) const {
+        if (request_.dry_run) return;
+        report.status = give_back_logs(session);
+        if (report.status) return;
+        report.outcome = Outcome::kFailed;
+        report.reason = Reason::kSystem;
+    }
+
+    Inventory& inventory_;
+    const Request& request_;
+    const Outside& outside_;
+    Report report_;
+    std::size_t file_ = 0, files_ = 0;
+};
+
+}   // namespace
+
+Result<Outside> Outside::real() {
+    const auto self = log::identify_this_process();
+    if (!self) return self.status();
+    return Outside{log::is_alive, self.value().boot_id, io::open_existing_file, realtime_ns() - std::min(realtime_ns(), boottime_ns())};
+}
+
+Result<Report> recover(std::span<io::Directory* const> areas, const Request& request, const Outside& outside) {
+    const auto locks = lock_all(areas, request.patience);
+    if (!locks) return locks.status();
+    auto inventory = take_inventory(areas, outside.is_alive);
+    if (!inventory) return inventory.status();
+    return Recovery(inventory.value(), request, outside).run();
+}
+
+Result<std::unique_ptr<io::Directory>> find_area(const std::string& nls) {
+    auto parent = io::open_posix_directory(nls);
+    if (!parent) return parent.status();
+    auto area = parent.value()->open_directory(log::staging_folder());
+    if (!area && area.status().code() == Code::kNotFound) return std::unique_ptr<io::Directory>();
+    return area;
+}
+
+}   // namespace forebay::recover

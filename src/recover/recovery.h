@@ -1,0 +1,92 @@
+// Crash recovery: bringing files to their last commit from the logs of dead processes. docs/recovery.md tells why each
+// step is where it is.
+//
+// For each file: look, refuse what is not safe, replay in memory, write, sync, say so in the log, give the log back. A
+// process directory without logs is removed. Killed at any instant, the next run finishes what was begun.
+// One recovery at a time works in a staging area; it holds a lock on it. Processes at work are never disturbed.
+// Blocks on reads and writes. Nothing is printed. Thread-safety: calls may come from several threads.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "io/file.h"
+#include "io/posix_file.h"
+#include "recover/inventory.h"
+#include "recover/report.h"
+
+namespace forebay::recover {
+
+struct Progress {
+    std::string_view path;
+    std::uint64_t bytes = 0, of_bytes = 0;   // of this file
+    std::size_t file = 0, of_files = 0;
+};
+
+// A file that is asked for, by what it is now: it may have another name than when it was written.
+struct Wanted {
+    io::Identity identity;
+    std::string path;
+};
+
+// The world around, which tests replace.
+struct Outside {
+    IsAlive is_alive;
+    log::BootId boot_id{};
+    std::function<Result<io::ExistingFile>(const std::string& path)> open_target;
+    std::uint64_t booted_ns = 0;   // CLOCK_REALTIME when this boot began; 0: nobody knows
+
+    [[nodiscard]] static Result<Outside> real();
+};
+
+struct Request {
+    std::optional<std::vector<Wanted>> only;        // none: all files
+    bool dry_run = false;                           // change nothing, tell what would be done
+    bool although_changed = false;                  // recover files that seem to have been written since, too
+    bool unasked = false;                           // nobody reads the report: leave alone what needs a decision
+    io::Directory::Patience patience = io::Directory::Patience::kTry;   // when another recovery is at work
+    std::function<void(const Progress&)> progress;
+};
+
+// `areas` are folders `forebay-<uid>`, open. kUnavailable: another recovery is at work there. Errors are those of the areas;
+// what concerns a file or a process directory is in the report.
+[[nodiscard]] Result<Report> recover(std::span<io::Directory* const> areas, const Request& request, const Outside& outside);
+
+// Gives up what only the logs hold: those of the files that are asked for, or of whole process directories, by their
+// paths. Files are not touched.
+struct Discarded {
+    std::vector<Wanted> files;
+    std::vector<std::string> directories;
+    std::vector<std::string> paths;   // as the logs have them: for files that are gone
+    bool dry_run = false;
+    io::Directory::Patience patience = io::Directory::Patience::kTry;
+};
+[[nodiscard]] Result<Report> discard(std::span<io::Directory* const> areas, const Discarded& request, const Outside& outside);
+
+// What can be read of the logs, and what cannot.
+struct VerifiedLog {
+    std::string path;                       // of the target
+    std::uint64_t log = 0, segments = 0, records = 0, bytes = 0;
+    std::uint64_t unchecked_bytes = 0;      // payloads without a checksum
+    std::uint64_t commit_sequence = 0, unread_bytes = 0;
+    std::vector<std::string> damage;
+    bool damaged_before_commit = false;     // recovery would refuse it
+};
+struct VerifiedDirectory {
+    std::string path;
+    std::uint64_t pid = 0;
+    bool alive = false;                     // not looked into: its log changes
+    Status refused;                         // why it was not looked into
+    std::vector<VerifiedLog> logs;
+};
+[[nodiscard]] Result<std::vector<VerifiedDirectory>> verify(std::span<io::Directory* const> areas, const Outside& outside);
+
+// The folder `forebay-<uid>` in the directory `nls`; null: nothing was ever staged there.
+[[nodiscard]] Result<std::unique_ptr<io::Directory>> find_area(const std::string& nls);
+
+}   // namespace forebay::recover

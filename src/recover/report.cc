@@ -1,0 +1,50 @@
+#include "recover/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace forebay::recover {
+
+namespace {
+
+constexpr std::array<std::string_view, 6> kOutcomes{"recovered", "rolled_back", "complete", "discarded", "refused", "failed"};
+constexpr std::array<std::string_view, 13> kReasons{"none",      "missing",    "replaced",     "changed",   "read_only", "no_space", "in_use", "damaged",
+                                                    "restarted", "incomplete", "several_runs", "not_asked", "system"};
+
+}   // namespace
+
+std::string_view outcome_name(Outcome outcome) noexcept { return kOutcomes[static_cast<std::size_t>(outcome)]; }
+std::string_view reason_name(Reason reason) noexcept { return kReasons[static_cast<std::size_t>(reason)]; }
+
+std::string advice(const FileReport& report) {
+    const std::string discard = fmt::format("`forebay discard {}` gives up what only the log holds", report.directories.empty() ? report.path : report.directories.front());
+    switch (report.reason) {
+        case Reason::kNone: return {};
+        case Reason::kMissing:
+            return "if the file was moved, name it: `forebay recover FILE`; if it was deleted, " + discard;
+        case Reason::kReplaced: return "move the file back that was there when the program ran, or " + discard;
+        case Reason::kChanged:
+            return "if the change is to be kept, " + discard + "; if it came from nobody but the dead process, `forebay recover --changed FILE`";
+        case Reason::kReadOnly: return "make the file and its file system writable, then run `forebay recover` again";
+        case Reason::kNoSpace: return "make room where the file is, then run `forebay recover` again";
+        case Reason::kInUse: return "wait until that process has ended, then run `forebay recover` again";
+        case Reason::kDamaged: return "look with `forebay verify`; the file is as the process left it; " + discard;
+        case Reason::kRestarted: return "the file is as the process left it; " + discard;
+        case Reason::kIncomplete: return "name the staging areas of all processes of this node that wrote the file together, or " + discard;
+        case Reason::kSeveralRuns:
+            return "only one of the logs can be right: `forebay discard DIRECTORY` the others, then run `forebay recover` again";
+        case Reason::kNotAsked: return "run `forebay recover`";
+        case Reason::kSystem: return "run `forebay recover` again";
+    }
+    return {};
+}
+
+bool Report::all_well() const noexcept {
+    return refused.empty() && std::none_of(files.begin(), files.end(), [](const FileReport& file) {
+               return file.outcome == Outcome::kRefused || file.outcome == Outcome::kFailed;
+           });
+}
+
+}   // namespace forebay::recover

@@ -1,0 +1,32 @@
+// Carries out a replay: writes the newest bytes to the target, in file order, with large writes.
+//
+// Whatever is done may be done again: if it was interrupted, at any instant, the same picture carried out once more
+// gives the same file. Blocks on reads of the logs and writes to the target; ends with one sync of the target, after
+// which the logs are not needed any more.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "base/status.h"
+#include "io/file.h"
+#include "recover/replay.h"
+#include "recover/superblock.h"
+
+namespace forebay::recover {
+
+struct Rewritten {
+    std::uint64_t bytes = 0, writes = 0;   // from the logs
+    std::uint64_t size = 0;                // of the target now
+    Mark mark = Mark::kNone;
+};
+
+// `logs[i]` is the file that `Newest::log` i means. `written(bytes)` is called after each write. With `clear_mark` HDF5's
+// mark of a file that is open for writing is taken out.
+// Errors: those of the files, kCorrupt if a log has become shorter. The target may then hold a part of the picture.
+[[nodiscard]] Result<Rewritten> rewrite(const Picture& picture, std::span<io::File* const> logs, io::File& target,
+                                        bool clear_mark, const std::function<void(std::uint64_t)>& written);
+
+}   // namespace forebay::recover

@@ -1,0 +1,49 @@
+#include "recover/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace forebay::recover {
+
+FileReport introduce(const Session& session) {
+    FileReport report;
+    report.path = session.path;
+    report.identity = session.identity;
+    for (const FoundLog& found : session.logs) {
+        report.directories.push_back(found.directory->path());
+        report.processes.push_back(found.log->process.pid);
+        for (const log::FileCounters& counters : found.directory->open_files)
+            if (counters.device == session.identity.device && counters.inode == session.identity.inode)
+                report.uncommitted_bytes += counters.guarantee_given_up;
+    }
+    return report;
+}
+
+FileReport refused(FileReport report, Reason reason, Status status) {
+    report.outcome = Outcome::kRefused;
+    report.reason = reason;
+    report.status = std::move(status);
+    return report;
+}
+
+bool hides_a_commit(const log::ScannedLog& log, std::uint64_t commit_sequence) noexcept {
+    return log.lost_after && (commit_sequence == 0 || *log.lost_after < commit_sequence);
+}
+
+Result<std::vector<std::unique_ptr<io::Lock>>> lock_all(std::span<io::Directory* const> areas, io::Directory::Patience patience) {
+    // In one order for everybody, so that nobody waits for each other.
+    std::vector<io::Directory*> ordered(areas.begin(), areas.end());
+    std::sort(ordered.begin(), ordered.end(), [](const io::Directory* one, const io::Directory* other) { return one->name() < other->name(); });
+    std::vector<std::unique_ptr<io::Lock>> locks;
+    for (io::Directory* const area : ordered) {
+        auto lock = area->lock(patience);
+        if (!lock && lock.status().code() == Code::kUnavailable)
+            return Status(Code::kUnavailable, fmt::format("another recovery is at work in {}", area->name()), lock.status().sys_errno(), true);
+        if (!lock) return lock.status();
+        locks.push_back(std::move(lock).value());
+    }
+    return locks;
+}
+
+}   // namespace forebay::recover

@@ -1,0 +1,30 @@
+// What recovering, discarding and verifying have in common: sessions, and the lock of the staging area.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "io/file.h"
+#include "recover/inventory.h"
+#include "recover/report.h"
+
+namespace forebay::recover {
+
+// What is known of a session before anything of its target was looked at.
+[[nodiscard]] FileReport introduce(const Session& session);
+
+// The same report, of a file that is left as it is.
+[[nodiscard]] FileReport refused(FileReport report, Reason reason, Status status);
+
+// Whether something that cannot be read may belong to the last commit of the file, or be a commit where none is known.
+// What was appended after the last known commit is a tail, and is dropped.
+[[nodiscard]] bool hides_a_commit(const log::ScannedLog& log, std::uint64_t commit_sequence) noexcept;
+
+// Excludes other recoveries from all areas, until the locks are destroyed. kUnavailable: one is at work, and `patience`
+// does not wait for it.
+[[nodiscard]] Result<std::vector<std::unique_ptr<io::Lock>>> lock_all(std::span<io::Directory* const> areas, io::Directory::Patience patience);
+
+}   // namespace forebay::recover
