@@ -163,6 +163,15 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
                 push_error(kFunction, host().H5E_FILE_g, host().H5E_CANTINIT_g, admitted.message().c_str());
                 return nullptr;
             }
+        if (engine != nullptr && (flags & H5F_ACC_TRUNC) == 0) {
+            const Result<std::string> recovered = engine->recover_before_open(name, (o_flags & O_RDWR) != 0);
+            if (!recovered) {
+                push_error(kFunction, host().H5E_FILE_g, host().H5E_CANTINIT_g, recovered.status().message().c_str());
+                return nullptr;
+            }
+            if (!recovered.value().empty())
+                warn_once(recovered.value());
+        }
         file->descriptor = ::open(name, o_flags | O_CLOEXEC, 0666);
         if (file->descriptor < 0) {
             push_open_error(kFunction, name, flags, o_flags, errno);
@@ -173,6 +182,11 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
             push_errno(kFunction, host().H5E_FILE_g, host().H5E_BADFILE_g, "unable to fstat file", errno);
             return nullptr;
         }
+        if (engine != nullptr && (flags & H5F_ACC_TRUNC) != 0)
+            if (const Status forgotten = engine->forget_before({status.st_dev, status.st_ino}, name); !forgotten) {
+                push_error(kFunction, host().H5E_FILE_g, host().H5E_CANTINIT_g, forgotten.message().c_str());
+                return nullptr;
+            }
         file->path = *name == '/' ? name : std::filesystem::absolute(name).string();
         file->device = status.st_dev;
         file->inode = status.st_ino;

@@ -14,6 +14,7 @@
 #include "hdf5/mpi_library.h"
 #include "hdf5/transfer.h"
 #include "hdf5/session.h"
+#include "hdf5/warning.h"
 
 namespace forebay::hdf5 {
 
@@ -73,8 +74,12 @@ std::optional<Ballot> ballot(hid_t list, Vote mine, const std::string& node = {}
     if (reason_of(driver) != AsideReason::kMpi || driver != host().mpio())
         return std::nullopt;
     const auto door = mpi_door();
-    if (!door || !can_tell_collective())
+    if (!door || !can_tell_collective()) {
+        if (mine == Vote::kStage || mine == Vote::kStageOnNode)
+            warn_once("files opened with MPI are not staged: " +
+                      (door ? "this HDF5 library hides the mode of its transfers" : door.status().message()));
         return std::nullopt;
+    }
     auto team = MpiHandles::make_team(list, *door.value());
     if (!team)
         return std::nullopt;

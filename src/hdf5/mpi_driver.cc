@@ -151,8 +151,20 @@ Status open_descriptor(MpiFile& file, const char* name, unsigned flags, bool fir
 // The first rank creates or truncates, then all open. Collective; the outcome is everybody's.
 Status open_everywhere(MpiFile& file, const char* name, unsigned flags) {
     const bool first = file.team->rank() == 0;
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    // Every rank looks on its own node; whoever comes second waits until the first one of that node is done.
+    if ((flags & H5F_ACC_TRUNC) == 0) {
+        const Result<std::string> recovered =
+            engine != nullptr ? engine->recover_before_open(name, (flags & H5F_ACC_RDWR) != 0) : std::string();
+        FOREBAY_TRY(file.team->agree(recovered.status()));
+        if (!recovered.value().empty())
+            warn_once(recovered.value());
+    }
     FOREBAY_TRY(file.team->agree(first ? open_descriptor(file, name, flags, true) : Status::ok()));
-    return file.team->agree(first ? Status::ok() : open_descriptor(file, name, flags, false));
+    FOREBAY_TRY(file.team->agree(first ? Status::ok() : open_descriptor(file, name, flags, false)));
+    if ((flags & H5F_ACC_TRUNC) == 0)
+        return Status::ok();
+    return file.team->agree(engine != nullptr ? engine->forget_before({file.device, file.inode}, name) : Status::ok());
 }
 
 // The shared file that the same ranks have open already, a new one, or an error on all of them.

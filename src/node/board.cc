@@ -6,9 +6,6 @@ namespace forebay::node {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x314452414f424246;   // "FBBOARD1" in memory
-constexpr std::uint64_t kVersion = 1;
-
 std::uint64_t board_bytes(std::uint64_t participants, std::uint64_t ring) noexcept {
     return sizeof(BoardHeader) + participants * (sizeof(BoardRow) + ring * sizeof(std::atomic<std::uint64_t>));
 }
@@ -22,7 +19,8 @@ Board::Board(std::unique_ptr<io::File> file, std::unique_ptr<io::Mapping> mappin
       rows_(reinterpret_cast<BoardRow*>(header_ + 1)),
       rings_(reinterpret_cast<std::atomic<std::uint64_t>*>(rows_ + participants)) {}
 
-Result<Board> Board::create(std::unique_ptr<io::File> file, std::uint64_t participants, std::uint64_t ring) {
+Result<Board> Board::create(std::unique_ptr<io::File> file, std::uint64_t participants, std::uint64_t ring,
+                            std::uint64_t group) {
     const std::uint64_t bytes = board_bytes(participants, ring);
     FOREBAY_TRY(file->allocate(0, bytes));
     auto mapping = file->map(0, bytes);
@@ -31,11 +29,12 @@ Result<Board> Board::create(std::unique_ptr<io::File> file, std::uint64_t partic
     auto* const header = new (at) BoardHeader;
     header->participants = participants;
     header->ring = ring;
-    header->version = kVersion;
+    header->group = group;
+    header->version = log::kBoardVersion;
     header->sequence.store(1, std::memory_order_relaxed);
     auto* const rows = reinterpret_cast<BoardRow*>(header + 1);
     for (std::uint64_t i = 0; i < participants; ++i) new (rows + i) BoardRow;
-    header->magic = kMagic;
+    header->magic = log::kBoardMagic;
     return Board(std::move(file), std::move(mapping).value(), participants);
 }
 
@@ -47,7 +46,7 @@ Result<Board> Board::open(std::unique_ptr<io::File> file, std::uint64_t particip
     auto mapping = file->map(0, bytes.value());
     if (!mapping) return mapping.status();
     const auto* const header = reinterpret_cast<const BoardHeader*>(mapping.value()->bytes().data());
-    if (header->magic != kMagic || header->version != kVersion) return foreign("no board of this version");
+    if (header->magic != log::kBoardMagic || header->version != log::kBoardVersion) return foreign("no board of this version");
     if (header->participants != participants || header->ring == 0 ||
         header->ring > bytes.value() || board_bytes(participants, header->ring) > bytes.value())
         return foreign("a board for other participants");

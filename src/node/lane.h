@@ -43,7 +43,7 @@ class Lane {
 
     // For the drainer: nothing in the oldest segment is live or pinned.
     [[nodiscard]] bool idle() const noexcept {
-        return !open_.empty() && open_.front().segment->live_bytes == 0 && open_.front().segment->pins == 0;
+        return !open_.empty() && open_.front().segment->idle();
     }
     // For the drainer: the same, and it might be released. The newest one never is but for an owner that waits.
     [[nodiscard]] bool waits_for_frontier() const noexcept {

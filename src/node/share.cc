@@ -17,7 +17,15 @@ constexpr std::uint64_t kForgetAfterSegments = 256;
 
 }   // namespace
 
-NodeShare::NodeShare(Setup setup) : setup_(std::move(setup)) {}
+// Recovery touches nothing as long as one of them lives.
+NodeShare::NodeShare(Setup setup) : setup_(std::move(setup)) {
+    if (!drains() || setup_.processes.empty()) return;
+    setup_.board.header().boot_id = setup_.processes.front().boot_id;
+    for (std::uint64_t i = 0; i < setup_.processes.size(); ++i) {
+        setup_.board.row(i).pid.store(setup_.processes[i].pid, std::memory_order_relaxed);
+        setup_.board.row(i).start_ticks.store(setup_.processes[i].start_ticks, std::memory_order_relaxed);
+    }
+}
 
 NodeShare::~NodeShare() { stop_listening(); }
 
@@ -238,7 +246,7 @@ bool NodeShare::read_cut() {
     }
 }
 
-bool NodeShare::follow(const Visit& visit) {
+bool NodeShare::find() {
     if (!drains()) {
         std::uint64_t released = 0;
         for (std::uint64_t i = 0; i < lanes_.size(); ++i)
@@ -247,15 +255,16 @@ bool NodeShare::follow(const Visit& visit) {
         // Other nodes may write now what this one has drained.
         if (setup_.several_nodes && frontier().lower() > dead_at_restart_.lower()) return false;
     }
-    records_.clear();
-    BoardHeader& header = setup_.board.header();
     // What has a ticket is visible; the logs are read after the tickets.
-    const std::uint64_t tickets = header.tickets.load();
-    const std::uint64_t complete_below = alone_ ? log::Frontier::kNothing : visible_below();
+    found_ = {setup_.board.header().tickets.load(), alone_ ? log::Frontier::kNothing : visible_below()};
     if (!read_cut()) return false;
     // Stable: a record that was copied forward keeps its number, and the copy comes later.
     std::stable_sort(records_.begin(), records_.end(),
                      [](const Lane::Record& one, const Lane::Record& other) { return one.sequence < other.sequence; });
+    return true;
+}
+
+void NodeShare::visit_found(const Visit& visit) {
     std::uint64_t bytes = 0;
     for (const Lane::Record& record : records_) {
         const bool data = record.kind == log::RecordKind::kData;
@@ -266,14 +275,15 @@ bool NodeShare::follow(const Visit& visit) {
         if (data)
             for (const ByteRange& extent : record.extents) bytes += extent.size();
     }
-    if (!drains()) return true;
-    complete_below_ = complete_below;
-    header.followed_tickets.store(tickets);
-    header.followed.fetch_add(bytes);
-    return true;
+    records_.clear();
+    if (!drains()) return;
+    complete_below_ = found_.below;
+    setup_.board.header().followed_tickets.store(found_.tickets);
+    setup_.board.header().followed.fetch_add(bytes);
 }
 
 void NodeShare::restart() {
+    records_.clear();
     released_at_restart_ = 0;
     for (std::uint64_t i = 0; i < lanes_.size(); ++i) {
         released_at_restart_ += setup_.board.row(i).released.load(std::memory_order_relaxed);

@@ -57,6 +57,10 @@ class NodeShare final : public stage::Share {
     void set_committed_size(std::uint64_t size) noexcept override {
         setup_.board.header().committed_size.store(size, std::memory_order_release);
     }
+    [[nodiscard]] log::Sharing sharing() const noexcept override {
+        return {setup_.several_nodes ? log::Sharing::Kind::kSeveralNodes : log::Sharing::Kind::kOneNode,
+                setup_.board.header().group};
+    }
     [[nodiscard]] std::uint64_t lane() const noexcept override { return setup_.self; }
     void adopted(const log::Segment& segment, std::uint64_t order) noexcept override;
     void appended(std::span<const log::FileLog::Part> parts) noexcept override;
@@ -68,7 +72,8 @@ class NodeShare final : public stage::Share {
         setup_.board.row(setup_.self).released.store(order, std::memory_order_release);
     }
     Status wait_for_room(std::uint64_t seen) override;
-    bool follow(const Visit& visit) override;
+    bool find() override;
+    void visit_found(const Visit& visit) override;
     void restart() override;
     std::optional<log::Frontier> recycle(const Account& account) noexcept override;
     void fail(int sys_errno) noexcept override;
@@ -85,9 +90,14 @@ class NodeShare final : public stage::Share {
 
     Setup setup_;
     std::vector<std::unique_ptr<Lane>> lanes_;
-    std::vector<Lane::Record> records_;     // scratch of follow
+    std::vector<Lane::Record> records_;     // found, not visited
     std::uint64_t released_at_restart_ = 0; // by all
     log::Frontier dead_at_restart_{0, 0};   // what was below does not count, whatever is found
+    // Found: all records that had a ticket then, or a lower number.
+    struct Found {
+        std::uint64_t tickets = 0, below = 0;
+    };
+    Found found_;
     std::uint64_t complete_below_ = 0;      // all records with lower numbers have been followed
     std::atomic<bool> alone_{false};        // the others have stopped writing: every record is complete
     Status damage_;                         // a log that cannot be followed

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/checksum.h"
 #include "io/posix_file.h"
 
 namespace forebay::node {
@@ -77,7 +78,15 @@ Result<std::unique_ptr<io::File>> open_in(const std::string& directory, const st
     return door.value()->open_file(name, io::OpenMode::kReadWrite);
 }
 
-std::string board_name(std::uint64_t log) { return fmt::format("board-{}", log); }
+using log::board_name;
+
+// Unlike that of any other shared file whose logs may lie in the same staging area.
+std::uint64_t group_of(const Introduction& drainer) {
+    Bytes named;
+    put(named, &drainer.process, sizeof drainer.process);
+    put(named, &drainer.log, sizeof drainer.log);
+    return checksum(named) | 1;
+}
 
 }   // namespace
 
@@ -102,6 +111,8 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
             self->file_ = std::move(attached.value().file);
             self->attached_ = true;
             result.warning = std::move(attached.value().warning);
+            if (result.warning.empty() && self->file_->staged() && self->engine_->options().options.durability == Durability::kNode)
+                result.warning = opened.value().path + " is opened with MPI: durability=node does not hold for it, a flush outlives the processes only";
             if (self->file_->shared())
                 mine = {Code::kUnsupported, fmt::format("open {}: it is open for writing already, with another communicator "
                                                         "or by an open that has not been closed", opened.value().path)};
@@ -155,11 +166,12 @@ Status SharedFile::join_node(const std::vector<std::size_t>& members, const std:
     std::uint64_t ring = 0;
     for (const std::size_t rank : members) ring = std::max(ring, all[rank].segments_max);
 
+    engine_->share_reserve(members.size());
     Result<Board> board = Status(Code::kInternal, "no board");
     Status mine;
     if (drains_) {
         auto file = engine_->directory()->open_file(board_name(drainer.log), io::OpenMode::kCreateNew);
-        if (file) board = Board::create(std::move(file).value(), members.size(), ring);
+        if (file) board = Board::create(std::move(file).value(), members.size(), ring, group_of(drainer));
         else board = file.status();
         mine = board.status();
     }
@@ -292,15 +304,14 @@ Status SharedFile::settle() {
 Status SharedFile::step_aside(log::AsideReason reason) {
     const Status outcome = by_drainers([&] { return file_->step_aside(reason); });
     if (!outcome || share_ == nullptr) return outcome;
-    if (drains_) {
-        share_->stop_listening();
-        (void)engine_->directory()->remove_file(board_name(file_->log_number()));
-    } else {
-        file_->go_through();
-    }
+    if (drains_) share_->stop_listening();
+    else file_->go_through();
     window_.reset();
     share_.reset();
-    return team_->barrier();
+    const Status met = team_->barrier();
+    // Last, as when the file is closed.
+    if (met && drains_) (void)engine_->directory()->remove_file(board_name(file_->log_number()));
+    return met;
 }
 
 Status SharedFile::close() {
@@ -318,7 +329,6 @@ Status SharedFile::close() {
     } else if (drains_) {
         share_->stop_listening();
         mine = engine_->detach(file_, true);
-        if (mine) (void)engine_->directory()->remove_file(board_name(file_->log_number()));
         share_->finished();
     } else {
         mine = share_->wait_until_finished();
@@ -328,6 +338,9 @@ Status SharedFile::close() {
         (void)file_->finish_followed(outcome);
         (void)engine_->detach(file_, true);
     }
+    // The board goes last: without it recovery could not tell what the others' logs mean.
+    if (share_ != nullptr && outcome && meet() && drains_)
+        (void)engine_->directory()->remove_file(board_name(file_->log_number()));
     return outcome;
 }
 

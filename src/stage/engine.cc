@@ -13,18 +13,20 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/clock.h"
 #include "io/append.h"
 #include "io/posix_file.h"
 #include "log/ledger_writer.h"
 #include "log/process.h"
 #include "log/staging_area.h"
+#include "recover/leftovers.h"
 #include "stage/fork.h"
 
 namespace forebay::stage {
 
 namespace {
 
-// A process takes no more than this share of the machine's memory for pages touched ahead.
+// A process, or all of a node that share a file, take no more than this share of the machine's memory for pages touched ahead.
 constexpr std::uint64_t kReserveMemoryShare = 32;
 
 std::string absolute(const std::string& path) {
@@ -43,7 +45,10 @@ std::uint64_t physical_memory_bytes() {
 class Engine::State final : public Surroundings, public ForkParty {
   public:
     State(LoadedOptions loaded, OpenArea open_area)
-        : loaded_(std::move(loaded)), open_area_(std::move(open_area)), scheduler_(loaded_.options.drain_threads) {
+        : loaded_(std::move(loaded)),
+          open_area_(std::move(open_area)),
+          leftovers_([this] { return recover::find_area(loaded_.options.nls); }),
+          scheduler_(loaded_.options.drain_threads) {
         join_forks();
     }
     ~State() override {
@@ -64,6 +69,10 @@ class Engine::State final : public Surroundings, public ForkParty {
     io::Directory* directory() noexcept {
         const std::lock_guard opening(opening_);
         return directory_.get();
+    }
+    void share_reserve(std::uint64_t processes) noexcept {
+        const std::lock_guard opening(opening_);
+        if (pool_) pool_->lower_reserve(reserve_bytes() / processes);
     }
 
     // Surroundings
@@ -101,6 +110,13 @@ class Engine::State final : public Surroundings, public ForkParty {
         return aside && !aside.value();
     }
 
+    Result<std::string> recover_before_open(const std::string& path, bool writable);
+    Status forget_before(const io::Identity& identity, const std::string& path);
+    std::uint64_t listings() {
+        const std::lock_guard looking(looking_);
+        return leftovers_.listings();
+    }
+
     void forget_threads() noexcept {
         scheduler_.forget_threads();
         if (pool_) pool_->forget_thread();
@@ -120,6 +136,9 @@ class Engine::State final : public Surroundings, public ForkParty {
         Status status;
     };
 
+    [[nodiscard]] std::uint64_t reserve_bytes() const {
+        return std::min({loaded_.options.reserve, loaded_.options.size / 2, physical_memory_bytes() / kReserveMemoryShare});
+    }
     Result<std::optional<log::AsideReason>> staging_opening(std::string& warning);
     std::optional<Obstacle> open_area_opening();
     std::optional<Obstacle> make_process_directory_opening();
@@ -145,6 +164,8 @@ class Engine::State final : public Surroundings, public ForkParty {
     std::unique_ptr<io::Directory> area_;          // forebay-<uid>
     std::unique_ptr<io::Directory> directory_;     // of this process and engine
     std::string directory_name_;
+    std::mutex looking_;                           // guards leftovers_; no other lock is taken below it
+    recover::Leftovers leftovers_;
     log::LedgerWriter ledger_;
     std::unique_ptr<log::SegmentPool> pool_;
     drain::Scheduler scheduler_;                   // last: its threads end first
@@ -274,6 +295,43 @@ std::shared_ptr<StagedFile> Engine::State::find(const io::Identity& identity) {
     return found == files_.end() ? nullptr : found->second.file;
 }
 
+// ---- what others have left ---------------------------------------------------------------------------
+
+Result<std::string> Engine::State::recover_before_open(const std::string& path, bool writable) {
+    if (!loaded_.options.recover || !loaded_.options.stage || inherited()) return std::string();
+    const auto identity = io::identify(path);
+    if (!identity || find(identity.value()) != nullptr) return std::string();
+    const std::lock_guard looking(looking_);
+    if (!leftovers_.concern(identity.value())) return std::string();
+    const auto report = leftovers_.recover({identity.value(), path});
+    const std::string whose = path + ": a process that died had staged bytes of it";
+    const auto refuse = [&](const Status& why, const std::string& advice) -> Result<std::string> {
+        const std::string text = fmt::format("{}, which cannot be recovered: {}{}", whose, why.message(), advice.empty() ? "" : "; " + advice);
+        if (writable) return Status(Code::kUnavailable, text);
+        return text;
+    };
+    if (!report) return refuse(report.status(), "");
+    if (!report.value()) return std::string();
+    const recover::FileReport& file = *report.value();
+    switch (file.outcome) {
+        case recover::Outcome::kRecovered: return fmt::format("{}; it is at its last flush now ({} written)", whose, format_size(file.bytes));
+        case recover::Outcome::kRolledBack: return fmt::format("{}, and never flushed; it is as it was when it was opened", whose);
+        case recover::Outcome::kComplete:
+        case recover::Outcome::kDiscarded: return std::string();
+        case recover::Outcome::kRefused:
+        case recover::Outcome::kFailed: break;
+    }
+    return refuse(file.status, recover::advice(file));
+}
+
+Status Engine::State::forget_before(const io::Identity& identity, const std::string& path) {
+    if (!loaded_.options.recover || !loaded_.options.stage || inherited()) return Status::ok();
+    if (find(identity) != nullptr) return Status::ok();
+    const std::lock_guard looking(looking_);
+    if (!leftovers_.concern(identity)) return Status::ok();
+    return leftovers_.void_log({identity, path}).with_context(path + ": a process that died has left a log of it, which cannot be removed");
+}
+
 // ---- the staging area ------------------------------------------------------------------------------
 
 // Whether a file may be staged: nothing, or the reason why not. An error only with option strict.
@@ -316,6 +374,8 @@ std::optional<Engine::State::Obstacle> Engine::State::make_process_directory_ope
         if (directory.status().code() != Code::kAlreadyExists) return refuse(directory.status());
     }
     const Options& options = loaded_.options;
+    const bool durable = options.durability == Durability::kNode;
+    if (const Status synced = durable ? area_->sync() : Status::ok(); !synced) return refuse(synced);
     auto ledger = directory_->open_file("ledger", io::OpenMode::kCreateNew);
     if (!ledger) return refuse(ledger.status());
     if (const Status published = ledger_.publish(std::move(ledger).value(), process.value(), options.size, options.segment);
@@ -323,8 +383,8 @@ std::optional<Engine::State::Obstacle> Engine::State::make_process_directory_ope
         return refuse(published);
     auto log = directory_->open_file("log", io::OpenMode::kCreateNew);
     if (!log) return refuse(log.status());
-    log::PoolLimits limits{options.size, options.segment, options.reserve};
-    limits.reserve_bytes = std::min({limits.reserve_bytes, options.size / 2, physical_memory_bytes() / kReserveMemoryShare});
+    if (const Status synced = durable ? directory_->sync() : Status::ok(); !synced) return refuse(synced);
+    const log::PoolLimits limits{options.size, options.segment, reserve_bytes()};
     pool_ = std::make_unique<log::SegmentPool>(
         std::move(log).value(), limits, process.value(),
         log::PoolGauges{&ledger_.header().segments_allocated, &ledger_.header().segments_free});
@@ -379,6 +439,7 @@ bool Engine::State::promote_held() {
 }
 
 void Engine::State::trace(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) {
+    ledger_.header().wrote_ns.store(realtime_ns(), std::memory_order_relaxed);
     if (loaded_.options.trace.empty()) return;
     (void)io::append_line(loaded_.options.trace,
                           fmt::format(R"({{"begin_ns":{},"end_ns":{},"offset":{},"bytes":{}}})", begin_ns, end_ns,
@@ -445,9 +506,21 @@ std::string Engine::node_name() const {
     return process ? log::to_text(process.value().boot_id) : std::string("unknown");
 }
 
+Result<std::string> Engine::recover_before_open(const std::string& path, bool writable) {
+    return state_->recover_before_open(absolute(path), writable);
+}
+
+Status Engine::forget_before(const io::Identity& identity, const std::string& path) {
+    return state_->forget_before(identity, absolute(path));
+}
+
+std::uint64_t Engine::listings() const { return state_->listings(); }
+
 bool Engine::can_stage() { return state_->can_stage(); }
 
 io::Directory* Engine::directory() noexcept { return state_->directory(); }
+
+void Engine::share_reserve(std::uint64_t processes) noexcept { state_->share_reserve(processes); }
 
 void Engine::count_aside(log::AsideReason reason, const std::string&) { state_->count_aside(reason); }
 

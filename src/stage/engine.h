@@ -35,6 +35,8 @@ class Engine {
     // For tests: `open_area` yields the directory in which the engine keeps its own.
     using OpenArea = std::function<Result<std::unique_ptr<io::Directory>>()>;
     [[nodiscard]] static std::unique_ptr<Engine> create(LoadedOptions options, OpenArea open_area);
+    // How often it has looked what others have left on the staging area.
+    [[nodiscard]] std::uint64_t listings() const;
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
@@ -42,6 +44,14 @@ class Engine {
     // With option strict: why files cannot be staged, asked before a file is created or truncated.
     // Without it always ok: `attach` then decides, warns and counts.
     [[nodiscard]] Status admit();
+
+    // Before the existing file at `path` is opened: if a process of this node has died and left a log of it, the file is
+    // brought to its last commit (option recover). Blocks until that is done, also by another process. The text
+    // tells the user what happened; empty: nothing. It is an error if the log cannot be used and the file is to be
+    // written: its bytes would be mixed with those of the log later.
+    [[nodiscard]] Result<std::string> recover_before_open(const std::string& path, bool writable);
+    // After a file was emptied: what dead processes have left of it is void. The same error.
+    [[nodiscard]] Status forget_before(const io::Identity& identity, const std::string& path);
 
     // Whether a file that is opened for writing now would be staged; finds it out if need be.
     [[nodiscard]] bool can_stage();
@@ -73,6 +83,10 @@ class Engine {
 
     // The directory of this process on the staging area, once a file is staged; else null.
     [[nodiscard]] io::Directory* directory() noexcept;
+
+    // So many processes of this node, this one included, stage together: they share what is touched ahead (option
+    // reserve). Once the staging area is in use.
+    void share_reserve(std::uint64_t processes) noexcept;
 
     // A file that stepped aside before it reached the engine (other driver, SWMR, ...): counted.
     void count_aside(log::AsideReason reason, const std::string& path);

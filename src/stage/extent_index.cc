@@ -137,16 +137,24 @@ void ExtentIndex::drop_older(ByteRange range, std::uint64_t sequence) {
     }
 }
 
-std::uint64_t ExtentIndex::erase_drained(ByteRange range, std::uint64_t sequence) {
-    std::vector<ByteRange> drained;
-    ready_.for_each(range, [&](ByteRange piece, const StagedBytes& bytes) {
-        if (bytes.sequence != sequence) return;
-        drained.push_back(piece);
-        if (bytes.data_class == log::DataClass::kMetadata) drained_metadata_ = std::max(drained_metadata_, sequence);
-    });
-    ready_.reserve(Map::kEraseNodes);   // only a single piece can lie in the midst of an extent
+std::uint64_t ExtentIndex::erase_drained(const plan::TargetWrite& write) {
     const std::uint64_t before = ready_bytes_;
-    for (const ByteRange& piece : drained) remove(ready_, ready_bytes_, piece, false);
+    const auto forget = [&](ByteRange range, const StagedBytes& bytes) {
+        if (bytes.data_class == log::DataClass::kMetadata) drained_metadata_ = std::max(drained_metadata_, bytes.sequence);
+        lose(ready_bytes_, range, bytes, false);
+    };
+    auto piece = write.pieces.begin();
+    bool reaching_over = false;
+    const auto drained = [&](ByteRange range, const StagedBytes& bytes) {
+        while (piece->range.end <= range.begin) ++piece;
+        reaching_over = reaching_over || range.end > piece->range.end;
+        return piece->sequence == bytes.sequence && range.end <= piece->range.end;
+    };
+    ready_.erase_if(write.range, drained, forget);
+    if (!reaching_over) return before - ready_bytes_;
+    // Put there meanwhile, over several pieces. Of one number with some of them are zeros only, which all have none.
+    for (const plan::Piece& each : write.pieces)
+        ready_.erase_if(each.range, [&](ByteRange, const StagedBytes& bytes) { return bytes.sequence == each.sequence; }, forget);
     return before - ready_bytes_;
 }
 

@@ -22,6 +22,7 @@
 
 #include "extent/extent_map.h"
 #include "log/segment_pool.h"
+#include "plan/merge.h"
 
 namespace forebay::stage {
 
@@ -77,9 +78,9 @@ class ExtentIndex {
     // The same for what older records than `sequence` have staged there.
     void drop_older(ByteRange range, std::uint64_t sequence);
 
-    // Forgets the parts of `range` that come from record `sequence` and are ready: they are in the
-    // target. Returns their bytes.
-    std::uint64_t erase_drained(ByteRange range, std::uint64_t sequence);
+    // A target write has been carried out: forgets what is ready and still what the write's pieces were made of.
+    // Returns the bytes.
+    std::uint64_t erase_drained(const plan::TargetWrite& write);
     // The highest number of a record of class metadata whose bytes were drained so; 0: none.
     [[nodiscard]] std::uint64_t drained_metadata() const noexcept { return drained_metadata_; }
 

@@ -1,7 +1,9 @@
 // The target's side of a staged file: planning target writes, carrying them out, keeping the accounts.
 #include <array>
-#include <cstring>
+#include <cerrno>
+#include <chrono>
 #include <cstddef>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,22 @@ constexpr std::array<std::byte, 64 * 1024> kZeros{};
 // takes only so many pieces, and each costs more than copying it.
 constexpr std::uint64_t kGatherBelowBytes = 2048;
 constexpr std::size_t kGatherFromPieces = 32;
+
+// on_error=retry: so many attempts more, after pauses that double. Together less than a second.
+constexpr unsigned kAttemptsMax = 5;
+constexpr std::uint64_t kPauseNs = 20'000'000;
+
+bool may_pass(int sys_errno) noexcept {
+    switch (sys_errno) {
+        case EIO:
+        case ENOSPC:
+        case EDQUOT:
+        case ESTALE:
+        case EINTR:
+        case EAGAIN: return true;
+        default: return false;
+    }
+}
 
 Status write_pieces(io::File& target, const plan::TargetWrite& write) {
     if (write.pieces.size() >= kGatherFromPieces && write.range.size() / write.pieces.size() < kGatherBelowBytes) {
@@ -122,7 +140,7 @@ drain::Source::Taken StagedFile::take() {
 }
 
 drain::Source::Taken StagedFile::take_locked() {
-    if (state_ != State::kStaged || halted_ || resizing_ || running_ >= concurrency_.allowed() || follows()) return {};
+    if (state_ != State::kStaged || halted_ || resizing_ || running_ >= concurrency_.allowed() || follows() || pausing_locked()) return {};
     follow_locked();
     // Writes beyond the new end that are planned already come before the cut; whatever is planned later
     // comes after it.
@@ -180,7 +198,7 @@ void StagedFile::plan_locked() {
     plan::Policy policy{options.stripe, options.write_max};
     if (!urgent_ && !several_nodes_ && !clogged_locked()) {
         policy.growing_at = logical_size_;
-        if (index_.ready_bytes() < std::min(kSmallPiecesMax, options.size / kSmallPiecesShare)) policy.run_min = options.stripe / 2;
+        if (ready_bytes_locked() < std::min(kSmallPiecesMax, options.size / kSmallPiecesShare)) policy.run_min = options.stripe / 2;
     }
     for (plan::TargetWrite& write : plan::merge(pieces, policy)) {
         in_flight_.add(write.range);
@@ -199,22 +217,22 @@ void StagedFile::plan_locked() {
     // The next plan begins where this one ends; a run that is still growing there is looked at as a whole.
     cursor_ = planned_.empty() ? begin_of_last_run(pieces) : planned_.back().range.end;
     if (planned_.empty() && last_end != logical_size_) cursor_ = last_end;
-    plan_from_bytes_ = planned_.empty() ? index_.ready_bytes() + options.stripe : 0;
+    plan_from_bytes_ = planned_.empty() ? ready_bytes_locked() + options.stripe : 0;
 }
 
 // A few small pieces that wait for neighbours keep every segment behind them: most of the log is dead.
 bool StagedFile::clogged_locked() const noexcept {
-    return log_->segments() * surroundings_.options().segment > 2 * index_.pending_bytes() + kDeadMax;
+    return log_->segments() * surroundings_.options().segment > 2 * pending_bytes_locked() + kDeadMax;
 }
 
 // Little is left to gather more, unless everything is wanted out.
 bool StagedFile::worth_draining_locked() const noexcept {
     if (halted_) return false;
     if (shrink_to_) return true;
-    if (index_.ready_empty()) return false;
+    if (ready_bytes_locked() == 0 && index_.ready_empty()) return false;
     // Nodes wait for each other's bytes: they go as soon as a write can be in flight.
     if (urgent_ || several_nodes_ || clogged_locked()) return true;
-    return index_.ready_bytes() >= std::max(plan_from_bytes_, in_flight_bytes_ + surroundings_.options().stripe);
+    return ready_bytes_locked() >= std::max(plan_from_bytes_, in_flight_bytes_ + surroundings_.options().stripe);
 }
 
 // The end of a write in flight: its range may be written again, its segments may go.
@@ -237,15 +255,16 @@ void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome,
         if (write.range.size() >= kTellingWriteMin && cost.alone)
             target_is_memory_ = 2 * cost.cpu_ns > cost.end_ns - cost.begin_ns;
         std::uint64_t drained = 0;
-        if (outcome)
-            for (const plan::Piece& piece : write.pieces)
-                drained += index_.erase_drained(piece.range, piece.sequence);
+        if (outcome) drained = index_.erase_drained(write);
         slot_->target_writes.fetch_add(1, std::memory_order_relaxed);
         if (outcome && write.pieces.size() > 1) slot_->merged.fetch_add(write.range.size(), std::memory_order_relaxed);
         slot_->drain_ns.fetch_add(cost.end_ns - cost.begin_ns, std::memory_order_relaxed);
         slot_->drained.fetch_add(drained, std::memory_order_relaxed);
-        if (!outcome) keep_error_locked(outcome);
-        if (index_.ready_empty() && !shrink_to_) urgent_ = false;
+        if (!outcome) failed_locked(outcome);
+        if (ready_bytes_locked() == 0 && index_.ready_empty() && !shrink_to_) {
+            urgent_ = false;
+            if (outcome) attempts_ = 0;
+        }
         if (several_nodes_) follow_locked();   // others may wait to hear that this was all
         recycle_locked();
         update_ledger_locked();
@@ -271,7 +290,7 @@ void StagedFile::complete_resize(std::uint64_t size, const Status& outcome) {
             if (!shrink_to_ && target_size_ > committed_size_ && target_size_ > logical_size_)
                 shrink_to_ = std::max(committed_size_, logical_size_);
         } else {
-            keep_error_locked(outcome);
+            failed_locked(outcome);
         }
         recycle_locked();
         if (in_flight_.empty() && share_) share_->at_rest();
@@ -282,11 +301,35 @@ void StagedFile::complete_resize(std::uint64_t size, const Status& outcome) {
     surroundings_.pool()->announce_change();
 }
 
-void StagedFile::keep_error_locked(const Status& failure) {
-    halted_ = true;
-    // What was planned stays staged; a closing attempt plans it again.
+// What was planned stays staged, and is planned again.
+void StagedFile::drop_planned_locked() {
     for (const plan::TargetWrite& write : planned_) release_locked(write);
     planned_.clear();
+}
+
+// A write or a change of size in the background has failed.
+void StagedFile::failed_locked(const Status& failure) {
+    const bool again = surroundings_.options().on_error == OnError::kRetry && !share_ && !halted_ && may_pass(failure.sys_errno());
+    if (!again || attempts_ == kAttemptsMax) return keep_error_locked(failure);
+    retry_at_ns_ = monotonic_ns() + (kPauseNs << attempts_++);
+    drop_planned_locked();
+}
+
+bool StagedFile::pausing_locked() noexcept {
+    if (retry_at_ns_ != 0 && monotonic_ns() >= retry_at_ns_) retry_at_ns_ = 0;
+    return retry_at_ns_ != 0;
+}
+
+// Whoever needs the target may wait; drain threads never do, they are those of all files.
+void StagedFile::wait_out_pause_locked(std::unique_lock<std::mutex>& lock) {
+    using Clock = std::chrono::steady_clock;
+    while (pausing_locked()) completed_.wait_until(lock, Clock::time_point(std::chrono::nanoseconds(retry_at_ns_)));
+}
+
+void StagedFile::keep_error_locked(const Status& failure) {
+    halted_ = true;
+    retry_at_ns_ = 0;
+    drop_planned_locked();
     if (share_) share_->fail(failure.sys_errno());
     if (!background_error_.is_ok()) return;
     background_error_ = failure;
@@ -309,6 +352,8 @@ Status StagedFile::drain_writer() {
             lock.lock();
         } else if (!in_flight_.empty() || resizing_) {
             completed_.wait(lock, [this, seen = completions_] { return completions_ != seen; });
+        } else if (pausing_locked()) {
+            wait_out_pause_locked(lock);
         } else if (share_ && !halted_ && !index_.ready_empty()) {
             // Others went on writing, or have not finished a record that is older; `look` comes once they have.
             if (std::exchange(urgent_, true))
@@ -335,10 +380,10 @@ void StagedFile::wake() {
 
 void StagedFile::update_ledger_locked() {
     if (follows()) return;   // the drainer keeps the accounts; what is in this index was found by reading
-    slot_->pending.store(index_.pending_bytes(), std::memory_order_relaxed);
+    slot_->pending.store(pending_bytes_locked(), std::memory_order_relaxed);
     slot_->held.store(index_.held_bytes(), std::memory_order_relaxed);
     slot_->superseded.store(index_.superseded_bytes(), std::memory_order_relaxed);
-    const bool any = index_.pending_bytes() > 0 && log_ && !log_->empty();
+    const bool any = pending_bytes_locked() > 0 && log_ && !log_->empty();
     slot_->oldest_ns.store(any ? log_->oldest()->first_time_ns : 0, std::memory_order_relaxed);
 }
 

@@ -27,6 +27,7 @@ Status StagedFile::write_beside_writer(std::span<const Part> parts) {
         const std::lock_guard lock(mutex_);
         append_through_locked(range);
         if (!follows()) {
+            index_own_locked();
             index_.drop(range);
             target_size_ = std::max(target_size_, range.end);
         }
@@ -42,6 +43,8 @@ Status StagedFile::join(std::shared_ptr<Share> share, bool several_nodes) {
     {
         const std::lock_guard lock(mutex_);
         share_ = std::move(share);
+        log_->share(share_->sharing());
+        durable_ = false;   // see docs/consistency.md: the logs of others are not synced
         several_nodes_ = several_nodes;
         if (several_nodes) committed_size_ = 0;   // all raw data lies beyond: it drains at once
         if (share_->drains()) share_->set_committed_size(committed_size_);
@@ -128,6 +131,36 @@ void StagedFile::go_through() {
     state_ = State::kThrough;
 }
 
+// The rest of appending a record, for the drainer: others look at the index meanwhile, and nobody waits for them here.
+void StagedFile::append_own_writer(std::span<const Part> parts, const OwnRecords::Record& record) {
+    std::uint64_t bytes = 0;
+    for (const Part& part : parts) bytes += part.bytes.size();
+    // Nodes wait for each other's bytes: they go at once.
+    const bool drain_now = own_.note(parts, record, several_nodes_ ? 1 : surroundings_.options().stripe);
+    share_->published();
+    add(slot_->staged, bytes);
+    if (several_nodes_) share_->appended(parts);
+    if (drain_now) wake();
+}
+
+// Can be called again after it has run out of memory: a record that is in the index already replaces itself.
+void StagedFile::index_own_locked() {
+    while (own_.take(own_batch_)) {
+        for (const ByteRange& extent : own_batch_.extents) logical_size_ = std::max(logical_size_, extent.end);
+        dirty_ = true;
+        auto extent = own_batch_.extents.begin();
+        for (const OwnRecords::Record& record : own_batch_.records) {
+            StagedBytes at = record.at;
+            if (at.segment->first_time_ns == 0) at.segment->first_time_ns = record.time_ns;
+            for (std::size_t i = 0; i < record.extents; ++i, ++extent) {
+                index_.insert_unless_newer(*extent, at, record.waits ? kOffsetMax : committed_size_, committed_size_);
+                at = at.advanced(extent->size());
+            }
+        }
+        own_.done(own_batch_);
+    }
+}
+
 // Takes in what others have appended. The drainer finds data only: markers are its own. Another one keeps
 // everything where a later truncation finds it, held, as it never drains.
 void StagedFile::follow_locked() {
@@ -164,7 +197,7 @@ void StagedFile::follow_locked() {
             case log::RecordKind::kClose: break;
         }
     };
-    while (!share_->follow(visit)) {
+    while (!share_->find()) {
         index_.clear();
         share_->restart();
         // What has been released is in the target, whose size tells of the rest.
@@ -173,6 +206,9 @@ void StagedFile::follow_locked() {
             logical_size_ = std::max(logical_size_, size.value());
         }
     }
+    // What the others have written after a record of this process has been found after that record was noted.
+    if (drains) index_own_locked();
+    share_->visit_found(visit);
 }
 
 }   // namespace forebay::stage

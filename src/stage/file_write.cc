@@ -28,14 +28,14 @@ Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class) {
     const std::lock_guard writer(writer_);
     const Stopwatch stopwatch(slot_->stage_ns);
     add(slot_->requests, 1);
-    State state;
-    {
-        const std::lock_guard lock(mutex_);
-        state = state_;
-    }
-    switch (state) {
+    switch (state_) {
         case State::kStaged:
             if (several_nodes_ && byte_class == ByteClass::kMetadata) return write_beside_writer(parts);
+            if (goes_through_after_failure()) {
+                for (const Part& part : parts)
+                    if (!part.bytes.empty()) FOREBAY_TRY(write_through_writer(part.offset, part.bytes));
+                return Status::ok();
+            }
             return stage_parts_writer(parts, byte_class);
         case State::kThrough:
             for (const Part& part : parts) FOREBAY_TRY(write_direct_writer(part.offset, part.bytes));
@@ -44,6 +44,13 @@ Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class) {
         case State::kFailed: break;
     }
     return Status::from_errno(EBADF, "write to " + path_ + ", which is not open for writing");
+}
+
+// What is staged already stays so; its failure is told by flush and close.
+bool StagedFile::goes_through_after_failure() const {
+    if (surroundings_.options().on_error != OnError::kThrough || share_) return false;
+    const std::lock_guard lock(mutex_);
+    return !background_error_.is_ok();
 }
 
 // Of a file that is shared, the record says whether its bytes wait for a commit, all or none of them.
@@ -84,7 +91,7 @@ Status StagedFile::stage_parts_writer(std::span<const Part> parts, ByteClass byt
 Status StagedFile::stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) {
     while (!bytes.empty()) {
         // A target at memory speed gains nothing from a log that has to be touched first.
-        const bool warm_only = target_is_memory_.load(std::memory_order_relaxed) && byte_class == ByteClass::kRaw &&
+        const bool warm_only = target_is_memory_.load(std::memory_order_relaxed) && byte_class == ByteClass::kRaw && !durable_ &&
                                bytes.size() >= kDirectMin && offset >= committed_size_;
         const auto room = make_room_writer(bytes.size(), warm_only ? log::SegmentPool::Take::kWarm
                                                                    : log::SegmentPool::Take::kAny);
@@ -111,6 +118,8 @@ void StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class
     const std::uint64_t sequence = next_sequence();
     const std::uint64_t now = realtime_ns();
     const auto position = log_->append_data(parts, data_class, sequence, now);
+    const StagedBytes staged{position.segment, position.offset, sequence, position.segment->generation(), data_class};
+    if (share_ && share_->drains()) return append_own_writer(parts, {parts.size(), staged, waits, now});
     std::uint64_t bytes = 0;
     bool drain_now = false;
     {
@@ -118,11 +127,7 @@ void StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class
         if (position.segment->first_time_ns == 0) position.segment->first_time_ns = now;
         for (const Part& part : parts) {
             const ByteRange range{part.offset, part.offset + part.bytes.size()};
-            const StagedBytes staged{position.segment, position.offset + bytes, sequence, position.segment->generation(),
-                                     data_class};
-            const std::uint64_t hold_below = waits ? kOffsetMax : committed_size_;
-            if (!share_) index_.insert(range, staged, hold_below, committed_size_);
-            else if (share_->drains()) index_.insert_unless_newer(range, staged, hold_below, committed_size_);
+            if (!share_) index_.insert(range, staged.advanced(bytes), waits ? kOffsetMax : committed_size_, committed_size_);
             logical_size_ = std::max(logical_size_, range.end);
             bytes += range.size();
         }
@@ -131,9 +136,9 @@ void StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class
         add(slot_->staged, bytes);
         update_ledger_locked();
         // Otherwise whoever completes a target write looks again: waking a thread costs as much as a small write.
-        drain_now = !follows() && running_ < concurrency_.allowed() && worth_draining_locked();
+        drain_now = !share_ && running_ < concurrency_.allowed() && worth_draining_locked();
     }
-    if (share_ && (follows() || several_nodes_)) share_->appended(parts);
+    if (share_) share_->appended(parts);
     if (drain_now) wake();
 }
 
@@ -173,6 +178,7 @@ Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
     if (!outcome) return outcome;
     index_.drop(range);
     if (!log_->empty()) append_through_locked(range);
+    target_unsynced_ = true;
     add(slot_->through, bytes.size());
     add(slot_->target_writes, 1);
     logical_size_ = std::max(logical_size_, range.end);
@@ -187,6 +193,7 @@ Status StagedFile::write_direct_writer(std::uint64_t offset, io::Bytes bytes) {
     add(slot_->through, bytes.size());
     add(slot_->target_writes, 1);
     const std::lock_guard lock(mutex_);
+    target_unsynced_ = true;
     logical_size_ = std::max(logical_size_, offset + bytes.size());
     return Status::ok();
 }

@@ -26,12 +26,21 @@ Result<std::uint64_t> StagedFile::make_room_writer(std::uint64_t wanted_bytes, l
         const std::uint64_t seen = pool.changes();
         if (auto segment = log_->acquire(take)) {
             adopt_writer(segment.value());
+            sync_opening_writer();
             return log_->room(false);
+        }
+        if (durable_) {
+            std::unique_lock lock(mutex_);
+            if (recycle_durably(lock)) continue;
         }
         if (take == log::SegmentPool::Take::kWarm) return std::uint64_t{0};
         {
             const std::lock_guard lock(mutex_);
             FOREBAY_TRY(background_error_locked());
+        }
+        {
+            std::unique_lock lock(mutex_);
+            wait_out_pause_locked(lock);
         }
         const bool under_way = surroundings_.press_files(*this);
         if (surroundings_.options().full == WhenFull::kThrough) return std::uint64_t{0};
@@ -84,7 +93,7 @@ void StagedFile::compact_writer() {
             recycle_locked();
             if (log_->segments() < kCompactFrom) return;
             log::Segment& oldest = *log_->oldest();
-            if (oldest.live_bytes == 0 || oldest.pins > 0 || oldest.live_bytes > log_->room(true) / 2) return;
+            if (oldest.live_bytes == 0 || oldest.pins > 0 || oldest.unindexed.load() > 0 || oldest.live_bytes > log_->room(true) / 2) return;
             held = index_.held_in(&oldest);
             std::uint64_t held_bytes = 0, needed = 0;
             for (const auto& extent : held) {
@@ -143,17 +152,21 @@ Status StagedFile::make_marker_room_writer() {
 // of this log was released.
 bool StagedFile::recycle_locked(bool newest_too) {
     if (index_.zero_bytes() > 0 || shrink_to_ || follows()) return false;
-    const auto idle = [](const log::Segment& segment) { return segment.live_bytes == 0 && segment.pins == 0; };
+    if (durable_) {
+        // That takes the device's time: whoever wants the room does it.
+        if (!recycling_ && segments_to_give_back_locked() > 0) surroundings_.pool()->announce_change();
+        return false;
+    }
     std::optional<log::Frontier> frontier;
     if (share_) {
         if (index_.empty() && in_flight_.empty()) share_->all_drained();
-        const bool waits = log_->segments() > (newest_too ? 0 : 1) && idle(*log_->oldest());
+        const bool waits = log_->segments() > (newest_too ? 0 : 1) && log_->oldest()->idle();
         frontier = share_->recycle({log_->needed(), index_.drained_metadata(), waits, resize_sequence_});
         if (!frontier) return false;
         resize_sequence_ = 0;
     }
     const auto may_go = [&](const log::Segment& segment) {
-        return idle(segment) && (!share_ || segment.order.may_go(*frontier, index_.drained_metadata()));
+        return segment.idle() && (!share_ || segment.order.may_go(*frontier, index_.drained_metadata()));
     };
     const std::size_t keep = newest_too ? 0 : 1;
     bool any = false;
@@ -167,14 +180,16 @@ bool StagedFile::press() {
     bool under_way;
     bool anything;
     {
-        const std::lock_guard lock(mutex_);
+        std::unique_lock lock(mutex_);
         if (state_ != State::kStaged) return false;
+        if (recycle_durably(lock) || recycling_) return true;
         if (follows()) {
             // The process in want of room must not count on another process's progress.
             while (log_->segments() > 1 && log_->oldest_order() < share_->released()) log_->release_oldest();
             return false;
         }
         follow_locked();
+        retry_at_ns_ = 0;   // whoever is in want of room cannot wait for this file
         anything = !halted_ && (!index_.ready_empty() || shrink_to_.has_value());
         if (anything) urgent_ = true;
         under_way = anything || !in_flight_.empty() || resizing_;

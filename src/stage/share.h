@@ -5,7 +5,7 @@
 // them is memory that all have mapped, and the logs themselves: a record exists for everybody as soon as
 // its segment's tail says so. `node::NodeShare` implements this; tests may do it otherwise.
 //
-// Thread-safety: `follow`, `restart`, `recycle`, `all_drained` and `set_released` are called under the staged
+// Thread-safety: `find`, `visit_found`, `restart`, `recycle`, `all_drained` and `set_released` are called under the staged
 // file's lock, the rest from any thread. Blocking: `wait_for_room` only.
 #pragma once
 
@@ -29,7 +29,7 @@ class Share {
     [[nodiscard]] virtual bool drains() const noexcept = 0;
 
     // Rising within the node, for this file. When `published` is called the record that it is for has been
-    // appended and, by the drainer, taken into its index: until then nobody takes it for granted that it has
+    // appended and, by the drainer, noted for its index: until then nobody takes it for granted that it has
     // seen all lower numbers.
     virtual std::uint64_t next_sequence() noexcept = 0;
     virtual void published() noexcept = 0;
@@ -42,6 +42,8 @@ class Share {
     // The file's size at the last commit. Set by the drainer.
     [[nodiscard]] virtual std::uint64_t committed_size() const noexcept = 0;
     virtual void set_committed_size(std::uint64_t size) noexcept = 0;
+    // What the open records of the file's logs say.
+    [[nodiscard]] virtual log::Sharing sharing() const noexcept = 0;
     // The place of this participant's log among those of the file.
     [[nodiscard]] virtual std::uint64_t lane() const noexcept = 0;
 
@@ -74,12 +76,15 @@ class Share {
         std::uint64_t generation = 0;            // of the segment when the record was read
     };
     using Visit = std::function<void(const Record&)>;
-    // Visits what was appended since the last call, in order of sequence number: for the drainer the logs
-    // of the others, else all logs. Everything that was complete when the call began is visited; where a
-    // marker (truncate, commit) is, everything before it has been visited before.
-    // Returns false if what was visited earlier may not be relied on any more: forget it, and call again.
-    virtual bool follow(const Visit& visit) = 0;
-    // Not for the drainer. Forgets what was followed, and begins again with all that is not released.
+    // Finds what was appended since the last call: for the drainer in the logs of the others, else in all logs.
+    // Everything that was complete when the call began is found, and whatever its writer did before is either found
+    // too or noted by the drainer itself.
+    // Returns false if what was visited earlier may not be relied on any more: forget it, restart, and call again.
+    virtual bool find() = 0;
+    // Visits what was found, in order of sequence number; where a marker (truncate, commit) is, everything before it
+    // has been visited before. If a visit fails, all of it is found once more.
+    virtual void visit_found(const Visit& visit) = 0;
+    // Not for the drainer. Forgets what was found, and begins again with all that is not released.
     virtual void restart() = 0;
     // What the drainer knows of the order of its own records.
     struct Account {

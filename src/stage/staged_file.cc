@@ -55,8 +55,12 @@ Status StagedFile::truncate(std::uint64_t size) {
         return Status::ok();
     }
     const std::uint64_t sequence = state == State::kThrough ? 0 : next_sequence();
-    if (state == State::kThrough) FOREBAY_TRY(target_->resize(size));
-    else FOREBAY_TRY(append_marker_writer(log::RecordKind::kTruncate, size, sequence));
+    if (state == State::kThrough) {
+        FOREBAY_TRY(target_->resize(size));
+        target_unsynced_ = true;
+    } else {
+        FOREBAY_TRY(append_marker_writer(log::RecordKind::kTruncate, size, sequence));
+    }
 
     const std::lock_guard lock(mutex_);
     if (state == State::kStaged && size < logical_size_) {
@@ -98,7 +102,8 @@ Status StagedFile::leave_log_writer() {
     }
     FOREBAY_TRY(drain_writer());
     std::unique_lock lock(mutex_);
-    completed_.wait(lock, [this] { return !log_->pinned(); });
+    completed_.wait(lock, [this] { return !log_->pinned() && !recycling_; });
+    if (durable_) FOREBAY_TRY(release_all_durably(lock));
     log_->release_all();
     if (share_) share_->set_released(log_->oldest_order());
     return Status::ok();
@@ -109,9 +114,11 @@ Status StagedFile::commit() {
     const std::lock_guard writer(writer_);
     {
         const std::lock_guard lock(mutex_);
-        if (state_ != State::kStaged || follows()) return Status::ok();
+        if (state_ != State::kStaged && !(state_ == State::kThrough && durable_)) return Status::ok();
+        if (follows()) return Status::ok();
     }
     const Stopwatch stopwatch(slot_->close_ns);
+    if (state_ == State::kThrough) return target_unsynced_ ? sync_target(target_) : Status::ok();
     FOREBAY_TRY(commit_writer(false));
     if (surroundings_.options().flush == OnFlush::kDrain) return drain_writer();
     return Status::ok();
@@ -126,13 +133,21 @@ Status StagedFile::commit_writer(bool closing) {
         const std::lock_guard lock(mutex_);
         follow_locked();
         failure = background_error_locked();
+        if (failure) failure = sync_error_;
         if (!failure && !closing) return failure;
         if (!dirty_) return failure;
     }
-    const std::uint64_t sequence = next_sequence();
-    if (failure) FOREBAY_TRY(append_marker_writer(log::RecordKind::kCommit, logical_size_, sequence));
-    else if (log_->marker_fits()) log_->append_marker(log::RecordKind::kCommit, logical_size_, sequence);
-    else add(slot_->guarantee_given_up, index_.held_bytes());
+    if (durable_) {
+        const Status durable = append_durable_commit_writer(closing);
+        if (!durable && !closing) return durable;
+        if (failure) failure = durable;
+    }
+    const std::uint64_t sequence = durable_ ? durable_commit_ : next_sequence();
+    if (!durable_) {
+        if (failure) FOREBAY_TRY(append_marker_writer(log::RecordKind::kCommit, logical_size_, sequence));
+        else if (log_->marker_fits()) log_->append_marker(log::RecordKind::kCommit, logical_size_, sequence);
+        else add(slot_->guarantee_given_up, index_.held_bytes());
+    }
     if (share_) share_->published();
     {
         const std::lock_guard lock(mutex_);
@@ -150,7 +165,10 @@ Status StagedFile::commit_writer(bool closing) {
         update_ledger_locked();
     }
     if (drain_now) wake();
-    return failure;
+    if (!durable_ || !failure || !log_->empty()) return failure;
+    // No record tells of this commit: the target has to be it.
+    FOREBAY_TRY(drain_writer());
+    return sync_target(target_);
 }
 
 Status StagedFile::drain() {
@@ -178,6 +196,7 @@ Status StagedFile::step_aside(log::AsideReason reason) {
     // From here on the size of the target is the size of the file; others may be making it longer already.
     if (target_size_ != logical_size_) FOREBAY_TRY(target_->resize(logical_size_));
     const std::lock_guard lock(mutex_);
+    target_unsynced_ = true;
     target_size_ = committed_size_ = logical_size_;
     state_ = State::kThrough;
     return Status::ok();
@@ -190,7 +209,7 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, log::Ledge
     const std::lock_guard writer(writer_);
     const auto size = target->size();
     if (!size) return size.status();
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (state_ == State::kFailed) return background_error_locked();
     if (state_ != State::kPassive) return {Code::kInternal, "open " + path_ + ": it is being written already"};
     target_ = std::move(target);
@@ -200,16 +219,20 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, log::Ledge
     several_nodes_ = left_log_ = false;
     dirty_ = false;
     urgent_ = halted_ = false;
+    attempts_ = 0;
+    retry_at_ns_ = 0;
     shrink_to_.reset();
     cursor_ = plan_from_bytes_ = resize_sequence_ = 0;
-    background_error_ = Status::ok();
+    background_error_ = sync_error_ = target_lost_ = Status::ok();
+    durable_ = surroundings_.options().durability == Durability::kNode;
+    target_unsynced_ = true;   // emptied or extended by whoever opened it, perhaps
     state_ = aside || surroundings_.pool() == nullptr ? State::kThrough : State::kStaged;
     if (aside)
         slot_->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(*aside), std::memory_order_relaxed);
     if (state_ == State::kStaged)
         log_ = std::make_unique<log::FileLog>(*surroundings_.pool(), log_number_,
-                                              log::LogTarget{identity_.device, identity_.inode, path_},
-                                              surroundings_.options().checksum == Checksum::kInline);
+                                              log::LogTarget{identity_.device, identity_.inode, path_, {}, durable_},
+                                              surroundings_.options().checksum == Checksum::kInline || durable_);
     return Status::ok();
 }
 
@@ -218,13 +241,17 @@ Status StagedFile::finish() {
     const Stopwatch stopwatch(slot_->close_ns);
     std::uint64_t size;
     {
-        const std::lock_guard lock(mutex_);
+        std::unique_lock lock(mutex_);
         follow_locked();
         if (state_ != State::kStaged) {
+            const bool to_sync = state_ == State::kThrough && durable_ && target_unsynced_;
             if (state_ == State::kThrough) state_ = State::kPassive;
-            return background_error_locked();
+            if (!background_error_.is_ok() || !to_sync) return background_error_locked();
+            lock.unlock();
+            return sync_target(target_);
         }
         halted_ = false;   // a closing attempt
+        retry_at_ns_ = 0;
         size = logical_size_;
     }
     // Fails if draining has failed before; whatever can still be drained is, all the same.
@@ -235,12 +262,21 @@ Status StagedFile::finish() {
     if (settled && target_size_ != size) {
         lock.unlock();
         const Status resized = target_->resize(size);
+        target_unsynced_ = true;
         lock.lock();
         settled = resized.is_ok();
         if (outcome) outcome = resized;
     }
     if (settled) {
-        completed_.wait(lock, [this] { return !log_->pinned(); });
+        completed_.wait(lock, [this] { return !log_->pinned() && !recycling_; });
+        if (durable_) {
+            const Status durable = release_all_durably(lock);
+            if (outcome) outcome = durable;
+            // Bytes that may not be there are in the log still.
+            settled = log_->empty() && target_lost_.is_ok();
+        }
+    }
+    if (settled) {
         log_.reset();
         share_.reset();
         state_ = State::kPassive;
@@ -248,22 +284,23 @@ Status StagedFile::finish() {
         if (outcome) return outcome;
         return outcome.with_context("all staged bytes were written by a later attempt, but before");
     }
+    completed_.wait(lock, [this] { return !recycling_; });
     state_ = State::kFailed;
     keep_error_locked(outcome);
     if (log_->marker_fits()) log_->append_marker(log::RecordKind::kClose, logical_size_, next_sequence());
     return outcome.with_context(
-        fmt::format("close {}: {} bytes stay in the staging log", path_, index_.pending_bytes()));
+        fmt::format("close {}: {} bytes stay in the staging log", path_, pending_bytes_locked()));
 }
 
 std::uint64_t StagedFile::size() const {
     const std::lock_guard lock(mutex_);
-    return logical_size_;
+    return std::max(logical_size_, own_.end());
 }
 
 // Whether a log with bytes that are nowhere else would be lost if it were given back.
 bool StagedFile::leaves_log() const {
     const std::lock_guard lock(mutex_);
-    return left_log_ || (log_ != nullptr && !log_->empty() && (state_ == State::kFailed || !index_.empty()));
+    return left_log_ || (log_ != nullptr && !log_->empty() && (state_ == State::kFailed || !index_.empty() || own_.bytes() > 0));
 }
 
 bool StagedFile::failed() const {

@@ -50,6 +50,7 @@
 #include "log/ledger.h"
 #include "plan/merge.h"
 #include "stage/extent_index.h"
+#include "stage/own_records.h"
 #include "stage/range_set.h"
 #include "stage/share.h"
 
@@ -75,7 +76,7 @@ class Surroundings {
     // Room is needed and nothing is under way: held bytes of all files may drain before their commit.
     // True if there were any.
     virtual bool promote_held() = 0;
-    // One target write, for the trace.
+    // One target write has ended: for the trace, and for the time of the last one.
     virtual void trace(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) = 0;
 };
 
@@ -184,10 +185,20 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     Status commit_writer(bool closing);
     Status append_marker_writer(log::RecordKind kind, std::uint64_t argument, std::uint64_t sequence);
     Status leave_log_writer();
+    // With durability=node: durability.cc.
+    Status append_durable_commit_writer(bool closing);
+    Status sync_target(const std::shared_ptr<io::File>& target);
+    Status sync_log();
+    void sync_opening_writer();
+    bool recycle_durably(std::unique_lock<std::mutex>& lock);
+    Status release_all_durably(std::unique_lock<std::mutex>& lock);
+    [[nodiscard]] std::size_t segments_to_give_back_locked() const noexcept;
     std::uint64_t next_sequence() noexcept { return share_ ? share_->next_sequence() : surroundings_.next_sequence(); }
     // A share, and another participant drains.
     [[nodiscard]] bool follows() const noexcept { return share_ && !share_->drains(); }
     void follow_locked();
+    void append_own_writer(std::span<const Part> parts, const OwnRecords::Record& record);
+    void index_own_locked();
     bool plan_copy_locked(ByteRange all, CopyPlan& plan) const;
     static Result<bool> carry_out(const CopyPlan& plan, io::File& target, std::uint64_t offset, io::MutableBytes into);
 
@@ -208,11 +219,18 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     Taken take_resize_locked(std::uint64_t size);
     void complete_resize(std::uint64_t size, const Status& outcome);
     void keep_error_locked(const Status& failure);
+    void failed_locked(const Status& failure);
+    void drop_planned_locked();
+    [[nodiscard]] bool pausing_locked() noexcept;
+    void wait_out_pause_locked(std::unique_lock<std::mutex>& lock);
+    [[nodiscard]] bool goes_through_after_failure() const;
     void wake();
     [[nodiscard]] bool worth_draining_locked() const noexcept;
     // Records from here on may have older ones that are not known yet, and have to wait.
     [[nodiscard]] std::uint64_t complete_below_locked() const noexcept { return share_ ? share_->complete_below() : kOffsetMax; }
     [[nodiscard]] bool clogged_locked() const noexcept;
+    [[nodiscard]] std::uint64_t ready_bytes_locked() const noexcept { return index_.ready_bytes() + own_.ready_bytes(); }
+    [[nodiscard]] std::uint64_t pending_bytes_locked() const noexcept { return index_.pending_bytes() + own_.bytes(); }
     void update_ledger_locked();
     [[nodiscard]] Status background_error_locked() const;
 
@@ -227,10 +245,12 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     mutable std::mutex mutex_;
     std::condition_variable completed_;           // a target write has ended
     std::uint64_t completions_ = 0;
-    State state_ = State::kPassive;
+    State state_ = State::kPassive;               // changed under both locks
     std::unique_ptr<log::FileLog> log_;
     std::shared_ptr<Share> share_;                // changed under both locks; null: written by this process alone
     ExtentIndex index_;
+    OwnRecords own_;                              // of the drainer of a shared file: not in the index yet
+    OwnRecords::Batch own_batch_;                 // of those, being taken into it
     std::uint64_t logical_size_ = 0;              // what the program sees
     std::uint64_t committed_size_ = 0;
     std::uint64_t commit_sequence_ = 0;
@@ -252,7 +272,15 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     std::uint64_t cursor_ = 0;                    // where the next plan begins (elevator)
     bool urgent_ = false;                         // drain all that is ready, however little
     bool several_nodes_ = false;                  // see join
+    bool durable_ = false;                        // commits are synced: option durability; changed under both locks
+    bool recycling_ = false;                      // segments are being given back durably
+    std::atomic<bool> target_unsynced_{false};    // written to beside the log, since it was synced
+    Status target_lost_;                          // a sync of the target that failed
+    std::uint64_t durable_commit_ = 0;            // number of the commit being made
+    Status sync_error_;                           // the first one: nothing can be promised any more
     bool left_log_ = false;                       // abandoned after another participant's failure
+    unsigned attempts_ = 0;                       // that failed, since everything was last drained; on_error=retry
+    std::uint64_t retry_at_ns_ = 0;               // nothing is written before that; 0: no pause
     bool halted_ = false;                         // after a failure, until a closing attempt
     Status background_error_;
 

@@ -1,0 +1,58 @@
+#include "stage/own_records.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace forebay::stage {
+
+namespace {
+
+// Memory for so many extents is kept for the next batch.
+constexpr std::size_t kKeptExtents = 16 * 1024;
+
+}   // namespace
+
+bool OwnRecords::note(std::span<const log::FileLog::Part> parts, const Record& record, std::uint64_t enough) {
+    std::uint64_t bytes = 0, end = 0;
+    const std::lock_guard lock(mutex_);
+    noted_.records.push_back(record);
+    const std::size_t before = noted_.extents.size();
+    try {
+        for (const auto& part : parts) {
+            noted_.extents.push_back({part.offset, part.offset + part.bytes.size()});
+            bytes += part.bytes.size();
+            end = std::max(end, noted_.extents.back().end);
+        }
+    } catch (...) {
+        noted_.extents.resize(before);
+        noted_.records.pop_back();
+        throw;
+    }
+    record.at.segment->unindexed.fetch_add(1, std::memory_order_relaxed);
+    noted_.bytes += bytes;
+    bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    end_.store(std::max(end, end_.load(std::memory_order_relaxed)), std::memory_order_relaxed);
+    if (record.waits) return false;
+    ready_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    noted_.ready_bytes += bytes;
+    return noted_.ready_bytes >= enough && noted_.ready_bytes - bytes < enough;
+}
+
+bool OwnRecords::take(Batch& batch) {
+    if (!batch.records.empty()) return true;
+    const std::lock_guard lock(mutex_);
+    std::swap(batch, noted_);
+    end_.store(0, std::memory_order_relaxed);
+    return !batch.records.empty();
+}
+
+void OwnRecords::done(Batch& batch) noexcept {
+    bytes_.fetch_sub(std::exchange(batch.bytes, 0), std::memory_order_relaxed);
+    ready_bytes_.fetch_sub(std::exchange(batch.ready_bytes, 0), std::memory_order_relaxed);
+    for (const Record& record : batch.records) record.at.segment->unindexed.fetch_sub(1, std::memory_order_relaxed);
+    batch.records.clear();
+    if (batch.extents.capacity() > kKeptExtents) batch.extents = {};
+    else batch.extents.clear();
+}
+
+}   // namespace forebay::stage

@@ -1,0 +1,55 @@
+// The drainer's own records of a file that is shared, on their way into its index.
+//
+// The thread that writes only notes a record; whoever next needs the index takes in all that were noted, together
+// with what the other participants have appended (StagedFile::follow_locked). So no write waits while somebody else
+// has the index, and the drain finds many records at once.
+// Invariants: a record is noted before its number counts as published; its segment counts it in `unindexed` until it
+// is in the index, and stays so long.
+// Thread-safety: `note` by one thread at a time, everything else from any thread. Bounded by the log itself.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "log/file_log.h"
+#include "stage/extent_index.h"
+
+namespace forebay::stage {
+
+class OwnRecords {
+  public:
+    struct Record {
+        std::size_t extents = 0;   // so many of the batch's
+        StagedBytes at;            // of the first one; the others' bytes follow
+        bool waits = false;        // for a commit
+        std::uint64_t time_ns = 0;
+    };
+    struct Batch {
+        std::vector<Record> records;
+        std::vector<ByteRange> extents;
+        std::uint64_t bytes = 0, ready_bytes = 0;   // in all, and of those that are free to drain
+    };
+
+    // Returns true if by this record the bytes that are noted and free to drain have reached `enough`.
+    bool note(std::span<const log::FileLog::Part> parts, const Record& record, std::uint64_t enough);
+    // Whether anything is in `batch` now: what was left in it, or all that was noted since the last call.
+    bool take(Batch& batch);
+    // `batch` is in the index.
+    void done(Batch& batch) noexcept;
+
+    // Of what is noted and not yet done: payload bytes, and those that are free to drain. Of what is not even taken:
+    // the highest end.
+    [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+    [[nodiscard]] std::uint64_t ready_bytes() const noexcept { return ready_bytes_.load(std::memory_order_relaxed); }
+    [[nodiscard]] std::uint64_t end() const noexcept { return end_.load(std::memory_order_relaxed); }
+
+  private:
+    std::mutex mutex_;
+    Batch noted_;
+    std::atomic<std::uint64_t> bytes_{0}, ready_bytes_{0}, end_{0};
+};
+
+}   // namespace forebay::stage
