@@ -1,9 +1,10 @@
 """The connector's text and the options in it: what is said when they are unusable, and that files are safe then."""
 
+import os
+import sys
+
 import pytest
 from connector_environment import asides, bytes_staged, native, run, run_python, staged, statistics
-
-import sys
 
 WRITE = """
 import h5py
@@ -16,6 +17,15 @@ with h5py.File("x.h5") as f:
 
 def attempt(code: str, environment, folder):
     return run([sys.executable, "-c", code], environment, folder)
+
+
+def test_the_variables_of_the_build_and_the_tests_are_no_options(tmp_path):
+    """tools/env sets some; none may be taken for a misspelt option, which would switch staging off."""
+    named = {name: value for name, value in os.environ.items() if name.startswith("FOREBAY_")}
+    assert "FOREBAY_HDF5_PREFIX" in named
+    done = attempt(WRITE, {**named, **staged(tmp_path, "strict=on")}, tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "99999\n", "")
+    assert bytes_staged(tmp_path) > 0
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "io/posix_file.h"
-#include "log/frontier.h"
 #include "log/process.h"
 #include "log/scan.h"
 #include "node/shared_file.h"
+#include "support/crash.h"
 #include "support/engine_fixture.h"
 
 namespace forebay::test {
@@ -67,23 +68,11 @@ class Scratch {
         return all;
     }
 
-    // From the board that the drainer has left; without one every record counts.
-    [[nodiscard]] log::Frontier frontier() const {
-        log::Frontier frontier{0, 0};
-        for (const std::string& name : left()) {
-            auto directory = std::move(io::open_posix_directory(area() + "/" + name)).value();
-            const std::vector<std::string> files = std::move(directory->list()).value();
-            for (const std::string& file : files) {
-                if (!file.starts_with("board")) continue;
-                auto board = std::move(directory->open_file(file, io::OpenMode::kRead)).value();
-                const auto read = [&](std::size_t offset, std::uint64_t& value) {
-                    EXPECT_TRUE(board->read_at(offset, std::as_writable_bytes(std::span(&value, 1))));
-                };
-                read(offsetof(node::BoardHeader, dead_raw), frontier.raw);
-                read(offsetof(node::BoardHeader, dead_metadata), frontier.metadata);
-            }
-        }
-        return frontier;
+    // The file as recovery brings it home, if all who wrote it died now.
+    [[nodiscard]] std::vector<std::byte> recovered() const { return recovered([this] { return contents(); }, io::identify(target()).value()); }
+    // For a target elsewhere.
+    [[nodiscard]] std::vector<std::byte> recovered(const std::function<std::vector<std::byte>()>& target, const io::Identity& identity) const {
+        return test::recovered(*io::open_posix_directory(area()).value(), target, identity);
     }
 
   private:
@@ -104,58 +93,6 @@ class PlainBytes {
     }
     std::vector<std::byte> content;
 };
-
-// The file at the last commit, as recovery makes it of the target and the logs of all who wrote it: first what
-// the records say together, then on top of the target. Dead records (log/frontier.h) only hide older ones.
-inline std::vector<std::byte> replay(std::vector<std::byte> content, const std::vector<log::ScannedLog>& logs,
-                                     const log::Frontier& frontier) {
-    std::uint64_t committed = 0, size = content.size();
-    std::vector<const log::ScannedRecord*> records;
-    for (const log::ScannedLog& log : logs) {
-        EXPECT_TRUE(log.damage.empty()) << log.damage.front().message();
-        if (log.commit_sequence > committed || &log == &logs.front()) {
-            committed = log.commit_sequence;
-            size = log.committed_size;   // without a commit: at open
-        }
-        for (const log::ScannedRecord& record : log.records) records.push_back(&record);
-    }
-    std::stable_sort(records.begin(), records.end(), [](const log::ScannedRecord* one, const log::ScannedRecord* other) {
-        return one->header.sequence < other->header.sequence;
-    });
-    PlainBytes staged;
-    std::vector<bool> counts;   // byte by byte: staged, rather than in the target
-    bool cut = false;           // whatever is beyond was cut off
-    const auto set = [&](ByteRange range, bool value) {
-        if (counts.size() < range.end) counts.resize(range.end, cut);
-        if (staged.content.size() < range.end) staged.content.resize(range.end);
-        std::fill(counts.begin() + static_cast<std::ptrdiff_t>(range.begin),
-                  counts.begin() + static_cast<std::ptrdiff_t>(range.end), value);
-    };
-    for (const log::ScannedRecord* record : records) {
-        const log::RecordHeader& header = record->header;
-        if (header.sequence > committed) break;
-        if (header.sequence < frontier.lower()) continue;
-        if (header.kind == log::RecordKind::kTruncate) {
-            staged.content.resize(header.argument);
-            counts.resize(header.argument, cut);
-            cut = true;
-        }
-        if (header.kind != log::RecordKind::kData && header.kind != log::RecordKind::kThrough) continue;
-        const bool data = header.kind == log::RecordKind::kData && header.sequence >= frontier.of(header.data_class);
-        std::size_t at = 0;
-        for (const ByteRange& extent : record->extents) {
-            if (data) staged.write(extent.begin, io::Bytes(record->payload).subspan(at, extent.size()));
-            set(extent, data);
-            at += extent.size();
-        }
-    }
-    content.resize(size);
-    staged.content.resize(size);
-    counts.resize(size, cut);
-    for (std::size_t i = 0; i < size; ++i)
-        if (counts[i]) content[i] = staged.content[i];
-    return content;
-}
 
 // So small that logs are used again and again, and a plan is never more than a few bytes.
 inline LoadedOptions tiny_options() {
@@ -225,7 +162,7 @@ class Participants {
         }
         for (std::size_t i = 0; i < count; ++i) {
             auto board = i == 0 ? node::Board::create(board_file(io::OpenMode::kCreateNew), count,
-                                                      options.options.size / options.options.segment + 4)
+                                                      options.options.size / options.options.segment + 4, kGroup)
                                 : node::Board::open(board_file(io::OpenMode::kReadWrite), count);
             EXPECT_TRUE(board) << board.status().message();
             shares_.push_back(std::make_shared<node::NodeShare>(
@@ -265,6 +202,10 @@ class Participants {
         return test::read(*files_[i], offset, size);
     }
     Status drain() { return files_[0]->drain(); }
+    // The file as recovery brings it home, if all died now.
+    [[nodiscard]] std::vector<std::byte> recovered() const {
+        return scratch_.recovered([this] { return target_.contents(); }, target_.identity());
+    }
     Status commit() {
         const Status outcome = files_[0]->commit();
         shares_[0]->marked();
@@ -298,8 +239,10 @@ class Participants {
 
   private:
     std::unique_ptr<io::File> board_file(io::OpenMode mode) {
-        return std::move(engines_[0]->directory()->open_file("board", mode)).value();
+        return std::move(engines_[0]->directory()->open_file(log::board_name(files_[0]->log_number()), mode)).value();
     }
+
+    static constexpr std::uint64_t kGroup = 77;
 
     Scratch scratch_;
     Target target_;

@@ -435,7 +435,8 @@ int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "";
     if (strcmp(name, "serial") == 0) {   /* a program without MPI, of which mpiexec starts several */
         char path[32];
-        const char *place = getenv("PMI_RANK");
+        const char *place = getenv("PMI_RANK");   /* MPICH's launcher; that of Open MPI: */
+        if (place == NULL) place = getenv("OMPI_COMM_WORLD_RANK");
         rank = place == NULL ? 0 : atoi(place);
         snprintf(path, sizeof path, "serial-%d.h5", rank);
         serial_file(path);

@@ -10,6 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "differential"))
 
 from comparison import SINGLE_SECONDS_MAX, Mismatch, Outcome, Programs, Side, first_difference, read_journal, read_statistics  # noqa: E402
+from connector_environment import hdf5_prefix, native  # noqa: E402
 from parallel_environment import Launch, launch, node_names, program  # noqa: E402
 
 # A launch takes 0.1 to 0.3 s, a program 0.1 s and more.
@@ -20,11 +21,13 @@ SECONDS_MAX = 60
 class ParallelPrograms(Programs):
     """The MPI executable that runs random programs, and a folder to run them in."""
 
-    def __init__(self, folder: Path, ranks: int, nodes: int = 1, preload: tuple[Path, ...] = (), h5diff: Path | None = None):
+    def __init__(self, folder: Path, ranks: int, nodes: int = 1, preload: tuple[Path, ...] = (), h5diff: Path | None = None,
+                 networks: bool = False):
         super().__init__(program("parallel_differential"), folder, h5diff)
         self.ranks = ranks
         self.nodes = nodes
         self.preload = preload
+        self.networks = networks  # the staged side runs in two of them
         self.fixed = ("--between-nodes",) if nodes > 1 else ()
         self.processes_staging = 0
 
@@ -43,7 +46,8 @@ class ParallelPrograms(Programs):
             staged_side = "HDF5_VOL_CONNECTOR" in side.environment
             done = launch(command, side.variables(staging), folder, self.ranks,
                           seconds_max or SECONDS_MAX + SECONDS_PER_CASE * (seeds.stop - first),
-                          node_names(self.ranks, self.nodes) if staged_side else None, self.preload)
+                          node_names(self.ranks, self.nodes) if staged_side else None, self.preload,
+                          networks=self.networks and staged_side)
             last = self.read_journals(journal, outcome)
             if done.returncode != 0 or done.hung is not None:
                 last = max(first, last)
@@ -100,3 +104,13 @@ def how(done: Launch) -> str:
     if done.hung is not None:
         return f"no end; {done.hung}"
     return f"status {done.returncode}; {done.stderr.strip()[-600:]}"
+
+
+def assert_same_contents(left: Path, right: Path) -> None:
+    """Both folders hold the same files, and h5diff finds no difference in them."""
+    names = [sorted(path.name for path in folder.glob("*.h5")) for folder in (left, right)]
+    assert names[0] == names[1]
+    for name in names[0]:
+        told = subprocess.run([hdf5_prefix() / "bin" / "h5diff", left / name, right / name], env=native(), capture_output=True, text=True,
+                              timeout=SINGLE_SECONDS_MAX, check=False)
+        assert told.returncode == 0, f"{name}: {told.stdout[-500:]}{told.stderr[-500:]}"

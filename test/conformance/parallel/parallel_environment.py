@@ -10,15 +10,20 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from connector_environment import ROOT, reasons, statistics, statistics_file
+import two_networks
+from connector_environment import ROOT, hdf5_prefix, reasons, statistics, statistics_file
 
 BUILD = Path(os.environ.get("FOREBAY_BUILD_DIR", ROOT / "build" / "release"))
 PROGRAMS = Path(os.environ.get("FOREBAY_PARALLEL_PROGRAMS", BUILD / "test"))
 LONG = os.environ.get("FOREBAY_TEST_LONG") == "1"
+# The MPI that the tests' programs are compiled with, and HDF5 too.
+MPI = os.environ.get("FOREBAY_HDF5_MPI") or "mpich"
+TWO_NETWORKS = Path(two_networks.__file__)
 # So long may a launcher take to end its ranks before they are ended for it.
 GRACE_SECONDS = 15
 
@@ -39,11 +44,31 @@ class Launch:
         return f"{self.command}: {ended}\n{self.stdout[-3000:]}\n{self.stderr[-3000:]}"
 
 
-def launcher() -> str:
-    found = shutil.which("mpiexec.mpich") or shutil.which("mpiexec")
+def launcher(mpi: str = MPI) -> list[str]:
+    """The command that starts ranks, also as root and more of them than there are processors."""
+    found = shutil.which(f"mpiexec.{mpi}") or (shutil.which("mpiexec") if mpi == MPI else None)
     if found is None:
-        pytest.skip("no mpiexec")
-    return found
+        pytest.skip(f"no mpiexec of {mpi}")
+    return [found, "--allow-run-as-root", "--oversubscribe"] if mpi == "openmpi" else [found]
+
+
+def in_two_networks(ranks: int) -> tuple[list[str], list[str], dict[str, str]]:
+    """What to put before MPICH's launcher and after it, and variables: the ranks are spread evenly, in order, as with node_names."""
+    own_user = [] if os.getuid() == 0 else ["--user", "--map-root-user"]
+    before = ["unshare", *own_user, "--net", "--mount", sys.executable, str(TWO_NETWORKS), "run"]
+    after = ["-hosts", ",".join(two_networks.ADDRESSES), "-ppn", str((ranks + 1) // 2), "-iface", two_networks.WIRE,
+             "-launcher", "ssh", "-launcher-exec", str(TWO_NETWORKS)]
+    return before, after, {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": two_networks.WIRE}
+
+
+def prefix_of(mpi: str) -> Path:
+    """Where the HDF5 lies that was built with this MPI."""
+    if mpi == MPI:
+        return hdf5_prefix()
+    prefix = os.environ.get(f"FOREBAY_HDF5_{mpi.upper()}")
+    if prefix is None:
+        pytest.skip(f"there is no HDF5 with {mpi}: tools/setup hdf5-{mpi} builds one where that MPI is installed")
+    return Path(prefix)
 
 
 def program(name: str) -> Path:
@@ -65,25 +90,37 @@ def node_names(ranks: int, nodes: int) -> list[dict[str, str]]:
 
 def launch(
     command: list, environment: dict[str, str], folder: Path, ranks: int, seconds_max: float,
-    per_rank: list[dict[str, str]] | None = None, preload: tuple[Path, ...] = (),
+    per_rank: list[dict[str, str]] | None = None, preload: tuple[Path, ...] = (), mpi: str = MPI,
+    networks: bool = False,
 ) -> Launch:
-    """Runs `command` on `ranks` ranks in `folder`; never longer than `seconds_max` and what ending it takes."""
+    """Runs `command` on `ranks` ranks in `folder`; never longer than `seconds_max` and what ending it takes.
+
+    With `networks` half of the ranks are in a network of their own; see two_networks.py.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    libraries = ":".join(str(path) for path in (*preload, PROGRAMS / "yielding_progress.so"))
-    words: list[str] = [launcher()]
-    for variables in per_rank or [{}]:
-        if len(words) > 1:
+    leaving = (PROGRAMS / "quiet_leave.so",) if networks else ()
+    libraries = ":".join(str(path) for path in (*preload, *leaving, PROGRAMS / "yielding_progress.so"))
+    before, after, more = in_two_networks(ranks) if networks else ([], [], {})
+    words = [*before, *launcher(mpi), *after]
+    outputs = folder.with_name(folder.name + "-outputs")
+    if mpi == "openmpi":  # which else passes on what the ranks say in pieces that end anywhere
+        shutil.rmtree(outputs, ignore_errors=True)
+        words += ["--output-filename", f"{outputs}:nocopy"]
+    for at, variables in enumerate(per_rank or [{}]):
+        if at > 0:
             words.append(":")
         settings = [f"{name}={value}" for name, value in {"LD_PRELOAD": libraries, **variables}.items()]
         words += ["-n", str(1 if per_rank else ranks), "env", *settings, *map(str, command)]
     # MPI's transport library would catch crashes and wait for a debugger, and complain of the machine in the output.
-    environment = {**environment, "UCX_HANDLE_ERRORS": "none", "UCX_LOG_LEVEL": "fatal"}
+    environment = {**environment, "UCX_HANDLE_ERRORS": "none", "UCX_LOG_LEVEL": "fatal", **more}
     process = subprocess.Popen(
         words, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, errors="replace",
     )
     try:
         stdout, stderr = process.communicate(timeout=seconds_max)
+        stdout += "".join(path.read_text(errors="replace") for path in sorted(outputs.glob("*/rank.*/stdout")))
+        stderr += "".join(path.read_text(errors="replace") for path in sorted(outputs.glob("*/rank.*/stderr")))
         return Launch(shlex.join(words), process.returncode, stdout, stderr)
     except subprocess.TimeoutExpired:
         ranks_running = descendants(process.pid)

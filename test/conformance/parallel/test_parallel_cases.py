@@ -1,11 +1,14 @@
 """Unusual and ill-behaved parallel programs: the right result, or a clear error on every rank, within bounded time."""
 
 import re
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
-from connector_environment import bytes_staged, hdf5_prefix, native, staged, statistics
-from parallel_environment import BUILD, LONG, Launch, assert_staged, launch, launcher, node_names, process_lines, program, PROGRAMS
+from connector_environment import bytes_staged, native, plugin_folder, staged, statistics
+from parallel_comparison import assert_same_contents
+from parallel_environment import BUILD, MPI, Launch, asides_by_reason, assert_staged, launch, launcher, node_names, process_lines, program, PROGRAMS
 
 pytestmark = pytest.mark.slow
 
@@ -40,15 +43,6 @@ def native_case(tmp_path_factory):
         return known[case]
 
     return run
-
-
-def assert_same_contents(left, right) -> None:
-    names = [sorted(path.name for path in folder.glob("*.h5")) for folder in (left, right)]
-    assert names[0] == names[1]
-    for name in names[0]:
-        told = subprocess.run([hdf5_prefix() / "bin" / "h5diff", left / name, right / name], env=native(), capture_output=True, text=True,
-                              timeout=SECONDS_MAX, check=False)
-        assert told.returncode == 0, f"{name}: {told.stdout[-500:]}{told.stderr[-500:]}"
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
@@ -91,7 +85,7 @@ def test_every_rank_stages_and_leaves_nothing(tmp_path):
 def test_forebay_run_reports_success_for_several_ranks(tmp_path):
     area = tmp_path / "staging-area"
     area.mkdir()
-    command = [BUILD / "bin" / "forebay", "run", "-o", f"nls={area}", "--", launcher(), "-n", str(RANKS), program("parallel_cases"), "plain"]
+    command = [BUILD / "bin" / "forebay", "run", "-o", f"nls={area}", "--", *launcher(), "-n", str(RANKS), program("parallel_cases"), "plain"]
     done = subprocess.run([str(word) for word in command], env=native(HDF5_PLUGIN_PATH=""), cwd=tmp_path, capture_output=True, text=True,
                           timeout=SECONDS_MAX, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -180,4 +174,38 @@ def test_the_death_of_a_rank_ends_the_others_and_the_next_run_is_right(case, nat
     done = run_case("plain", environment, tmp_path / "again")
     assert done.hung is None and done.returncode == 0 and facts(done) == facts(plain), done.told()
     assert_same_contents(plain_folder, tmp_path / "again")
+    assert bytes_staged(tmp_path) > 0
+
+
+# ---- an MPI that forebay has no library for ------------------------------------------------------------
+
+
+def missing(library: Path) -> None:
+    """Nothing is there."""
+
+
+def unreadable(library: Path) -> None:
+    library.write_bytes(b"no library at all")
+
+
+def foreign(library: Path) -> None:
+    """A library that loads, and is none of forebay's."""
+    shutil.copy(PROGRAMS / "yielding_progress.so", library)
+
+
+@pytest.mark.parametrize("library", [missing, unreadable, foreign])
+def test_without_a_library_for_this_mpi_files_are_left_to_mpio(library, native_case, tmp_path):
+    plain, plain_folder = native_case("serial-beside-shared")
+    for folder in ("plugins", "lib"):
+        (tmp_path / folder).mkdir()
+    shutil.copy(plugin_folder() / "libforebay_vol.so", tmp_path / "plugins")
+    library(tmp_path / "lib" / f"libforebay_mpi_{MPI}.so")
+    done = run_case("serial-beside-shared", staged(tmp_path, HDF5_PLUGIN_PATH=str(tmp_path / "plugins")), tmp_path / "run")
+    assert done.hung is None and done.returncode == 0 and facts(done) == facts(plain), done.told()
+    assert_same_contents(plain_folder, tmp_path / "run")
+    warnings = [line for line in done.stderr.splitlines() if "files opened with MPI are not staged: " in line]
+    assert len(warnings) == RANKS and all("libforebay_mpi_" in line for line in warnings), done.told()
+    # Counted, on every rank; the serial files beside them are staged all the same.
+    assert asides_by_reason(tmp_path).keys() == {"mpi"}
+    assert all(line["aside"]["mpi"] > 0 and line["files_staged"] > 0 for line in process_lines(tmp_path))
     assert bytes_staged(tmp_path) > 0

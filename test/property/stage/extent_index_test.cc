@@ -6,6 +6,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <vector>
 
 #include "io/memory_file.h"
@@ -23,7 +24,7 @@ struct Record {
 
 RC_GTEST_PROP(ExtentIndexProperty, the_latest_record_wins_in_whatever_order_they_are_found, ()) {
     const auto file = io::make_memory_file("log");
-    std::vector<log::Segment> segments;
+    std::deque<log::Segment> segments;
     for (std::uint64_t i = 0; i < 3; ++i) segments.emplace_back(i, std::move(file->map(i * kSpace, kSpace)).value());
     std::vector<Record> records;
     const auto count = *rc::gen::inRange<std::uint64_t>(1, 40);

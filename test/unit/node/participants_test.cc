@@ -291,7 +291,7 @@ TEST(Participants, leave_logs_that_give_the_file_at_its_last_commit) {
     expected.content.resize(15000);
     ASSERT_TRUE(node.commit());
     ASSERT_TRUE(node.write(2, 0, bytes_of(5000, 99)));
-    EXPECT_TRUE(same(test::replay(node.target().contents(), node.scratch().logs(), node.scratch().frontier()), expected.content));
+    EXPECT_TRUE(same(node.recovered(), expected.content));
     ASSERT_TRUE(node.close());
 }
 
@@ -310,7 +310,7 @@ TEST(Participants, leave_logs_that_do_not_bring_back_bytes_which_newer_ones_have
     }
     ASSERT_TRUE(node.write(2, offset, bytes_of(4000, 4)));
     ASSERT_TRUE(node.commit());
-    auto recovered = test::replay(node.target().contents(), node.scratch().logs(), node.scratch().frontier());
+    auto recovered = node.recovered();
     recovered.resize(1000);
     EXPECT_TRUE(same(recovered, newer));
     ASSERT_TRUE(node.close());

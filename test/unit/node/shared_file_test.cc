@@ -199,7 +199,7 @@ TEST(SharedFile, a_target_that_cannot_be_written_fails_every_members_close_alike
         const auto bytes = bytes_of(50000, i);
         expected.insert(expected.end(), bytes.begin(), bytes.end());
     }
-    EXPECT_TRUE(same(test::replay(scratch.contents(), scratch.logs(), scratch.frontier()), expected)) << "and can be brought home";
+    EXPECT_TRUE(same(scratch.recovered(), expected)) << "and can be brought home";
 }
 
 TEST(SharedFile, whoever_waits_for_room_hears_that_the_target_cannot_be_written) {

@@ -2,13 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "io/posix_file.h"
+#include "log/process.h"
+#include "log/staging_area.h"
 #include "support/engine_fixture.h"
+#include "support/leftover.h"
 
 namespace forebay {
 namespace {
@@ -234,6 +239,108 @@ TEST(EngineLedger, a_file_that_failed_goes_on_telling_what_is_left_when_it_is_op
     EXPECT_EQ(now.staged, left.staged);
     EXPECT_EQ(now.pending, left.pending);
     EXPECT_EQ(now.error, static_cast<std::uint64_t>(EIO));
+}
+
+// ---- what dead processes have left ---------------------------------------------------------------------
+
+// A target, and the log of a process that has died with a commit of it.
+class Leftovers : public RealFiles {
+  protected:
+    void SetUp() override {
+        RealFiles::SetUp();
+        target_ = (root_ / "target.h5").string();
+        std::ofstream(target_) << "old";
+        area_path_ = root_ / "nls" / log::staging_folder();
+        std::filesystem::create_directory(area_path_);
+        std::filesystem::permissions(area_path_, std::filesystem::perms::owner_all);
+        area_ = std::move(io::open_posix_directory(area_path_.string())).value();
+    }
+    // No process has this number and started when the machine did.
+    void leave(const std::vector<std::byte>& content, std::uint64_t pid = 1) {
+        const io::Identity identity = io::identify(target_).value();
+        test::LeftBehind dead(*area_, pid, log::identify_this_process().value().boot_id);
+        auto& log = dead.open(identity, target_, 3);
+        dead.write(log, 0, content);
+        dead.commit(log, content.size());
+    }
+    std::vector<std::byte> content() const {
+        auto file = std::move(io::open_existing_file(target_)).value().file;
+        std::vector<std::byte> bytes(file->size().value());
+        EXPECT_TRUE(file->read_at(0, bytes));
+        return bytes;
+    }
+
+    std::string target_;
+    std::filesystem::path area_path_;
+    std::unique_ptr<io::Directory> area_;
+};
+
+TEST_F(Leftovers, are_brought_home_before_the_file_is_opened_and_told_of_once) {
+    leave(test::bytes_of(1000, 1));
+    auto engine = Engine::create(loaded_);
+    for (const bool writable : {false, true}) {
+        const auto told = engine->recover_before_open(target_, writable);
+        ASSERT_TRUE(told) << told.status().message();
+        EXPECT_EQ(told.value().empty(), writable) << told.value();
+        EXPECT_TRUE(test::same(content(), test::bytes_of(1000, 1)));
+    }
+    EXPECT_TRUE(left_in_area().empty());
+}
+
+TEST_F(Leftovers, of_other_files_are_left_alone) {
+    leave(test::bytes_of(1000, 1));
+    std::ofstream(root_ / "other.h5") << "other";
+    auto engine = Engine::create(loaded_);
+    EXPECT_EQ(engine->recover_before_open((root_ / "other.h5").string(), true).value(), "");
+    EXPECT_EQ(engine->recover_before_open((root_ / "missing.h5").string(), true).value(), "");
+    EXPECT_EQ(left_in_area().size(), 1u);
+}
+
+TEST_F(Leftovers, stay_with_recover_off_or_stage_off) {
+    leave(test::bytes_of(1000, 1));
+    for (bool Options::* const option : {&Options::recover, &Options::stage}) {
+        LoadedOptions off = loaded_;
+        off.options.*option = false;
+        auto engine = Engine::create(off);
+        EXPECT_EQ(engine->recover_before_open(target_, true).value(), "");
+        EXPECT_TRUE(engine->forget_before(io::identify(target_).value(), target_));
+        EXPECT_EQ(left_in_area().size(), 1u);
+        EXPECT_EQ(engine->listings(), 0u);
+    }
+}
+
+TEST_F(Leftovers, that_cannot_be_used_keep_the_file_from_being_written) {
+    leave(test::bytes_of(1000, 1), 1);
+    leave(test::bytes_of(1000, 2), 2);   // which one is right nobody knows
+    auto engine = Engine::create(loaded_);
+    const auto refused = engine->recover_before_open(target_, true);
+    EXPECT_THAT(refused.status().message(), testing::HasSubstr("cannot be recovered"));
+    EXPECT_THAT(refused.status().message(), testing::HasSubstr("forebay discard"));
+    const auto warned = engine->recover_before_open(target_, false);
+    ASSERT_TRUE(warned);
+    EXPECT_THAT(warned.value(), testing::HasSubstr("cannot be recovered"));
+    EXPECT_EQ(left_in_area().size(), 2u);
+}
+
+TEST_F(Leftovers, of_a_file_that_was_emptied_are_void) {
+    leave(test::bytes_of(1000, 1), 1);
+    leave(test::bytes_of(1000, 2), 2);
+    auto engine = Engine::create(loaded_);
+    ASSERT_TRUE(engine->forget_before(io::identify(target_).value(), target_));
+    EXPECT_TRUE(left_in_area().empty());
+    EXPECT_EQ(content().size(), 3u);
+}
+
+TEST_F(Leftovers, are_not_looked_for_again_while_nobody_comes_or_goes) {
+    // Changed long ago, as far as anybody can tell.
+    const timespec long_ago[2] = {{1000, 0}, {1000, 0}};
+    ASSERT_EQ(::utimensat(AT_FDCWD, area_path_.c_str(), long_ago, 0), 0);
+    auto engine = Engine::create(loaded_);
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(engine->recover_before_open(target_, true).value(), "");
+    EXPECT_EQ(engine->listings(), 1u);
+    leave(test::bytes_of(1000, 1));
+    EXPECT_NE(engine->recover_before_open(target_, true).value(), "");
+    EXPECT_TRUE(test::same(content(), test::bytes_of(1000, 1)));
 }
 
 }   // namespace

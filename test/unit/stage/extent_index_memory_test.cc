@@ -11,7 +11,8 @@
 namespace forebay::stage {
 namespace {
 
-constexpr std::uint64_t kCommitted = 100;
+constexpr std::uint64_t kCommitted = 100, kSize = 6000;
+constexpr std::uint64_t kCrowd = 200;
 
 // What a reader would find: where its bytes are, by record; 0 is the target, zeros have no segment.
 struct Piece {
@@ -24,6 +25,7 @@ using Pieces = std::vector<Piece>;
 class ExtentIndexOutOfMemory : public ::testing::Test {
   protected:
     // A committed extent that is ready, held ones over its middle and beside it, and one beyond the committed end.
+    // Far behind them a crowd of both kinds, so large that there is always something to allocate.
     void prepare() {
         segment_.emplace(0, nullptr);
         index_.emplace();
@@ -31,7 +33,13 @@ class ExtentIndexOutOfMemory : public ::testing::Test {
         insert({10, 20}, 2, kOffsetMax);
         insert({70, 90}, 3, kOffsetMax);
         insert({100, 200}, 4, kCommitted);
-        if (committed_) index_->commit(200);   // which leaves nothing reserved
+        for (std::uint64_t i = 0; i < kCrowd; ++i) insert_in_crowd(4 * i);
+        insert_in_crowd(2);   // into the first leaf of either kind, which is full: takes what was reserved
+        if (committed_) index_->commit(kSize);   // which leaves nothing reserved
+    }
+    void insert_in_crowd(std::uint64_t place) {
+        insert({2000 + place, 2001 + place}, 5, kOffsetMax);
+        insert({4000 + place, 4001 + place}, 5, 0);
     }
     void insert(ByteRange range, std::uint64_t sequence, std::uint64_t hold_below) {
         index_->insert(range, staged(range, sequence), hold_below, kCommitted);
@@ -118,16 +126,19 @@ TEST_F(ExtentIndexOutOfMemory, forgetting_a_range_is_done_or_not) {
 
 TEST_F(ExtentIndexOutOfMemory, forgetting_what_was_drained_is_done_or_not) {
     committed_ = true;
-    EXPECT_GT(fail_each_allocation([&] { EXPECT_EQ(index_->erase_drained({120, 130}, 4), 10u); }), 0);
+    EXPECT_GT(fail_each_allocation([&] { 
+                  EXPECT_EQ(index_->erase_drained({{120, 130}, {{{120, 130}, nullptr, 4, nullptr}}}), 10u);
+              }),
+              0);
 }
 
 TEST_F(ExtentIndexOutOfMemory, a_commit_that_failed_half_way_shows_the_same_bytes_and_can_be_made_again) {
     prepare();
     const Pieces before = newest();
-    EXPECT_GT(fail_each_allocation([&] { index_->commit(200); },
+    EXPECT_GT(fail_each_allocation([&] { index_->commit(kSize); },
                                    [&] {
                                        EXPECT_EQ(newest(), before);
-                                       index_->commit(200);
+                                       index_->commit(kSize);
                                        expect_accounts_agree();
                                        EXPECT_TRUE(index_->held_empty());
                                        EXPECT_EQ(newest(), before);

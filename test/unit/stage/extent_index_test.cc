@@ -117,6 +117,26 @@ TEST_F(ExtentIndexTest, zeros_of_a_cut_give_way_to_any_record_and_are_counted_ap
     EXPECT_EQ(index_.held_bytes(), 100u);
 }
 
+TEST_F(ExtentIndexTest, what_was_drained_is_forgotten_where_nothing_newer_came_meanwhile) {
+    found(one_, {0, 100}, 1);
+    found(one_, {100, 200}, 2);
+    const plan::TargetWrite write{{0, 200}, {{{0, 100}, one_.at(0), 1, &one_}, {{100, 200}, one_.at(100), 2, &one_}}};
+    found(other_, {50, 120}, 3);
+    EXPECT_EQ(index_.erase_drained(write), 130u);
+    EXPECT_THAT(newest({0, 200}), ElementsAre(Piece{50, 120, 3, 50}));
+    EXPECT_EQ(one_.live_bytes, 0u);
+    EXPECT_EQ(other_.live_bytes, 70u);
+}
+
+TEST_F(ExtentIndexTest, zeros_that_came_while_zeros_and_data_were_drained_stay_where_there_was_data) {
+    const plan::TargetWrite write{{0, 200}, {{{0, 100}, nullptr, 0, nullptr}, {{100, 200}, one_.at(100), 2, &one_}}};
+    index_.truncate(0, 200, 200);
+    EXPECT_EQ(index_.promote_held(), 200u);
+    EXPECT_EQ(index_.erase_drained(write), 0u);
+    EXPECT_EQ(index_.zero_bytes(), 100u);
+    EXPECT_THAT(newest({0, 200}), ElementsAre(Piece{100, 200, 0, 100}));
+}
+
 TEST_F(ExtentIndexTest, promoting_makes_zeros_drainable_too) {
     index_.truncate(100, 500, 500);
     EXPECT_EQ(index_.promote_held(), 400u);

@@ -1,0 +1,104 @@
+"""h5py with MPI: its own test suite, test by test, and a parallel program, natively and staged.
+
+This h5py is compiled against the parallel HDF5 and its MPI (tools/setup python-mpi); it is not the one that runs these tests.
+"""
+
+import os
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from connector_environment import asides, bytes_staged, native, run, staged, statistics
+from parallel_comparison import assert_same_contents
+from parallel_environment import assert_staged, launch, node_names, process_lines
+
+pytestmark = pytest.mark.slow
+
+RANKS = 2
+SECONDS_MAX = 280
+PROGRAM = Path(__file__).with_name("parallel_h5py.py")
+# h5py's tests of its own MPI side. Each must have run, and the files that they write must have been staged.
+WITH_MPI = ("test_mpio", "test_mpio_append", "test_mpi_atomic", "test_close_multiple_mpio_driver")
+
+
+@pytest.fixture(scope="session")
+def mpi_python() -> str:
+    python = os.environ.get("FOREBAY_HDF5_PYTHON")
+    if python is None:
+        pytest.skip("there is no h5py with MPI for this HDF5: tools/setup python-mpi says why, or builds it")
+    return python
+
+
+def outcomes(report: Path, told: str) -> dict[str, str]:
+    """What came of each test of h5py, by its name."""
+    assert report.exists(), told
+    found = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        kind = next((child.tag for child in case if child.tag in ("failure", "error", "skipped")), "passed")
+        found[f"{case.get('classname')}::{case.get('name')}"] = kind
+    return found
+
+
+def suite(python: str, report: str, *more: str) -> list[str]:
+    return [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junit-xml={report}", *more, "--pyargs", "h5py"]
+
+
+def in_process(python: str, environment: dict[str, str], folder: Path) -> dict[str, str]:
+    done = run(suite(python, "report.xml"), environment, folder, SECONDS_MAX)
+    return outcomes(folder / "report.xml", done.stdout + done.stderr)
+
+
+def in_ranks(python: str, environment: dict[str, str], folder: Path, nodes: int = 1) -> list[dict[str, str]]:
+    # The shell puts the rank's number, which the launcher gives each, into the name of its report.
+    command = ["sh", "-c", 'exec "$@" --junit-xml=report.$PMI_RANK.xml', "sh", *suite(python, "report.xml", "--with-mpi")]
+    done = launch(command, environment, folder, RANKS, SECONDS_MAX, node_names(RANKS, nodes))
+    assert done.hung is None, done.told()
+    return [outcomes(folder / f"report.{rank}.xml", done.told()) for rank in range(RANKS)]
+
+
+def assert_same_outcomes(plain: dict[str, str], through: dict[str, str]) -> None:
+    assert {name: (plain.get(name), kind) for name, kind in through.items() if plain.get(name) != kind} == {}
+    assert plain.keys() == through.keys()
+    assert sum(kind == "passed" for kind in through.values()) > 800
+
+
+def test_h5py_tests_come_out_the_same_without_a_launcher(mpi_python, tmp_path):
+    plain = in_process(mpi_python, native(), tmp_path / "native")
+    through = in_process(mpi_python, staged(tmp_path), tmp_path / "through")
+    assert_same_outcomes(plain, through)
+    assert bytes_staged(tmp_path) > 0
+
+
+@pytest.fixture(scope="session")
+def native_ranks(mpi_python, tmp_path_factory):
+    return in_ranks(mpi_python, native(), tmp_path_factory.mktemp("h5py-ranks-native"))
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_h5py_tests_come_out_the_same_on_several_ranks(nodes, mpi_python, native_ranks, tmp_path):
+    through = in_ranks(mpi_python, staged(tmp_path), tmp_path / "through", nodes)
+    for plain, mine in zip(native_ranks, through, strict=True):
+        assert_same_outcomes(plain, mine)
+        for name in WITH_MPI:
+            assert [kind for test, kind in mine.items() if test.endswith(f"TestMPI::{name}")] == ["passed"]
+    # No file of these tests is left to mpio; the ranks also start programs of their own, which count too.
+    assert asides(tmp_path).keys() <= {"driver", "swmr", "atomicity", "handle_taken", "not_regular"}, asides(tmp_path)
+    assert len([process for process in process_lines(tmp_path) if process["files_staged"] > 1000]) == RANKS
+    assert [entry for entry in statistics(tmp_path) if entry["error"]] == []
+    assert bytes_staged(tmp_path) > 0
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_parallel_program_sees_and_leaves_the_same(nodes, mpi_python, tmp_path):
+    command = [mpi_python, PROGRAM]
+    plain = launch([*command, "write"], native(), tmp_path / "native", RANKS, SECONDS_MAX)
+    through = launch([*command, "write"], staged(tmp_path), tmp_path / "through", RANKS, SECONDS_MAX, node_names(RANKS, nodes))
+    assert plain.hung is None and plain.returncode == 0, plain.told()
+    assert through.hung is None and through.returncode == 0, through.told()
+    facts = [sorted(done.stdout.splitlines()) for done in (plain, through)]
+    assert facts[0] == facts[1] and len(facts[0]) > 2 * RANKS
+    checked = run([*command, "check"], native(), tmp_path / "through", SECONDS_MAX)
+    assert checked.returncode == 0, checked.stderr
+    assert_same_contents(tmp_path / "native", tmp_path / "through")
+    assert_staged(tmp_path, RANKS)
+    assert asides(tmp_path) == {"mpi": RANKS}  # opened for reading only

@@ -1,0 +1,82 @@
+"""One plugin serves programs of each MPI that is found, through the library built for it.
+
+The rest of the tests here runs with the MPI that the HDF5 of the build was compiled with. This one takes the other, which
+needs an HDF5 of its own: tools/setup hdf5-openmpi.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from connector_environment import bytes_staged, native, run, staged
+from parallel_comparison import assert_same_contents
+from parallel_environment import BUILD, MPI, assert_staged, launch, node_names, prefix_of
+from test_parallel_cases import CASES, RANKS, STAGING_NOTHING, facts
+
+pytestmark = pytest.mark.slow
+
+OTHER = "openmpi" if MPI == "mpich" else "mpich"
+NEEDS = {"mpich": ("libmpich.so.12", "libmpi.so.12"), "openmpi": ("libmpi.so.40",)}
+SECONDS_MAX = 60
+
+
+@pytest.mark.parametrize("mpi", [MPI, OTHER])
+def test_there_is_a_library_for_each_mpi_that_has_a_compiler(mpi):
+    if shutil.which(f"mpicc.{mpi}") is None:
+        pytest.skip(f"no mpicc.{mpi}")
+    library = BUILD / "lib" / f"libforebay_mpi_{mpi}.so"
+    told = run(["readelf", "--dynamic", "--dyn-syms", "--wide", library], native(), Path.cwd())
+    assert told.returncode == 0, told.stderr
+    assert any(f"[{name}]" in told.stdout for name in NEEDS[mpi]), told.stdout
+    assert "forebay_mpi_door" in told.stdout
+
+
+@pytest.fixture(scope="session")
+def cases_program(tmp_path_factory) -> Path:
+    """parallel_cases, compiled with the other MPI."""
+    prefix = prefix_of(OTHER)
+    program = tmp_path_factory.mktemp(OTHER) / "parallel_cases"
+    done = subprocess.run(
+        [f"mpicc.{OTHER}", "-std=gnu11", "-DOMPI_SKIP_MPICXX", f"-I{prefix}/include", Path(__file__).with_name("parallel_cases.c"), "-o", program,
+         f"-L{prefix}/lib", "-lhdf5", f"-Wl,-rpath,{prefix}/lib"], capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    assert done.returncode == 0, done.stderr
+    return program
+
+
+@pytest.fixture(scope="session")
+def native_case(cases_program, tmp_path_factory):
+    known = {}
+
+    def run_once(case: str):
+        if case not in known:
+            folder = tmp_path_factory.mktemp(f"{OTHER}-{case}")
+            known[case] = launch([cases_program, case], native(), folder, RANKS, SECONDS_MAX, mpi=OTHER), folder
+            assert known[case][0].hung is None and known[case][0].returncode == 0 and facts(known[case][0]), known[case][0].told()
+        return known[case]
+
+    return run_once
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("case", CASES)
+def test_unusual_programs_of_another_mpi_see_the_same(case, nodes, cases_program, native_case, tmp_path):
+    plain, plain_folder = native_case(case)
+    done = launch([cases_program, case], staged(tmp_path), tmp_path / "run", RANKS, SECONDS_MAX, node_names(RANKS, nodes), mpi=OTHER)
+    assert done.hung is None, done.told()
+    assert facts(done) == facts(plain), done.told()
+    assert done.returncode == plain.returncode, done.told()
+    assert_same_contents(plain_folder, tmp_path / "run")
+    if case not in STAGING_NOTHING:
+        assert bytes_staged(tmp_path) > 0
+    if case == "plain":
+        assert_staged(tmp_path, RANKS)
+
+
+def test_programs_without_mpi_under_the_launcher_of_another_mpi(cases_program, tmp_path):
+    plain = launch([cases_program, "serial"], native(), tmp_path / "plain", RANKS, SECONDS_MAX, mpi=OTHER)
+    done = launch([cases_program, "serial"], staged(tmp_path), tmp_path / "run", RANKS, SECONDS_MAX, mpi=OTHER)
+    assert done.hung is None and done.returncode == plain.returncode == 0, done.told()
+    assert facts(done) == facts(plain) != []
+    assert_same_contents(tmp_path / "plain", tmp_path / "run")
+    assert_staged(tmp_path, RANKS)

@@ -1,0 +1,169 @@
+// Staging areas that somebody else has made up: whatever is in them, nothing crashes, and recovery writes to nothing
+// but the file that a log names, and that is it.
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "hostile_area.h"
+#include "io/fault_file.h"
+#include "io/memory_file.h"
+#include "log/process.h"
+#include "log/scan.h"
+#include "recover/leftovers.h"
+#include "recover/recovery.h"
+
+namespace {
+
+using namespace forebay;
+using Content = std::vector<std::byte>;
+
+constexpr std::uint64_t kTargetMax = std::uint64_t{4} << 20;
+constexpr io::Identity kIdentity{7, 1}, kOther{7, 2};
+constexpr std::uint64_t kLivingPid = 65536;   // beyond those that an input can name
+const std::string kPath = "/scratch/run.h5", kOtherPath = "/scratch/other.h5";
+
+void require(bool holds, const char* what) {
+    if (holds) return;
+    std::fprintf(stderr, "does not hold: %s\n", what);
+    std::abort();
+}
+
+// A file on a device that is soon full, so that a hostile size costs no memory.
+class SmallDevice final : public io::File {
+  public:
+    explicit SmallDevice(std::unique_ptr<io::File> file) : file_(std::move(file)) {}
+    const std::string& name() const noexcept override { return file_->name(); }
+    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override { return file_->read_at(offset, into); }
+    Status write_at(std::uint64_t offset, io::Bytes bytes) override { return room(offset, bytes.size()) ? file_->write_at(offset, bytes) : full(); }
+    Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
+        std::uint64_t bytes = 0;
+        for (const io::Bytes& piece : pieces) bytes += piece.size();
+        return room(offset, bytes) ? file_->write_gather_at(offset, pieces) : full();
+    }
+    Result<std::uint64_t> size() override { return file_->size(); }
+    Status resize(std::uint64_t size) override { return room(size, 0) ? file_->resize(size) : full(); }
+    Status allocate(std::uint64_t offset, std::uint64_t length) override { return room(offset, length) ? file_->allocate(offset, length) : full(); }
+    Status punch(std::uint64_t offset, std::uint64_t length) override { return file_->punch(offset, length); }
+    Result<std::unique_ptr<io::Mapping>> map(std::uint64_t offset, std::size_t length) override { return file_->map(offset, length); }
+    Status sync() override { return file_->sync(); }
+
+  private:
+    static bool room(std::uint64_t offset, std::uint64_t bytes) { return offset <= kTargetMax && bytes <= kTargetMax - offset; }
+    static Status full() { return Status::from_errno(ENOSPC, "write to a small device"); }
+    std::unique_ptr<io::File> file_;
+};
+
+Content pattern(std::size_t size, int salt) {
+    Content bytes(size);
+    for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(static_cast<int>(i * 31) + salt);
+    return bytes;
+}
+
+Content content_of(io::Directory& directory, const std::string& name) {
+    auto file = std::move(directory.open_file(name, io::OpenMode::kRead)).value();
+    Content bytes(file->size().value());
+    (void)file->read_at(0, bytes);
+    return bytes;
+}
+
+void put(io::Directory& directory, const std::string& name, const Content& bytes) {
+    require(bool(std::move(directory.open_file(name, io::OpenMode::kCreateNew)).value()->write_at(0, bytes)), "a file in memory takes bytes");
+}
+
+// Two files that recovery can reach by their names, and what must not change.
+class World {
+  public:
+    explicit World(fuzz::HostileArea hostile) : hostile_(std::move(hostile)), home_(io::make_memory_directory("/scratch")) {
+        put(*home_, "run.h5", before_);
+        put(*home_, "other.h5", other_);
+        living_ = std::move(hostile_.area->create_directory(std::to_string(kLivingPid) + "-5-0")).value();
+        put(*living_, "log", other_);
+        put(*hostile_.area, "a file of somebody's", other_);
+    }
+
+    recover::Outside outside(const std::shared_ptr<io::FaultPlan>& faults) {
+        return {[](const log::ProcessIdentity& process) { return process.pid == kLivingPid; }, hostile_.boot_id,
+                [this, faults](const std::string& path) -> Result<io::ExistingFile> {
+                    const bool run = path == kPath;
+                    if (!run && path != kOtherPath) return Status(Code::kNotFound, path);
+                    auto file = home_->open_file(run ? "run.h5" : "other.h5", io::OpenMode::kReadWrite);
+                    std::unique_ptr<io::File> small = std::make_unique<SmallDevice>(std::move(file).value());
+                    if (faults) small = io::make_fault_file(std::move(small), faults);
+                    return io::ExistingFile{std::move(small), run ? kIdentity : kOther, 0};
+                }};
+    }
+
+    Result<recover::Report> recover(const std::shared_ptr<io::FaultPlan>& faults = nullptr) {
+        recover::Request request;
+        request.although_changed = (hostile_.flags & fuzz::kAlthoughChanged) != 0;
+        request.unasked = (hostile_.flags & fuzz::kUnasked) != 0;
+        io::Directory* const areas[] = {hostile_.area.get()};
+        const auto report = recover::recover(areas, request, outside(faults));
+        if (report) check(report.value());
+        return report;
+    }
+
+    void check(const recover::Report& report) {
+        using recover::Outcome;
+        std::map<io::Identity, bool> written;
+        for (const recover::FileReport& file : report.files) {
+            written[file.identity] |= file.outcome != Outcome::kRefused && file.outcome != Outcome::kComplete;
+            require(file.outcome != Outcome::kRefused || !file.status.message().empty(), "a refusal has a reason");
+        }
+        may_change_[0] |= written[kIdentity];
+        may_change_[1] |= written[kOther];
+        unharmed();
+    }
+    void unharmed() {
+        require(may_change_[0] || content_of(*home_, "run.h5") == before_, "a file that is not reported is as it was");
+        require(may_change_[1] || content_of(*home_, "other.h5") == other_, "a file that is not reported is as it was");
+        require(home_->list().value().size() == 2, "no file comes or goes");
+        require(content_of(*living_, "log") == other_, "the log of a living process is as it was");
+        require(content_of(*hostile_.area, "a file of somebody's") == other_, "what is no process directory is as it was");
+    }
+
+    [[nodiscard]] Content target() const { return content_of(*home_, "run.h5"); }
+    [[nodiscard]] io::Directory& area() { return *hostile_.area; }
+    [[nodiscard]] std::uint8_t flags() const { return hostile_.flags; }
+
+  private:
+    fuzz::HostileArea hostile_;
+    std::unique_ptr<io::Directory> home_, living_;
+    const Content before_ = pattern(9000, 1), other_ = pattern(5000, 2);
+    bool may_change_[2] = {};
+};
+
+}   // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    World world(fuzz::decode({data, size}));
+    {
+        io::Directory* const areas[] = {&world.area()};
+        (void)recover::verify(areas, world.outside(nullptr));
+        (void)log::read_ledger(world.area());
+        const auto names = world.area().list();
+        for (const std::string& name : names.value()) {
+            auto directory = world.area().open_directory(name);
+            if (!directory) continue;
+            if (auto file = directory.value()->open_file("log", io::OpenMode::kRead)) {
+                (void)log::scan(*file.value());
+                (void)log::scan_targets(*file.value());
+            }
+        }
+        world.unharmed();
+    }
+    if ((world.flags() & fuzz::kKilled) != 0) {
+        auto faults = std::make_shared<io::FaultPlan>();
+        faults->fail_any(1 + size % 7, UINT64_MAX / 2, EIO, size % 5000);
+        (void)world.recover(faults);
+    }
+    const auto report = world.recover();
+    if ((world.flags() & fuzz::kTwice) != 0 && report && report.value().all_well()) {
+        const Content once = world.target();
+        (void)world.recover();
+        require(world.target() == once, "a second recovery changes nothing");
+    }
+    return 0;
+}

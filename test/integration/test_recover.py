@@ -1,0 +1,341 @@
+"""Programs that are killed, `forebay recover`, and what stock HDF5 then finds in their files.
+
+What is expected is what the same program, run natively and killed right after its last flush, has in its file.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from connector_environment import hdf5_prefix, native, plugin_folder
+from test_cli import FOREBAY, call
+
+h5py = pytest.importorskip("h5py")
+
+# The flags of a superblock of version 3, and its checksum: they differ between a file that is open and one that is not.
+MARKS = (slice(11, 12), slice(44, 48))
+
+PROGRAM = """
+import os, signal, sys
+import h5py, numpy as np
+path, libver, until = sys.argv[1:4]
+f = h5py.File(path, "a", libver=libver)
+if until == "open":
+    os.kill(os.getpid(), signal.SIGKILL)
+for step in range(3):
+    group = f.create_group(f"step {step}")
+    group["raw"] = np.arange(60000, dtype="i8") * (step + 1)
+    chunked = group.create_dataset("chunked", (400, 400), "f4", chunks=(50, 70), compression="gzip")
+    chunked[::2] = step + 0.5
+    group.create_dataset("text", data=["a", "bb" * step], dtype=h5py.string_dtype())
+    if step:
+        del f[f"step {step - 1}/text"]
+        f[f"step {step - 1}/raw"][:1000] = -step
+    f.flush()
+    if until == f"flush {step}":
+        os.kill(os.getpid(), signal.SIGKILL)
+# After the last flush: space is freed and used again, what is there is overwritten, the file grows.
+for step in range(3):
+    f[f"step {step}/raw"][500:] = 7
+    f[f"step {step}/chunked"][...] = 9
+    del f[f"step {step}/chunked"]
+f["late"] = np.ones(100000)
+f.attrs["late"] = "yes"
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def staged(area, info=""):
+    return native(
+        HDF5_VOL_CONNECTOR=f"forebay {info}".strip(), HDF5_PLUGIN_PATH=str(plugin_folder()), FOREBAY_NLS=str(area)
+    )
+
+
+def run_until_killed(path, libver, until, environment):
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(path), libver, until], env=environment, timeout=120, capture_output=True, text=True
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+
+
+def recover(*arguments):
+    done = call("recover", "--json", *arguments)
+    return done.returncode, json.loads(done.stdout)
+
+
+def without_marks(path):
+    content = bytearray(path.read_bytes())
+    if content[:8] == b"\x89HDF\r\n\x1a\n" and content[8] >= 2:
+        for marks in MARKS:
+            content[marks] = bytes(len(content[marks]))
+    return bytes(content)
+
+
+def h5dump(path):
+    return subprocess.run(
+        [hdf5_prefix() / "bin" / "h5dump", path.name], cwd=path.parent, env=native(), capture_output=True, timeout=60
+    )
+
+
+def left(area):
+    return sorted(path.name for path in (area / f"forebay-{os.geteuid()}").iterdir())
+
+
+def damage(log):
+    """One bit in the header of the second record of every segment in use."""
+    content = bytearray(log.read_bytes())
+    segment = 1 << 20
+    for begin in range(0, len(content), segment):
+        if content[begin : begin + 8] == b"FBAYSEG1":
+            content[content.index(b"FREC", content.index(b"FREC", begin) + 4) + 20] ^= 1
+    log.write_bytes(content)
+
+
+@pytest.fixture
+def area(tmp_path):
+    folder = tmp_path / "staging area"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture(params=["earliest", "v110", "latest"])   # superblocks without and with a mark; all that h5py knows
+def libver(request):
+    return request.param
+
+
+@pytest.fixture
+def killed(tmp_path, area, libver):
+    """A file whose program was killed after three flushes and more, and the same one killed natively at the last flush."""
+    (tmp_path / "native").mkdir()
+    expected = tmp_path / "native" / "run.h5"
+    run_until_killed(expected, libver, "flush 2", native())
+    path = tmp_path / "run.h5"
+    run_until_killed(path, libver, "end", staged(area))
+    assert left(area), "nothing was staged"
+    return path, expected
+
+
+def test_a_recovered_file_holds_everything_up_to_the_last_flush_byte_for_byte(killed, area, libver):
+    path, expected = killed
+    status, report = recover(area)
+    assert status == 0
+    (file,) = report["files"]
+    assert file["outcome"] == "recovered" and file["path"] == str(path)
+    assert file["dropped_bytes"] > 0, "the program went on after its flush"
+    assert file["mark_cleared"] == (libver != "earliest")
+    assert without_marks(path) == without_marks(expected)
+    assert left(area) == []
+    with h5py.File(path, "r+") as f:   # refused as long as it is marked as open
+        assert list(f) == ["step 0", "step 1", "step 2"]
+        assert (f["step 1/raw"][:1000] == -2).all() and f["step 1/raw"][1000] == 2000
+        assert "late" not in f.attrs
+
+
+def test_h5dump_reads_the_recovered_file_as_it_reads_the_native_one(killed, area, libver):
+    path, expected = killed
+    assert recover(area)[0] == 0
+    if libver == "latest" and h5py.version.hdf5_version_tuple >= (2, 0, 0):
+        pytest.skip("the newest format is that of the wheel's HDF5, which h5dump of 1.14.5 does not read")
+    if libver != "earliest":
+        assert h5dump(expected).returncode != 0, "a native crash leaves a file that is marked"
+        subprocess.run([hdf5_prefix() / "bin" / "h5clear", "-s", expected], env=native(), check=True, timeout=60)
+    dumped = h5dump(path)
+    assert dumped.returncode == 0
+    assert dumped.stdout == h5dump(expected).stdout
+    assert b"late" not in dumped.stdout
+
+
+def test_it_may_be_run_again_and_tells_beforehand_what_it_will_do(killed, area):
+    path, _ = killed
+    before = path.read_bytes()
+    status, report = recover("--dry-run", area)
+    assert status == 0 and report["dry_run"] and report["files"][0]["outcome"] == "recovered"
+    assert path.read_bytes() == before and left(area)
+    assert recover(area)[0] == 0
+    after = path.read_bytes()
+    status, report = recover(area)
+    assert status == 0 and report["files"] == []
+    assert path.read_bytes() == after
+
+
+def test_a_file_is_found_by_what_it_is_wherever_it_was_moved(killed, area):
+    path, expected = killed
+    moved = path.rename(path.with_name("moved.h5"))
+    status, report = recover(area)
+    assert status == 1 and report["files"][0]["reason"] == "missing"
+    assert "recover FILE" in report["files"][0]["advice"] and left(area)
+    assert recover("--nls", area, moved)[0] == 0
+    assert without_marks(moved) == without_marks(expected)
+
+
+def test_another_file_in_its_place_is_never_touched(killed, area):
+    path, _ = killed
+    path.rename(path.with_name("moved.h5"))
+    path.write_bytes(b"something else")
+    status, report = recover(area)
+    assert status == 1 and report["files"][0]["reason"] == "replaced"
+    assert path.read_bytes() == b"something else" and left(area)
+
+
+def test_a_file_that_was_written_long_after_is_left_alone(killed, area):
+    path, _ = killed
+    later = path.stat().st_mtime + 100
+    os.utime(path, (later, later))
+    before = path.read_bytes()
+    status, report = recover(area)
+    assert status == 1 and report["files"][0]["reason"] == "changed"
+    assert path.read_bytes() == before and left(area)
+    assert recover("--changed", area)[0] == 0
+
+
+def test_a_file_that_was_never_flushed_is_as_it_was_when_it_was_opened(tmp_path, area):
+    path, opened = tmp_path / "run.h5", tmp_path / "opened.h5"
+    for each in (path, opened):
+        with h5py.File(each, "w") as f:
+            f["kept"] = 1
+    run_until_killed(opened, "earliest", "open", native())   # HDF5 writes, and flushes, the superblock then
+    program = PROGRAM.replace("    f.flush()\n", "")
+    ended = subprocess.run([sys.executable, "-c", program, path, "earliest", "end"], env=staged(area), timeout=120)
+    assert ended.returncode == -signal.SIGKILL
+    status, report = recover(area)
+    assert status == 0 and len(report["files"]) == 1 and report["files"][0]["dropped_bytes"] > 0
+    assert path.read_bytes() == opened.read_bytes()
+
+
+def test_a_living_program_is_not_disturbed(tmp_path, area):
+    path = tmp_path / "run.h5"
+    program = PROGRAM.replace("os.kill(os.getpid(), signal.SIGKILL)", "print('here', flush=True), input(), f.close()")
+    running = subprocess.Popen(
+        [sys.executable, "-c", program, path, "earliest", "end"], env=staged(area), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert running.stdout.readline() == "here\n"
+    there = left(area)
+    status, report = recover(area)
+    assert status == 0 and report["files"] == [] and len(report["living"]) == 1
+    assert left(area) == there
+    running.communicate("\n", timeout=60)
+    assert running.returncode == 0
+    with h5py.File(path) as f:
+        assert "late" in f
+
+
+def test_discard_asks_and_then_gives_the_log_up(killed, area):
+    path, _ = killed
+    before = path.read_bytes()
+    assert call("discard", "--nls", area, path).returncode == 2, "there is nobody to ask"
+    assert left(area)
+    assert call("discard", area).returncode == 2, "a whole staging area is not discarded"
+    done = call("discard", "--yes", "--nls", area, path)
+    assert done.returncode == 0 and "discarded" in done.stdout
+    assert left(area) == [] and path.read_bytes() == before
+
+
+def test_verify_tells_a_sound_log_from_a_damaged_one(killed, area):
+    path, _ = killed
+    done = call("verify", "--json", area)
+    (directory,) = json.loads(done.stdout)["directories"]
+    assert done.returncode == 0 and directory["logs"][0]["path"] == str(path)
+    assert directory["logs"][0]["records"] > 5 and directory["logs"][0]["damage"] == []
+    damage(Path(directory["path"], "log"))
+    done = call("verify", area)
+    assert done.returncode == 1 and "DAMAGED" in done.stdout
+    status, report = recover(area)
+    assert status == 1 and report["files"][0]["reason"] == "damaged" and left(area)
+
+
+def test_wait_returns_when_the_program_has_closed_the_file(tmp_path, area):
+    path = tmp_path / "run.h5"
+    # What is written below the end of the last commit waits for the next one.
+    program = """
+import sys, h5py, numpy as np
+f = h5py.File(sys.argv[1], "w")
+f["x"] = np.zeros(20000)
+f.flush()
+f["x"][:] = np.arange(20000)
+print("here", flush=True)
+input()
+f.close()
+input()
+"""
+    running = subprocess.Popen(
+        [sys.executable, "-c", program, path], env=staged(area), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert running.stdout.readline() == "here\n"
+    waited = call("wait", "--nls", area, "--timeout", "0", path)
+    assert waited.returncode == 1 and "not in the file yet" in waited.stderr
+    waiting = subprocess.Popen([FOREBAY, "wait", "--nls", area, path], env=native())
+    running.stdin.write("\n")
+    running.stdin.flush()
+    assert waiting.wait(timeout=60) == 0
+    assert running.poll() is None, "the program has closed the file, and goes on"
+    with h5py.File(path) as f:
+        assert f["x"][19999] == 19999
+    running.communicate("\n", timeout=60)
+
+
+def test_wait_does_not_wait_for_the_dead(killed, area):
+    path, _ = killed
+    waited = call("wait", "--nls", area, path)
+    assert waited.returncode == 1 and "forebay recover" in waited.stderr
+    assert call("wait", "--nls", area, path.with_name("none.h5")).returncode == 2
+
+
+def test_status_names_what_was_left_and_what_to_do(killed, area):
+    shown = call("status", "--nls", area).stdout
+    assert "(dead)" in shown and "forebay recover" in shown and str(killed[0])[-40:] in shown
+
+
+# ---- automatic recovery ------------------------------------------------------------------------------
+
+READ = "import h5py, sys\nwith h5py.File(sys.argv[1], sys.argv[2]) as f: print(list(f))"
+
+
+def open_with(path, mode, environment):
+    return subprocess.run([sys.executable, "-c", READ, path, mode], env=environment, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_opening_a_file_recovers_it_first_and_says_so_once(killed, area, mode):
+    path, expected = killed
+    opened = open_with(path, mode, staged(area))
+    assert opened.returncode == 0, opened.stderr
+    assert opened.stdout == "['step 0', 'step 1', 'step 2']\n"
+    assert opened.stderr.count("forebay:") == 1 and "at its last flush now" in opened.stderr
+    assert left(area) == []
+    if mode == "r":
+        assert without_marks(path) == without_marks(expected)
+    again = open_with(path, mode, staged(area))
+    assert again.returncode == 0 and again.stderr == ""
+
+
+def test_with_recover_off_nothing_is_done(killed, area):
+    path, _ = killed
+    before = path.read_bytes()
+    open_with(path, "r", staged(area, "recover=off"))
+    assert path.read_bytes() == before and left(area)
+
+
+def test_creating_a_file_anew_gives_up_what_was_left_of_the_old_one(killed, area):
+    path, _ = killed
+    with_new = "import h5py, sys\nwith h5py.File(sys.argv[1], 'w') as f: f['new'] = 1"
+    created = subprocess.run([sys.executable, "-c", with_new, path], env=staged(area), capture_output=True, text=True, timeout=60)
+    assert created.returncode == 0 and left(area) == []
+    status, report = recover(area)
+    assert status == 0 and report["files"] == []
+    with h5py.File(path) as f:
+        assert list(f) == ["new"]
+
+
+def test_a_file_that_cannot_be_recovered_is_not_opened_for_writing(killed, area):
+    path, _ = killed
+    (log,) = area.glob("forebay-*/*/log")
+    damage(log)
+    before = path.read_bytes()
+    opened = open_with(path, "r+", staged(area))
+    assert opened.returncode != 0 and "cannot be recovered" in opened.stderr and "forebay discard" in opened.stderr
+    assert path.read_bytes() == before and left(area)
+    assert "cannot be recovered" in open_with(path, "r", staged(area)).stderr

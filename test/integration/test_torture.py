@@ -1,0 +1,114 @@
+"""`forebay torture`: what it counts, what it says, and what it leaves."""
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+
+import pytest
+from test_cli import FOREBAY, call, clean_environment
+
+CAMPAIGNS = ["killed while writing", "killed at the Nth write call", "killed while recovering", "killed again while recovering"]
+
+
+@pytest.fixture
+def places(tmp_path):
+    """A staging directory and one for files, as options."""
+    folders = [tmp_path / "staging area", tmp_path / "files"]
+    for folder in folders:
+        folder.mkdir()
+    return ["--nls", folders[0], "--target", folders[1]]
+
+
+def left(places):
+    return [entry for folder in places[1::2] for entry in folder.iterdir()]
+
+
+def test_every_campaign_kills_recovers_and_loses_nothing(places):
+    done = call("torture", "--minutes", "0.08", "--json", *places)
+    report = json.loads(done.stdout)
+    assert done.returncode == 0 and report["all_well"], done.stdout + done.stderr
+    assert [campaign["name"] for campaign in report["campaigns"]] == CAMPAIGNS
+    tried = [campaign for campaign in report["campaigns"] if not campaign["skipped"]]
+    for campaign in tried:
+        assert campaign["points"] >= 1, campaign
+        assert campaign["recovered"] == campaign["points"], campaign
+        assert (campaign["lost"], campaign["hung"], campaign["failures"]) == (0, 0, []), campaign
+        assert 0 < campaign["worst_recovery_s"] < 60, campaign
+    by_name = {campaign["name"]: campaign for campaign in report["campaigns"]}
+    assert by_name["killed while writing"]["kills"] == by_name["killed while writing"]["points"]
+    assert by_name["killed while recovering"]["kills"] >= 2 * by_name["killed while recovering"]["points"]
+    again = by_name["killed again while recovering"]
+    assert again["kills"] >= 3 * again["points"]
+    # Staging was on: processes had committed, and logs were needed.
+    assert sum(campaign["commits"] for campaign in tried) > 0
+    assert sum(campaign["replayed_bytes"] for campaign in tried) > 0
+    assert left(places) == []
+
+
+def test_without_strace_its_campaign_is_skipped_by_name(places, tmp_path):
+    done = call("torture", "--minutes", "0.02", "--json", *places, PATH=tmp_path)
+    by_name = {campaign["name"]: campaign for campaign in json.loads(done.stdout)["campaigns"]}
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert by_name.pop(CAMPAIGNS[1])["skipped"] == "there is no strace"
+    assert all(campaign["points"] > 0 and not campaign["skipped"] for campaign in by_name.values())
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace")
+def test_with_strace_processes_die_at_their_calls(places):
+    campaigns = json.loads(call("torture", "--minutes", "0.05", "--json", *places).stdout)["campaigns"]
+    if campaigns[1]["skipped"].startswith("strace cannot trace here"):
+        pytest.skip(campaigns[1]["skipped"])
+    assert campaigns[1]["points"] == campaigns[1]["kills"] > 0, campaigns[1]
+
+
+def test_the_log_of_a_given_size_is_recovered_and_timed(places):
+    done = call("torture", "--minutes", "0.01", "--log", "24MiB", "--json", *places)
+    speed = json.loads(done.stdout)["speed"]
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert speed["right"] and 0 < speed["bytes"] <= 24 << 20
+    assert speed["recovery_s"] > 0 and speed["sequential_s"] > 0
+    assert left(places) == []
+
+
+def test_the_table_ends_with_a_verdict(places):
+    done = call("torture", "--minutes", "0.01", *places)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "Verdict: nothing was lost, nothing hung."
+    assert all(name in done.stdout for name in CAMPAIGNS)
+
+
+@pytest.mark.parametrize("option", ["--nls", "--target"])
+def test_a_directory_that_is_not_there_is_refused_with_the_option(places, tmp_path, option):
+    for missing in ("/proc", tmp_path / "missing"):
+        places[places.index(option) + 1] = missing
+        done = call("torture", *places)
+        assert done.returncode == 2 and done.stdout == ""
+        assert done.stderr.startswith(f"forebay torture: {option}: ") and str(missing) in done.stderr
+    assert [entry for folder in places[1::2] if folder.exists() for entry in folder.iterdir()] == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the super-user may write everywhere")
+def test_a_directory_that_cannot_be_written_is_refused_with_the_option(places):
+    places[3].chmod(0o500)
+    done = call("torture", *places)
+    assert done.returncode == 2 and done.stderr.startswith("forebay torture: --target: ")
+    assert left(places) == []
+
+
+def test_on_a_terminal_there_is_a_bar_and_an_interruption_leaves_nothing(places):
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [FOREBAY, "torture", "--minutes", "5", *places], env=clean_environment(), stdout=subprocess.PIPE, stderr=theirs, text=True
+    )
+    os.close(theirs)
+    drawn = os.read(ours, 4096)  # it is at work then, and minds signals
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    os.close(ours)
+    assert b"[" in drawn and CAMPAIGNS[0].encode() in drawn
+    assert process.returncode == 128 + signal.SIGINT, out
+    assert out.endswith("Verdict: none, it was interrupted.\n")
+    assert left(places) == []

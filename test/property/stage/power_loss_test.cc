@@ -1,0 +1,192 @@
+// Random operations with durability=node, a loss of power at a random call, recovery after the next boot, which may lose
+// power as well: the file is as at the last commit that had returned, or as at one that was under way.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <random>
+
+#include "log/process.h"
+#include "recover/recovery.h"
+#include "support/engine_fixture.h"
+#include "support/power.h"
+
+namespace forebay {
+namespace {
+
+// Sanitizers take five to thirty times as long.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr std::uint64_t kSeeds = 20;
+#else
+constexpr std::uint64_t kSeeds = 250;
+#endif
+
+using Content = test::Power::Content;
+using stage::ByteClass;
+using test::Area;
+using test::Power;
+using test::Target;
+
+constexpr const char* kArea = "area";
+constexpr const char* kTarget = "target";
+
+struct Flavour {
+    const char* name;
+    std::uint64_t size, segment, write_size_max;
+};
+std::ostream& operator<<(std::ostream& out, const Flavour& flavour) { return out << flavour.name; }
+
+class PowerLoss : public testing::TestWithParam<Flavour> {};
+
+struct Recovered {
+    Content content;
+    std::string refused;   // why nothing was done about the file, or about a directory
+};
+
+// Recovery as it is made unasked when the file is opened, on a machine that was started again.
+Recovered recover_unasked(std::map<std::string, Content> devices, std::mt19937_64& random, int power_losses) {
+    for (;;) {
+        const bool fails = power_losses-- > 0;
+        Power power(random());
+        auto area = test::area_from(devices, kArea);
+        auto home = io::make_memory_directory("/scratch");
+        EXPECT_TRUE(home->open_file("run.h5", io::OpenMode::kCreateNew).value()->write_at(0, devices[kTarget]));
+        Recovered result;
+        {
+            auto seen = power.wrap(std::move(area), kArea);
+            // What is there after a start is on the devices.
+            const std::vector<std::string> directories = std::move(seen->list()).value();
+            for (const std::string& name : directories) {
+                auto directory = std::move(seen->open_directory(name)).value();
+                const std::vector<std::string> files = std::move(directory->list()).value();
+                for (const std::string& file : files) EXPECT_TRUE(directory->open_file(file, io::OpenMode::kReadWrite).value()->sync());
+            }
+            EXPECT_TRUE(power.wrap(std::move(home->open_file("run.h5", io::OpenMode::kReadWrite)).value(), kTarget)->sync());
+            if (fails) power.arm(1 + random() % 60);
+            recover::Outside outside{[](const log::ProcessIdentity&) { return false; }, log::BootId{}, [&](const std::string&) -> Result<io::ExistingFile> {
+                return io::ExistingFile{power.wrap(std::move(home->open_file("run.h5", io::OpenMode::kReadWrite)).value(), kTarget), {7, 1}, 0};
+            }};
+            recover::Request request;
+            request.unasked = true;
+            io::Directory* const areas[] = {seen.get()};
+            const auto report = recover::recover(areas, request, outside);
+            EXPECT_TRUE(report) << report.status().message();
+            if (report) {
+                for (const auto& file : report.value().files)
+                    if (file.outcome == recover::Outcome::kRefused || file.outcome == recover::Outcome::kFailed) result.refused += file.status.message();
+                for (const auto& directory : report.value().refused) result.refused += directory.status.message();
+            }
+        }
+        if (fails) {
+            power.fail_now();
+            devices = power.devices();
+            continue;
+        }
+        auto file = std::move(home->open_file("run.h5", io::OpenMode::kRead)).value();
+        result.content.resize(file->size().value());
+        EXPECT_TRUE(file->read_at(0, result.content));
+        return result;
+    }
+}
+
+TEST_P(PowerLoss, recovery_gives_the_last_commit_that_had_returned_or_the_one_under_way) {
+    const Flavour& flavour = GetParam();
+    LoadedOptions loaded = test::small_options();
+    loaded.options.size = flavour.size;
+    loaded.options.segment = flavour.segment;
+    loaded.options.durability = Durability::kNode;
+    constexpr std::uint64_t kSpace = 300 << 10;
+    std::uint64_t judged = 0, after_commits = 0, syncs = 0, staged = 0;
+    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        std::mt19937_64 random(seed);
+        const auto below = [&](std::uint64_t limit) { return random() % limit; };
+        Area area;
+        Target target;
+        Power power(random());
+        const auto opener = [&]() -> Result<std::unique_ptr<io::Directory>> { return power.wrap(area.shared_open(), kArea); };
+        auto engine = stage::Engine::create(loaded, opener);
+        const auto open = [&] {
+            auto attached = engine->attach(power.wrap(target.open(), kTarget), target.identity(), "/scratch/run.h5", true);
+            EXPECT_TRUE(attached);
+            return attached.value().file;
+        };
+        auto file = open();
+        power.arm(1 + below(400));
+
+        Content now;
+        Content promised;                       // by the last commit that has returned
+        std::optional<Content> under_way;       // a commit that has not
+        std::uint64_t given_up = 0;             // when it was made
+        bool spoiled = false;                   // for want of room, bytes went home before their commit: that is told, not hidden
+        const auto committed = [&](const Status& status) {
+            if (power.off()) return;
+            ASSERT_TRUE(status) << status.message();
+            promised = now;
+            under_way.reset();
+        };
+        while (!power.off()) {
+            const std::uint64_t offset = below(4) == 0 ? now.size() : below(kSpace);
+            switch (below(14)) {
+                case 0:
+                    under_way = now;
+                    ASSERT_NO_FATAL_FAILURE(committed(file->commit()));
+                    break;
+                case 1:
+                    if (below(3) == 0) {
+                        const std::uint64_t to = below(kSpace);
+                        ASSERT_TRUE(file->truncate(to));
+                        now.resize(to);
+                    }
+                    break;
+                case 2:
+                    if (below(12) == 0) {
+                        under_way = now;
+                        syncs += file->counters().syncs;
+                        staged += file->counters().staged;
+                        const Status closed = engine->detach(file, true);
+                        ASSERT_NO_FATAL_FAILURE(committed(closed));
+                        file = open();
+                        given_up = 0;
+                    }
+                    break;
+                default: {
+                    const auto bytes = test::bytes_of(1 + below(below(3) == 0 ? flavour.write_size_max : 1500), random());
+                    ASSERT_TRUE(file->write(offset, bytes, below(3) == 0 ? ByteClass::kMetadata : ByteClass::kRaw));
+                    if (now.size() < offset + bytes.size()) now.resize(offset + bytes.size());
+                    std::copy(bytes.begin(), bytes.end(), now.begin() + static_cast<std::ptrdiff_t>(offset));
+                }
+            }
+            const auto counters = file->counters();
+            const std::uint64_t given = counters.guarantee_given_up + counters.through;
+            if (!under_way && promised == now) spoiled = false;
+            else if (given > given_up) spoiled = true;
+            given_up = given;
+        }
+        syncs += file->counters().syncs;
+        staged += file->counters().staged;
+        const auto devices = power.devices();
+        (void)engine->detach(file, true);
+        engine.reset();
+        if (spoiled) continue;
+
+        const Recovered recovered = recover_unasked(devices, random, static_cast<int>(below(3)));
+        ++judged;
+        if (!promised.empty()) ++after_commits;
+        if (promised.empty() && !recovered.refused.empty()) continue;   // nothing had been promised
+        ASSERT_EQ(recovered.refused, "");
+        if (under_way && recovered.content == *under_way) continue;
+        ASSERT_TRUE(test::same(recovered.content, promised)) << (under_way ? "a commit was under way" : "");
+    }
+    EXPECT_GT(judged, kSeeds * 2 / 5);
+    EXPECT_GT(after_commits, kSeeds / 5);
+    EXPECT_GT(syncs, 2 * kSeeds);
+    EXPECT_GT(staged, kSeeds << 12);
+}
+
+INSTANTIATE_TEST_SUITE_P(Flavours, PowerLoss,
+                         testing::Values(Flavour{"roomy", 4 << 20, 64 << 10, 30000}, Flavour{"tight", 512 << 10, 32 << 10, 20000},
+                                         Flavour{"small_writes", 512 << 10, 32 << 10, 300}),
+                         [](const auto& flavour) { return std::string(flavour.param.name); });
+
+}   // namespace
+}   // namespace forebay

@@ -1,0 +1,146 @@
+// What a process would leave if it died now, as a copy in memory on which recovery may be tried, again and again.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/fault_file.h"
+#include "io/memory_file.h"
+#include "log/process.h"
+#include "recover/recovery.h"
+
+namespace forebay::test {
+
+class Crash {
+  public:
+    using Content = std::vector<std::byte>;
+
+    // Of the staging area and of one file. The logs are copied before the target: what drains meanwhile is in both.
+    Crash(io::Directory& area, const std::function<Content()>& target, const io::Identity& identity)
+        : area_(io::make_memory_directory("/nls/forebay")), home_(io::make_memory_directory("/scratch")), identity_(identity) {
+        for (const bool logs : {true, false}) copy(area, *area_, logs);
+        put_target(target());
+    }
+    Crash(Crash& other) : Crash(*other.area_, [&] { return other.contents(); }, other.identity_) { boot_id = other.boot_id; modified_ns = other.modified_ns; }
+
+    // From the `nth` call on everything fails, as far as this process is concerned: it was killed.
+    void kill_at(std::uint64_t nth, std::size_t bytes_done_first = 0) {
+        faults_ = std::make_shared<io::FaultPlan>();
+        faults_->fail_any(nth, UINT64_MAX - nth, EIO, bytes_done_first);
+    }
+    // True if it came to that.
+    [[nodiscard]] bool killed() const { return faults_ != nullptr && faults_->fired() > 0; }
+    void live_again() { faults_.reset(); }
+
+    [[nodiscard]] recover::Outside outside() {
+        return {[this](const log::ProcessIdentity& process) { return alive(process); }, boot_id, [this](const std::string& path) { return open_target(path); }};
+    }
+    Result<recover::Report> recover(const recover::Request& request = {}) {
+        auto seen = faulty();
+        io::Directory* const areas[] = {seen.get()};
+        return recover::recover(areas, request, outside());
+    }
+    // The same, expecting that it does all there is to do for one file.
+    recover::FileReport recovered() {
+        auto report = recover();
+        EXPECT_TRUE(report) << report.status().message();
+        if (!report || report.value().files.size() != 1) {
+            ADD_FAILURE() << "not one file";
+            return {};
+        }
+        const recover::FileReport& file = report.value().files.front();
+        EXPECT_TRUE(report.value().all_well()) << file.status.message();
+        EXPECT_EQ(left(), std::vector<std::string>{});
+        return file;
+    }
+
+    [[nodiscard]] Content contents() const {
+        auto file = std::move(home_->open_file("run.h5", io::OpenMode::kRead)).value();
+        Content bytes(file->size().value());
+        EXPECT_TRUE(file->read_at(0, bytes));
+        return bytes;
+    }
+    void put_target(const Content& content) {
+        (void)home_->remove_file("run.h5");
+        EXPECT_TRUE(home_->open_file("run.h5", io::OpenMode::kCreateNew).value()->write_at(0, content));
+    }
+    [[nodiscard]] std::vector<std::string> left() const { return std::move(area_->list()).value(); }
+    [[nodiscard]] io::Directory& area() noexcept { return *area_; }
+    // A file in the only process directory, or the named one.
+    [[nodiscard]] std::unique_ptr<io::File> file(const std::string& name, const std::string& directory = {}) {
+        auto at = area_->open_directory(directory.empty() ? left().front() : directory);
+        return std::move(std::move(at).value()->open_file(name, io::OpenMode::kReadWrite)).value();
+    }
+
+    std::function<bool(const log::ProcessIdentity&)> alive = [](const log::ProcessIdentity&) { return false; };
+    log::BootId boot_id = log::identify_this_process().value().boot_id;
+    std::uint64_t modified_ns = 0;         // when the target was last written
+    Status target_status;                  // of opening the target
+    std::vector<std::string> asked_for;    // paths by which it was opened
+
+  private:
+    static void copy(io::Directory& from, io::Directory& to, bool logs) {
+        const std::vector<std::string> names = std::move(from.list()).value();
+        for (const std::string& name : names) {
+            if (from.facts(name).value().kind == io::Facts::Kind::kDirectory) {
+                auto inner = to.open_directory(name);
+                if (!inner) inner = to.create_directory(name);
+                copy(*from.open_directory(name).value(), *inner.value(), logs);
+            } else if ((name == "log") == logs) {
+                auto source = std::move(from.open_file(name, io::OpenMode::kRead)).value();
+                Content bytes(source->size().value());
+                EXPECT_TRUE(source->read_at(0, bytes));
+                EXPECT_TRUE(to.open_file(name, io::OpenMode::kCreateNew).value()->write_at(0, bytes));
+            }
+        }
+    }
+    std::unique_ptr<io::Directory> faulty() {
+        auto plain = std::make_unique<Borrowed>(*area_);
+        if (faults_ == nullptr) return plain;
+        return io::make_fault_directory(std::move(plain), faults_);
+    }
+    Result<io::ExistingFile> open_target(const std::string& path) {
+        asked_for.push_back(path);
+        if (!target_status) return target_status;
+        auto file = home_->open_file("run.h5", io::OpenMode::kReadWrite);
+        if (!file) return file.status();
+        if (faults_ == nullptr) return io::ExistingFile{std::move(file).value(), identity_, modified_ns};
+        return io::ExistingFile{io::make_fault_file(std::move(file).value(), faults_), identity_, modified_ns};
+    }
+
+    class Borrowed final : public io::Directory {
+      public:
+        explicit Borrowed(io::Directory& directory) : directory_(directory) {}
+        const std::string& name() const noexcept override { return directory_.name(); }
+        Result<std::unique_ptr<io::File>> open_file(const std::string& name, io::OpenMode mode) override { return directory_.open_file(name, mode); }
+        Result<std::unique_ptr<io::Directory>> create_directory(const std::string& name) override { return directory_.create_directory(name); }
+        Result<std::unique_ptr<io::Directory>> open_directory(const std::string& name) override { return directory_.open_directory(name); }
+        Status remove_file(const std::string& name) override { return directory_.remove_file(name); }
+        Status remove_directory(const std::string& name) override { return directory_.remove_directory(name); }
+        Result<std::vector<std::string>> list() override { return directory_.list(); }
+        Status sync() override { return directory_.sync(); }
+        Result<io::Facts> facts(const std::string& name) override { return directory_.facts(name); }
+        Result<std::unique_ptr<io::Lock>> lock(Patience patience) override { return directory_.lock(patience); }
+
+      private:
+        io::Directory& directory_;
+    };
+
+    std::unique_ptr<io::Directory> area_, home_;
+    io::Identity identity_;
+    std::shared_ptr<io::FaultPlan> faults_;
+};
+
+// The file as recovery brings it home.
+inline Crash::Content recovered(io::Directory& area, const std::function<Crash::Content()>& target, const io::Identity& identity) {
+    Crash crash(area, target, identity);
+    (void)crash.recovered();
+    return crash.contents();
+}
+
+}   // namespace forebay::test

@@ -1,0 +1,207 @@
+// Files in memory that forget, when the power fails, what was not synced.
+//
+// Fault model. Every file has what its device holds beside what programs see. A sync copies all of the latter to the
+// former. In between the system writes back what it likes: at random calls a random sector of 512 bytes reaches the
+// device as it is then. When the power fails, each sector that differs is on the device in its new or its old state, by
+// chance, whatever the order in which it was changed: so writes are lost, reordered and torn. A sector itself is not torn,
+// and what a sync reported as done is there. The size is the new or the old one. Names of files are not lost.
+// The power fails at a call that the thread makes which calls `arm`: what other threads do meanwhile is under the files' locks.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "io/memory_file.h"
+
+namespace forebay::test {
+
+class Power {
+  public:
+    static constexpr std::size_t kSector = 512;
+    using Content = std::vector<std::byte>;
+
+    explicit Power(std::uint64_t seed) : random_(seed) {}
+
+    // The power fails at the `nth` call from now on that this thread makes.
+    void arm(std::uint64_t nth) {
+        const std::lock_guard lock(mutex_);
+        thread_ = std::this_thread::get_id();
+        left_ = nth;
+        armed_ = true;
+    }
+    [[nodiscard]] bool off() const {
+        const std::lock_guard lock(mutex_);
+        return off_;
+    }
+    void fail_now() {
+        const std::lock_guard lock(mutex_);
+        if (!off_) fail_locked();
+    }
+    // What the devices hold after the failure, by name.
+    [[nodiscard]] const std::map<std::string, Content>& devices() const noexcept { return survived_; }
+    [[nodiscard]] std::uint64_t syncs() const {
+        const std::lock_guard lock(mutex_);
+        return syncs_;
+    }
+
+    [[nodiscard]] std::unique_ptr<io::File> wrap(std::unique_ptr<io::File> file, const std::string& name) {
+        return std::make_unique<PowerFile>(*this, std::shared_ptr<io::File>(std::move(file)), name);
+    }
+    [[nodiscard]] std::unique_ptr<io::Directory> wrap(std::unique_ptr<io::Directory> directory, const std::string& name) {
+        return std::make_unique<PowerDirectory>(*this, std::move(directory), name);
+    }
+
+  private:
+    struct Disk {
+        std::shared_ptr<io::File> file;
+        Content durable;
+    };
+
+    class PowerFile final : public io::File {
+      public:
+        PowerFile(Power& power, std::shared_ptr<io::File> file, std::string name) : power_(power), file_(std::move(file)), name_(std::move(name)) {
+            const std::lock_guard lock(power_.mutex_);
+            Disk& disk = power_.disks_[name_];
+            disk.file = file_;
+        }
+        const std::string& name() const noexcept override { return file_->name(); }
+        Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override {
+            const auto held = power_.arrive();
+            return file_->read_at(offset, into);
+        }
+        Status write_at(std::uint64_t offset, io::Bytes bytes) override { return write_gather_at(offset, {&bytes, 1}); }
+        Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
+            const auto held = power_.arrive();
+            return file_->write_gather_at(offset, pieces);
+        }
+        Result<std::uint64_t> size() override { return file_->size(); }
+        Status resize(std::uint64_t size) override {
+            const auto held = power_.arrive();
+            return file_->resize(size);
+        }
+        Status allocate(std::uint64_t offset, std::uint64_t length) override {
+            const auto held = power_.arrive();
+            return file_->allocate(offset, length);
+        }
+        Status punch(std::uint64_t offset, std::uint64_t length) override {
+            const auto held = power_.arrive();
+            return file_->punch(offset, length);
+        }
+        Result<std::unique_ptr<io::Mapping>> map(std::uint64_t offset, std::size_t length) override { return file_->map(offset, length); }
+        Status sync() override {
+            const auto held = power_.arrive();
+            ++power_.syncs_;
+            power_.disks_[name_].durable = contents(*file_);
+            return Status::ok();
+        }
+
+      private:
+        Power& power_;
+        std::shared_ptr<io::File> file_;
+        std::string name_;
+    };
+
+    class PowerDirectory final : public io::Directory {
+      public:
+        PowerDirectory(Power& power, std::unique_ptr<io::Directory> directory, std::string name)
+            : power_(power), directory_(std::move(directory)), name_(std::move(name)) {}
+        const std::string& name() const noexcept override { return directory_->name(); }
+        Result<std::unique_ptr<io::File>> open_file(const std::string& name, io::OpenMode mode) override {
+            auto file = directory_->open_file(name, mode);
+            if (!file) return file;
+            return power_.wrap(std::move(file).value(), name_ + "/" + name);
+        }
+        Result<std::unique_ptr<io::Directory>> create_directory(const std::string& name) override { return inner(directory_->create_directory(name), name); }
+        Result<std::unique_ptr<io::Directory>> open_directory(const std::string& name) override { return inner(directory_->open_directory(name), name); }
+        Status remove_file(const std::string& name) override {
+            const auto held = power_.arrive();
+            power_.disks_.erase(name_ + "/" + name);
+            return directory_->remove_file(name);
+        }
+        Status remove_directory(const std::string& name) override { return directory_->remove_directory(name); }
+        Result<std::vector<std::string>> list() override { return directory_->list(); }
+        Status sync() override { return directory_->sync(); }
+        Result<io::Facts> facts(const std::string& name) override { return directory_->facts(name); }
+        Result<std::unique_ptr<io::Lock>> lock(Patience patience) override { return directory_->lock(patience); }
+
+      private:
+        Result<std::unique_ptr<io::Directory>> inner(Result<std::unique_ptr<io::Directory>> directory, const std::string& name) {
+            if (!directory) return directory;
+            return power_.wrap(std::move(directory).value(), name_ + "/" + name);
+        }
+        Power& power_;
+        std::unique_ptr<io::Directory> directory_;
+        std::string name_;
+    };
+
+    static Content contents(io::File& file) {
+        Content bytes(file.size().value());
+        (void)file.read_at(0, bytes);
+        return bytes;
+    }
+
+    // A call begins: held for as long as it takes.
+    [[nodiscard]] std::unique_lock<std::mutex> arrive() {
+        std::unique_lock lock(mutex_);
+        if (!off_ && std::this_thread::get_id() == thread_) {
+            for (auto& [name, disk] : disks_)
+                for (int i = 0; i < 3; ++i) write_back(disk);
+            if (armed_ && --left_ == 0) fail_locked();
+        }
+        return lock;
+    }
+    void write_back(Disk& disk) {
+        const std::uint64_t size = disk.file->size().value();
+        if (size == 0) return;
+        const std::uint64_t begin = random_() % ((size + kSector - 1) / kSector) * kSector;
+        if (disk.durable.size() < size && random_() % 4 == 0) disk.durable.resize(size);
+        if (begin >= disk.durable.size()) return;
+        (void)disk.file->read_at(begin, std::span(disk.durable).subspan(begin, std::min<std::uint64_t>(kSector, disk.durable.size() - begin)));
+    }
+    void fail_locked() {
+        off_ = true;
+        const std::uint64_t bias = random_() % 9;   // of eight: how much of what is new survives
+        for (auto& [name, disk] : disks_) {
+            const Content now = contents(*disk.file);
+            Content left = disk.durable;
+            if (random_() % 2 == 0) left.resize(now.size());
+            for (std::uint64_t begin = 0; begin < std::min(left.size(), now.size()); begin += kSector) {
+                const std::uint64_t end = std::min<std::uint64_t>({begin + kSector, left.size(), now.size()});
+                if (random_() % 8 < bias) std::memcpy(left.data() + begin, now.data() + begin, end - begin);
+            }
+            survived_[name] = std::move(left);
+        }
+    }
+
+    mutable std::mutex mutex_;
+    std::mt19937_64 random_;
+    std::map<std::string, Disk> disks_;
+    std::map<std::string, Content> survived_;
+    std::thread::id thread_ = std::this_thread::get_id();
+    std::uint64_t left_ = 0, syncs_ = 0;
+    bool armed_ = false, off_ = false;
+};
+
+// A staging area and a target as the devices have them.
+inline std::unique_ptr<io::Directory> area_from(const std::map<std::string, Power::Content>& devices, const std::string& area) {
+    auto made = io::make_memory_directory("/nls/forebay");
+    for (const auto& [name, content] : devices) {
+        if (!name.starts_with(area + "/")) continue;
+        const std::size_t slash = name.find('/', area.size() + 1);
+        const std::string directory = name.substr(area.size() + 1, slash - area.size() - 1);
+        auto inner = made->open_directory(directory);
+        if (!inner) inner = made->create_directory(directory);
+        (void)inner.value()->open_file(name.substr(slash + 1), io::OpenMode::kCreateNew).value()->write_at(0, content);
+    }
+    return made;
+}
+
+}   // namespace forebay::test

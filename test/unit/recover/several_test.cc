@@ -1,0 +1,213 @@
+// Recovery beside others: living processes, other recoveries, other runs, and several logs of one file.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+
+#include "support/recovery_fixture.h"
+
+namespace forebay::recover {
+namespace {
+
+using test::bytes_of;
+using test::Crash;
+using test::joined;
+using test::LeftBehind;
+using test::RecoveryTest;
+using test::same;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// ---- others ------------------------------------------------------------------------------------------
+
+TEST_F(RecoveryTest, leaves_the_living_alone_and_whatever_they_have_open) {
+    LeftBehind& dead = process(100);
+    auto& log = dead.open(1, 0);
+    dead.write(log, 0, bytes_of(100, 1));
+    dead.commit(log, 100);
+    LeftBehind& living = process(101);
+    (void)living.open(1, 0);
+    Crash after = crash();
+    after.alive = [](const log::ProcessIdentity& who) { return who.pid == 101; };
+    expect_refusal(after, Reason::kInUse);
+    EXPECT_EQ(after.recover().value().living.size(), 1u);
+}
+
+TEST_F(RecoveryTest, does_not_work_beside_another_one) {
+    LeftBehind& dead = process();
+    auto& log = dead.open(1, 0);
+    dead.write(log, 0, bytes_of(100, 1));
+    dead.commit(log, 100);
+    Crash after = crash();
+    {
+        const auto other = after.area().lock(io::Directory::Patience::kTry);
+        ASSERT_TRUE(other);
+        const auto report = after.recover();
+        EXPECT_EQ(report.status().code(), Code::kUnavailable);
+        EXPECT_THAT(report.status().message(), HasSubstr("another recovery is at work"));
+        EXPECT_TRUE(report.status().retryable());
+    }
+    (void)after.recovered();
+}
+
+TEST_F(RecoveryTest, does_not_guess_which_of_two_runs_was_right) {
+    for (const std::uint64_t pid : {100, 101}) {
+        LeftBehind& dead = process(pid);
+        auto& log = dead.open(1, 0);
+        dead.write(log, 0, bytes_of(100, pid));
+        dead.commit(log, 100);
+    }
+    Crash after = crash();
+    const auto report = after.recover();
+    ASSERT_TRUE(report);
+    ASSERT_EQ(report.value().files.size(), 2u);
+    for (const FileReport& file : report.value().files) EXPECT_EQ(file.reason, Reason::kSeveralRuns);
+    EXPECT_THAT(after.contents(), IsEmpty());
+
+    Discarded request;
+    request.directories = {"/nls/forebay/100-5-0"};
+    io::Directory* const areas[] = {&after.area()};
+    const auto discarded = discard(areas, request, after.outside());
+    ASSERT_TRUE(discarded) << discarded.status().message();
+    ASSERT_EQ(discarded.value().files.size(), 1u);
+    EXPECT_EQ(discarded.value().files.front().outcome, Outcome::kDiscarded);
+    EXPECT_EQ(discarded.value().files.front().dropped_bytes, 100u);
+    EXPECT_THAT(after.left(), ElementsAre("101-5-0"));
+    (void)after.recovered();
+    EXPECT_TRUE(same(after.contents(), bytes_of(100, 101)));
+}
+
+TEST_F(RecoveryTest, discards_what_is_asked_for_by_the_path_of_a_file_that_is_gone) {
+    LeftBehind& dead = process();
+    auto& log = dead.open(1, 0);
+    dead.write(log, 0, bytes_of(100, 1));
+    dead.commit(log, 100);
+    Crash after = crash(bytes_of(10, 2));
+    Discarded request;
+    request.paths = {"/scratch/other.h5"};
+    io::Directory* const areas[] = {&after.area()};
+    EXPECT_THAT(discard(areas, request, after.outside()).value().files, IsEmpty());
+    request.paths = {"/scratch/run.h5"};
+    request.dry_run = true;
+    EXPECT_EQ(discard(areas, request, after.outside()).value().files.size(), 1u);
+    EXPECT_THAT(after.left(), ElementsAre(dead.name));
+    request.dry_run = false;
+    EXPECT_EQ(discard(areas, request, after.outside()).value().files.size(), 1u);
+    EXPECT_THAT(after.left(), IsEmpty());
+    EXPECT_TRUE(same(after.contents(), bytes_of(10, 2)));
+}
+
+// ---- several logs of one file ------------------------------------------------------------------------
+
+class SharedRecoveryTest : public RecoveryTest {
+  protected:
+    // The first one drains. Both have written; the first one has committed.
+    void write_together(const log::Frontier& frontier = {0, 0}, log::Sharing::Kind kind = log::Sharing::Kind::kOneNode) {
+        first_ = &process(100);
+        second_ = &process(101);
+        const log::Sharing sharing{kind, 77};
+        first_log_ = &first_->open(1, 0, sharing);
+        second_log_ = &second_->open(1, 0, sharing);
+        first_->board(77, {first_->process, second_->process}, frontier);
+        second_->write(*second_log_, 0, bytes_of(100, 1));
+        first_->write(*first_log_, 50, bytes_of(100, 2));
+        last_ = second_->write(*second_log_, 120, bytes_of(50, 3));
+        first_->commit(*first_log_, 170);
+        second_->write(*second_log_, 0, bytes_of(300, 4));
+    }
+    static std::vector<std::byte> together() {
+        auto one = bytes_of(100, 1), two = bytes_of(100, 2);
+        one.resize(50);
+        two.resize(70);
+        return joined({one, two, bytes_of(50, 3)});
+    }
+    LeftBehind *first_ = nullptr, *second_ = nullptr;
+    log::FileLog *first_log_ = nullptr, *second_log_ = nullptr;
+    std::uint64_t last_ = 0;
+};
+
+TEST_F(SharedRecoveryTest, replays_all_logs_in_the_order_of_their_numbers) {
+    write_together();
+    Crash after = crash();
+    const FileReport file = after.recovered();
+    EXPECT_TRUE(same(after.contents(), together()));
+    EXPECT_THAT(file.processes, ElementsAre(100, 101));
+    EXPECT_EQ(file.dropped_bytes, 300u);
+}
+
+TEST_F(SharedRecoveryTest, killed_at_any_call_gives_the_same_when_it_is_begun_again) {
+    write_together();
+    Crash before = crash();
+    std::uint64_t nth = 1;
+    for (;; ++nth) {
+        SCOPED_TRACE(testing::Message() << "killed at call " << nth);
+        Crash after(before);
+        after.kill_at(nth, 10);
+        (void)after.recover();
+        if (!after.killed()) break;
+        after.live_again();
+        const auto report = after.recover();
+        ASSERT_TRUE(report) << report.status().message();
+        ASSERT_TRUE(report.value().all_well());
+        ASSERT_TRUE(same(after.contents(), together()));
+        ASSERT_THAT(after.left(), IsEmpty());
+    }
+    EXPECT_GT(nth, 30u);
+}
+
+TEST_F(SharedRecoveryTest, leaves_out_what_is_behind_the_frontier) {
+    write_together({log::Frontier::kNothing - 1, 0});
+    Crash after = crash(bytes_of(200, 5));
+    (void)after.recovered();
+    auto expected = bytes_of(200, 5);
+    expected.resize(170);
+    EXPECT_TRUE(same(after.contents(), expected)) << "the target has it all";
+}
+
+TEST_F(SharedRecoveryTest, waits_until_all_who_wrote_have_ended) {
+    write_together();
+    Crash after = crash();
+    after.alive = [](const log::ProcessIdentity& who) { return who.pid == 101; };
+    expect_refusal(after, Reason::kInUse);
+}
+
+TEST_F(SharedRecoveryTest, needs_the_logs_of_all) {
+    write_together();
+    Crash after = crash();
+    auto gone = std::move(after.area().open_directory("101-5-0")).value();
+    ASSERT_TRUE(gone->remove_file("log"));
+    ASSERT_TRUE(gone->remove_file("ledger"));
+    ASSERT_TRUE(after.area().remove_directory("101-5-0"));
+    expect_refusal(after, Reason::kIncomplete);
+}
+
+TEST_F(SharedRecoveryTest, needs_the_board) {
+    write_together();
+    Crash after = crash();
+    ASSERT_TRUE(after.area().open_directory("100-5-0").value()->remove_file(log::board_name(1)));
+    expect_refusal(after, Reason::kIncomplete);
+}
+
+TEST_F(SharedRecoveryTest, is_needless_once_the_one_who_drains_has_given_its_log_back) {
+    write_together();
+    first_log_->release_all();
+    Crash after = crash(bytes_of(170, 5));
+    EXPECT_EQ(after.recovered().outcome, Outcome::kComplete);
+    EXPECT_TRUE(same(after.contents(), bytes_of(170, 5)));
+}
+
+TEST_F(SharedRecoveryTest, of_several_nodes_brings_home_what_this_one_had_staged_and_sets_no_size) {
+    write_together({0, 0}, log::Sharing::Kind::kSeveralNodes);
+    Crash after = crash(bytes_of(1000, 5));
+    const FileReport file = after.recovered();
+    auto expected = bytes_of(1000, 5);
+    const auto newest = bytes_of(300, 4);
+    std::copy(newest.begin(), newest.end(), expected.begin());
+    EXPECT_TRUE(same(after.contents(), expected));
+    EXPECT_EQ(file.outcome, Outcome::kRecovered);
+    EXPECT_EQ(file.size, 1000u);
+    EXPECT_EQ(file.dropped_bytes, 0u);
+}
+
+}   // namespace
+}   // namespace forebay::recover

@@ -1,0 +1,75 @@
+// Option durability: what is synced when, and what is not.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "support/engine_fixture.h"
+
+namespace forebay {
+namespace {
+
+using stage::ByteClass;
+using test::Area;
+using test::Target;
+
+LoadedOptions options(Durability durability) {
+    LoadedOptions loaded = test::small_options();
+    loaded.options.durability = durability;
+    return loaded;
+}
+
+TEST(DurabilityOption, process_never_syncs) {
+    Area area;
+    Target target;
+    auto faults = std::make_shared<io::FaultPlan>(), of_log = std::make_shared<io::FaultPlan>();
+    faults->fail(io::Operation::kSync, 1, 1000, EIO);
+    of_log->fail(io::Operation::kSync, 1, 1000, EIO);
+    auto engine = stage::Engine::create(options(Durability::kProcess), area.opener(of_log));
+    auto file = test::attach(*engine, target, true, faults);
+    ASSERT_TRUE(file->write(0, test::bytes_of(10000, 1), ByteClass::kRaw));
+    ASSERT_TRUE(file->commit());
+    EXPECT_EQ(file->counters().syncs, 0u);
+    EXPECT_EQ(file->counters().staged, 10000u);
+    ASSERT_TRUE(engine->detach(file, true));
+    EXPECT_EQ(faults->fired() + of_log->fired(), 0u);
+}
+
+TEST(DurabilityOption, node_syncs_the_log_before_and_after_the_commit_record_and_the_target_at_close) {
+    Area area;
+    Target target;
+    auto faults = std::make_shared<io::FaultPlan>();
+    auto engine = stage::Engine::create(options(Durability::kNode), area.opener());
+    auto file = test::attach(*engine, target, true, faults);
+    ASSERT_TRUE(file->write(0, test::bytes_of(10000, 1), ByteClass::kMetadata));
+    const std::uint64_t before = file->counters().syncs;
+    EXPECT_EQ(before, 1u);                                   // the open record
+    ASSERT_TRUE(file->commit());
+    EXPECT_EQ(file->counters().syncs, before + 3);           // and the target, which may have been emptied by its opening
+    ASSERT_TRUE(file->write(0, test::bytes_of(10000, 2), ByteClass::kMetadata));
+    ASSERT_TRUE(file->commit());
+    EXPECT_EQ(file->counters().syncs, before + 5);
+    ASSERT_TRUE(file->commit());                             // nothing has changed
+    EXPECT_EQ(file->counters().syncs, before + 5);
+    faults->fail(io::Operation::kSync, 1, 1, EIO);
+    const Status closed = engine->detach(file, true);
+    EXPECT_FALSE(closed);
+    EXPECT_NE(closed.message().find("/scratch/run.h5"), std::string::npos) << closed.message();
+    EXPECT_EQ(faults->fired(), 1u);
+    EXPECT_TRUE(file->leaves_log());
+}
+
+TEST(DurabilityOption, node_syncs_a_file_that_stepped_aside) {
+    Area area;
+    Target target;
+    auto engine = stage::Engine::create(options(Durability::kNode), area.opener());
+    auto file = test::attach(*engine, target);
+    ASSERT_TRUE(file->step_aside(log::AsideReason::kHandleTaken));
+    ASSERT_TRUE(file->write(0, test::bytes_of(100, 1), ByteClass::kRaw));
+    const std::uint64_t before = file->counters().syncs;
+    ASSERT_TRUE(file->commit());
+    EXPECT_EQ(file->counters().syncs, before + 1);
+    ASSERT_TRUE(engine->detach(file, true));
+}
+
+}   // namespace
+}   // namespace forebay

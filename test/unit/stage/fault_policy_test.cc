@@ -1,0 +1,151 @@
+// Option on_error, and what every fault of the target or of the staging device comes to.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "support/crash.h"
+#include "support/engine_fixture.h"
+
+namespace forebay {
+namespace {
+
+using io::FaultPlan;
+using io::Operation;
+using stage::ByteClass;
+using test::Area;
+using test::Target;
+using Content = std::vector<std::byte>;
+
+struct Fault {
+    const char* name;
+    bool of_target;
+    Operation operation;
+    int sys_errno;
+    std::size_t bytes_done_first = 0;
+};
+constexpr Fault kFaults[] = {
+    {"target_eio", true, Operation::kWrite, EIO},
+    {"target_enospc", true, Operation::kWrite, ENOSPC},
+    {"target_edquot", true, Operation::kWrite, EDQUOT},
+    {"target_estale", true, Operation::kWrite, ESTALE},
+    {"target_short", true, Operation::kWrite, EIO, 100},
+    {"target_resize", true, Operation::kResize, EIO},
+    {"target_sync", true, Operation::kSync, EIO},
+    {"log_enospc", false, Operation::kAllocate, ENOSPC},
+    {"log_write", false, Operation::kWrite, EIO},
+    {"log_map", false, Operation::kMap, ENOMEM},
+    {"log_sync", false, Operation::kSync, EIO},
+};
+
+struct Case {
+    Fault fault;
+    OnError on_error;
+    Durability durability;
+    bool for_ever;
+};
+std::string name_of(const Case& a) {
+    const char* const policies[] = {"fail", "retry", "through"};
+    return std::string(a.fault.name) + "_" + policies[static_cast<int>(a.on_error)] + (a.durability == Durability::kNode ? "_node" : "_process") +
+           (a.for_ever ? "_for_ever" : "_once");
+}
+std::ostream& operator<<(std::ostream& out, const Case& a) { return out << name_of(a); }
+
+std::vector<Case> cases() {
+    std::vector<Case> all;
+    for (const Fault& fault : kFaults)
+        for (const OnError on_error : {OnError::kFail, OnError::kRetry, OnError::kThrough})
+            for (const Durability durability : {Durability::kProcess, Durability::kNode})
+                for (const bool for_ever : {false, true}) all.push_back({fault, on_error, durability, for_ever});
+    return all;
+}
+
+class FaultPolicy : public testing::TestWithParam<Case> {};
+
+TEST_P(FaultPolicy, the_nth_call_fails_and_no_byte_is_lost_unsaid) {
+    const Case& given = GetParam();
+    LoadedOptions loaded = test::small_options();
+    loaded.options.on_error = given.on_error;
+    loaded.options.durability = given.durability;
+    loaded.options.segment = 16 << 10;
+    loaded.options.size = 256 << 10;
+    bool fired = true;
+    for (std::uint64_t nth = 1; fired && nth < 200; ++nth) {
+        SCOPED_TRACE(testing::Message() << "call " << nth);
+        Area area;
+        Target target, bystander(2);
+        auto of_log = std::make_shared<FaultPlan>(), of_target = std::make_shared<FaultPlan>();
+        auto engine = stage::Engine::create(loaded, area.opener(of_log));
+        auto other = test::attach(*engine, bystander);
+        auto file = test::attach(*engine, target, true, of_target);
+        FaultPlan& plan = given.fault.of_target ? *of_target : *of_log;
+        plan.fail(given.fault.operation, nth, given.for_ever ? 1000000 : 1, given.fault.sys_errno, given.fault.bytes_done_first);
+
+        const Content theirs = test::bytes_of(5000, 77);
+        Content now;
+        bool said = false;
+        const auto told = [&](const Status& status) {
+            if (!status) {
+                said = true;
+                EXPECT_NE(status.message().find("run.h5"), std::string::npos) << status.message();
+            }
+            return status.is_ok();
+        };
+        for (std::uint64_t i = 0; i < 12; ++i) {
+            const auto bytes = test::bytes_of(6000, i);
+            const std::uint64_t offset = i < 8 ? i * 6000 : (i - 8) * 3000;
+            if (told(file->write(offset, bytes, i % 3 == 0 ? ByteClass::kMetadata : ByteClass::kRaw))) {
+                if (now.size() < offset + bytes.size()) now.resize(offset + bytes.size());
+                std::copy(bytes.begin(), bytes.end(), now.begin() + static_cast<std::ptrdiff_t>(offset));
+            } else {
+                now.clear();   // a write that fails leaves what it likes: nothing is compared after that
+                break;
+            }
+            ASSERT_TRUE(test::same(test::read(*file, 0, now.size()), now));
+            if (i % 4 == 3) (void)told(file->commit());
+        }
+        if (given.fault.of_target) {
+            ASSERT_TRUE(other->write(0, theirs, ByteClass::kRaw));
+            ASSERT_TRUE(other->commit());
+        }
+        const bool whole = !now.empty();
+        const bool closed = told(engine->detach(file, true));
+        fired = plan.fired() > 0;
+        if (!fired) {
+            EXPECT_FALSE(said);
+        }
+        // What passes is not even told, if it may be tried again; what does not is told by the close at the latest. Of the
+        // log's own faults only those of its sync concern the program.
+        if (given.fault.of_target && given.fault.operation == Operation::kWrite && fired && whole) {
+            EXPECT_EQ(closed && !said, given.on_error == OnError::kRetry && !given.for_ever);
+        }
+        if (given.fault.operation == Operation::kSync && fired) {
+            EXPECT_TRUE(said);
+        }
+        if (!given.fault.of_target && given.fault.operation != Operation::kSync) {
+            EXPECT_FALSE(said);
+        }
+        if (whole && closed) {
+            EXPECT_TRUE(test::same(target.contents(), now));
+        } else if (whole && file->leaves_log()) {
+            // What a dead process would leave is brought home.
+            test::Crash crash(*area.shared_open(), [&] { return target.contents(); }, target.identity());
+            auto report = crash.recover();
+            ASSERT_TRUE(report);
+            EXPECT_TRUE(test::same(crash.contents(), now));
+        } else if (whole) {
+            EXPECT_TRUE(test::same(target.contents(), now));
+        }
+        if (given.fault.of_target) {
+            ASSERT_TRUE(engine->detach(other, true));
+            EXPECT_TRUE(test::same(bystander.contents(), theirs));
+        } else {
+            (void)engine->detach(other, true);
+        }
+    }
+    EXPECT_FALSE(fired);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, FaultPolicy, testing::ValuesIn(cases()), [](const auto& given) { return name_of(given.param); });
+
+}   // namespace
+}   // namespace forebay
