@@ -484,7 +484,7 @@ herr_t driver_write_vector(H5FD_t* file, hid_t, std::uint32_t count, H5FD_mem_t 
         const bool collective = is_collective_now();
         Status outcome = write_parts(self, {count, types, addresses, sizes}, buffers, collective);
         if (collective && self.shared != nullptr)
-            outcome = self.shared->agree(outcome);   // nobody goes on before everybody's pieces count
+            outcome = self.shared->agree_on_write(outcome);   // nobody goes on before everybody's pieces count
         return finish_transfer("mpi_driver_write_vector", host().H5E_WRITEERROR_g, outcome);
     });
 }

@@ -68,13 +68,14 @@ Status Lane::read_segment(Open& open, std::uint64_t tail, std::vector<Record>& r
         open.read_to += record.bytes;
         if (record.header.kind != log::RecordKind::kOpen)
             records.push_back({record.header.kind, record.header.data_class, record.header.sequence,
-                               record.header.argument, std::move(record.extents), &segment, payload, open.generation});
+                               record.header.argument, std::move(record.extents), &segment, payload, open.generation, record.header.payload_bytes});
     }
     std::atomic_thread_fence(std::memory_order_acquire);
     if (segment.generation() != open.generation) {
         records.resize(before);
         return {Code::kNotFound, "used again"};
     }
+    segment.unindexed.fetch_add(records.size() - before, std::memory_order_relaxed);
     if (open.read_to == tail) return Status::ok();
     return {Code::kCorrupt, fmt::format("{}: segment {} cannot be followed beyond offset {}", pool_->name(),
                                         segment.index(), open.read_to)};

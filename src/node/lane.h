@@ -30,8 +30,10 @@ class Lane {
         std::vector<ByteRange> extents;
         log::Segment* segment = nullptr;
         std::uint64_t payload = 0, generation = 0;
+        std::uint64_t bytes = 0;   // of the payload
     };
-    // Appends the new records to `records`. kNotFound: a segment was used again before it was read (not
+    // Appends the new records to `records`; each counts as not indexed in its segment until the caller says otherwise.
+    // kNotFound: a segment was used again before it was read (not
     // for the drainer, who releases); other errors: the pool cannot be mapped, or is damaged.
     Status read(std::vector<Record>& records);
 

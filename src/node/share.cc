@@ -257,7 +257,14 @@ bool NodeShare::find() {
     }
     // What has a ticket is visible; the logs are read after the tickets.
     found_ = {setup_.board.header().tickets.load(), alone_ ? log::Frontier::kNothing : visible_below()};
+    const std::size_t before = records_.size();
     if (!read_cut()) return false;
+    if (drains()) {
+        std::uint64_t bytes = 0;
+        for (std::size_t i = before; i < records_.size(); ++i)
+            if (records_[i].kind == log::RecordKind::kData) bytes += records_[i].bytes;
+        setup_.board.header().followed.fetch_add(bytes);
+    }
     // Stable: a record that was copied forward keeps its number, and the copy comes later.
     std::stable_sort(records_.begin(), records_.end(),
                      [](const Lane::Record& one, const Lane::Record& other) { return one.sequence < other.sequence; });
@@ -265,25 +272,29 @@ bool NodeShare::find() {
 }
 
 void NodeShare::visit_found(const Visit& visit) {
-    std::uint64_t bytes = 0;
     for (const Lane::Record& record : records_) {
         const bool data = record.kind == log::RecordKind::kData;
         if (record.sequence < dead_at_restart_.lower()) continue;
         const bool dead = data && record.sequence < dead_at_restart_.of(record.data_class);
         visit({dead ? log::RecordKind::kThrough : record.kind, record.data_class, record.sequence, record.argument,
-               record.extents, record.segment, record.payload, record.generation});
-        if (data)
-            for (const ByteRange& extent : record.extents) bytes += extent.size();
+               record.extents, record.segment, record.payload, record.generation, record.bytes});
     }
+}
+
+void NodeShare::forget_records() noexcept {
+    for (const Lane::Record& record : records_) record.segment->unindexed.fetch_sub(1, std::memory_order_relaxed);
     records_.clear();
+}
+
+void NodeShare::followed() {
+    forget_records();
     if (!drains()) return;
     complete_below_ = found_.below;
     setup_.board.header().followed_tickets.store(found_.tickets);
-    setup_.board.header().followed.fetch_add(bytes);
 }
 
 void NodeShare::restart() {
-    records_.clear();
+    forget_records();
     released_at_restart_ = 0;
     for (std::uint64_t i = 0; i < lanes_.size(); ++i) {
         released_at_restart_ += setup_.board.row(i).released.load(std::memory_order_relaxed);

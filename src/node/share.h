@@ -74,6 +74,7 @@ class NodeShare final : public stage::Share {
     Status wait_for_room(std::uint64_t seen) override;
     bool find() override;
     void visit_found(const Visit& visit) override;
+    void followed() override;
     void restart() override;
     std::optional<log::Frontier> recycle(const Account& account) noexcept override;
     void fail(int sys_errno) noexcept override;
@@ -84,6 +85,7 @@ class NodeShare final : public stage::Share {
     [[nodiscard]] Status drainer_gone() const;
     [[nodiscard]] bool worth_following() const noexcept;
     bool read_cut();
+    void forget_records() noexcept;
     [[nodiscard]] std::uint64_t visible_below() const noexcept;
     [[nodiscard]] log::Frontier frontier() const noexcept;
     void forget_numbers_of_the_dead() noexcept;

@@ -264,6 +264,12 @@ Status SharedFile::meet() { return team_->barrier(); }
 
 Status SharedFile::agree(const Status& mine) { return team_->agree(mine); }
 
+Status SharedFile::agree_on_write(const Status& mine) {
+    const Status outcome = team_->agree(mine);
+    if (share_ != nullptr && drains_ && !several_nodes_) file_->look_at_all();
+    return outcome;
+}
+
 // Everybody has made its writes; the drainers act; nobody goes on before they have.
 template <class Act>
 Status SharedFile::by_drainers(Act&& act) {

@@ -49,6 +49,8 @@ class SharedFile {
     // Collective: a barrier; with a failure on any member, that failure on all.
     Status meet();
     Status agree(const Status& mine);
+    // The same after a write that all have made a part of: what they wrote belongs together.
+    Status agree_on_write(const Status& mine);
     // Collective. After it every member sees the new size.
     Status truncate(std::uint64_t size);
     // Collective. One consistent state (H5Fflush): it is in the log, where it survives the death of the

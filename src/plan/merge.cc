@@ -8,7 +8,7 @@ namespace {
 
 Piece slice(const Piece& piece, ByteRange range) noexcept {
     return {range, piece.bytes == nullptr ? nullptr : piece.bytes + (range.begin - piece.range.begin),
-            piece.sequence, piece.segment};
+            piece.sequence, piece.segment, piece.gathered};
 }
 
 }   // namespace

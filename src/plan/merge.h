@@ -12,6 +12,7 @@
 #include "extent/range.h"
 
 namespace forebay::log {
+class Gathered;
 class Segment;
 }
 
@@ -22,7 +23,8 @@ struct Piece {
     ByteRange range;
     const std::byte* bytes = nullptr;
     std::uint64_t sequence = 0;        // which record it came from
-    log::Segment* segment = nullptr;   // where that lies; the planner only passes it on
+    log::Segment* segment = nullptr;   // where that lies; the planner only passes both on
+    log::Gathered* gathered = nullptr;
 };
 
 struct Policy {

@@ -3,6 +3,12 @@
 namespace forebay::stage {
 
 void ExtentIndex::lose(std::uint64_t& total, ByteRange range, const StagedBytes& bytes, bool superseded) noexcept {
+    if (superseded && !bytes.zeros()) superseded_bytes_ += range.size();
+    if (bytes.gathered != nullptr) {
+        total -= range.size();
+        bytes.gathered->lose(range);
+        return;
+    }
     if (bytes.segment == nullptr) {
         zero_bytes_ -= range.size();
         return;
@@ -10,7 +16,6 @@ void ExtentIndex::lose(std::uint64_t& total, ByteRange range, const StagedBytes&
     bytes.segment->live_bytes -= range.size();
     if (bytes.data_class == log::DataClass::kMetadata) bytes.segment->order.live_metadata -= range.size();
     total -= range.size();
-    if (superseded) superseded_bytes_ += range.size();
 }
 
 void ExtentIndex::add(Map& map, std::uint64_t& total, ByteRange range, const StagedBytes& bytes) {
@@ -47,6 +52,7 @@ void ExtentIndex::insert(ByteRange range, const StagedBytes& bytes, std::uint64_
 
 void ExtentIndex::insert_unless_newer(ByteRange range, const StagedBytes& bytes, std::uint64_t hold_below,
                                       std::uint64_t committed_size) {
+    take_apart(range, bytes.sequence);
     older_.clear();
     std::uint64_t newer_bytes = 0;
     const auto take = [this](ByteRange piece) {
@@ -59,6 +65,10 @@ void ExtentIndex::insert_unless_newer(ByteRange range, const StagedBytes& bytes,
             const bool older = there.sequence <= bytes.sequence;
             if (older) take(piece);
             else newer_bytes += piece.size();
+            if (there.gathered != nullptr) {
+                if (!older && bytes.data_class == log::DataClass::kMetadata) there.gathered->note_superseded(bytes.sequence);
+                return;
+            }
             if (there.segment == nullptr || there.segment->lane == bytes.segment->lane) return;
             const StagedBytes& newer = older ? bytes : there;
             const StagedBytes& superseded = older ? there : bytes;
@@ -73,7 +83,36 @@ void ExtentIndex::insert_unless_newer(ByteRange range, const StagedBytes& bytes,
     superseded_bytes_ += newer_bytes;
 }
 
+void ExtentIndex::insert(std::unique_ptr<log::Gathered> gathered) {
+    const ByteRange range = gathered->range();
+    ready_.reserve(Map::kInsertNodes);
+    log::Gathered* const staged = gathered.release();   // lives as long as any of it is staged or pinned
+    staged->come_alive();
+    ready_.insert(range, {nullptr, 0, staged->newest(), 0, log::DataClass::kRaw, staged}, [](ByteRange, const StagedBytes&) {});
+    ready_bytes_ += range.size();
+}
+
+// So that what was gathered from records both older and newer than the number can be told from each other.
+void ExtentIndex::take_apart(ByteRange range, std::uint64_t sequence) {
+    parts_.clear();
+    ready_.for_each(range, [&](ByteRange piece, const StagedBytes& there) {
+        if (there.gathered == nullptr || sequence < there.gathered->oldest() || sequence > there.gathered->newest()) return;
+        const std::size_t before = parts_.size();
+        there.gathered->for_each(piece, [&](ByteRange part, std::uint64_t number) {
+            parts_.push_back({part, {nullptr, part.begin - there.gathered->range().begin, number, 0, log::DataClass::kRaw, there.gathered}});
+        });
+        if (parts_.size() == before + 1 && parts_.back().value.sequence == there.sequence) parts_.pop_back();   // is apart
+    });
+    for (const Map::Extent& part : parts_) {
+        ready_.reserve(Map::kInsertNodes);
+        ready_.insert(part.range, part.value, [](ByteRange, const StagedBytes&) {});   // the same bytes, as before
+    }
+}
+
 void ExtentIndex::clear() noexcept {
+    ready_.for_each({0, kOffsetMax}, [](ByteRange range, const StagedBytes& bytes) {
+        if (bytes.gathered != nullptr) bytes.gathered->forget(range.size());
+    });
     held_.clear();
     ready_.clear();
     held_bytes_ = ready_bytes_ = zero_bytes_ = drained_metadata_ = 0;
@@ -123,6 +162,7 @@ void ExtentIndex::drop(ByteRange range) {
 }
 
 void ExtentIndex::drop_older(ByteRange range, std::uint64_t sequence) {
+    take_apart(range, sequence);
     older_.clear();
     const auto take = [&](ByteRange piece, const StagedBytes& bytes) {
         if (bytes.sequence < sequence) older_.push_back(piece);

@@ -10,7 +10,9 @@
 //     its segment cannot go, and recovery finds it;
 //   - pending_bytes is the sum of both maps' bytes that lie in segments, and each segment's live_bytes
 //     its share of that.
-// Extents without a segment are zeros, left behind by a truncation; they are counted apart.
+// Extents without a segment are zeros, left behind by a truncation; they are counted apart. An extent of what was
+// gathered (log/gathered.h) stands for the pieces of many records. It carries the highest of their numbers; where that
+// would not do it is taken apart first.
 // Pure but for the segments' live_bytes. Not thread-safe.
 // Errors: std::bad_alloc, after which the accounts agree with the maps. What changes one range or cuts the
 // file changes all of it or nothing; `insert_unless_newer`, `commit`, `promote_held` and `relocate_held` may
@@ -18,32 +20,48 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "extent/extent_map.h"
+#include "log/gathered.h"
 #include "log/segment_pool.h"
 #include "plan/merge.h"
 
 namespace forebay::stage {
 
 struct StagedBytes {
-    log::Segment* segment = nullptr;   // null: zeros
-    std::uint64_t offset = 0;          // in the segment
+    log::Segment* segment = nullptr;   // null, and nothing gathered: zeros
+    std::uint64_t offset = 0;          // in the segment, or in what was gathered
     std::uint64_t sequence = 0;        // of the record
-    std::uint64_t generation = 0;      // of the segment
+    std::uint32_t generation = 0;      // of the segment, its lower half
     log::DataClass data_class = log::DataClass::kRaw;   // of the record
+    log::Gathered* gathered = nullptr;
 
     [[nodiscard]] StagedBytes advanced(std::uint64_t bytes) const noexcept {
-        return {segment, offset + bytes, sequence, generation, data_class};
+        return {segment, offset + bytes, sequence, generation, data_class, gathered};
     }
+    [[nodiscard]] bool zeros() const noexcept { return segment == nullptr && gathered == nullptr; }
     [[nodiscard]] const std::byte* data() const noexcept {
-        return segment == nullptr ? nullptr : segment->at(offset);
+        return gathered != nullptr ? gathered->at(offset) : segment == nullptr ? nullptr : segment->at(offset);
     }
+    // The segment has not been used again since; after copying: what was copied is what was meant.
+    [[nodiscard]] bool intact() const noexcept {
+        return segment == nullptr || static_cast<std::uint32_t>(segment->generation()) == generation;
+    }
+    // Not of zeros. The bytes stay where they are until unpinned.
+    void pin() const noexcept { gathered != nullptr ? gathered->pin() : static_cast<void>(++segment->pins); }
+    void unpin() const noexcept { gathered != nullptr ? gathered->unpin() : static_cast<void>(--segment->pins); }
 };
 
 class ExtentIndex {
   public:
     using Map = ExtentMap<StagedBytes>;
+
+    ExtentIndex() = default;
+    ~ExtentIndex() { clear(); }
+    ExtentIndex(const ExtentIndex&) = delete;
+    ExtentIndex& operator=(const ExtentIndex&) = delete;
 
     [[nodiscard]] std::uint64_t pending_bytes() const noexcept { return ready_bytes_ + held_bytes_; }
     [[nodiscard]] std::uint64_t held_bytes() const noexcept { return held_bytes_; }
@@ -63,6 +81,11 @@ class ExtentIndex {
     // no order. Notes in the segments what the frontier needs to know (log/frontier.h).
     void insert_unless_newer(ByteRange range, const StagedBytes& bytes, std::uint64_t hold_below,
                              std::uint64_t committed_size);
+
+    // Nothing is staged for any of the range.
+    [[nodiscard]] bool nothing_in(ByteRange range) const { return !held_.overlaps(range) && !ready_.overlaps(range); }
+    // What was gathered is ready. Nothing may be staged in its range.
+    void insert(std::unique_ptr<log::Gathered> gathered);
 
     // The file was cut to `size`: [size, until) reads as zeros, uncommitted bytes there are dropped.
     void truncate(std::uint64_t size, std::uint64_t until, std::uint64_t committed_size);
@@ -110,6 +133,7 @@ class ExtentIndex {
     void remove(Map& map, std::uint64_t& total, ByteRange range, bool superseded);
     void lose(std::uint64_t& total, ByteRange range, const StagedBytes& bytes, bool superseded) noexcept;
     void move_held_to_ready();
+    void take_apart(ByteRange range, std::uint64_t sequence);
 
     Map held_;
     Map ready_;
@@ -119,6 +143,7 @@ class ExtentIndex {
     std::uint64_t superseded_bytes_ = 0;   // ever
     std::uint64_t drained_metadata_ = 0;
     std::vector<ByteRange> older_;         // scratch of insert_unless_newer
+    std::vector<Map::Extent> parts_;       // and of take_apart
 };
 
 }   // namespace forebay::stage

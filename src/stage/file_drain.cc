@@ -141,7 +141,7 @@ drain::Source::Taken StagedFile::take() {
 
 drain::Source::Taken StagedFile::take_locked() {
     if (state_ != State::kStaged || halted_ || resizing_ || running_ >= concurrency_.allowed() || follows() || pausing_locked()) return {};
-    follow_locked();
+    follow_locked(true);
     // Writes beyond the new end that are planned already come before the cut; whatever is planned later
     // comes after it.
     if (shrink_to_ && planned_.empty()) {
@@ -182,7 +182,7 @@ void StagedFile::plan_locked() {
         incomplete = incomplete || bytes.sequence >= complete_below;
         if (bytes.sequence >= complete_below) return true;
         in_flight_.for_each_gap(range, [&](ByteRange part) {
-            pieces.push_back({part, bytes.advanced(part.begin - range.begin).data(), bytes.sequence, bytes.segment});
+            pieces.push_back({part, bytes.advanced(part.begin - range.begin).data(), bytes.sequence, bytes.segment, bytes.gathered});
             bytes_total += part.size();
         });
         return pieces.size() < kPlanPiecesMax && bytes_total < bytes_max;
@@ -211,8 +211,10 @@ void StagedFile::plan_locked() {
         const plan::TargetWrite& planned = planned_.back();
         in_flight_bytes_ += planned.range.size();
         target_size_ = std::max(target_size_, planned.range.end);
-        for (const plan::Piece& piece : planned.pieces)
-            if (piece.segment != nullptr) ++piece.segment->pins;
+        for (const plan::Piece& piece : planned.pieces) {
+            if (piece.gathered != nullptr) piece.gathered->pin();
+            else if (piece.segment != nullptr) ++piece.segment->pins;
+        }
     }
     // The next plan begins where this one ends; a run that is still growing there is looked at as a whole.
     cursor_ = planned_.empty() ? begin_of_last_run(pieces) : planned_.back().range.end;
@@ -239,8 +241,10 @@ bool StagedFile::worth_draining_locked() const noexcept {
 void StagedFile::release_locked(const plan::TargetWrite& write) {
     in_flight_.remove(write.range);
     in_flight_bytes_ -= write.range.size();
-    for (const plan::Piece& piece : write.pieces)
-        if (piece.segment != nullptr) --piece.segment->pins;
+    for (const plan::Piece& piece : write.pieces) {
+        if (piece.gathered != nullptr) piece.gathered->unpin();
+        else if (piece.segment != nullptr) --piece.segment->pins;
+    }
 }
 
 void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost) {
@@ -257,7 +261,7 @@ void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome,
         std::uint64_t drained = 0;
         if (outcome) drained = index_.erase_drained(write);
         slot_->target_writes.fetch_add(1, std::memory_order_relaxed);
-        if (outcome && write.pieces.size() > 1) slot_->merged.fetch_add(write.range.size(), std::memory_order_relaxed);
+        if (outcome && (write.pieces.size() > 1 || write.pieces.front().gathered != nullptr)) slot_->merged.fetch_add(write.range.size(), std::memory_order_relaxed);
         slot_->drain_ns.fetch_add(cost.end_ns - cost.begin_ns, std::memory_order_relaxed);
         slot_->drained.fetch_add(drained, std::memory_order_relaxed);
         if (!outcome) failed_locked(outcome);

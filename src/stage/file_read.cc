@@ -45,7 +45,7 @@ bool StagedFile::plan_copy_locked(ByteRange all, CopyPlan& plan) const {
     index_.for_each_newest(
         inside,
         [&](ByteRange range, const StagedBytes& bytes) {
-            if (bytes.segment == nullptr) plan.zeros.push_back(range);
+            if (bytes.zeros()) plan.zeros.push_back(range);
             else plan.staged.push_back({range, bytes});
         },
         [&](ByteRange gap) {
@@ -71,9 +71,7 @@ Result<bool> StagedFile::carry_out(const CopyPlan& plan, io::File& target, std::
     for (const ByteRange& range : plan.zeros) std::memset(part(range).data(), 0, range.size());
     for (const auto& [range, bytes] : plan.staged) std::memcpy(part(range).data(), bytes.data(), range.size());
     std::atomic_thread_fence(std::memory_order_acquire);
-    return std::none_of(plan.staged.begin(), plan.staged.end(), [](const CopyPlan::Staged& staged) {
-        return staged.bytes.segment->generation() != staged.bytes.generation;
-    });
+    return std::all_of(plan.staged.begin(), plan.staged.end(), [](const CopyPlan::Staged& staged) { return staged.bytes.intact(); });
 }
 
 Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
@@ -93,7 +91,7 @@ Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
             plan_copy_locked({offset, offset + into.size()}, plan);
             pinned = !plan.staged.empty() && !inherited && !follows();
             if (pinned)
-                for (const auto& staged : plan.staged) ++staged.bytes.segment->pins;
+                for (const auto& staged : plan.staged) staged.bytes.pin();
         }
         const auto intact = carry_out(plan, *target, offset, into);
         std::uint64_t stolen = 0;
@@ -101,7 +99,7 @@ Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
         add(slot_->stolen, stolen);
         if (pinned) {
             const std::lock_guard lock(mutex_);
-            for (const auto& staged : plan.staged) --staged.bytes.segment->pins;
+            for (const auto& staged : plan.staged) staged.bytes.unpin();
             completed_.notify_all();   // a close may be waiting to give the segments back
             if (log_) recycle_locked();
         }
@@ -117,7 +115,7 @@ Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
         }
         // The parent has drained these bytes and used the segment again.
         for (const auto& [range, bytes] : plan.staged)
-            if (bytes.segment->generation() != bytes.generation)
+            if (!bytes.intact())
                 FOREBAY_TRY(read_or_zeros(*target, range.begin, into.subspan(range.begin - offset, range.size())));
         return Status::ok();
     }

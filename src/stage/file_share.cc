@@ -1,10 +1,21 @@
 // A staged file that several processes write together (share.h): taking part, and following what others write.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "stage/counting.h"
 #include "stage/staged_file.h"
 
 namespace forebay::stage {
+
+namespace {
+
+// So many bytes in small pieces wait for their neighbours before they are staged each for itself: no more than this,
+// and than this share of the log.
+constexpr std::uint64_t kWaitingMax = std::uint64_t{32} << 20;
+constexpr std::uint64_t kWaitingShare = 8;
+
+}   // namespace
 
 // Whatever the target has for the range now is newer than any record before this one, of whichever class.
 void StagedFile::append_through_locked(ByteRange range) {
@@ -59,7 +70,7 @@ void StagedFile::look(bool room_wanted) {
     {
         const std::lock_guard lock(mutex_);
         if (state_ != State::kStaged || follows()) return;
-        follow_locked();
+        follow_locked(!room_wanted);
         if (room_wanted && !halted_) {
             if (index_.ready_empty() && in_flight_.empty() && !resizing_ && !shrink_to_)
                 add(slot_->guarantee_given_up, index_.promote_held());
@@ -72,6 +83,15 @@ void StagedFile::look(bool room_wanted) {
         completed_.notify_all();
     }
     if (drain_now) wake();
+}
+
+void StagedFile::look_at_all() {
+    {
+        const std::lock_guard lock(mutex_);
+        if (state_ != State::kStaged || !share_) return;
+        all_written_ = true;
+    }
+    wake();
 }
 
 bool StagedFile::staged() const {
@@ -143,27 +163,83 @@ void StagedFile::append_own_writer(std::span<const Part> parts, const OwnRecords
     if (drain_now) wake();
 }
 
-// Can be called again after it has run out of memory: a record that is in the index already replaces itself.
-void StagedFile::index_own_locked() {
-    while (own_.take(own_batch_)) {
-        for (const ByteRange& extent : own_batch_.extents) logical_size_ = std::max(logical_size_, extent.end);
-        dirty_ = true;
-        auto extent = own_batch_.extents.begin();
-        for (const OwnRecords::Record& record : own_batch_.records) {
-            StagedBytes at = record.at;
-            if (at.segment->first_time_ns == 0) at.segment->first_time_ns = record.time_ns;
-            for (std::size_t i = 0; i < record.extents; ++i, ++extent) {
-                index_.insert_unless_newer(*extent, at, record.waits ? kOffsetMax : committed_size_, committed_size_);
-                at = at.advanced(extent->size());
-            }
+bool StagedFile::gathered(const log::Segment* segment, std::uint64_t payload) const noexcept {
+    return std::binary_search(gathered_.begin(), gathered_.end(), std::pair(segment, payload));
+}
+
+// Records of scattered pieces, whose neighbours are written by other processes at about the same time, are staged as
+// the runs that they are together (log/gathered.h) where nothing is staged yet. What is not gathered is left for the
+// index to take in one by one; what is in the index when memory runs out may come to it once more.
+// With `may_wait` false comes back if there is nothing but such records, and not many of them: neighbours may come.
+bool StagedFile::gather_locked(bool may_wait) {
+    std::vector<log::Gatherer::Record> records;
+    std::uint64_t bytes = 0;
+    bool others = false;
+    const auto offer = [&](std::span<const ByteRange> extents, const StagedBytes& at, std::uint64_t record_bytes, bool waits) {
+        if (waits || !log::Gatherer::wants(extents.size(), record_bytes) || extents.front().begin < committed_size_) {
+            others = true;
+            return;
         }
-        own_.done(own_batch_);
+        records.push_back({extents, at.segment, at.offset, at.sequence});
+        bytes += record_bytes;
+    };
+    if (own_.take(own_batch_)) {
+        logical_size_ = std::max(logical_size_, own_batch_.end);
+        const ByteRange* extent = own_batch_.extents.data();
+        for (const OwnRecords::Record& record : own_batch_.records) {
+            offer({extent, record.extents}, record.at, record.bytes, record.waits);
+            extent += record.extents;
+        }
     }
+    share_->visit_found([&](const Share::Record& record) {
+        const bool waits = record.kind != log::RecordKind::kData || record.data_class != log::DataClass::kRaw;
+        offer(record.extents, {record.segment, record.payload, record.sequence}, record.bytes, waits);
+    });
+    if (may_wait && !others && bytes < std::min(kWaitingMax, surroundings_.options().size / kWaitingShare)) return false;
+    if (records.empty()) return true;
+    auto runs = gatherer_.gather(records, surroundings_.options().write_max);
+    if (!runs || !std::all_of(runs->gathered.begin(), runs->gathered.end(),
+                              [this](const auto& run) { return index_.nothing_in(run->range()); }))
+        return true;
+    gathered_.reserve(records.size());
+    for (auto& run : runs->gathered) index_.insert(std::move(run));
+    for (const auto& [range, record, payload] : runs->loose) {
+        const auto& from = records[record];
+        index_.insert_unless_newer(range, {from.segment, payload, from.sequence, static_cast<std::uint32_t>(from.segment->generation())},
+                                   committed_size_, committed_size_);
+    }
+    for (const auto& record : records) gathered_.emplace_back(record.segment, record.payload);
+    std::sort(gathered_.begin(), gathered_.end());
+    return true;
+}
+
+void StagedFile::index_own_locked() {
+    while (own_.take(own_batch_)) index_own_batch_locked();
+}
+
+// Can be called again after it has run out of memory: a record that is in the index already replaces itself.
+void StagedFile::index_own_batch_locked() {
+    for (const ByteRange& extent : own_batch_.extents) logical_size_ = std::max(logical_size_, extent.end);
+    dirty_ = true;
+    auto extent = own_batch_.extents.begin();
+    for (const OwnRecords::Record& record : own_batch_.records) {
+        StagedBytes at = record.at;
+        if (at.segment->first_time_ns == 0) at.segment->first_time_ns = record.time_ns;
+        if (gathered(at.segment, at.offset)) {
+            extent += static_cast<std::ptrdiff_t>(record.extents);
+            continue;
+        }
+        for (std::size_t i = 0; i < record.extents; ++i, ++extent) {
+            index_.insert_unless_newer(*extent, at, record.waits ? kOffsetMax : committed_size_, committed_size_);
+            at = at.advanced(extent->size());
+        }
+    }
+    own_.done(own_batch_);
 }
 
 // Takes in what others have appended. The drainer finds data only: markers are its own. Another one keeps
 // everything where a later truncation finds it, held, as it never drains.
-void StagedFile::follow_locked() {
+void StagedFile::follow_locked(bool may_wait) {
     if (!share_ || state_ != State::kStaged) return;
     const bool drains = share_->drains();
     const auto visit = [&](const Share::Record& record) {
@@ -171,13 +247,17 @@ void StagedFile::follow_locked() {
             case log::RecordKind::kData: {
                 const bool hold = !drains || record.data_class == log::DataClass::kMetadata;
                 std::uint64_t payload = record.payload;
+                dirty_ = true;
+                if (gathered(record.segment, record.payload)) {
+                    logical_size_ = std::max(logical_size_, record.extents.back().end);
+                    break;
+                }
                 for (const ByteRange& range : record.extents) {
-                    index_.insert_unless_newer(range, {record.segment, payload, record.sequence, record.generation, record.data_class},
+                    index_.insert_unless_newer(range, {record.segment, payload, record.sequence, static_cast<std::uint32_t>(record.generation), record.data_class},
                                                hold ? kOffsetMax : committed_size_, drains ? committed_size_ : kOffsetMax);
                     logical_size_ = std::max(logical_size_, range.end);
                     payload += range.size();
                 }
-                dirty_ = true;
                 break;
             }
             case log::RecordKind::kThrough:
@@ -206,9 +286,16 @@ void StagedFile::follow_locked() {
             logical_size_ = std::max(logical_size_, size.value());
         }
     }
-    // What the others have written after a record of this process has been found after that record was noted.
-    if (drains) index_own_locked();
+    if (drains) {
+        gathered_.clear();
+        if (!gather_locked(may_wait && !urgent_ && !several_nodes_ && !all_written_)) return;
+        all_written_ = false;
+        // What the others have written after a record of this process has been found after that record was noted.
+        index_own_locked();
+    }
     share_->visit_found(visit);
+    share_->followed();
+    gathered_.clear();
 }
 
 }   // namespace forebay::stage

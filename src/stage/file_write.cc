@@ -118,7 +118,7 @@ void StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class
     const std::uint64_t sequence = next_sequence();
     const std::uint64_t now = realtime_ns();
     const auto position = log_->append_data(parts, data_class, sequence, now);
-    const StagedBytes staged{position.segment, position.offset, sequence, position.segment->generation(), data_class};
+    const StagedBytes staged{position.segment, position.offset, sequence, static_cast<std::uint32_t>(position.segment->generation()), data_class};
     if (share_ && share_->drains()) return append_own_writer(parts, {parts.size(), staged, waits, now});
     std::uint64_t bytes = 0;
     bool drain_now = false;

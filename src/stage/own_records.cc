@@ -28,6 +28,8 @@ bool OwnRecords::note(std::span<const log::FileLog::Part> parts, const Record& r
         noted_.records.pop_back();
         throw;
     }
+    noted_.records.back().bytes = bytes;
+    noted_.end = std::max(noted_.end, end);
     record.at.segment->unindexed.fetch_add(1, std::memory_order_relaxed);
     noted_.bytes += bytes;
     bytes_.fetch_add(bytes, std::memory_order_relaxed);
@@ -39,9 +41,20 @@ bool OwnRecords::note(std::span<const log::FileLog::Part> parts, const Record& r
 }
 
 bool OwnRecords::take(Batch& batch) {
-    if (!batch.records.empty()) return true;
     const std::lock_guard lock(mutex_);
-    std::swap(batch, noted_);
+    if (batch.records.empty()) {
+        std::swap(batch, noted_);
+    } else if (!noted_.records.empty()) {
+        batch.records.reserve(batch.records.size() + noted_.records.size());
+        batch.extents.insert(batch.extents.end(), noted_.extents.begin(), noted_.extents.end());
+        batch.records.insert(batch.records.end(), noted_.records.begin(), noted_.records.end());
+        batch.bytes += noted_.bytes;
+        batch.ready_bytes += noted_.ready_bytes;
+        batch.end = std::max(batch.end, noted_.end);
+        noted_.records.clear();
+        noted_.extents.clear();
+        noted_.bytes = noted_.ready_bytes = noted_.end = 0;
+    }
     end_.store(0, std::memory_order_relaxed);
     return !batch.records.empty();
 }
@@ -51,6 +64,7 @@ void OwnRecords::done(Batch& batch) noexcept {
     ready_bytes_.fetch_sub(std::exchange(batch.ready_bytes, 0), std::memory_order_relaxed);
     for (const Record& record : batch.records) record.at.segment->unindexed.fetch_sub(1, std::memory_order_relaxed);
     batch.records.clear();
+    batch.end = 0;
     if (batch.extents.capacity() > kKeptExtents) batch.extents = {};
     else batch.extents.clear();
 }

@@ -26,16 +26,18 @@ class OwnRecords {
         StagedBytes at;            // of the first one; the others' bytes follow
         bool waits = false;        // for a commit
         std::uint64_t time_ns = 0;
+        std::uint64_t bytes = 0;   // set by `note`
     };
     struct Batch {
         std::vector<Record> records;
         std::vector<ByteRange> extents;
         std::uint64_t bytes = 0, ready_bytes = 0;   // in all, and of those that are free to drain
+        std::uint64_t end = 0;                      // the highest of the extents
     };
 
     // Returns true if by this record the bytes that are noted and free to drain have reached `enough`.
     bool note(std::span<const log::FileLog::Part> parts, const Record& record, std::uint64_t enough);
-    // Whether anything is in `batch` now: what was left in it, or all that was noted since the last call.
+    // Adds all that was noted since the last call to what was left in `batch`. Whether anything is in it now.
     bool take(Batch& batch);
     // `batch` is in the index.
     void done(Batch& batch) noexcept;

@@ -111,7 +111,7 @@ void StagedFile::compact_writer() {
                                                     log::DataClass::kMetadata, bytes.sequence, realtime_ns());
             const std::lock_guard lock(mutex_);
             index_.relocate_held(range, {position.segment, position.offset, bytes.sequence,
-                                         position.segment->generation(), log::DataClass::kMetadata});
+                                         static_cast<std::uint32_t>(position.segment->generation()), log::DataClass::kMetadata});
         }
         const std::lock_guard lock(mutex_);
         --source->pins;

@@ -5,7 +5,7 @@
 // them is memory that all have mapped, and the logs themselves: a record exists for everybody as soon as
 // its segment's tail says so. `node::NodeShare` implements this; tests may do it otherwise.
 //
-// Thread-safety: `find`, `visit_found`, `restart`, `recycle`, `all_drained` and `set_released` are called under the staged
+// Thread-safety: `find`, `visit_found`, `followed`, `restart`, `recycle`, `all_drained` and `set_released` are called under the staged
 // file's lock, the rest from any thread. Blocking: `wait_for_room` only.
 #pragma once
 
@@ -70,10 +70,11 @@ class Share {
         log::DataClass data_class = log::DataClass::kRaw;
         std::uint64_t sequence = 0;
         std::uint64_t argument = 0;
-        std::span<const ByteRange> extents;      // valid during the visit
+        std::span<const ByteRange> extents;
         log::Segment* segment = nullptr;         // a view that the share owns; its bytes may be used again
         std::uint64_t payload = 0;               // offset in the segment
         std::uint64_t generation = 0;            // of the segment when the record was read
+        std::uint64_t bytes = 0;                 // of the payload
     };
     using Visit = std::function<void(const Record&)>;
     // Finds what was appended since the last call: for the drainer in the logs of the others, else in all logs.
@@ -82,8 +83,10 @@ class Share {
     // Returns false if what was visited earlier may not be relied on any more: forget it, restart, and call again.
     virtual bool find() = 0;
     // Visits what was found, in order of sequence number; where a marker (truncate, commit) is, everything before it
-    // has been visited before. If a visit fails, all of it is found once more.
+    // has been visited before. Can be repeated; what a record says stays valid until `followed`.
     virtual void visit_found(const Visit& visit) = 0;
+    // All that was found has been taken in; otherwise it is found once more.
+    virtual void followed() = 0;
     // Not for the drainer. Forgets what was found, and begins again with all that is not released.
     virtual void restart() = 0;
     // What the drainer knows of the order of its own records.

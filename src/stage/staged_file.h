@@ -40,6 +40,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/options.h"
 #include "base/status.h"
@@ -146,6 +148,8 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // The drainer looks what others have appended, and sets the drain going if that is worth it. When one of
     // them waits for room everything has to go, held bytes at last.
     void look(bool room_wanted);
+    // For the drainer: every process has made its part of a collective write.
+    void look_at_all();
     // For those who do not drain, once the drainer has finished: gives the log back, or with a failure leaves
     // it where it is.
     Status finish_followed(const Status& outcome);
@@ -196,9 +200,12 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     std::uint64_t next_sequence() noexcept { return share_ ? share_->next_sequence() : surroundings_.next_sequence(); }
     // A share, and another participant drains.
     [[nodiscard]] bool follows() const noexcept { return share_ && !share_->drains(); }
-    void follow_locked();
+    void follow_locked(bool may_wait = false);
     void append_own_writer(std::span<const Part> parts, const OwnRecords::Record& record);
     void index_own_locked();
+    void index_own_batch_locked();
+    bool gather_locked(bool may_wait);
+    [[nodiscard]] bool gathered(const log::Segment* segment, std::uint64_t payload) const noexcept;
     bool plan_copy_locked(ByteRange all, CopyPlan& plan) const;
     static Result<bool> carry_out(const CopyPlan& plan, io::File& target, std::uint64_t offset, io::MutableBytes into);
 
@@ -251,6 +258,8 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     ExtentIndex index_;
     OwnRecords own_;                              // of the drainer of a shared file: not in the index yet
     OwnRecords::Batch own_batch_;                 // of those, being taken into it
+    log::Gatherer gatherer_;
+    std::vector<std::pair<const log::Segment*, std::uint64_t>> gathered_;   // of what is being followed: in the index already
     std::uint64_t logical_size_ = 0;              // what the program sees
     std::uint64_t committed_size_ = 0;
     std::uint64_t commit_sequence_ = 0;
@@ -272,6 +281,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     std::uint64_t cursor_ = 0;                    // where the next plan begins (elevator)
     bool urgent_ = false;                         // drain all that is ready, however little
     bool several_nodes_ = false;                  // see join
+    bool all_written_ = false;                    // what was left for its neighbours has them now
     bool durable_ = false;                        // commits are synced: option durability; changed under both locks
     bool recycling_ = false;                      // segments are being given back durably
     std::atomic<bool> target_unsynced_{false};    // written to beside the log, since it was synced

@@ -46,11 +46,15 @@ class Program {
         std::uint64_t offset, seed;
         std::size_t size;
         ByteClass byte_class;
+        // So many pieces, each so far behind the one before, in one call.
+        std::size_t pieces = 1;
+        std::uint64_t stride = 0;
     };
     struct Round {
         std::vector<std::vector<Write>> writes;   // by member
         Collective collective = Collective::kNothing;
         std::uint64_t size = 0;                   // of a truncation
+        bool together = false;                    // the writes are one collective one
     };
 
     Program(const Flavour& flavour, std::uint64_t seed) {
@@ -71,6 +75,20 @@ class Program {
                     round.writes[member].push_back({strip * width + begin, random(), size, below(4) == 0 ? ByteClass::kMetadata : ByteClass::kRaw});
                     end = std::max(end, strip * width + begin + size);
                 }
+            if (below(3) == 0) {
+                // Points and small blocks that all members write in turns, and some only in part.
+                const std::uint64_t size = 1 + below(24), stride = size * flavour.members, pieces = 64 + below(150);
+                const std::uint64_t begin = below(kSpace - stride * pieces);
+                for (std::size_t member = 0; member < flavour.members; ++member) {
+                    round.writes[member].clear();
+                    if (below(8) == 0) continue;
+                    round.writes[member].push_back({begin + size * member, random(), static_cast<std::size_t>(size),
+                                                    below(12) == 0 ? ByteClass::kMetadata : ByteClass::kRaw,
+                                                    static_cast<std::size_t>(pieces), stride});
+                    end = std::max(end, begin + size * member + stride * (pieces - 1) + size);
+                }
+                round.together = below(2) == 0;
+            }
             if (const std::uint64_t choice = below(8); choice == 0) {
                 round.collective = Collective::kCommit;
             } else if (choice == 1 && flavour.truncations) {
@@ -82,12 +100,24 @@ class Program {
     }
     static void apply(const Round& round, test::PlainBytes& content) {
         for (const auto& writes : round.writes)
-            for (const Write& write : writes) content.write(write.offset, test::bytes_of(write.size, write.seed));
+            for (const Write& write : writes) {
+                const auto bytes = test::bytes_of(write.size * write.pieces, write.seed);
+                for (std::size_t i = 0; i < write.pieces; ++i)
+                    content.write(write.offset + i * write.stride, io::Bytes(bytes).subspan(i * write.size, write.size));
+            }
         if (round.collective == Collective::kTruncate) content.content.resize(round.size);
     }
 
     std::vector<Round> rounds;
 };
+
+Status carry_out(const Program::Write& write, test::TeamMember& member) {
+    const auto bytes = test::bytes_of(write.size * write.pieces, write.seed);
+    std::vector<stage::StagedFile::Part> parts;
+    for (std::size_t i = 0; i < write.pieces; ++i)
+        parts.push_back({write.offset + i * write.stride, io::Bytes(bytes).subspan(i * write.size, write.size)});
+    return member.file().write(parts, write.byte_class);
+}
 
 // One member's way through the rounds [from, to).
 void run(const Program& program, std::size_t from, std::size_t to, test::TeamMember& member, std::size_t rank,
@@ -96,8 +126,10 @@ void run(const Program& program, std::size_t from, std::size_t to, test::TeamMem
     for (std::size_t i = from; i < to; ++i) {
         SCOPED_TRACE(testing::Message() << "round " << i << ", member " << rank);
         const Program::Round& round = program.rounds[i];
-        for (const Program::Write& write : round.writes[rank])
-            ASSERT_TRUE(member.write(write.offset, test::bytes_of(write.size, write.seed), write.byte_class));
+        for (const Program::Write& write : round.writes[rank]) ASSERT_TRUE(carry_out(write, member));
+        if (round.together) {
+            ASSERT_TRUE(member.file().agree_on_write(Status::ok()));
+        }
         Program::apply(round, expected);
         switch (round.collective) {
             case Program::Collective::kNothing: ASSERT_TRUE(member.file().meet()); break;
@@ -171,8 +203,7 @@ TEST_P(AbruptEnd, leaves_logs_that_together_give_the_file_at_its_last_commit) {
             test::PlainBytes content;
             run(program, 0, last, member, rank, content);
             // In the midst of a round.
-            for (const Program::Write& write : program.rounds[last].writes[rank])
-                ASSERT_TRUE(member.write(write.offset, test::bytes_of(write.size, write.seed), write.byte_class));
+            for (const Program::Write& write : program.rounds[last].writes[rank]) ASSERT_TRUE(carry_out(write, member));
             (void)::raise(SIGKILL);
         });
         for (const int end : ends) ASSERT_TRUE(WIFSIGNALED(end) && WTERMSIG(end) == SIGKILL);
@@ -220,6 +251,20 @@ TEST(ParticipantsProperty, equal_a_plain_byte_array_at_every_read_whoever_writes
                 case 4: {
                     const std::uint64_t at = below(100000);
                     ASSERT_TRUE(same(node.read(who, at, 5000), expected.read(at, 5000))) << "participant " << who;
+                    break;
+                }
+                case 5: {
+                    const std::size_t size = 1 + below(16), pieces = 64 + below(100);
+                    const std::uint64_t at = below(100000), stride = size * (1 + below(count));
+                    const auto bytes = test::bytes_of(size * pieces, random());
+                    std::vector<stage::StagedFile::Part> parts;
+                    for (std::size_t i = 0; i < pieces; ++i) {
+                        parts.push_back({at + i * stride, io::Bytes(bytes).subspan(i * size, size)});
+                        expected.write(parts.back().offset, parts.back().bytes);
+                    }
+                    ASSERT_TRUE(node.file(who).write(parts, ByteClass::kRaw));
+                    if (below(2) == 0) node.file(0).look_at_all();
+                    staged += bytes.size();
                     break;
                 }
                 default: {

@@ -65,5 +65,108 @@ RC_GTEST_PROP(ExtentIndexProperty, the_latest_record_wins_in_whatever_order_they
     }
 }
 
+// Bytes of all kinds of records, some of them gathered: which byte is staged, and its value, against an array.
+RC_GTEST_PROP(ExtentIndexProperty, what_was_gathered_is_replaced_forgotten_and_drained_byte_by_byte, ()) {
+    constexpr std::uint64_t kPlace = 2048;
+    const auto file = io::make_memory_file("log");
+    std::deque<log::Segment> segments;
+    for (std::uint64_t i = 0; i < 3; ++i) {
+        segments.emplace_back(i, std::move(file->map(i * kPlace, kPlace)).value());
+        for (std::uint64_t at = 0; at < kPlace; ++at) *segments.back().at(at) = static_cast<std::byte>((i + 1) * 53 + at * 11);
+    }
+    struct Byte {
+        std::uint64_t sequence = 0;   // 0: not staged
+        std::byte value{};
+    };
+    std::vector<Byte> expected(kPlace);
+    ExtentIndex index;
+    log::Gatherer gatherer;
+    std::uint64_t next = 100;
+    const auto any = [](std::uint64_t limit) { return *rc::gen::inRange<std::uint64_t>(0, limit); };
+    const auto any_range = [&] {
+        const std::uint64_t begin = any(kPlace);
+        return ByteRange{begin, begin + 1 + any(kPlace - begin)};
+    };
+    const auto each = [&](ByteRange range, const auto& visit) {
+        for (std::uint64_t at = range.begin; at < range.end; ++at) visit(expected[at], at);
+    };
+    bool gathered_once = false;
+    for (std::uint64_t left = 1 + any(30); left > 0; --left) {
+        switch (any(7)) {
+            case 0:
+            case 1: {   // writers take turns, with numbers in no order among those of other records
+                const std::uint64_t writers = 1 + any(3), size = 1 + any(9), count = 3 + any(20), begin = any(kPlace / 2);
+                std::vector<std::vector<ByteRange>> extents(writers);
+                std::vector<log::Gatherer::Record> records;
+                for (std::uint64_t i = 0; i < count * writers; ++i)
+                    extents[i % writers].push_back({begin + i * size, begin + (i + 1) * size});
+                for (std::uint64_t i = 0; i < writers; ++i)
+                    records.push_back({extents[i], &segments[i], any(kPlace / 4), next += 1 + any(5)});
+                auto runs = gatherer.gather(records, 64 + any(kPlace));
+                RC_ASSERT(runs.has_value());
+                const bool nothing = index.nothing_in({begin, begin + count * writers * size});
+                if (!nothing) break;
+                gathered_once = true;
+                for (auto& run : runs->gathered) index.insert(std::move(run));
+                for (const auto& [range, record, payload] : runs->loose)
+                    index.insert_unless_newer(range, {records[record].segment, payload, records[record].sequence}, 0, 0);
+                for (const auto& record : records) {
+                    std::uint64_t from = record.payload;
+                    for (const ByteRange& extent : record.extents)
+                        each(extent, [&](Byte& byte, std::uint64_t) { byte = {record.sequence, *record.segment->at(from++)}; });
+                }
+                break;
+            }
+            case 2:
+            case 3: {
+                const ByteRange range = any_range();
+                log::Segment& segment = segments[any(3)];
+                const std::uint64_t sequence = any(2) == 0 ? ++next : next - any(20);
+                // A number is one record's.
+                if (std::any_of(expected.begin(), expected.end(), [&](const Byte& byte) { return byte.sequence == sequence; })) break;
+                next = std::max(next, sequence);
+                index.insert_unless_newer(range, {&segment, range.begin, sequence}, any(2) == 0 ? 0 : kOffsetMax, 0);
+                each(range, [&](Byte& byte, std::uint64_t at) {
+                    if (byte.sequence < sequence) byte = {sequence, *segment.at(at)};
+                });
+                break;
+            }
+            case 4: {
+                const ByteRange range = any_range();
+                const std::uint64_t sequence = next - any(20);
+                index.drop_older(range, sequence);
+                // What is held hides what is ready: the older of two may go, and the newer one stays.
+                each(range, [&](Byte& byte, std::uint64_t) {
+                    if (byte.sequence < sequence) byte = {};
+                });
+                break;
+            }
+            case 5: {
+                const ByteRange range = any_range();
+                index.drop(range);
+                each(range, [](Byte& byte, std::uint64_t) { byte = {}; });
+                break;
+            }
+            default: index.promote_held(); break;
+        }
+        std::vector<int> got(kPlace, -1), wanted(kPlace, -1);
+        index.for_each_newest(
+            {0, kPlace},
+            [&](ByteRange piece, const StagedBytes& bytes) {
+                for (std::uint64_t i = 0; i < piece.size(); ++i) got[piece.begin + i] = static_cast<int>(bytes.data()[i]);
+            },
+            [](ByteRange) {});
+        for (std::uint64_t at = 0; at < kPlace; ++at)
+            if (expected[at].sequence != 0) wanted[at] = static_cast<int>(expected[at].value);
+        RC_ASSERT(got == wanted);
+        std::uint64_t live = 0;
+        for (const log::Segment& segment : segments) live += segment.live_bytes;
+        RC_ASSERT(live == index.pending_bytes());
+    }
+    RC_CLASSIFY(gathered_once, "gathered");
+    index.drop({0, kOffsetMax});
+    for (const log::Segment& segment : segments) RC_ASSERT(segment.live_bytes == 0u);
+}
+
 }   // namespace
 }   // namespace forebay::stage

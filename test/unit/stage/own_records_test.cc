@@ -48,16 +48,17 @@ TEST_F(OwnRecordsTest, what_was_noted_is_taken_once_and_keeps_its_segment_until_
     EXPECT_FALSE(own_.take(batch_));
 }
 
-TEST_F(OwnRecordsTest, a_batch_that_was_not_done_is_taken_again_before_anything_newer) {
+TEST_F(OwnRecordsTest, a_batch_that_was_not_done_is_taken_again_with_what_is_newer) {
     note(0, 10);
     ASSERT_TRUE(own_.take(batch_));
     note(50, 10);
     ASSERT_TRUE(own_.take(batch_));
-    EXPECT_EQ(batch_.extents, (std::vector<ByteRange>{{0, 10}}));
+    EXPECT_EQ(batch_.extents, (std::vector<ByteRange>{{0, 10}, {50, 60}}));
+    EXPECT_EQ(batch_.end, 60u);
+    EXPECT_EQ(own_.bytes(), 20u);
     own_.done(batch_);
-    EXPECT_EQ(own_.bytes(), 10u);
-    ASSERT_TRUE(own_.take(batch_));
-    EXPECT_EQ(batch_.extents, (std::vector<ByteRange>{{50, 60}}));
+    EXPECT_EQ(own_.bytes(), 0u);
+    EXPECT_FALSE(own_.take(batch_));
 }
 
 TEST_F(OwnRecordsTest, enough_is_said_once_for_each_batch_and_what_waits_does_not_count) {

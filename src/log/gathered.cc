@@ -1,0 +1,122 @@
+#include "log/gathered.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace forebay::log {
+
+namespace {
+
+// A record with fewer pieces, or with larger ones, gains nothing.
+constexpr std::size_t kPiecesMin = 64;
+constexpr std::uint64_t kPieceBytesMax = 1024;   // on average
+constexpr std::uint32_t kNone = UINT32_MAX;
+// A run of fewer pieces is staged piece by piece.
+constexpr std::size_t kRunMin = 8;
+
+// Most pieces are a number or two.
+void copy_piece(std::byte* to, const std::byte* from, std::uint64_t size) noexcept {
+    if (size == 8) std::memcpy(to, from, 8);
+    else if (size == 16) std::memcpy(to, from, 16);
+    else std::memcpy(to, from, size);
+}
+
+}   // namespace
+
+void Gathered::come_alive() noexcept {
+    for (const Source& source : sources_) {
+        source.segment->order.note(DataClass::kRaw, source.sequence, source.segment->live_bytes);
+        source.segment->live_bytes += source.bytes;
+    }
+    live_bytes_ = range_.size();
+}
+
+void Gathered::lose(ByteRange range) noexcept {
+    if (range == range_)
+        for (const Source& source : sources_) source.segment->live_bytes -= source.bytes;
+    else
+        for_each_source(range, [](ByteRange piece, const Source& source) { source.segment->live_bytes -= piece.size(); });
+    settle(range.size(), 0);
+}
+
+void Gathered::note_superseded(std::uint64_t sequence) noexcept {
+    for (const Source& source : sources_)
+        source.segment->order.supersedes = std::max(source.segment->order.supersedes, sequence);
+}
+
+bool Gatherer::wants(std::size_t pieces, std::uint64_t bytes) noexcept {
+    return pieces >= kPiecesMin && bytes / pieces <= kPieceBytesMax;
+}
+
+std::optional<Gatherer::Runs> Gatherer::gather(std::span<const Record> records, std::uint64_t cut) {
+    waiting_.clear();
+    active_.clear();
+    run_.clear();
+    source_of_.clear();
+    for (std::size_t i = 0; i < records.size(); ++i) {
+        const auto& extents = records[i].extents;
+        if (!extents.empty()) waiting_.push_back({extents.data(), extents.data() + extents.size(), i, records[i].payload});
+    }
+    const auto later = [](const Cursor& one, const Cursor& other) { return one.next->begin > other.next->begin; };
+    std::sort(waiting_.begin(), waiting_.end(), later);
+
+    Runs runs;
+    std::uint64_t end = 0;   // of all pieces so far
+    while (!active_.empty() || !waiting_.empty()) {
+        if (active_.empty() || (!waiting_.empty() && waiting_.back().next->begin < active_.back().next->begin)) {
+            active_.push_back(waiting_.back());
+            waiting_.pop_back();
+        }
+        Cursor& first = active_.back();
+        const ByteRange piece = *first.next;
+        if (piece.begin < end || piece.empty()) return std::nullopt;
+        if (!run_.empty() && (piece.begin != end || piece.begin / cut != run_.front().range.begin / cut)) finish_run(records, runs);
+        run_.push_back({piece, first.payload, first.record});
+        end = piece.end;
+        first.payload += piece.size();
+        if (++first.next == first.end) {
+            active_.pop_back();
+            continue;
+        }
+        // To where it belongs now: few others take part at a time, and mostly in turns.
+        for (std::size_t at = active_.size() - 1; at > 0 && later(active_[at], active_[at - 1]); --at)
+            std::swap(active_[at], active_[at - 1]);
+    }
+    finish_run(records, runs);
+    return runs;
+}
+
+void Gatherer::finish_run(std::span<const Record> records, Runs& runs) {
+    if (run_.size() < kRunMin) {
+        for (const Taken& piece : run_) runs.loose.push_back({piece.range, piece.record, piece.payload});
+        run_.clear();
+        return;
+    }
+    auto run = std::unique_ptr<Gathered>(new Gathered);
+    run->range_ = {run_.front().range.begin, run_.back().range.end};
+    run->bytes_ = std::make_unique_for_overwrite<std::byte[]>(run->range_.size());
+    run->pieces_.reserve(run_.size());
+    run->oldest_ = kOffsetMax;
+    source_of_.resize(records.size(), kNone);
+    std::byte* to = run->bytes_.get();
+    for (const Taken& piece : run_) {
+        std::uint32_t& source = source_of_[piece.record];
+        if (source == kNone) {
+            const Record& record = records[piece.record];
+            source = static_cast<std::uint32_t>(run->sources_.size());
+            run->sources_.push_back({record.segment, record.sequence, 0});
+            run->oldest_ = std::min(run->oldest_, record.sequence);
+            run->newest_ = std::max(run->newest_, record.sequence);
+        }
+        Gathered::Source& taken = run->sources_[source];
+        taken.bytes += piece.range.size();
+        run->pieces_.push_back({static_cast<std::uint32_t>(to - run->bytes_.get()), source});
+        copy_piece(to, taken.segment->at(piece.payload), piece.range.size());
+        to += piece.range.size();
+    }
+    for (const Taken& piece : run_) source_of_[piece.record] = kNone;
+    run_.clear();
+    runs.gathered.push_back(std::move(run));
+}
+
+}   // namespace forebay::log
