@@ -10,11 +10,12 @@ import json
 import re
 import statistics
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from figures import Figure, Result, Target, at_least, at_most
-from runs import FOREBAY, NATIVE, BenchError, NotMeasured, Places, Run, require_staging, run, run_verified, slow_target
+from runs import (FOREBAY, NATIVE, BenchError, NotMeasured, Places, Run, build_without_crash_safety, require_staging, run,
+                  run_verified, slow_target)
 
 MIB = 1 << 20
 SLOW_BANDWIDTH = "200MiB/s"
@@ -150,6 +151,29 @@ def checkpoint_busy(setting: Setting) -> Result:
         runs = checkpoint_runs(setting, setting.repetitions, (slow.mounted, slow.backing), SLOW_MIB, 0)
     add_total_time(result, runs, at_most(1.05))
     result.notes.append(counter_note(runs[FOREBAY]))
+    result.samples = raw(runs)
+    return result
+
+
+def crash_safety(setting: Setting) -> Result:
+    """What commit records, holding back and checksums cost: checkpoints, beside a build without them."""
+    result = Result("crash_safety", f"Checkpoints with and without crash safety, file system at {SLOW_BANDWIDTH}",
+                    MORE_OFTEN * setting.repetitions)
+    places = {"without": replace(setting.places, plugins=build_without_crash_safety()), FOREBAY: setting.places}
+    sizes = ["--datasets", str(DATASETS), "--mib", str(LOCAL_MIB), "--steps", str(STEPS)]
+    command = [setting.places.program("checkpoint"), *sizes, "--compute-first",
+               "--compute-seconds", str(setting.compute_s * LOCAL_MIB / SLOW_MIB)]
+    runs: dict[str, list[Run]] = {"without": [], FOREBAY: []}
+    with slow_target(setting.places, bandwidth=SLOW_BANDWIDTH) as slow:
+        for number in range(result.repetitions):
+            for which in sorted(places, reverse=number % 2 == 1):
+                name = f"safety-{number}-{which}.h5"
+                runs[which].append(run_verified(places[which], FOREBAY, command, slow.mounted / name, verify=sizes,
+                                                seen_at=slow.backing / name, touch_bytes=CHECKPOINT_MEMORY))
+    result.add("observed bandwidth", map(observed_mib_s, runs["without"]), map(observed_mib_s, runs[FOREBAY]), "MiB/s",
+               at_least(0.95), base_name="without crash safety")
+    result.add("time in HDF5 calls and close", map(waiting_s, runs["without"]), map(waiting_s, runs[FOREBAY]), "s",
+               base_name="without crash safety")
     result.samples = raw(runs)
     return result
 
@@ -324,6 +348,6 @@ def engine(setting: Setting) -> Result:
 
 CASES: dict[str, Callable[[Setting], Result]] = {
     case.__name__: case
-    for case in (checkpoint, checkpoint_busy, checkpoint_local, checkpoint_local_busy, small_writes,
+    for case in (checkpoint, checkpoint_busy, crash_safety, checkpoint_local, checkpoint_local_busy, small_writes,
                  small_writes_latency, api_test, memory, idle, engine)
 }

@@ -67,6 +67,19 @@ class Places:
         return str(path)
 
 
+def build_without_crash_safety() -> Path:
+    """The folder of a plugin that keeps nothing for a crash, built for the comparison alone."""
+    root = Path(__file__).parents[1]
+    folder = root / "build" / "without-crash-safety"
+    configure = ["cmake", "--preset", "release", "-B", str(folder), "-DFOREBAY_CRASH_SAFETY=OFF",
+                 "-DFOREBAY_BUILD_TESTS=OFF", "-DFOREBAY_BUILD_BENCH=OFF"]
+    for command in (configure, ["cmake", "--build", str(folder), "--target", "forebay_vol"]):
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise BenchError(f"{' '.join(command)}:\n{(done.stdout + done.stderr)[-2000:]}")
+    return folder / "plugins"
+
+
 def environment(places: Places, mode: str, stats: Path) -> dict[str, str]:
     """The environment of a run, without what the caller's may hold of forebay."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(_VARIABLES_OF_FOREBAY)}

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "base/clock.h"
+#include "base/crash_safety.h"
 #include "stage/counting.h"
 #include "stage/staged_file.h"
 
@@ -55,7 +56,7 @@ bool StagedFile::goes_through_after_failure() const {
 
 // Of a file that is shared, the record says whether its bytes wait for a commit, all or none of them.
 bool StagedFile::waits_for_commit(std::uint64_t offset, ByteClass byte_class) const noexcept {
-    return byte_class == ByteClass::kMetadata || (share_ && offset < share_->committed_size());
+    return kCrashSafety && (byte_class == ByteClass::kMetadata || (share_ && offset < share_->committed_size()));
 }
 
 // As many small parts as fit go into one record.
@@ -127,7 +128,7 @@ void StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class
         if (position.segment->first_time_ns == 0) position.segment->first_time_ns = now;
         for (const Part& part : parts) {
             const ByteRange range{part.offset, part.offset + part.bytes.size()};
-            if (!share_) index_.insert(range, staged.advanced(bytes), waits ? kOffsetMax : committed_size_, committed_size_);
+            if (!share_) index_.insert(range, staged.advanced(bytes), waits ? kOffsetMax : kCrashSafety ? committed_size_ : 0, committed_size_);
             logical_size_ = std::max(logical_size_, range.end);
             bytes += range.size();
         }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/crash_safety.h"
 #include "stage/counting.h"
 
 namespace forebay::stage {
@@ -41,19 +42,18 @@ Status StagedFile::truncate(std::uint64_t size) {
     State state;
     {
         const std::lock_guard lock(mutex_);
+        if (follows() && state_ == State::kStaged) {
+            // The drainer records it; here it only becomes the file's size. What is read after that is found with the record.
+            logical_size_ = size;
+            dirty_ = true;
+            return Status::ok();
+        }
         follow_locked();
         if (size == logical_size_) return Status::ok();
         state = state_;
     }
     if (state == State::kPassive || state == State::kFailed)
         return Status::from_errno(EBADF, "set the size of " + path_ + ", which is not open for writing");
-    if (follows()) {
-        // The drainer records it; here it only becomes the file's size.
-        const std::lock_guard lock(mutex_);
-        logical_size_ = size;
-        dirty_ = true;
-        return Status::ok();
-    }
     const std::uint64_t sequence = state == State::kThrough ? 0 : next_sequence();
     if (state == State::kThrough) {
         FOREBAY_TRY(target_->resize(size));
@@ -143,7 +143,7 @@ Status StagedFile::commit_writer(bool closing) {
         if (failure) failure = durable;
     }
     const std::uint64_t sequence = durable_ ? durable_commit_ : next_sequence();
-    if (!durable_) {
+    if (!durable_ && kCrashSafety) {
         if (failure) FOREBAY_TRY(append_marker_writer(log::RecordKind::kCommit, logical_size_, sequence));
         else if (log_->marker_fits()) log_->append_marker(log::RecordKind::kCommit, logical_size_, sequence);
         else add(slot_->guarantee_given_up, index_.held_bytes());
