@@ -63,6 +63,8 @@ Result<std::uint64_t> write_in_order(const std::string& path, std::uint64_t byte
 Result<Speed> measure_recovery(Ground& ground, std::uint64_t bytes) {
     const auto failed = [&](const char* what) { return Status(Code::kIo, fmt::format("{}: {}", what, ground.words())); };
     FOREBAY_TRY(ground.prepare({}));
+    const auto before = write_in_order(ground.folder() + "/before", bytes);
+    if (!before) return before.status();
     {
         std::vector<std::string> command{ground.self};
         for (std::string& argument : arguments_of({1, ground.nls(), ground.file(), bytes})) command.push_back(std::move(argument));
@@ -90,9 +92,9 @@ Result<Speed> measure_recovery(Ground& ground, std::uint64_t bytes) {
     const auto right = holds_everything(ground.file(), bytes);
     if (!right) return right.status();
     speed.right = right.value();
-    const auto sequential = write_in_order(ground.folder() + "/sequential", speed.bytes);
-    if (!sequential) return sequential.status();
-    speed.sequential_ns = sequential.value();
+    const auto after = write_in_order(ground.folder() + "/after", bytes);
+    if (!after) return after.status();
+    speed.sequential_ns = std::min(before.value(), after.value());
     return speed;
 }
 
