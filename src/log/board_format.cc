@@ -21,6 +21,17 @@ Status read_at(io::File& file, std::uint64_t offset, T& into) {
 
 }   // namespace
 
+std::uint64_t statements_begin(std::uint64_t participants) noexcept {
+    const std::uint64_t rows_end = sizeof(BoardHeader) + participants * sizeof(BoardRow);
+    return (rows_end + kStatementAlignment - 1) / kStatementAlignment * kStatementAlignment;
+}
+
+std::uint64_t rings_begin(std::uint64_t participants) noexcept { return statements_begin(participants) + statements_bytes(participants); }
+
+std::uint64_t board_bytes(std::uint64_t participants, std::uint64_t ring) noexcept {
+    return rings_begin(participants) + participants * ring * sizeof(std::atomic<std::uint64_t>);
+}
+
 std::string board_name(std::uint64_t log) { return fmt::format("{}{}", kBoardPrefix, log); }
 
 Result<BoardView> read_board(io::File& file) {
@@ -43,6 +54,9 @@ Result<BoardView> read_board(io::File& file) {
     FOREBAY_TRY(read_at(file, offsetof(BoardHeader, boot_id), boot_id));
     FOREBAY_TRY(read_at(file, offsetof(BoardHeader, dead_raw), view.frontier.raw));
     FOREBAY_TRY(read_at(file, offsetof(BoardHeader, dead_metadata), view.frontier.metadata));
+    auto statement = read_last_statement(file, statements_begin(participants), participants);
+    if (!statement) return statement.status();
+    view.statement = std::move(statement).value();
     for (std::uint64_t i = 0; i < participants; ++i) {
         const std::uint64_t row = sizeof(BoardHeader) + i * sizeof(BoardRow);
         ProcessIdentity process{0, 0, boot_id};

@@ -2,12 +2,14 @@
 // finds it in the drainer's process directory.
 //
 // Native byte order: whoever reads a board runs on the machine that wrote it. The magic and the version guard it.
-// After a crash `group`, the frontier (`dead_raw`, `dead_metadata`) and who took part are what counts.
+// After a crash `group`, the frontier (`dead_raw`, `dead_metadata`) and who took part are what counts; of a durable group
+// the last statement (log/statement.h), and of the frontier only whether it is beyond everything.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "io/futex.h"
 #include "log/format.h"
 #include "log/frontier.h"
+#include "log/statement.h"
 
 namespace forebay::log {
 
@@ -45,6 +48,13 @@ enum class Awaited : std::uint32_t {
     kArrived,    // one of them has been published since
 };
 
+// Where writes go after the drainer has failed.
+enum class Through : std::uint32_t {
+    kNo,
+    kSoon,   // target writes of older bytes are still under way
+    kNow,    // straight to the target: the drainer writes nothing until the file is closed
+};
+
 struct BoardHeader {
     std::uint64_t magic = 0, version = 0;
     std::uint64_t group = 0;                                   // as the open records of the logs say (log/format.h)
@@ -67,6 +77,7 @@ struct BoardHeader {
     alignas(64) io::SharedWord progress{0};
     std::atomic<std::uint32_t> failed{0};                      // errno: the drainer cannot write the target
     std::atomic<std::uint32_t> finished{0};                    // the drainer is done with the file
+    std::atomic<Through> through{Through::kNo};                // after a failure, with on_error=through
     alignas(64) Exposed exposed;
 };
 
@@ -76,7 +87,13 @@ struct alignas(64) BoardRow {
     std::atomic<std::uint64_t> wants_room{0};                  // waits: even its newest segment may go
     alignas(64) std::atomic<std::uint64_t> drawing{0};         // a number from here on may be without its record yet; 0 none
     alignas(64) std::atomic<std::uint64_t> released{0};        // of those, the first so many are free again
+    std::atomic<std::uint64_t> synced{0};                      // durability=node: on the device up to here (log_position)
 };
+
+// Where what is: the rows follow the header, then come the statements, the rings last.
+[[nodiscard]] std::uint64_t statements_begin(std::uint64_t participants) noexcept;
+[[nodiscard]] std::uint64_t rings_begin(std::uint64_t participants) noexcept;
+[[nodiscard]] std::uint64_t board_bytes(std::uint64_t participants, std::uint64_t ring) noexcept;
 
 // What recovery needs of a board.
 struct BoardView {
@@ -84,6 +101,7 @@ struct BoardView {
     Frontier frontier;
     std::vector<ProcessIdentity> participants;
     std::size_t logs = 0;   // of theirs that have records which may still count
+    std::optional<Statement> statement;   // of a durable group
 };
 // Believes nothing: kCorrupt, if this is no board; kUnsupported, if it is one of another version.
 [[nodiscard]] Result<BoardView> read_board(io::File& file);

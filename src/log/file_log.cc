@@ -8,6 +8,7 @@
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/copy.h"
+#include "log/statement.h"
 
 namespace forebay::log {
 
@@ -98,6 +99,17 @@ std::size_t FileLog::idle_segments() const noexcept {
     std::size_t count = 0;
     while (count + 1 < segments_.size() && segments_[count]->idle()) ++count;
     return count;
+}
+
+std::size_t FileLog::segments_that_may_go(const Frontier& frontier, std::uint64_t drained_metadata, std::size_t keep) const noexcept {
+    std::size_t count = 0;
+    while (count + keep < segments_.size() && segments_[count]->idle() && segments_[count]->order.may_go(frontier, drained_metadata)) ++count;
+    return count;
+}
+
+std::uint64_t FileLog::end_position() const noexcept {
+    if (segments_.empty()) return 0;
+    return log_position(next_order_ - 1, segments_.back()->published_tail(), pool_.segment_bytes());
 }
 
 bool FileLog::pinned() const noexcept {

@@ -46,9 +46,9 @@ class FileLog {
         return pool_.acquire(log_, next_order_, take);
     }
     // The file is written together with others; nothing has been appended yet.
-    void share(const Sharing& sharing) noexcept {
+    void share(const Sharing& sharing, bool durable) noexcept {
         target_.sharing = sharing;
-        target_.durable = false;   // nobody syncs the logs of others
+        target_.durable = durable;
     }
 
     // Makes `segment` the newest and begins it with an open record, which repeats the last commit.
@@ -85,6 +85,12 @@ class FileLog {
 
     // How many of the oldest segments, not the newest, nobody needs.
     [[nodiscard]] std::size_t idle_segments() const noexcept;
+
+    // How many of the oldest segments may go, if the newest `keep` stay; for a file that is shared.
+    [[nodiscard]] std::size_t segments_that_may_go(const Frontier& frontier, std::uint64_t drained_metadata, std::size_t keep) const noexcept;
+
+    // The end of its last complete record (log_position); 0 if it is empty. Under the lock that guards the list of segments.
+    [[nodiscard]] std::uint64_t end_position() const noexcept;
 
     // Whether anybody still looks at one of the segments.
     [[nodiscard]] bool pinned() const noexcept;

@@ -160,7 +160,7 @@ std::vector<std::byte> encode(const OpenPayload& payload) {
     store_le(bytes.data(), payload.device);
     store_le(bytes.data() + 8, payload.inode);
     store_le(bytes.data() + 16, payload.commit_sequence);
-    store_le(bytes.data() + 24, static_cast<std::uint64_t>(payload.sharing.kind));
+    store_le(bytes.data() + 24, static_cast<std::uint64_t>(payload.sharing.kind) | std::uint64_t{payload.sharing.member} << 32);
     store_le(bytes.data() + 32, payload.sharing.group);
     if (!payload.path.empty()) std::memcpy(bytes.data() + kOpenPayloadBytes, payload.path.data(), payload.path.size());
     return bytes;
@@ -172,9 +172,9 @@ Result<OpenPayload> decode_open_payload(std::span<const std::byte> payload) {
     decoded.device = load_le<std::uint64_t>(payload.data());
     decoded.inode = load_le<std::uint64_t>(payload.data() + 8);
     decoded.commit_sequence = load_le<std::uint64_t>(payload.data() + 16);
-    const auto kind = load_le<std::uint64_t>(payload.data() + 24);
+    const auto kind = load_le<std::uint32_t>(payload.data() + 24);
     if (kind > static_cast<std::uint64_t>(Sharing::Kind::kSeveralNodes)) return corrupt("open record: kind of sharing is unknown");
-    decoded.sharing = {static_cast<Sharing::Kind>(kind), load_le<std::uint64_t>(payload.data() + 32)};
+    decoded.sharing = {static_cast<Sharing::Kind>(kind), load_le<std::uint64_t>(payload.data() + 32), load_le<std::uint32_t>(payload.data() + 28)};
     const auto path = payload.subspan(kOpenPayloadBytes);
     decoded.path.assign(reinterpret_cast<const char*>(path.data()), path.size());
     return decoded;

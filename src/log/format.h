@@ -104,6 +104,7 @@ struct Sharing {
     };
     Kind kind = Kind::kAlone;
     std::uint64_t group = 0;   // the same in all logs of one node for one file, and on its board; 0 for one alone
+    std::uint32_t member = 0;  // of a durable group: whose log it is
     friend bool operator==(const Sharing&, const Sharing&) = default;
 };
 

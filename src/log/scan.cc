@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -176,10 +177,38 @@ ScannedLog assemble_durable(std::vector<ScannedSegment> segments) {
     return log;
 }
 
+// The same of a log of one of several processes. What was given back, or never promised, may be in any state, and what
+// counts is not told here: nothing is wrong with the log but what the statement misses.
+ScannedLog assemble_durable_member(std::vector<ScannedSegment> segments) {
+    ScannedLog log;
+    log.durable = true;
+    log.process = segments.front().header.process;
+    log.log = segments.front().header.log;
+    for (ScannedSegment& segment : segments) {
+        log.segments.push_back(segment.begin);
+        log.segment_bytes = segment.header.segment_bytes;
+        log.unread_bytes += segment.unread_bytes;
+        if (segment.damage) log.damage.emplace_back(Code::kCorrupt, fmt::format("segment {} at offset {}: {}", segment.header.order, segment.begin, segment.damage->message()));
+        if (!segment.open) continue;
+        log.target = segment.target;   // that of the newest one
+        if (segment.target.commit_sequence > log.commit_sequence) {
+            log.commit_sequence = segment.target.commit_sequence;
+            log.committed_size = segment.open->argument;
+        }
+        log.pieces.push_back({segment.header.order, segment.begin, segment.header.tail - segment.unread_bytes, !segment.damage});
+        std::move(segment.records.begin(), segment.records.end(), std::back_inserter(log.records));
+    }
+    std::stable_sort(log.records.begin(), log.records.end(), [](const ScannedRecord& one, const ScannedRecord& other) {
+        return one.header.sequence < other.header.sequence;
+    });
+    return log;
+}
+
 // What the segments of one log, ascending in order, say together.
 ScannedLog assemble(std::vector<ScannedSegment> segments) {
-    if (std::any_of(segments.begin(), segments.end(), [](const ScannedSegment& segment) { return segment.open && segment.open->durable; }))
-        return assemble_durable(std::move(segments));
+    const auto durable = std::find_if(segments.begin(), segments.end(), [](const ScannedSegment& segment) { return segment.open && segment.open->durable; });
+    if (durable != segments.end())
+        return durable->target.sharing.kind == Sharing::Kind::kAlone ? assemble_durable(std::move(segments)) : assemble_durable_member(std::move(segments));
     ScannedLog log;
     log.process = segments.front().header.process;
     log.log = segments.front().header.log;

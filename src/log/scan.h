@@ -25,6 +25,13 @@ struct ScannedRecord {
     std::uint64_t payload_at = 0;         // where it is in the file
 };
 
+// Of a durable log of several processes: a segment, and how far it is right.
+struct ScannedPiece {
+    std::uint64_t order = 0, begin = 0;   // begin: in the file
+    std::uint64_t right_to = 0;           // from the segment's beginning
+    bool whole = false;                   // that is its tail
+};
+
 // What is left of the log of one open file.
 struct ScannedLog {
     ProcessIdentity process;
@@ -42,6 +49,10 @@ struct ScannedLog {
     // Something could not be read. It was appended after the commit of this number, the last one that was known
     // at that place; 0: nobody can tell.
     std::optional<std::uint64_t> lost_after;
+    // Of a durable log of several processes `records` has all that could be read: which of them count tells the
+    // statement on the board (log/statement.h), and so it does the commit.
+    std::vector<ScannedPiece> pieces;
+    std::uint64_t segment_bytes = 0;
     std::uint64_t unread_bytes = 0;        // below the tails, from what was wrong on
     // What was wrong. A segment whose header is unreadable may have been anybody's: every log says so.
     std::vector<Status> damage;

@@ -34,6 +34,10 @@ std::uint64_t Segment::generation() const noexcept {
     return little_endian(word(*this, kGenerationOffset).load(std::memory_order_acquire));
 }
 
+std::uint64_t Segment::published_tail() const noexcept {
+    return little_endian(word(*this, kTailOffset).load(std::memory_order_acquire));
+}
+
 SegmentPool::SegmentPool(std::unique_ptr<io::File> file, PoolLimits limits, const ProcessIdentity& process,
                          PoolGauges gauges)
     : file_(std::move(file)),

@@ -40,6 +40,9 @@ class Segment {
     // copying has copied what it meant to.
     [[nodiscard]] std::uint64_t generation() const noexcept;
 
+    // The end of the last complete record, as every process sees it.
+    [[nodiscard]] std::uint64_t published_tail() const noexcept;
+
     // Nothing in it is needed by its owner or looked at by anybody.
     [[nodiscard]] bool idle() const noexcept { return live_bytes == 0 && pins == 0 && unindexed.load(std::memory_order_relaxed) == 0; }
 

@@ -4,20 +4,14 @@
 
 namespace forebay::node {
 
-namespace {
-
-std::uint64_t board_bytes(std::uint64_t participants, std::uint64_t ring) noexcept {
-    return sizeof(BoardHeader) + participants * (sizeof(BoardRow) + ring * sizeof(std::atomic<std::uint64_t>));
-}
-
-}   // namespace
+using log::board_bytes;
 
 Board::Board(std::unique_ptr<io::File> file, std::unique_ptr<io::Mapping> mapping, std::uint64_t participants)
     : file_(std::move(file)),
       mapping_(std::move(mapping)),
       header_(reinterpret_cast<BoardHeader*>(mapping_->bytes().data())),
       rows_(reinterpret_cast<BoardRow*>(header_ + 1)),
-      rings_(reinterpret_cast<std::atomic<std::uint64_t>*>(rows_ + participants)) {}
+      rings_(reinterpret_cast<std::atomic<std::uint64_t>*>(mapping_->bytes().data() + log::rings_begin(participants))) {}
 
 Result<Board> Board::create(std::unique_ptr<io::File> file, std::uint64_t participants, std::uint64_t ring,
                             std::uint64_t group) {
@@ -36,6 +30,11 @@ Result<Board> Board::create(std::unique_ptr<io::File> file, std::uint64_t partic
     for (std::uint64_t i = 0; i < participants; ++i) new (rows + i) BoardRow;
     header->magic = log::kBoardMagic;
     return Board(std::move(file), std::move(mapping).value(), participants);
+}
+
+Status Board::state(const log::Statement& statement) {
+    FOREBAY_TRY(log::write_statement(*file_, log::statements_begin(header_->participants), statement));
+    return file_->sync();
 }
 
 Result<Board> Board::open(std::unique_ptr<io::File> file, std::uint64_t participants) {

@@ -12,6 +12,7 @@
 // same epoch before and after, has a cut in which everything before the last marker is complete.
 // Which segments may go although other logs stay is told by the frontier (log/frontier.h): `dead_raw` and
 // `dead_metadata`. The drainer raises it before it raises `released`, readers read it after `released`.
+// With durability=node the statements (log/statement.h) are on it, too; they are written to the file, not through the mapping.
 // Ownership: `Board` owns the mapping; the drainer removes the file when it closes the shared file.
 // After a crash: recovery takes from here which logs belong together, the frontier, and who took part. What the
 // memory consists of is in log/board_format.h.
@@ -43,6 +44,9 @@ class Board {
 
     [[nodiscard]] BoardHeader& header() const noexcept { return *header_; }
     [[nodiscard]] BoardRow& row(std::uint64_t participant) const noexcept { return rows_[participant]; }
+    // With durability=node, by the drainer: the last word on what is certain. On return it is on the device.
+    [[nodiscard]] Status state(const log::Statement& statement);
+    [[nodiscard]] Status sync() { return file_->sync(); }
     // Which segment of the participant's pool is number `order` of its log.
     [[nodiscard]] std::atomic<std::uint64_t>& place(std::uint64_t participant, std::uint64_t order) const noexcept {
         return rings_[participant * header_->ring + order % header_->ring];

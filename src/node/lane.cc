@@ -2,16 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "base/bytes.h"
-
 namespace forebay::node {
 
 namespace {
 
-std::uint64_t tail_of(const log::Segment& segment) noexcept {
-    return little_endian(std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(segment.at(log::kTailOffset)))
-                             .load(std::memory_order_acquire));
-}
+std::uint64_t tail_of(const log::Segment& segment) noexcept { return segment.published_tail(); }
 
 }   // namespace
 
@@ -92,18 +87,29 @@ log::Frontier Lane::needed() const noexcept {
     return needed;
 }
 
-bool Lane::recycle(const log::Frontier& frontier, std::uint64_t drained_metadata) noexcept {
-    BoardRow& row = board_.row(participant_);
+std::uint64_t Lane::end() const noexcept {
+    if (open_.empty()) return 0;
+    return log::log_position(open_.back().order, open_.back().read_to, segment_bytes_);
+}
+
+// The newest one still grows, but for an owner that waits: then it has been read to its end.
+bool Lane::may_release(const Open& open) const noexcept {
+    if (&open != &open_.back()) return true;
+    const BoardRow& row = board_.row(participant_);
+    return open.order + 1 == row.adopted.load(std::memory_order_acquire) && row.wants_room.load(std::memory_order_acquire) != 0 &&
+           tail_of(*open.segment) == open.read_to;
+}
+
+std::uint64_t Lane::needed_from(const log::Frontier& frontier, std::uint64_t drained_metadata) const noexcept {
+    for (const Open& open : open_)
+        if (!open.segment->idle() || !open.segment->order.may_go(frontier, drained_metadata) || !may_release(open)) return open.order;
+    return next_order_;
+}
+
+bool Lane::release_below(std::uint64_t order) noexcept {
     bool any = false;
-    while (idle() && open_.front().segment->order.may_go(frontier, drained_metadata)) {
-        // The newest one still grows, but for an owner that waits: then it has been read to its end.
-        const bool newest = open_.size() == 1;
-        if (newest && (open_.front().order + 1 == row.adopted.load(std::memory_order_acquire)
-                           ? row.wants_room.load(std::memory_order_acquire) == 0 ||
-                                 tail_of(*open_.front().segment) != open_.front().read_to
-                           : true))
-            break;
-        row.released.store(open_.front().order + 1, std::memory_order_release);
+    while (!open_.empty() && open_.front().order < order && may_release(open_.front())) {
+        board_.row(participant_).released.store(open_.front().order + 1, std::memory_order_release);
         open_.pop_front();
         any = true;
     }

@@ -51,9 +51,18 @@ class Lane {
     [[nodiscard]] bool waits_for_frontier() const noexcept {
         return idle() && (open_.size() > 1 || board_.row(participant_).wants_room.load() != 0);
     }
-    // For the drainer: releases the oldest segments whose views have neither live bytes nor pins and which may
-    // go (log::SegmentOrder::may_go), but the newest only when its owner waits for room. True if any was released.
-    bool recycle(const log::Frontier& frontier, std::uint64_t drained_metadata) noexcept;
+    // For the drainer: the lowest order of a segment that has to stay. The others' views have neither live bytes nor
+    // pins, and they may go (log::SegmentOrder::may_go); the newest only when its owner waits for room.
+    [[nodiscard]] std::uint64_t needed_from(const log::Frontier& frontier, std::uint64_t drained_metadata) const noexcept;
+    // For the drainer: releases those, as far as that is still so. True if any was released.
+    bool release_below(std::uint64_t order) noexcept;
+    // The oldest segment that is followed, and the end of what was read (log::log_position); 0 if that is given back.
+    [[nodiscard]] std::uint64_t begin() const noexcept { return open_.empty() ? next_order_ : open_.front().order; }
+    [[nodiscard]] std::uint64_t end() const noexcept;
+    // Waits until the log is on its device. From any thread.
+    [[nodiscard]] Status sync() const { return pool_ ? pool_->sync() : Status::ok(); }
+    [[nodiscard]] bool readable() const noexcept { return pool_ != nullptr; }
+    [[nodiscard]] std::uint64_t segment_bytes() const noexcept { return segment_bytes_; }
 
   private:
     // A segment that is being followed.
@@ -64,6 +73,7 @@ class Lane {
         std::uint64_t generation = 0;
     };
     Result<log::Segment*> view(std::uint64_t order);
+    [[nodiscard]] bool may_release(const Open& open) const noexcept;
     Status read_segment(Open& open, std::uint64_t tail, std::vector<Record>& records);
 
     const Board& board_;

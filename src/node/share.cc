@@ -126,7 +126,7 @@ void NodeShare::all_drained() noexcept {
 
 Status NodeShare::drainer_gone() const {
     const BoardHeader& header = setup_.board.header();
-    if (const int error = static_cast<int>(header.failed.load()); error != 0)
+    if (const int error = static_cast<int>(header.failed.load()); error != 0 && header.through.load() == log::Through::kNo)
         return Status::from_errno(error, "the process that drains for this node cannot write the file");
     const log::ProcessIdentity& drainer = setup_.processes[setup_.drainer];
     if (log::is_alive(drainer)) return Status::ok();
@@ -186,31 +186,96 @@ void NodeShare::stop_listening() noexcept {
     listener_.join();
 }
 
-std::optional<log::Frontier> NodeShare::recycle(const Account& account) noexcept {
-    BoardHeader& header = setup_.board.header();
+// Nothing: a truncation is in the way.
+std::optional<log::Frontier> NodeShare::next_frontier(const Account& account) const noexcept {
     log::Frontier frontier{complete_below_, complete_below_};
     frontier.lower_to(account.needed);
     for (const auto& lane : lanes_) frontier.lower_to(lane->needed());
     // Whoever finds the record of a truncation takes all that it finds no later record of for cut off.
     if (account.cut != 0 && account.cut >= frontier.lower()) return std::nullopt;
-    const bool limited = frontier.lower() == complete_below_;
-    // A segment's account is coarse, so less may seem dead than before. What was dead stays so.
-    frontier.raw = std::max(frontier.raw, header.dead_raw.load());
-    frontier.metadata = std::max(frontier.metadata, header.dead_metadata.load());
-    header.dead_raw.store(frontier.raw);
-    header.dead_metadata.store(frontier.metadata);
+    return frontier;
+}
+
+// A segment's account is coarse, so less may seem dead than before. What was dead stays so.
+void NodeShare::store_frontier(const log::Frontier& frontier) noexcept {
+    BoardHeader& header = setup_.board.header();
+    header.dead_raw.store(std::max(frontier.raw, header.dead_raw.load()));
+    header.dead_metadata.store(std::max(frontier.metadata, header.dead_metadata.load()));
+}
+
+std::optional<log::Frontier> NodeShare::recycle(const Account& account) noexcept {
+    BoardHeader& header = setup_.board.header();
+    const std::optional<log::Frontier> next = next_frontier(account);
+    if (!next) return std::nullopt;
+    const bool limited = next->lower() == complete_below_;
+    store_frontier(*next);
     bool any = false, waits = account.idle;
     for (const auto& lane : lanes_) {
-        any = lane->recycle(frontier, account.drained) || any;
+        any = lane->release_below(lane->needed_from(frontier(), account.drained)) || any;
         waits = waits || lane->waits_for_frontier();
     }
     if (waits && limited) await_complete();
     if (any && header.wants_room.load() > 0) io::raise_and_wake(header.progress);
-    return frontier;
+    return frontier();
 }
 
-void NodeShare::fail(int sys_errno) noexcept {
+// ---- durability=node ---------------------------------------------------------------------------------
+
+log::Statement NodeShare::survey() const {
+    log::Statement statement;
+    statement.frontier = frontier();
+    for (const auto& lane : lanes_) statement.logs.push_back({lane->begin(), lane->end()});
+    return statement;
+}
+
+bool NodeShare::plan_release(const Account& account, log::Statement& plan) {
+    const std::optional<log::Frontier> next = next_frontier(account);
+    if (!next) return false;
+    plan.frontier = {std::max(next->raw, plan.frontier.raw), std::max(next->metadata, plan.frontier.metadata)};
+    bool waits = account.idle;
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
+        if (!lanes_[i]->readable()) continue;
+        const std::uint64_t needed_from = lanes_[i]->needed_from(plan.frontier, account.drained);
+        waits = waits || (needed_from == lanes_[i]->begin() && lanes_[i]->waits_for_frontier());
+        plan.logs[i].needed_from = needed_from;
+    }
+    if (waits && next->lower() == complete_below_) await_complete();
+    return true;
+}
+
+Status NodeShare::state(const log::Statement& statement) {
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
+        const BoardRow& row = setup_.board.row(i);
+        if (lanes_[i]->readable() && row.synced.load(std::memory_order_acquire) < statement.logs[i].end) FOREBAY_TRY(lanes_[i]->sync());
+    }
+    log::Statement numbered = statement;
+    numbered.number = ++statements_;
+    for (std::size_t i = 0; i < lanes_.size(); ++i)
+        if (log::Statement::Log& one = numbered.logs[i]; one.end <= one.needed_from * lanes_[i]->segment_bytes()) one.end = 0;
+    return setup_.board.state(numbered);
+}
+
+void NodeShare::release(const log::Statement& stated) noexcept {
+    BoardHeader& header = setup_.board.header();
+    store_frontier(stated.frontier);
+    bool any = false;
+    for (std::size_t i = 0; i < lanes_.size(); ++i) any = (lanes_[i]->readable() && lanes_[i]->release_below(stated.logs[i].needed_from)) || any;
+    if (any && header.wants_room.load() > 0) io::raise_and_wake(header.progress);
+}
+
+Status NodeShare::retire() {
+    store_frontier({log::Frontier::kNothing, log::Frontier::kNothing});
+    return setup_.board.sync();
+}
+
+void NodeShare::fail(int sys_errno, bool through) noexcept {
+    if (through && !goes_through()) setup_.board.header().through.store(log::Through::kSoon);
     setup_.board.header().failed.store(static_cast<std::uint32_t>(sys_errno != 0 ? sys_errno : EIO));
+    io::raise_and_wake(setup_.board.header().progress);
+}
+
+void NodeShare::let_through() noexcept {
+    setup_.board.header().through.store(log::Through::kNow, std::memory_order_release);
     io::raise_and_wake(setup_.board.header().progress);
 }
 

@@ -25,6 +25,7 @@ class NodeShare final : public stage::Share {
         std::vector<log::ProcessIdentity> processes;  // of the participants
         std::uint64_t wake_bytes = 0;                 // so much must have come before the drainer is woken
         bool several_nodes = false;                   // others ask what is not drained yet
+        bool durable = false;                         // durability=node, in all of them
     };
     explicit NodeShare(Setup setup);
     ~NodeShare() override;
@@ -59,8 +60,9 @@ class NodeShare final : public stage::Share {
     }
     [[nodiscard]] log::Sharing sharing() const noexcept override {
         return {setup_.several_nodes ? log::Sharing::Kind::kSeveralNodes : log::Sharing::Kind::kOneNode,
-                setup_.board.header().group};
+                setup_.board.header().group, setup_.durable ? static_cast<std::uint32_t>(setup_.self) : 0};
     }
+    [[nodiscard]] bool durable() const noexcept override { return setup_.durable; }
     [[nodiscard]] std::uint64_t lane() const noexcept override { return setup_.self; }
     void adopted(const log::Segment& segment, std::uint64_t order) noexcept override;
     void appended(std::span<const log::FileLog::Part> parts) noexcept override;
@@ -77,7 +79,19 @@ class NodeShare final : public stage::Share {
     void followed() override;
     void restart() override;
     std::optional<log::Frontier> recycle(const Account& account) noexcept override;
-    void fail(int sys_errno) noexcept override;
+    [[nodiscard]] log::Statement survey() const override;
+    bool plan_release(const Account& account, log::Statement& plan) override;
+    Status state(const log::Statement& statement) override;
+    void release(const log::Statement& stated) noexcept override;
+    Status retire() override;
+    void synced(std::uint64_t end) noexcept override {
+        setup_.board.row(setup_.self).synced.store(end, std::memory_order_release);
+    }
+    void fail(int sys_errno, bool through) noexcept override;
+    void let_through() noexcept override;
+    [[nodiscard]] bool goes_through() const noexcept override {
+        return setup_.board.header().through.load(std::memory_order_acquire) == log::Through::kNow;
+    }
 
   private:
     void mark(ByteRange range, std::uint64_t ticket) noexcept;
@@ -88,6 +102,8 @@ class NodeShare final : public stage::Share {
     void forget_records() noexcept;
     [[nodiscard]] std::uint64_t visible_below() const noexcept;
     [[nodiscard]] log::Frontier frontier() const noexcept;
+    std::optional<log::Frontier> next_frontier(const Account& account) const noexcept;
+    void store_frontier(const log::Frontier& frontier) noexcept;
     void forget_numbers_of_the_dead() noexcept;
 
     Setup setup_;
@@ -103,6 +119,7 @@ class NodeShare final : public stage::Share {
     std::uint64_t complete_below_ = 0;      // all records with lower numbers have been followed
     std::atomic<bool> alone_{false};        // the others have stopped writing: every record is complete
     Status damage_;                         // a log that cannot be followed
+    std::uint64_t statements_ = 0;          // made so far; by one thread at a time
     std::jthread listener_;                 // last: ends first
 };
 

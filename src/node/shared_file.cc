@@ -24,6 +24,7 @@ struct Introduction {
     std::uint64_t log = 0;              // number of its log
     std::uint64_t segment_bytes = 0;
     std::uint64_t segments_max = 0;     // that its log can have
+    std::uint64_t durable = 0;          // 1: durability=node
     std::string node;                   // members that say the same share memory
     std::string directory;              // its process directory on the staging area
 };
@@ -42,9 +43,9 @@ void put(Bytes& to, const void* from, std::size_t size) {
 
 Bytes encode(const Introduction& mine) {
     Bytes told;
-    const std::array<std::uint64_t, 8> numbers{mine.process.pid,   mine.process.start_ticks, mine.staged,
+    const std::array<std::uint64_t, 9> numbers{mine.process.pid,   mine.process.start_ticks, mine.staged,
                                                mine.log,           mine.segment_bytes,       mine.segments_max,
-                                               mine.node.size(),   mine.directory.size()};
+                                               mine.node.size(),   mine.directory.size(),    mine.durable};
     put(told, numbers.data(), sizeof numbers);
     put(told, mine.process.boot_id.data(), mine.process.boot_id.size());
     put(told, mine.node.data(), mine.node.size());
@@ -53,7 +54,7 @@ Bytes encode(const Introduction& mine) {
 }
 
 Result<Introduction> decode(const Bytes& told) {
-    std::array<std::uint64_t, 8> numbers{};
+    std::array<std::uint64_t, 9> numbers{};
     Introduction one;
     const std::size_t fixed = sizeof numbers + one.process.boot_id.size();
     if (told.size() >= fixed) std::memcpy(numbers.data(), told.data(), sizeof numbers);
@@ -66,6 +67,7 @@ Result<Introduction> decode(const Bytes& told) {
     one.log = numbers[3];
     one.segment_bytes = numbers[4];
     one.segments_max = numbers[5];
+    one.durable = numbers[8];
     const auto* const text = reinterpret_cast<const char*>(told.data() + fixed);
     one.node.assign(text, numbers[6]);
     one.directory.assign(text + numbers[6], numbers[7]);
@@ -111,8 +113,6 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
             self->file_ = std::move(attached.value().file);
             self->attached_ = true;
             result.warning = std::move(attached.value().warning);
-            if (result.warning.empty() && self->file_->staged() && self->engine_->options().options.durability == Durability::kNode)
-                result.warning = opened.value().path + " is opened with MPI: durability=node does not hold for it, a flush outlives the processes only";
             if (self->file_->shared())
                 mine = {Code::kUnsupported, fmt::format("open {}: it is open for writing already, with another communicator "
                                                         "or by an open that has not been closed", opened.value().path)};
@@ -127,6 +127,7 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
         me.log = self->file_->log_number();
         me.segment_bytes = options.segment;
         me.segments_max = std::max<std::uint64_t>(2, options.size / options.segment) + 2;
+        me.durable = options.durability == Durability::kNode ? 1 : 0;
         me.node = self->engine_->node_name();
         if (io::Directory* const directory = self->engine_->directory()) me.directory = directory->name();
     }
@@ -150,6 +151,11 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
         // All or none: nobody sees the other's staged bytes otherwise.
         if (me.staged != 0) FOREBAY_TRY(self->file_->step_aside(log::AsideReason::kStagingArea));
     } else {
+        const auto wants = [](const Introduction& one) { return one.durable != 0; };
+        self->durable_ = !self->several_nodes_ && std::all_of(all.begin(), all.end(), wants);
+        if (!self->durable_ && std::any_of(all.begin(), all.end(), wants) && self->team_->rank() == 0 && result.warning.empty())
+            result.warning = fmt::format("{} is opened by {}: durability=node does not hold for it, a flush outlives the processes only", opened.value().path,
+                                         self->several_nodes_ ? "several nodes" : "ranks of which not all have durability=node");
         FOREBAY_TRY(self->join_node(members, all));
     }
     self->attached_ = false;
@@ -186,7 +192,7 @@ Status SharedFile::join_node(const std::vector<std::size_t>& members, const std:
         std::vector<log::ProcessIdentity> processes;
         for (const std::size_t rank : members) processes.push_back(all[rank].process);
         share_ = std::make_shared<NodeShare>(NodeShare::Setup{std::move(board).value(), self, 0, std::move(processes),
-                                                              engine_->options().options.stripe, several_nodes_});
+                                                              engine_->options().options.stripe, several_nodes_, durable_});
         for (std::size_t i = 0; i < members.size() && mine; ++i) {
             const Introduction& one = all[members[i]];
             std::unique_ptr<io::File> pool;
@@ -204,10 +210,17 @@ Status SharedFile::join_node(const std::vector<std::size_t>& members, const std:
             if (const auto alive = file.lock()) alive->look(room_wanted);
         });
     mine = team_->agree(mine);
+    if (mine && durable_) mine = team_->agree(drains_ ? begin_statements() : Status::ok());
     // A board without logs means nothing.
     if (!mine && drains_) (void)engine_->directory()->remove_file(board_name(drainer.log));
     FOREBAY_TRY(mine);
     return several_nodes_ ? expose_to_others(all) : Status::ok();
+}
+
+// All have joined, and nobody has written: the board and the beginning of every log are on the device.
+Status SharedFile::begin_statements() {
+    FOREBAY_TRY(file_->begin_statements());
+    return engine_->directory()->sync();
 }
 
 // The drainer of every node lets the others see what it has not drained yet.
@@ -296,6 +309,8 @@ Status SharedFile::truncate(std::uint64_t size) {
 
 Status SharedFile::commit() {
     if (several_nodes_) return settle();
+    // All at a time; the drainer syncs what was written since, if anything was.
+    if (durable_) FOREBAY_TRY(agree(file_->sync_own_log()));
     return by_drainers([&] {
         const Status committed = file_->commit();
         return committed ? file_->drain() : committed;
@@ -310,11 +325,12 @@ Status SharedFile::settle() {
 Status SharedFile::step_aside(log::AsideReason reason) {
     const Status outcome = by_drainers([&] { return file_->step_aside(reason); });
     if (!outcome || share_ == nullptr) return outcome;
+    Status mine;
     if (drains_) share_->stop_listening();
-    else file_->go_through();
+    else mine = file_->go_through();
     window_.reset();
     share_.reset();
-    const Status met = team_->barrier();
+    const Status met = team_->agree(mine);
     // Last, as when the file is closed.
     if (met && drains_) (void)engine_->directory()->remove_file(board_name(file_->log_number()));
     return met;
@@ -340,12 +356,13 @@ Status SharedFile::close() {
         mine = share_->wait_until_finished();
     }
     const Status outcome = agree(mine);
+    Status given_back;
     if (share_ != nullptr && !drains_) {
-        (void)file_->finish_followed(outcome);
+        given_back = file_->finish_followed(outcome);
         (void)engine_->detach(file_, true);
     }
     // The board goes last: without it recovery could not tell what the others' logs mean.
-    if (share_ != nullptr && outcome && meet() && drains_)
+    if (share_ != nullptr && outcome && agree(given_back) && drains_)
         (void)engine_->directory()->remove_file(board_name(file_->log_number()));
     return outcome;
 }

@@ -68,6 +68,7 @@ class SharedFile {
   private:
     SharedFile(std::shared_ptr<stage::Engine> engine, std::shared_ptr<Team> team);
     Status join_node(const std::vector<std::size_t>& members, const std::vector<struct Introduction>& all);
+    Status begin_statements();
     Status expose_to_others(const std::vector<struct Introduction>& all);
     Status await_others(ByteRange range);
     template <class Act>
@@ -81,6 +82,7 @@ class SharedFile {
     std::vector<int> other_drainers_;    // ranks
     bool drains_ = true;
     bool several_nodes_ = false;
+    bool durable_ = false;               // durability=node, of all members, and one node
     bool attached_ = false;
 };
 

@@ -7,7 +7,10 @@ namespace forebay::recover {
 namespace {
 
 Status free_log(const FoundLog& found) {
-    FOREBAY_TRY(log::free_segments(*found.directory->pool, found.log->segments, found.log->durable));
+    const bool alone = found.log->target.sharing.kind == log::Sharing::Kind::kAlone;
+    FOREBAY_TRY(log::free_segments(*found.directory->pool, found.log->segments, found.log->durable && alone));
+    // With others the board has said that none of them counts; they must be gone when it goes.
+    if (found.log->durable && !alone) FOREBAY_TRY(found.directory->pool->sync());
     found.log->segments.clear();
     return Status::ok();
 }
@@ -43,6 +46,7 @@ Status give_back_logs(const Session& session) {
         auto file = session.board_at->directory->open_file(session.board->name, io::OpenMode::kReadWrite);
         if (!file) return file.status();
         FOREBAY_TRY(log::retire_board(*file.value()));
+        if (session.durable_group) FOREBAY_TRY(file.value()->sync());
     }
     for (auto found = session.logs.rbegin(); found != session.logs.rend(); ++found) FOREBAY_TRY(free_log(*found));
     return session.board != nullptr ? session.board_at->directory->remove_file(session.board->name) : Status::ok();

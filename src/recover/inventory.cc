@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "log/process.h"
+#include "recover/stated.h"
 
 namespace forebay::recover {
 
@@ -153,6 +154,7 @@ Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const Is
         }
     }
     make_sessions(inventory);
+    for (Session& session : inventory.sessions) keep_what_is_stated(session);
     return inventory;
 }
 

@@ -61,6 +61,10 @@ struct Session {
     FoundDirectory* board_at = nullptr;     // null: no board, or none needed
     FoundBoard* board = nullptr;
     bool has_drainer = true;                // the log of the process that commits is there
+    // Of durable logs of several processes (stated.h):
+    bool durable_group = false;
+    bool unwritten = false;                 // nobody had come to write anything
+    Status missing, damage;                 // of what is stated
 };
 
 struct Inventory {

@@ -104,6 +104,11 @@ class Recovery {
         if (session.board == nullptr) return std::nullopt;
         for (const auto& directory : inventory_.directories)
             if (!directory->refused) return refused(report, Reason::kIncomplete, directory->refused);
+        if (session.durable_group) {
+            if (!session.missing) return refused(report, Reason::kIncomplete, session.missing);
+            if (!session.damage) return refused(report, Reason::kDamaged, session.damage);
+            return std::nullopt;
+        }
         if (session.board->board.logs > session.logs.size())
             return refused(report, Reason::kIncomplete, {Code::kNotFound, fmt::format("{} processes wrote it together, only {} of their logs are here", session.board->board.logs, session.logs.size())});
         return std::nullopt;
@@ -111,7 +116,8 @@ class Recovery {
 
     // The process that drains gives its log back when the file has everything; then the others' mean nothing.
     static bool is_complete(const Session& session) {
-        return (session.board != nullptr && !session.has_drainer) || (session.board != nullptr && session.board->board.frontier.lower() == log::Frontier::kNothing);
+        if (session.durable_group && session.unwritten) return true;
+        return (session.board != nullptr && !session.has_drainer && !session.durable_group) || (session.board != nullptr && session.board->board.frontier.lower() == log::Frontier::kNothing);
     }
 
     // The same for what would have to be replayed.

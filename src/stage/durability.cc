@@ -69,6 +69,7 @@ std::size_t StagedFile::segments_to_give_back_locked() const noexcept {
 // Gives back what is not needed, so that no loss of power brings part of it back. True if there was anything.
 // Blocks on the device, without the lock; only one at a time.
 bool StagedFile::recycle_durably(std::unique_lock<std::mutex>& lock) {
+    if (share_) return recycle_group_durably(lock, false);
     if (!durable_ || state_ != State::kStaged || recycling_ || halted_) return false;
     const std::size_t count = segments_to_give_back_locked();
     if (count == 0) return false;

@@ -276,6 +276,7 @@ void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome,
         completed_.notify_all();
         more = !planned_.empty() || worth_draining_locked() || target_size_ < committed_size_;
         settled = in_flight_.empty();
+        let_through_locked();
         if (settled && share_) share_->at_rest();
     }
     if (more) wake();
@@ -297,6 +298,7 @@ void StagedFile::complete_resize(std::uint64_t size, const Status& outcome) {
             failed_locked(outcome);
         }
         recycle_locked();
+        let_through_locked();
         if (in_flight_.empty() && share_) share_->at_rest();
         ++completions_;
         completed_.notify_all();
@@ -313,7 +315,7 @@ void StagedFile::drop_planned_locked() {
 
 // A write or a change of size in the background has failed.
 void StagedFile::failed_locked(const Status& failure) {
-    const bool again = surroundings_.options().on_error == OnError::kRetry && !share_ && !halted_ && may_pass(failure.sys_errno());
+    const bool again = surroundings_.options().on_error == OnError::kRetry && !halted_ && may_pass(failure.sys_errno());
     if (!again || attempts_ == kAttemptsMax) return keep_error_locked(failure);
     retry_at_ns_ = monotonic_ns() + (kPauseNs << attempts_++);
     drop_planned_locked();
@@ -334,10 +336,17 @@ void StagedFile::keep_error_locked(const Status& failure) {
     halted_ = true;
     retry_at_ns_ = 0;
     drop_planned_locked();
-    if (share_) share_->fail(failure.sys_errno());
+    if (share_) share_->fail(failure.sys_errno(), surroundings_.options().on_error == OnError::kThrough);
+    let_through_locked();
     if (!background_error_.is_ok()) return;
     background_error_ = failure;
     slot_->error.store(static_cast<std::uint64_t>(failure.sys_errno()), std::memory_order_relaxed);
+}
+
+// After a failure, with on_error=through: the others may write to the target once no older bytes are on their way there.
+void StagedFile::let_through_locked() noexcept {
+    if (share_ && halted_ && share_->drains() && surroundings_.options().on_error == OnError::kThrough && in_flight_.empty() && !resizing_)
+        share_->let_through();
 }
 
 // Carries out, in this thread and together with the drain threads, all that is ready.

@@ -26,15 +26,18 @@ void StagedFile::append_through_locked(ByteRange range) {
     share_->published();
 }
 
-// To the target at once, beside the log. Everything staged for the same place was drained before it came to
-// be used otherwise; the record tells whoever follows this log to forget what it still knows of that.
+// To the target at once, beside the log. What is staged for the same place was drained before it came to
+// be used otherwise, or is not drained any more before the close; the record tells whoever follows this log to forget
+// what it still knows of that.
 Status StagedFile::write_beside_writer(std::span<const Part> parts) {
     for (const Part& part : parts) {
         const ByteRange range{part.offset, part.offset + part.bytes.size()};
+        if (range.empty()) continue;
+        FOREBAY_TRY(make_marker_room_writer());   // the others have to be told
         FOREBAY_TRY(target_->write_at(part.offset, part.bytes));
+        target_unsynced_ = true;
         add(slot_->through, range.size());
         add(slot_->target_writes, 1);
-        FOREBAY_TRY(make_marker_room_writer());
         const std::lock_guard lock(mutex_);
         append_through_locked(range);
         if (!follows()) {
@@ -54,23 +57,26 @@ Status StagedFile::join(std::shared_ptr<Share> share, bool several_nodes) {
     {
         const std::lock_guard lock(mutex_);
         share_ = std::move(share);
-        log_->share(share_->sharing());
-        durable_ = false;   // see docs/consistency.md: the logs of others are not synced
+        durable_ = share_->durable();
+        log_->share(share_->sharing(), durable_);
         several_nodes_ = several_nodes;
         if (several_nodes) committed_size_ = 0;   // all raw data lies beyond: it drains at once
         if (share_->drains()) share_->set_committed_size(committed_size_);
         index_.clear();                           // numbers begin afresh
     }
     adopt_writer(segment.value());
-    return Status::ok();
+    return sync_own_log();
 }
 
 void StagedFile::look(bool room_wanted) {
     bool drain_now;
     {
-        const std::lock_guard lock(mutex_);
+        std::unique_lock lock(mutex_);
         if (state_ != State::kStaged || follows()) return;
         follow_locked(!room_wanted);
+        if (room_wanted) wait_out_pause_locked(lock);   // this thread has nothing else to do
+        if (state_ != State::kStaged || !share_) return;
+        if (room_wanted && recycle_durably(lock) && (state_ != State::kStaged || !share_)) return;
         if (room_wanted && !halted_) {
             if (index_.ready_empty() && in_flight_.empty() && !resizing_ && !shrink_to_)
                 add(slot_->guarantee_given_up, index_.promote_held());
@@ -106,21 +112,23 @@ bool StagedFile::shared() const {
 
 Status StagedFile::finish_followed(const Status& outcome) {
     const std::lock_guard writer(writer_);
-    const std::lock_guard lock(mutex_);
-    if (state_ != State::kStaged) return outcome;
-    index_.clear();
-    if (outcome) {
-        log_.reset();
-        state_ = State::kPassive;
-        target_size_ = committed_size_ = logical_size_;
-    } else {
-        log_->abandon();
-        left_log_ = true;
-        state_ = State::kFailed;
-        keep_error_locked(outcome);
+    {
+        const std::lock_guard lock(mutex_);
+        if (state_ != State::kStaged) return outcome;
+        index_.clear();
+        if (outcome) {
+            log_.reset();
+            state_ = State::kPassive;
+            target_size_ = committed_size_ = logical_size_;
+        } else {
+            log_->abandon();
+            left_log_ = true;
+            state_ = State::kFailed;
+            keep_error_locked(outcome);
+        }
+        share_.reset();
     }
-    share_.reset();
-    return outcome;
+    return outcome && durable_ ? sync_given_back() : outcome;
 }
 
 Status StagedFile::resize_beside(std::uint64_t size) {
@@ -141,14 +149,17 @@ Status StagedFile::note_size(std::uint64_t size) {
     return Status::ok();
 }
 
-void StagedFile::go_through() {
+Status StagedFile::go_through() {
     const std::lock_guard writer(writer_);
-    const std::lock_guard lock(mutex_);
-    if (state_ != State::kStaged) return;
-    index_.clear();
-    log_->release_all();
-    share_.reset();
-    state_ = State::kThrough;
+    {
+        const std::lock_guard lock(mutex_);
+        if (state_ != State::kStaged) return Status::ok();
+        index_.clear();
+        log_->release_all();
+        share_.reset();
+        state_ = State::kThrough;
+    }
+    return durable_ ? sync_given_back() : Status::ok();
 }
 
 // The rest of appending a record, for the drainer: others look at the index meanwhile, and nobody waits for them here.
@@ -263,6 +274,13 @@ void StagedFile::follow_locked(bool may_wait) {
             case log::RecordKind::kThrough:
                 record.segment->order.note_through(record.sequence);
                 for (const ByteRange& range : record.extents) index_.drop_older(range, record.sequence);
+                if (!drains || several_nodes_) break;
+                // After a failure: the target, and with it the file, may be longer now.
+                for (const ByteRange& range : record.extents) {
+                    logical_size_ = std::max(logical_size_, range.end);
+                    target_size_ = std::max(target_size_, range.end);
+                }
+                dirty_ = true;
                 break;
             case log::RecordKind::kTruncate:
                 if (several_nodes_) index_.drop({record.argument, kOffsetMax});   // the target has been cut

@@ -32,6 +32,7 @@ Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class) {
     switch (state_) {
         case State::kStaged:
             if (several_nodes_ && byte_class == ByteClass::kMetadata) return write_beside_writer(parts);
+            if (follows() && share_->goes_through()) return write_beside_writer(parts);
             if (goes_through_after_failure()) {
                 for (const Part& part : parts)
                     if (!part.bytes.empty()) FOREBAY_TRY(write_through_writer(part.offset, part.bytes));
@@ -49,7 +50,7 @@ Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class) {
 
 // What is staged already stays so; its failure is told by flush and close.
 bool StagedFile::goes_through_after_failure() const {
-    if (surroundings_.options().on_error != OnError::kThrough || share_) return false;
+    if (surroundings_.options().on_error != OnError::kThrough || follows()) return false;
     const std::lock_guard lock(mutex_);
     return !background_error_.is_ok();
 }
@@ -97,6 +98,10 @@ Status StagedFile::stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass
         const auto room = make_room_writer(bytes.size(), warm_only ? log::SegmentPool::Take::kWarm
                                                                    : log::SegmentPool::Take::kAny);
         if (!room) return room.status();
+        if (room.value() == 0 && follows()) {
+            const Part part{offset, bytes};
+            return write_beside_writer({&part, 1});
+        }
         if (room.value() == 0) return write_through_writer(offset, bytes);
 
         // What does not fit goes on at a page of the program's buffer, which copies faster.
@@ -172,6 +177,7 @@ Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
 
     lock.lock();
     in_flight_.remove(range);
+    let_through_locked();
     ++completions_;
     completed_.notify_all();
     surroundings_.pool()->announce_change();

@@ -64,6 +64,7 @@ Result<std::uint64_t> StagedFile::await_room_writer(std::uint64_t) {
             adopt_writer(segment.value());
             return log_->room(false);
         }
+        if (share_->goes_through()) return std::uint64_t{0};
         const std::uint64_t begin = monotonic_ns();
         const Status waited = share_->wait_for_room(released);
         slot_->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
@@ -123,7 +124,10 @@ void StagedFile::compact_writer() {
 Status StagedFile::make_marker_room_writer() {
     while (log_->empty() || !log_->marker_fits()) {
         if (follows()) {
-            if (const auto room = await_room_writer(log::kRecordHeaderBytes); !room) return room.status();
+            const auto room = await_room_writer(log::kRecordHeaderBytes);
+            if (!room) return room.status();
+            if (room.value() == 0)
+                return {Code::kNoSpace, "the staging log of " + path_ + " is full, and the process that drains for this node cannot write the file"};
             continue;
         }
         if (auto segment = log_->acquire()) {
@@ -138,7 +142,8 @@ Status StagedFile::make_marker_room_writer() {
         }
         FOREBAY_TRY(drain_writer());
         std::unique_lock lock(mutex_);
-        while (!recycle_locked(true)) {
+        while (!(durable_ ? recycle_group_durably(lock, true) : recycle_locked(true))) {
+            FOREBAY_TRY(background_error_locked());
             const std::uint64_t seen = completions_;
             share_->await_complete();
             completed_.wait(lock, [&] { return completions_ != seen; });
@@ -154,6 +159,7 @@ bool StagedFile::recycle_locked(bool newest_too) {
     if (index_.zero_bytes() > 0 || shrink_to_ || follows()) return false;
     if (durable_) {
         // That takes the device's time: whoever wants the room does it.
+        if (share_) share_->at_rest();
         if (!recycling_ && segments_to_give_back_locked() > 0) surroundings_.pool()->announce_change();
         return false;
     }

@@ -6,7 +6,7 @@
 // its segment's tail says so. `node::NodeShare` implements this; tests may do it otherwise.
 //
 // Thread-safety: `find`, `visit_found`, `followed`, `restart`, `recycle`, `all_drained` and `set_released` are called under the staged
-// file's lock, the rest from any thread. Blocking: `wait_for_room` only.
+// file's lock, the rest from any thread. Blocking: `wait_for_room`, and what says so.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@
 #include "log/file_log.h"
 #include "log/format.h"
 #include "log/segment_pool.h"
+#include "log/statement.h"
 
 namespace forebay::stage {
 
@@ -99,10 +100,31 @@ class Share {
     // The drainer moves the frontier, and gives back the others' oldest segments that hold nothing needed (no
     // live bytes, no pins) and may go. Nothing: its own segments have to stay.
     virtual std::optional<log::Frontier> recycle(const Account& account) noexcept = 0;
+    // ---- with durability=node: docs/log-format.md, "Durable logs of several processes" ---------------
+
+    [[nodiscard]] virtual bool durable() const noexcept = 0;
+    // This participant's log is on its device up to `end` (log::log_position). Not needed: it saves the drainer a sync.
+    virtual void synced(std::uint64_t end) noexcept = 0;
+    // The rest is for the drainer. Under the staged file's lock: of the others' logs what was followed; the frontier as
+    // it is. The caller puts in what concerns its own log, and the commit.
+    [[nodiscard]] virtual log::Statement survey() const = 0;
+    // The same lock. Puts into `plan` the next frontier, and what of the others' logs would be needed then; with that the
+    // caller looks at its own. False if the frontier cannot be told now.
+    virtual bool plan_release(const Account& account, log::Statement& plan) = 0;
+    // Without the lock, one at a time. Blocks on devices: the others' logs up to the ends that are stated, then the statement.
+    virtual Status state(const log::Statement& statement) = 0;
+    // Under the lock: what `plan_release` has planned, and `state` has made certain.
+    virtual void release(const log::Statement& stated) noexcept = 0;
+    // Without the lock. Blocks. The target has everything, durably: no record of any log counts any more.
+    virtual Status retire() = 0;
+
     // The drainer: everything that has been followed is in the target.
     virtual void all_drained() noexcept = 0;
-    // The drainer cannot write the target: nobody need wait for room.
-    virtual void fail(int sys_errno) noexcept = 0;
+    // The drainer cannot write the target: nobody need wait for room. With `through` writes go straight to the target
+    // once the drainer has called `let_through`: it has no target write under way any more, and begins none before the close.
+    virtual void fail(int sys_errno, bool through) noexcept = 0;
+    virtual void let_through() noexcept = 0;
+    [[nodiscard]] virtual bool goes_through() const noexcept = 0;
 };
 
 }   // namespace forebay::stage

@@ -103,10 +103,11 @@ Status StagedFile::leave_log_writer() {
     FOREBAY_TRY(drain_writer());
     std::unique_lock lock(mutex_);
     completed_.wait(lock, [this] { return !log_->pinned() && !recycling_; });
-    if (durable_) FOREBAY_TRY(release_all_durably(lock));
+    if (durable_) FOREBAY_TRY(share_ ? retire_group(lock) : release_all_durably(lock));
     log_->release_all();
     if (share_) share_->set_released(log_->oldest_order());
-    return Status::ok();
+    lock.unlock();
+    return durable_ && share_ ? sync_given_back() : Status::ok();
 }
 
 Status StagedFile::commit() {
@@ -138,7 +139,7 @@ Status StagedFile::commit_writer(bool closing) {
         if (!dirty_) return failure;
     }
     if (durable_) {
-        const Status durable = append_durable_commit_writer(closing);
+        const Status durable = share_ ? append_group_commit_writer(closing) : append_durable_commit_writer(closing);
         if (!durable && !closing) return durable;
         if (failure) failure = durable;
     }
@@ -270,17 +271,20 @@ Status StagedFile::finish() {
     if (settled) {
         completed_.wait(lock, [this] { return !log_->pinned() && !recycling_; });
         if (durable_) {
-            const Status durable = release_all_durably(lock);
+            const Status durable = share_ ? retire_group(lock) : release_all_durably(lock);
             if (outcome) outcome = durable;
             // Bytes that may not be there are in the log still.
-            settled = log_->empty() && target_lost_.is_ok();
+            settled = (share_ || log_->empty()) && target_lost_.is_ok();
         }
     }
     if (settled) {
+        const bool group = durable_ && share_;
         log_.reset();
         share_.reset();
         state_ = State::kPassive;
         target_size_ = committed_size_ = size;
+        lock.unlock();
+        if (const Status given_back = group ? sync_given_back() : Status::ok(); outcome) outcome = given_back;
         if (outcome) return outcome;
         return outcome.with_context("all staged bytes were written by a later attempt, but before");
     }

@@ -141,6 +141,12 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // find it.
     Status join(std::shared_ptr<Share> share, bool several_nodes);
     [[nodiscard]] bool shared() const;
+    // With durability=node, of a shared file: this process's log is synced as it is (`sync_own_log`), before the drainer
+    // commits; `begin_statements`, by the drainer, once all have joined, and before anybody writes. Both block.
+    Status sync_own_log();
+    Status begin_statements();
+    // Commits are to survive a loss of power: option durability, and for a shared file all who share it.
+    [[nodiscard]] bool durable() const;
     // Writes go to the log.
     [[nodiscard]] bool staged() const;
     // The number of the file's log within the process.
@@ -157,7 +163,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     Status resize_beside(std::uint64_t size);
     Status note_size(std::uint64_t size);
     // The same when the drainer has stepped aside: writes go to the target from now on.
-    void go_through();
+    Status go_through();
     // passive: takes over the target's present size.
     Status refresh();
 
@@ -196,6 +202,13 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     void sync_opening_writer();
     bool recycle_durably(std::unique_lock<std::mutex>& lock);
     Status release_all_durably(std::unique_lock<std::mutex>& lock);
+    // The same for a file that several processes share: group_durability.cc.
+    Status append_group_commit_writer(bool closing);
+    [[nodiscard]] log::Statement survey_locked() const;
+    Status state_group(log::Statement& statement);
+    bool recycle_group_durably(std::unique_lock<std::mutex>& lock, bool newest_too);
+    Status retire_group(std::unique_lock<std::mutex>& lock);
+    Status sync_given_back();
     [[nodiscard]] std::size_t segments_to_give_back_locked() const noexcept;
     std::uint64_t next_sequence() noexcept { return share_ ? share_->next_sequence() : surroundings_.next_sequence(); }
     // A share, and another participant drains.
@@ -227,6 +240,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     void complete_resize(std::uint64_t size, const Status& outcome);
     void keep_error_locked(const Status& failure);
     void failed_locked(const Status& failure);
+    void let_through_locked() noexcept;
     void drop_planned_locked();
     [[nodiscard]] bool pausing_locked() noexcept;
     void wait_out_pause_locked(std::unique_lock<std::mutex>& lock);
@@ -287,6 +301,8 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     std::atomic<bool> target_unsynced_{false};    // written to beside the log, since it was synced
     Status target_lost_;                          // a sync of the target that failed
     std::uint64_t durable_commit_ = 0;            // number of the commit being made
+    std::mutex stating_;                          // a statement is being made; after writer_, before mutex_
+    log::Statement stated_;                       // of a shared file, the last one; changed under stating_ and mutex_
     Status sync_error_;                           // the first one: nothing can be promised any more
     bool left_log_ = false;                       // abandoned after another participant's failure
     unsigned attempts_ = 0;                       // that failed, since everything was last drained; on_error=retry

@@ -150,15 +150,28 @@ class TeamMember {
 
 class Participants {
   public:
+    // What stands between them and their files, and lives longer; nothing by default.
+    struct Around {
+        std::function<std::unique_ptr<io::Directory>(std::unique_ptr<io::Directory>)> area;
+        std::function<std::unique_ptr<io::File>(std::unique_ptr<io::File>)> target;
+    };
     // Participant 0 drains. `plan` makes its target writes fail. With `several_nodes` these are those of one of them.
     Participants(std::size_t count, const LoadedOptions& options, std::shared_ptr<io::FaultPlan> plan = nullptr,
-                 const std::vector<std::byte>& content = {}, bool several_nodes = false) {
+                 const std::vector<std::byte>& content = {}, bool several_nodes = false, const Around& around = {}) {
         EXPECT_TRUE(target_.open()->write_at(0, content));
         const auto process = log::identify_this_process();
         const std::vector<log::ProcessIdentity> processes(count, process.value());
         for (std::size_t i = 0; i < count; ++i) {
-            engines_.push_back(stage::Engine::create(options, scratch_.opener()));
-            files_.push_back(attach(*engines_.back(), target_, true, i == 0 ? plan : nullptr));
+            engines_.push_back(stage::Engine::create(options, [plain = scratch_.opener(), wrap = around.area]() -> Result<std::unique_ptr<io::Directory>> {
+                auto area = plain();
+                if (area && wrap) return wrap(std::move(area).value());
+                return area;
+            }));
+            auto target = target_.open(i == 0 ? plan : nullptr);
+            if (around.target) target = around.target(std::move(target));
+            auto attached = engines_.back()->attach(std::move(target), target_.identity(), "/scratch/run.h5", true);
+            EXPECT_TRUE(attached) << attached.status().message();
+            files_.push_back(attached.value().file);
         }
         for (std::size_t i = 0; i < count; ++i) {
             auto board = i == 0 ? node::Board::create(board_file(io::OpenMode::kCreateNew), count,
@@ -166,7 +179,8 @@ class Participants {
                                 : node::Board::open(board_file(io::OpenMode::kReadWrite), count);
             EXPECT_TRUE(board) << board.status().message();
             shares_.push_back(std::make_shared<node::NodeShare>(
-                node::NodeShare::Setup{std::move(board).value(), i, 0, processes, options.options.stripe, several_nodes}));
+                node::NodeShare::Setup{std::move(board).value(), i, 0, processes, options.options.stripe, several_nodes,
+                                       options.options.durability == Durability::kNode && !several_nodes}));
             for (std::size_t other = 0; other < count; ++other) {
                 std::unique_ptr<io::File> pool;
                 if (i != 0 || other != 0)
@@ -175,6 +189,7 @@ class Participants {
             }
             EXPECT_TRUE(files_[i]->join(shares_.back(), several_nodes));
         }
+        EXPECT_TRUE(files_[0]->begin_statements());
     }
     ~Participants() { listen_no_more(); }
 
@@ -207,6 +222,7 @@ class Participants {
         return scratch_.recovered([this] { return target_.contents(); }, target_.identity());
     }
     Status commit() {
+        for (const auto& file : files_) FOREBAY_TRY(file->sync_own_log());
         const Status outcome = files_[0]->commit();
         shares_[0]->marked();
         return outcome;

@@ -5,10 +5,8 @@
 #include <optional>
 #include <random>
 
-#include "log/process.h"
-#include "recover/recovery.h"
 #include "support/engine_fixture.h"
-#include "support/power.h"
+#include "support/power_recovery.h"
 
 namespace forebay {
 namespace {
@@ -26,8 +24,10 @@ using test::Area;
 using test::Power;
 using test::Target;
 
-constexpr const char* kArea = "area";
-constexpr const char* kTarget = "target";
+using test::kArea;
+using test::kTarget;
+using test::Recovered;
+using test::recover_unasked;
 
 struct Flavour {
     const char* name;
@@ -36,57 +36,6 @@ struct Flavour {
 std::ostream& operator<<(std::ostream& out, const Flavour& flavour) { return out << flavour.name; }
 
 class PowerLoss : public testing::TestWithParam<Flavour> {};
-
-struct Recovered {
-    Content content;
-    std::string refused;   // why nothing was done about the file, or about a directory
-};
-
-// Recovery as it is made unasked when the file is opened, on a machine that was started again.
-Recovered recover_unasked(std::map<std::string, Content> devices, std::mt19937_64& random, int power_losses) {
-    for (;;) {
-        const bool fails = power_losses-- > 0;
-        Power power(random());
-        auto area = test::area_from(devices, kArea);
-        auto home = io::make_memory_directory("/scratch");
-        EXPECT_TRUE(home->open_file("run.h5", io::OpenMode::kCreateNew).value()->write_at(0, devices[kTarget]));
-        Recovered result;
-        {
-            auto seen = power.wrap(std::move(area), kArea);
-            // What is there after a start is on the devices.
-            const std::vector<std::string> directories = std::move(seen->list()).value();
-            for (const std::string& name : directories) {
-                auto directory = std::move(seen->open_directory(name)).value();
-                const std::vector<std::string> files = std::move(directory->list()).value();
-                for (const std::string& file : files) EXPECT_TRUE(directory->open_file(file, io::OpenMode::kReadWrite).value()->sync());
-            }
-            EXPECT_TRUE(power.wrap(std::move(home->open_file("run.h5", io::OpenMode::kReadWrite)).value(), kTarget)->sync());
-            if (fails) power.arm(1 + random() % 60);
-            recover::Outside outside{[](const log::ProcessIdentity&) { return false; }, log::BootId{}, [&](const std::string&) -> Result<io::ExistingFile> {
-                return io::ExistingFile{power.wrap(std::move(home->open_file("run.h5", io::OpenMode::kReadWrite)).value(), kTarget), {7, 1}, 0};
-            }};
-            recover::Request request;
-            request.unasked = true;
-            io::Directory* const areas[] = {seen.get()};
-            const auto report = recover::recover(areas, request, outside);
-            EXPECT_TRUE(report) << report.status().message();
-            if (report) {
-                for (const auto& file : report.value().files)
-                    if (file.outcome == recover::Outcome::kRefused || file.outcome == recover::Outcome::kFailed) result.refused += file.status.message();
-                for (const auto& directory : report.value().refused) result.refused += directory.status.message();
-            }
-        }
-        if (fails) {
-            power.fail_now();
-            devices = power.devices();
-            continue;
-        }
-        auto file = std::move(home->open_file("run.h5", io::OpenMode::kRead)).value();
-        result.content.resize(file->size().value());
-        EXPECT_TRUE(file->read_at(0, result.content));
-        return result;
-    }
-}
 
 TEST_P(PowerLoss, recovery_gives_the_last_commit_that_had_returned_or_the_one_under_way) {
     const Flavour& flavour = GetParam();

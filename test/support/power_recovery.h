@@ -1,0 +1,72 @@
+// Recovery after a loss of power (power.h), as it is made unasked when a file is opened.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "log/process.h"
+#include "recover/recovery.h"
+#include "support/power.h"
+
+namespace forebay::test {
+
+// The names under which the devices have the staging area and the target.
+inline constexpr const char* kArea = "area";
+inline constexpr const char* kTarget = "target";
+
+struct Recovered {
+    Power::Content content;
+    std::string refused;   // why nothing was done about the file, or about a directory
+};
+
+// Recovery as it is made unasked when the file is opened, on a machine that was started again.
+inline Recovered recover_unasked(std::map<std::string, Power::Content> devices, std::mt19937_64& random, int power_losses) {
+    for (;;) {
+        const bool fails = power_losses-- > 0;
+        Power power(random());
+        auto area = area_from(devices, kArea);
+        auto home = io::make_memory_directory("/scratch");
+        EXPECT_TRUE(home->open_file("run.h5", io::OpenMode::kCreateNew).value()->write_at(0, devices[kTarget]));
+        Recovered result;
+        {
+            auto seen = power.wrap(std::move(area), kArea);
+            // What is there after a start is on the devices.
+            const std::vector<std::string> directories = std::move(seen->list()).value();
+            for (const std::string& name : directories) {
+                auto directory = std::move(seen->open_directory(name)).value();
+                const std::vector<std::string> files = std::move(directory->list()).value();
+                for (const std::string& file : files) EXPECT_TRUE(directory->open_file(file, io::OpenMode::kReadWrite).value()->sync());
+            }
+            EXPECT_TRUE(power.wrap(std::move(home->open_file("run.h5", io::OpenMode::kReadWrite)).value(), kTarget)->sync());
+            if (fails) power.arm(1 + random() % 60);
+            recover::Outside outside{[](const log::ProcessIdentity&) { return false; }, log::BootId{}, [&](const std::string&) -> Result<io::ExistingFile> {
+                return io::ExistingFile{power.wrap(std::move(home->open_file("run.h5", io::OpenMode::kReadWrite)).value(), kTarget), {7, 1}, 0};
+            }};
+            recover::Request request;
+            request.unasked = true;
+            io::Directory* const areas[] = {seen.get()};
+            const auto report = recover::recover(areas, request, outside);
+            EXPECT_TRUE(report) << report.status().message();
+            if (report) {
+                for (const auto& file : report.value().files)
+                    if (file.outcome == recover::Outcome::kRefused || file.outcome == recover::Outcome::kFailed) result.refused += file.status.message();
+                for (const auto& directory : report.value().refused) result.refused += directory.status.message();
+            }
+        }
+        if (fails) {
+            power.fail_now();
+            devices = power.devices();
+            continue;
+        }
+        auto file = std::move(home->open_file("run.h5", io::OpenMode::kRead)).value();
+        result.content.resize(file->size().value());
+        EXPECT_TRUE(file->read_at(0, result.content));
+        return result;
+    }
+}
+
+}   // namespace forebay::test

@@ -1,0 +1,175 @@
+// Option on_error for a file that several participants write together: what a fault of the drainer's target comes to.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "support/team_files.h"
+
+namespace forebay {
+namespace {
+
+using io::FaultPlan;
+using io::Operation;
+using stage::ByteClass;
+using test::bytes_of;
+using test::Participants;
+using test::same;
+using Content = std::vector<std::byte>;
+
+constexpr std::size_t kCount = 3;
+
+LoadedOptions options(OnError on_error, Durability durability = Durability::kProcess) {
+    LoadedOptions loaded = test::small_options();
+    loaded.options.on_error = on_error;
+    loaded.options.durability = durability;
+    loaded.options.segment = 16 << 10;
+    loaded.options.size = 256 << 10;
+    return loaded;
+}
+
+struct Fault {
+    const char* name;
+    Operation operation;
+    int sys_errno;
+    std::size_t bytes_done_first = 0;
+};
+constexpr Fault kFaults[] = {{"eio", Operation::kWrite, EIO},       {"enospc", Operation::kWrite, ENOSPC}, {"eacces", Operation::kWrite, EACCES},
+                             {"short", Operation::kWrite, EIO, 100}, {"resize", Operation::kResize, EIO},   {"sync", Operation::kSync, EIO}};
+
+struct Case {
+    Fault fault;
+    OnError on_error;
+    Durability durability;
+    bool for_ever;
+};
+std::string name_of(const Case& a) {
+    const char* const policies[] = {"fail", "retry", "through"};
+    return std::string(a.fault.name) + "_" + policies[static_cast<int>(a.on_error)] + (a.durability == Durability::kNode ? "_node" : "_process") +
+           (a.for_ever ? "_for_ever" : "_once");
+}
+std::ostream& operator<<(std::ostream& out, const Case& a) { return out << name_of(a); }
+
+std::vector<Case> cases() {
+    std::vector<Case> all;
+    for (const Fault& fault : kFaults)
+        for (const OnError on_error : {OnError::kFail, OnError::kRetry, OnError::kThrough})
+            for (const Durability durability : {Durability::kProcess, Durability::kNode})
+                for (const bool for_ever : {false, true}) all.push_back({fault, on_error, durability, for_ever});
+    return all;
+}
+
+class FaultPolicyOfParticipants : public testing::TestWithParam<Case> {};
+
+TEST_P(FaultPolicyOfParticipants, the_nth_call_fails_and_no_byte_is_lost_unsaid) {
+    const Case& given = GetParam();
+    const bool may_pass = given.fault.sys_errno != EACCES;
+    bool fired = true;
+    std::uint64_t through = 0;
+    for (std::uint64_t nth = 1; fired && nth < 200 && !HasFailure(); ++nth) {
+        SCOPED_TRACE(testing::Message() << "call " << nth);
+        auto plan = std::make_shared<FaultPlan>();
+        Participants node(kCount, options(given.on_error, given.durability), plan);
+        node.listen();
+        plan->fail(given.fault.operation, nth, given.for_ever ? 1000000 : 1, given.fault.sys_errno, given.fault.bytes_done_first);
+        test::PlainBytes now;
+        bool said = false;
+        const auto told = [&](const Status& status) {
+            if (!status) {
+                said = true;
+                EXPECT_NE(status.message().find("run.h5"), std::string::npos) << status.message();
+            }
+            return status.is_ok();
+        };
+        for (std::uint64_t i = 0; i < 16; ++i) {
+            // The drainer's own writes would meet the fault themselves.
+            const std::size_t who = node.share(0).goes_through() ? 1 + i % (kCount - 1) : i % kCount;
+            const auto bytes = bytes_of(5000, i);
+            const std::uint64_t offset = i < 10 ? i * 5000 : (i - 10) * 4100;
+            const Status written = node.write(who, offset, bytes, i % 3 == 0 ? ByteClass::kMetadata : ByteClass::kRaw);
+            ASSERT_TRUE(written) << written.message();
+            now.write(offset, bytes);
+            for (std::size_t reader = 0; reader < kCount; ++reader)
+                ASSERT_TRUE(same(node.read(reader, 0, now.content.size()), now.content)) << "write " << i << ", reader " << reader;
+            if (i % 4 == 3 && told(node.commit())) (void)told(node.drain());
+        }
+        for (std::size_t i = 0; i < kCount; ++i) through += node.file(i).counters().through;
+        const bool closed = told(node.close());
+        fired = plan->fired() > 0;
+        if (!fired) {
+            EXPECT_FALSE(said);
+        }
+        if (fired && given.fault.operation != Operation::kSync) {
+            EXPECT_EQ(closed && !said, given.on_error == OnError::kRetry && !given.for_ever && may_pass);
+        }
+        if (fired && given.fault.operation == Operation::kSync) {
+            EXPECT_TRUE(said);
+        }
+        if (closed || !node.file(0).leaves_log()) {
+            EXPECT_TRUE(same(node.target().contents(), now.content));
+        } else {
+            // What dead processes would leave is brought home.
+            EXPECT_TRUE(same(node.recovered(), now.content));
+        }
+    }
+    EXPECT_FALSE(fired);
+    if (given.on_error == OnError::kThrough && given.fault.operation == Operation::kWrite) {
+        EXPECT_GT(through, 0u);
+    } else if (given.on_error != OnError::kThrough) {
+        EXPECT_EQ(through, 0u);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, FaultPolicyOfParticipants, testing::ValuesIn(cases()), [](const auto& given) { return name_of(given.param); });
+
+TEST(OnErrorThrough, later_writes_of_every_participant_are_in_the_target_at_once_and_stay_the_newest) {
+    auto plan = std::make_shared<FaultPlan>();
+    Participants node(kCount, options(OnError::kThrough), plan);
+    test::PlainBytes now;
+    for (std::size_t i = 0; i < kCount; ++i) {
+        const auto bytes = bytes_of(9000, i);
+        ASSERT_TRUE(node.write(i, 3000 * i, bytes));
+        now.write(3000 * i, bytes);
+    }
+    const test::PlainBytes committed = now;
+    plan->fail(Operation::kWrite, 1, 1, EIO);
+    ASSERT_TRUE(node.commit());
+    EXPECT_FALSE(node.drain());
+    for (const std::size_t writer : {1, 2, 0}) {
+        const auto bytes = bytes_of(2000, 10 + writer);
+        const std::uint64_t offset = 1500 + 1000 * writer;
+        ASSERT_TRUE(node.write(writer, offset, bytes));
+        now.write(offset, bytes);
+        EXPECT_EQ(node.file(writer).counters().through, 2000u);
+        const auto there = node.target().contents();
+        ASSERT_GE(there.size(), offset + 2000);
+        EXPECT_TRUE(same({there.begin() + static_cast<std::ptrdiff_t>(offset), there.begin() + static_cast<std::ptrdiff_t>(offset) + 2000}, bytes));
+        for (std::size_t reader = 0; reader < kCount; ++reader) EXPECT_TRUE(same(node.read(reader, 0, now.content.size()), now.content));
+    }
+    EXPECT_TRUE(same(node.recovered(), committed.content)) << "what went through was never committed";
+    const Status closed = node.close();
+    EXPECT_FALSE(closed) << "an earlier call failed";
+    EXPECT_TRUE(same(node.target().contents(), now.content));
+}
+
+// Everybody's log is full, and nothing can be drained any more.
+TEST(OnErrorThrough, nobody_waits_for_room_that_will_not_come) {
+    auto plan = std::make_shared<FaultPlan>();
+    LoadedOptions loaded = options(OnError::kThrough);
+    loaded.options.size = 32 << 10;
+    Participants node(2, loaded, plan);
+    node.listen();
+    plan->fail(Operation::kWrite, 1, 1000000, EIO);
+    test::PlainBytes now;
+    for (std::uint64_t i = 0; i < 30; ++i) {
+        const auto bytes = bytes_of(4000, i);
+        ASSERT_TRUE(node.write(1, 4000 * i, bytes)) << i;
+        now.write(4000 * i, bytes);
+        ASSERT_TRUE(same(node.read(0, 0, now.content.size()), now.content));
+    }
+    EXPECT_GT(node.file(1).counters().through, 50000u);
+    EXPECT_FALSE(node.close());
+    EXPECT_TRUE(same(node.recovered(), now.content));
+}
+
+}   // namespace
+}   // namespace forebay
