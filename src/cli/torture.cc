@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/launch.h"
 #include "cli/torture/campaign.h"
+#include "cli/torture/victim.h"
 #include "cli/torture/view.h"
 
 namespace forebay::cli {
@@ -21,6 +22,7 @@ struct Request {
     std::string nls, target = ".", log;
     std::uint64_t seed = 0;
     bool json = false;
+    std::vector<std::string> settings;
 };
 
 constexpr const char* kFooter =
@@ -49,6 +51,8 @@ int run(Request request) {
         log_bytes = parsed.value();
     }
     if (!(request.minutes > 0) || request.minutes > 1e5) return complain({Code::kInvalidArgument, "--minutes: a number above 0"}, kExitUsage);
+    for (const std::string& setting : request.settings)
+        if (const Status checked = check_setting(setting); !checked) return complain(checked, kExitUsage);
     if (request.seed == 0) request.seed = realtime_ns();
     Ground ground;
     if (const Status opened = ground.open(request.nls, nls_origin, request.target); !opened) return complain(opened, kExitUsage);
@@ -57,7 +61,7 @@ int run(Request request) {
     const std::uint64_t begin_ns = monotonic_ns();
     const bool terminal = ::isatty(STDERR_FILENO) != 0;
     std::uint64_t drawn_ns = 0;
-    Torture torture(ground, request.seed, duration_ns, [&](std::span<const Campaign> campaigns, std::size_t at) {
+    Torture torture(ground, request.seed, duration_ns, request.settings, [&](std::span<const Campaign> campaigns, std::size_t at) {
         const std::uint64_t now = monotonic_ns();
         if (!terminal || now - drawn_ns < 100'000'000) return;
         drawn_ns = now;
@@ -66,11 +70,11 @@ int run(Request request) {
     auto campaigns = torture.run();
     if (terminal) fmt::print(stderr, "\r\033[K");
     if (!campaigns) return complain(campaigns.status(), kExitProblem);
-    Torment torment{.nls = request.nls, .target = request.target, .seed = request.seed, .campaigns = std::move(campaigns).value()};
+    Torment torment{.nls = request.nls, .target = request.target, .seed = request.seed, .settings = request.settings, .campaigns = std::move(campaigns).value()};
     for (const Campaign& campaign : torment.campaigns)
         if (campaign.lost + campaign.hung > 0) torment.kept = ground.nls() + " and " + ground.folder();
     if (log_bytes > 0 && torment.kept.empty() && !torture.interrupted()) {
-        const auto speed = measure_recovery(ground, log_bytes);
+        const auto speed = measure_recovery(ground, log_bytes, request.settings);
         if (!speed && !torture.interrupted()) return complain(speed.status(), kExitProblem);
         if (speed) torment.speed = speed.value();
     }
@@ -92,6 +96,8 @@ void add_torture(CLI::App& app, int& exit_status) {
     command->add_option("--target", request->target, "The directory of the files: on the file system that programs write to")->capture_default_str();
     command->add_option("--log", request->log, "Then also measure the recovery of a log of this size, like 1GiB");
     command->add_option("--seed", request->seed, "Repeat the operations of another run; instants differ");
+    command->add_option("-o,--option", request->settings, "NAME=VALUE: an option for the process that writes, like durability=node; may be given several times")
+        ->allow_extra_args(false);
     command->add_flag("--json", request->json, "The table as JSON");
     command->footer(kFooter);
     command->callback([request, &exit_status] { exit_status = run(*request); });

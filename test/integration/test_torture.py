@@ -6,6 +6,8 @@ import pty
 import shutil
 import signal
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 from test_cli import FOREBAY, call, clean_environment
@@ -78,6 +80,55 @@ def test_the_table_ends_with_a_verdict(places):
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "Verdict: nothing was lost, nothing hung."
     assert all(name in done.stdout for name in CAMPAIGNS)
+
+
+@pytest.fixture
+def on_disk():
+    """The same places, where a loss of power leaves something: durability=node is refused in memory."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="forebay-test-") as folder:
+        paths = [Path(folder) / "staging area", Path(folder) / "files"]
+        for path in paths:
+            path.mkdir()
+        yield ["--nls", paths[0], "--target", paths[1]]
+
+
+def test_the_process_runs_with_the_options_that_are_given(on_disk):
+    done = call("torture", "--minutes", "0.02", "--json", "-o", "durability=node", "-o", "on_error=retry", *on_disk)
+    report = json.loads(done.stdout)
+    assert done.returncode == 0 and report["all_well"], done.stdout + done.stderr
+    assert report["options"] == ["durability=node", "on_error=retry"]
+    assert sum(campaign["commits"] for campaign in report["campaigns"]) > 0
+    assert left(on_disk) == []
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace")
+@pytest.mark.parametrize("durability, syncs", [("process", False), ("node", True)])
+def test_with_durability_node_the_process_syncs(on_disk, tmp_path, durability, syncs):
+    calls = tmp_path / "calls"
+    traced = subprocess.run(
+        [shutil.which("strace"), "-f", "-qq", "-e", "trace=fdatasync,fsync,execve", "-o", calls,
+         FOREBAY, "torture", "--minutes", "0.01", "--json", "-o", f"durability={durability}", *on_disk],
+        env=clean_environment(PATH=tmp_path), capture_output=True, text=True, timeout=300,
+    )  # strace cannot be traced: the second campaign does not find it
+    if "ptrace" in traced.stderr:
+        pytest.skip(traced.stderr)
+    assert traced.returncode == 0, traced.stdout + traced.stderr
+    lines = calls.read_text().splitlines()
+    victims = {line.split()[0] for line in lines if '"torture-victim"' in line}
+    synced = {line.split()[0] for line in lines if "sync(" in line and "= 0" in line}
+    assert victims
+    assert bool(victims & synced) == syncs
+
+
+@pytest.mark.parametrize(
+    "setting, complaint",
+    [("durability=moon", "durability"), ("nosuch=1", "nosuch"), ("durability", "name=value"), ("nls=/tmp", "--nls"), ("size=4MiB", "itself")],
+)
+def test_an_option_that_cannot_be_set_is_refused(places, setting, complaint):
+    done = call("torture", "-o", setting, *places)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("forebay torture: ") and complaint in done.stderr
+    assert left(places) == []
 
 
 @pytest.mark.parametrize("option", ["--nls", "--target"])

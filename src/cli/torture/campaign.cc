@@ -28,8 +28,8 @@ Judgement lost(std::string what) { return {.verdict = Judgement::Verdict::kLost,
 
 }   // namespace
 
-Torture::Torture(Ground& ground, std::uint64_t seed, std::uint64_t duration_ns, Progress progress)
-    : ground_(ground), seed_(seed), duration_ns_(duration_ns), random_(seed), progress_(std::move(progress)) {
+Torture::Torture(Ground& ground, std::uint64_t seed, std::uint64_t duration_ns, std::vector<std::string> settings, Progress progress)
+    : ground_(ground), seed_(seed), duration_ns_(duration_ns), random_(seed), settings_(std::move(settings)), progress_(std::move(progress)) {
     for (const char* name : {"killed while writing", "killed at the Nth write call", "killed while recovering", "killed again while recovering"})
         campaigns_.push_back({.name = name});
 }
@@ -110,7 +110,7 @@ Result<Torture::Point> Torture::point(How how, std::uint64_t nth, Campaign& camp
 
 Result<std::optional<std::uint64_t>> Torture::kill_at_an_instant(std::uint64_t seed) {
     std::vector<std::string> command{ground_.self};
-    for (std::string& argument : arguments_of({seed, ground_.nls(), ground_.file(), 0})) command.push_back(std::move(argument));
+    for (std::string& argument : arguments_of({seed, ground_.nls(), ground_.file(), 0, settings_})) command.push_back(std::move(argument));
     auto victim = Killable::start(ground_.signals, command, ground_.words_file());
     if (!victim) return victim.status();
     Killable& process = victim.value();
@@ -131,7 +131,7 @@ Result<std::optional<std::uint64_t>> Torture::kill_at_a_call(std::uint64_t seed,
     std::vector<std::string> command = strace_;
     command.push_back(fmt::format("inject={}:signal=KILL:when={}", kWriteCalls, nth));
     command.push_back(ground_.self);
-    for (std::string& argument : arguments_of({seed, ground_.nls(), ground_.file(), 0})) command.push_back(std::move(argument));
+    for (std::string& argument : arguments_of({seed, ground_.nls(), ground_.file(), 0, settings_})) command.push_back(std::move(argument));
     auto victim = Killable::start(ground_.signals, command, ground_.words_file());
     if (!victim) return victim.status();
     const auto end = victim.value().wait(monotonic_ns() + kHangNs);

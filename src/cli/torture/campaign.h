@@ -23,7 +23,8 @@ class Torture {
   public:
     using Progress = std::function<void(std::span<const Campaign> campaigns, std::size_t at)>;
     // A signal that asks to end ends it between two steps: `interrupted`.
-    Torture(Ground& ground, std::uint64_t seed, std::uint64_t duration_ns, Progress progress);
+    // `settings`: options of the process that writes (VictimOrder).
+    Torture(Ground& ground, std::uint64_t seed, std::uint64_t duration_ns, std::vector<std::string> settings, Progress progress);
 
     // All campaigns, each for its share of the time and one point at least. The error: they cannot be carried out here.
     [[nodiscard]] Result<std::vector<Campaign>> run();
@@ -49,6 +50,7 @@ class Torture {
 
     Ground& ground_;
     std::uint64_t seed_, duration_ns_, random_;
+    std::vector<std::string> settings_;
     Progress progress_;
     std::vector<Campaign> campaigns_;
     std::vector<std::string> strace_;           // the command's beginning
@@ -61,6 +63,6 @@ struct Speed {
     std::uint64_t recovery_ns = 0, sequential_ns = 0;
     bool right = false;                         // every byte is what was written
 };
-[[nodiscard]] Result<Speed> measure_recovery(Ground& ground, std::uint64_t bytes);
+[[nodiscard]] Result<Speed> measure_recovery(Ground& ground, std::uint64_t bytes, const std::vector<std::string>& settings);
 
 }   // namespace forebay::cli

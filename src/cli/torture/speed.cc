@@ -60,14 +60,14 @@ Result<std::uint64_t> write_in_order(const std::string& path, std::uint64_t byte
 
 }   // namespace
 
-Result<Speed> measure_recovery(Ground& ground, std::uint64_t bytes) {
+Result<Speed> measure_recovery(Ground& ground, std::uint64_t bytes, const std::vector<std::string>& settings) {
     const auto failed = [&](const char* what) { return Status(Code::kIo, fmt::format("{}: {}", what, ground.words())); };
     FOREBAY_TRY(ground.prepare({}));
     const auto before = write_in_order(ground.folder() + "/before", bytes);
     if (!before) return before.status();
     {
         std::vector<std::string> command{ground.self};
-        for (std::string& argument : arguments_of({1, ground.nls(), ground.file(), bytes})) command.push_back(std::move(argument));
+        for (std::string& argument : arguments_of({1, ground.nls(), ground.file(), bytes, settings})) command.push_back(std::move(argument));
         auto victim = Killable::start(ground.signals, command, ground.words_file());
         if (!victim) return victim.status();
         const auto event = victim.value().wait(monotonic_ns() + kLongNs, 1);

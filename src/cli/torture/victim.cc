@@ -60,6 +60,11 @@ Status live(const VictimOrder& order) {
     ::signal(SIGPIPE, SIG_IGN);
     std::string options = Workload::connector_string(order.seed, order.nls);
     if (order.bulk_bytes > 0) options = fmt::format("nls={};strict=on;reserve=0;size={}", quote_connector_value(order.nls), order.bulk_bytes + order.bulk_bytes / 4 + (std::uint64_t{64} << 20));
+    for (const std::string& setting : order.settings) {
+        FOREBAY_TRY(check_setting(setting));
+        const std::size_t sign = setting.find('=');
+        options += fmt::format(";{}={}", setting.substr(0, sign), quote_connector_value(setting.substr(sign + 1)));
+    }
     const LoadedOptions loaded = load_options(options, [](const char*) -> const char* { return nullptr; });
     if (!loaded.problems.empty()) return loaded.problems.front();
     const int descriptor = ::open(order.file.c_str(), O_RDWR | O_CLOEXEC);
@@ -75,7 +80,20 @@ Status live(const VictimOrder& order) {
 }   // namespace
 
 std::vector<std::string> arguments_of(const VictimOrder& order) {
-    return {kVictimCommand, "--seed", std::to_string(order.seed), "--nls", order.nls, "--file", order.file, "--bulk", std::to_string(order.bulk_bytes)};
+    std::vector<std::string> arguments{kVictimCommand, "--seed", std::to_string(order.seed), "--nls", order.nls, "--file", order.file, "--bulk", std::to_string(order.bulk_bytes)};
+    for (const std::string& setting : order.settings) arguments.insert(arguments.end(), {"--option", setting});
+    return arguments;
+}
+
+// Where the log is, that the file is staged, and that no guarantee is given up for want of room.
+Status check_setting(const std::string& setting) {
+    const std::size_t sign = setting.find('=');
+    if (sign == std::string::npos) return {Code::kInvalidArgument, fmt::format("-o {}: expected name=value, for example -o durability=node", setting)};
+    const std::string name = setting.substr(0, sign);
+    FOREBAY_TRY(check_option(name, setting.substr(sign + 1), "-o"));
+    for (const std::string_view own : {"nls", "stage", "strict", "size"})
+        if (name == own) return {Code::kInvalidArgument, fmt::format("-o {}: torture sets {} itself{}", setting, name, name == "nls" ? ": see --nls" : "")};
+    return Status::ok();
 }
 
 void add_torture_victim(CLI::App& app, int& exit_status) {
@@ -86,6 +104,7 @@ void add_torture_victim(CLI::App& app, int& exit_status) {
     command->add_option("--nls", order->nls)->required();
     command->add_option("--file", order->file)->required();
     command->add_option("--bulk", order->bulk_bytes);
+    command->add_option("--option", order->settings)->allow_extra_args(false);
     command->callback([order, &exit_status] {
         const Status ended = live(*order);
         if (!ended) fmt::print(stderr, "{}\n", ended.message());

@@ -48,7 +48,7 @@ std::string as_text(const Torment& torment) {
 }
 
 nlohmann::ordered_json as_json(const Torment& torment) {
-    nlohmann::ordered_json result{{"nls", torment.nls}, {"target", torment.target}, {"seed", torment.seed}, {"seconds", torment.seconds}, {"campaigns", nlohmann::ordered_json::array()}};
+    nlohmann::ordered_json result{{"nls", torment.nls}, {"target", torment.target}, {"seed", torment.seed}, {"options", torment.settings}, {"seconds", torment.seconds}, {"campaigns", nlohmann::ordered_json::array()}};
     for (const Campaign& campaign : torment.campaigns)
         result["campaigns"].push_back({{"name", campaign.name},
                                        {"skipped", campaign.skipped},

@@ -13,6 +13,7 @@ namespace forebay::cli {
 struct Torment {
     std::string nls, target;
     std::uint64_t seed = 0;
+    std::vector<std::string> settings{};   // given with -o
     double seconds = 0;
     std::vector<Campaign> campaigns;
     std::optional<Speed> speed{};
