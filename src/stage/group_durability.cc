@@ -51,6 +51,7 @@ Status StagedFile::sync_own_log() {
     {
         const std::lock_guard lock(mutex_);
         if (!durable_ || !share_ || state_ != State::kStaged) return Status::ok();
+        if (!sync_error_.is_ok()) return sync_error_;   // a second sync would know nothing of what the first one lost
         end = log_->end_position();
         share = share_;
     }

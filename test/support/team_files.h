@@ -115,12 +115,14 @@ class TeamMember {
         ::close(descriptor);
         status_ = opened.status();
         if (opened) {
+            warning_ = opened.value().warning;
             file_ = opened.value().file;
             staged_ = file_->staged().shared_from_this();
         }
     }
 
     [[nodiscard]] const Status& opened() const noexcept { return status_; }
+    [[nodiscard]] const std::string& warning() const noexcept { return warning_; }
     [[nodiscard]] node::SharedFile& file() const noexcept { return *file_; }
     [[nodiscard]] stage::Engine& engine() const noexcept { return *engine_; }
     [[nodiscard]] log::FileCounters counters() const { return staged_->counters(); }
@@ -146,6 +148,7 @@ class TeamMember {
     std::shared_ptr<stage::StagedFile> staged_;
     std::shared_ptr<node::SharedFile> file_;
     Status status_;
+    std::string warning_;
 };
 
 class Participants {
