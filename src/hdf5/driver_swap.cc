@@ -12,6 +12,7 @@
 #include "hdf5/info.h"
 #include "hdf5/mpi_driver.h"
 #include "hdf5/mpi_library.h"
+#include "hdf5/mpi_recovery.h"
 #include "hdf5/transfer.h"
 #include "hdf5/session.h"
 #include "hdf5/warning.h"
@@ -98,6 +99,7 @@ std::optional<Ballot> ballot(hid_t list, Vote mine, const std::string& node = {}
 // The same for mpio, once all ranks agree that they can stage, or have the file open so already. Collective.
 // Where `aside_` is set already this only tells the others.
 bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
+    const bool route_stages = !aside_;
     const std::shared_ptr<stage::StagedFile> open = staged_already(path);
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     const WithMpi mpi = engine != nullptr ? engine->options().options.mpi : WithMpi::kOff;
@@ -112,10 +114,13 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
         refused_elsewhere_ = true;
         return false;
     }
-    if (result->any(Vote::kDecline))
-        return false;
-    if (result->several_nodes() && result->any(Vote::kStageOnNode)) {
-        aside_ = AsideReason::kSeveralNodes;
+    const bool left_to_one_node = result->several_nodes() && result->any(Vote::kStageOnNode);
+    if (result->any(Vote::kDecline) || left_to_one_node) {
+        // mpio opens it, and must find it whole all the same. Ranks that do not stage have nothing to look after.
+        if ((flags & (H5F_ACC_TRUNC | H5F_ACC_EXCL)) == 0)
+            unrecovered_ = recover_together(*result->team, route_stages ? engine.get() : nullptr, path, writes);
+        if (left_to_one_node && !result->any(Vote::kDecline))
+            aside_ = AsideReason::kSeveralNodes;
         return false;
     }
     const hid_t ours = Session::get().mpi_driver();
@@ -167,6 +172,10 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
         aside_ = aside_.value_or(reason_of(driver));
     if (refused_elsewhere_) {
         refuse(function, {Code::kInvalidArgument, std::string("open ") + path + ": another rank refuses its options (strict)"});
+        return;
+    }
+    if (!unrecovered_) {
+        refuse(function, unrecovered_);
         return;
     }
     if (host().H5Pset_vol(list_, route.under_connector, route.under_info) < 0) {

@@ -50,6 +50,7 @@ class UnderList {
     std::shared_ptr<Origin> origin_;
     std::optional<log::AsideReason> aside_;
     bool refused_elsewhere_ = false;
+    Status unrecovered_;   // with mpio: why the file must not be written
 };
 
 }   // namespace forebay::hdf5

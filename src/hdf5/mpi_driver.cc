@@ -20,6 +20,7 @@
 #include "hdf5/call_scope.h"
 #include "hdf5/guard.h"
 #include "hdf5/mpi_library.h"
+#include "hdf5/mpi_recovery.h"
 #include "hdf5/session.h"
 #include "hdf5/transfer.h"
 #include "hdf5/warning.h"
@@ -152,14 +153,8 @@ Status open_descriptor(MpiFile& file, const char* name, unsigned flags, bool fir
 Status open_everywhere(MpiFile& file, const char* name, unsigned flags) {
     const bool first = file.team->rank() == 0;
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
-    // Every rank looks on its own node; whoever comes second waits until the first one of that node is done.
-    if ((flags & H5F_ACC_TRUNC) == 0) {
-        const Result<std::string> recovered =
-            engine != nullptr ? engine->recover_before_open(name, (flags & H5F_ACC_RDWR) != 0) : std::string();
-        FOREBAY_TRY(file.team->agree(recovered.status()));
-        if (!recovered.value().empty())
-            warn_once(recovered.value());
-    }
+    if ((flags & H5F_ACC_TRUNC) == 0)
+        FOREBAY_TRY(recover_together(*file.team, engine.get(), name, (flags & H5F_ACC_RDWR) != 0));
     FOREBAY_TRY(file.team->agree(first ? open_descriptor(file, name, flags, true) : Status::ok()));
     FOREBAY_TRY(file.team->agree(first ? Status::ok() : open_descriptor(file, name, flags, false)));
     if ((flags & H5F_ACC_TRUNC) == 0)

@@ -1,7 +1,10 @@
 """MPI programs of which all ranks are killed, and what recovery makes of their files."""
 
+import contextlib
 import json
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 from connector_environment import hdf5_prefix, native
@@ -10,6 +13,13 @@ from parallel_environment import launch
 from test_cli import call
 
 RANKS = 2
+
+
+@contextlib.contextmanager
+def area_on_disk():
+    """A staging area that durability=node takes: one in memory is refused."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="forebay-test-") as folder:
+        yield Path(folder)
 
 
 def run(path, libver, epochs, tail, environment):
@@ -39,6 +49,57 @@ def test_the_file_of_two_killed_ranks_holds_everything_up_to_their_last_flush(tm
         [hdf5_prefix() / "bin" / "h5diff", path, expected], env=native(), capture_output=True, timeout=60
     )
     assert compared.returncode == 0, compared.stdout + compared.stderr
+
+
+def look_again(path, how, environment, per_rank=None):
+    """The next program opens the file that the killed ones have left."""
+    return launch([program(), path, "earliest", EPOCHS, 0, "mpi", how], environment, path.parent, RANKS, 60, per_rank)
+
+
+def lines_about(ended, path):
+    return [line for line in ended.stderr.splitlines() if line.startswith("forebay: ") and str(path) in line]
+
+
+@pytest.mark.parametrize("durability", ["process", "node"])
+@pytest.mark.parametrize("how", ["read", "write"])
+def test_ranks_that_open_the_file_of_killed_ranks_find_it_recovered(tmp_path, how, durability):
+    (tmp_path / "native").mkdir()
+    expected, path = tmp_path / "native" / "run.h5", tmp_path / "run.h5"
+    run(expected, "earliest", EPOCHS, 0, native())
+    with area_on_disk() as area:
+        environment = staged(area, FOREBAY_DURABILITY=durability, FOREBAY_STATS=str(tmp_path / "stats"))
+        run(path, "earliest", EPOCHS, 1, environment)
+        assert len(dead_directories(area)) == RANKS
+        boards = [board.read_bytes() for board in area.glob("forebay-*/*/board-*")]
+        assert [b"FBSTATE1" in board for board in boards] == [durability == "node"]
+        with path.open("ab") as file:  # as if some of what came after the last flush had been drained
+            file.write(bytes(100_000))
+        ended = look_again(path, how, environment)
+        assert ended.returncode == 0 and ended.stdout.count("found") == RANKS, ended.told()
+        (line,) = lines_about(ended, path)
+        assert "it is at its last flush now" in line
+        assert dead_directories(area) == []
+    native_end = look_again(expected, how, native())
+    assert native_end.returncode == 0, native_end.told()
+    assert path.read_bytes() == expected.read_bytes()
+    staged_bytes = [json.loads(text).get("file", {}).get("staged", 0) for text in (tmp_path / "stats").read_text().splitlines()]
+    assert (sum(staged_bytes) > 0) == (how == "write")
+
+
+def test_a_file_whose_log_is_damaged_is_refused_to_all_ranks_that_would_write_it(tmp_path):
+    path, area = tmp_path / "run.h5", tmp_path / "area"
+    run(path, "earliest", EPOCHS, 1, staged(area))
+    for board in area.glob("forebay-*/*/board-*"):
+        board.unlink()
+    before = path.read_bytes()
+    refused = look_again(path, "write", staged(area))
+    assert refused.returncode != 0 and "found" not in refused.stdout
+    assert refused.stderr.count("which cannot be recovered") >= RANKS, refused.told()
+    assert path.read_bytes() == before
+    warned = look_again(path, "read", staged(area))
+    (line,) = lines_about(warned, path)
+    assert "which cannot be recovered" in line
+    assert path.read_bytes() == before and len(dead_directories(area)) == RANKS
 
 
 def test_the_next_launch_recovers_the_file_before_anyone_opens_it(tmp_path):
