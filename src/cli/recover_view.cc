@@ -102,6 +102,8 @@ ordered_json report_as_json(const std::vector<std::string>& nls, const recover::
             {"dropped_bytes", file.dropped_bytes},
             {"unread_bytes", file.unread_bytes},
             {"uncommitted_bytes", file.uncommitted_bytes},
+            {"nodes", file.nodes},
+            {"nodes_here", file.nodes_here},
             {"restarted", file.restarted},
             {"mark_cleared", file.mark == recover::Mark::kCleared},
         });

@@ -8,19 +8,47 @@
 
 namespace forebay::hdf5 {
 
+namespace {
+
+// What came of one rank's look.
+enum class Found : unsigned char { kNothing, kRecovered, kUnusable, kInUse };
+
+}   // namespace
+
 Status recover_together(node::Team& team, stage::Engine* engine, const char* path, bool writable) {
-    const Result<std::string> recovered = engine != nullptr ? engine->recover_before_open(path, writable) : std::string();
-    FOREBAY_TRY(team.agree(recovered.status()));
-    // All who could not use the log say the same.
-    const std::string& mine = recovered.value();
-    const std::byte anything{static_cast<unsigned char>(mine.empty() ? 0 : 1)};
-    const auto all = team.gather({&anything, 1});
-    if (!all)
-        return all.status();
-    const auto first = std::find_if(all.value().begin(), all.value().end(), [](const auto& told) { return !told.empty() && told.front() != std::byte{0}; });
-    if (first - all.value().begin() == team.rank())
-        warn_once(mine);
-    return Status::ok();
+    Result<std::string> mine = std::string();
+    Found found = Found::kInUse;   // so that it looks
+    bool said = false;             // by one of them
+    for (;;) {
+        // The nodes keep the file from each other while they recover their parts: one of them at least gets through each time.
+        if (found == Found::kInUse) {
+            mine = engine != nullptr ? engine->recover_before_open(path, true) : std::string();
+            found = !mine ? (mine.status().retryable() ? Found::kInUse : Found::kUnusable) : mine.value().empty() ? Found::kNothing : Found::kRecovered;
+        } else {
+            found = Found::kNothing;
+        }
+        const std::byte told{static_cast<unsigned char>(found)};
+        const auto all = team.gather({&told, 1});
+        if (!all)
+            return all.status();
+        const auto first = [&](auto&& is) {
+            return std::find_if(all.value().begin(), all.value().end(), [&](const auto& one) { return is(static_cast<Found>(std::to_integer<unsigned char>(one.at(0)))); }) -
+                   all.value().begin();
+        };
+        const auto nobody = static_cast<std::ptrdiff_t>(all.value().size());
+        const auto recovered = first([](Found one) { return one == Found::kRecovered; });
+        if (recovered == team.rank() && !said) {
+            warn_once(mine.value());
+        }
+        said = said || recovered < nobody;
+        if (recovered < nobody && first([](Found one) { return one == Found::kInUse; }) < nobody)
+            continue;
+        if (writable)
+            return team.agree(mine.status());
+        if (!said && first([](Found one) { return one == Found::kUnusable || one == Found::kInUse; }) == team.rank())
+            warn_once(mine.status().message());
+        return Status::ok();
+    }
 }
 
 }   // namespace forebay::hdf5

@@ -308,6 +308,13 @@ Result<Identity> identify(const std::string& path) {
     return Identity{static_cast<std::uint64_t>(facts.st_dev), static_cast<std::uint64_t>(facts.st_ino)};
 }
 
+Status set_modified(const std::string& path, std::uint64_t modified_ns) {
+    constexpr std::uint64_t kSecond = 1'000'000'000;
+    const timespec times[] = {{0, UTIME_OMIT}, {static_cast<time_t>(modified_ns / kSecond), static_cast<long>(modified_ns % kSecond)}};
+    if (::utimensat(AT_FDCWD, path.c_str(), times, 0) != 0) return Status::from_errno(errno, "set the time of the last change of " + path);
+    return Status::ok();
+}
+
 Result<ExistingFile> open_existing_file(const std::string& path) {
     // Not blocking: what has taken the file's place may be a pipe.
     const int descriptor = restarted([&] { return ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); });

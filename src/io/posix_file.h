@@ -31,6 +31,9 @@ struct ExistingFile {
 // regular file; kUnavailable: another process has it open and locked. A file system without locks is no error.
 [[nodiscard]] Result<ExistingFile> open_existing_file(const std::string& path);
 
+// Makes `modified_ns` (CLOCK_REALTIME) the time at which the file was last written.
+[[nodiscard]] Status set_modified(const std::string& path, std::uint64_t modified_ns);
+
 // What `path` is now; symbolic links are followed.
 [[nodiscard]] Result<Identity> identify(const std::string& path);
 

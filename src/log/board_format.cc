@@ -51,6 +51,8 @@ Result<BoardView> read_board(io::File& file) {
     BoardView view;
     BootId boot_id{};
     FOREBAY_TRY(read_at(file, offsetof(BoardHeader, group), view.group));
+    FOREBAY_TRY(read_at(file, offsetof(BoardHeader, team), view.team));
+    FOREBAY_TRY(read_at(file, offsetof(BoardHeader, nodes), view.nodes));
     FOREBAY_TRY(read_at(file, offsetof(BoardHeader, boot_id), boot_id));
     FOREBAY_TRY(read_at(file, offsetof(BoardHeader, dead_raw), view.frontier.raw));
     FOREBAY_TRY(read_at(file, offsetof(BoardHeader, dead_metadata), view.frontier.metadata));

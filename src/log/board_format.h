@@ -65,6 +65,8 @@ struct BoardHeader {
     std::atomic<std::uint64_t> dead_raw{0};                    // the frontier: lower numbers no longer count
     std::atomic<std::uint64_t> dead_metadata{0};
     std::atomic<std::uint64_t> committed_size{0};              // of the file, at its last commit
+    std::uint64_t team = 0;                                    // several nodes: the same on the boards of all; else 0
+    std::uint64_t nodes = 1;                                   // so many of them
     alignas(64) std::atomic<std::uint64_t> epoch{0};           // markers so far
     alignas(64) std::atomic<std::uint64_t> appended{0};        // payload bytes, by all but the drainer
     std::atomic<std::uint64_t> followed{0};                    // of those, seen by the drainer
@@ -98,6 +100,7 @@ struct alignas(64) BoardRow {
 // What recovery needs of a board.
 struct BoardView {
     std::uint64_t group = 0;
+    std::uint64_t team = 0, nodes = 1;
     Frontier frontier;
     std::vector<ProcessIdentity> participants;
     std::size_t logs = 0;   // of theirs that have records which may still count

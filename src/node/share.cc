@@ -20,6 +20,8 @@ constexpr std::uint64_t kForgetAfterSegments = 256;
 // Recovery touches nothing as long as one of them lives.
 NodeShare::NodeShare(Setup setup) : setup_(std::move(setup)) {
     if (!drains() || setup_.processes.empty()) return;
+    setup_.board.header().team = setup_.team;
+    setup_.board.header().nodes = setup_.nodes;
     setup_.board.header().boot_id = setup_.processes.front().boot_id;
     for (std::uint64_t i = 0; i < setup_.processes.size(); ++i) {
         setup_.board.row(i).pid.store(setup_.processes[i].pid, std::memory_order_relaxed);

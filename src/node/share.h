@@ -26,6 +26,7 @@ class NodeShare final : public stage::Share {
         std::uint64_t wake_bytes = 0;                 // so much must have come before the drainer is woken
         bool several_nodes = false;                   // others ask what is not drained yet
         bool durable = false;                         // durability=node, in all of them
+        std::uint64_t team = 0, nodes = 1;            // for recovery, with several nodes (log/board_format.h)
     };
     explicit NodeShare(Setup setup);
     ~NodeShare() override;

@@ -172,6 +172,8 @@ Status SharedFile::join_node(const std::vector<std::size_t>& members, const std:
     std::uint64_t ring = 0;
     for (const std::size_t rank : members) ring = std::max(ring, all[rank].segments_max);
 
+    std::set<std::string> nodes;
+    for (const Introduction& one : all) nodes.insert(one.node);
     engine_->share_reserve(members.size());
     Result<Board> board = Status(Code::kInternal, "no board");
     Status mine;
@@ -192,7 +194,8 @@ Status SharedFile::join_node(const std::vector<std::size_t>& members, const std:
         std::vector<log::ProcessIdentity> processes;
         for (const std::size_t rank : members) processes.push_back(all[rank].process);
         share_ = std::make_shared<NodeShare>(NodeShare::Setup{std::move(board).value(), self, 0, std::move(processes),
-                                                              engine_->options().options.stripe, several_nodes_, durable_});
+                                                              engine_->options().options.stripe, several_nodes_, durable_,
+                                                              several_nodes_ ? group_of(all.front()) : 0, nodes.size()});
         for (std::size_t i = 0; i < members.size() && mine; ++i) {
             const Introduction& one = all[members[i]];
             std::unique_ptr<io::File> pool;

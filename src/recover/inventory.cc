@@ -134,6 +134,10 @@ const FoundDirectory* Inventory::living_user_of(const io::Identity& identity) co
     return nullptr;
 }
 
+std::size_t Inventory::nodes_here(const Session& session) const {
+    return static_cast<std::size_t>(std::count_if(sessions.begin(), sessions.end(), [&](const Session& other) { return session.same_run(other); }));
+}
+
 Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const IsAlive& is_alive) {
     Inventory inventory;
     for (io::Directory* const area : areas) {

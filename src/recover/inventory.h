@@ -60,6 +60,11 @@ struct Session {
     std::vector<FoundLog> logs;             // that of the process that commits first, if it is there
     FoundDirectory* board_at = nullptr;     // null: no board, or none needed
     FoundBoard* board = nullptr;
+    // Those that nobody else has to do with, or, of a file of several nodes, those of one run.
+    [[nodiscard]] bool same_run(const Session& other) const noexcept {
+        return this == &other || (sharing.kind == log::Sharing::Kind::kSeveralNodes && other.sharing.kind == sharing.kind && identity == other.identity &&
+                                  board != nullptr && other.board != nullptr && board->board.team != 0 && board->board.team == other.board->board.team);
+    }
     bool has_drainer = true;                // the log of the process that commits is there
     // Of durable logs of several processes (stated.h):
     bool durable_group = false;
@@ -70,6 +75,9 @@ struct Session {
 struct Inventory {
     std::vector<std::unique_ptr<FoundDirectory>> directories;
     std::vector<Session> sessions;          // by file, in order of directories
+
+    // Of the nodes that wrote a file together with these logs, how many have left logs here.
+    [[nodiscard]] std::size_t nodes_here(const Session& session) const;
 
     // A living process has the file open, as far as its ledger tells.
     [[nodiscard]] const FoundDirectory* living_user_of(const io::Identity& identity) const;

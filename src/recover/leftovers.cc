@@ -79,7 +79,18 @@ Result<std::optional<FileReport>> Leftovers::recover(const Wanted& file) {
     seen_change_ns_ = 0;
     if (!report) return report.status();
     if (report.value().files.empty()) return std::optional<FileReport>();
-    return std::optional(report.value().files.front());
+    // Nodes that are played on one machine have a report each: what is left undone counts, else all that was done.
+    const auto& files = report.value().files;
+    const auto undone = std::find_if(files.begin(), files.end(), [](const FileReport& one) {
+        return one.outcome == Outcome::kRefused || one.outcome == Outcome::kFailed;
+    });
+    if (undone != files.end()) return std::optional(*undone);
+    FileReport all = files.front();
+    for (const FileReport& one : files) {
+        if (one.outcome == Outcome::kRecovered) all.outcome = one.outcome;
+        if (&one != &files.front()) all.bytes += one.bytes;
+    }
+    return std::optional(std::move(all));
 }
 
 Status Leftovers::void_log(const Wanted& file) {

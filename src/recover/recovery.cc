@@ -96,11 +96,11 @@ class Recovery {
 
     // The same where something is left to be replayed.
     std::optional<FileReport> refuse_by_others(const Session& session, const FileReport& report) const {
-        const auto runs = std::count_if(inventory_.sessions.begin(), inventory_.sessions.end(), [&](const Session& other) {
-            return other.identity == session.identity && !is_complete(other);
+        const auto others = std::count_if(inventory_.sessions.begin(), inventory_.sessions.end(), [&](const Session& other) {
+            return other.identity == session.identity && !is_complete(other) && !session.same_run(other);
         });
-        if (runs > 1)
-            return refused(report, Reason::kSeveralRuns, {Code::kUnsupported, fmt::format("{} programs have left logs of it, one after the other", runs)});
+        if (others > 0)
+            return refused(report, Reason::kSeveralRuns, {Code::kUnsupported, "several programs have left logs of it, one after the other"});
         if (session.board == nullptr) return std::nullopt;
         for (const auto& directory : inventory_.directories)
             if (!directory->refused) return refused(report, Reason::kIncomplete, directory->refused);
@@ -141,6 +141,10 @@ class Recovery {
 
     FileReport recover_file(const Session& session) {
         FileReport report = introduce(session);
+        if (session.board != nullptr && session.sharing.kind == log::Sharing::Kind::kSeveralNodes) {
+            report.nodes = session.board->board.nodes;
+            report.nodes_here = inventory_.nodes_here(session);
+        }
         if (auto no = refuse_by_logs(session, report)) return *no;
         if (is_complete(session)) {
             report.outcome = Outcome::kComplete;
@@ -195,6 +199,13 @@ class Recovery {
             report.status = rewritten.status();
             return report;
         }
+        // For the other nodes, which have parts of their own to bring home, this was no change by somebody else.
+        if (report.nodes > 1 && outside_.set_modified)
+            if (report.status = outside_.set_modified(report.path, target.value().modified_ns); !report.status) {
+                report.outcome = Outcome::kFailed;
+                report.reason = reason_of(report.status);
+                return report;
+            }
         report.size = rewritten.value().size;
         report.writes = rewritten.value().writes;
         report.mark = rewritten.value().mark;
@@ -222,7 +233,8 @@ class Recovery {
 Result<Outside> Outside::real() {
     const auto self = log::identify_this_process();
     if (!self) return self.status();
-    return Outside{log::is_alive, self.value().boot_id, io::open_existing_file, realtime_ns() - std::min(realtime_ns(), boottime_ns())};
+    return Outside{log::is_alive, self.value().boot_id, io::open_existing_file, realtime_ns() - std::min(realtime_ns(), boottime_ns()),
+                   io::set_modified};
 }
 
 Result<Report> recover(std::span<io::Directory* const> areas, const Request& request, const Outside& outside) {

@@ -40,6 +40,8 @@ struct Outside {
     log::BootId boot_id{};
     std::function<Result<io::ExistingFile>(const std::string& path)> open_target;
     std::uint64_t booted_ns = 0;   // CLOCK_REALTIME when this boot began; 0: nobody knows
+    // Sets when the file was last written; none: it cannot be set.
+    std::function<Status(const std::string& path, std::uint64_t modified_ns)> set_modified{};
 
     [[nodiscard]] static Result<Outside> real();
 };

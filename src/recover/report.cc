@@ -21,7 +21,7 @@ std::string_view reason_name(Reason reason) noexcept { return kReasons[static_ca
 std::string advice(const FileReport& report) {
     const std::string discard = fmt::format("`forebay discard {}` gives up what only the log holds", report.directories.empty() ? report.path : report.directories.front());
     switch (report.reason) {
-        case Reason::kNone: return {};
+        case Reason::kNone: return about_nodes(report);
         case Reason::kMissing:
             return "if the file was moved, name it: `forebay recover FILE`; if it was deleted, " + discard;
         case Reason::kReplaced: return "move the file back that was there when the program ran, or " + discard;
@@ -39,6 +39,12 @@ std::string advice(const FileReport& report) {
         case Reason::kSystem: return "run `forebay recover` again";
     }
     return {};
+}
+
+std::string about_nodes(const FileReport& report) {
+    if (report.nodes <= report.nodes_here) return {};
+    return fmt::format("{} nodes wrote it together; the logs of {} are not here: it is whole once `forebay recover` has run on each of them", report.nodes,
+                       report.nodes - report.nodes_here);
 }
 
 bool Report::all_well() const noexcept {

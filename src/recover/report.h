@@ -54,12 +54,17 @@ struct FileReport {
     std::uint64_t dropped_records = 0, dropped_bytes = 0;   // written after the last commit
     std::uint64_t unread_bytes = 0;             // of the log, behind something damaged, after the last commit
     std::uint64_t uncommitted_bytes = 0;        // reached the file before their commit, for want of room
+    std::uint64_t nodes = 1, nodes_here = 1;    // that wrote it together; of those, that have left logs in these staging areas
     bool restarted = false;                     // the log is of another boot: what it lost then is not known
     Mark mark = Mark::kNone;                    // HDF5's mark of a file that is open for writing
 };
 
 // What to do about a file that is not recovered; empty: nothing.
 [[nodiscard]] std::string advice(const FileReport& report);
+
+// Of a file that several nodes wrote: that logs of some of them are not here. Nobody can tell whether they have been recovered.
+// Empty: all are here.
+[[nodiscard]] std::string about_nodes(const FileReport& report);
 
 struct DirectoryReport {
     std::string path;

@@ -305,23 +305,27 @@ Result<std::string> Engine::State::recover_before_open(const std::string& path, 
     if (!leftovers_.concern(identity.value())) return std::string();
     const auto report = leftovers_.recover({identity.value(), path});
     const std::string whose = path + ": a process that died had staged bytes of it";
-    const auto refuse = [&](const Status& why, const std::string& advice) -> Result<std::string> {
+    const auto refuse = [&](const Status& why, const std::string& advice, bool in_use = false) -> Result<std::string> {
         const std::string text = fmt::format("{}, which cannot be recovered: {}{}", whose, why.message(), advice.empty() ? "" : "; " + advice);
-        if (writable) return Status(Code::kUnavailable, text);
+        if (writable) return Status(Code::kUnavailable, text, 0, in_use);
         return text;
     };
     if (!report) return refuse(report.status(), "");
     if (!report.value()) return std::string();
     const recover::FileReport& file = *report.value();
     switch (file.outcome) {
-        case recover::Outcome::kRecovered: return fmt::format("{}; it is at its last flush now ({} written)", whose, format_size(file.bytes));
+        case recover::Outcome::kRecovered:
+            if (file.nodes > 1 || file.commit_sequence == 0)   // several nodes: nothing was held back for a commit
+                return fmt::format("{}; those of this node are in it now ({} written){}{}", whose, format_size(file.bytes),
+                                   recover::about_nodes(file).empty() ? "" : "; ", recover::about_nodes(file));
+            return fmt::format("{}; it is at its last flush now ({} written)", whose, format_size(file.bytes));
         case recover::Outcome::kRolledBack: return fmt::format("{}, and never flushed; it is as it was when it was opened", whose);
         case recover::Outcome::kComplete:
         case recover::Outcome::kDiscarded: return std::string();
         case recover::Outcome::kRefused:
         case recover::Outcome::kFailed: break;
     }
-    return refuse(file.status, recover::advice(file));
+    return refuse(file.status, recover::advice(file), file.reason == recover::Reason::kInUse);
 }
 
 Status Engine::State::forget_before(const io::Identity& identity, const std::string& path) {

@@ -113,3 +113,69 @@ def test_the_next_launch_recovers_the_file_before_anyone_opens_it(tmp_path):
     expected = tmp_path / "native" / "run.h5"
     run(expected, "earliest", 1, 0, native())
     assert path.read_bytes() == expected.read_bytes()
+
+
+# ---- two nodes -----------------------------------------------------------------------------------------
+
+NODES = [{"FOREBAY_NODE": "a"}, {"FOREBAY_NODE": "b"}]
+
+
+def kill_on_two_nodes(path, areas):
+    """Both ranks write on after their last flush, and are killed; returns what the same leaves natively."""
+    expected = path.parent / "native" / path.name
+    expected.parent.mkdir(exist_ok=True)
+    run(expected, "earliest", EPOCHS, 1, native())
+    per_rank = [{**node, "FOREBAY_NLS": str(area)} for node, area in zip(NODES, areas)]
+    ended = launch([program(), path, "earliest", EPOCHS, 1, "mpi"], staged(areas[0]), path.parent, RANKS, 60, per_rank)
+    assert ended.hung is None and flushed(ended.stdout) == EPOCHS, ended.told()
+    return expected.read_bytes()
+
+
+def recover(area):
+    done = call("recover", "--json", area)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert dead_directories(area) == []
+    return json.loads(done.stdout)["files"]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_each_node_brings_home_its_part_in_either_order_and_tells_of_the_other(tmp_path, order):
+    path, areas = tmp_path / "run.h5", [tmp_path / "area a", tmp_path / "area b"]
+    for area in areas:
+        area.mkdir()
+    expected = kill_on_two_nodes(path, areas)
+    assert [len(dead_directories(area)) for area in areas] == [1, 1]
+    written = path.stat().st_mtime_ns
+    for node in order:
+        (file,) = recover(areas[node])
+        assert file["outcome"] == "recovered", file
+        assert (file["nodes"], file["nodes_here"]) == (2, 1)
+        assert "the logs of 1 are not here" in file["advice"]
+        assert path.stat().st_mtime_ns == written, "for the other node nobody has changed it"
+    assert path.read_bytes() == expected
+
+
+def test_both_nodes_in_one_staging_area_are_recovered_at_once(tmp_path):
+    path, area = tmp_path / "run.h5", tmp_path / "area"
+    area.mkdir()
+    expected = kill_on_two_nodes(path, [area, area])
+    assert len(dead_directories(area)) == RANKS
+    files = recover(area)
+    assert [(file["outcome"], file["nodes"], file["nodes_here"]) for file in files] == [("recovered", 2, 2)] * 2
+    assert path.read_bytes() == expected
+
+
+@pytest.mark.parametrize("how", ["read", "write"])
+def test_the_next_launch_on_both_nodes_finds_both_parts(tmp_path, how):
+    path, areas = tmp_path / "run.h5", [tmp_path / "area a", tmp_path / "area b"]
+    for area in areas:
+        area.mkdir()
+    (tmp_path / "native").mkdir()
+    per_rank = [{**node, "FOREBAY_NLS": str(area)} for node, area in zip(NODES, areas)]
+    ended = launch([program(), path, "earliest", EPOCHS, 0, "mpi"], staged(areas[0]), path.parent, RANKS, 60, per_rank)
+    assert flushed(ended.stdout) == EPOCHS and [len(dead_directories(area)) for area in areas] == [1, 1], ended.told()
+    again = look_again(path, how, staged(areas[0]), per_rank)
+    assert again.returncode == 0 and again.stdout.count("found") == RANKS, again.told()
+    (line,) = lines_about(again, path)
+    assert "2 nodes wrote it together" in line
+    assert [dead_directories(area) for area in areas] == [[], []]

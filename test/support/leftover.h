@@ -67,7 +67,8 @@ class LeftBehind {
         return sequence;
     }
     // The board of the first log, with all who took part.
-    void board(std::uint64_t group, const std::vector<log::ProcessIdentity>& participants, const log::Frontier& frontier = {0, 0}) {
+    void board(std::uint64_t group, const std::vector<log::ProcessIdentity>& participants, const log::Frontier& frontier = {0, 0},
+               std::uint64_t team = 0, std::uint64_t nodes = 1) {
         auto file = std::move(directory_->open_file(log::board_name(1), io::OpenMode::kCreateNew)).value();
         std::vector<std::byte> bytes(sizeof(log::BoardHeader) + participants.size() * sizeof(log::BoardRow));
         auto* const header = new (bytes.data()) log::BoardHeader;
@@ -75,6 +76,8 @@ class LeftBehind {
         header->version = log::kBoardVersion;
         header->participants = participants.size();
         header->group = group;
+        header->team = team;
+        header->nodes = nodes;
         header->boot_id = process.boot_id;
         header->dead_raw = frontier.raw;
         header->dead_metadata = frontier.metadata;

@@ -209,5 +209,92 @@ TEST_F(SharedRecoveryTest, of_several_nodes_brings_home_what_this_one_had_staged
     EXPECT_EQ(file.dropped_bytes, 0u);
 }
 
+// Each node has one process here, which drains.
+class NodesRecoveryTest : public RecoveryTest {
+  protected:
+    void write_on_nodes(std::uint64_t team_of_second = 5) {
+        const std::uint64_t teams[] = {5, team_of_second};
+        for (std::uint64_t node = 0; node < 2; ++node) {
+            LeftBehind& one = process(100 + node);
+            auto& log = one.open(1, 0, {log::Sharing::Kind::kSeveralNodes, 70 + node});
+            one.board(70 + node, {one.process}, {0, 0}, teams[node], 2);
+            one.write(log, 1000 * node, bytes_of(100, node));
+        }
+    }
+    static std::vector<std::byte> expected() {
+        auto bytes = bytes_of(2000, 5);
+        for (std::uint64_t node = 0; node < 2; ++node) {
+            const auto part = bytes_of(100, node);
+            std::copy(part.begin(), part.end(), bytes.begin() + static_cast<std::ptrdiff_t>(1000 * node));
+        }
+        return bytes;
+    }
+};
+
+TEST_F(NodesRecoveryTest, whose_logs_lie_in_one_staging_area_all_bring_home_what_they_had_staged) {
+    write_on_nodes();
+    Crash after = crash(bytes_of(2000, 5));
+    const auto report = after.recover();
+    ASSERT_TRUE(report);
+    ASSERT_EQ(report.value().files.size(), 2u);
+    for (const FileReport& file : report.value().files) {
+        EXPECT_EQ(file.outcome, Outcome::kRecovered) << file.status.message();
+        EXPECT_EQ(file.nodes, 2u);
+        EXPECT_EQ(file.nodes_here, 2u);
+        EXPECT_EQ(about_nodes(file), "");
+    }
+    EXPECT_TRUE(same(after.contents(), expected()));
+    EXPECT_THAT(after.left(), IsEmpty());
+}
+
+TEST_F(NodesRecoveryTest, of_two_runs_are_several_runs) {
+    write_on_nodes(6);
+    Crash after = crash(bytes_of(2000, 5));
+    const auto report = after.recover();
+    ASSERT_TRUE(report);
+    ASSERT_EQ(report.value().files.size(), 2u);
+    for (const FileReport& file : report.value().files) EXPECT_EQ(file.reason, Reason::kSeveralRuns);
+    EXPECT_TRUE(same(after.contents(), bytes_of(2000, 5)));
+}
+
+TEST_F(NodesRecoveryTest, tell_that_another_node_has_to_recover_too) {
+    write_on_nodes();
+    for (const std::uint64_t other : {0, 1}) {
+        Crash after = crash(bytes_of(2000, 5));
+        const std::string name = after.left().at(other);
+        auto gone = std::move(after.area().open_directory(name)).value();
+        for (const std::string& file : std::move(gone->list()).value()) ASSERT_TRUE(gone->remove_file(file));
+        ASSERT_TRUE(after.area().remove_directory(name));
+        const FileReport file = after.recovered();
+        EXPECT_EQ(file.nodes, 2u);
+        EXPECT_EQ(file.nodes_here, 1u);
+        EXPECT_NE(advice(file).find("the logs of 1 are not here"), std::string::npos) << advice(file);
+        auto half = bytes_of(2000, 5);
+        const auto part = bytes_of(100, 1 - other);
+        std::copy(part.begin(), part.end(), half.begin() + static_cast<std::ptrdiff_t>(1000 * (1 - other)));
+        EXPECT_TRUE(same(after.contents(), half));
+    }
+}
+
+TEST_F(NodesRecoveryTest, killed_at_any_call_give_the_same_when_it_is_begun_again) {
+    write_on_nodes();
+    Crash before = crash(bytes_of(2000, 5));
+    std::uint64_t nth = 1;
+    for (;; ++nth) {
+        SCOPED_TRACE(testing::Message() << "killed at call " << nth);
+        Crash after(before);
+        after.kill_at(nth, 10);
+        (void)after.recover();
+        if (!after.killed()) break;
+        after.live_again();
+        const auto report = after.recover();
+        ASSERT_TRUE(report) << report.status().message();
+        ASSERT_TRUE(report.value().all_well());
+        ASSERT_TRUE(same(after.contents(), expected()));
+        ASSERT_THAT(after.left(), IsEmpty());
+    }
+    EXPECT_GT(nth, 30u);
+}
+
 }   // namespace
 }   // namespace forebay::recover
