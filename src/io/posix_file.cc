@@ -15,6 +15,8 @@
 #include <climits>
 #include <limits>
 
+#include "io/guarded_access.h"
+
 namespace forebay::io {
 
 namespace {
@@ -143,6 +145,7 @@ class PosixFile final : public File {
     }
 
     Result<std::unique_ptr<Mapping>> map(std::uint64_t offset, std::size_t length) override {
+        install_fault_handler();
         void* address =
             ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, as_off(offset));
         if (address == MAP_FAILED) return failure("map", offset, length);

@@ -39,54 +39,69 @@ bool FileLog::marker_fits() const noexcept {
     return newest_ != nullptr && newest_->size() - newest_->tail >= record_bytes(1, 0);
 }
 
-void FileLog::adopt(Segment* segment, std::uint64_t committed_size, std::uint64_t commit_sequence,
+bool FileLog::adopt(Segment* segment, std::uint64_t committed_size, std::uint64_t commit_sequence,
                     std::uint64_t sequence) {
-    ++next_order_;
-    segments_.push_back(segment);
-    newest_ = segment;
-
     const auto payload = encode(OpenPayload{target_.device, target_.inode, commit_sequence, target_.sharing, target_.path});
+    segments_.push_back(segment);
+    ++next_order_;
+    newest_ = segment;
     std::byte* const at = end();
-    std::memcpy(at + payload_offset(0), payload.data(), payload.size());
-    encode(RecordHeader{RecordKind::kOpen, DataClass::kRaw, true, sequence, payload.size(), committed_size,
-                        realtime_ns(), checksum(payload), target_.durable},
-           {}, {at, payload_offset(0)});
-    publish(record_bytes(0, payload.size()));
+    const RecordHeader header{RecordKind::kOpen, DataClass::kRaw, true, sequence, payload.size(), committed_size,
+                              realtime_ns(), checksum(payload), target_.durable};
+    return store({}, [&]() noexcept {
+        std::memcpy(at + payload_offset(0), payload.data(), payload.size());
+        encode(header, {}, {at, payload_offset(0)});
+        publish(record_bytes(0, payload.size()));
+    });
 }
 
 FileLog::Position FileLog::append_data(std::span<const Part> parts, DataClass data_class, std::uint64_t sequence,
                                        std::uint64_t time_ns) {
-    std::byte* const at = end();
-    const std::uint64_t begin = payload_offset(parts.size());
-    std::byte* const payload = at + begin;
-    std::uint64_t bytes = 0;
+    return append(parts, {}, data_class, sequence, time_ns);
+}
+
+FileLog::Position FileLog::append(std::span<const Part> parts, io::Bytes from, DataClass data_class, std::uint64_t sequence,
+                                  std::uint64_t time_ns) {
     extents_.clear();
+    std::uint64_t bytes = 0;
     for (const Part& part : parts) {
-        copy_large(payload + bytes, part.bytes.data(), part.bytes.size());
         extents_.push_back({part.offset, part.offset + part.bytes.size()});
         bytes += part.bytes.size();
     }
-    const bool checked = check_large_payloads_ || bytes <= kCheckedPayloadMax;
-    encode(RecordHeader{RecordKind::kData, data_class, checked, sequence, bytes, 0, time_ns,
-                        checked ? checksum({payload, bytes}) : 0, false},
-           extents_, {at, begin});
+    std::byte* const at = end();
+    const std::uint64_t begin = payload_offset(parts.size());
     const Position position{newest_, newest_->tail + begin};
-    publish(record_bytes(parts.size(), bytes));
-    return position;
+    const bool checked = check_large_payloads_ || bytes <= kCheckedPayloadMax;
+    const bool stored = store(from, [&]() noexcept {
+        std::byte* payload = at + begin;
+        for (const Part& part : parts) {
+            copy_large(payload, part.bytes.data(), part.bytes.size());
+            payload += part.bytes.size();
+        }
+        encode(RecordHeader{RecordKind::kData, data_class, checked, sequence, bytes, 0, time_ns,
+                            checked ? checksum({at + begin, bytes}) : 0, false},
+               extents_, {at, begin});
+        publish(record_bytes(parts.size(), bytes));
+    });
+    return stored ? position : Position{};
 }
 
-void FileLog::append_marker(RecordKind kind, std::uint64_t argument, std::uint64_t sequence) {
+bool FileLog::append_marker(RecordKind kind, std::uint64_t argument, std::uint64_t sequence) {
     std::byte* const at = end();
-    encode(RecordHeader{kind, DataClass::kRaw, false, sequence, 0, argument, realtime_ns(), 0, false}, {},
-           {at, payload_offset(0)});
-    publish(record_bytes(0, 0));
+    const RecordHeader header{kind, DataClass::kRaw, false, sequence, 0, argument, realtime_ns(), 0, false};
+    return store({}, [&]() noexcept {
+        encode(header, {}, {at, payload_offset(0)});
+        publish(record_bytes(0, 0));
+    });
 }
 
-void FileLog::append_through(ByteRange range, std::uint64_t sequence) {
+bool FileLog::append_through(ByteRange range, std::uint64_t sequence) {
     std::byte* const at = end();
-    encode(RecordHeader{RecordKind::kThrough, DataClass::kRaw, false, sequence, 0, 0, realtime_ns(), 0, false},
-           {&range, 1}, {at, payload_offset(1)});
-    publish(record_bytes(1, 0));
+    const RecordHeader header{RecordKind::kThrough, DataClass::kRaw, false, sequence, 0, 0, realtime_ns(), 0, false};
+    return store({}, [&]() noexcept {
+        encode(header, {&range, 1}, {at, payload_offset(1)});
+        publish(record_bytes(1, 0));
+    });
 }
 
 Frontier FileLog::needed() const noexcept {
@@ -116,9 +131,11 @@ bool FileLog::pinned() const noexcept {
     return std::any_of(segments_.begin(), segments_.end(), [](const Segment* segment) { return segment->pins > 0; });
 }
 
-void FileLog::declare_needed_from(std::uint64_t order) noexcept {
-    std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(newest_->at(kNeededOffset)))
-        .store(little_endian(order), std::memory_order_release);
+bool FileLog::declare_needed_from(std::uint64_t order) noexcept {
+    return store({}, [&]() noexcept {
+        std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(newest_->at(kNeededOffset)))
+            .store(little_endian(order), std::memory_order_release);
+    });
 }
 
 void FileLog::release_oldest() {
@@ -138,9 +155,9 @@ void FileLog::abandon() noexcept {
 
 void FileLog::publish(std::uint64_t bytes) noexcept {
     Segment& segment = *newest_;
-    segment.tail += bytes;
     std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(segment.at(kTailOffset)))
-        .store(little_endian(segment.tail), std::memory_order_release);
+        .store(little_endian(segment.tail + bytes), std::memory_order_release);
+    segment.tail += bytes;
 }
 
 }   // namespace forebay::log

@@ -1,5 +1,7 @@
 // The log of one open file: appending records to its segments, giving segments back oldest first.
 //
+// A staging device that fails shows as a fault of the mapping (io/guarded_access.h). What appends or stores here then
+// has appended nothing, says so by its result, and `fault` tells what happened.
 // Thread-safety: the owner serialises appending, which touches the newest segment only; everything that
 // changes the list of segments (adopt, release_*) needs the lock that guards the segments' accounts.
 // After a crash: a record exists once `append_*` has returned.
@@ -11,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "io/guarded_access.h"
 #include "log/segment_pool.h"
 
 namespace forebay::log {
@@ -51,12 +54,13 @@ class FileLog {
         target_.durable = durable;
     }
 
-    // Makes `segment` the newest and begins it with an open record, which repeats the last commit.
-    void adopt(Segment* segment, std::uint64_t committed_size, std::uint64_t commit_sequence,
+    // Makes `segment` the newest and begins it with an open record, which repeats the last commit. False: a fault; the
+    // segment is the newest all the same.
+    bool adopt(Segment* segment, std::uint64_t committed_size, std::uint64_t commit_sequence,
                std::uint64_t sequence);
 
     struct Position {
-        Segment* segment = nullptr;
+        Segment* segment = nullptr;   // null: a fault
         std::uint64_t offset = 0;   // of the payload
     };
     // Bytes for one place in the file.
@@ -75,10 +79,19 @@ class FileLog {
         const Part part{offset, bytes};
         return append_data({&part, 1}, data_class, sequence, time_ns);
     }
+    // The same for bytes that lie in a segment themselves.
+    Position copy_data(std::uint64_t offset, const Segment& from, io::Bytes bytes, DataClass data_class, std::uint64_t sequence,
+                       std::uint64_t time_ns) {
+        const Part part{offset, bytes};
+        return append({&part, 1}, from.bytes(), data_class, sequence, time_ns);
+    }
     // Whether a record without payload still fits.
     [[nodiscard]] bool marker_fits() const noexcept;
-    void append_marker(RecordKind kind, std::uint64_t argument, std::uint64_t sequence);
-    void append_through(ByteRange range, std::uint64_t sequence);
+    // False: a fault.
+    bool append_marker(RecordKind kind, std::uint64_t argument, std::uint64_t sequence);
+    bool append_through(ByteRange range, std::uint64_t sequence);
+    // EIO: the last fault, by the log file's name and the offset in it.
+    [[nodiscard]] Status fault() const { return fault_at_ != nullptr ? fault_in_->fault(fault_at_) : Status::ok(); }
 
     // The lowest records that are still needed; for a file that is shared.
     [[nodiscard]] Frontier needed() const noexcept;
@@ -95,8 +108,8 @@ class FileLog {
     // Whether anybody still looks at one of the segments.
     [[nodiscard]] bool pinned() const noexcept;
     // Says, in the newest segment, that those of an order below `order` are about to be given back. Of a durable log:
-    // one that comes back with the power must not be replayed.
-    void declare_needed_from(std::uint64_t order) noexcept;
+    // one that comes back with the power must not be replayed. False: a fault.
+    bool declare_needed_from(std::uint64_t order) noexcept;
     [[nodiscard]] Status sync() { return pool_.sync(); }
     // Gives the oldest segment back.
     void release_oldest();
@@ -107,7 +120,17 @@ class FileLog {
   private:
     // Where the next record goes. Readers look below the tail only: nothing has to be cleared first.
     [[nodiscard]] std::byte* end() const noexcept { return newest_->at(newest_->tail); }
+    Position append(std::span<const Part> parts, io::Bytes from, DataClass data_class, std::uint64_t sequence, std::uint64_t time_ns);
     void publish(std::uint64_t bytes) noexcept;
+    // Runs `act`, which stores into the newest segment and may load from memory at `from`.
+    template <class Act>
+    bool store(io::Bytes from, Act&& act) noexcept {
+        const std::byte* const at = io::guarded(newest_->bytes(), from, act);
+        if (at == nullptr) return true;
+        fault_at_ = at;
+        fault_in_ = newest_;
+        return false;
+    }
 
     SegmentPool& pool_;
     const std::uint64_t log_;
@@ -118,6 +141,8 @@ class FileLog {
     std::deque<Segment*> segments_;   // oldest first
     Segment* newest_ = nullptr;       // segments_.back(), readable without the lock by the appender
     std::vector<ByteRange> extents_;  // of the record being appended
+    const std::byte* fault_at_ = nullptr;
+    const Segment* fault_in_ = nullptr;
 };
 
 }   // namespace forebay::log

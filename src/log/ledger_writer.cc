@@ -24,6 +24,7 @@ Status LedgerWriter::publish(std::unique_ptr<io::File> file, const ProcessIdenti
     if (!mapping) return mapping.status();
     file_ = std::move(file);
     mapping_ = std::move(mapping).value();
+    replaceable_ = std::make_unique<io::Replaceable>(mapping_->bytes());
 
     auto* const header = new (mapping_->bytes().data()) LedgerHeader;
     slots_ = reinterpret_cast<LedgerSlot*>(mapping_->bytes().data() + sizeof(LedgerHeader));

@@ -1,7 +1,8 @@
 // The owner's side of the ledger: keeping a process's counters where `forebay status` finds them.
 //
 // Starts in the process's own memory, so that a process that only reads costs nothing on disk; `publish`
-// moves it to a file. Thread-safety: `take_slot` and `give_back` may come from any thread; `publish`
+// moves it to a file. If that file's device fails later, the counters stay in memory from then on, and what
+// others see stands still. Thread-safety: `take_slot` and `give_back` may come from any thread; `publish`
 // comes first or not at all.
 #pragma once
 
@@ -10,6 +11,7 @@
 #include <string_view>
 
 #include "io/file.h"
+#include "io/guarded_access.h"
 #include "log/format.h"
 #include "log/ledger.h"
 
@@ -35,6 +37,7 @@ class LedgerWriter {
     std::unique_ptr<LedgerHeader> own_header_;
     std::unique_ptr<io::File> file_;
     std::unique_ptr<io::Mapping> mapping_;
+    std::unique_ptr<io::Replaceable> replaceable_;   // counters are no reason to fail
     LedgerHeader* header_;
     LedgerSlot* slots_ = nullptr;
 };

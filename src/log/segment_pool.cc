@@ -1,11 +1,15 @@
 #include "log/segment_pool.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <system_error>
 
 #include "base/bytes.h"
+#include "io/guarded_access.h"
 
 namespace forebay::log {
 
@@ -38,6 +42,11 @@ std::uint64_t Segment::published_tail() const noexcept {
     return little_endian(word(*this, kTailOffset).load(std::memory_order_acquire));
 }
 
+Status Segment::fault(const std::byte* address) const {
+    const auto offset = static_cast<std::uint64_t>(address - bytes().data()) + index_ * size();
+    return Status::from_errno(EIO, fmt::format("access offset {} of the staging log {}", offset, file_ != nullptr ? file_->name() : ""));
+}
+
 SegmentPool::SegmentPool(std::unique_ptr<io::File> file, PoolLimits limits, const ProcessIdentity& process,
                          PoolGauges gauges)
     : file_(std::move(file)),
@@ -51,63 +60,83 @@ SegmentPool::~SegmentPool() = default;   // the jthread stops and joins first: i
 
 Result<std::unique_ptr<Segment>> SegmentPool::create_segment(std::uint64_t index) {
     const std::uint64_t begin = index * limits_.segment_bytes;
+    // A file that was cut must not grow again: what was staged beyond the cut would turn into zeros, and nobody would know.
+    const std::uint64_t grown_to = grown_to_.load();
+    const auto file_bytes = file_->size();
+    if (!file_bytes) return file_bytes.status();
+    if (file_bytes.value() < grown_to)
+        return Status::from_errno(EIO, fmt::format("{}: the staging log was cut to {} bytes", file_->name(), file_bytes.value()));
     FOREBAY_TRY(file_->allocate(begin, limits_.segment_bytes));
     // Page faults on a fresh mapping cost twice what writing zeros first does.
     const std::vector<io::Bytes> zeros(limits_.segment_bytes / kZeros.size(), io::Bytes(kZeros));
     FOREBAY_TRY(file_->write_gather_at(begin, zeros));
     auto mapping = file_->map(begin, limits_.segment_bytes);
     if (!mapping) return mapping.status();
-    auto segment = std::make_unique<Segment>(index, std::move(mapping).value());
+    auto segment = std::make_unique<Segment>(index, std::move(mapping).value(), file_.get());
     segment->touch();
+    for (std::uint64_t to = grown_to; to < begin + limits_.segment_bytes && !grown_to_.compare_exchange_weak(to, begin + limits_.segment_bytes);) {}
     return segment;
 }
 
 Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Take take) {
-    Segment* segment = nullptr;
-    {
-        std::unique_lock lock(mutex_);
-        if (!free_.empty()) {
-            segment = free_.back();
-            free_.pop_back();
-        } else if (take == Take::kAny && segments_.size() < limit_segments_) {
-            const std::uint64_t index = segments_.size();
-            segments_.emplace_back();
-            free_.reserve(segments_.capacity());   // giving back must not need memory
-            cold_bytes_ += limits_.segment_bytes;
-            if (cold_bytes_ >= kBurstBytes) changed_.notify_all();
-            lock.unlock();
-            auto created = create_segment(index);
-            lock.lock();
-            if (!created) {
-                // The slot stays empty; what the device could not give now is not asked for again.
-                limit_segments_ = std::min<std::uint64_t>(limit_segments_, index);
-                return Status(Code::kNoSpace, created.status().message(), created.status().sys_errno());
+    for (;;) {
+        Segment* segment = nullptr;
+        {
+            std::unique_lock lock(mutex_);
+            if (!free_.empty()) {
+                segment = free_.back();
+                free_.pop_back();
+            } else if (take == Take::kAny && segments_.size() < limit_segments_) {
+                const std::uint64_t index = segments_.size();
+                segments_.emplace_back();
+                free_.reserve(segments_.capacity());   // giving back must not need memory
+                cold_bytes_ += limits_.segment_bytes;
+                if (cold_bytes_ >= kBurstBytes) changed_.notify_all();
+                lock.unlock();
+                auto created = create_segment(index);
+                lock.lock();
+                if (!created) {
+                    // The slot stays empty; what the device could not give now is not asked for again.
+                    limit_segments_ = std::min<std::uint64_t>(limit_segments_, index);
+                    return Status(Code::kNoSpace, created.status().message(), created.status().sys_errno());
+                }
+                segment = created.value().get();
+                segments_[index] = std::move(created).value();
+            } else {
+                return Status(Code::kNoSpace, "the staging log of " + file_->name() + " is full");
             }
-            segment = created.value().get();
-            segments_[index] = std::move(created).value();
-        } else {
-            return Status(Code::kNoSpace, "the staging log of " + file_->name() + " is full");
+            show_locked();
         }
-        show_locked();
+        if (begin_segment(*segment, log, order)) return segment;
+        // Its device fails: nobody gets it again.
     }
-    segment->tail = kSegmentHeaderBytes;
-    segment->live_bytes = 0;
-    segment->pins = 0;
-    segment->first_time_ns = 0;
-    segment->lane = 0;
-    segment->order = {};
-    raise_generation(*segment);
-    word(*segment, kTailOffset).store(little_endian(segment->tail), std::memory_order_relaxed);
-    word(*segment, kNeededOffset).store(0, std::memory_order_relaxed);
-    encode(SegmentHeader{limits_.segment_bytes, process_, log, order}, segment->bytes().first(kSegmentHeaderBytes));
-    return segment;
+}
+
+Status SegmentPool::begin_segment(Segment& segment, std::uint64_t log, std::uint64_t order) const {
+    segment.tail = kSegmentHeaderBytes;
+    segment.live_bytes = 0;
+    segment.pins = 0;
+    segment.first_time_ns = 0;
+    segment.lane = 0;
+    segment.order = {};
+    const SegmentHeader header{limits_.segment_bytes, process_, log, order};
+    const std::byte* const fault = io::guarded(segment.bytes(), [&]() noexcept {
+        raise_generation(segment);
+        segment.own_generation = segment.generation();
+        word(segment, kTailOffset).store(little_endian(segment.tail), std::memory_order_relaxed);
+        word(segment, kNeededOffset).store(0, std::memory_order_relaxed);
+        encode(header, segment.bytes().first(kSegmentHeaderBytes));
+    });
+    return fault == nullptr ? Status::ok() : segment.fault(fault);
 }
 
 void SegmentPool::release(Segment* segment) {
-    word(*segment, 0).store(0, std::memory_order_relaxed);
-    raise_generation(*segment);
+    const std::byte* const fault = io::guarded(segment->bytes(), [&]() noexcept {
+        word(*segment, 0).store(0, std::memory_order_relaxed);
+        raise_generation(*segment);
+    });
     const std::lock_guard lock(mutex_);
-    free_.push_back(segment);
+    if (fault == nullptr) free_.push_back(segment);
     show_locked();
     ++changes_;
     changed_.notify_all();

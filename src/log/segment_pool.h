@@ -3,7 +3,8 @@
 // One file on the staging area, cut into segments of equal size. A free segment is taken for the log
 // of one file and given back when nothing in it is needed any more; what was given back last is taken
 // first, because its pages are warm. The pool never grows beyond its capacity, and a segment's device
-// space is allocated before the segment is handed out, so storing into it cannot run out of space.
+// space is allocated before the segment is handed out, so storing into it cannot run out of space. A
+// segment whose mapping faults is not handed out again.
 //
 // Thread-safety: all calls may come from any thread. One background thread, started by `warm_up` only,
 // touches pages and ends with the pool.
@@ -28,8 +29,9 @@ namespace forebay::log {
 // A segment in use belongs to one FileLog; the fields are guarded by the lock of that log's owner.
 class Segment {
   public:
-    Segment(std::uint64_t index, std::unique_ptr<io::Mapping> mapping)
-        : index_(index), mapping_(std::move(mapping)) {}
+    // `file` is for messages, and outlives the segment.
+    Segment(std::uint64_t index, std::unique_ptr<io::Mapping> mapping, const io::File* file = nullptr)
+        : index_(index), mapping_(std::move(mapping)), file_(file) {}
 
     [[nodiscard]] std::uint64_t index() const noexcept { return index_; }
     [[nodiscard]] std::uint64_t size() const noexcept { return mapping_->bytes().size(); }
@@ -37,16 +39,20 @@ class Segment {
     [[nodiscard]] io::MutableBytes bytes() const noexcept { return mapping_->bytes(); }
 
     // Raised whenever the segment changes hands: a reader that finds the same value before and after
-    // copying has copied what it meant to.
+    // copying has copied what it meant to. Looks into the mapping, so it may fault.
     [[nodiscard]] std::uint64_t generation() const noexcept;
 
     // The end of the last complete record, as every process sees it.
     [[nodiscard]] std::uint64_t published_tail() const noexcept;
 
+    // EIO: the mapping faulted at `address` (io/guarded_access.h). Names the file and the offset in it.
+    [[nodiscard]] Status fault(const std::byte* address) const;
+
     // Nothing in it is needed by its owner or looked at by anybody.
     [[nodiscard]] bool idle() const noexcept { return live_bytes == 0 && pins == 0 && unindexed.load(std::memory_order_relaxed) == 0; }
 
     std::uint64_t tail = 0;            // end of the last record
+    std::uint64_t own_generation = 0;  // the generation, for its owner
     std::uint64_t live_bytes = 0;      // payload that is staged and nowhere else yet
     std::uint64_t pins = 0;            // readers and target writes that still look at it
     std::atomic<std::uint64_t> unindexed{0};   // records that its owner has not taken into its accounts; not guarded
@@ -60,6 +66,7 @@ class Segment {
 
     std::uint64_t index_;
     std::unique_ptr<io::Mapping> mapping_;
+    const io::File* file_;
 };
 
 struct PoolLimits {
@@ -86,7 +93,7 @@ class SegmentPool {
     SegmentPool& operator=(const SegmentPool&) = delete;
 
     // A segment with its header written and its tail at the end of the header. kNoSpace: the capacity
-    // is used up, or the device is full. Does not wait.
+    // is used up, or the device is full or fails. Does not wait.
     enum class Take : std::uint8_t { kAny, kWarm };   // kWarm: only one that has been in use or touched before
     Result<Segment*> acquire(std::uint64_t log, std::uint64_t order, Take take = Take::kAny);
 
@@ -118,6 +125,7 @@ class SegmentPool {
 
   private:
     Result<std::unique_ptr<Segment>> create_segment(std::uint64_t index);
+    [[nodiscard]] Status begin_segment(Segment& segment, std::uint64_t log, std::uint64_t order) const;
     void touch_ahead(const std::stop_token& stop);
     void show_locked() const noexcept;
 
@@ -135,6 +143,7 @@ class SegmentPool {
     std::uint64_t limit_segments_;                     // lowered when the device turns out to be smaller
     std::uint64_t changes_ = 0;
     std::uint64_t cold_bytes_ = 0;                     // in segments that somebody had to wait for
+    std::atomic<std::uint64_t> grown_to_{0};           // the file is at least so long, unless somebody has cut it
     std::unique_ptr<std::jthread> toucher_;
 };
 

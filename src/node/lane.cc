@@ -23,7 +23,7 @@ Result<log::Segment*> Lane::view(std::uint64_t order) {
     if (!views_[place]) {
         auto mapping = pool_->map(place * segment_bytes_, segment_bytes_);
         if (!mapping) return mapping.status();
-        views_[place] = std::make_unique<log::Segment>(place, std::move(mapping).value());
+        views_[place] = std::make_unique<log::Segment>(place, std::move(mapping).value(), pool_.get());
     }
     return views_[place].get();
 }
