@@ -25,8 +25,11 @@ Status StagedFile::sync_target(const std::shared_ptr<io::File>& target) {
 Status StagedFile::sync_log() {
     const Status synced = log_->sync();
     add(slot_->syncs, 1);
-    if (synced) return synced;
-    const Status failure = synced.with_context("what was staged of " + path_ + " outlives the process, but no loss of power");
+    return synced ? synced : keep_sync_error(synced);
+}
+
+Status StagedFile::keep_sync_error(const Status& failed) {
+    const Status failure = failed.with_context("what was staged of " + path_ + " outlives the process, but no loss of power");
     const std::lock_guard lock(mutex_);
     if (sync_error_.is_ok()) sync_error_ = failure;
     return failure;
@@ -55,8 +58,8 @@ Status StagedFile::append_durable_commit_writer(bool closing) {
     if (before || closing)
         if (const Status synced = sync_log(); before) before = synced;
     if (!before && !closing) return before;
-    log_->append_marker(log::RecordKind::kCommit, logical_size_, durable_commit_);
-    const Status recorded = sync_log();
+    const bool appended = log_->append_marker(log::RecordKind::kCommit, logical_size_, durable_commit_);
+    const Status recorded = appended ? sync_log() : keep_sync_error(log_->fault());
     return before ? recorded : before;
 }
 
@@ -81,9 +84,9 @@ bool StagedFile::recycle_durably(std::unique_lock<std::mutex>& lock) {
     if (outcome) outcome = sync_log();
     if (outcome) {
         lock.lock();
-        log_->declare_needed_from(log_->oldest_order() + count);
+        const bool declared = log_->declare_needed_from(log_->oldest_order() + count);
         lock.unlock();
-        outcome = sync_log();
+        outcome = declared ? sync_log() : keep_sync_error(log_->fault());
     }
     lock.lock();
     recycling_ = false;
@@ -104,8 +107,8 @@ Status StagedFile::release_all_durably(std::unique_lock<std::mutex>& lock) {
     Status outcome = target_unsynced_ || !log_->empty() ? sync_target(target) : Status::ok();
     const bool several = log_->segments() > 1;
     if (outcome && several) {
-        log_->declare_needed_from(log_->oldest_order() + log_->segments() - 1);
-        outcome = sync_log();
+        const bool declared = log_->declare_needed_from(log_->oldest_order() + log_->segments() - 1);
+        outcome = declared ? sync_log() : keep_sync_error(log_->fault());
     }
     lock.lock();
     if (outcome || !sync_error_.is_ok())

@@ -45,10 +45,6 @@ struct StagedBytes {
     [[nodiscard]] const std::byte* data() const noexcept {
         return gathered != nullptr ? gathered->at(offset) : segment == nullptr ? nullptr : segment->at(offset);
     }
-    // The segment has not been used again since; after copying: what was copied is what was meant.
-    [[nodiscard]] bool intact() const noexcept {
-        return segment == nullptr || static_cast<std::uint32_t>(segment->generation()) == generation;
-    }
     // Not of zeros. The bytes stay where they are until unpinned.
     void pin() const noexcept { gathered != nullptr ? gathered->pin() : static_cast<void>(++segment->pins); }
     void unpin() const noexcept { gathered != nullptr ? gathered->unpin() : static_cast<void>(--segment->pins); }

@@ -1,4 +1,5 @@
 // The target's side of a staged file: planning target writes, carrying them out, keeping the accounts.
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "io/guarded_access.h"
 #include "stage/staged_file.h"
 
 namespace forebay::stage {
@@ -46,12 +48,39 @@ bool may_pass(int sys_errno) noexcept {
     }
 }
 
+// The parts of a write, page by page, that cannot be read back from the log. `fault` tells of the first one.
+std::vector<ByteRange> find_unreadable(const plan::TargetWrite& write, Status& fault) {
+    constexpr std::uintptr_t kPage = 4096;   // the smallest one there is
+    std::vector<ByteRange> unreadable;
+    for (const plan::Piece& piece : write.pieces) {
+        if (piece.bytes == nullptr) continue;
+        const io::Bytes bytes(piece.bytes, piece.range.size());
+        for (const std::byte* at = piece.bytes; at < bytes.data() + bytes.size();) {
+            const std::byte* const found = io::find_unreadable(bytes, at);
+            if (found == nullptr) break;
+            if (unreadable.empty()) fault = piece.segment->fault(found);
+            const std::byte* const begin = std::max(found, at);
+            const auto into_page = reinterpret_cast<std::uintptr_t>(begin) % kPage;
+            at = std::min(begin + (kPage - into_page), bytes.data() + bytes.size());
+            const std::uint64_t offset = piece.range.begin + static_cast<std::uint64_t>(begin - piece.bytes);
+            const ByteRange range{offset, offset + static_cast<std::uint64_t>(at - begin)};
+            if (!unreadable.empty() && unreadable.back().end == range.begin) unreadable.back().end = range.end;
+            else unreadable.push_back(range);
+        }
+    }
+    return unreadable;
+}
+
+// EFAULT: bytes of the log cannot be read.
 Status write_pieces(io::File& target, const plan::TargetWrite& write) {
     if (write.pieces.size() >= kGatherFromPieces && write.range.size() / write.pieces.size() < kGatherBelowBytes) {
         std::vector<std::byte> whole(write.range.size());
         for (const plan::Piece& piece : write.pieces)
-            if (piece.bytes != nullptr)
-                std::memcpy(whole.data() + (piece.range.begin - write.range.begin), piece.bytes, piece.range.size());
+            if (piece.bytes != nullptr &&
+                io::guarded({piece.bytes, piece.range.size()}, [to = whole.data() + (piece.range.begin - write.range.begin), &piece]() noexcept {
+                    std::memcpy(to, piece.bytes, piece.range.size());
+                }) != nullptr)
+                return {Code::kIo, "staged bytes cannot be read", EFAULT};
         return target.write_at(write.range.begin, whole);
     }
     std::vector<io::Bytes> pieces;
@@ -98,13 +127,15 @@ class StagedFile::WriteWork final : public drain::Work {
         Cost cost;
         cost.alone = alone_;
         Status outcome;
+        std::vector<ByteRange> unreadable;
         try {
             outcome = write_pieces(*target_, write_);
+            if (outcome.sys_errno() == EFAULT) unreadable = find_unreadable(write_, outcome);
         } catch (const std::bad_alloc&) {
             outcome = {Code::kUnavailable, "write to " + file_->path_ + ": out of memory"};
         }
         cost.stop();
-        file_->complete(write_, outcome, cost);
+        file_->complete(write_, outcome, cost, unreadable);
     }
 
   private:
@@ -181,9 +212,13 @@ void StagedFile::plan_locked() {
         last_end = range.end;
         incomplete = incomplete || bytes.sequence >= complete_below;
         if (bytes.sequence >= complete_below) return true;
-        in_flight_.for_each_gap(range, [&](ByteRange part) {
+        const auto take_part = [&](ByteRange part) {
             pieces.push_back({part, bytes.advanced(part.begin - range.begin).data(), bytes.sequence, bytes.segment, bytes.gathered});
             bytes_total += part.size();
+        };
+        in_flight_.for_each_gap(range, [&](ByteRange part) {
+            if (unreadable_.empty()) take_part(part);
+            else unreadable_.for_each_gap(part, take_part);
         });
         return pieces.size() < kPlanPiecesMax && bytes_total < bytes_max;
     };
@@ -247,7 +282,16 @@ void StagedFile::release_locked(const plan::TargetWrite& write) {
     }
 }
 
-void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost) {
+// What is written and cannot be forgotten for want of memory is written again.
+std::uint64_t StagedFile::forget_drained_locked(const plan::TargetWrite& write) noexcept {
+    try {
+        return index_.erase_drained(write);
+    } catch (const std::bad_alloc&) {
+        return 0;
+    }
+}
+
+void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost, const std::vector<ByteRange>& unreadable) {
     if (outcome) surroundings_.trace(cost.begin_ns, cost.end_ns, write.range);
     bool more = false, settled = false;
     {
@@ -259,12 +303,13 @@ void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome,
         if (write.range.size() >= kTellingWriteMin && cost.alone)
             target_is_memory_ = 2 * cost.cpu_ns > cost.end_ns - cost.begin_ns;
         std::uint64_t drained = 0;
-        if (outcome) drained = index_.erase_drained(write);
+        if (outcome) drained = forget_drained_locked(write);
         slot_->target_writes.fetch_add(1, std::memory_order_relaxed);
         if (outcome && (write.pieces.size() > 1 || write.pieces.front().gathered != nullptr)) slot_->merged.fetch_add(write.range.size(), std::memory_order_relaxed);
         slot_->drain_ns.fetch_add(cost.end_ns - cost.begin_ns, std::memory_order_relaxed);
         slot_->drained.fetch_add(drained, std::memory_order_relaxed);
-        if (!outcome) failed_locked(outcome);
+        if (!unreadable.empty() && !share_) lost_locked(unreadable, outcome);
+        else if (!outcome) failed_locked(outcome);
         if (ready_bytes_locked() == 0 && index_.ready_empty() && !shrink_to_) {
             urgent_ = false;
             if (outcome) attempts_ = 0;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "io/guarded_access.h"
 #include "stage/counting.h"
 #include "stage/staged_file.h"
 
@@ -58,6 +59,16 @@ bool StagedFile::plan_copy_locked(ByteRange all, CopyPlan& plan) const {
     return true;
 }
 
+// Whether the segment is still in the use that the bytes are from. False as well if that cannot be seen.
+bool StagedFile::unchanged(const StagedBytes& bytes) noexcept {
+    if (bytes.gathered != nullptr) return true;   // a copy
+    bool same = false;
+    const std::byte* const fault = io::guarded(bytes.segment->bytes(), [&]() noexcept {
+        same = static_cast<std::uint32_t>(bytes.segment->generation()) == bytes.generation;
+    });
+    return same && fault == nullptr;
+}
+
 // Copies what the plan says into the bytes of a read from `offset` on. False: a segment was used again
 // before its bytes were copied.
 Result<bool> StagedFile::carry_out(const CopyPlan& plan, io::File& target, std::uint64_t offset,
@@ -69,9 +80,15 @@ Result<bool> StagedFile::carry_out(const CopyPlan& plan, io::File& target, std::
         FOREBAY_TRY(read_or_zeros(target, hull.begin, part(hull)));
     }
     for (const ByteRange& range : plan.zeros) std::memset(part(range).data(), 0, range.size());
-    for (const auto& [range, bytes] : plan.staged) std::memcpy(part(range).data(), bytes.data(), range.size());
+    for (const auto& [range, bytes] : plan.staged) {
+        std::byte* const to = part(range).data();
+        const std::byte* const from = bytes.data();
+        const std::byte* const fault =
+            io::guarded({from, range.size()}, [to, from, size = range.size()]() noexcept { std::memcpy(to, from, size); });
+        if (fault != nullptr) return bytes.segment->fault(fault);
+    }
     std::atomic_thread_fence(std::memory_order_acquire);
-    return std::all_of(plan.staged.begin(), plan.staged.end(), [](const CopyPlan::Staged& staged) { return staged.bytes.intact(); });
+    return std::all_of(plan.staged.begin(), plan.staged.end(), [](const CopyPlan::Staged& staged) { return unchanged(staged.bytes); });
 }
 
 Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
@@ -103,7 +120,7 @@ Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
             completed_.notify_all();   // a close may be waiting to give the segments back
             if (log_) recycle_locked();
         }
-        if (!intact) return intact.status();
+        if (!intact) return intact.status().with_context("read " + path_);
         if (intact.value() || pinned) return Status::ok();
         if (!inherited) {
             // What was followed has been drained and its segment used again.
@@ -115,7 +132,7 @@ Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
         }
         // The parent has drained these bytes and used the segment again.
         for (const auto& [range, bytes] : plan.staged)
-            if (!bytes.intact())
+            if (!unchanged(bytes))
                 FOREBAY_TRY(read_or_zeros(*target, range.begin, into.subspan(range.begin - offset, range.size())));
         return Status::ok();
     }

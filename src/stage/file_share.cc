@@ -18,12 +18,14 @@ constexpr std::uint64_t kWaitingShare = 8;
 }   // namespace
 
 // Whatever the target has for the range now is newer than any record before this one, of whichever class.
-void StagedFile::append_through_locked(ByteRange range) {
+// False: the log has failed, and has no record of it.
+bool StagedFile::append_through_locked(ByteRange range) {
     const std::uint64_t sequence = next_sequence();
-    log_->append_through(range, sequence);
-    if (!share_) return;
-    log_->newest()->order.note_through(sequence);
+    const bool recorded = log_->append_through(range, sequence);
+    if (!share_) return recorded;
+    if (recorded) log_->newest()->order.note_through(sequence);
     share_->published();
+    return recorded;
 }
 
 // To the target at once, beside the log. What is staged for the same place was drained before it came to
@@ -39,7 +41,7 @@ Status StagedFile::write_beside_writer(std::span<const Part> parts) {
         add(slot_->through, range.size());
         add(slot_->target_writes, 1);
         const std::lock_guard lock(mutex_);
-        append_through_locked(range);
+        if (!append_through_locked(range)) return log_->fault().with_context("write to " + path_);
         if (!follows()) {
             index_own_locked();
             index_.drop(range);
@@ -64,7 +66,7 @@ Status StagedFile::join(std::shared_ptr<Share> share, bool several_nodes) {
         if (share_->drains()) share_->set_committed_size(committed_size_);
         index_.clear();                           // numbers begin afresh
     }
-    adopt_writer(segment.value());
+    if (!adopt_writer(segment.value())) return log_->fault().with_context("share " + path_ + " with the other processes of the node");
     return sync_own_log();
 }
 
@@ -140,8 +142,9 @@ Status StagedFile::note_size(std::uint64_t size) {
     const std::lock_guard writer(writer_);
     if (!follows() && !log_->empty()) {
         FOREBAY_TRY(make_marker_room_writer());
-        log_->append_marker(log::RecordKind::kTruncate, size, next_sequence());
+        const bool noted = log_->append_marker(log::RecordKind::kTruncate, size, next_sequence());
         share_->published();
+        if (!noted) return log_->fault().with_context("set the size of " + path_);
     }
     const std::lock_guard lock(mutex_);
     logical_size_ = target_size_ = size;

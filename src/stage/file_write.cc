@@ -50,6 +50,7 @@ Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class) {
 
 // What is staged already stays so; its failure is told by flush and close.
 bool StagedFile::goes_through_after_failure() const {
+    if (log_failed_) return true;
     if (surroundings_.options().on_error != OnError::kThrough || follows()) return false;
     const std::lock_guard lock(mutex_);
     return !background_error_.is_ok();
@@ -83,8 +84,8 @@ Status StagedFile::stage_parts_writer(std::span<const Part> parts, ByteClass byt
                 waits_for_commit(parts[count].offset, byte_class) != waits)
                 break;
         }
-        if (count > 0) append_writer(parts.first(count), byte_class);
-        else FOREBAY_TRY(stage_writer(parts.front().offset, parts.front().bytes, byte_class));
+        if (count == 0) FOREBAY_TRY(stage_writer(parts.front().offset, parts.front().bytes, byte_class));
+        else if (!append_writer(parts.first(count), byte_class)) return write_after_fault_writer(parts);
         parts = parts.subspan(std::max<std::size_t>(count, 1));
     }
     return Status::ok();
@@ -110,22 +111,32 @@ Status StagedFile::stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass
         if (share_ && byte_class == ByteClass::kRaw && offset < share_->committed_size())
             taken = std::min<std::uint64_t>(taken, share_->committed_size() - offset);
         const Part part{offset, bytes.first(taken)};
-        append_writer({&part, 1}, byte_class);
+        if (!append_writer({&part, 1}, byte_class)) {
+            const Part rest{offset, bytes};
+            return write_after_fault_writer({&rest, 1});
+        }
         offset += part.bytes.size();
         bytes = bytes.subspan(part.bytes.size());
     }
     return Status::ok();
 }
 
-// One record, for which there is room.
-void StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class) {
+// One record, for which there is room. False: the log has failed, and has not got it.
+bool StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class) {
     const bool waits = waits_for_commit(parts.front().offset, byte_class);
     const auto data_class = waits ? log::DataClass::kMetadata : log::DataClass::kRaw;
     const std::uint64_t sequence = next_sequence();
     const std::uint64_t now = realtime_ns();
     const auto position = log_->append_data(parts, data_class, sequence, now);
-    const StagedBytes staged{position.segment, position.offset, sequence, static_cast<std::uint32_t>(position.segment->generation()), data_class};
-    if (share_ && share_->drains()) return append_own_writer(parts, {parts.size(), staged, waits, now});
+    if (position.segment == nullptr) {
+        if (share_) share_->published();
+        return false;
+    }
+    const StagedBytes staged{position.segment, position.offset, sequence, static_cast<std::uint32_t>(position.segment->own_generation), data_class};
+    if (share_ && share_->drains()) {
+        append_own_writer(parts, {parts.size(), staged, waits, now});
+        return true;
+    }
     std::uint64_t bytes = 0;
     bool drain_now = false;
     {
@@ -146,6 +157,16 @@ void StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class
     }
     if (share_) share_->appended(parts);
     if (drain_now) wake();
+    return true;
+}
+
+// The log has not taken these, nor will it. Of a shared file the others would not learn of them.
+Status StagedFile::write_after_fault_writer(std::span<const Part> parts) {
+    if (share_) return log_->fault().with_context("write to " + path_);
+    FOREBAY_TRY(give_up_log_writer());
+    for (const Part& part : parts)
+        if (!part.bytes.empty()) FOREBAY_TRY(write_through_writer(part.offset, part.bytes));
+    return Status::ok();
 }
 
 // The log has no room and the bytes must not wait: they go to the target now. Records of the same bytes
@@ -154,9 +175,9 @@ Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
     const ByteRange range{offset, offset + bytes.size()};
     if (share_) {
         FOREBAY_TRY(make_marker_room_writer());   // the others have to be told
-    } else if (!log_->empty() && !log_->marker_fits()) {
-        if (auto segment = log_->acquire()) adopt_writer(segment.value());
-        else FOREBAY_TRY(leave_log_writer());
+    } else if (!log_->empty() && !log_->marker_fits() && !log_failed_) {
+        if (auto segment = log_->acquire(); !segment) FOREBAY_TRY(leave_log_writer());
+        else if (!adopt_writer(segment.value())) FOREBAY_TRY(give_up_log_writer());
     }
     std::unique_lock lock(mutex_);
     follow_locked();   // what others have written before is older than this
@@ -184,7 +205,12 @@ Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
     // What was staged for these bytes stays so after a failure: nothing else has them.
     if (!outcome) return outcome;
     index_.drop(range);
-    if (!log_->empty()) append_through_locked(range);
+    if (unreadable_.overlaps(range)) unreadable_.clear();
+    if (!log_->empty() && (!log_->marker_fits() || !append_through_locked(range))) {
+        // After a crash recovery would bring older bytes back.
+        log_failed_ = true;
+        add(slot_->guarantee_given_up, bytes.size());
+    }
     target_unsynced_ = true;
     add(slot_->through, bytes.size());
     add(slot_->target_writes, 1);

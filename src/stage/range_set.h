@@ -15,6 +15,7 @@ class RangeSet {
     void add(ByteRange range) { ranges_.emplace(range.begin, range.end); }
     // `range` was added as it is.
     void remove(ByteRange range) { ranges_.erase(range.begin); }
+    void clear() noexcept { ranges_.clear(); }
     [[nodiscard]] bool empty() const noexcept { return ranges_.empty(); }
 
     [[nodiscard]] bool overlaps(ByteRange range) const {

@@ -18,6 +18,7 @@ constexpr std::size_t kCompactFrom = 4;
 // How many payload bytes may be appended now. 0: none, and waiting would not help, or is not wanted
 // (option full, or only a warm segment would do); the caller writes through.
 Result<std::uint64_t> StagedFile::make_room_writer(std::uint64_t wanted_bytes, log::SegmentPool::Take take) {
+    if (log_failed_) return std::uint64_t{0};
     if (const std::uint64_t room = log_->room(false); room >= std::min(wanted_bytes, kRecordPayloadMin)) return room;
     if (follows()) return await_room_writer(wanted_bytes);
     log::SegmentPool& pool = *surroundings_.pool();
@@ -25,7 +26,10 @@ Result<std::uint64_t> StagedFile::make_room_writer(std::uint64_t wanted_bytes, l
     for (;;) {
         const std::uint64_t seen = pool.changes();
         if (auto segment = log_->acquire(take)) {
-            adopt_writer(segment.value());
+            if (!adopt_writer(segment.value())) {
+                FOREBAY_TRY(give_up_log_writer());
+                return std::uint64_t{0};
+            }
             sync_opening_writer();
             return log_->room(false);
         }
@@ -61,7 +65,7 @@ Result<std::uint64_t> StagedFile::await_room_writer(std::uint64_t) {
             while (!log_->empty() && log_->oldest_order() < released) log_->release_oldest();
         }
         if (auto segment = log_->acquire()) {
-            adopt_writer(segment.value());
+            if (!adopt_writer(segment.value())) return log_->fault().with_context("write to " + path_);
             return log_->room(false);
         }
         if (share_->goes_through()) return std::uint64_t{0};
@@ -72,14 +76,16 @@ Result<std::uint64_t> StagedFile::await_room_writer(std::uint64_t) {
     }
 }
 
-void StagedFile::adopt_writer(log::Segment* segment) {
+// False: the log has failed.
+bool StagedFile::adopt_writer(log::Segment* segment) {
     const std::lock_guard lock(mutex_);
-    log_->adopt(segment, committed_size_, commit_sequence_, next_sequence());
+    const bool begun = log_->adopt(segment, committed_size_, commit_sequence_, next_sequence());
     if (share_) {
         segment->lane = share_->lane();
         share_->published();
         share_->adopted(*segment, log_->oldest_order() + log_->segments() - 1);
     }
+    return begun;
 }
 
 // Held bytes cannot drain, and a segment can only go when it is the oldest: a few metadata blocks would
@@ -107,15 +113,19 @@ void StagedFile::compact_writer() {
             source = &oldest;
             ++source->pins;
         }
+        bool moved = true;
         for (const auto& [range, bytes] : held) {
-            const auto position = log_->append_data(range.begin, {bytes.data(), range.size()},
-                                                    log::DataClass::kMetadata, bytes.sequence, realtime_ns());
+            const auto position = log_->copy_data(range.begin, *source, {bytes.data(), range.size()},
+                                                  log::DataClass::kMetadata, bytes.sequence, realtime_ns());
+            moved = position.segment != nullptr;
+            if (!moved) break;   // the bytes stay where they are; whoever needs them finds out more
             const std::lock_guard lock(mutex_);
             index_.relocate_held(range, {position.segment, position.offset, bytes.sequence,
-                                         static_cast<std::uint32_t>(position.segment->generation()), log::DataClass::kMetadata});
+                                         static_cast<std::uint32_t>(position.segment->own_generation), log::DataClass::kMetadata});
         }
         const std::lock_guard lock(mutex_);
         --source->pins;
+        if (!moved) return;
     }
 }
 
@@ -131,7 +141,7 @@ Status StagedFile::make_marker_room_writer() {
             continue;
         }
         if (auto segment = log_->acquire()) {
-            adopt_writer(segment.value());
+            if (!adopt_writer(segment.value())) return log_->fault().with_context("write to " + path_);
             continue;
         }
         if (log_->empty()) return {Code::kNoSpace, "other files use up the staging log that " + path_ + " needs"};
@@ -198,6 +208,10 @@ bool StagedFile::press() {
         retry_at_ns_ = 0;   // whoever is in want of room cannot wait for this file
         anything = !halted_ && (!index_.ready_empty() || shrink_to_.has_value());
         if (anything) urgent_ = true;
+        if (anything && !unreadable_.empty() && !shrink_to_) {   // what cannot be read will not drain
+            if (planned_.empty()) plan_locked();
+            anything = !planned_.empty();
+        }
         under_way = anything || !in_flight_.empty() || resizing_;
     }
     if (anything) wake();

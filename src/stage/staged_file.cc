@@ -55,11 +55,14 @@ Status StagedFile::truncate(std::uint64_t size) {
     if (state == State::kPassive || state == State::kFailed)
         return Status::from_errno(EBADF, "set the size of " + path_ + ", which is not open for writing");
     const std::uint64_t sequence = state == State::kThrough ? 0 : next_sequence();
+    if (state == State::kStaged) {
+        FOREBAY_TRY(append_marker_writer(log::RecordKind::kTruncate, size, sequence));
+        const std::lock_guard lock(mutex_);
+        state = state_;   // the log may have failed
+    }
     if (state == State::kThrough) {
         FOREBAY_TRY(target_->resize(size));
         target_unsynced_ = true;
-    } else {
-        FOREBAY_TRY(append_marker_writer(log::RecordKind::kTruncate, size, sequence));
     }
 
     const std::lock_guard lock(mutex_);
@@ -81,16 +84,16 @@ Status StagedFile::truncate(std::uint64_t size) {
 Status StagedFile::append_marker_writer(log::RecordKind kind, std::uint64_t argument,
                                         std::uint64_t sequence) {
     const bool cut = kind == log::RecordKind::kTruncate && argument < logical_size_;
-    if (log_->empty() && !cut) return Status::ok();
+    if ((log_->empty() && !cut) || log_failed_) return Status::ok();
     if (share_) {
         FOREBAY_TRY(make_marker_room_writer());
     } else if (!log_->marker_fits()) {
         const auto room = make_room_writer(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);
         if (!room) return room.status();
-        if (room.value() == 0) return leave_log_writer();
+        if (room.value() == 0) return log_failed_ ? Status::ok() : leave_log_writer();
     }
-    log_->append_marker(kind, argument, sequence);
-    return Status::ok();
+    if (log_->append_marker(kind, argument, sequence)) return Status::ok();
+    return give_up_log_writer();
 }
 
 // Drains everything and gives the log back, so that the target alone tells the file's state.
@@ -146,13 +149,14 @@ Status StagedFile::commit_writer(bool closing) {
     const std::uint64_t sequence = durable_ ? durable_commit_ : next_sequence();
     if (!durable_ && kCrashSafety) {
         if (failure) FOREBAY_TRY(append_marker_writer(log::RecordKind::kCommit, logical_size_, sequence));
-        else if (log_->marker_fits()) log_->append_marker(log::RecordKind::kCommit, logical_size_, sequence);
-        else add(slot_->guarantee_given_up, index_.held_bytes());
+        else if (!log_->marker_fits() || !log_->append_marker(log::RecordKind::kCommit, logical_size_, sequence))
+            add(slot_->guarantee_given_up, index_.held_bytes());
     }
     if (share_) share_->published();
     {
         const std::lock_guard lock(mutex_);
         index_.commit(logical_size_);
+        unreadable_.clear();
         committed_size_ = logical_size_;
         if (share_) share_->set_committed_size(committed_size_);
         commit_sequence_ = sequence;
@@ -218,6 +222,8 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, log::Ledge
     logical_size_ = committed_size_ = target_size_ = size.value();
     commit_sequence_ = 0;
     several_nodes_ = left_log_ = false;
+    log_failed_ = false;
+    unreadable_.clear();
     dirty_ = false;
     urgent_ = halted_ = false;
     attempts_ = 0;
@@ -252,6 +258,7 @@ Status StagedFile::finish() {
             return sync_target(target_);
         }
         halted_ = false;   // a closing attempt
+        unreadable_.clear();
         retry_at_ns_ = 0;
         size = logical_size_;
     }
@@ -291,7 +298,7 @@ Status StagedFile::finish() {
     completed_.wait(lock, [this] { return !recycling_; });
     state_ = State::kFailed;
     keep_error_locked(outcome);
-    if (log_->marker_fits()) log_->append_marker(log::RecordKind::kClose, logical_size_, next_sequence());
+    if (log_->marker_fits()) (void)log_->append_marker(log::RecordKind::kClose, logical_size_, next_sequence());
     return outcome.with_context(
         fmt::format("close {}: {} bytes stay in the staging log", path_, pending_bytes_locked()));
 }

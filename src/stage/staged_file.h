@@ -16,6 +16,9 @@
 //   failed    closed with bytes that could not be drained: they stay in the log and stay readable,
 //             writing is refused.
 //
+// When the mapping of the log faults (log_fault.cc), what is staged is drained and the file goes `through`; if not all of
+// it can be read back it stays `staged`, without taking more: writes go straight to the target.
+//
 // Locks: `writer_` serialises whatever changes the file from outside; `mutex_` guards the state and is
 // held for short, never across a transfer. Order: writer_ before mutex_.
 // Invariants under mutex_:
@@ -186,19 +189,25 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     Status refuse_if_inherited(const char* what) const;
     Status stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class);
     Status stage_parts_writer(std::span<const Part> parts, ByteClass byte_class);
-    void append_writer(std::span<const Part> parts, ByteClass byte_class);
+    bool append_writer(std::span<const Part> parts, ByteClass byte_class);
+    Status write_after_fault_writer(std::span<const Part> parts);
     [[nodiscard]] bool waits_for_commit(std::uint64_t offset, ByteClass byte_class) const noexcept;
-    void append_through_locked(ByteRange range);
+    bool append_through_locked(ByteRange range);
     Status write_through_writer(std::uint64_t offset, io::Bytes bytes);
     Status write_beside_writer(std::span<const Part> parts);
     Status write_direct_writer(std::uint64_t offset, io::Bytes bytes);
     Status commit_writer(bool closing);
     Status append_marker_writer(log::RecordKind kind, std::uint64_t argument, std::uint64_t sequence);
     Status leave_log_writer();
+    // log_fault.cc: the staging device fails under the mapping.
+    Status give_up_log_writer();
+    void lost_locked(const std::vector<ByteRange>& unreadable, const Status& fault);
+
     // With durability=node: durability.cc.
     Status append_durable_commit_writer(bool closing);
     Status sync_target(const std::shared_ptr<io::File>& target);
     Status sync_log();
+    Status keep_sync_error(const Status& failed);
     void sync_opening_writer();
     bool recycle_durably(std::unique_lock<std::mutex>& lock);
     Status release_all_durably(std::unique_lock<std::mutex>& lock);
@@ -220,11 +229,12 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     bool gather_locked(bool may_wait);
     [[nodiscard]] bool gathered(const log::Segment* segment, std::uint64_t payload) const noexcept;
     bool plan_copy_locked(ByteRange all, CopyPlan& plan) const;
+    [[nodiscard]] static bool unchanged(const StagedBytes& bytes) noexcept;
     static Result<bool> carry_out(const CopyPlan& plan, io::File& target, std::uint64_t offset, io::MutableBytes into);
 
     // room.cc: segments.
     Result<std::uint64_t> make_room_writer(std::uint64_t wanted_bytes, log::SegmentPool::Take take);
-    void adopt_writer(log::Segment* segment);
+    bool adopt_writer(log::Segment* segment);
     Result<std::uint64_t> await_room_writer(std::uint64_t wanted_bytes);
     Status make_marker_room_writer();
     void compact_writer();
@@ -235,7 +245,8 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     Taken take_locked();
     void plan_locked();
     void release_locked(const plan::TargetWrite& write);
-    void complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost);
+    void complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost, const std::vector<ByteRange>& unreadable);
+    std::uint64_t forget_drained_locked(const plan::TargetWrite& write) noexcept;
     Taken take_resize_locked(std::uint64_t size);
     void complete_resize(std::uint64_t size, const Status& outcome);
     void keep_error_locked(const Status& failure);
@@ -304,6 +315,8 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     std::mutex stating_;                          // a statement is being made; after writer_, before mutex_
     log::Statement stated_;                       // of a shared file, the last one; changed under stating_ and mutex_
     Status sync_error_;                           // the first one: nothing can be promised any more
+    std::atomic<bool> log_failed_{false};         // its mapping has faulted: it takes nothing more
+    RangeSet unreadable_;                         // ready, but could not be read back: not tried again until something changes
     bool left_log_ = false;                       // abandoned after another participant's failure
     unsigned attempts_ = 0;                       // that failed, since everything was last drained; on_error=retry
     std::uint64_t retry_at_ns_ = 0;               // nothing is written before that; 0: no pause
