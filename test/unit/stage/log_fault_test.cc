@@ -9,6 +9,7 @@
 
 #include "io/posix_file.h"
 #include "support/engine_fixture.h"
+#include "support/loop_mount.h"
 
 namespace forebay {
 namespace {
@@ -182,6 +183,53 @@ TEST_F(LogFault, truncations_take_effect_when_they_cannot_be_recorded) {
     EXPECT_TRUE(test::same(test::read(*file, 0, 20'000), expected));
     ASSERT_TRUE(engine_->detach(file, true));
     EXPECT_TRUE(test::same(contents("a.h5"), expected));
+}
+
+// A device that is gone: whatever touches its pages faults, that of the counters as well, and nothing can be allocated,
+// written or removed there.
+TEST_F(LogFault, a_staging_device_that_goes_away_costs_no_more_than_what_was_only_there) {
+    const test::LoopMount device(64);
+    if (!device.mounted()) GTEST_SKIP() << "needs root, and a loop device";
+    std::filesystem::create_directory(device.path() / "area");
+    engine_ = stage::Engine::create(test::small_options(), [&] { return io::open_posix_directory((device.path() / "area").string()); });
+    {
+        const auto file = open("a.h5"), other = open("other.h5");
+        Content now;
+        const auto append = [&](std::size_t bytes, std::uint64_t seed, ByteClass byte_class) {
+            const Content more = test::bytes_of(bytes, seed);
+            EXPECT_TRUE(file->write(now.size(), more, byte_class));
+            now.insert(now.end(), more.begin(), more.end());
+        };
+        append(100'000, 1, ByteClass::kRaw);
+        append(5'000, 2, ByteClass::kMetadata);
+        ASSERT_TRUE(file->commit());
+        ASSERT_TRUE(file->drain());
+        Content theirs = test::bytes_of(40'000, 9);
+        ASSERT_TRUE(other->write(0, theirs, ByteClass::kMetadata));
+        ASSERT_TRUE(device.shut_down());
+        append(70'000, 4, ByteClass::kRaw);
+        append(300, 5, ByteClass::kMetadata);
+        EXPECT_TRUE(test::same(test::read(*file, 0, now.size()), now));
+        EXPECT_TRUE(file->commit());
+        EXPECT_FALSE(file->staged());
+        EXPECT_TRUE(test::same(contents("a.h5"), now));
+        EXPECT_GT(file->counters().requests, 0u);
+        EXPECT_TRUE(engine_->detach(file, true));
+
+        EXPECT_EQ(other->read(0, theirs).sys_errno(), EIO);
+        (void)other->commit();
+        EXPECT_EQ(other->commit().sys_errno(), EIO);
+        const Status closed = engine_->detach(other, true);
+        EXPECT_EQ(closed.sys_errno(), EIO);
+        EXPECT_NE(closed.message().find("40000 bytes stay in the staging log"), std::string::npos) << closed.message();
+
+        // Files that are opened later find no room in the log, and are written all the same.
+        const auto later = open("later.h5");
+        EXPECT_TRUE(later->write(0, now, ByteClass::kRaw));
+        EXPECT_TRUE(engine_->detach(later, true));
+        EXPECT_TRUE(test::same(contents("later.h5"), now));
+    }
+    engine_.reset();
 }
 
 // The cut at every page of the log, in every phase, for either durability: what was said to be well is well.
