@@ -49,6 +49,9 @@ constexpr std::array kTable{
     OptionSpec{"on_error", kChoice, "fail", "", 0, 0, "fail|retry|through",
                "A background write to the file fails: flushes and close report it; the same, after a few more attempts if it may "
                "pass; or the same, and what is written from then on goes straight to the file."},
+    OptionSpec{"patience", kCount, "600", "seconds", 0, 31'536'000, "",
+               "A close, a flush that drains and a write that waits for room fail once nothing has reached the file for so many "
+               "seconds; what is staged stays in the log. 0: they wait for ever."},
     OptionSpec{"recover", kBool, "on", "", 0, 0, "",
                "Opening a file that a dead process of this node had staged brings it to its last flush first."},
     OptionSpec{"mpi", kChoice, "on", "", 0, 0, "on|node|off",

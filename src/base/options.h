@@ -60,6 +60,7 @@ struct Options {
     Checksum checksum = Checksum::kLazy;        // payloads over 64 KiB: at write, or only where needed
     OnFlush flush = OnFlush::kCommit;           // H5Fflush returns at the commit, or once drained
     OnError on_error = OnError::kFail;          // a background write to the file has failed
+    std::uint64_t patience = 600;               // seconds without a byte reaching the target before a call gives up; 0: never
     Durability durability = Durability::kProcess;   // what a commit outlives: the process, or the node's loss of power
     bool recover = true;                        // before a file is opened: bring home what a dead process has left of it
     WithMpi mpi = WithMpi::kOn;                 // stage files that are opened with MPI; kNode: by ranks of one node only

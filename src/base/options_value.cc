@@ -39,14 +39,15 @@ struct NamedBinding {
     std::string_view name;
     Binding field;
 };
-const std::array<NamedBinding, 21>& bindings() {
-    static const std::array<NamedBinding, 21> all{{
+const std::array<NamedBinding, 22>& bindings() {
+    static const std::array<NamedBinding, 22> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
         {"size", &Options::size},
         {"full", choice<&Options::full>()},
         {"strict", &Options::strict},
         {"drain_threads", &Options::drain_threads},
+        {"patience", &Options::patience},
         {"stripe", &Options::stripe},
         {"write_max", &Options::write_max},
         {"segment", &Options::segment},

@@ -22,6 +22,21 @@ bool Scheduler::wake(const std::shared_ptr<Source>& source) {
     return false;
 }
 
+void Scheduler::carry_out(std::unique_ptr<Work> work) {
+    std::shared_ptr<Work> shared;
+    try {
+        shared = std::move(work);   // or leaves it where it is
+        const task::Submitted queued = engine_.submit({.run = [shared] {
+            shared->run();
+            return Status::ok();
+        }});
+        if (queued.has_thread || (queued.task && !engine_.cancel(queued.task))) return;
+    } catch (const std::bad_alloc&) {
+        // As good as no thread.
+    }
+    (shared ? *shared : *work).run();
+}
+
 void Scheduler::serve(const std::shared_ptr<Source>& source) {
     // Before take(): what others did before they found it queued is seen there, and who comes later queues it.
     source->queued_.exchange(false);

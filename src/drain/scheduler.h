@@ -54,6 +54,14 @@ class Scheduler {
     // memory: the caller then has to drain by itself (StagedFile does so when it needs room, and at close).
     bool wake(const std::shared_ptr<Source>& source);
 
+    // Has a thread carry the work out or, if there is none to be had, does it in this one. Returns at once otherwise.
+    void carry_out(std::unique_ptr<Work> work);
+
+    // Work waits, and every thread is in a write that does not return: one thread more (task::Engine::assist).
+    void assist() { engine_.assist(); }
+    // No work begins any more. False: at `until` some is still being carried out (task::Engine::stop).
+    [[nodiscard]] bool stop(std::chrono::steady_clock::time_point until) { return engine_.stop(until); }
+
     // Forgets the threads without joining them: for a forked child, where they do not exist.
     void forget_threads() noexcept { engine_.forget_threads(); }
 

@@ -24,13 +24,42 @@ void FaultPlan::fail_any(std::uint64_t nth, std::uint64_t count, int sys_errno, 
     any_ = true;
 }
 
+void FaultPlan::hang(Operation operation) {
+    const std::lock_guard lock(mutex_);
+    hangs_ = operation;
+}
+
+void FaultPlan::let_one_go() {
+    const std::lock_guard lock(mutex_);
+    ++passes_;
+    hanging_changed_.notify_all();
+}
+
+void FaultPlan::let_go() {
+    const std::lock_guard lock(mutex_);
+    hangs_.reset();
+    hanging_changed_.notify_all();
+}
+
+bool FaultPlan::await_hanging(std::chrono::milliseconds at_most) {
+    std::unique_lock lock(mutex_);
+    return hanging_changed_.wait_for(lock, at_most, [this] { return hanging_ > 0; });
+}
+
 void FaultPlan::clear() {
     const std::lock_guard lock(mutex_);
     armed_ = false;
 }
 
 FaultPlan::Verdict FaultPlan::arrive(Operation operation) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    if (hangs_ == operation) {
+        ++hanging_;
+        hanging_changed_.notify_all();
+        hanging_changed_.wait(lock, [&] { return hangs_ != operation || passes_ > 0; });
+        if (hangs_ == operation) --passes_;
+        --hanging_;
+    }
     if (!armed_ || (!any_ && operation != operation_)) return {};
     ++seen_;
     if (seen_ < nth_ || seen_ - nth_ >= count_) return {};

@@ -2,12 +2,14 @@
 // must fail.
 //
 // Fault model: a call is counted when it arrives and fails *instead of* being carried out (a failing
-// write may be told to carry out a prefix first, as a real one may). The device itself never lies:
+// write may be told to carry out a prefix first, as a real one may), or hangs before it is carried out. The device itself never lies:
 // what a call reported as done is there. Power loss is modelled by test/support/power.h.
 #pragma once
 
-#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
+#include <optional>
 
 #include "io/file.h"
 
@@ -25,6 +27,13 @@ class FaultPlan {
               std::size_t bytes_done_first = 0);
     // Every operation counts as matching.
     void fail_any(std::uint64_t nth, std::uint64_t count, int sys_errno, std::size_t bytes_done_first = 0);
+    // From the next matching call on, all of them wait until `let_go`, and are carried out then.
+    void hang(Operation operation);
+    void let_go();
+    // One of them, or the next one, is carried out.
+    void let_one_go();
+    // Blocks until a call hangs. False: none has.
+    bool await_hanging(std::chrono::milliseconds at_most = std::chrono::minutes(1));
     void clear();
 
     struct Verdict {
@@ -36,6 +45,9 @@ class FaultPlan {
 
   private:
     mutable std::mutex mutex_;
+    std::condition_variable hanging_changed_;
+    std::optional<Operation> hangs_;
+    std::size_t hanging_ = 0, passes_ = 0;
     bool armed_ = false;
     bool any_ = false;
     Operation operation_ = Operation::kWrite;

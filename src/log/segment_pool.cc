@@ -197,9 +197,11 @@ std::uint64_t SegmentPool::changes() const {
     return changes_;
 }
 
-void SegmentPool::wait_for_change(std::uint64_t seen) {
+void SegmentPool::wait_for_change(std::uint64_t seen, std::chrono::steady_clock::time_point until) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return changes_ != seen; });
+    const auto changed = [&] { return changes_ != seen; };
+    if (until == std::chrono::steady_clock::time_point::max()) changed_.wait(lock, changed);
+    else (void)changed_.wait_until(lock, until, changed);
 }
 
 void SegmentPool::announce_change() {

@@ -111,9 +111,9 @@ class SegmentPool {
     void lower_reserve(std::uint64_t bytes) noexcept;
 
     // Waiting for room: read `changes`, look whether there is something to wait for, then wait until
-    // a segment was released or `announce_change` was called since. Returns at once if so already.
+    // a segment was released or `announce_change` was called since. Returns at once if so already, and at `until`.
     [[nodiscard]] std::uint64_t changes() const;
-    void wait_for_change(std::uint64_t seen);
+    void wait_for_change(std::uint64_t seen, std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max());
     void announce_change();
 
     [[nodiscard]] std::uint64_t allocated() const;   // segments

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <filesystem>
 #include <map>
@@ -28,6 +29,8 @@ namespace {
 
 // A process, or all of a node that share a file, take no more than this share of the machine's memory for pages touched ahead.
 constexpr std::uint64_t kReserveMemoryShare = 32;
+// At the end drain threads get so long to come back, however long nothing has come of them.
+constexpr std::chrono::milliseconds kLastMoment{200};
 
 std::string absolute(const std::string& path) {
     std::error_code error;
@@ -54,6 +57,19 @@ class Engine::State final : public Surroundings, public ForkParty {
     ~State() override {
         leave_forks();
         close_area();
+    }
+    // Before it is destroyed: no drain thread is at work any more. False: one is in a call that does not return, so everything
+    // has to stay as it is, to the end of the process.
+    [[nodiscard]] bool come_to_rest() {
+        const std::uint64_t patience = loaded_.options.patience;
+        if (patience == 0) return true;   // whoever destroys it waits
+        // Whoever closed a file has waited for so long already.
+        const auto now = std::chrono::steady_clock::now();
+        const std::chrono::steady_clock::time_point progress{std::chrono::nanoseconds(progress_ns())};
+        if (scheduler_.stop(std::max(now + kLastMoment, progress + std::chrono::seconds(patience)))) return true;
+        leave_forks();
+        tell_statistics();
+        return false;
     }
 
     Result<Attached> attach(std::unique_ptr<io::File> file, const io::Identity& identity, const std::string& path,
@@ -83,6 +99,8 @@ class Engine::State final : public Surroundings, public ForkParty {
     bool inherited() const noexcept override { return ForkParty::inherited(); }
     bool press_files(const StagedFile& asking) override;
     bool promote_held() override;
+    void progressed() noexcept override { progress_ns_.store(monotonic_ns(), std::memory_order_relaxed); }
+    std::uint64_t progress_ns() const noexcept override { return progress_ns_.load(std::memory_order_relaxed); }
     void trace(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) override;
 
     // ForkParty
@@ -146,12 +164,14 @@ class Engine::State final : public Surroundings, public ForkParty {
                                 std::optional<log::AsideReason> aside);
     void forget_locked(std::map<io::Identity, Entry>::iterator found);
     void report_closed(const log::FileCounters& counters);
+    void tell_statistics();
     std::vector<std::shared_ptr<StagedFile>> open_files();
     void close_area();
 
     const LoadedOptions loaded_;
     const OpenArea open_area_;
     std::atomic<std::uint64_t> sequence_{1};
+    std::atomic<std::uint64_t> progress_ns_{0};
 
     // Lock order: opening_, a file's writer_, mutex_, a file's mutex_, the pool's.
     std::mutex opening_;   // serialises attach and what it finds out once
@@ -396,7 +416,7 @@ std::optional<Engine::State::Obstacle> Engine::State::make_process_directory_ope
     return std::nullopt;
 }
 
-void Engine::State::close_area() {
+void Engine::State::tell_statistics() {
     if (!loaded_.options.stats.empty() && (anything_to_tell_ || ledger_.header().files_opened.load() > 0)) {
         auto reasons = nlohmann::ordered_json::object();
         for (std::size_t i = 0; i < log::kReasonCount; ++i)
@@ -410,6 +430,10 @@ void Engine::State::close_area() {
         // Statistics that cannot be written must not make a program fail that has lost nothing.
         (void)io::append_line(loaded_.options.stats, line.dump());
     }
+}
+
+void Engine::State::close_area() {
+    tell_statistics();
     const bool keep = std::any_of(files_.begin(), files_.end(), [](const auto& item) { return item.second.file->leaves_log(); });
     files_.clear();   // before the pool that their logs live in
     if (!directory_ || keep) return;
@@ -460,7 +484,10 @@ void Engine::State::report_closed(const log::FileCounters& counters) {
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Engine::~Engine() {
-    if (!state_->inherited()) return;
+    if (!state_->inherited()) {
+        if (!state_->come_to_rest()) (void)state_.release();
+        return;
+    }
     // A child ends what its parent began by leaving it alone.
     state_->forget_threads();
     (void)state_.release();

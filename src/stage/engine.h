@@ -3,7 +3,8 @@
 // One engine per host library (the plugin owns it). Creating one touches nothing on disk; the staging
 // area is opened with the first file that is opened for writing, and nothing is allocated there before
 // something is staged. The engine ends its threads and removes its logs when destroyed; a log that still
-// holds undrained bytes stays, for recovery.
+// holds undrained bytes stays, for recovery. If a drain thread is in a call that does not return (option patience), the
+// destructor leaves everything that the thread may touch in memory, and the thread itself, to the end of the process.
 // Thread-safety: every call may come from any thread. Fork: a child that inherits the engine can read its
 // files, gets a clear error from writes, and neither drains nor removes anything.
 #pragma once

@@ -293,12 +293,14 @@ std::uint64_t StagedFile::forget_drained_locked(const plan::TargetWrite& write) 
 
 void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost, const std::vector<ByteRange>& unreadable) {
     if (outcome) surroundings_.trace(cost.begin_ns, cost.end_ns, write.range);
+    if (outcome) surroundings_.progressed();
     bool more = false, settled = false;
     {
         const std::lock_guard lock(mutex_);
         release_locked(write);
         --running_;
         const std::uint64_t now = monotonic_ns();
+        if (outcome) progress_ns_ = now;
         concurrency_.completed(write.range.size(), now - std::exchange(busy_since_ns_, now));
         if (write.range.size() >= kTellingWriteMin && cost.alone)
             target_is_memory_ = 2 * cost.cpu_ns > cost.end_ns - cost.begin_ns;
@@ -330,10 +332,12 @@ void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome,
 }
 
 void StagedFile::complete_resize(std::uint64_t size, const Status& outcome) {
+    if (outcome) surroundings_.progressed();
     {
         const std::lock_guard lock(mutex_);
         resizing_ = false;
         if (outcome) {
+            progress_ns_ = monotonic_ns();
             target_size_ = size;
             if (shrink_to_ == size) shrink_to_.reset();
             // A commit to less came while the file was being extended.
@@ -394,7 +398,8 @@ void StagedFile::let_through_locked() noexcept {
         share_->let_through();
 }
 
-// Carries out, in this thread and together with the drain threads, all that is ready.
+// Until all that is ready is in the target. With a bound to its patience this thread writes nothing itself: nobody can call
+// it back from a write that does not return.
 Status StagedFile::drain_writer() {
     std::unique_lock lock(mutex_);
     urgent_ = true;
@@ -406,16 +411,17 @@ Status StagedFile::drain_writer() {
     for (;;) {
         if (Taken taken = take_locked(); taken.work) {
             lock.unlock();
-            taken.work->run();
+            if (surroundings_.options().patience == 0) taken.work->run();
+            else surroundings_.scheduler().carry_out(std::move(taken.work));
             lock.lock();
         } else if (!in_flight_.empty() || resizing_) {
-            completed_.wait(lock, [this, seen = completions_] { return completions_ != seen; });
+            FOREBAY_TRY(await_locked(lock, [this, seen = completions_] { return completions_ != seen; }));
         } else if (pausing_locked()) {
             wait_out_pause_locked(lock);
         } else if (share_ && !halted_ && !index_.ready_empty()) {
             // Others went on writing, or have not finished a record that is older; `look` comes once they have.
             if (std::exchange(urgent_, true))
-                completed_.wait(lock, [this, seen = completions_] { return completions_ != seen; });
+                FOREBAY_TRY(await_locked(lock, [this, seen = completions_] { return completions_ != seen; }));
         } else {
             break;
         }

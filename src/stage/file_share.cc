@@ -79,6 +79,7 @@ void StagedFile::look(bool room_wanted) {
         if (room_wanted) wait_out_pause_locked(lock);   // this thread has nothing else to do
         if (state_ != State::kStaged || !share_) return;
         if (room_wanted && recycle_durably(lock) && (state_ != State::kStaged || !share_)) return;
+        if (room_wanted && !halted_ && stalled_locked()) keep_error_locked(timed_out_locked());
         if (room_wanted && !halted_) {
             if (index_.ready_empty() && in_flight_.empty() && !resizing_ && !shrink_to_)
                 add(slot_->guarantee_given_up, index_.promote_held());

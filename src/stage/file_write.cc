@@ -182,7 +182,7 @@ Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
     std::unique_lock lock(mutex_);
     follow_locked();   // what others have written before is older than this
     for (;;) {
-        completed_.wait(lock, [&] { return !in_flight_.overlaps(range) && !resizing_; });
+        FOREBAY_TRY(await_locked(lock, [&] { return !in_flight_.overlaps(range) && !resizing_; }));
         if (!shrink_to_ || range.end <= *shrink_to_) break;
         lock.unlock();
         FOREBAY_TRY(drain_writer());   // carries the cut out

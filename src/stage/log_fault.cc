@@ -23,7 +23,7 @@ Status StagedFile::give_up_log_writer() {
     if (!drain_writer()) return Status::ok();   // kept
     std::unique_lock lock(mutex_);
     if (state_ != State::kStaged || !index_.empty() || shrink_to_) return Status::ok();
-    completed_.wait(lock, [this] { return !log_->pinned() && !recycling_; });
+    FOREBAY_TRY(await_locked(lock, [this] { return !log_->pinned() && !recycling_; }));
     if (durable_ && !release_all_durably(lock)) return Status::ok();
     const std::uint64_t size = logical_size_;
     const bool sized = target_size_ == size;

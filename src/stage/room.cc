@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "stage/patience.h"
 #include "stage/staged_file.h"
 
 namespace forebay::stage {
@@ -23,6 +24,7 @@ Result<std::uint64_t> StagedFile::make_room_writer(std::uint64_t wanted_bytes, l
     if (follows()) return await_room_writer(wanted_bytes);
     log::SegmentPool& pool = *surroundings_.pool();
     compact_writer();
+    Wait wait(surroundings_);
     for (;;) {
         const std::uint64_t seen = pool.changes();
         if (auto segment = log_->acquire(take)) {
@@ -49,8 +51,13 @@ Result<std::uint64_t> StagedFile::make_room_writer(std::uint64_t wanted_bytes, l
         const bool under_way = surroundings_.press_files(*this);
         if (surroundings_.options().full == WhenFull::kThrough) return std::uint64_t{0};
         const std::uint64_t begin = monotonic_ns();
-        if (press() || under_way) pool.wait_for_change(seen);
-        else if (!surroundings_.promote_held()) return std::uint64_t{0};
+        if (press() || under_way) {
+            if (wait.over()) {
+                const std::lock_guard lock(mutex_);
+                return timed_out_locked().with_context("write to " + path_ + ": the staging log is full");
+            }
+            pool.wait_for_change(seen, wait.until());
+        } else if (!surroundings_.promote_held()) return std::uint64_t{0};
         slot_->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
         compact_writer();
     }
@@ -156,7 +163,7 @@ Status StagedFile::make_marker_room_writer() {
             FOREBAY_TRY(background_error_locked());
             const std::uint64_t seen = completions_;
             share_->await_complete();
-            completed_.wait(lock, [&] { return completions_ != seen; });
+            FOREBAY_TRY(await_locked(lock, [&] { return completions_ != seen; }));
             follow_locked();
         }
     }

@@ -105,7 +105,7 @@ Status StagedFile::leave_log_writer() {
     }
     FOREBAY_TRY(drain_writer());
     std::unique_lock lock(mutex_);
-    completed_.wait(lock, [this] { return !log_->pinned() && !recycling_; });
+    FOREBAY_TRY(await_locked(lock, [this] { return !log_->pinned() && !recycling_; }));
     if (durable_) FOREBAY_TRY(share_ ? retire_group(lock) : release_all_durably(lock));
     log_->release_all();
     if (share_) share_->set_released(log_->oldest_order());
@@ -266,7 +266,7 @@ Status StagedFile::finish() {
     Status outcome = commit_writer(true);
     if (const Status drained = drain_writer(); outcome) outcome = drained;
     std::unique_lock lock(mutex_);
-    bool settled = index_.empty() && !shrink_to_;
+    bool settled = index_.empty() && !shrink_to_ && in_flight_.empty() && !resizing_;
     if (settled && target_size_ != size) {
         lock.unlock();
         const Status resized = target_->resize(size);
@@ -276,7 +276,11 @@ Status StagedFile::finish() {
         if (outcome) outcome = resized;
     }
     if (settled) {
-        completed_.wait(lock, [this] { return !log_->pinned() && !recycling_; });
+        const Status alone = await_locked(lock, [this] { return !log_->pinned() && !recycling_; });
+        settled = alone.is_ok();
+        if (outcome) outcome = alone;
+    }
+    if (settled) {
         if (durable_) {
             const Status durable = share_ ? retire_group(lock) : release_all_durably(lock);
             if (outcome) outcome = durable;
@@ -295,7 +299,7 @@ Status StagedFile::finish() {
         if (outcome) return outcome;
         return outcome.with_context("all staged bytes were written by a later attempt, but before");
     }
-    completed_.wait(lock, [this] { return !recycling_; });
+    if (const Status alone = await_locked(lock, [this] { return !recycling_; }); outcome) outcome = alone;
     state_ = State::kFailed;
     keep_error_locked(outcome);
     if (log_->marker_fits()) (void)log_->append_marker(log::RecordKind::kClose, logical_size_, next_sequence());

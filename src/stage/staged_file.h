@@ -38,6 +38,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -81,6 +82,9 @@ class Surroundings {
     // Room is needed and nothing is under way: held bytes of all files may drain before their commit.
     // True if there were any.
     virtual bool promote_held() = 0;
+    // Something has reached a target: a write, or a change of its size; and when that was last (monotonic).
+    virtual void progressed() noexcept = 0;
+    [[nodiscard]] virtual std::uint64_t progress_ns() const noexcept = 0;
     // One target write has ended: for the trace, and for the time of the last one.
     virtual void trace(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) = 0;
 };
@@ -119,6 +123,8 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     Status commit();
 
     // Blocks until every staged byte, committed or not, is in the target. Reports the sticky error.
+    // As every call that waits for the target: ETIMEDOUT, once nothing has reached it for as long as option patience
+    // says. Nothing is lost by that, and the call may be made again.
     Status drain();
 
     // Drains, then writes straight to the target until closed (SWMR, raw descriptor handed out).
@@ -134,7 +140,8 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // passive -> staged or, with a reason, through. `target` allows writing; `slot` outlives `finish`.
     Status open_for_writing(std::unique_ptr<io::File> target, log::LedgerSlot* slot,
                             std::optional<log::AsideReason> aside);
-    // Commits, drains, sets the target's size, gives the log back: -> passive. On failure -> failed.
+    // Commits, drains, sets the target's size, gives the log back: -> passive. On failure -> failed. After ETIMEDOUT a
+    // drain thread may still be in a call that does not return: the file and the engine have to stay.
     Status finish();
     [[nodiscard]] bool failed() const;
     [[nodiscard]] bool leaves_log() const;
@@ -242,6 +249,10 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
 
     // file_drain.cc: the target's side.
     Status drain_writer();
+    // patience.cc
+    Status await_locked(std::unique_lock<std::mutex>& lock, const std::function<bool()>& over);
+    [[nodiscard]] Status timed_out_locked() const;
+    [[nodiscard]] bool stalled_locked() const noexcept;
     Taken take_locked();
     void plan_locked();
     void release_locked(const plan::TargetWrite& write);
@@ -277,6 +288,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     mutable std::mutex mutex_;
     std::condition_variable completed_;           // a target write has ended
     std::uint64_t completions_ = 0;
+    std::uint64_t progress_ns_ = 0;               // monotonic: something has reached the target
     State state_ = State::kPassive;               // changed under both locks
     std::unique_ptr<log::FileLog> log_;
     std::shared_ptr<Share> share_;                // changed under both locks; null: written by this process alone

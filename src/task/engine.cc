@@ -148,11 +148,14 @@ class Engine::Core {
 
     Submitted submit(Request request);
     bool cancel(Task::Node& node);
+    void assist();
+    bool stop(std::chrono::steady_clock::time_point until);
     // Until `awaited` has ended, or, if it is null, no task is left.
     Status wait(Task::Node* awaited);
 
   private:
     void serve();
+    void begin_stop();
 
     // Links and states
     static void wait_for_locked(Task::Node& node, Edge& edge, Link& ring, Wait wait);
@@ -427,7 +430,7 @@ bool Engine::Core::called_by_task_locked() const noexcept {
 
 // ---- Calls -----------------------------------------------------------------------------------------
 
-Engine::Core::~Core() {
+void Engine::Core::begin_stop() {
     Ended ended;
     {
         const std::lock_guard lock(mutex_);
@@ -437,7 +440,26 @@ Engine::Core::~Core() {
         settle_locked(ended);
     }
     ready_.notify_all();
-    ended.destroy();
+}
+
+bool Engine::Core::stop(std::chrono::steady_clock::time_point until) {
+    begin_stop();
+    std::unique_lock lock(mutex_);
+    ++all_waiters_;
+    const bool ended = ended_.wait_until(lock, until, [this] { return running_.empty(); });
+    --all_waiters_;
+    return ended;
+}
+
+void Engine::Core::assist() {
+    const std::lock_guard lock(mutex_);
+    if (stopping_ || asleep_ > 0 || looking_ >= takeable_locked() || threads_.size() < limits_.threads_max) return;
+    ++limits_.threads_max;
+    summon_locked();
+}
+
+Engine::Core::~Core() {
+    begin_stop();
     for (std::jthread& thread : threads_) thread.join();   // what becomes free to run meanwhile is canceled
 }
 
@@ -535,6 +557,12 @@ Status Engine::wait_all() {
     if (!core_) return {Code::kInvalidArgument, "wait for all tasks: the engine's threads were forgotten"};
     return core_->wait(nullptr);
 }
+
+void Engine::assist() {
+    if (core_) core_->assist();
+}
+
+bool Engine::stop(std::chrono::steady_clock::time_point until) { return !core_ || core_->stop(until); }
 
 void Engine::forget_threads() noexcept {
     // Not even destroyed: a thread object without its thread would end the process, and a condition

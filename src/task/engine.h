@@ -47,6 +47,7 @@
 // never while a task's function is called or destroyed.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -134,6 +135,14 @@ class Engine {
     // Blocks until no task is left, those submitted meanwhile included. Errors as above; the tasks' own
     // statuses are not told.
     Status wait_all();
+
+    // Tasks could begin, and no thread comes to them, since all run tasks that may never end: one thread more than
+    // the limit said, if it can be had.
+    void assist();
+
+    // Cancels what has not begun, and what becomes free to, and waits until nothing runs. False: at `until` something
+    // still does; then the engine must not be destroyed, nor anything that its tasks use.
+    [[nodiscard]] bool stop(std::chrono::steady_clock::time_point until);
 
     // In a child after fork(2), where the threads do not exist and locks may be taken for ever: lets go of
     // everything without touching it. The memory is not freed, inherited tasks never end, and the engine

@@ -1,0 +1,191 @@
+// Option patience: a target that takes nothing is waited for so long, one that is slow for as long as it takes.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+#include "support/crash.h"
+#include "support/engine_fixture.h"
+
+namespace forebay {
+namespace {
+
+using io::FaultPlan;
+using io::Operation;
+using stage::ByteClass;
+using test::Area;
+using test::Target;
+using Content = std::vector<std::byte>;
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+class Patience : public testing::Test {
+  protected:
+    Patience() {
+        options_ = test::small_options();
+        options_.options.patience = 1;
+    }
+    ~Patience() override { plan_->let_go(); }   // before an engine that waits for ever is destroyed
+
+    void start() { engine_ = stage::Engine::create(options_, area_.opener()); }
+    static void expect_timed_out(const Status& status, const std::string& bytes) {
+        EXPECT_EQ(status.sys_errno(), ETIMEDOUT) << status.message();
+        EXPECT_NE(status.message().find("/scratch/run.h5"), std::string::npos) << status.message();
+        EXPECT_NE(status.message().find(bytes + " bytes"), std::string::npos) << status.message();
+        EXPECT_NE(status.message().find("forebay recover"), std::string::npos) << status.message();
+    }
+    template <class Act>
+    static Status timed(Act&& act, std::chrono::milliseconds least, std::chrono::milliseconds most) {
+        const auto begin = Clock::now();
+        const Status status = act();
+        EXPECT_GE(Clock::now() - begin, least);
+        EXPECT_LT(Clock::now() - begin, most);
+        return status;
+    }
+
+    LoadedOptions options_;
+    Area area_;
+    Target target_, other_target_{2};
+    std::shared_ptr<FaultPlan> plan_ = std::make_shared<FaultPlan>();
+    std::unique_ptr<stage::Engine> engine_;
+};
+
+TEST_F(Patience, a_close_gives_up_and_the_log_keeps_everything) {
+    start();
+    const auto file = test::attach(*engine_, target_, true, plan_);
+    const Content bytes = test::bytes_of(200'000, 1);
+    plan_->hang(Operation::kWrite);
+    ASSERT_TRUE(file->write(0, bytes, ByteClass::kRaw));
+    ASSERT_TRUE(file->write(bytes.size(), bytes, ByteClass::kMetadata));
+    expect_timed_out(timed([&] { return engine_->detach(file, true); }, 1s, 20s), "400000");
+    EXPECT_TRUE(test::same(test::read(*file, 0, bytes.size()), bytes));
+    EXPECT_EQ(file->write(0, bytes, ByteClass::kRaw).sys_errno(), EBADF);
+    // The engine ends while the thread is stuck.
+    (void)timed([&] { engine_.reset(); return Status::ok(); }, 0s, 20s);
+
+    test::Crash crash(*area_.shared_open(), [&] { return target_.contents(); }, target_.identity());
+    ASSERT_TRUE(crash.recover());
+    Content both = bytes;
+    both.insert(both.end(), bytes.begin(), bytes.end());
+    EXPECT_TRUE(test::same(crash.contents(), both));
+    // The write comes to its end after all, and touches only what is still there.
+    plan_->let_go();
+    std::this_thread::sleep_for(100ms);
+}
+
+TEST_F(Patience, a_flush_that_drains_gives_up_and_succeeds_once_the_target_is_back) {
+    options_.options.flush = OnFlush::kDrain;
+    start();
+    const auto file = test::attach(*engine_, target_, true, plan_);
+    const Content bytes = test::bytes_of(100'000, 1);
+    ASSERT_TRUE(file->write(0, bytes, ByteClass::kRaw));
+    plan_->hang(Operation::kWrite);
+    expect_timed_out(timed([&] { return file->commit(); }, 1s, 20s), "100000");
+    plan_->let_go();
+    EXPECT_TRUE(file->commit());
+    EXPECT_TRUE(test::same(target_.contents(), bytes));
+    EXPECT_TRUE(engine_->detach(file, true));
+}
+
+TEST_F(Patience, a_write_that_waits_for_room_gives_up_and_the_file_goes_on) {
+    options_.options.size = 256 << 10;
+    start();
+    const auto file = test::attach(*engine_, target_, true, plan_);
+    plan_->hang(Operation::kWrite);
+    const Content bytes = test::bytes_of(50'000, 1);
+    Content now;
+    Status status;
+    for (int i = 0; i < 20 && status; ++i) {
+        status = timed([&] { return file->write(now.size(), bytes, ByteClass::kRaw); }, 0s, 20s);
+        if (status) now.insert(now.end(), bytes.begin(), bytes.end());
+    }
+    EXPECT_EQ(status.sys_errno(), ETIMEDOUT) << status.message();
+    EXPECT_NE(status.message().find("the staging log is full"), std::string::npos) << status.message();
+    EXPECT_TRUE(test::same(test::read(*file, 0, now.size()), now));
+    plan_->let_go();
+    ASSERT_TRUE(file->write(now.size(), bytes, ByteClass::kRaw));
+    now.insert(now.end(), bytes.begin(), bytes.end());
+    ASSERT_TRUE(engine_->detach(file, true));
+    EXPECT_TRUE(test::same(target_.contents(), now));
+}
+
+TEST_F(Patience, a_size_that_is_never_set_is_given_up_as_well) {
+    start();
+    const auto file = test::attach(*engine_, target_, true, plan_);
+    ASSERT_TRUE(file->write(0, test::bytes_of(1000, 1), ByteClass::kRaw));
+    ASSERT_TRUE(file->truncate(5000));
+    plan_->hang(Operation::kResize);
+    const Status closed = timed([&] { return engine_->detach(file, true); }, 1s, 20s);
+    EXPECT_EQ(closed.sys_errno(), ETIMEDOUT) << closed.message();
+    (void)timed([&] { engine_.reset(); return Status::ok(); }, 0s, 20s);
+    plan_->let_go();
+    std::this_thread::sleep_for(100ms);
+}
+
+// All drain threads are in writes of one file.
+TEST_F(Patience, a_file_whose_target_hangs_does_not_keep_the_others_from_theirs) {
+    for (const std::uint64_t threads : {1u, 3u}) {
+        SCOPED_TRACE(threads);
+        options_.options.drain_threads = threads;
+        options_.options.patience = 20;
+        start();
+        Target mine, theirs(2);
+        const auto hanging = test::attach(*engine_, mine, true, plan_), other = test::attach(*engine_, theirs);
+        // So fast a target that several writes are in flight, before it hangs.
+        const Content much = test::bytes_of(1 << 20, 1), bytes = test::bytes_of(100'000, 2);
+        ASSERT_TRUE(hanging->write(0, much, ByteClass::kRaw));
+        ASSERT_TRUE(hanging->drain());
+        plan_->hang(Operation::kWrite);
+        for (std::size_t at = 0; at < much.size(); at += 64 << 10)   // large ones would go straight to so fast a target
+            ASSERT_TRUE(hanging->write(at, io::Bytes(much).subspan(at, 64 << 10), ByteClass::kRaw));
+        ASSERT_TRUE(hanging->commit());
+        ASSERT_TRUE(plan_->await_hanging());
+        ASSERT_TRUE(other->write(0, bytes, ByteClass::kRaw));
+        ASSERT_TRUE(timed([&] { return engine_->detach(other, true); }, 0s, 10s));
+        EXPECT_TRUE(test::same(theirs.contents(), bytes));
+        plan_->let_go();
+        ASSERT_TRUE(engine_->detach(hanging, true));
+        EXPECT_TRUE(test::same(mine.contents(), much));
+        engine_.reset();
+    }
+}
+
+TEST_F(Patience, a_slow_target_that_takes_something_now_and_then_is_waited_for) {
+    options_.options.write_max = 16 << 10;
+    options_.options.drain_threads = 1;
+    start();
+    const auto file = test::attach(*engine_, target_, true, plan_);
+    const Content bytes = test::bytes_of(5 * 16'384, 1);
+    ASSERT_TRUE(file->write(0, bytes, ByteClass::kMetadata));
+    plan_->hang(Operation::kWrite);
+    std::jthread slow([&](const std::stop_token& stop) {
+        while (!stop.stop_requested()) {
+            if (!plan_->await_hanging(100ms)) continue;
+            std::this_thread::sleep_for(400ms);
+            plan_->let_one_go();
+        }
+        plan_->let_go();
+    });
+    EXPECT_TRUE(timed([&] { return engine_->detach(file, true); }, 1500ms, 60s));
+    EXPECT_TRUE(test::same(target_.contents(), bytes));
+    slow.request_stop();
+    plan_->let_go();
+}
+
+TEST_F(Patience, without_end_the_close_waits) {
+    options_.options.patience = 0;
+    start();
+    const auto file = test::attach(*engine_, target_, true, plan_);
+    ASSERT_TRUE(file->write(0, test::bytes_of(1000, 1), ByteClass::kRaw));
+    plan_->hang(Operation::kWrite);
+    std::jthread later([&] {
+        plan_->await_hanging();
+        std::this_thread::sleep_for(1500ms);
+        plan_->let_go();
+    });
+    EXPECT_TRUE(timed([&] { return engine_->detach(file, true); }, 1500ms, 60s));
+}
+
+}   // namespace
+}   // namespace forebay
