@@ -145,8 +145,8 @@ std::string staging_folder() { return fmt::format("forebay-{}", ::geteuid()); }
 FileSystemKind file_system_kind(std::uint64_t magic) {
     for (const KnownFileSystem& known : kFileSystems)
         if (known.magic == magic)
-            return {std::string(known.name), known.where == Where::kNetwork, known.where == Where::kMemory};
-    return {fmt::format("0x{:x}", magic), false, false};
+            return {std::string(known.name), known.where == Where::kNetwork, known.where == Where::kMemory, known.where != Where::kNetwork};
+    return {fmt::format("0x{:x}", magic), false, false, false};
 }
 
 Result<FileSystemKind> file_system_of(const std::string& path) {

@@ -40,6 +40,7 @@ struct FileSystemKind {
     std::string name;
     bool network = false;
     bool memory = false;
+    bool local = false;   // known to be on this machine
 };
 [[nodiscard]] FileSystemKind file_system_kind(std::uint64_t magic);
 

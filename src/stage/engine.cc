@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,6 +37,12 @@ std::string absolute(const std::string& path) {
     std::error_code error;
     const auto full = std::filesystem::absolute(path, error);
     return error ? path : full.lexically_normal().string();
+}
+
+// Whether its file system may never answer: all that are not known to be on a local device.
+bool may_hang(int descriptor) {
+    struct statfs facts {};
+    return ::fstatfs(descriptor, &facts) != 0 || !log::file_system_kind(static_cast<std::uint32_t>(facts.f_type)).local;
 }
 
 std::uint64_t physical_memory_bytes() {
@@ -73,7 +80,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     }
 
     Result<Attached> attach(std::unique_ptr<io::File> file, const io::Identity& identity, const std::string& path,
-                            bool writable, std::optional<log::AsideReason> aside);
+                            bool writable, std::optional<log::AsideReason> aside, bool may_hang);
     Status detach(const std::shared_ptr<StagedFile>& file, bool writable);
     std::shared_ptr<StagedFile> find(const io::Identity& identity);
     void count_aside(log::AsideReason reason) {
@@ -161,7 +168,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     std::optional<Obstacle> open_area_opening();
     std::optional<Obstacle> make_process_directory_opening();
     Status start_writing(Entry& entry, std::unique_ptr<io::File> target,
-                                std::optional<log::AsideReason> aside);
+                                std::optional<log::AsideReason> aside, bool may_hang);
     void forget_locked(std::map<io::Identity, Entry>::iterator found);
     void report_closed(const log::FileCounters& counters);
     void tell_statistics();
@@ -194,7 +201,8 @@ class Engine::State final : public Surroundings, public ForkParty {
 // ---- attaching and detaching -----------------------------------------------------------------------
 
 Result<Engine::Attached> Engine::State::attach(std::unique_ptr<io::File> file, const io::Identity& identity,
-                                               const std::string& path, bool writable, std::optional<log::AsideReason> aside) {
+                                               const std::string& path, bool writable, std::optional<log::AsideReason> aside,
+                                               bool may_hang) {
     if (inherited())
         return Status(Code::kUnsupported, fmt::format("open {}: HDF5 was in use before this process was forked", path));
     const std::lock_guard opening(opening_);
@@ -229,7 +237,7 @@ Result<Engine::Attached> Engine::State::attach(std::unique_ptr<io::File> file, c
         if (writable) ++entry->writers;
     }
     Status outcome;
-    if (first_writer) outcome = start_writing(*entry, std::move(file), aside);
+    if (first_writer) outcome = start_writing(*entry, std::move(file), aside, may_hang);
     else if (!writable) outcome = entry->file->refresh();
     if (!outcome) {
         const std::lock_guard lock(mutex_);
@@ -249,7 +257,7 @@ Result<Engine::Attached> Engine::State::attach(std::unique_ptr<io::File> file, c
 }
 
 Status Engine::State::start_writing(Entry& entry, std::unique_ptr<io::File> target,
-                                           std::optional<log::AsideReason> aside) {
+                                           std::optional<log::AsideReason> aside, bool may_hang) {
     const io::Identity& identity = entry.file->identity();
     // A file that readers kept open between two writers keeps its slot.
     if (entry.slot == nullptr) entry.slot = ledger_.take_slot(entry.file->path(), identity.device, identity.inode);
@@ -259,7 +267,7 @@ Status Engine::State::start_writing(Entry& entry, std::unique_ptr<io::File> targ
     }
     // That of a file that failed goes on telling what is left in the log: the next call refuses.
     if (!entry.file->failed()) log::open_slot(*entry.slot, entry.file->path(), identity.device, identity.inode);
-    FOREBAY_TRY(entry.file->open_for_writing(std::move(target), entry.slot, aside));
+    FOREBAY_TRY(entry.file->open_for_writing(std::move(target), entry.slot, aside, may_hang));
     if (aside)
         ledger_.header().aside[static_cast<std::size_t>(*aside)].fetch_add(1, std::memory_order_relaxed);
     else
@@ -282,7 +290,7 @@ Status Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writa
         try {
             outcome = file->finish();
         } catch (const std::bad_alloc&) {
-            outcome = {Code::kUnavailable, "close " + file->path() + ": out of memory"};
+            outcome = {Code::kUnavailable, "out of memory", ENOMEM};   // short enough to need none
         }
     }
 
@@ -469,9 +477,13 @@ bool Engine::State::promote_held() {
 void Engine::State::trace(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) {
     ledger_.header().wrote_ns.store(realtime_ns(), std::memory_order_relaxed);
     if (loaded_.options.trace.empty()) return;
-    (void)io::append_line(loaded_.options.trace,
-                          fmt::format(R"({{"begin_ns":{},"end_ns":{},"offset":{},"bytes":{}}})", begin_ns, end_ns,
-                                      range.begin, range.size()));
+    try {
+        (void)io::append_line(loaded_.options.trace,
+                              fmt::format(R"({{"begin_ns":{},"end_ns":{},"offset":{},"bytes":{}}})", begin_ns, end_ns,
+                                          range.begin, range.size()));
+    } catch (const std::bad_alloc&) {
+        // A trace is no reason to fail.
+    }
 }
 
 void Engine::State::report_closed(const log::FileCounters& counters) {
@@ -514,12 +526,12 @@ Result<Engine::Attached> Engine::attach(const OpenTarget& target) {
     auto file = io::duplicate_posix_file(target.descriptor, path);
     if (!file) return file.status();
     const auto aside = S_ISREG(facts.st_mode) ? target.aside : log::AsideReason::kNotRegular;
-    return state_->attach(std::move(file).value(), identity, path, target.writable, aside);
+    return state_->attach(std::move(file).value(), identity, path, target.writable, aside, target.writable && may_hang(target.descriptor));
 }
 
 Result<Engine::Attached> Engine::attach(std::unique_ptr<io::File> file, const io::Identity& identity,
                                         const std::string& path, bool writable) {
-    return state_->attach(std::move(file), identity, path, writable, std::nullopt);
+    return state_->attach(std::move(file), identity, path, writable, std::nullopt, true);
 }
 
 Status Engine::admit() { return state_->admit(); }

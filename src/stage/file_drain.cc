@@ -71,6 +71,14 @@ std::vector<ByteRange> find_unreadable(const plan::TargetWrite& write, Status& f
     return unreadable;
 }
 
+Status out_of_memory(const char* doing, const std::string& path) noexcept {
+    try {
+        return {Code::kUnavailable, doing + (" " + path) + ": out of memory", ENOMEM};
+    } catch (const std::bad_alloc&) {
+        return {Code::kUnavailable, "out of memory", ENOMEM};   // short enough to need none
+    }
+}
+
 // EFAULT: bytes of the log cannot be read.
 Status write_pieces(io::File& target, const plan::TargetWrite& write) {
     if (write.pieces.size() >= kGatherFromPieces && write.range.size() / write.pieces.size() < kGatherBelowBytes) {
@@ -132,7 +140,7 @@ class StagedFile::WriteWork final : public drain::Work {
             outcome = write_pieces(*target_, write_);
             if (outcome.sys_errno() == EFAULT) unreadable = find_unreadable(write_, outcome);
         } catch (const std::bad_alloc&) {
-            outcome = {Code::kUnavailable, "write to " + file_->path_ + ": out of memory"};
+            outcome = out_of_memory("write to", file_->path_);
         }
         cost.stop();
         file_->complete(write_, outcome, cost, unreadable);
@@ -149,7 +157,15 @@ class StagedFile::ResizeWork final : public drain::Work {
   public:
     ResizeWork(std::shared_ptr<StagedFile> file, std::shared_ptr<io::File> target, std::uint64_t size)
         : file_(std::move(file)), target_(std::move(target)), size_(size) {}
-    void run() noexcept override { file_->complete_resize(size_, target_->resize(size_)); }
+    void run() noexcept override {
+        Status outcome;
+        try {
+            outcome = target_->resize(size_);
+        } catch (const std::bad_alloc&) {
+            outcome = out_of_memory("set the size of", file_->path_);
+        }
+        file_->complete_resize(size_, outcome);
+    }
 
   private:
     std::shared_ptr<StagedFile> file_;
@@ -316,7 +332,11 @@ void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome,
             urgent_ = false;
             if (outcome) attempts_ = 0;
         }
-        if (several_nodes_) follow_locked();   // others may wait to hear that this was all
+        try {
+            if (several_nodes_) follow_locked();   // others may wait to hear that this was all
+        } catch (const std::bad_alloc&) {
+            // Whoever looks next finds it.
+        }
         recycle_locked();
         update_ledger_locked();
         ++completions_;
@@ -381,6 +401,14 @@ void StagedFile::wait_out_pause_locked(std::unique_lock<std::mutex>& lock) {
     while (pausing_locked()) completed_.wait_until(lock, Clock::time_point(std::chrono::nanoseconds(retry_at_ns_)));
 }
 
+Status StagedFile::copy_of(const Status& failure) noexcept {
+    try {
+        return failure;
+    } catch (const std::bad_alloc&) {
+        return {failure.code(), "a write failed", failure.sys_errno()};   // short enough to need no memory
+    }
+}
+
 void StagedFile::keep_error_locked(const Status& failure) {
     halted_ = true;
     retry_at_ns_ = 0;
@@ -388,7 +416,7 @@ void StagedFile::keep_error_locked(const Status& failure) {
     if (share_) share_->fail(failure.sys_errno(), surroundings_.options().on_error == OnError::kThrough);
     let_through_locked();
     if (!background_error_.is_ok()) return;
-    background_error_ = failure;
+    background_error_ = copy_of(failure);
     slot_->error.store(static_cast<std::uint64_t>(failure.sys_errno()), std::memory_order_relaxed);
 }
 
@@ -398,8 +426,8 @@ void StagedFile::let_through_locked() noexcept {
         share_->let_through();
 }
 
-// Until all that is ready is in the target. With a bound to its patience this thread writes nothing itself: nobody can call
-// it back from a write that does not return.
+// Until all that is ready is in the target. To one that may hang this thread writes nothing itself: nobody could call it
+// back from a write that does not return. To others it does, which saves waking a thread.
 Status StagedFile::drain_writer() {
     std::unique_lock lock(mutex_);
     urgent_ = true;
@@ -411,8 +439,8 @@ Status StagedFile::drain_writer() {
     for (;;) {
         if (Taken taken = take_locked(); taken.work) {
             lock.unlock();
-            if (surroundings_.options().patience == 0) taken.work->run();
-            else surroundings_.scheduler().carry_out(std::move(taken.work));
+            if (may_hang_) surroundings_.scheduler().carry_out(std::move(taken.work));
+            else taken.work->run();
             lock.lock();
         } else if (!in_flight_.empty() || resizing_) {
             FOREBAY_TRY(await_locked(lock, [this, seen = completions_] { return completions_ != seen; }));
@@ -438,7 +466,11 @@ void StagedFile::wake() {
     thread_local bool draining = false;
     if (draining) return;
     draining = true;
-    while (const Taken taken = take()) taken.work->run();
+    try {
+        while (const Taken taken = take()) taken.work->run();
+    } catch (const std::bad_alloc&) {
+        // As with a thread: what was not taken is woken again with the next write, at the latest at close.
+    }
     draining = false;
 }
 

@@ -137,9 +137,10 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
     [[nodiscard]] const io::Identity& identity() const noexcept { return identity_; }
 
-    // passive -> staged or, with a reason, through. `target` allows writing; `slot` outlives `finish`.
+    // passive -> staged or, with a reason, through. `target` allows writing; `slot` outlives `finish`. If it `may_hang`, as
+    // network file systems do, a thread that waits with patience leaves all writing to others; else it writes too.
     Status open_for_writing(std::unique_ptr<io::File> target, log::LedgerSlot* slot,
-                            std::optional<log::AsideReason> aside);
+                            std::optional<log::AsideReason> aside, bool may_hang = true);
     // Commits, drains, sets the target's size, gives the log back: -> passive. On failure -> failed. After ETIMEDOUT a
     // drain thread may still be in a call that does not return: the file and the engine have to stay.
     Status finish();
@@ -261,6 +262,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     Taken take_resize_locked(std::uint64_t size);
     void complete_resize(std::uint64_t size, const Status& outcome);
     void keep_error_locked(const Status& failure);
+    static Status copy_of(const Status& failure) noexcept;   // of less text for want of memory
     void failed_locked(const Status& failure);
     void let_through_locked() noexcept;
     void drop_planned_locked();
@@ -319,6 +321,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     bool urgent_ = false;                         // drain all that is ready, however little
     bool several_nodes_ = false;                  // see join
     bool all_written_ = false;                    // what was left for its neighbours has them now
+    bool may_hang_ = true;                        // see open_for_writing
     bool durable_ = false;                        // commits are synced: option durability; changed under both locks
     bool recycling_ = false;                      // segments are being given back durably
     std::atomic<bool> target_unsynced_{false};    // written to beside the log, since it was synced

@@ -10,6 +10,12 @@
 namespace forebay::test {
 
 inline std::atomic<long> allocations_until_failure{std::numeric_limits<long>::max()};
+inline std::atomic<bool> failing_for_ever{false};   // once one has failed, all do
+
+inline bool allocation_fails() noexcept {
+    const long left = allocations_until_failure.fetch_sub(1);
+    return left == 1 || (left < 1 && failing_for_ever);
+}
 
 // While it lives, the `nth` allocation from its beginning fails, and only that one.
 class FailingAllocation {
@@ -39,14 +45,14 @@ long fail_each_allocation(Prepare&& prepare, Act&& act, Check&& check) {
 }   // namespace forebay::test
 
 [[gnu::noinline]] void* operator new(std::size_t size) {
-    if (forebay::test::allocations_until_failure.fetch_sub(1) == 1) throw std::bad_alloc();
+    if (forebay::test::allocation_fails()) throw std::bad_alloc();
     void* const memory = std::malloc(size > 0 ? size : 1);
     if (memory == nullptr) throw std::bad_alloc();
     return memory;
 }
 // std::stable_sort asks this one, and makes do without.
 [[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-    if (forebay::test::allocations_until_failure.fetch_sub(1) == 1) return nullptr;
+    if (forebay::test::allocation_fails()) return nullptr;
     return std::malloc(size > 0 ? size : 1);
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
