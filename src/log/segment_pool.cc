@@ -135,6 +135,8 @@ void SegmentPool::release(Segment* segment) {
         word(*segment, 0).store(0, std::memory_order_relaxed);
         raise_generation(*segment);
     });
+    // Nobody gets it again. Nor must recovery find it in use, should the device come back.
+    if (fault != nullptr) (void)file_->punch(segment->index() * limits_.segment_bytes, limits_.segment_bytes);
     const std::lock_guard lock(mutex_);
     if (fault == nullptr) free_.push_back(segment);
     show_locked();

@@ -137,7 +137,7 @@ class StagedFile::WriteWork final : public drain::Work {
         Status outcome;
         std::vector<ByteRange> unreadable;
         try {
-            outcome = write_pieces(*target_, write_);
+            outcome = file_->given_up() ? Status(Code::kUnavailable, "given up", ECANCELED) : write_pieces(*target_, write_);
             if (outcome.sys_errno() == EFAULT) unreadable = find_unreadable(write_, outcome);
         } catch (const std::bad_alloc&) {
             outcome = out_of_memory("write to", file_->path_);
@@ -160,7 +160,7 @@ class StagedFile::ResizeWork final : public drain::Work {
     void run() noexcept override {
         Status outcome;
         try {
-            outcome = target_->resize(size_);
+            outcome = file_->given_up() ? Status(Code::kUnavailable, "given up", ECANCELED) : target_->resize(size_);
         } catch (const std::bad_alloc&) {
             outcome = out_of_memory("set the size of", file_->path_);
         }
@@ -172,6 +172,12 @@ class StagedFile::ResizeWork final : public drain::Work {
     std::shared_ptr<io::File> target_;
     std::uint64_t size_;
 };
+
+// What waited for a thread must not reach the target after the file was closed for the program.
+bool StagedFile::given_up() const noexcept {
+    const std::lock_guard lock(mutex_);
+    return state_ == State::kFailed;
+}
 
 drain::Source::Taken StagedFile::take() {
     Taken taken;

@@ -254,6 +254,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     Status await_locked(std::unique_lock<std::mutex>& lock, const std::function<bool()>& over);
     [[nodiscard]] Status timed_out_locked() const;
     [[nodiscard]] bool stalled_locked() const noexcept;
+    [[nodiscard]] bool given_up() const noexcept;
     Taken take_locked();
     void plan_locked();
     void release_locked(const plan::TargetWrite& write);

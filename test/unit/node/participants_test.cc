@@ -235,6 +235,31 @@ TEST(Participants, do_not_wait_for_room_that_a_failed_target_will_not_give) {
     EXPECT_EQ(payload, taken);
 }
 
+TEST(Participants, do_not_wait_for_room_beyond_their_patience_with_a_target_that_hangs) {
+    auto plan = std::make_shared<io::FaultPlan>();
+    LoadedOptions options = tiny_options();
+    options.options.patience = 1;
+    {
+        Participants node(2, options, plan);
+        node.listen();
+        plan->hang(io::Operation::kWrite);
+        Status written;
+        std::uint64_t taken = 0;
+        for (std::uint64_t i = 0; i < 100 && written; ++i) {
+            written = node.write(1, i * 3000, bytes_of(3000, i));
+            if (written) taken += 3000;
+        }
+        EXPECT_EQ(written.sys_errno(), ETIMEDOUT) << written.message();
+        EXPECT_GT(taken, 30000u);
+        EXPECT_EQ(node.commit().sys_errno(), ETIMEDOUT);
+        EXPECT_EQ(node.close().sys_errno(), ETIMEDOUT);
+        EXPECT_TRUE(same(node.read(0, 0, 3000), bytes_of(3000, 0))) << "what was taken stays readable";
+        node.end();
+        EXPECT_EQ(node.scratch().left().size(), 2u) << "the logs of both stay";
+    }
+    plan->let_go();
+}
+
 // Metadata goes to the target then, and only its records to the log, which they fill.
 TEST(Participants, find_room_for_the_records_of_what_they_write_to_the_target_beside_other_nodes) {
     Participants node(2, tiny_options(), nullptr, {}, true);

@@ -74,6 +74,21 @@ TEST_F(Patience, a_close_gives_up_and_the_log_keeps_everything) {
     std::this_thread::sleep_for(100ms);
 }
 
+// One thread is stuck, and the rest of the file waits for it.
+TEST_F(Patience, after_a_close_that_gave_up_no_write_begins) {
+    options_.options.drain_threads = 1;
+    options_.options.write_max = 16 << 10;
+    start();
+    const auto file = test::attach(*engine_, target_, true, plan_);
+    plan_->hang(Operation::kWrite);
+    for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(file->write(i * 16'384, test::bytes_of(16'384, i), ByteClass::kMetadata));
+    expect_timed_out(engine_->detach(file, true), "163840");
+    plan_->let_go();
+    for (int i = 0; i < 100 && target_.contents().empty(); ++i) std::this_thread::sleep_for(10ms);
+    std::this_thread::sleep_for(50ms);
+    EXPECT_LE(target_.contents().size(), 2u * 16'384);   // the one that was stuck, and one of a thread that came to help
+}
+
 TEST_F(Patience, a_flush_that_drains_gives_up_and_succeeds_once_the_target_is_back) {
     options_.options.flush = OnFlush::kDrain;
     start();
