@@ -267,6 +267,13 @@ Status StagedFile::finish() {
     Status outcome = commit_writer(true);
     if (const Status drained = drain_writer(); outcome) outcome = drained;
     std::unique_lock lock(mutex_);
+    if (halted_ && background_error_.sys_errno() == ENOMEM) {
+        // What stopped this attempt may be a write that began, and got no memory, before it. None is left now.
+        halted_ = false;
+        lock.unlock();
+        (void)drain_writer();
+        lock.lock();
+    }
     bool settled = index_.empty() && !shrink_to_ && in_flight_.empty() && !resizing_;
     if (settled && target_size_ != size) {
         lock.unlock();

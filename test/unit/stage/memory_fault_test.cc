@@ -3,7 +3,7 @@
 // extent_index_memory_test.cc of the same program.
 #include <gtest/gtest.h>
 
-#include <future>
+#include <cerrno>
 #include <limits>
 
 #include "support/crash.h"
@@ -46,10 +46,11 @@ struct Ground {
     // The file closes, tells if it did not, and what it holds is what was written; `unsure` may be old or new.
     void expect_all_well(ByteRange unsure, const Content& before) {
         Content end = now;
-        EXPECT_TRUE(file->commit());
-        const Status closed = engine->detach(file, true);
-        EXPECT_TRUE(closed || !closed.message().empty());
-        if (!closed) return;
+        // A drain thread may have been the one that got no memory: that is kept and told, and close tries all of it again.
+        const Status committed = file->commit(), closed = engine->detach(file, true);
+        EXPECT_EQ(committed.is_ok(), closed.is_ok()) << committed.message() << closed.message();
+        EXPECT_TRUE(closed || closed.sys_errno() == ENOMEM) << closed.message();
+        EXPECT_FALSE(file->leaves_log());
         Content home = target.contents();
         if (home.size() != end.size()) {
             // A part of the write, from its beginning.
@@ -120,9 +121,10 @@ class MemoryFault : public testing::TestWithParam<Shortage> {
         EXPECT_FALSE(hit);
         failed_ += nth - 2;
     }
-    ~MemoryFault() override { EXPECT_GT(failed_, 0); }
+    ~MemoryFault() override { EXPECT_TRUE(failed_ > 0 || may_allocate_nothing_); }
 
     long failed_ = 0;
+    bool may_allocate_nothing_ = false;
 };
 
 TEST_P(MemoryFault, of_a_write) {
@@ -196,6 +198,7 @@ TEST_P(MemoryFault, of_a_truncation) {
 }
 
 TEST_P(MemoryFault, of_a_commit) {
+    may_allocate_nothing_ = true;
     each([](Ground& ground) { return ground.file->commit(); },
          [](Ground& ground, const Status&, const Content& before) {
              EXPECT_TRUE(test::same(test::read(*ground.file, 0, ground.now.size()), ground.now));
@@ -209,8 +212,8 @@ TEST_P(MemoryFault, of_a_drain) {
              EXPECT_TRUE(test::same(test::read(*ground.file, 0, ground.now.size()), ground.now));
              const Status closed = ground.engine->detach(ground.file, true);
              // Kept like a failed write; close tries all of it again.
-             EXPECT_TRUE(test::same(ground.target.contents(), ground.now));
-             (void)closed;
+             EXPECT_TRUE(closed || closed.sys_errno() == ENOMEM) << closed.message();
+             EXPECT_TRUE(test::same(ground.target.contents(), ground.now)) << closed.message() << ground.file->leaves_log();
          });
 }
 
