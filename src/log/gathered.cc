@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+
+#include "io/guarded_access.h"
 
 namespace forebay::log {
 
@@ -70,7 +73,8 @@ std::optional<Gatherer::Runs> Gatherer::gather(std::span<const Record> records, 
         Cursor& first = active_.back();
         const ByteRange piece = *first.next;
         if (piece.begin < end || piece.empty()) return std::nullopt;
-        if (!run_.empty() && (piece.begin != end || piece.begin / cut != run_.front().range.begin / cut)) finish_run(records, runs);
+        if (!run_.empty() && (piece.begin != end || piece.begin / cut != run_.front().range.begin / cut))
+            if (!finish_run(records, runs)) return std::nullopt;
         run_.push_back({piece, first.payload, first.record});
         end = piece.end;
         first.payload += piece.size();
@@ -82,15 +86,15 @@ std::optional<Gatherer::Runs> Gatherer::gather(std::span<const Record> records, 
         for (std::size_t at = active_.size() - 1; at > 0 && later(active_[at], active_[at - 1]); --at)
             std::swap(active_[at], active_[at - 1]);
     }
-    finish_run(records, runs);
+    if (!finish_run(records, runs)) return std::nullopt;
     return runs;
 }
 
-void Gatherer::finish_run(std::span<const Record> records, Runs& runs) {
+bool Gatherer::finish_run(std::span<const Record> records, Runs& runs) {
     if (run_.size() < kRunMin) {
         for (const Taken& piece : run_) runs.loose.push_back({piece.range, piece.record, piece.payload});
         run_.clear();
-        return;
+        return true;
     }
     auto run = std::unique_ptr<Gathered>(new Gathered);
     run->range_ = {run_.front().range.begin, run_.back().range.end};
@@ -98,7 +102,7 @@ void Gatherer::finish_run(std::span<const Record> records, Runs& runs) {
     run->pieces_.reserve(run_.size());
     run->oldest_ = kOffsetMax;
     source_of_.resize(records.size(), kNone);
-    std::byte* to = run->bytes_.get();
+    std::uint64_t at = 0;
     for (const Taken& piece : run_) {
         std::uint32_t& source = source_of_[piece.record];
         if (source == kNone) {
@@ -110,13 +114,37 @@ void Gatherer::finish_run(std::span<const Record> records, Runs& runs) {
         }
         Gathered::Source& taken = run->sources_[source];
         taken.bytes += piece.range.size();
-        run->pieces_.push_back({static_cast<std::uint32_t>(to - run->bytes_.get()), source});
-        copy_piece(to, taken.segment->at(piece.payload), piece.range.size());
-        to += piece.range.size();
+        run->pieces_.push_back({static_cast<std::uint32_t>(at), source});
+        at += piece.range.size();
+    }
+    if (!copy_run(records, run->bytes_.get())) {
+        run_.clear();
+        return false;
     }
     for (const Taken& piece : run_) source_of_[piece.record] = kNone;
     run_.clear();
     runs.gathered.push_back(std::move(run));
+    return true;
+}
+
+// False: the staging device has failed under a mapping (io/guarded_access.h).
+bool Gatherer::copy_run(std::span<const Record> records, std::byte* to) const noexcept {
+    // Several mappings: whatever lies between them is not touched.
+    const std::byte* low = records.front().segment->bytes().data();
+    const std::byte* high = low;
+    for (const Record& record : records) {
+        const io::Bytes bytes = record.segment->bytes();
+        if (std::less<>{}(bytes.data(), low)) low = bytes.data();
+        if (std::less<>{}(high, bytes.data() + bytes.size())) high = bytes.data() + bytes.size();
+    }
+    const std::span<const Taken> pieces = run_;
+    return io::guarded({low, high}, [=]() noexcept {
+               std::byte* at = to;
+               for (const Taken& piece : pieces) {
+                   copy_piece(at, records[piece.record].segment->at(piece.payload), piece.range.size());
+                   at += piece.range.size();
+               }
+           }) == nullptr;
 }
 
 }   // namespace forebay::log

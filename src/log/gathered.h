@@ -107,7 +107,7 @@ class Gatherer {
         std::vector<Loose> loose;
     };
     // No run crosses a multiple of `cut` bytes (1 to 2 GiB) unless a piece of it does. Nothing, if pieces overlap or
-    // are not in ascending order within their record. May throw std::bad_alloc.
+    // are not in ascending order within their record, or their bytes cannot be read. May throw std::bad_alloc.
     [[nodiscard]] std::optional<Runs> gather(std::span<const Record> records, std::uint64_t cut);
 
   private:
@@ -122,7 +122,8 @@ class Gatherer {
         std::uint64_t payload = 0;
         std::size_t record = 0;
     };
-    void finish_run(std::span<const Record> records, Runs& runs);
+    bool finish_run(std::span<const Record> records, Runs& runs);
+    bool copy_run(std::span<const Record> records, std::byte* to) const noexcept;
 
     std::vector<Cursor> waiting_;   // by their first piece, the first one last
     std::vector<Cursor> active_;    // the same, by their next
