@@ -263,7 +263,8 @@ TEST_F(NodesRecoveryTest, tell_that_another_node_has_to_recover_too) {
         Crash after = crash(bytes_of(2000, 5));
         const std::string name = after.left().at(other);
         auto gone = std::move(after.area().open_directory(name)).value();
-        for (const std::string& file : std::move(gone->list()).value()) ASSERT_TRUE(gone->remove_file(file));
+        const std::vector<std::string> files = std::move(gone->list()).value();
+        for (const std::string& file : files) ASSERT_TRUE(gone->remove_file(file));
         ASSERT_TRUE(after.area().remove_directory(name));
         const FileReport file = after.recovered();
         EXPECT_EQ(file.nodes, 2u);
