@@ -58,6 +58,8 @@ constexpr std::array kTable{
                "Stage files that are opened for writing with MPI: all, or only those opened by processes of one node."},
     OptionSpec{"node", kString, "", "", 0, 0, "",
                "Name of this process's node; processes of one name share what they stage. Empty: those of one machine."},
+    OptionSpec{"nodes", kChoice, "fast", "", 0, 0, "fast|consistent",
+               "Files that several nodes write with MPI, after a crash: as far as they had come, or, after recovery on every node, at their last flush; then what is overwritten is copied first."},
     OptionSpec{"stats", kPath, "", "", 0, 0, "",
                "File to which one line of JSON is appended per closed file and per process; empty: none."},
     OptionSpec{"trace", kPath, "", "", 0, 0, "",

@@ -44,6 +44,7 @@ enum class OnFlush : std::uint8_t { kCommit, kDrain };
 enum class OnError : std::uint8_t { kFail, kRetry, kThrough };
 enum class Durability : std::uint8_t { kProcess, kNode };
 enum class WithMpi : std::uint8_t { kOn, kNode, kOff };
+enum class SeveralNodes : std::uint8_t { kFast, kConsistent };
 
 // Parsed values. Sizes are bytes.
 struct Options {
@@ -64,6 +65,7 @@ struct Options {
     Durability durability = Durability::kProcess;   // what a commit outlives: the process, or the node's loss of power
     bool recover = true;                        // before a file is opened: bring home what a dead process has left of it
     WithMpi mpi = WithMpi::kOn;                 // stage files that are opened with MPI; kNode: by ranks of one node only
+    SeveralNodes nodes = SeveralNodes::kFast;   // kConsistent: a crash can be undone to the last commit, also with several nodes
     std::string node;                           // members of one name share memory; empty: those of one machine
     std::string stats;                          // append one JSON line per closed file; empty: none
     std::string trace;                          // append one JSON line per target write; empty: none

@@ -59,6 +59,7 @@ const std::array<NamedBinding, 22>& bindings() {
         {"recover", &Options::recover},
         {"mpi", choice<&Options::mpi>()},
         {"node", &Options::node},
+        {"nodes", choice<&Options::nodes>()},
         {"stats", &Options::stats},
         {"trace", &Options::trace},
         {"under_vol", &Options::under_vol},

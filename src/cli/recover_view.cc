@@ -45,6 +45,7 @@ std::string headline(const FileReport& file, bool dry_run) {
         case Outcome::kDiscarded:
             return fmt::format("{}: {} that only the log held", dry_run ? "would be discarded" : "discarded", format_size(file.dropped_bytes));
         case Outcome::kRefused: return "NOT RECOVERED: " + file.status.message();
+        case Outcome::kWaiting: return (dry_run ? "this node would do its part; " : "this node has done its part; ") + file.status.message();
         case Outcome::kFailed: return "FAILED: " + file.status.message();
     }
     return {};

@@ -173,7 +173,7 @@ Result<OpenPayload> decode_open_payload(std::span<const std::byte> payload) {
     decoded.inode = load_le<std::uint64_t>(payload.data() + 8);
     decoded.commit_sequence = load_le<std::uint64_t>(payload.data() + 16);
     const auto kind = load_le<std::uint32_t>(payload.data() + 24);
-    if (kind > static_cast<std::uint64_t>(Sharing::Kind::kSeveralNodes)) return corrupt("open record: kind of sharing is unknown");
+    if (kind > static_cast<std::uint64_t>(Sharing::Kind::kConsistentNodes)) return corrupt("open record: kind of sharing is unknown");
     decoded.sharing = {static_cast<Sharing::Kind>(kind), load_le<std::uint64_t>(payload.data() + 32), load_le<std::uint32_t>(payload.data() + 28)};
     const auto path = payload.subspan(kOpenPayloadBytes);
     decoded.path.assign(reinterpret_cast<const char*>(path.data()), path.size());

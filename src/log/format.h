@@ -101,6 +101,7 @@ struct Sharing {
         kAlone,          // one process writes the file
         kOneNode,        // several processes of one node, each with a log of its own
         kSeveralNodes,   // the same on several nodes: nothing was held back for a commit
+        kConsistentNodes, // the same, with undo journals (log/undo_format.h): nothing is to be replayed
     };
     Kind kind = Kind::kAlone;
     std::uint64_t group = 0;   // the same in all logs of one node for one file, and on its board; 0 for one alone

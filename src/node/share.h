@@ -27,6 +27,7 @@ class NodeShare final : public stage::Share {
         bool several_nodes = false;                   // others ask what is not drained yet
         bool durable = false;                         // durability=node, in all of them
         std::uint64_t team = 0, nodes = 1;            // for recovery, with several nodes (log/board_format.h)
+        bool consistent = false;                      // and every rank keeps an undo journal
     };
     explicit NodeShare(Setup setup);
     ~NodeShare() override;
@@ -60,7 +61,9 @@ class NodeShare final : public stage::Share {
         setup_.board.header().committed_size.store(size, std::memory_order_release);
     }
     [[nodiscard]] log::Sharing sharing() const noexcept override {
-        return {setup_.several_nodes ? log::Sharing::Kind::kSeveralNodes : log::Sharing::Kind::kOneNode,
+        return {setup_.consistent      ? log::Sharing::Kind::kConsistentNodes
+                : setup_.several_nodes ? log::Sharing::Kind::kSeveralNodes
+                                       : log::Sharing::Kind::kOneNode,
                 setup_.board.header().group, setup_.durable ? static_cast<std::uint32_t>(setup_.self) : 0};
     }
     [[nodiscard]] bool durable() const noexcept override { return setup_.durable; }

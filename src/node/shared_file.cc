@@ -14,6 +14,7 @@
 
 #include "base/checksum.h"
 #include "io/posix_file.h"
+#include "node/meeting.h"
 
 namespace forebay::node {
 
@@ -156,7 +157,14 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
         if (!self->durable_ && std::any_of(all.begin(), all.end(), wants) && self->team_->rank() == 0 && result.warning.empty())
             result.warning = fmt::format("{} is opened by {}: durability=node does not hold for it, a flush outlives the processes only", opened.value().path,
                                          self->several_nodes_ ? "several nodes" : "ranks of which not all have durability=node");
-        FOREBAY_TRY(self->join_node(members, all));
+        if (self->several_nodes_) {
+            auto begun = self->begin_consistency(group_of(all.front()), me.process);
+            if (!begun) return begun.status();
+            if (!begun.value().empty()) result.warning = std::move(begun).value();
+        }
+        const Status joined = self->join_node(members, all);
+        if (!joined) self->remove_journal();
+        FOREBAY_TRY(joined);
     }
     self->attached_ = false;
     result.file = std::move(self);
@@ -195,7 +203,7 @@ Status SharedFile::join_node(const std::vector<std::size_t>& members, const std:
         for (const std::size_t rank : members) processes.push_back(all[rank].process);
         share_ = std::make_shared<NodeShare>(NodeShare::Setup{std::move(board).value(), self, 0, std::move(processes),
                                                               engine_->options().options.stripe, several_nodes_, durable_,
-                                                              several_nodes_ ? group_of(all.front()) : 0, nodes.size()});
+                                                              several_nodes_ ? group_of(all.front()) : 0, nodes.size(), journal_ != nullptr});
         for (std::size_t i = 0; i < members.size() && mine; ++i) {
             const Introduction& one = all[members[i]];
             std::unique_ptr<io::File> pool;
@@ -276,12 +284,18 @@ Status SharedFile::read(std::uint64_t offset, io::MutableBytes into) {
 }
 
 // By MPI, not asleep on the board: what another rank still waits for in MPI may need this one to be in MPI too.
-Status SharedFile::meet() { return team_->barrier(); }
+Status SharedFile::meet() {
+    const Meeting meeting(journal_.get());
+    return team_->barrier();
+}
 
-Status SharedFile::agree(const Status& mine) { return team_->agree(mine); }
+Status SharedFile::agree(const Status& mine) {
+    const Meeting meeting(journal_.get());
+    return team_->agree(mine);
+}
 
 Status SharedFile::agree_on_write(const Status& mine) {
-    const Status outcome = team_->agree(mine);
+    const Status outcome = agree(mine);
     if (share_ != nullptr && drains_ && !several_nodes_) file_->look_at_all();
     return outcome;
 }
@@ -300,10 +314,10 @@ Status SharedFile::truncate(std::uint64_t size) {
     if (several_nodes_ && share_ != nullptr) {
         // Nothing is staged anywhere after that, so the target alone is cut or extended.
         FOREBAY_TRY(settle());
-        FOREBAY_TRY(team_->agree(team_->rank() == 0 ? file_->resize_beside(size) : Status::ok()));
+        FOREBAY_TRY(agree(team_->rank() == 0 ? file_->resize_beside(size) : Status::ok()));
         const Status noted = file_->note_size(size);
         if (drains_) share_->marked();
-        return team_->agree(noted);
+        return agree(noted);
     }
     FOREBAY_TRY(by_drainers([&] { return file_->truncate(size); }));
     if (!drains_ && share_ != nullptr) FOREBAY_TRY(file_->truncate(size));
@@ -311,6 +325,7 @@ Status SharedFile::truncate(std::uint64_t size) {
 }
 
 Status SharedFile::commit() {
+    if (journal_ != nullptr) return commit_consistently();
     if (several_nodes_) return settle();
     // All at a time; the drainer syncs what was written since, if anything was.
     if (durable_) FOREBAY_TRY(agree(file_->sync_own_log()));
@@ -329,6 +344,7 @@ Status SharedFile::step_aside(log::AsideReason reason) {
     const Status outcome = by_drainers([&] { return file_->step_aside(reason); });
     if (!outcome || share_ == nullptr) return outcome;
     Status mine;
+    if (journal_ != nullptr) FOREBAY_TRY(end_consistency());
     if (drains_) share_->stop_listening();
     else mine = file_->go_through();
     window_.reset();
@@ -340,6 +356,8 @@ Status SharedFile::step_aside(log::AsideReason reason) {
 }
 
 Status SharedFile::close() {
+    // After it nothing is left to be written. If it fails the rest tells why; what is needed for undoing stays.
+    const Status committed = journal_ != nullptr ? agree(commit_consistently()) : Status::ok();
     window_.reset();
     attached_ = false;
     Status mine = meet();
@@ -358,7 +376,8 @@ Status SharedFile::close() {
     } else {
         mine = share_->wait_until_finished();
     }
-    const Status outcome = agree(mine);
+    const Status outcome = agree(mine ? committed : mine);
+    if (outcome && journal_ != nullptr) (void)end_consistency();
     Status given_back;
     if (share_ != nullptr && !drains_) {
         given_back = file_->finish_followed(outcome);

@@ -6,7 +6,8 @@
 //
 // Several nodes: each stages raw data and drains it without holding anything back; metadata is written through
 // by whoever writes it. `commit` and `settle` drain everywhere, after which everything is visible on every
-// node. `read` of bytes that another node has staged and not drained waits for them.
+// node. `read` of bytes that another node has staged and not drained waits for them. With nodes=consistent each
+// member keeps an undo journal (log/undo_journal.h), and a commit is made in two steps: consistency.cc.
 //
 // Ownership: one object per file, team and process, shared by the handles that opened it together.
 // Thread-safety: independent calls from any thread, collective ones from one thread at a time.
@@ -16,6 +17,7 @@
 #include <memory>
 #include <string>
 
+#include "log/undo_journal.h"
 #include "node/share.h"
 #include "node/team.h"
 #include "stage/engine.h"
@@ -39,6 +41,8 @@ class SharedFile {
     [[nodiscard]] Team& team() const noexcept { return *team_; }
     [[nodiscard]] std::uint64_t size() const { return file_->size(); }
     [[nodiscard]] stage::StagedFile& staged() const noexcept { return *file_; }
+    // What may be undone is kept: a crash leaves the last commit, once every node has recovered. Null: it is not.
+    [[nodiscard]] const log::UndoJournal* journal() const noexcept { return journal_.get(); }
 
     // Independent. `together`: part of what all members do together, before they meet: a collective write, or
     // filling what others will write. Where such pieces lie another node has written, or will: with several
@@ -69,6 +73,12 @@ class SharedFile {
     SharedFile(std::shared_ptr<stage::Engine> engine, std::shared_ptr<Team> team);
     Status join_node(const std::vector<std::size_t>& members, const std::vector<struct Introduction>& all);
     Status begin_statements();
+    // Several nodes. Collective. Begins to keep what may be undone, if all want it; the text is a warning.
+    Result<std::string> begin_consistency(std::uint64_t team, const log::ProcessIdentity& process);
+    Result<std::uint64_t> largest_size();
+    Status commit_consistently();
+    Status end_consistency();
+    void remove_journal() noexcept;
     Status expose_to_others(const std::vector<struct Introduction>& all);
     Status await_others(ByteRange range);
     template <class Act>
@@ -80,6 +90,7 @@ class SharedFile {
     std::shared_ptr<NodeShare> share_;   // null: written through
     std::unique_ptr<Window> window_;     // several nodes only
     std::vector<int> other_drainers_;    // ranks
+    std::shared_ptr<log::UndoJournal> journal_;   // with nodes=consistent
     bool drains_ = true;
     bool several_nodes_ = false;
     bool durable_ = false;               // durability=node, of all members, and one node

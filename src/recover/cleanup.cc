@@ -24,6 +24,10 @@ Status remove_if_there(io::Directory& directory, const std::string& name) {
 Status remove_directory(FoundDirectory& found) {
     found.pool.reset();
     for (const FoundBoard& board : found.boards) FOREBAY_TRY(remove_if_there(*found.directory, board.name));
+    const auto names = found.directory->list();
+    if (!names) return names.status();
+    for (const std::string& name : names.value())
+        if (name.starts_with(log::kUndoPrefix)) FOREBAY_TRY(remove_if_there(*found.directory, name));
     FOREBAY_TRY(remove_if_there(*found.directory, "log"));
     FOREBAY_TRY(remove_if_there(*found.directory, "ledger"));
     found.directory.reset();
@@ -52,6 +56,15 @@ Status give_back_logs(const Session& session) {
     return session.board != nullptr ? session.board_at->directory->remove_file(session.board->name) : Status::ok();
 }
 
+Status give_back_team(const TeamSession& team) {
+    for (const Session* const session : team.sessions) FOREBAY_TRY(give_back_logs(*session));
+    for (const TeamSession::Member& member : team.members) {
+        FOREBAY_TRY(remove_if_there(*member.directory->directory, member.journal));
+        std::erase_if(member.directory->journals, [&](const FoundJournal& journal) { return journal.name == member.journal; });
+    }
+    return Status::ok();
+}
+
 void tell_of_directories(const Inventory& inventory, Report& report) {
     for (const auto& directory : inventory.directories) {
         if (!directory->refused) report.refused.push_back({directory->path(), directory->refused});
@@ -65,7 +78,7 @@ void remove_directories(Inventory& inventory, bool dry_run, Report& report) {
         const bool empty = std::all_of(directory->logs.begin(), directory->logs.end(), [](const log::ScannedLog& log) {
             return log.segments.empty() || log.target.path.empty();
         });
-        if (!empty) continue;
+        if (!empty || !directory->journals.empty()) continue;
         const std::string path = directory->path();
         if (const Status removed = dry_run ? Status::ok() : remove_directory(*directory); removed) report.removed.push_back(path);
         else report.refused.push_back({path, removed});

@@ -14,6 +14,9 @@ namespace forebay::recover {
 // The file has, durably, what the logs of `session` would give it; or nobody wants that any more.
 [[nodiscard]] Status give_back_logs(const Session& session);
 
+// Nobody needs the undo journals of these ranks any more, nor their logs. The logs go first.
+[[nodiscard]] Status give_back_team(const TeamSession& team);
+
 // Removes a dead process's directory whatever its log is; what in it is not forebay's keeps it.
 [[nodiscard]] Status remove_unread(FoundDirectory& found);
 

@@ -3,6 +3,7 @@
 #include "recover/cleanup.h"
 #include "recover/recovery.h"
 #include "recover/session.h"
+#include "recover/teams.h"
 
 namespace forebay::recover {
 
@@ -19,8 +20,18 @@ Result<Report> discard(std::span<io::Directory* const> areas, const Discarded& r
                    return std::find(request.directories.begin(), request.directories.end(), found.directory->path()) != request.directories.end();
                });
     };
+    for (const TeamSession& team : inventory.value().teams) {
+        const auto here = [&](const TeamSession::Member& member) { return std::find(request.directories.begin(), request.directories.end(), member.directory->path()) != request.directories.end(); };
+        if (std::none_of(request.files.begin(), request.files.end(), [&](const Wanted& wanted) { return wanted.identity == team.identity; }) &&
+            std::find(request.paths.begin(), request.paths.end(), team.path) == request.paths.end() && std::none_of(team.members.begin(), team.members.end(), here))
+            continue;
+        report.files.push_back(discard_team(team, request, outside));
+    }
     for (const Session& session : inventory.value().sessions) {
-        if (!is_named(session)) continue;
+        const bool of_team = std::any_of(inventory.value().teams.begin(), inventory.value().teams.end(), [&](const TeamSession& team) {
+            return std::find(team.sessions.begin(), team.sessions.end(), &session) != team.sessions.end();
+        });
+        if (of_team || !is_named(session)) continue;
         FileReport file = introduce(session);
         for (const FoundLog& found : session.logs)
             for (const log::ScannedRecord& record : found.log->records) file.dropped_bytes += record.header.payload_bytes;

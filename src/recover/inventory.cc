@@ -42,7 +42,32 @@ Result<std::unique_ptr<io::File>> open_checked(io::Directory& directory, const s
     return directory.open_file(name, io::OpenMode::kReadWrite);
 }
 
+Status look_for_journals(FoundDirectory& found) {
+    const auto names = found.directory->list();
+    if (!names) return names.status();
+    for (const std::string& name : names.value()) {
+        if (!name.starts_with(log::kUndoPrefix)) continue;
+        FoundJournal journal;
+        journal.name = name;
+        const char* const end = name.data() + name.size();
+        if (const auto parsed = std::from_chars(name.data() + log::kUndoPrefix.size(), end, journal.log); parsed.ec != std::errc{} || parsed.ptr != end) continue;
+        auto file = open_checked(*found.directory, name);
+        if (!file) return file.status();
+        // The process died when it had just begun to make it, and nothing was written to the target.
+        const auto bytes = file.value()->size();
+        if (!bytes) return bytes.status();
+        if (bytes.value() < log::kUndoFrontBytes) continue;
+        auto view = log::read_undo(*file.value());
+        if (!view) return view.status();
+        journal.file = std::move(file).value();
+        journal.view = std::move(view).value();
+        found.journals.push_back(std::move(journal));
+    }
+    return Status::ok();
+}
+
 Status look_into_dead(FoundDirectory& found) {
+    FOREBAY_TRY(look_for_journals(found));
     auto pool = open_checked(*found.directory, "log");
     if (!pool) return pool.status().code() == Code::kNotFound ? Status::ok() : pool.status();
     found.pool = std::move(pool).value();
@@ -122,7 +147,35 @@ void make_sessions(Inventory& inventory) {
     }
 }
 
+void make_teams(Inventory& inventory) {
+    for (const auto& directory : inventory.directories) {
+        for (const FoundJournal& journal : directory->journals) {
+            const log::UndoHeader& header = journal.view.header;
+            const io::Identity identity{header.device, header.inode};
+            auto team = std::find_if(inventory.teams.begin(), inventory.teams.end(), [&](const TeamSession& other) {
+                return other.team == header.team && other.identity == identity;
+            });
+            if (team == inventory.teams.end()) team = inventory.teams.insert(team, {header.team, identity, header.path, {}, {}});
+            team->members.push_back({directory.get(), journal.name});
+        }
+    }
+    // By then no session moves any more.
+    for (TeamSession& team : inventory.teams)
+        for (const Session& session : inventory.sessions)
+            if (session.sharing.kind == log::Sharing::Kind::kConsistentNodes && session.identity == team.identity &&
+                std::any_of(session.logs.begin(), session.logs.end(), [&](const FoundLog& found) {
+                    return std::any_of(team.members.begin(), team.members.end(), [&](const TeamSession::Member& member) {
+                        return member.directory == found.directory && TeamSession::journal_of(member).log == found.log->log;
+                    });
+                }))
+                team.sessions.push_back(&session);
+}
+
 }   // namespace
+
+FoundJournal& TeamSession::journal_of(const Member& member) {
+    return *std::find_if(member.directory->journals.begin(), member.directory->journals.end(), [&](const FoundJournal& journal) { return journal.name == member.journal; });
+}
 
 const FoundDirectory* Inventory::living_user_of(const io::Identity& identity) const {
     for (const auto& directory : directories) {
@@ -159,6 +212,7 @@ Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const Is
     }
     make_sessions(inventory);
     for (Session& session : inventory.sessions) keep_what_is_stated(session);
+    make_teams(inventory);
     return inventory;
 }
 

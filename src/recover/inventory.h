@@ -19,6 +19,7 @@
 #include "log/board_format.h"
 #include "log/ledger.h"
 #include "log/scan.h"
+#include "log/undo_format.h"
 
 namespace forebay::recover {
 
@@ -26,6 +27,14 @@ struct FoundBoard {
     std::string name;
     std::uint64_t log = 0;   // the drainer's
     log::BoardView board;
+};
+
+// The undo journal of a rank (log/undo_format.h).
+struct FoundJournal {
+    std::string name;
+    std::uint64_t log = 0;   // the number of the file's log in this directory
+    std::unique_ptr<io::File> file;
+    log::UndoView view;
 };
 
 struct FoundDirectory {
@@ -41,6 +50,7 @@ struct FoundDirectory {
     std::unique_ptr<io::File> pool;             // null: there is no log
     std::vector<log::ScannedLog> logs;
     std::vector<FoundBoard> boards;
+    std::vector<FoundJournal> journals;
 
     [[nodiscard]] std::string path() const { return area->name() + "/" + name; }
 };
@@ -72,9 +82,25 @@ struct Session {
     Status missing, damage;                 // of what is stated
 };
 
+// The same for a file that several nodes wrote with nodes=consistent: the undo journals that are here, and the sessions of its logs.
+struct TeamSession {
+    std::uint64_t team = 0;
+    io::Identity identity;
+    std::string path;
+    struct Member {
+        FoundDirectory* directory = nullptr;
+        std::string journal;   // its name there
+    };
+    std::vector<Member> members;
+    std::vector<const Session*> sessions;
+
+    [[nodiscard]] static FoundJournal& journal_of(const Member& member);
+};
+
 struct Inventory {
     std::vector<std::unique_ptr<FoundDirectory>> directories;
     std::vector<Session> sessions;          // by file, in order of directories
+    std::vector<TeamSession> teams;
 
     // Of the nodes that wrote a file together with these logs, how many have left logs here.
     [[nodiscard]] std::size_t nodes_here(const Session& session) const;

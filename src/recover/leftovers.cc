@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "log/process.h"
+#include "log/undo_format.h"
 
 namespace forebay::recover {
 
@@ -23,6 +24,13 @@ void Leftovers::note_dead(const std::string& name) {
         if (const auto targets = log::scan_targets(*pool.value()))
             for (const log::OpenPayload& target : targets.value()) files.insert({target.device, target.inode});
     }
+    if (const auto names = directory.value()->list())
+        for (const std::string& each : names.value()) {
+            if (!each.starts_with(log::kUndoPrefix)) continue;
+            const auto journal = directory.value()->open_file(each, io::OpenMode::kRead);
+            if (!journal) continue;
+            if (const auto view = log::read_undo(*journal.value())) files.insert({view.value().header.device, view.value().header.inode});
+        }
     dead_[name] = std::move(files);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/clock.h"
 #include "log/process.h"
@@ -11,23 +12,18 @@
 #include "recover/replay.h"
 #include "recover/rewrite.h"
 #include "recover/session.h"
+#include "recover/teams.h"
 
 namespace forebay::recover {
 
 namespace {
 
-// A target that was written so long after the last sign of life was written by somebody else: clocks of file servers
-// differ, and so do the times at which they hear of a write.
-constexpr std::uint64_t kClocksApartNs = 60'000'000'000;
 
-Reason reason_of(const Status& status) {
-    switch (status.code()) {
-        case Code::kNotFound: return Reason::kMissing;
-        case Code::kPermissionDenied: return Reason::kReadOnly;
-        case Code::kNoSpace: return Reason::kNoSpace;
-        case Code::kUnavailable: return Reason::kInUse;
-        default: return Reason::kSystem;
-    }
+Result<std::unique_ptr<io::Directory>> home_of(const std::string& path) {
+    std::error_code error;
+    const auto home = std::filesystem::canonical(std::filesystem::path(path).parent_path(), error);
+    if (error) return Status::from_errno(error.value(), "find the directory of " + path);
+    return io::open_posix_directory(home.string());
 }
 
 // When one of the processes was certainly there; 0: nobody knows. What it wrote may be noted as late as
@@ -43,15 +39,6 @@ std::uint64_t last_sign_of_life(const Session& session, const Outside& outside) 
     return last;
 }
 
-// What recovery itself writes to the target is no change by somebody else, also if it is killed then.
-Status note_life(const Session& session) {
-    FoundDirectory& directory = *session.logs.front().directory;
-    auto ledger = directory.directory->open_file("ledger", io::OpenMode::kReadWrite);
-    if (!ledger) return ledger.status().code() == Code::kNotFound ? Status::ok() : ledger.status();
-    const Status noted = log::note_write(*ledger.value(), realtime_ns());
-    return noted.code() == Code::kCorrupt ? Status::ok() : noted;   // ledgers are for people; this one tells nothing
-}
-
 class Recovery {
   public:
     Recovery(Inventory& inventory, const Request& request, const Outside& outside)
@@ -60,12 +47,15 @@ class Recovery {
     Report run() {
         std::vector<const Session*> todo;
         for (const Session& session : inventory_.sessions)
-            if (wanted(session)) todo.push_back(&session);
+            if (wanted(session) && !of_team(session)) todo.push_back(&session);
         for (std::size_t i = 0; i < todo.size(); ++i) {
             file_ = i;
             files_ = todo.size();
             report_.files.push_back(recover_file(*todo[i]));
         }
+        for (const TeamSession& team : inventory_.teams)
+            if (const Wanted* const name = named(team.identity); !request_.only || name != nullptr)
+                report_.files.push_back(recover_team(inventory_, team, name != nullptr ? name->path : team.path, request_, outside_));
         tell_of_directories(inventory_, report_);
         // A file that was asked for concerns its own directories only.
         remove_directories(inventory_, request_.dry_run, report_);
@@ -73,11 +63,17 @@ class Recovery {
     }
 
   private:
-    const Wanted* named(const Session& session) const {
+    const Wanted* named(const io::Identity& identity) const {
         if (!request_.only) return nullptr;
         const auto found = std::find_if(request_.only->begin(), request_.only->end(),
-                                        [&](const Wanted& wanted) { return wanted.identity == session.identity; });
+                                        [&](const Wanted& wanted) { return wanted.identity == identity; });
         return found == request_.only->end() ? nullptr : &*found;
+    }
+    const Wanted* named(const Session& session) const { return named(session.identity); }
+    bool of_team(const Session& session) const {
+        return std::any_of(inventory_.teams.begin(), inventory_.teams.end(), [&](const TeamSession& team) {
+            return std::find(team.sessions.begin(), team.sessions.end(), &session) != team.sessions.end();
+        });
     }
     bool wanted(const Session& session) const { return !request_.only || named(session) != nullptr; }
 
@@ -89,13 +85,15 @@ class Recovery {
             for (const log::ProcessIdentity& process : session.board->board.participants)
                 if (outside_.is_alive(process))
                     return refused(report, Reason::kInUse, {Code::kUnavailable, fmt::format("process {}, which wrote it too, is still there", process.pid)});
-        if (session.sharing.kind != log::Sharing::Kind::kAlone && session.board == nullptr)
+        if (session.sharing.kind != log::Sharing::Kind::kAlone && session.board == nullptr && !is_complete(session))
             return refused(report, Reason::kIncomplete, {Code::kNotFound, "the board of the processes that wrote it together is not here"});
         return std::nullopt;
     }
 
     // The same where something is left to be replayed.
     std::optional<FileReport> refuse_by_others(const Session& session, const FileReport& report) const {
+        if (std::any_of(inventory_.teams.begin(), inventory_.teams.end(), [&](const TeamSession& team) { return team.identity == session.identity; }))
+            return refused(report, Reason::kSeveralRuns, {Code::kUnsupported, "another program, of several nodes, has left undo journals of it"});
         const auto others = std::count_if(inventory_.sessions.begin(), inventory_.sessions.end(), [&](const Session& other) {
             return other.identity == session.identity && !is_complete(other) && !session.same_run(other);
         });
@@ -116,6 +114,8 @@ class Recovery {
 
     // The process that drains gives its log back when the file has everything; then the others' mean nothing.
     static bool is_complete(const Session& session) {
+        // Its undo journals went first, when nothing was left to be undone.
+        if (session.sharing.kind == log::Sharing::Kind::kConsistentNodes) return true;
         if (session.durable_group && session.unwritten) return true;
         return (session.board != nullptr && !session.has_drainer && !session.durable_group) || (session.board != nullptr && session.board->board.frontier.lower() == log::Frontier::kNothing);
     }
@@ -182,7 +182,7 @@ class Recovery {
         const bool without_commits = session.sharing.kind == log::Sharing::Kind::kSeveralNodes;
         report.outcome = picture.commit_sequence > 0 || without_commits ? Outcome::kRecovered : Outcome::kRolledBack;
         if (request_.dry_run) return report;
-        if (report.status = note_life(session); !report.status) {
+        if (report.status = note_life(*session.logs.front().directory); !report.status) {
             report.outcome = Outcome::kFailed;
             report.reason = Reason::kSystem;
             return report;
@@ -190,7 +190,7 @@ class Recovery {
         std::uint64_t done = 0;
         const auto rewritten = rewrite(picture, pools, *target.value().file, picture.commit_sequence > 0, [&](std::uint64_t bytes) {
             done += bytes;
-            (void)note_life(session);
+            (void)note_life(*session.logs.front().directory);
             if (request_.progress) request_.progress({report.path, done, picture.bytes, file_, files_});
         });
         if (!rewritten) {
@@ -234,7 +234,7 @@ Result<Outside> Outside::real() {
     const auto self = log::identify_this_process();
     if (!self) return self.status();
     return Outside{log::is_alive, self.value().boot_id, io::open_existing_file, realtime_ns() - std::min(realtime_ns(), boottime_ns()),
-                   io::set_modified};
+                   io::set_modified, home_of};
 }
 
 Result<Report> recover(std::span<io::Directory* const> areas, const Request& request, const Outside& outside) {

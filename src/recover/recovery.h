@@ -42,6 +42,8 @@ struct Outside {
     std::uint64_t booted_ns = 0;   // CLOCK_REALTIME when this boot began; 0: nobody knows
     // Sets when the file was last written; none: it cannot be set.
     std::function<Status(const std::string& path, std::uint64_t modified_ns)> set_modified{};
+    // The directory of a target, by its path; symbolic links are followed.
+    std::function<Result<std::unique_ptr<io::Directory>>(const std::string& path)> open_home;
 
     [[nodiscard]] static Result<Outside> real();
 };

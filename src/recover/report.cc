@@ -9,9 +9,9 @@ namespace forebay::recover {
 
 namespace {
 
-constexpr std::array<std::string_view, 6> kOutcomes{"recovered", "rolled_back", "complete", "discarded", "refused", "failed"};
-constexpr std::array<std::string_view, 13> kReasons{"none",      "missing",    "replaced",     "changed",   "read_only", "no_space", "in_use", "damaged",
-                                                    "restarted", "incomplete", "several_runs", "not_asked", "system"};
+constexpr std::array<std::string_view, 7> kOutcomes{"recovered", "rolled_back", "complete", "discarded", "refused", "waiting", "failed"};
+constexpr std::array<std::string_view, 14> kReasons{"none",      "missing",    "replaced",     "changed",   "read_only", "no_space", "in_use", "damaged",
+                                                    "restarted", "incomplete", "several_runs", "nodes_missing", "not_asked", "system"};
 
 }   // namespace
 
@@ -35,6 +35,8 @@ std::string advice(const FileReport& report) {
         case Reason::kIncomplete: return "name the staging areas of all processes of this node that wrote the file together, or " + discard;
         case Reason::kSeveralRuns:
             return "only one of the logs can be right: `forebay discard DIRECTORY` the others, then run `forebay recover` again";
+        case Reason::kNodesMissing:
+            return "run `forebay recover` on the nodes of those ranks, in any order, and leave the file alone until the last one says that it is recovered";
         case Reason::kNotAsked: return "run `forebay recover`";
         case Reason::kSystem: return "run `forebay recover` again";
     }
@@ -49,7 +51,7 @@ std::string about_nodes(const FileReport& report) {
 
 bool Report::all_well() const noexcept {
     return refused.empty() && std::none_of(files.begin(), files.end(), [](const FileReport& file) {
-               return file.outcome == Outcome::kRefused || file.outcome == Outcome::kFailed;
+               return file.outcome == Outcome::kRefused || file.outcome == Outcome::kWaiting || file.outcome == Outcome::kFailed;
            });
 }
 

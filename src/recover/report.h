@@ -18,6 +18,7 @@ enum class Outcome : std::uint8_t {
     kComplete,     // the file had everything already; only the log was left
     kDiscarded,    // the log is gone without having been used
     kRefused,      // nothing was changed; the log is kept
+    kWaiting,      // this node has done its part; other nodes that wrote the file have to recover, too
     kFailed,       // something went wrong on the way; the log is kept, and the same may be tried again
 };
 [[nodiscard]] std::string_view outcome_name(Outcome outcome) noexcept;   // "recovered"
@@ -34,6 +35,7 @@ enum class Reason : std::uint8_t {
     kRestarted,        // the machine was restarted, and bytes without a checksum would be needed
     kIncomplete,       // logs of the same file are elsewhere
     kSeveralRuns,      // several programs, one after the other, have left logs of this file
+    kNodesMissing,     // nodes that wrote the file too have not recovered yet
     kNotAsked,         // only done when it is asked for: see advice
     kSystem,           // a call of the operating system failed
 };

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
+
 namespace forebay::recover {
 
 FileReport introduce(const Session& session) {
@@ -18,6 +20,23 @@ FileReport introduce(const Session& session) {
                 report.uncommitted_bytes += counters.guarantee_given_up;
     }
     return report;
+}
+
+Reason reason_of(const Status& status) noexcept {
+    switch (status.code()) {
+        case Code::kNotFound: return Reason::kMissing;
+        case Code::kPermissionDenied: return Reason::kReadOnly;
+        case Code::kNoSpace: return Reason::kNoSpace;
+        case Code::kUnavailable: return Reason::kInUse;
+        default: return Reason::kSystem;
+    }
+}
+
+Status note_life(FoundDirectory& directory) {
+    auto ledger = directory.directory->open_file("ledger", io::OpenMode::kReadWrite);
+    if (!ledger) return ledger.status().code() == Code::kNotFound ? Status::ok() : ledger.status();
+    const Status noted = log::note_write(*ledger.value(), realtime_ns());
+    return noted.code() == Code::kCorrupt ? Status::ok() : noted;   // ledgers are for people; this one tells nothing
 }
 
 FileReport refused(FileReport report, Reason reason, Status status) {

@@ -19,6 +19,16 @@ namespace forebay::recover {
 // The same report, of a file that is left as it is.
 [[nodiscard]] FileReport refused(FileReport report, Reason reason, Status status);
 
+// A target that was written so long after the last sign of life was written by somebody else: clocks of file servers
+// differ, and so do the times at which they hear of a write.
+inline constexpr std::uint64_t kClocksApartNs = 60'000'000'000;
+
+// Why the target, or what is beside it, cannot be opened or written.
+[[nodiscard]] Reason reason_of(const Status& status) noexcept;
+
+// What recovery itself writes to the target is no change by somebody else, also if it is killed then.
+[[nodiscard]] Status note_life(FoundDirectory& directory);
+
 // Whether something that cannot be read may belong to the last commit of the file, or be a commit where none is known.
 // What was appended after the last known commit is a tail, and is dropped.
 [[nodiscard]] bool hides_a_commit(const log::ScannedLog& log, std::uint64_t commit_sequence) noexcept;

@@ -351,6 +351,7 @@ Result<std::string> Engine::State::recover_before_open(const std::string& path, 
         case recover::Outcome::kComplete:
         case recover::Outcome::kDiscarded: return std::string();
         case recover::Outcome::kRefused:
+        case recover::Outcome::kWaiting:
         case recover::Outcome::kFailed: break;
     }
     return refuse(file.status, recover::advice(file), file.reason == recover::Reason::kInUse);

@@ -153,6 +153,14 @@ Status StagedFile::note_size(std::uint64_t size) {
     return Status::ok();
 }
 
+void StagedFile::guard_target(const std::function<std::shared_ptr<io::File>(std::shared_ptr<io::File>)>& guard) {
+    const std::lock_guard writer(writer_);
+    const std::lock_guard lock(mutex_);
+    target_ = guard(target_);
+}
+
+void StagedFile::count_given_up(std::uint64_t bytes) noexcept { add(slot_->guarantee_given_up, bytes); }
+
 Status StagedFile::go_through() {
     const std::lock_guard writer(writer_);
     {

@@ -173,6 +173,9 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // With several nodes, when nothing is staged anywhere: one process sets the target's size, then all note it.
     Status resize_beside(std::uint64_t size);
     Status note_size(std::uint64_t size);
+    // Everything that changes the target goes through what `guard` makes of it from now on, until the file is closed.
+    void guard_target(const std::function<std::shared_ptr<io::File>(std::shared_ptr<io::File>)>& guard);
+    void count_given_up(std::uint64_t bytes) noexcept;
     // The same when the drainer has stepped aside: writes go to the target from now on.
     Status go_through();
     // passive: takes over the target's present size.

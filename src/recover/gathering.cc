@@ -1,0 +1,163 @@
+#include "recover/gathering.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+
+#include "base/bytes.h"
+#include "base/checksum.h"
+
+namespace forebay::recover {
+
+namespace {
+
+constexpr std::string_view kMember = "member-", kDone = "done", kClosed = "closed";
+constexpr std::uint32_t kWritableByOthers = 022;
+constexpr std::size_t kCopyBytes = 1 << 20;
+
+// That a copy is whole is said in the copy itself, between its states and its path, last of all.
+constexpr std::uint64_t kWholeAt = 384, kWholeMagic = 0x31304c4c4f544246;   // "FBTOLL01" in memory
+using Whole = std::array<std::byte, 64>;
+constexpr std::size_t kWholeChecksumAt = 56;
+
+Whole encode_whole(std::uint64_t bytes, std::uint64_t wrote_ns) {
+    Whole whole{};
+    store_le(whole.data(), kWholeMagic);
+    store_le(whole.data() + 8, bytes);
+    store_le(whole.data() + 16, wrote_ns);
+    store_le(whole.data() + kWholeChecksumAt, checksum(std::span<const std::byte>(whole).first(kWholeChecksumAt)));
+    return whole;
+}
+
+// When it was certainly at work; nothing: the copy is not whole.
+Result<std::optional<std::uint64_t>> read_whole(io::File& file) {
+    Whole whole{};
+    const auto bytes = file.size();
+    if (!bytes) return bytes.status();
+    const auto got = file.read_at(kWholeAt, whole);
+    if (!got) return got.status();
+    const bool right = got.value() == whole.size() && load_le<std::uint64_t>(whole.data()) == kWholeMagic &&
+                       load_le<std::uint64_t>(whole.data() + 8) == bytes.value() &&
+                       load_le<std::uint64_t>(whole.data() + kWholeChecksumAt) == checksum(std::span<const std::byte>(whole).first(kWholeChecksumAt));
+    return right ? std::optional(load_le<std::uint64_t>(whole.data() + 16)) : std::nullopt;
+}
+
+Status gone_is_fine(const Status& status) { return status.code() == Code::kNotFound ? Status::ok() : status; }
+
+}   // namespace
+
+std::string Gathering::name(const std::string& file, std::uint64_t team) { return fmt::format(".{}.forebay-{:016x}", file, team); }
+
+Result<std::unique_ptr<Gathering>> Gathering::open(std::unique_ptr<io::Directory> home, const std::string& file, std::uint64_t team, bool create) {
+    std::unique_ptr<Gathering> self(new Gathering(std::move(home), name(file, team)));
+    io::Directory& at = *self->home_;
+    // Somebody else may bring the file home, and remove it, between looking for it and having its lock.
+    for (;;) {
+        if (create) {
+            auto made = at.create_directory(self->name_);
+            if (!made && made.status().code() != Code::kAlreadyExists) return made.status();
+        }
+        const auto facts = at.facts(self->name_);
+        if (!facts) {
+            if (facts.status().code() == Code::kNotFound && create) continue;
+            return facts.status();
+        }
+        if (facts.value().kind != io::Facts::Kind::kDirectory || facts.value().owner != ::geteuid() || (facts.value().mode & kWritableByOthers) != 0)
+            return Status(Code::kPermissionDenied, fmt::format("{}/{} is not a directory of this user alone", at.name(), self->name_));
+        auto directory = at.open_directory(self->name_);
+        if (!directory) {
+            if (directory.status().code() == Code::kNotFound && create) continue;
+            return directory.status();
+        }
+        self->directory_ = std::move(directory).value();
+        auto lock = self->directory_->lock(io::Directory::Patience::kWait);
+        if (lock) self->lock_ = std::move(lock).value();
+        else if (const int error = lock.status().sys_errno(); error != ENOTSUP && error != ENOSYS && error != ENOLCK) return lock.status();
+        if (const auto still = at.facts(self->name_)) return self;
+        else if (still.status().code() != Code::kNotFound || !create) return still.status();
+    }
+}
+
+Result<bool> Gathering::is_there(std::string_view name) {
+    const auto facts = directory_->facts(std::string(name));
+    if (facts) return true;
+    if (facts.status().code() == Code::kNotFound) return false;
+    return facts.status();
+}
+
+Status Gathering::put(std::string_view name) {
+    auto made = directory_->open_file(std::string(name), io::OpenMode::kCreateNew);
+    if (!made && made.status().code() != Code::kAlreadyExists) return made.status();
+    return directory_->sync();
+}
+
+Result<bool> Gathering::done() { return is_there(kDone); }
+Result<bool> Gathering::closed() { return is_there(kClosed); }
+Status Gathering::set_closed() { return put(kClosed); }
+
+Status Gathering::tell(io::File& journal, std::uint64_t member, std::uint64_t wrote_ns) {
+    const std::string name = fmt::format("{}{}", kMember, member);
+    if (auto there = directory_->open_file(name, io::OpenMode::kRead)) {
+        const auto whole = read_whole(*there.value());
+        if (!whole) return whole.status();
+        if (whole.value()) return Status::ok();
+        FOREBAY_TRY(directory_->remove_file(name));   // a recovery was killed at it
+    } else if (there.status().code() != Code::kNotFound) {
+        return there.status();
+    }
+    auto copy = directory_->open_file(name, io::OpenMode::kCreateNew);
+    if (!copy) return copy.status();
+    const auto bytes = journal.size();
+    if (!bytes) return bytes.status();
+    std::vector<std::byte> buffer(std::min<std::uint64_t>(bytes.value(), kCopyBytes));
+    for (std::uint64_t at = 0; at < bytes.value();) {
+        const auto got = journal.read_at(at, buffer);
+        if (!got) return got.status();
+        if (got.value() == 0) return {Code::kCorrupt, journal.name() + ": it has become shorter"};
+        FOREBAY_TRY(copy.value()->write_at(at, std::span(buffer).first(got.value())));
+        at += got.value();
+    }
+    FOREBAY_TRY(copy.value()->sync());
+    FOREBAY_TRY(copy.value()->write_at(kWholeAt, encode_whole(bytes.value(), wrote_ns)));
+    FOREBAY_TRY(copy.value()->sync());
+    FOREBAY_TRY(directory_->sync());
+    return home_->sync();
+}
+
+Result<std::map<std::uint64_t, Gathering::Told>> Gathering::members() {
+    std::map<std::uint64_t, Told> told;
+    const auto names = directory_->list();
+    if (!names) return names.status();
+    for (const std::string& name : names.value()) {
+        if (!name.starts_with(kMember)) continue;
+        std::uint64_t member = 0;
+        const char* const end = name.data() + name.size();
+        if (const auto parsed = std::from_chars(name.data() + kMember.size(), end, member); parsed.ec != std::errc{} || parsed.ptr != end) continue;
+        const auto facts = directory_->facts(name);
+        if (!facts) return facts.status();
+        if (facts.value().kind != io::Facts::Kind::kFile || facts.value().owner != ::geteuid()) continue;
+        auto file = directory_->open_file(name, io::OpenMode::kRead);
+        if (!file) return file.status();
+        const auto whole = read_whole(*file.value());
+        if (!whole) return whole.status();
+        if (whole.value()) told.insert_or_assign(member, Told{std::move(file).value(), *whole.value()});
+    }
+    return told;
+}
+
+Status Gathering::remove() {
+    FOREBAY_TRY(put(kDone));
+    const auto names = directory_->list();
+    if (!names) return names.status();
+    for (const std::string& name : names.value())
+        if (name.starts_with(kMember)) FOREBAY_TRY(gone_is_fine(directory_->remove_file(name)));
+    FOREBAY_TRY(gone_is_fine(directory_->remove_file(std::string(kClosed))));
+    FOREBAY_TRY(gone_is_fine(directory_->remove_file(std::string(kDone))));
+    return gone_is_fine(home_->remove_directory(name_));
+}
+
+}   // namespace forebay::recover

@@ -1,0 +1,256 @@
+#include "recover/teams.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "recover/cleanup.h"
+#include "recover/gathering.h"
+#include "recover/rewrite.h"
+#include "recover/session.h"
+#include "recover/undo.h"
+
+namespace forebay::recover {
+
+namespace {
+
+// "1, 3 to 5".
+std::string ranks(const std::vector<std::uint64_t>& numbers) {
+    std::string text;
+    for (std::size_t i = 0; i < numbers.size();) {
+        std::size_t last = i;
+        while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+        if (!text.empty()) text += ", ";
+        text += last > i ? fmt::format("{} to {}", numbers[i], numbers[last]) : fmt::format("{}", numbers[i]);
+        i = last + 1;
+    }
+    return text;
+}
+
+class TeamRecovery {
+  public:
+    TeamRecovery(const Inventory& inventory, const TeamSession& team, const std::string& path, const Request& request, const Outside& outside)
+        : inventory_(inventory), team_(team), request_(request), outside_(outside) {
+        report_.path = path;
+        report_.identity = team.identity;
+        for (const TeamSession::Member& member : team.members) {
+            report_.directories.push_back(member.directory->path());
+            report_.processes.push_back(member.directory->process.pid);
+            const log::UndoState& state = TeamSession::journal_of(member).view.state;
+            told_ = told_ && state.told;
+            closed_ = closed_ || state.closed;
+        }
+        members_ = TeamSession::journal_of(team.members.front()).view.header.members;
+    }
+
+    FileReport run() {
+        if (auto no = refuse_by_journals()) return *no;
+        auto target = outside_.open_target(report_.path);
+        if (!target) return refused(report_, reason_of(target.status()), target.status());
+        if (target.value().identity != team_.identity)
+            return refused(report_, Reason::kReplaced, {Code::kNotFound, fmt::format("{} is not the file that the program wrote", report_.path)});
+        // The journals know where the gathering is, also if the file has another name now.
+        auto home = outside_.open_home ? outside_.open_home(team_.path) : Status(Code::kUnsupported, "no directory to gather in");
+        if (!home) return refused(report_, reason_of(home.status()), home.status());
+        const std::string file = std::filesystem::path(team_.path).filename().string();
+        auto gathering = Gathering::open(std::move(home).value(), file, team_.team, !request_.dry_run && !told_);
+        if (gathering.status().code() == Code::kNotFound) {
+            // Told, and gone: the last node has brought the file home.
+            if (told_ || closed_) return complete();
+            return wait_for({});   // a dry run: nothing is there yet
+        }
+        if (!gathering) return refused(report_, reason_of(gathering.status()), gathering.status());
+        const Status outcome = gather(*gathering.value(), target.value());
+        if (!outcome) return fail(outcome);
+        return report_;
+    }
+
+  private:
+    std::optional<FileReport> refuse_by_journals() {
+        if (const FoundDirectory* const user = inventory_.living_user_of(team_.identity))
+            return refused(report_, Reason::kInUse, {Code::kUnavailable, fmt::format("process {} has it open", user->process.pid)});
+        for (const Session* const session : team_.sessions)
+            if (session->board != nullptr)
+                for (const log::ProcessIdentity& process : session->board->board.participants)
+                    if (outside_.is_alive(process))
+                        return refused(report_, Reason::kInUse, {Code::kUnavailable, fmt::format("process {}, which wrote it too, is still there", process.pid)});
+        if (std::count_if(inventory_.teams.begin(), inventory_.teams.end(), [&](const TeamSession& other) { return other.identity == team_.identity; }) > 1)
+            return refused(report_, Reason::kSeveralRuns, {Code::kUnsupported, "several programs have left undo journals of it, one after the other"});
+        for (const TeamSession::Member& member : team_.members) {
+            const FoundJournal& journal = TeamSession::journal_of(member);
+            report_.restarted = report_.restarted || journal.view.header.process.boot_id != outside_.boot_id;
+        }
+        if (report_.restarted && !told_ && !closed_)
+            return refused(report_, Reason::kRestarted, {Code::kCorrupt, "the machine was restarted since; what its undo journals lost with that is not known"});
+        return std::nullopt;
+    }
+
+    Status gather(Gathering& gathering, io::ExistingFile& target) {
+        auto told = gathering.members();
+        if (!told) return told.status();
+        const auto done = gathering.done();
+        if (!done) return done.status();
+        // The last node was killed in the midst of removing it.
+        if (done.value() || (told_ && told.value().empty())) return over(gathering, Outcome::kComplete);
+        if (!request_.dry_run) {
+            if (closed_) FOREBAY_TRY(gathering.set_closed());
+            FOREBAY_TRY(tell(gathering));
+            told = gathering.members();
+            if (!told) return told.status();
+        }
+        std::vector<std::uint64_t> missing;
+        for (std::uint64_t member = 0; member < members_; ++member)
+            if (!told.value().contains(member)) missing.push_back(member);
+        const auto closed = gathering.closed();
+        if (!closed) return closed.status();
+        if (closed.value() || closed_) {
+            // The others may never come: they had removed their journals already. Or they have to find this.
+            if (missing.empty()) return over(gathering, Outcome::kComplete);
+            complete();
+            return report_.status;
+        }
+        if (!missing.empty()) {
+            wait_for(missing);
+            return Status::ok();
+        }
+        return bring_home(gathering, told.value(), target);
+    }
+
+    // First the copy is whole, then the journal says so.
+    Status tell(Gathering& gathering) {
+        for (const TeamSession::Member& member : team_.members) {
+            FoundJournal& journal = TeamSession::journal_of(member);
+            std::uint64_t wrote_ns = member.directory->wrote_ns;
+            for (const log::UndoView::Record& record : journal.view.records) wrote_ns = std::max(wrote_ns, record.record.time_ns);
+            for (const Session* const session : team_.sessions)
+                for (const FoundLog& found : session->logs)
+                    for (const log::ScannedRecord& record : found.log->records) wrote_ns = std::max(wrote_ns, record.header.time_ns);
+            FOREBAY_TRY(gathering.tell(*journal.file, journal.view.header.member, wrote_ns));
+            if (journal.view.state.told) continue;
+            log::UndoState state = journal.view.state;
+            state.told = true;
+            FOREBAY_TRY(log::write_undo_state(*journal.file, state.serial, state));
+        }
+        return Status::ok();
+    }
+
+    Status bring_home(Gathering& gathering, std::map<std::uint64_t, Gathering::Told>& told, io::ExistingFile& target) {
+        std::vector<log::UndoView> views;
+        std::vector<io::File*> files;
+        std::uint64_t died_ns = 0;
+        for (auto& [member, each] : told) {
+            auto view = log::read_undo(*each.file);
+            if (!view) return view.status();
+            views.push_back(std::move(view).value());
+            files.push_back(each.file.get());
+            died_ns = std::max(died_ns, each.wrote_ns);
+        }
+        for (const TeamSession::Member& member : team_.members) died_ns = std::max(died_ns, member.directory->wrote_ns);
+        const auto undoing = undo(views, files);
+        if (!undoing) {
+            refuse(Reason::kDamaged, undoing.status());
+            return Status::ok();
+        }
+        const Picture& picture = undoing.value().picture;
+        report_.commit_sequence = undoing.value().commit;
+        report_.uncommitted_bytes = undoing.value().given_up;
+        report_.bytes = picture.bytes;
+        report_.size = picture.size.value_or(0);
+        if (undoing.value().nothing) return over(gathering, Outcome::kComplete);
+        if (!request_.although_changed && died_ns != 0 && target.modified_ns > died_ns + kClocksApartNs) {
+            refuse(Reason::kChanged, {Code::kUnsupported, fmt::format("{} was written to {} seconds after the last sign of the processes that died",
+                                                                      report_.path, (target.modified_ns - died_ns) / 1'000'000'000)});
+            return Status::ok();
+        }
+        report_.outcome = undoing.value().commit > 0 ? Outcome::kRecovered : Outcome::kRolledBack;
+        if (request_.dry_run) return Status::ok();
+        const auto note = [&] { return note_life(*team_.members.front().directory); };
+        FOREBAY_TRY(note());
+        const auto rewritten = rewrite(picture, files, *target.file, undoing.value().commit > 0, [&](std::uint64_t) { (void)note(); });
+        if (!rewritten) return rewritten.status();
+        report_.size = rewritten.value().size;
+        report_.writes = rewritten.value().writes;
+        report_.mark = rewritten.value().mark;
+        return over(gathering, report_.outcome);
+    }
+
+    // The file is as it should be, and this node's journals lie beside it, or are not wanted any more.
+    Status over(Gathering& gathering, Outcome outcome) {
+        report_.outcome = outcome;
+        if (request_.dry_run) return Status::ok();
+        FOREBAY_TRY(gathering.remove());
+        return give_back_team(team_);
+    }
+
+    FileReport complete() {
+        report_.outcome = Outcome::kComplete;
+        if (!request_.dry_run) report_.status = give_back_team(team_);
+        return report_.status ? report_ : fail(report_.status);
+    }
+
+    FileReport wait_for(const std::vector<std::uint64_t>& missing) {
+        report_.outcome = Outcome::kWaiting;
+        report_.reason = Reason::kNodesMissing;
+        report_.status = {Code::kUnavailable, missing.empty() ? "nothing lies beside the file yet"
+                                                              : fmt::format("of {} ranks that wrote it together, {} have not been recovered yet", members_, ranks(missing))};
+        return report_;
+    }
+    void refuse(Reason reason, Status status) { report_ = refused(std::move(report_), reason, std::move(status)); }
+    FileReport fail(const Status& status) {
+        report_.outcome = Outcome::kFailed;
+        report_.reason = reason_of(status);
+        if (report_.reason == Reason::kMissing || report_.reason == Reason::kInUse) report_.reason = Reason::kSystem;
+        report_.status = status;
+        return report_;
+    }
+
+    const Inventory& inventory_;
+    const TeamSession& team_;
+    const Request& request_;
+    const Outside& outside_;
+    FileReport report_;
+    bool told_ = true;      // all of this node's journals lie beside the target
+    bool closed_ = false;
+    std::uint64_t members_ = 0;
+};
+
+}   // namespace
+
+FileReport recover_team(const Inventory& inventory, const TeamSession& team, const std::string& path, const Request& request, const Outside& outside) {
+    return TeamRecovery(inventory, team, path, request, outside).run();
+}
+
+FileReport discard_team(const TeamSession& team, const Discarded& request, const Outside& outside) {
+    FileReport report;
+    report.path = team.path;
+    report.identity = team.identity;
+    report.outcome = Outcome::kDiscarded;
+    for (const TeamSession::Member& member : team.members) {
+        report.directories.push_back(member.directory->path());
+        report.processes.push_back(member.directory->process.pid);
+        for (const log::UndoView::Record& record : TeamSession::journal_of(member).view.records) report.dropped_bytes += record.record.range.size();
+    }
+    for (const Session* const session : team.sessions)
+        if (session->board != nullptr && std::any_of(session->board->board.participants.begin(), session->board->board.participants.end(), outside.is_alive))
+            return refused(std::move(report), Reason::kInUse, {Code::kUnavailable, "a process that wrote it too is still there"});
+    if (request.dry_run) return report;
+    // Else what the other nodes have told of would be written over what comes next.
+    if (outside.open_home)
+        if (auto home = outside.open_home(team.path)) {
+            auto gathering = Gathering::open(std::move(home).value(), std::filesystem::path(team.path).filename().string(), team.team, false);
+            if (gathering) report.status = gathering.value()->remove();
+            else if (gathering.status().code() != Code::kNotFound) report.status = gathering.status();
+        }
+    if (report.status) report.status = give_back_team(team);
+    if (!report.status) {
+        report.outcome = Outcome::kFailed;
+        report.reason = Reason::kSystem;
+    }
+    return report;
+}
+
+}   // namespace forebay::recover
