@@ -43,7 +43,7 @@ struct Outside {
     // Sets when the file was last written; none: it cannot be set.
     std::function<Status(const std::string& path, std::uint64_t modified_ns)> set_modified{};
     // The directory of a target, by its path; symbolic links are followed.
-    std::function<Result<std::unique_ptr<io::Directory>>(const std::string& path)> open_home;
+    std::function<Result<std::unique_ptr<io::Directory>>(const std::string& path)> open_home{};
 
     [[nodiscard]] static Result<Outside> real();
 };

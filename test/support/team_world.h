@@ -1,0 +1,141 @@
+// Ranks of several nodes that keep undo journals of one target, all in memory, and what recovery on each node makes of them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/fault_file.h"
+#include "io/memory_file.h"
+#include "log/process.h"
+#include "log/undo_journal.h"
+#include "recover/gathering.h"
+#include "recover/recovery.h"
+#include "support/engine_fixture.h"
+
+namespace forebay::test {
+
+// A directory that somebody else owns, so that it can be seen through faults.
+class BorrowedDirectory final : public io::Directory {
+  public:
+    explicit BorrowedDirectory(io::Directory& directory) : directory_(directory) {}
+    const std::string& name() const noexcept override { return directory_.name(); }
+    Result<std::unique_ptr<io::File>> open_file(const std::string& name, io::OpenMode mode) override { return directory_.open_file(name, mode); }
+    Result<std::unique_ptr<io::Directory>> create_directory(const std::string& name) override { return directory_.create_directory(name); }
+    Result<std::unique_ptr<io::Directory>> open_directory(const std::string& name) override { return directory_.open_directory(name); }
+    Status remove_file(const std::string& name) override { return directory_.remove_file(name); }
+    Status remove_directory(const std::string& name) override { return directory_.remove_directory(name); }
+    Result<std::vector<std::string>> list() override { return directory_.list(); }
+    Status sync() override { return directory_.sync(); }
+    Result<io::Facts> facts(const std::string& name) override { return directory_.facts(name); }
+    Result<std::unique_ptr<io::Lock>> lock(Patience patience) override { return directory_.lock(patience); }
+
+  private:
+    io::Directory& directory_;
+};
+
+class TeamWorld {
+  public:
+    static constexpr std::uint64_t kTeam = 0xabc;
+
+    // `node_of[rank]` is the node of each rank.
+    TeamWorld(std::vector<std::size_t> node_of, const std::vector<std::byte>& content, std::uint64_t journal_bytes_max = 1 << 30) : node_of_(std::move(node_of)) {
+        target_ = std::move(home_->open_file("run.h5", io::OpenMode::kCreateNew)).value();
+        EXPECT_TRUE(target_->write_at(0, content));
+        const std::size_t nodes = *std::max_element(node_of_.begin(), node_of_.end()) + 1;
+        for (std::size_t node = 0; node < nodes; ++node) areas_.push_back(io::make_memory_directory("/node" + std::to_string(node) + "/forebay"));
+        for (std::size_t rank = 0; rank < node_of_.size(); ++rank) {
+            auto directory = std::move(areas_[node_of_[rank]]->create_directory(std::to_string(100 + rank) + "-5-0")).value();
+            auto file = std::move(directory->open_file(log::undo_name(1), io::OpenMode::kCreateNew)).value();
+            const log::UndoHeader header{kTeam, rank, node_of_.size(), {100 + rank, 5, boot_id_}, 7, 1, "/scratch/run.h5"};
+            auto journal = log::UndoJournal::create(std::move(file), header, content.size(), journal_bytes_max);
+            EXPECT_TRUE(journal) << journal.status().message();
+            journals_.push_back(std::move(journal).value());
+            std::shared_ptr<io::File> shared = std::move(home_->open_file("run.h5", io::OpenMode::kReadWrite)).value();
+            files_.push_back(log::make_guarded_file(shared, journals_.back(), [this](std::uint64_t bytes) { given_up += bytes; }));
+        }
+    }
+
+    [[nodiscard]] std::size_t ranks() const noexcept { return node_of_.size(); }
+    [[nodiscard]] std::size_t nodes() const noexcept { return areas_.size(); }
+    [[nodiscard]] log::UndoJournal& journal(std::size_t rank) const { return *journals_[rank]; }
+    [[nodiscard]] io::File& file(std::size_t rank) const { return *files_[rank]; }
+    [[nodiscard]] io::Directory& area(std::size_t node) const { return *areas_[node]; }
+    [[nodiscard]] io::Directory& home() const { return *home_; }
+    [[nodiscard]] std::unique_ptr<io::File> journal_file(std::size_t rank) const {
+        return std::move(areas_[node_of_[rank]]->open_directory(std::to_string(100 + rank) + "-5-0").value()->open_file(log::undo_name(1), io::OpenMode::kReadWrite)).value();
+    }
+    void meet() {
+        for (const auto& journal : journals_) journal->step();
+        for (const auto& journal : journals_) journal->step();
+    }
+    [[nodiscard]] std::vector<std::byte> contents() const {
+        std::vector<std::byte> bytes(target_->size().value());
+        EXPECT_TRUE(target_->read_at(0, bytes));
+        return bytes;
+    }
+    [[nodiscard]] std::vector<std::string> beside() const {
+        auto names = std::move(home_->list()).value();
+        std::erase(names, "run.h5");
+        return names;
+    }
+    [[nodiscard]] bool left(std::size_t node) const { return !areas_[node]->list().value().empty(); }
+
+    // What `forebay recover` does on a node. With `killed_at` every call from that one on fails, to the staging area and beside the
+    // target: it was killed. True in `killed` if it came to that.
+    Result<recover::Report> recover(std::size_t node, std::uint64_t killed_at = 0, recover::Request request = {}) {
+        faults_.reset();
+        if (killed_at > 0) {
+            faults_ = std::make_shared<io::FaultPlan>();
+            faults_->fail_any(killed_at, UINT64_MAX - killed_at, EIO, killed_at % 3 == 0 ? 10 : 0);
+        }
+        const auto seen = through_faults(*areas_[node]);
+        io::Directory* const areas[] = {seen.get()};
+        auto report = recover::recover(areas, request, outside());
+        killed = faults_ != nullptr && faults_->fired() > 0;
+        return report;
+    }
+    recover::Outside outside() {
+        recover::Outside outside{alive, boot_id_, [this](const std::string&) -> Result<io::ExistingFile> {
+                                     auto file = home_->open_file("run.h5", io::OpenMode::kReadWrite);
+                                     if (!file) return file.status();
+                                     if (faults_ == nullptr) return io::ExistingFile{std::move(file).value(), {7, 1}, modified_ns};
+                                     return io::ExistingFile{io::make_fault_file(std::move(file).value(), faults_), {7, 1}, modified_ns};
+                                 }};
+        outside.open_home = [this](const std::string&) -> Result<std::unique_ptr<io::Directory>> { return through_faults(*home_); };
+        return outside;
+    }
+    // Without a kill. The only file of the report.
+    recover::FileReport recovered(std::size_t node, const recover::Request& request = {}) {
+        auto report = recover(node, 0, request);
+        EXPECT_TRUE(report) << report.status().message();
+        if (report && report.value().files.size() == 1) return report.value().files.front();
+        ADD_FAILURE() << "not one file";
+        return {};
+    }
+
+    std::uint64_t given_up = 0;
+    bool killed = false;
+    std::uint64_t modified_ns = 0;
+    recover::IsAlive alive = [](const log::ProcessIdentity&) { return false; };
+
+  private:
+    std::unique_ptr<io::Directory> through_faults(io::Directory& directory) {
+        auto plain = std::make_unique<BorrowedDirectory>(directory);
+        if (faults_ == nullptr) return plain;
+        return io::make_fault_directory(std::move(plain), faults_);
+    }
+
+    std::vector<std::size_t> node_of_;
+    std::unique_ptr<io::Directory> home_ = io::make_memory_directory("/scratch");
+    std::unique_ptr<io::File> target_;
+    std::vector<std::unique_ptr<io::Directory>> areas_;
+    std::vector<std::shared_ptr<log::UndoJournal>> journals_;
+    std::vector<std::shared_ptr<io::File>> files_;
+    log::BootId boot_id_ = log::identify_this_process().value().boot_id;
+    std::shared_ptr<io::FaultPlan> faults_;
+};
+
+}   // namespace forebay::test
