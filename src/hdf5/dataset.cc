@@ -18,12 +18,23 @@ bool settle(const char* function, const Origin& origin) {
     return settled.is_ok();
 }
 
+// What some ranks have filled others may write now. With nodes=consistent it has to be known who came first.
+void meet_after_filling(const char* function, const Origin& origin) {
+    if (origin.shared == nullptr || origin.shared->journal() == nullptr)
+        return;
+    if (const Status met = origin.shared->meet(); !met)
+        Session::get().keep_failure(met.with_context(function));
+}
+
 void* dataset_create(void* object, const H5VL_loc_params_t* location, const char* name, hid_t link_creation, hid_t type,
                      hid_t space, hid_t creation, hid_t access, hid_t transfer, void** request) {
     return forward_new("dataset_create", object, {location, access}, request, [&](void* under, hid_t connector) {
+        const std::shared_ptr<Origin> origin = as_object(object)->origin;
         const Allocation scope;
-        return host().H5VLdataset_create(under, location, connector, name, link_creation, type, space, creation, access,
-                                         transfer, request);
+        void* const made = host().H5VLdataset_create(under, location, connector, name, link_creation, type, space, creation,
+                                                     access, transfer, request);
+        meet_after_filling("dataset_create", *origin);
+        return made;
     });
 }
 
@@ -100,7 +111,10 @@ herr_t dataset_specific(void* dataset, H5VL_dataset_specific_args_t* args, hid_t
         if (args->op_type == H5VL_DATASET_SET_EXTENT && !settle("dataset_set_extent", *origin))
             return -1;
         const Allocation allocation(args->op_type == H5VL_DATASET_SET_EXTENT);
-        return host().H5VLdataset_specific(under, connector, args, transfer, request);
+        const herr_t result = host().H5VLdataset_specific(under, connector, args, transfer, request);
+        if (args->op_type == H5VL_DATASET_SET_EXTENT)
+            meet_after_filling("dataset_set_extent", *origin);
+        return result;
     });
 }
 

@@ -30,6 +30,9 @@ AsideReason reason_of(hid_t driver) {
     return driver == host().subfiling() ? AsideReason::kSubfiling : AsideReason::kMpi;
 }
 
+constexpr const char* kSetCollective = "H5Pset_coll_metadata_write";
+using SetCollective = herr_t (*)(hid_t, hbool_t);
+
 // A file that is staged in this process cannot also be opened with sec2: HDF5 would take them for two
 // files. It is opened with our driver, which writes straight through from then on.
 std::shared_ptr<stage::StagedFile> staged_already(const char* path) {
@@ -57,10 +60,14 @@ enum class Vote : char { kStage = 's', kStageOnNode = 'n', kDecline = 'd', kRefu
 
 struct Ballot {
     std::shared_ptr<node::Team> team;
-    std::vector<std::string> votes;   // each a Vote, and the node's name where it is to stage
+    // Each a Vote and, where it is to stage, '+' or '-' for nodes=consistent, and the node's name.
+    std::vector<std::string> votes;
 
     [[nodiscard]] bool several_nodes() const {
-        return std::any_of(votes.begin(), votes.end(), [&](const std::string& one) { return one.compare(1, one.npos, votes.front(), 1) != 0; });
+        return std::any_of(votes.begin(), votes.end(), [&](const std::string& one) { return one.compare(2, one.npos, votes.front(), 2) != 0; });
+    }
+    [[nodiscard]] bool all_consistent() const {
+        return std::all_of(votes.begin(), votes.end(), [](const std::string& one) { return one.size() > 1 && one[1] == '+'; });
     }
     [[nodiscard]] bool any(Vote vote) const {
         return std::any_of(votes.begin(), votes.end(), [&](const std::string& one) { return one.front() == static_cast<char>(vote); });
@@ -107,7 +114,8 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
     const bool writes = (flags & H5F_ACC_RDWR) != 0;
     const bool can = may && ((open != nullptr && open->shared()) || (writes && engine->can_stage()));
     const Vote mine = mpi == WithMpi::kNode ? Vote::kStageOnNode : Vote::kStage;
-    auto result = can ? ballot(list_, mine, engine->node_name()) : ballot(list_, Vote::kDecline);
+    const bool consistent = can && engine->options().options.nodes == SeveralNodes::kConsistent;
+    auto result = can ? ballot(list_, mine, (consistent ? '+' : '-') + engine->node_name()) : ballot(list_, Vote::kDecline);
     if (!result)
         return false;
     if (result->any(Vote::kRefuse)) {
@@ -126,11 +134,28 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
     const hid_t ours = Session::get().mpi_driver();
     if (ours < 0 || host().H5Pset_driver(list_, ours, nullptr) < 0)
         return false;
+    if (result->several_nodes() && result->all_consistent())
+        write_metadata_collectively();
     offer_team(std::move(result->team));
     return true;
 }
 
+// Then it is known which of two ranks has overwritten a piece of metadata first (log/undo_journal.h). Every rank does this, or none.
+void UnderList::write_metadata_collectively() {
+    using Get = herr_t (*)(hid_t, hbool_t*);
+    const auto get = reinterpret_cast<Get>(host().find_symbol("H5Pget_coll_metadata_write"));
+    const auto set = reinterpret_cast<SetCollective>(host().find_symbol(kSetCollective));
+    hbool_t already = false;
+    if (get == nullptr || set == nullptr || get(list_, &already) < 0 || already)
+        return;
+    if (set(list_, true) >= 0)
+        origin_->metadata_made_collective = true;
+}
+
 herr_t restore_list(hid_t file_access_list, const Origin& origin) {
+    if (origin.metadata_made_collective)
+        if (const auto set = reinterpret_cast<SetCollective>(host().find_symbol(kSetCollective)); set(file_access_list, false) < 0)
+            return -1;
     const hid_t driver = host().H5Pget_driver(file_access_list);
     if (Session::get().is_ours(driver) && host().H5Pset_driver(file_access_list, host().sec2(), nullptr) < 0)
         return -1;

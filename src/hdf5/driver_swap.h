@@ -42,6 +42,7 @@ class UnderList {
     void opened(const char* path);
 
   private:
+    void write_metadata_collectively();
     bool exchange_mpi_driver(const char* path, unsigned flags);
     void refuse(const char* function, const Status& why);
     std::optional<log::AsideReason> choose(const Route& route, const char* path, unsigned flags) const;

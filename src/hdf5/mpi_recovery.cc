@@ -19,6 +19,7 @@ Status recover_together(node::Team& team, stage::Engine* engine, const char* pat
     Result<std::string> mine = std::string();
     Found found = Found::kInUse;   // so that it looks
     bool said = false;             // by one of them
+    bool again = false;            // whoever could not use it has looked once more
     for (;;) {
         // The nodes keep the file from each other while they recover their parts: one of them at least gets through each time.
         if (found == Found::kInUse) {
@@ -43,6 +44,12 @@ Status recover_together(node::Team& team, stage::Engine* engine, const char* pat
         said = said || recovered < nobody;
         if (recovered < nobody && first([](Found one) { return one == Found::kInUse; }) < nobody)
             continue;
+        // Where several nodes have to recover it together, only the last one has found it whole: the others look again.
+        if (!again && first([](Found one) { return one == Found::kUnusable; }) < nobody) {
+            again = true;
+            found = mine ? Found::kNothing : Found::kInUse;
+            continue;
+        }
         if (writable)
             return team.agree(mine.status());
         if (!said && first([](Found one) { return one == Found::kUnusable || one == Found::kInUse; }) == team.rank())

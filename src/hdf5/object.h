@@ -30,6 +30,7 @@ struct Origin {
     std::string info;                          // the connector text of the file's access list
     bool staged = false;                       // the access list's driver was exchanged for ours
     bool mpi = false;                          // it was mpio
+    bool metadata_made_collective = false;     // the list the program gave did not ask for collective metadata writes
     std::shared_ptr<node::SharedFile> shared;  // with MPI, and written: what the ranks share
 
     Origin() = default;
