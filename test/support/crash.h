@@ -38,7 +38,9 @@ class Crash {
     void live_again() { faults_.reset(); }
 
     [[nodiscard]] recover::Outside outside() {
-        return {[this](const log::ProcessIdentity& process) { return alive(process); }, boot_id, [this](const std::string& path) { return open_target(path); }};
+        recover::Outside outside{[this](const log::ProcessIdentity& process) { return alive(process); }, boot_id, [this](const std::string& path) { return open_target(path); }};
+        outside.open_home = [this](const std::string&) -> Result<std::unique_ptr<io::Directory>> { return std::unique_ptr<io::Directory>(std::make_unique<Borrowed>(*home_)); };
+        return outside;
     }
     Result<recover::Report> recover(const recover::Request& request = {}) {
         auto seen = faulty();

@@ -31,6 +31,7 @@ SETTINGS = {
     "three-ranks-barriers": (5, 3, 1, True, {}),
     "four-ranks": (5, 4, 1, False, {}),
     "four-ranks-on-two-nodes": (7, 4, 2, False, {}),
+    "four-ranks-on-two-consistent-nodes": (4, 4, 2, False, {"nodes": "consistent"}),
 }
 # Of the programs, so many at least must have staged something.
 STAGED_SHARE_MIN = 0.8
