@@ -45,11 +45,12 @@ def native_case(tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize(("nodes", "crash"), [(1, "fast"), (2, "fast"), (2, "consistent")])
 @pytest.mark.parametrize("case", CASES)
-def test_unusual_programs_see_the_same(case, nodes, native_case, tmp_path):
+def test_unusual_programs_see_the_same(case, nodes, crash, native_case, tmp_path):
     plain, plain_folder = native_case(case)
-    done = run_case(case, staged(tmp_path), tmp_path / "run", node_names(RANKS, nodes))
+    environment = {**staged(tmp_path), "FOREBAY_NODES": crash}
+    done = run_case(case, environment, tmp_path / "run", node_names(RANKS, nodes))
     assert done.hung is None, done.told()
     assert facts(done) == facts(plain), done.told()
     assert done.returncode == plain.returncode, done.told()

@@ -383,7 +383,7 @@ TEST(OpenPayload, survives_any_path_and_refuses_to_be_short) {
 TEST(OpenPayload, of_an_unknown_kind_of_sharing_is_corrupt) {
     auto payload = encode(OpenPayload{1, 2, 3, {}, "/a"});
     ASSERT_TRUE(decode_open_payload(payload));
-    payload[24] = std::byte{3};
+    payload[24] = std::byte{4};
     EXPECT_EQ(decode_open_payload(payload).status().code(), Code::kCorrupt);
 }
 

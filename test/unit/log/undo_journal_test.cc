@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <future>
+#include <random>
 #include <thread>
 
 #include "base/bytes.h"
@@ -196,6 +198,40 @@ TEST_F(UndoJournalTest, believes_the_newest_state_that_is_right) {
     EXPECT_EQ(view().state.prepared, 0u) << "a torn one: the older counts";
     ASSERT_TRUE(file()->write_at(undo_state_at(serial + 1) + 8, bytes_of(1, 9)));
     EXPECT_EQ(read_undo(*file()).status().code(), Code::kCorrupt);
+}
+
+// Behind right checksums too: what a record says is bounded by the file.
+TEST_F(UndoJournalTest, is_read_without_harm_whatever_its_bytes_are) {
+    begin(1000);
+    for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(target_->write_at(i * 150, bytes_of(100, i)));
+    std::vector<std::byte> good(file()->size().value());
+    ASSERT_TRUE(file()->read_at(0, good));
+    std::mt19937_64 random(1);
+    std::size_t refused = 0;
+    for (int i = 0; i < 3000; ++i) {
+        auto bad = good;
+        if (random() % 4 == 0) {
+            UndoRecord record{random(), random(), random(), {}, random(), random()};
+            record.range.begin = random() % 3 == 0 ? UINT64_MAX - random() % 200 : random() % 2000;
+            record.range.end = record.range.begin + (random() % 3 == 0 ? random() : random() % 300);
+            encode(record, std::span(bad).subspan(kUndoFrontBytes + undo_record_bytes(100) * (random() % 5), kUndoRecordBytes));
+        } else {
+            for (std::uint64_t flips = 1 + random() % 3; flips > 0; --flips) bad[random() % 2 == 0 ? random() % 600 : random() % bad.size()] = static_cast<std::byte>(random());
+        }
+        bad.resize(bad.size() - random() % 2 * (random() % bad.size()));
+        auto home = io::make_memory_directory("/scratch");
+        const auto made = std::move(home->open_file("undo-1", io::OpenMode::kCreateNew)).value();
+        ASSERT_TRUE(made->write_at(0, bad));
+        const auto read = read_undo(*made);
+        refused += read ? 0 : 1;
+        if (!read) continue;
+        for (const auto& record : read.value().records) {
+            ASSERT_LE(record.payload_at + record.record.range.size(), bad.size());
+            ASSERT_LT(record.record.range.begin, record.record.range.end);
+        }
+    }
+    EXPECT_GT(refused, 300u);
+    EXPECT_LT(refused, 3000u);
 }
 
 TEST_F(UndoJournalTest, has_the_bytes_that_its_page_says) {
