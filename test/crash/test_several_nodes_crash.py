@@ -164,3 +164,41 @@ def test_ranks_that_do_not_agree_say_so_and_are_as_fast_as_ever(tmp_path):
     per_rank = [{**names, "FOREBAY_NODES": nodes} for names, nodes in zip(node_names(2, 2), ("fast", "consistent"), strict=True)]
     ended = run(path, "earliest", 1, 0, staged(tmp_path / "area"), per_rank)
     assert flushed(ended.stdout) == 1 and "the option is not set for every rank" in ended.stderr, ended.told()
+
+
+OPEN = """
+import sys, h5py
+from mpi4py import MPI
+with h5py.File(sys.argv[1], "r+", driver="mpio", comm=MPI.COMM_WORLD) as file:
+    print("opened", len(file), flush=True)
+"""
+
+
+def test_nodes_that_open_the_file_together_bring_it_home_first(tmp_path):
+    python = os.environ.get("FOREBAY_HDF5_PYTHON")
+    if python is None:
+        pytest.skip("there is no h5py with MPI for this HDF5")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    path = folder / "run.h5"
+    run_on_two_nodes(path, "earliest", EPOCHS, 1, tmp_path)
+    torn = path.read_bytes()
+    per_rank = [
+        {**names, "FOREBAY_NLS": str(area)} for names, area in zip(node_names(RANKS, RANKS), areas(tmp_path), strict=True)
+    ]
+    environment = staged(tmp_path / "unused", FOREBAY_NODES="consistent")
+
+    # One node alone does not get at it: the other one's part is missing.
+    alone = launch([python, "-c", OPEN, path], environment, folder, 1, 60, per_rank=per_rank[:1])
+    assert alone.hung is None and alone.returncode != 0 and "opened" not in alone.stdout, alone.told()
+    assert "have not been recovered yet" in alone.stderr, alone.told()
+    assert path.read_bytes() == torn
+
+    both = launch([python, "-c", OPEN, path], environment, folder, RANKS, 60, per_rank=per_rank)
+    assert both.hung is None and both.returncode == 0 and both.stdout.count("opened") == RANKS, both.told()
+    assert "it is at its last flush now" in both.stderr, both.told()
+    assert not any(dead_directories(area) for area in areas(tmp_path)) and nothing_beside(path)
+    native_state(tmp_path / "native", "earliest", EPOCHS)
+    h5diff = [hdf5_prefix() / "bin" / "h5diff", path, tmp_path / "native" / f"{EPOCHS}.h5"]
+    compared = subprocess.run(h5diff, env=native(), capture_output=True, timeout=60)
+    assert compared.returncode == 0, compared.stdout

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <future>
 #include <random>
@@ -131,6 +132,52 @@ TEST_F(UndoJournalTest, waits_in_prepare_for_whoever_is_overwriting) {
     EXPECT_EQ(prepared.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
     journal_->end_overwriting();
     EXPECT_TRUE(prepared.get());
+}
+
+TEST_F(UndoJournalTest, keeps_what_several_threads_overwrite_at_once_while_commits_go_on) {
+    constexpr std::uint64_t kSize = 64 << 10;
+    begin(kSize, 64 << 20);
+    const auto overwrite_for_a_while = [&](std::uint64_t seed, const std::function<void()>& meanwhile) {
+        std::atomic<bool> enough{false};
+        std::vector<std::jthread> threads;
+        for (std::uint64_t i = 0; i < 4; ++i)
+            threads.emplace_back([&, i] {
+                std::mt19937_64 random(seed + i);
+                // Places overlap; nobody knows whose bytes remain.
+                while (!enough) EXPECT_TRUE(target_->write_at(random() % kSize, bytes_of(1 + random() % 500, random())));
+            });
+        meanwhile();
+        enough = true;
+    };
+    for (std::uint64_t round = 0; round < 5; ++round) {
+        overwrite_for_a_while(100 * round, [&] {
+            for (int i = 0; i < 20; ++i) {
+                ASSERT_TRUE(journal_->prepare(kSize));
+                if (i % 3 == 0) continue;   // it came to nothing
+                ASSERT_TRUE(journal_->decide());
+            }
+        });
+        ASSERT_TRUE(journal_->prepare(kSize));
+        ASSERT_TRUE(journal_->decide());
+        std::vector<std::byte> committed(kSize), now(kSize);
+        ASSERT_TRUE(target_->read_at(0, committed));
+        overwrite_for_a_while(1000 + round, [&] {
+            ASSERT_TRUE(journal_->prepare(kSize));   // and comes to nothing
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        });
+        ASSERT_TRUE(target_->read_at(0, now));
+        EXPECT_FALSE(same(now, committed));
+        const auto left = view();
+        std::vector<char> known(kSize);
+        for (std::size_t i = 0; i < left.records.size(); ++i) {
+            if (left.records[i].record.epoch <= left.state.decided) continue;
+            const auto bytes = kept(i);
+            for (std::uint64_t at = left.records[i].record.range.begin; at < left.records[i].record.range.end; ++at)
+                if (std::exchange(known[at], 1) == 0) now[at] = bytes[at - left.records[i].record.range.begin];
+        }
+        ASSERT_TRUE(same(now, committed)) << "round " << round;
+    }
+    EXPECT_EQ(given_up_, 0u);
 }
 
 TEST_F(UndoJournalTest, tells_how_much_it_could_not_copy_until_the_next_commit) {
