@@ -39,8 +39,8 @@ struct NamedBinding {
     std::string_view name;
     Binding field;
 };
-const std::array<NamedBinding, 22>& bindings() {
-    static const std::array<NamedBinding, 22> all{{
+const std::array<NamedBinding, 23>& bindings() {
+    static const std::array<NamedBinding, 23> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
         {"size", &Options::size},
