@@ -10,6 +10,7 @@
 #include "base/checksum.h"
 #include "io/memory_file.h"
 #include "log/process.h"
+#include "log/undo_format.h"
 
 namespace forebay::fuzz {
 
@@ -17,7 +18,10 @@ namespace {
 
 using Content = std::vector<std::byte>;
 
-std::string name_of(std::uint8_t file) { return file == 0 ? "log" : file == 1 ? "ledger" : "board-" + std::to_string(file - 1); }
+constexpr std::uint8_t kFiles = 6, kJournal = 5;
+std::string name_of(std::uint8_t file) {
+    return file == 0 ? "log" : file == 1 ? "ledger" : file == kJournal ? log::undo_name(1) : "board-" + std::to_string(file - 1);
+}
 
 // Ledgers are large by nature; what is large without need is slow.
 std::size_t max_of(std::uint8_t file) { return file == 1 ? 3 << 19 : 1 << 18; }
@@ -47,6 +51,22 @@ void repair(Content& bytes) {
             repair_record(segment + at, extents, payload);
             at += log::record_bytes(extents, payload);
         }
+    }
+}
+
+void repair_journal(Content& bytes) {
+    if (bytes.size() < log::kUndoFrontBytes) return;
+    std::byte* const front = bytes.data();
+    const std::uint64_t path = std::min<std::uint64_t>(load_le<std::uint64_t>(front + 96), log::kUndoPathMax);
+    store_le(front + 104, XXH3_64bits_withSeed(front + log::kUndoPathAt, path, XXH3_64bits(front, 104)));
+    for (const std::size_t state : {256, 320}) store_le(front + state + 56, XXH3_64bits(front + state, 56));
+    for (std::uint64_t at = log::kUndoFrontBytes; at + log::kUndoRecordBytes <= bytes.size();) {
+        std::byte* const record = bytes.data() + at;
+        const std::uint64_t payload = load_le<std::uint64_t>(record + 32), left = bytes.size() - at - log::kUndoRecordBytes;
+        if (payload > left) break;
+        store_le(record + 48, XXH3_64bits(record + log::kUndoRecordBytes, payload));
+        store_le(record + 56, XXH3_64bits(record, 56));
+        at += log::undo_record_bytes(payload);
     }
 }
 
@@ -84,7 +104,7 @@ HostileArea decode(std::span<const std::uint8_t> bytes) {
             if (directories.size() >= 4) break;
             files = &directories[std::to_string(pid) + "-" + std::to_string(start) + "-0"];
         } else {
-            const auto file = static_cast<std::uint8_t>(input.number(1) % 5);
+            const auto file = static_cast<std::uint8_t>(input.number(1) % kFiles);
             const std::size_t max = max_of(file), offset = input.number(4) % max, length = input.number(2);
             const auto piece = input.take(std::min(length, max - offset));
             Content& content = (*files)[file];
@@ -99,6 +119,11 @@ HostileArea decode(std::span<const std::uint8_t> bytes) {
         if (!directory) continue;
         for (auto& [file, content] : contents) {
             if (file == 0 && (result.flags & kRepair) != 0) repair(content);
+            if (file == kJournal && (result.flags & kRepair) != 0) repair_journal(content);
+            if (file == kJournal && !has_boot && content.size() >= log::kUndoFrontBytes && (result.flags & kOtherBoot) == 0) {
+                std::memcpy(result.boot_id.data(), content.data() + 56, result.boot_id.size());
+                has_boot = true;
+            }
             if (file == 0 && !has_boot && content.size() >= log::kSegmentHeaderBytes && (result.flags & kOtherBoot) == 0) {
                 std::memcpy(result.boot_id.data(), content.data() + 40, result.boot_id.size());
                 has_boot = true;
@@ -122,7 +147,7 @@ std::vector<std::uint8_t> encode(std::uint8_t flags, io::Directory& area) {
         number(owner->pid, 2);
         number(owner->start_ticks, 2);
         auto directory = area.open_directory(name);
-        for (std::uint8_t file = 0; file < 5; ++file) {
+        for (std::uint8_t file = 0; file < kFiles; ++file) {
             auto opened = directory.value()->open_file(name_of(file), io::OpenMode::kRead);
             if (!opened) continue;
             Content content(std::min<std::size_t>(opened.value()->size().value(), max_of(file)));

@@ -4,6 +4,8 @@
 #include <fstream>
 
 #include "hostile_area.h"
+#include "io/memory_file.h"
+#include "log/undo_journal.h"
 #include "support/leftover.h"
 
 namespace {
@@ -68,6 +70,32 @@ void add_team(Corpus& corpus) {
     corpus.add("team", *area);
 }
 
+// Two ranks of a file of several nodes, with a commit and something overwritten after it; the second rank may be elsewhere.
+void add_journals(Corpus& corpus, std::size_t here) {
+    const auto area = io::make_memory_directory("/nls/forebay");
+    const auto target = io::make_memory_file("run.h5");
+    (void)target->write_at(0, bytes_of(9000, 1));
+    const auto boot_id = log::identify_this_process().value().boot_id;
+    std::vector<std::unique_ptr<log::UndoJournal>> journals;
+    for (std::uint64_t rank = 0; rank < here; ++rank) {
+        auto directory = std::move(area->create_directory(std::to_string(100 + rank) + "-5-0")).value();
+        auto file = std::move(directory->open_file(log::undo_name(1), io::OpenMode::kCreateNew)).value();
+        const log::UndoHeader header{9, rank, 2, {100 + rank, 5, boot_id}, 7, 1, "/scratch/run.h5"};
+        journals.push_back(std::move(log::UndoJournal::create(std::move(file), header, 9000, 1 << 20)).value());
+    }
+    const auto overwrite = [&](log::UndoJournal& journal, ByteRange range) {
+        (void)journal.begin_overwriting(range, *target);
+        journal.end_overwriting();
+    };
+    overwrite(*journals.front(), {100, 300});
+    for (const auto& journal : journals) (void)journal->prepare(8000);
+    for (const auto& journal : journals) (void)journal->decide();
+    overwrite(*journals.front(), {500, 900});
+    overwrite(*journals.back(), {4000, 4100});
+    (void)journals.front()->prepare(8500);
+    corpus.add("journals-" + std::to_string(here), *area);
+}
+
 // As an engine leaves it that dies with the file open.
 void add_engine(Corpus& corpus, std::uint64_t inode) {
     test::Area area;
@@ -91,6 +119,7 @@ int main(int count, char** arguments) {
     Corpus corpus(arguments[1]);
     for (const int segments : {1, 2, 3}) add_alone(corpus, segments);
     add_team(corpus);
+    for (const std::size_t here : {1U, 2U}) add_journals(corpus, here);
     for (const std::uint64_t inode : {1U, 2U}) add_engine(corpus, inode);
     if (!corpus.good) std::fprintf(stderr, "could not write to %s\n", arguments[1]);
     return corpus.good ? 0 : 1;
