@@ -5,12 +5,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 namespace forebay::test {
 
@@ -37,21 +39,31 @@ class LoopMount {
     // Writes what is dirty, drops what this process has mapped from memory, and lets every later access to the device fail.
     [[nodiscard]] bool shut_down() const {
         const int descriptor = ::open(path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        const bool synced = descriptor >= 0 && ::syncfs(descriptor) == 0;
+        bool dropped = false;   // a page that is being looked at stays
+        for (int attempt = 0; attempt < 100 && !dropped && descriptor >= 0 && ::syncfs(descriptor) == 0; ++attempt) dropped = drop_mapped();
         if (descriptor >= 0) ::close(descriptor);
-        drop_mapped();
         // The device is as long as the file behind it: every block is beyond its end now.
-        return synced && run("truncate -s 0 " + image()) && run("losetup -c $(losetup -n -O NAME -j " + image() + ")");
+        return dropped && run("truncate -s 0 " + image()) && run("losetup -c $(losetup -n -O NAME -j " + image() + ")");
     }
 
   private:
-    void drop_mapped() const {
+    // True if no page of what is mapped is in memory any more.
+    [[nodiscard]] bool drop_mapped() const {
+        bool none = true;
         std::ifstream maps("/proc/self/maps");
         for (std::string line; std::getline(maps, line);) {
             if (line.find(path().string()) == std::string::npos) continue;
             const std::uintptr_t begin = std::stoull(line, nullptr, 16), end = std::stoull(line.substr(line.find('-') + 1), nullptr, 16);
             (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_PAGEOUT);
+            if (const int file = ::open(line.substr(line.find('/')).c_str(), O_RDONLY | O_CLOEXEC); file >= 0) {
+                (void)::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);   // what is in memory and not mapped
+                ::close(file);
+            }
+            std::vector<unsigned char> resident((end - begin + 4095) / 4096);
+            none = none && ::mincore(reinterpret_cast<void*>(begin), end - begin, resident.data()) == 0 &&
+                   std::none_of(resident.begin(), resident.end(), [](unsigned char page) { return (page & 1) != 0; });
         }
+        return none;
     }
     [[nodiscard]] std::string image() const { return (root_ / "image").string(); }
     static bool run(const std::string& command) { return std::system((command + " >/dev/null 2>&1").c_str()) == 0; }
