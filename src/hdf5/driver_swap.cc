@@ -63,6 +63,7 @@ struct Ballot {
     // Each a Vote and, where it is to stage, '+' or '-' for nodes=consistent, and the node's name.
     std::vector<std::string> votes;
 
+    // All are to stage.
     [[nodiscard]] bool several_nodes() const {
         return std::any_of(votes.begin(), votes.end(), [&](const std::string& one) { return one.compare(2, one.npos, votes.front(), 2) != 0; });
     }
@@ -122,12 +123,13 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
         refused_elsewhere_ = true;
         return false;
     }
-    const bool left_to_one_node = result->several_nodes() && result->any(Vote::kStageOnNode);
-    if (result->any(Vote::kDecline) || left_to_one_node) {
+    const bool declined = result->any(Vote::kDecline);
+    const bool left_to_one_node = !declined && result->several_nodes() && result->any(Vote::kStageOnNode);
+    if (declined || left_to_one_node) {
         // mpio opens it, and must find it whole all the same. Ranks that do not stage have nothing to look after.
         if ((flags & (H5F_ACC_TRUNC | H5F_ACC_EXCL)) == 0)
             unrecovered_ = recover_together(*result->team, route_stages ? engine.get() : nullptr, path, writes);
-        if (left_to_one_node && !result->any(Vote::kDecline))
+        if (left_to_one_node)
             aside_ = AsideReason::kSeveralNodes;
         return false;
     }

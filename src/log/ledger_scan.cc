@@ -172,6 +172,9 @@ void remove_leftovers(io::Directory& area) {
         if (!directory) continue;
         const Result<ProcessView> view = read_ledger(*directory.value(), self);
         if (!view || view.value().alive || !view.value().files.empty() || view.value().files_without_slot > 0) continue;
+        // Anything else tells of the logs of others, or of what they overwrote: that is recovery's business.
+        const auto files = directory.value()->list();
+        if (!files || std::any_of(files.value().begin(), files.value().end(), [](const std::string& file) { return file != "log" && file != "ledger"; })) continue;
         // What cannot be removed now is tried again by the next process.
         (void)directory.value()->remove_file("log");
         (void)directory.value()->remove_file("ledger");

@@ -117,13 +117,30 @@ void encode(const UndoRecord& record, std::span<std::byte> at) noexcept {
     store_le(p + kRecordChecksumAt, XXH3_64bits(p, kRecordChecksumAt));
 }
 
-Result<UndoView> read_undo(io::File& file) {
-    const auto bytes = file.size();
-    if (!bytes) return bytes.status();
+namespace {
+
+Result<std::vector<std::byte>> read_front(io::File& file) {
     std::vector<std::byte> front(kUndoFrontBytes);
     const auto got = file.read_at(0, front);
     if (!got) return got.status();
     if (got.value() != front.size()) return corrupt(file, "too short for an undo journal");
+    return front;
+}
+
+}   // namespace
+
+Result<UndoHeader> read_undo_header(io::File& file) {
+    const auto front = read_front(file);
+    if (!front) return front.status();
+    return decode_header(file, front.value());
+}
+
+Result<UndoView> read_undo(io::File& file) {
+    const auto bytes = file.size();
+    if (!bytes) return bytes.status();
+    const auto read_first = read_front(file);
+    if (!read_first) return read_first.status();
+    const std::vector<std::byte>& front = read_first.value();
     UndoView view;
     auto header = decode_header(file, front);
     if (!header) return header.status();

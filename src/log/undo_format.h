@@ -76,6 +76,8 @@ struct UndoView {
 };
 // kCorrupt: no journal, or damaged. A record that is cut off at the end of the file was never acted upon, and is left out.
 [[nodiscard]] Result<UndoView> read_undo(io::File& file);
+// Only whose journal it is, and of which file.
+[[nodiscard]] Result<UndoHeader> read_undo_header(io::File& file);
 
 // Writes `state` with the next serial after `last_serial`.
 [[nodiscard]] Status write_undo_state(io::File& file, std::uint64_t last_serial, UndoState state);

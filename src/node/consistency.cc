@@ -87,7 +87,7 @@ Status SharedFile::commit_consistently() {
     const auto size = largest_size();
     if (!size) return size.status();
     FOREBAY_TRY(agree(journal_->prepare(size.value())));
-    return journal_->decide();
+    return agree(journal_->decide());
 }
 
 // Nobody removes what another one may need: first all know that there is nothing to be undone.

@@ -160,7 +160,8 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
         if (self->several_nodes_) {
             auto begun = self->begin_consistency(group_of(all.front()), me.process);
             if (!begun) return begun.status();
-            if (!begun.value().empty()) result.warning = std::move(begun).value();
+            if (!begun.value().empty() && self->team_->rank() == 0)
+                result.warning += (result.warning.empty() ? "" : "; ") + begun.value();
         }
         const Status joined = self->join_node(members, all);
         if (!joined) self->remove_journal();
@@ -344,7 +345,8 @@ Status SharedFile::step_aside(log::AsideReason reason) {
     const Status outcome = by_drainers([&] { return file_->step_aside(reason); });
     if (!outcome || share_ == nullptr) return outcome;
     Status mine;
-    if (journal_ != nullptr) FOREBAY_TRY(end_consistency());
+    // If this fails there may be something to be undone still; the file is written through all the same, as the drainers do already.
+    const Status ended = journal_ != nullptr ? end_consistency() : Status::ok();
     if (drains_) share_->stop_listening();
     else mine = file_->go_through();
     window_.reset();
@@ -352,7 +354,7 @@ Status SharedFile::step_aside(log::AsideReason reason) {
     const Status met = team_->agree(mine);
     // Last, as when the file is closed.
     if (met && drains_) (void)engine_->directory()->remove_file(board_name(file_->log_number()));
-    return met;
+    return met ? ended : met;
 }
 
 Status SharedFile::close() {

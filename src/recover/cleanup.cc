@@ -79,6 +79,12 @@ void remove_directories(Inventory& inventory, bool dry_run, Report& report) {
             return log.segments.empty() || log.target.path.empty();
         });
         if (!empty || !directory->journals.empty()) continue;
+        // Its board tells what logs in other directories mean, as long as they are there.
+        const bool wanted = std::any_of(inventory.sessions.begin(), inventory.sessions.end(), [&](const Session& session) {
+            return session.board_at == directory.get() &&
+                   std::any_of(session.logs.begin(), session.logs.end(), [](const FoundLog& found) { return !found.log->segments.empty(); });
+        });
+        if (wanted) continue;
         const std::string path = directory->path();
         if (const Status removed = dry_run ? Status::ok() : remove_directory(*directory); removed) report.removed.push_back(path);
         else report.refused.push_back({path, removed});

@@ -66,15 +66,7 @@ Status look_for_journals(FoundDirectory& found) {
     return Status::ok();
 }
 
-Status look_into_dead(FoundDirectory& found) {
-    FOREBAY_TRY(look_for_journals(found));
-    auto pool = open_checked(*found.directory, "log");
-    if (!pool) return pool.status().code() == Code::kNotFound ? Status::ok() : pool.status();
-    found.pool = std::move(pool).value();
-    auto logs = log::scan(*found.pool, log::Payloads::kLeft);
-    if (!logs) return logs.status();
-    found.logs = std::move(logs).value();
-
+Status look_for_boards(FoundDirectory& found) {
     const auto names = found.directory->list();
     if (!names) return names.status();
     for (const std::string& name : names.value()) {
@@ -90,6 +82,18 @@ Status look_into_dead(FoundDirectory& found) {
         board.board = std::move(read).value();
         found.boards.push_back(std::move(board));
     }
+    return Status::ok();
+}
+
+Status look_into_dead(FoundDirectory& found) {
+    FOREBAY_TRY(look_for_journals(found));
+    FOREBAY_TRY(look_for_boards(found));   // a board tells of the logs of others, also where this process has given its own back
+    auto pool = open_checked(*found.directory, "log");
+    if (!pool) return pool.status().code() == Code::kNotFound ? Status::ok() : pool.status();
+    found.pool = std::move(pool).value();
+    auto logs = log::scan(*found.pool, log::Payloads::kLeft);
+    if (!logs) return logs.status();
+    found.logs = std::move(logs).value();
     return Status::ok();
 }
 

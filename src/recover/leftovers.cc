@@ -29,7 +29,7 @@ void Leftovers::note_dead(const std::string& name) {
             if (!each.starts_with(log::kUndoPrefix)) continue;
             const auto journal = directory.value()->open_file(each, io::OpenMode::kRead);
             if (!journal) continue;
-            if (const auto view = log::read_undo(*journal.value())) files.insert({view.value().header.device, view.value().header.inode});
+            if (const auto header = log::read_undo_header(*journal.value())) files.insert({header.value().device, header.value().inode});
         }
     dead_[name] = std::move(files);
 }

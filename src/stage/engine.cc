@@ -446,6 +446,9 @@ void Engine::State::close_area() {
     const bool keep = std::any_of(files_.begin(), files_.end(), [](const auto& item) { return item.second.file->leaves_log(); });
     files_.clear();   // before the pool that their logs live in
     if (!directory_ || keep) return;
+    // A board or a journal that was left tells others, and recovery, what their logs mean.
+    const auto names = directory_->list();
+    if (!names || std::any_of(names.value().begin(), names.value().end(), [](const std::string& name) { return name != "log" && name != "ledger"; })) return;
     // What cannot be removed is found, and reported, by `forebay status`.
     (void)directory_->remove_file("log");
     (void)directory_->remove_file("ledger");
