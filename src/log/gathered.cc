@@ -42,9 +42,10 @@ void Gathered::lose(ByteRange range) noexcept {
     settle(range.size(), 0);
 }
 
-void Gathered::note_superseded(std::uint64_t sequence) noexcept {
-    for (const Source& source : sources_)
+void Gathered::note_superseded(ByteRange range, std::uint64_t sequence) noexcept {
+    for_each_source(range, [&](ByteRange, const Source& source) {
         source.segment->order.supersedes = std::max(source.segment->order.supersedes, sequence);
+    });
 }
 
 bool Gatherer::wants(std::size_t pieces, std::uint64_t bytes) noexcept {

@@ -32,6 +32,7 @@ class Gathered {
         Segment* segment = nullptr;
         std::uint64_t payload = 0;   // offset in the segment; the extents' bytes follow each other
         std::uint64_t sequence = 0;
+        std::uint32_t generation = 0;   // of the segment; passed on
     };
 
     Gathered(const Gathered&) = delete;
@@ -57,8 +58,8 @@ class Gathered {
     void forget(std::uint64_t bytes) noexcept { settle(bytes, 0); }
     void pin() noexcept { ++pins_; }
     void unpin() noexcept { settle(0, 1); }   // may delete it
-    // A record that waits for a commit was superseded by one of these (log/frontier.h).
-    void note_superseded(std::uint64_t sequence) noexcept;
+    // A record that waits for a commit was superseded by the pieces in the range (log/frontier.h).
+    void note_superseded(ByteRange range, std::uint64_t sequence) noexcept;
 
   private:
     friend class Gatherer;

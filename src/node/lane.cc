@@ -2,9 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace forebay::node {
 
 namespace {
+
+// So much of a log is mapped at once: a process can have only so many mappings, and a node has many logs.
+constexpr std::uint64_t kMapBytes = std::uint64_t{64} << 20;
+
+// A part of a mapping that somebody else owns.
+class Slice final : public io::Mapping {
+  public:
+    explicit Slice(io::MutableBytes bytes) noexcept : io::Mapping(bytes) {}
+    void touch() noexcept override {}
+};
 
 std::uint64_t tail_of(const log::Segment& segment) noexcept { return segment.published_tail(); }
 
@@ -21,9 +33,16 @@ Result<log::Segment*> Lane::view(std::uint64_t order) {
         return Status(Code::kCorrupt, fmt::format("{}: there is no segment {}", pool_->name(), place));
     if (place >= views_.size()) views_.resize(place + 1);
     if (!views_[place]) {
-        auto mapping = pool_->map(place * segment_bytes_, segment_bytes_);
-        if (!mapping) return mapping.status();
-        views_[place] = std::make_unique<log::Segment>(place, std::move(mapping).value(), pool_.get());
+        const std::uint64_t at_once = std::max<std::uint64_t>(1, kMapBytes / segment_bytes_), piece = place / at_once;
+        if (piece >= maps_.size()) maps_.resize(piece + 1);
+        if (!maps_[piece]) {
+            // What is beyond the pool's end now is there once somebody says that a segment is.
+            auto mapping = pool_->map(piece * at_once * segment_bytes_, at_once * segment_bytes_);
+            if (!mapping) return mapping.status();
+            maps_[piece] = std::move(mapping).value();
+        }
+        const auto bytes = maps_[piece]->bytes().subspan(place % at_once * segment_bytes_, segment_bytes_);
+        views_[place] = std::make_unique<log::Segment>(place, std::make_unique<Slice>(bytes), pool_.get());
     }
     return views_[place].get();
 }
@@ -60,17 +79,19 @@ Status Lane::read_segment(Open& open, std::uint64_t tail, std::vector<Record>& r
         if (!decoded) break;
         log::DecodedRecord& record = decoded.value();
         const std::uint64_t payload = open.read_to + log::payload_offset(record.extents.size());
-        open.read_to += record.bytes;
-        if (record.header.kind != log::RecordKind::kOpen)
+        if (record.header.kind != log::RecordKind::kOpen) {
             records.push_back({record.header.kind, record.header.data_class, record.header.sequence,
                                record.header.argument, std::move(record.extents), &segment, payload, open.generation, record.header.payload_bytes});
+            segment.unindexed.fetch_add(1, std::memory_order_relaxed);
+        }
+        open.read_to += record.bytes;   // without memory it is read once more
     }
     std::atomic_thread_fence(std::memory_order_acquire);
     if (segment.generation() != open.generation) {
+        segment.unindexed.fetch_sub(records.size() - before, std::memory_order_relaxed);
         records.resize(before);
         return {Code::kNotFound, "used again"};
     }
-    segment.unindexed.fetch_add(records.size() - before, std::memory_order_relaxed);
     if (open.read_to == tail) return Status::ok();
     return {Code::kCorrupt, fmt::format("{}: segment {} cannot be followed beyond offset {}", pool_->name(),
                                         segment.index(), open.read_to)};

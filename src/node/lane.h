@@ -80,6 +80,7 @@ class Lane {
     const std::uint64_t participant_;
     const std::unique_ptr<io::File> pool_;
     const std::uint64_t segment_bytes_;
+    std::vector<std::unique_ptr<io::Mapping>> maps_;     // of many segments each; they outlive the views
     std::vector<std::unique_ptr<log::Segment>> views_;   // by place in the pool
     std::deque<Open> open_;          // oldest first: being followed and not released
     std::uint64_t next_order_ = 0;   // the first segment that has not been looked at

@@ -46,7 +46,8 @@ bool NodeShare::worth_following() const noexcept {
     const BoardHeader& header = setup_.board.header();
     if (header.wants_room.load() > 0 || header.awaited.load() == Awaited::kArrived) return true;
     if (setup_.several_nodes) return header.tickets.load() != header.followed_tickets.load();
-    return header.appended.load() - header.followed.load() >= setup_.wake_bytes;
+    // A record may be found before it is counted.
+    return static_cast<std::int64_t>(header.appended.load() - header.followed.load()) >= static_cast<std::int64_t>(setup_.wake_bytes);
 }
 
 // `appended` before `listening` here, `listening` before `appended` in the listener, both in one total
@@ -109,6 +110,7 @@ void NodeShare::await_complete() noexcept {
     BoardHeader& header = setup_.board.header();
     header.awaited.store(Awaited::kRecords);
     if (!alone_ && visible_below() <= complete_below_) return;
+    completeness_awaited_ = true;
     header.awaited.store(Awaited::kArrived);
     io::raise_and_wake(header.doorbell);
 }
@@ -324,12 +326,11 @@ bool NodeShare::find() {
     }
     // What has a ticket is visible; the logs are read after the tickets.
     found_ = {setup_.board.header().tickets.load(), alone_ ? log::Frontier::kNothing : visible_below()};
-    const std::size_t before = records_.size();
     if (!read_cut()) return false;
     if (drains()) {
         std::uint64_t bytes = 0;
-        for (std::size_t i = before; i < records_.size(); ++i)
-            if (records_[i].kind == log::RecordKind::kData) bytes += records_[i].bytes;
+        for (; counted_ < records_.size(); ++counted_)
+            if (records_[counted_].kind == log::RecordKind::kData) bytes += records_[counted_].bytes;
         setup_.board.header().followed.fetch_add(bytes);
     }
     // Stable: a record that was copied forward keeps its number, and the copy comes later.
@@ -351,11 +352,14 @@ void NodeShare::visit_found(const Visit& visit) {
 void NodeShare::forget_records() noexcept {
     for (const Lane::Record& record : records_) record.segment->unindexed.fetch_sub(1, std::memory_order_relaxed);
     records_.clear();
+    counted_ = 0;
 }
 
 void NodeShare::followed() {
     forget_records();
-    if (!drains()) return;
+    completeness_awaited_ = false;
+    // What could not be read may be older than anything that was.
+    if (!drains() || !damage_.is_ok()) return;
     complete_below_ = found_.below;
     setup_.board.header().followed_tickets.store(found_.tickets);
 }

@@ -53,6 +53,8 @@ class NodeShare final : public stage::Share {
     void published() noexcept override;
     [[nodiscard]] std::uint64_t complete_below() const noexcept override { return complete_below_; }
     void await_complete() noexcept override;
+    [[nodiscard]] bool completeness_awaited() const noexcept override { return completeness_awaited_; }
+    [[nodiscard]] const Status& damage() const noexcept override { return damage_; }
     void at_rest() noexcept override;
     [[nodiscard]] std::uint64_t committed_size() const noexcept override {
         return setup_.board.header().committed_size.load(std::memory_order_acquire);
@@ -113,6 +115,8 @@ class NodeShare final : public stage::Share {
     Setup setup_;
     std::vector<std::unique_ptr<Lane>> lanes_;
     std::vector<Lane::Record> records_;     // found, not visited
+    std::size_t counted_ = 0;               // of those
+    bool completeness_awaited_ = false;
     std::uint64_t released_at_restart_ = 0; // by all
     log::Frontier dead_at_restart_{0, 0};   // what was below does not count, whatever is found
     // Found: all records that had a ticket then, or a lower number.

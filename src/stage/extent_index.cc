@@ -66,7 +66,7 @@ void ExtentIndex::insert_unless_newer(ByteRange range, const StagedBytes& bytes,
             if (older) take(piece);
             else newer_bytes += piece.size();
             if (there.gathered != nullptr) {
-                if (!older && bytes.data_class == log::DataClass::kMetadata) there.gathered->note_superseded(bytes.sequence);
+                if (!older && bytes.data_class == log::DataClass::kMetadata) there.gathered->note_superseded(piece, bytes.sequence);
                 return;
             }
             if (there.segment == nullptr || there.segment->lane == bytes.segment->lane) return;

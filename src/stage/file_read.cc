@@ -103,6 +103,7 @@ Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
         {
             const std::lock_guard lock(mutex_);
             if (!inherited) follow_locked();
+            if (share_ && !share_->damage().is_ok()) return share_->damage().with_context("read " + path_);
             target = target_;
             share = share_;
             plan_copy_locked({offset, offset + into.size()}, plan);

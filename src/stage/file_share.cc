@@ -1,5 +1,6 @@
 // A staged file that several processes write together (share.h): taking part, and following what others write.
 #include <algorithm>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -71,27 +72,36 @@ Status StagedFile::join(std::shared_ptr<Share> share, bool several_nodes) {
 }
 
 void StagedFile::look(bool room_wanted) {
-    bool drain_now;
+    bool drain_now = false;
     {
         std::unique_lock lock(mutex_);
-        if (state_ != State::kStaged || follows()) return;
-        follow_locked(!room_wanted);
-        if (room_wanted) wait_out_pause_locked(lock);   // this thread has nothing else to do
-        if (state_ != State::kStaged || !share_) return;
-        if (room_wanted && recycle_durably(lock) && (state_ != State::kStaged || !share_)) return;
-        if (room_wanted && !halted_ && stalled_locked()) keep_error_locked(timed_out_locked());
-        if (room_wanted && !halted_) {
-            if (index_.ready_empty() && in_flight_.empty() && !resizing_ && !shrink_to_)
-                add(slot_->guarantee_given_up, index_.promote_held());
-            urgent_ = !index_.ready_empty() || shrink_to_.has_value();
+        try {
+            drain_now = look_locked(lock, room_wanted);
+        } catch (const std::bad_alloc&) {
+            // Nothing is lost: what was not taken in is found again.
         }
-        recycle_locked();
-        update_ledger_locked();
-        drain_now = running_ < concurrency_.allowed() && worth_draining_locked();
         ++completions_;   // somebody may wait to drain what was not complete
         completed_.notify_all();
     }
     if (drain_now) wake();
+}
+
+// True if a drain thread is to be woken.
+bool StagedFile::look_locked(std::unique_lock<std::mutex>& lock, bool room_wanted) {
+    if (state_ != State::kStaged || follows()) return false;
+    follow_locked(!room_wanted);
+    if (room_wanted) wait_out_pause_locked(lock);   // this thread has nothing else to do
+    if (state_ != State::kStaged || !share_) return false;
+    if (room_wanted && recycle_durably(lock) && (state_ != State::kStaged || !share_)) return false;
+    if (room_wanted && !halted_ && stalled_locked()) keep_error_locked(timed_out_locked());
+    if (room_wanted && !halted_) {
+        if (index_.ready_empty() && in_flight_.empty() && !resizing_ && !shrink_to_)
+            add(slot_->guarantee_given_up, index_.promote_held());
+        urgent_ = !index_.ready_empty() || shrink_to_.has_value();
+    }
+    recycle_locked();
+    update_ledger_locked();
+    return running_ < concurrency_.allowed() && worth_draining_locked();
 }
 
 void StagedFile::look_at_all() {
@@ -203,7 +213,7 @@ bool StagedFile::gather_locked(bool may_wait) {
             others = true;
             return;
         }
-        records.push_back({extents, at.segment, at.offset, at.sequence});
+        records.push_back({extents, at.segment, at.offset, at.sequence, at.generation});
         bytes += record_bytes;
     };
     if (own_.take(own_batch_)) {
@@ -216,9 +226,9 @@ bool StagedFile::gather_locked(bool may_wait) {
     }
     share_->visit_found([&](const Share::Record& record) {
         const bool waits = record.kind != log::RecordKind::kData || record.data_class != log::DataClass::kRaw;
-        offer(record.extents, {record.segment, record.payload, record.sequence}, record.bytes, waits);
+        offer(record.extents, {record.segment, record.payload, record.sequence, static_cast<std::uint32_t>(record.generation)}, record.bytes, waits);
     });
-    if (may_wait && !others && bytes < std::min(kWaitingMax, surroundings_.options().size / kWaitingShare)) return false;
+    if (may_wait && !others && !records.empty() && bytes < std::min(kWaitingMax, surroundings_.options().size / kWaitingShare)) return false;
     if (records.empty()) return true;
     auto runs = gatherer_.gather(records, surroundings_.options().write_max);
     if (!runs || !std::all_of(runs->gathered.begin(), runs->gathered.end(),
@@ -228,7 +238,7 @@ bool StagedFile::gather_locked(bool may_wait) {
     for (auto& run : runs->gathered) index_.insert(std::move(run));
     for (const auto& [range, record, payload] : runs->loose) {
         const auto& from = records[record];
-        index_.insert_unless_newer(range, {from.segment, payload, from.sequence, static_cast<std::uint32_t>(from.segment->generation())},
+        index_.insert_unless_newer(range, {from.segment, payload, from.sequence, from.generation},
                                    committed_size_, committed_size_);
     }
     for (const auto& record : records) gathered_.emplace_back(record.segment, record.payload);
@@ -295,7 +305,7 @@ void StagedFile::follow_locked(bool may_wait) {
                 dirty_ = true;
                 break;
             case log::RecordKind::kTruncate:
-                if (several_nodes_) index_.drop({record.argument, kOffsetMax});   // the target has been cut
+                if (several_nodes_) index_.drop_older({record.argument, kOffsetMax}, record.sequence);   // the target has been cut
                 else if (!drains)   // who does not know how long the target is
                     index_.truncate(record.argument, kOffsetMax, 0);
                 else if (record.argument < logical_size_)
@@ -317,15 +327,16 @@ void StagedFile::follow_locked(bool may_wait) {
         }
     }
     if (drains) {
+        if (!share_->damage().is_ok() && background_error_.is_ok()) keep_error_locked(share_->damage());
         gathered_.clear();
-        if (!gather_locked(may_wait && !urgent_ && !several_nodes_ && !all_written_)) return;
-        all_written_ = false;
+        if (!gather_locked(may_wait && !urgent_ && !several_nodes_ && !all_written_ && !share_->completeness_awaited())) return;
         // What the others have written after a record of this process has been found after that record was noted.
         index_own_locked();
     }
     share_->visit_found(visit);
     share_->followed();
     gathered_.clear();
+    all_written_ = false;
 }
 
 }   // namespace forebay::stage

@@ -165,6 +165,10 @@ Status StagedFile::make_marker_room_writer() {
             share_->await_complete();
             FOREBAY_TRY(await_locked(lock, [&] { return completions_ != seen; }));
             follow_locked();
+            if (index_.ready_empty()) continue;
+            lock.unlock();   // something of another participant keeps the frontier
+            FOREBAY_TRY(drain_writer());
+            lock.lock();
         }
     }
     return Status::ok();

@@ -38,6 +38,10 @@ class Share {
     [[nodiscard]] virtual std::uint64_t complete_below() const noexcept = 0;
     // Nothing but later records is left to drain: the file is to be looked at again once there is more.
     virtual void await_complete() noexcept = 0;
+    // It has rung for itself since it last followed: what is found now must be taken in, or it would ring again and again.
+    [[nodiscard]] virtual bool completeness_awaited() const noexcept = 0;
+    // A log of another participant that could not be read: what is in it is not known, and stays there.
+    [[nodiscard]] virtual const Status& damage() const noexcept = 0;
     // The drainer has nothing under way: if somebody still waits for room, it has to look for more to drain.
     virtual void at_rest() noexcept = 0;
     // The file's size at the last commit. Set by the drainer.

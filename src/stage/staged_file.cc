@@ -274,7 +274,7 @@ Status StagedFile::finish() {
         (void)drain_writer();
         lock.lock();
     }
-    bool settled = index_.empty() && !shrink_to_ && in_flight_.empty() && !resizing_;
+    bool settled = index_.empty() && !shrink_to_ && in_flight_.empty() && !resizing_ && (!share_ || share_->damage().is_ok());
     if (settled && target_size_ != size) {
         lock.unlock();
         const Status resized = target_->resize(size);

@@ -234,6 +234,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // A share, and another participant drains.
     [[nodiscard]] bool follows() const noexcept { return share_ && !share_->drains(); }
     void follow_locked(bool may_wait = false);
+    bool look_locked(std::unique_lock<std::mutex>& lock, bool room_wanted);
     void append_own_writer(std::span<const Part> parts, const OwnRecords::Record& record);
     void index_own_locked();
     void index_own_batch_locked();
