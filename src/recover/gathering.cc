@@ -15,7 +15,7 @@ namespace forebay::recover {
 
 namespace {
 
-constexpr std::string_view kMember = "member-", kDone = "done", kClosed = "closed";
+constexpr std::string_view kMember = "member-", kDone = "done", kClosed = "closed", kBegun = "begun";
 constexpr std::uint32_t kWritableByOthers = 022;
 constexpr std::size_t kCopyBytes = 1 << 20;
 
@@ -98,6 +98,8 @@ Status Gathering::put(std::string_view name) {
 Result<bool> Gathering::done() { return is_there(kDone); }
 Result<bool> Gathering::closed() { return is_there(kClosed); }
 Status Gathering::set_closed() { return put(kClosed); }
+Result<bool> Gathering::begun() { return is_there(kBegun); }
+Status Gathering::set_begun() { return put(kBegun); }
 
 Status Gathering::tell(io::File& journal, std::uint64_t member, std::uint64_t wrote_ns) {
     const std::string name = fmt::format("{}{}", kMember, member);
@@ -155,7 +157,7 @@ Status Gathering::remove() {
     if (!names) return names.status();
     for (const std::string& name : names.value())
         if (name.starts_with(kMember)) FOREBAY_TRY(gone_is_fine(directory_->remove_file(name)));
-    FOREBAY_TRY(gone_is_fine(directory_->remove_file(std::string(kClosed))));
+    for (const std::string_view name : {kClosed, kBegun}) FOREBAY_TRY(gone_is_fine(directory_->remove_file(std::string(name))));
     FOREBAY_TRY(gone_is_fine(directory_->remove_file(std::string(kDone))));
     return gone_is_fine(home_->remove_directory(name_));
 }

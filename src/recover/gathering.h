@@ -1,8 +1,9 @@
 // What the nodes that wrote one file together lay beside it when they recover: copies of their undo journals, until all are there.
 //
 // A directory `.<file>.forebay-<team>` beside the target, mode 0700, with a file `member-<rank>` for each rank that has been told of,
-// `done` once the file has been brought home, and `closed` if a rank tells that it was closed. The last node's recovery removes it. docs/recovery.md, "Several nodes,
-// nodes=consistent", tells why each step is where it is.
+// `begun` from when a recovery may have written to the target, `done` once the file has been brought home, and `closed` if a rank tells
+// that it was closed. The last node's recovery removes it. docs/recovery.md, "Several nodes, nodes=consistent", tells why each step is
+// where it is.
 // Each call may be the last one of a process that is killed. Blocks on file I/O; syncs. Not thread-safe; recoveries of several nodes
 // exclude each other by a lock on the directory, where the file system has locks.
 #pragma once
@@ -41,6 +42,10 @@ class Gathering {
     [[nodiscard]] Result<std::map<std::uint64_t, Told>> members();
 
     [[nodiscard]] Status set_closed();
+    // A recovery, of whatever node, has begun to write to the target: when that was last written tells nothing any more.
+    [[nodiscard]] Result<bool> begun();
+    // It is on the device when this returns.
+    [[nodiscard]] Status set_begun();
     // Says that the file has been brought home, then removes everything but the directory's last trace, then that.
     [[nodiscard]] Status remove();
 

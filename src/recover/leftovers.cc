@@ -90,14 +90,14 @@ Result<std::optional<FileReport>> Leftovers::recover(const Wanted& file) {
     // Nodes that are played on one machine have a report each: what is left undone counts, else all that was done.
     const auto& files = report.value().files;
     const auto undone = std::find_if(files.begin(), files.end(), [](const FileReport& one) {
-        return one.outcome == Outcome::kRefused || one.outcome == Outcome::kFailed;
+        return one.outcome == Outcome::kRefused || one.outcome == Outcome::kWaiting || one.outcome == Outcome::kFailed;
     });
     if (undone != files.end()) return std::optional(*undone);
-    FileReport all = files.front();
-    for (const FileReport& one : files) {
-        if (one.outcome == Outcome::kRecovered) all.outcome = one.outcome;
-        if (&one != &files.front()) all.bytes += one.bytes;
-    }
+    // The one that has most to tell speaks for all.
+    const auto weight = [](const FileReport& one) { return one.outcome == Outcome::kRecovered ? 2 : one.outcome == Outcome::kRolledBack ? 1 : 0; };
+    FileReport all = *std::max_element(files.begin(), files.end(), [&](const FileReport& one, const FileReport& other) { return weight(one) < weight(other); });
+    all.bytes = 0;
+    for (const FileReport& one : files) all.bytes += one.bytes;
     return std::optional(std::move(all));
 }
 

@@ -92,7 +92,7 @@ class Recovery {
 
     // The same where something is left to be replayed.
     std::optional<FileReport> refuse_by_others(const Session& session, const FileReport& report) const {
-        if (std::any_of(inventory_.teams.begin(), inventory_.teams.end(), [&](const TeamSession& team) { return team.identity == session.identity; }))
+        if (std::any_of(inventory_.teams.begin(), inventory_.teams.end(), [&](const TeamSession& team) { return team.identity == session.identity && !is_closed(team); }))
             return refused(report, Reason::kSeveralRuns, {Code::kUnsupported, "another program, of several nodes, has left undo journals of it"});
         const auto others = std::count_if(inventory_.sessions.begin(), inventory_.sessions.end(), [&](const Session& other) {
             return other.identity == session.identity && !is_complete(other) && !session.same_run(other);
@@ -110,14 +110,6 @@ class Recovery {
         if (session.board->board.logs > session.logs.size())
             return refused(report, Reason::kIncomplete, {Code::kNotFound, fmt::format("{} processes wrote it together, only {} of their logs are here", session.board->board.logs, session.logs.size())});
         return std::nullopt;
-    }
-
-    // The process that drains gives its log back when the file has everything; then the others' mean nothing.
-    static bool is_complete(const Session& session) {
-        // Its undo journals went first, when nothing was left to be undone.
-        if (session.sharing.kind == log::Sharing::Kind::kConsistentNodes) return true;
-        if (session.durable_group && session.unwritten) return true;
-        return (session.board != nullptr && !session.has_drainer && !session.durable_group) || (session.board != nullptr && session.board->board.frontier.lower() == log::Frontier::kNothing);
     }
 
     // The same for what would have to be replayed.
@@ -187,10 +179,15 @@ class Recovery {
             report.reason = Reason::kSystem;
             return report;
         }
+        // For the other nodes, which have parts of their own to bring home, this is no change by somebody else, also if it is killed.
+        const auto as_unchanged = [&] {
+            return report.nodes > 1 && outside_.set_modified ? outside_.set_modified(report.path, target.value().modified_ns) : Status::ok();
+        };
         std::uint64_t done = 0;
         const auto rewritten = rewrite(picture, pools, *target.value().file, picture.commit_sequence > 0, [&](std::uint64_t bytes) {
             done += bytes;
             (void)note_life(*session.logs.front().directory);
+            (void)as_unchanged();
             if (request_.progress) request_.progress({report.path, done, picture.bytes, file_, files_});
         });
         if (!rewritten) {
@@ -199,13 +196,11 @@ class Recovery {
             report.status = rewritten.status();
             return report;
         }
-        // For the other nodes, which have parts of their own to bring home, this was no change by somebody else.
-        if (report.nodes > 1 && outside_.set_modified)
-            if (report.status = outside_.set_modified(report.path, target.value().modified_ns); !report.status) {
-                report.outcome = Outcome::kFailed;
-                report.reason = reason_of(report.status);
-                return report;
-            }
+        if (report.status = as_unchanged(); !report.status) {
+            report.outcome = Outcome::kFailed;
+            report.reason = reason_of(report.status);
+            return report;
+        }
         report.size = rewritten.value().size;
         report.writes = rewritten.value().writes;
         report.mark = rewritten.value().mark;
@@ -234,7 +229,7 @@ Result<Outside> Outside::real() {
     const auto self = log::identify_this_process();
     if (!self) return self.status();
     return Outside{log::is_alive, self.value().boot_id, io::open_existing_file, realtime_ns() - std::min(realtime_ns(), boottime_ns()),
-                   io::set_modified, home_of};
+                   io::set_modified, home_of, [](const std::string& path) { return io::identify(path); }};
 }
 
 Result<Report> recover(std::span<io::Directory* const> areas, const Request& request, const Outside& outside) {

@@ -44,6 +44,8 @@ struct Outside {
     std::function<Status(const std::string& path, std::uint64_t modified_ns)> set_modified{};
     // The directory of a target, by its path; symbolic links are followed.
     std::function<Result<std::unique_ptr<io::Directory>>(const std::string& path)> open_home{};
+    // What a path is now; symbolic links are followed, and nothing is opened or locked. None: only opening tells.
+    std::function<Result<io::Identity>(const std::string& path)> identify{};
 
     [[nodiscard]] static Result<Outside> real();
 };

@@ -22,6 +22,18 @@ FileReport introduce(const Session& session) {
     return report;
 }
 
+bool is_complete(const Session& session) noexcept {
+    // Its undo journals went first, when nothing was left to be undone.
+    if (session.sharing.kind == log::Sharing::Kind::kConsistentNodes) return true;
+    if (session.durable_group && session.unwritten) return true;
+    if (session.board == nullptr) return false;
+    return (!session.has_drainer && !session.durable_group) || session.board->board.frontier.lower() == log::Frontier::kNothing;
+}
+
+bool is_closed(const TeamSession& team) {
+    return std::any_of(team.members.begin(), team.members.end(), [](const TeamSession::Member& member) { return TeamSession::journal_of(member).view.state.closed; });
+}
+
 Reason reason_of(const Status& status) noexcept {
     switch (status.code()) {
         case Code::kNotFound: return Reason::kMissing;

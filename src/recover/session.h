@@ -16,6 +16,13 @@ namespace forebay::recover {
 // What is known of a session before anything of its target was looked at.
 [[nodiscard]] FileReport introduce(const Session& session);
 
+// The file has everything, or nothing of it can be told: the logs may go. The process that drains gives its log back when the file
+// has everything; then the others' mean nothing. Of a file of several nodes with undo journals, these decide as long as they are there.
+[[nodiscard]] bool is_complete(const Session& session) noexcept;
+
+// A rank has said that all had closed the file: there is nothing to be undone.
+[[nodiscard]] bool is_closed(const TeamSession& team);
+
 // The same report, of a file that is left as it is.
 [[nodiscard]] FileReport refused(FileReport report, Reason reason, Status status);
 

@@ -42,29 +42,32 @@ class TeamRecovery {
             report_.processes.push_back(member.directory->process.pid);
             const log::UndoState& state = TeamSession::journal_of(member).view.state;
             told_ = told_ && state.told;
-            closed_ = closed_ || state.closed;
         }
+        closed_ = is_closed(team);
         members_ = TeamSession::journal_of(team.members.front()).view.header.members;
     }
 
+    // The target is opened, and so locked, only below the gathering's lock, and only to be written: nodes that come at the same time wait for
+    // each other there, and none of them finds the target in use by another.
     FileReport run() {
         if (auto no = refuse_by_journals()) return *no;
-        auto target = outside_.open_target(report_.path);
-        if (!target) return refused(report_, reason_of(target.status()), target.status());
-        if (target.value().identity != team_.identity)
-            return refused(report_, Reason::kReplaced, {Code::kNotFound, fmt::format("{} is not the file that the program wrote", report_.path)});
+        if (!told_)   // nothing is told of a file that is not there any more
+            if (auto no = refuse_by_name()) return *no;
         // The journals know where the gathering is, also if the file has another name now.
         auto home = outside_.open_home ? outside_.open_home(team_.path) : Status(Code::kUnsupported, "no directory to gather in");
         if (!home) return refused(report_, reason_of(home.status()), home.status());
         const std::string file = std::filesystem::path(team_.path).filename().string();
         auto gathering = Gathering::open(std::move(home).value(), file, team_.team, !request_.dry_run && !told_);
         if (gathering.status().code() == Code::kNotFound) {
-            // Told, and gone: the last node has brought the file home.
+            // Told, and gone: the last node has brought the file home. What has become of it since is its user's affair, but a file system
+            // that is not there tells nothing.
+            if (told_ && !on_its_file_system())
+                if (auto no = refuse_by_name()) return *no;
             if (told_ || closed_) return complete();
             return wait_for({});   // a dry run: nothing is there yet
         }
         if (!gathering) return refused(report_, reason_of(gathering.status()), gathering.status());
-        const Status outcome = gather(*gathering.value(), target.value());
+        const Status outcome = gather(*gathering.value());
         if (!outcome) return fail(outcome);
         return report_;
     }
@@ -78,8 +81,8 @@ class TeamRecovery {
                 for (const log::ProcessIdentity& process : session->board->board.participants)
                     if (outside_.is_alive(process))
                         return refused(report_, Reason::kInUse, {Code::kUnavailable, fmt::format("process {}, which wrote it too, is still there", process.pid)});
-        if (std::count_if(inventory_.teams.begin(), inventory_.teams.end(), [&](const TeamSession& other) { return other.identity == team_.identity; }) > 1)
-            return refused(report_, Reason::kSeveralRuns, {Code::kUnsupported, "several programs have left undo journals of it, one after the other"});
+        if (!closed_)
+            if (auto no = refuse_by_others()) return no;
         for (const TeamSession::Member& member : team_.members) {
             const FoundJournal& journal = TeamSession::journal_of(member);
             report_.restarted = report_.restarted || journal.view.header.process.boot_id != outside_.boot_id;
@@ -89,13 +92,47 @@ class TeamRecovery {
         return std::nullopt;
     }
 
-    Status gather(Gathering& gathering, io::ExistingFile& target) {
+    // What is undone must not be what another program has written.
+    std::optional<FileReport> refuse_by_others() const {
+        if (std::any_of(inventory_.teams.begin(), inventory_.teams.end(), [&](const TeamSession& other) {
+                return &other != &team_ && other.identity == team_.identity && !is_closed(other);
+            }))
+            return refused(report_, Reason::kSeveralRuns, {Code::kUnsupported, "several programs have left undo journals of it, one after the other"});
+        if (std::any_of(inventory_.sessions.begin(), inventory_.sessions.end(), [&](const Session& other) {
+                return other.identity == team_.identity && std::find(team_.sessions.begin(), team_.sessions.end(), &other) == team_.sessions.end() && !is_complete(other);
+            }))
+            return refused(report_, Reason::kSeveralRuns, {Code::kUnsupported, "another program, before or after it, has left logs of it"});
+        return std::nullopt;
+    }
+    FileReport replaced() const {
+        return refused(report_, Reason::kReplaced, {Code::kNotFound, fmt::format("{} is not the file that the program wrote", report_.path)});
+    }
+    // By what is to be seen of the target without opening it.
+    std::optional<FileReport> refuse_by_name() const {
+        if (!outside_.identify) return std::nullopt;
+        const auto identity = outside_.identify(report_.path);
+        if (!identity) return refused(report_, reason_of(identity.status()), identity.status());
+        if (identity.value() != team_.identity) return replaced();
+        return std::nullopt;
+    }
+    [[nodiscard]] bool on_its_file_system() const {
+        if (!outside_.identify) return true;
+        const auto home = outside_.identify(std::filesystem::path(team_.path).parent_path().string());
+        return home && home.value().device == team_.identity.device;
+    }
+
+    Status gather(Gathering& gathering) {
         auto told = gathering.members();
         if (!told) return told.status();
         const auto done = gathering.done();
         if (!done) return done.status();
         // The last node was killed in the midst of removing it.
         if (done.value() || (told_ && told.value().empty())) return over(gathering, Outcome::kComplete);
+        if (told_)
+            if (auto no = refuse_by_name()) {
+                report_ = std::move(*no);
+                return Status::ok();
+            }
         if (!request_.dry_run) {
             if (closed_) FOREBAY_TRY(gathering.set_closed());
             FOREBAY_TRY(tell(gathering));
@@ -117,7 +154,7 @@ class TeamRecovery {
             wait_for(missing);
             return Status::ok();
         }
-        return bring_home(gathering, told.value(), target);
+        return bring_home(gathering, told.value());
     }
 
     // First the copy is whole, then the journal says so.
@@ -138,7 +175,7 @@ class TeamRecovery {
         return Status::ok();
     }
 
-    Status bring_home(Gathering& gathering, std::map<std::uint64_t, Gathering::Told>& told, io::ExistingFile& target) {
+    Status bring_home(Gathering& gathering, std::map<std::uint64_t, Gathering::Told>& told) {
         std::vector<log::UndoView> views;
         std::vector<io::File*> files;
         std::uint64_t died_ns = 0;
@@ -161,16 +198,28 @@ class TeamRecovery {
         report_.bytes = picture.bytes;
         report_.size = picture.size.value_or(0);
         if (undoing.value().nothing) return over(gathering, Outcome::kComplete);
-        if (!request_.although_changed && died_ns != 0 && target.modified_ns > died_ns + kClocksApartNs) {
+        auto opened = outside_.open_target(report_.path);
+        if (!opened) {
+            refuse(reason_of(opened.status()), opened.status());
+            return Status::ok();
+        }
+        io::ExistingFile& target = opened.value();
+        if (target.identity != team_.identity) {
+            report_ = replaced();
+            return Status::ok();
+        }
+        const auto begun = gathering.begun();
+        if (!begun) return begun.status();
+        if (!begun.value() && !request_.although_changed && died_ns != 0 && target.modified_ns > died_ns + kClocksApartNs) {
             refuse(Reason::kChanged, {Code::kUnsupported, fmt::format("{} was written to {} seconds after the last sign of the processes that died",
                                                                       report_.path, (target.modified_ns - died_ns) / 1'000'000'000)});
             return Status::ok();
         }
         report_.outcome = undoing.value().commit > 0 ? Outcome::kRecovered : Outcome::kRolledBack;
         if (request_.dry_run) return Status::ok();
-        const auto note = [&] { return note_life(*team_.members.front().directory); };
-        FOREBAY_TRY(note());
-        const auto rewritten = rewrite(picture, files, *target.file, undoing.value().commit > 0, [&](std::uint64_t) { (void)note(); });
+        // If this is killed, whichever node comes next must not take what this one wrote for a change by somebody else.
+        FOREBAY_TRY(gathering.set_begun());
+        const auto rewritten = rewrite(picture, files, *target.file, undoing.value().commit > 0, {});
         if (!rewritten) return rewritten.status();
         report_.size = rewritten.value().size;
         report_.writes = rewritten.value().writes;

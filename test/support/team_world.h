@@ -99,11 +99,18 @@ class TeamWorld {
     }
     recover::Outside outside() {
         recover::Outside outside{alive, boot_id_, [this](const std::string&) -> Result<io::ExistingFile> {
+                                     ++opened;
+                                     if (!target_status) return target_status;
                                      auto file = home_->open_file("run.h5", io::OpenMode::kReadWrite);
                                      if (!file) return file.status();
                                      if (faults_ == nullptr) return io::ExistingFile{std::move(file).value(), {7, 1}, modified_ns};
                                      return io::ExistingFile{io::make_fault_file(std::move(file).value(), faults_), {7, 1}, modified_ns};
                                  }};
+        outside.identify = [this](const std::string& path) -> Result<io::Identity> {
+            if (path == "/scratch") return home_identity;
+            if (!target_named) return Status(Code::kNotFound, "stat " + path);
+            return io::Identity{7, 1};
+        };
         outside.open_home = [this](const std::string&) -> Result<std::unique_ptr<io::Directory>> { return through_faults(*home_); };
         return outside;
     }
@@ -119,6 +126,10 @@ class TeamWorld {
     std::uint64_t given_up = 0;
     bool killed = false;
     std::uint64_t modified_ns = 0;
+    std::uint64_t opened = 0;              // how often the target was opened, or was to be
+    Status target_status;                  // of opening the target
+    bool target_named = true;              // it is there, by its name
+    io::Identity home_identity{7, 2};
     recover::IsAlive alive = [](const log::ProcessIdentity&) { return false; };
 
   private:

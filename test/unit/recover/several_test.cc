@@ -247,6 +247,25 @@ TEST_F(NodesRecoveryTest, whose_logs_lie_in_one_staging_area_all_bring_home_what
     EXPECT_THAT(after.left(), IsEmpty());
 }
 
+TEST_F(NodesRecoveryTest, look_unchanged_to_the_other_nodes_after_each_write) {
+    write_on_nodes();
+    Crash after = crash(bytes_of(2000, 5));
+    after.modified_ns = 12345;
+    std::uint64_t set_back = 0, writes = 0;
+    auto outside = after.outside();
+    outside.set_modified = [&](const std::string&, std::uint64_t modified_ns) {
+        ++set_back;
+        EXPECT_EQ(modified_ns, 12345u);
+        return Status::ok();
+    };
+    io::Directory* const areas[] = {&after.area()};
+    const auto report = recover(areas, {}, outside);
+    ASSERT_TRUE(report);
+    for (const FileReport& file : report.value().files) writes += file.writes;
+    EXPECT_EQ(writes, 2u);
+    EXPECT_EQ(set_back, writes + 2) << "and when each node's part is there";
+}
+
 TEST_F(NodesRecoveryTest, of_two_runs_are_several_runs) {
     write_on_nodes(6);
     Crash after = crash(bytes_of(2000, 5));

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/leftover.h"
 #include "support/team_world.h"
 
 namespace forebay::recover {
@@ -178,6 +179,130 @@ TEST_F(SeveralNodes, that_were_closing_leave_word_for_those_who_come_later) {
     EXPECT_EQ(world_.recovered(1).outcome, Outcome::kComplete);
     EXPECT_FALSE(world_.left(0) || world_.left(1));
     EXPECT_THAT(world_.beside(), IsEmpty());
+}
+
+// ---- who opens the target, and locks it with that ---------------------------------------------------
+
+TEST_F(SeveralNodes, leave_the_target_alone_until_the_last_of_them_brings_it_home) {
+    world_.target_status = {Code::kUnavailable, "another process has it open", EWOULDBLOCK, true};
+    EXPECT_EQ(world_.recovered(0).outcome, Outcome::kWaiting);
+    EXPECT_EQ(world_.recovered(0).outcome, Outcome::kWaiting);
+    EXPECT_EQ(world_.opened, 0u);
+    expect_refusal(1, Reason::kInUse, "another process has it open");
+    EXPECT_EQ(world_.opened, 2u);
+    world_.target_status = {};
+    EXPECT_EQ(world_.recovered(0).outcome, Outcome::kRecovered) << "also the first one, if it looks again";
+    EXPECT_EQ(world_.opened, 3u);
+    world_.target_status = {Code::kUnavailable, "another process has it open", EWOULDBLOCK, true};
+    EXPECT_EQ(world_.recovered(1).outcome, Outcome::kComplete);
+    EXPECT_EQ(world_.opened, 3u);
+    EXPECT_TRUE(same(world_.contents(), committed_));
+}
+
+TEST_F(SeveralNodes, hold_the_lock_of_what_they_gather_whenever_they_open_the_target) {
+    std::uint64_t opened = 0;
+    auto outside = world_.outside();
+    const auto open = std::move(outside.open_target);
+    outside.open_target = [&](const std::string& path) {
+        ++opened;
+        auto gathering = world_.home().open_directory(Gathering::name("run.h5", TeamWorld::kTeam));
+        EXPECT_TRUE(gathering && gathering.value()->lock(io::Directory::Patience::kTry).status().code() == Code::kUnavailable);
+        return open(path);
+    };
+    for (const std::size_t node : {1, 0}) {
+        io::Directory* const areas[] = {&world_.area(node)};
+        ASSERT_TRUE(recover(areas, {}, outside));
+    }
+    EXPECT_EQ(opened, 1u);
+    EXPECT_TRUE(same(world_.contents(), committed_));
+}
+
+TEST_F(SeveralNodes, tell_nothing_of_a_file_that_is_gone) {
+    world_.target_named = false;
+    expect_refusal(0, Reason::kMissing, "run.h5");
+    EXPECT_THAT(world_.beside(), IsEmpty());
+}
+
+TEST_F(SeveralNodes, that_have_told_need_no_file_any_more_once_it_was_brought_home) {
+    EXPECT_EQ(world_.recovered(0).outcome, Outcome::kWaiting);
+    EXPECT_EQ(world_.recovered(1).outcome, Outcome::kRecovered);
+    world_.target_named = false;
+    world_.home_identity = {8, 2};   // what is there is not the file system on which the file was
+    expect_refusal(0, Reason::kMissing, "run.h5");
+    world_.home_identity = {7, 2};   // the file was removed since
+    EXPECT_EQ(world_.recovered(0).outcome, Outcome::kComplete);
+    EXPECT_FALSE(world_.left(0));
+}
+
+// ---- killed while it writes --------------------------------------------------------------------------
+
+TEST(SeveralNodesKilled, while_one_writes_are_brought_home_by_another_as_if_nothing_had_changed) {
+    std::uint64_t taken_over = 0;
+    for (std::uint64_t nth = 1;; ++nth) {
+        SCOPED_TRACE(testing::Message() << "killed at call " << nth);
+        const auto before = bytes_of(100'000, 1);
+        TeamWorld world({0, 1}, before);
+        for (std::size_t i = 0; i < 8; ++i) ASSERT_TRUE(world.file(i % 2).write_at(i * 10'000, bytes_of(100, i + 2)));
+        const auto torn = world.contents();
+        ASSERT_EQ(world.recovered(0).outcome, Outcome::kWaiting);
+        (void)world.recover(1, nth);
+        if (!world.killed) break;
+        if (!same(world.contents(), torn)) world.modified_ns = UINT64_MAX / 2;   // the clock of the file server, much later
+        const auto report = world.recover(0);
+        ASSERT_TRUE(report);
+        ASSERT_EQ(report.value().files.size(), 1u);
+        const FileReport& file = report.value().files.front();
+        if (file.outcome == Outcome::kWaiting) {
+            ASSERT_TRUE(same(world.contents(), torn)) << "node 1 had not told";
+            continue;
+        }
+        ASSERT_TRUE(file.outcome == Outcome::kRolledBack || file.outcome == Outcome::kComplete) << file.status.message();
+        ASSERT_TRUE(same(world.contents(), before));
+        ASSERT_THAT(world.beside(), IsEmpty());
+        ASSERT_FALSE(world.left(0));
+        taken_over += file.outcome == Outcome::kRolledBack && world.modified_ns != 0 ? 1 : 0;
+    }
+    EXPECT_GE(taken_over, 8u) << "after each of the writes";
+}
+
+// ---- other runs ------------------------------------------------------------------------------------
+
+TEST_F(SeveralNodes, do_not_undo_what_another_program_may_have_written_since) {
+    {
+        test::LeftBehind other(world_.area(0), 200, log::identify_this_process().value().boot_id);
+        auto& log = other.open(1, 2000);
+        other.write(log, 0, bytes_of(100, 9));
+        other.commit(log, 2000);
+    }
+    const auto before = world_.contents();
+    for (int i = 0; i < 2; ++i) {
+        const auto report = world_.recover(0);
+        ASSERT_TRUE(report);
+        ASSERT_EQ(report.value().files.size(), 2u) << "the log, and the journals";
+        for (const FileReport& file : report.value().files) {
+            EXPECT_EQ(file.outcome, Outcome::kRefused) << outcome_name(file.outcome);
+            EXPECT_EQ(file.reason, Reason::kSeveralRuns) << file.status.message();
+        }
+    }
+    EXPECT_THAT(world_.beside(), IsEmpty()) << "and nothing is told to the other nodes";
+    EXPECT_TRUE(same(world_.contents(), before));
+}
+
+TEST_F(SeveralNodes, that_had_closed_the_file_are_no_other_run) {
+    commit();
+    ASSERT_TRUE(world_.journal(0).close());
+    {
+        test::LeftBehind other(world_.area(0), 200, log::identify_this_process().value().boot_id);
+        auto& log = other.open(1, 2000);
+        other.write(log, 0, bytes_of(100, 9));
+        other.commit(log, 2000);
+    }
+    const auto report = world_.recover(0);
+    ASSERT_TRUE(report);
+    ASSERT_EQ(report.value().files.size(), 2u);
+    EXPECT_EQ(report.value().files[0].outcome, Outcome::kRecovered) << report.value().files[0].status.message();
+    EXPECT_EQ(report.value().files[1].outcome, Outcome::kComplete) << report.value().files[1].status.message();
+    EXPECT_FALSE(world_.left(0));
 }
 
 TEST_F(SeveralNodes, tell_how_much_nobody_has_kept) {
