@@ -45,7 +45,7 @@ struct UndoState {
     std::uint64_t prepared = 0, prepared_size = 0;   // the last one that this rank has agreed to; not below `decided`
     std::uint64_t given_up = 0;    // bytes overwritten since, of which nobody knows what they were
     bool closed = false;           // every rank knows of the last commit, and nobody has written since
-    bool told = false;             // recovery has laid a copy of this journal beside the target
+    bool told = false;             // recovery has laid a copy of this journal beside the target, which may not be whole yet
 };
 
 struct UndoRecord {

@@ -101,17 +101,24 @@ Status Gathering::set_closed() { return put(kClosed); }
 Result<bool> Gathering::begun() { return is_there(kBegun); }
 Status Gathering::set_begun() { return put(kBegun); }
 
-Status Gathering::tell(io::File& journal, std::uint64_t member, std::uint64_t wrote_ns) {
+Result<bool> Gathering::empty() {
+    const auto names = directory_->list();
+    if (!names) return names.status();
+    return names.value().empty();
+}
+
+Status Gathering::tell(io::File& journal, std::uint64_t member, std::uint64_t wrote_ns, const std::function<Status()>& promise) {
     const std::string name = fmt::format("{}{}", kMember, member);
-    if (auto there = directory_->open_file(name, io::OpenMode::kRead)) {
-        const auto whole = read_whole(*there.value());
+    auto copy = directory_->open_file(name, io::OpenMode::kReadWrite);
+    if (copy) {
+        const auto whole = read_whole(*copy.value());
         if (!whole) return whole.status();
-        if (whole.value()) return Status::ok();
-        FOREBAY_TRY(directory_->remove_file(name));   // a recovery was killed at it
-    } else if (there.status().code() != Code::kNotFound) {
-        return there.status();
+        if (whole.value()) return promise();
+        // A recovery was killed at it, and may have promised: the name stays.
+        FOREBAY_TRY(copy.value()->resize(0));
+    } else if (copy.status().code() == Code::kNotFound) {
+        copy = directory_->open_file(name, io::OpenMode::kCreateNew);
     }
-    auto copy = directory_->open_file(name, io::OpenMode::kCreateNew);
     if (!copy) return copy.status();
     const auto bytes = journal.size();
     if (!bytes) return bytes.status();
@@ -124,10 +131,12 @@ Status Gathering::tell(io::File& journal, std::uint64_t member, std::uint64_t wr
         at += got.value();
     }
     FOREBAY_TRY(copy.value()->sync());
-    FOREBAY_TRY(copy.value()->write_at(kWholeAt, encode_whole(bytes.value(), wrote_ns)));
-    FOREBAY_TRY(copy.value()->sync());
     FOREBAY_TRY(directory_->sync());
-    return home_->sync();
+    FOREBAY_TRY(home_->sync());
+    // Before it counts: from then on another node may bring the file home, and remove all this.
+    FOREBAY_TRY(promise());
+    FOREBAY_TRY(copy.value()->write_at(kWholeAt, encode_whole(bytes.value(), wrote_ns)));
+    return copy.value()->sync();
 }
 
 Result<std::map<std::uint64_t, Gathering::Told>> Gathering::members() {

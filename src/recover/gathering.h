@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -32,14 +33,19 @@ class Gathering {
     [[nodiscard]] Result<bool> done();
     // The file was closed, and there is nothing to be undone; but not everybody who has to know may have been here.
     [[nodiscard]] Result<bool> closed();
-    // Copies a rank's journal, unless that was done before. `wrote_ns`: when it was certainly at work.
-    [[nodiscard]] Status tell(io::File& journal, std::uint64_t member, std::uint64_t wrote_ns);
+    // Copies a rank's journal, unless that was done before. `wrote_ns`: when it was certainly at work. `promise` is called between: the
+    // copy's name is on the device then and stays until the directory goes, but the copy does not count yet. Whoever has promised, and finds the
+    // directory gone or empty later, knows that all copies had counted.
+    [[nodiscard]] Status tell(io::File& journal, std::uint64_t member, std::uint64_t wrote_ns, const std::function<Status()>& promise);
     struct Told {
         std::unique_ptr<io::File> file;
         std::uint64_t wrote_ns = 0;
     };
     // Those whose copies are whole, by rank.
     [[nodiscard]] Result<std::map<std::uint64_t, Told>> members();
+
+    // Nothing is in it any more.
+    [[nodiscard]] Result<bool> empty();
 
     [[nodiscard]] Status set_closed();
     // A recovery, of whatever node, has begun to write to the target: when that was last written tells nothing any more.

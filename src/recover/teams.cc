@@ -87,8 +87,10 @@ class TeamRecovery {
             const FoundJournal& journal = TeamSession::journal_of(member);
             report_.restarted = report_.restarted || journal.view.header.process.boot_id != outside_.boot_id;
         }
-        if (report_.restarted && !told_ && !closed_)
-            return refused(report_, Reason::kRestarted, {Code::kCorrupt, "the machine was restarted since; what its undo journals lost with that is not known"});
+        if (report_.restarted && !told_ && !closed_) {
+            refuse_restarted();
+            return report_;
+        }
         return std::nullopt;
     }
 
@@ -126,13 +128,22 @@ class TeamRecovery {
         if (!told) return told.status();
         const auto done = gathering.done();
         if (!done) return done.status();
+        const auto empty = gathering.empty();
+        if (!empty) return empty.status();
         // The last node was killed in the midst of removing it.
-        if (done.value() || (told_ && told.value().empty())) return over(gathering, Outcome::kComplete);
+        if (done.value() || (told_ && empty.value())) return over(gathering, Outcome::kComplete);
         if (told_)
             if (auto no = refuse_by_name()) {
                 report_ = std::move(*no);
                 return Status::ok();
             }
+        const bool counts = std::all_of(team_.members.begin(), team_.members.end(), [&](const TeamSession::Member& member) {
+            return told.value().contains(TeamSession::journal_of(member).view.header.member);
+        });
+        if (report_.restarted && !counts && !closed_) {
+            refuse_restarted();
+            return Status::ok();
+        }
         if (!request_.dry_run) {
             if (closed_) FOREBAY_TRY(gathering.set_closed());
             FOREBAY_TRY(tell(gathering));
@@ -157,7 +168,8 @@ class TeamRecovery {
         return bring_home(gathering, told.value());
     }
 
-    // First the copy is whole, then the journal says so.
+    // First the journal says so, then the copy counts: else another node might bring the file home in between, and this one would wait for
+    // those that are gone.
     Status tell(Gathering& gathering) {
         for (const TeamSession::Member& member : team_.members) {
             FoundJournal& journal = TeamSession::journal_of(member);
@@ -166,11 +178,12 @@ class TeamRecovery {
             for (const Session* const session : team_.sessions)
                 for (const FoundLog& found : session->logs)
                     for (const log::ScannedRecord& record : found.log->records) wrote_ns = std::max(wrote_ns, record.header.time_ns);
-            FOREBAY_TRY(gathering.tell(*journal.file, journal.view.header.member, wrote_ns));
-            if (journal.view.state.told) continue;
-            log::UndoState state = journal.view.state;
-            state.told = true;
-            FOREBAY_TRY(log::write_undo_state(*journal.file, state.serial, state));
+            FOREBAY_TRY(gathering.tell(*journal.file, journal.view.header.member, wrote_ns, [&]() -> Status {
+                if (journal.view.state.told) return Status::ok();
+                log::UndoState state = journal.view.state;
+                state.told = true;
+                return log::write_undo_state(*journal.file, state.serial, state);
+            }));
         }
         return Status::ok();
     }
@@ -248,6 +261,9 @@ class TeamRecovery {
                                                               : fmt::format("of {} ranks that wrote it together, {} have not been recovered yet", members_, ranks(missing))};
         return report_;
     }
+    void refuse_restarted() {
+        refuse(Reason::kRestarted, {Code::kCorrupt, "the machine was restarted since; what its undo journals lost with that is not known"});
+    }
     void refuse(Reason reason, Status status) { report_ = refused(std::move(report_), reason, std::move(status)); }
     FileReport fail(const Status& status) {
         report_.outcome = Outcome::kFailed;
@@ -262,7 +278,7 @@ class TeamRecovery {
     const Request& request_;
     const Outside& outside_;
     FileReport report_;
-    bool told_ = true;      // all of this node's journals lie beside the target
+    bool told_ = true;      // all of this node's journals lie beside the target, or will once the copies there are whole
     bool closed_ = false;
     std::uint64_t members_ = 0;
 };

@@ -260,6 +260,12 @@ TEST(SeveralNodesKilled, while_one_writes_are_brought_home_by_another_as_if_noth
         ASSERT_TRUE(same(world.contents(), before));
         ASSERT_THAT(world.beside(), IsEmpty());
         ASSERT_FALSE(world.left(0));
+        // It waits for nobody, wherever it was killed.
+        const auto last = world.recover(1);
+        ASSERT_TRUE(last);
+        for (const FileReport& each : last.value().files) ASSERT_EQ(each.outcome, Outcome::kComplete) << each.status.message();
+        ASSERT_FALSE(world.left(1));
+        ASSERT_TRUE(same(world.contents(), before));
         taken_over += file.outcome == Outcome::kRolledBack && world.modified_ns != 0 ? 1 : 0;
     }
     EXPECT_GE(taken_over, 8u) << "after each of the writes";
