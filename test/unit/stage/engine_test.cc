@@ -12,6 +12,7 @@
 #include "io/posix_file.h"
 #include "log/process.h"
 #include "log/staging_area.h"
+#include "log/undo_journal.h"
 #include "support/engine_fixture.h"
 #include "support/leftover.h"
 
@@ -263,6 +264,11 @@ class Leftovers : public RealFiles {
         dead.write(log, 0, content);
         dead.commit(log, content.size());
     }
+    // Of a run whose undo journals have gone: the file has everything.
+    void leave_complete(std::uint64_t pid) {
+        test::LeftBehind dead(*area_, pid, log::identify_this_process().value().boot_id);
+        dead.write(dead.open(io::identify(target_).value(), target_, 3, {log::Sharing::Kind::kConsistentNodes, 77}), 0, test::bytes_of(100, 7));
+    }
     std::vector<std::byte> content() const {
         auto file = std::move(io::open_existing_file(target_)).value().file;
         std::vector<std::byte> bytes(file->size().value());
@@ -320,6 +326,37 @@ TEST_F(Leftovers, that_cannot_be_used_keep_the_file_from_being_written) {
     ASSERT_TRUE(warned);
     EXPECT_THAT(warned.value(), testing::HasSubstr("cannot be recovered"));
     EXPECT_EQ(left_in_area().size(), 2u);
+}
+
+TEST_F(Leftovers, of_which_one_waits_for_other_nodes_keep_the_file_from_being_written_though_another_is_done) {
+    leave_complete(1);
+    {
+        const io::Identity identity = io::identify(target_).value();
+        const auto directory = std::move(area_->create_directory("2-5-0")).value();
+        auto file = std::move(directory->open_file(log::undo_name(1), io::OpenMode::kCreateNew)).value();
+        const log::UndoHeader header{0xabc, 0, 2, {2, 5, log::identify_this_process().value().boot_id}, identity.device, identity.inode, target_};
+        ASSERT_TRUE(log::UndoJournal::create(std::move(file), header, 3, 1 << 20));
+    }
+    auto engine = Engine::create(loaded_);
+    const auto refused = engine->recover_before_open(target_, true);
+    EXPECT_THAT(refused.status().message(), testing::HasSubstr("1 have not been recovered yet"));
+    EXPECT_EQ(left_in_area().size(), 1u);
+}
+
+TEST_F(Leftovers, of_which_one_was_never_flushed_are_told_of_though_another_is_done) {
+    leave_complete(1);
+    const io::Identity identity = io::identify(target_).value();
+    {
+        test::LeftBehind dead(*area_, 2, log::identify_this_process().value().boot_id);
+        dead.write(dead.open(identity, target_, 3), 0, test::bytes_of(1000, 1));
+    }
+    ASSERT_TRUE(io::set_modified(target_, 1));   // records without a commit tell of no later time
+    auto engine = Engine::create(loaded_);
+    const auto told = engine->recover_before_open(target_, true);
+    ASSERT_TRUE(told) << told.status().message();
+    EXPECT_THAT(told.value(), testing::HasSubstr("never flushed"));
+    EXPECT_EQ(content().size(), 3u);
+    EXPECT_TRUE(left_in_area().empty());
 }
 
 TEST_F(Leftovers, of_a_file_that_was_emptied_are_void) {
