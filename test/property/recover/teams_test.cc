@@ -156,5 +156,47 @@ TEST(SeveralNodes, killed_at_any_instant_come_back_to_their_last_commit_in_whate
     EXPECT_GT(kills, 200u);
 }
 
+// Nodes are killed while they recover, in any order, and others go on; the file looks as if it had been written long after.
+TEST(SeveralNodes, of_which_any_is_killed_while_it_recovers_leave_the_rest_to_whoever_comes_next) {
+    std::uint64_t kills = 0, taken_over = 0;
+    for (std::uint64_t seed = 1; seed <= 400 && !HasFailure(); ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        std::mt19937_64 random(seed * 104729);
+        const auto below = [&](std::uint64_t limit) { return random() % limit; };
+        const std::size_t nodes = 2 + below(2);
+        std::vector<std::size_t> node_of;
+        for (std::size_t rank = 0; rank < nodes + below(3); ++rank) node_of.push_back(rank < nodes ? rank : below(nodes));
+        const auto before = bytes_of(below(kSpace), seed);
+        TeamWorld world(node_of, before);
+        Program program(world, seed, before);
+        program.run();
+        if (HasFailure()) return;
+        const auto torn = world.contents();
+        const auto note_change = [&] {
+            if (!same(world.contents(), torn)) world.modified_ns = UINT64_MAX / 2;
+        };
+        for (std::uint64_t tries = below(12); tries > 0; --tries) {
+            (void)world.recover(below(nodes), 1 + below(120));
+            kills += world.killed ? 1 : 0;
+            note_change();
+        }
+        taken_over += world.modified_ns != 0 && !world.beside().empty() ? 1 : 0;
+        for (std::size_t i = 0; i < 2 * nodes; ++i) {
+            const auto report = world.recover(i % nodes);
+            ASSERT_TRUE(report) << report.status().message();
+            for (const auto& file : report.value().files) {
+                ASSERT_NE(file.outcome, recover::Outcome::kRefused) << file.status.message();
+                ASSERT_NE(file.outcome, recover::Outcome::kFailed) << file.status.message();
+            }
+            note_change();
+        }
+        for (std::size_t node = 0; node < nodes; ++node) ASSERT_FALSE(world.left(node)) << "node " << node;
+        ASSERT_TRUE(same(world.contents(), program.committed()));
+        ASSERT_THAT(world.beside(), testing::IsEmpty());
+    }
+    EXPECT_GT(kills, 500u);
+    EXPECT_GT(taken_over, 5u) << "killed while it wrote";
+}
+
 }   // namespace
 }   // namespace forebay
