@@ -170,8 +170,13 @@ class Programs:
         elif any(died - seed in range(-BATCH_CASES, BATCH_CASES) for died in result.died_natively):
             return False  # alone all is well; what kills the library damages its memory before
         perturbed = [Side(f"{left.label}-{byte}", left.environment | {"MALLOC_PERTURB_": byte}, left.arguments) for byte in PERTURBATIONS]
-        again = self.compare_batch(*perturbed, batch)
-        return seed not in again.died_natively and all(mismatch.seed != seed for mismatch in again.mismatches)
+        # What it stores and never set may come from other places alone than after the programs before it.
+        for seeds in (batch, alone):
+            for one, other in (perturbed, (left, perturbed[0])):
+                again = self.compare_batch(one, other, seeds)
+                if seed in again.died_natively or any(mismatch.seed == seed for mismatch in again.mismatches):
+                    return False
+        return True
 
     def compare_batch(self, left: Side, right: Side, seeds: range, arguments: tuple[str, ...] = ()) -> Comparison:
         result = Comparison(seeds)

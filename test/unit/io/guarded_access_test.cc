@@ -12,6 +12,7 @@
 
 #include "io/guarded_access.h"
 #include "io/posix_file.h"
+#include "support/faults.h"
 
 namespace forebay::io {
 namespace {
@@ -49,6 +50,7 @@ TEST(GuardedAccess, an_action_that_does_not_fault_is_carried_out) {
 }
 
 TEST(GuardedAccess, a_store_and_a_load_beyond_the_end_of_the_file_are_answers) {
+    FOREBAY_SKIP_WITHOUT_FAULTS();
     Mapped mapped;
     mapped.cut_to_pages(2);
     for (int again = 0; again < 3; ++again) {
@@ -62,6 +64,7 @@ TEST(GuardedAccess, a_store_and_a_load_beyond_the_end_of_the_file_are_answers) {
 }
 
 TEST(GuardedAccess, guards_nest_and_each_takes_its_own) {
+    FOREBAY_SKIP_WITHOUT_FAULTS();
     Mapped inner, outer;
     inner.cut_to_pages(0);
     outer.cut_to_pages(0);
@@ -84,6 +87,7 @@ TEST(GuardedAccess, of_two_ranges_the_second_counts_as_well) {
 }
 
 TEST(GuardedAccess, threads_fault_for_themselves) {
+    FOREBAY_SKIP_WITHOUT_FAULTS();
     Mapped mapped;
     mapped.cut_to_pages(1);
     std::vector<std::jthread> threads;
@@ -95,6 +99,7 @@ TEST(GuardedAccess, threads_fault_for_themselves) {
 }
 
 TEST(GuardedAccess, memory_that_can_be_replaced_keeps_what_can_be_had) {
+    FOREBAY_SKIP_WITHOUT_FAULTS();
     Mapped mapped;
     std::memset(mapped.page(0), 5, kPages * kPage);
     {
@@ -155,6 +160,7 @@ using testing::ExitedWithCode;
 using testing::KilledBySignal;
 
 TEST_F(TheirFaults, go_to_the_program_s_own_handler) {
+    FOREBAY_SKIP_WITHOUT_FAULTS();
     EXPECT_EXIT(
         {
             dispose(&plain_handler);
@@ -168,6 +174,7 @@ TEST_F(TheirFaults, go_to_the_program_s_own_handler) {
 }
 
 TEST_F(TheirFaults, come_with_their_facts) {
+    FOREBAY_SKIP_WITHOUT_FAULTS();
     EXPECT_EXIT(
         {
             struct sigaction action {};
@@ -183,6 +190,7 @@ TEST_F(TheirFaults, come_with_their_facts) {
 }
 
 TEST_F(TheirFaults, inside_a_guard_of_other_memory_are_still_theirs) {
+    FOREBAY_SKIP_WITHOUT_FAULTS();
     EXPECT_EXIT(
         {
             dispose(&plain_handler);
@@ -222,6 +230,7 @@ TEST_F(TheirFaults, cannot_be_ignored_but_a_signal_that_was_sent_can) {
 }
 
 TEST_F(TheirFaults, a_signal_that_was_sent_goes_to_the_handler_and_the_program_goes_on) {
+    FOREBAY_SKIP_WITHOUT_FAULTS();
     EXPECT_EXIT(
         {
             dispose(&counting_handler);
@@ -234,6 +243,7 @@ TEST_F(TheirFaults, a_signal_that_was_sent_goes_to_the_handler_and_the_program_g
 }
 
 TEST_F(TheirFaults, a_handler_that_was_to_be_called_once_is_called_once) {
+    FOREBAY_SKIP_WITHOUT_FAULTS();
     EXPECT_EXIT(
         {
             dispose(&counting_handler, static_cast<int>(SA_RESETHAND));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/left_threads.h"
 #include "support/team_files.h"
 
 namespace forebay {

@@ -9,6 +9,7 @@
 
 #include "io/posix_file.h"
 #include "support/engine_fixture.h"
+#include "support/faults.h"
 #include "support/loop_mount.h"
 
 namespace forebay {
@@ -21,6 +22,7 @@ constexpr std::uint64_t kSegment = 64 << 10;
 // A staging area and targets on a real file system.
 class LogFault : public testing::Test {
   protected:
+    void SetUp() override { FOREBAY_SKIP_WITHOUT_FAULTS(); }
     LogFault() {
         char name[] = "/tmp/forebay-log-fault-XXXXXX";
         root_ = ::mkdtemp(name);

@@ -7,6 +7,7 @@
 
 #include "support/crash.h"
 #include "support/engine_fixture.h"
+#include "support/left_threads.h"
 
 namespace forebay {
 namespace {
