@@ -126,7 +126,8 @@ class World {
         require(may_change_[0] || content_of(*home_, "run.h5") == before_, "a file that is not reported is as it was");
         require(may_change_[1] || content_of(*home_, "other.h5") == other_, "a file that is not reported is as it was");
         // Journals of several nodes meet in a folder beside the target, whose name says so.
-        for (const std::string& name : home_->list().value())
+        const auto names = home_->list();
+        for (const std::string& name : names.value())
             require(name == "run.h5" || name == "other.h5" || name.starts_with(".run.h5.forebay-") || name.starts_with(".other.h5.forebay-"),
                     "no file comes or goes");
         require(content_of(*living_, "log") == other_, "the log of a living process is as it was");
