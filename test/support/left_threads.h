@@ -1,8 +1,19 @@
-// For test programs in which a target hangs: a thread in a call that does not return is left to the end of the
-// process, on purpose, and the thread sanitizer would take it for a leak. One file of a program includes this.
+// For test programs in which a target hangs: a thread in a call that does not return is left to the end of the process
+// with all that it may touch, on purpose. Sanitizers would take that for leaks. One file of a program includes this.
 #pragma once
+
+namespace forebay::test {
+
+// Set by a test that leaves something.
+inline bool left_on_purpose = false;
+
+}   // namespace forebay::test
 
 #if defined(__SANITIZE_THREAD__)
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions();
 extern "C" const char* __tsan_default_suppressions() { return "thread:forebay::task::Engine::Core::start_thread_locked\n"; }
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off();
+extern "C" int __lsan_is_turned_off() { return forebay::test::left_on_purpose ? 1 : 0; }
 #endif

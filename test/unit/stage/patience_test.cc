@@ -24,6 +24,7 @@ using namespace std::chrono_literals;
 class Patience : public testing::Test {
   protected:
     Patience() {
+        test::left_on_purpose = true;
         options_ = test::small_options();
         options_.options.patience = 1;
     }
