@@ -73,7 +73,7 @@ void hand_on(int signal, siginfo_t* info, void* context) noexcept {
     if (!takes_info && previous.sa_handler == SIG_IGN && info->si_code <= 0) return;
     const bool none = !takes_info && (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN);
     if (none || all.previous_used_up.load()) return take_default_action(*info);
-    if ((previous.sa_flags & SA_RESETHAND) != 0 && all.previous_used_up.exchange(true)) return take_default_action(*info);
+    if ((static_cast<unsigned>(previous.sa_flags) & SA_RESETHAND) != 0 && all.previous_used_up.exchange(true)) return take_default_action(*info);
 
     sigset_t blocked = previous.sa_mask, before;
     if ((previous.sa_flags & SA_NODEFER) == 0) ::sigaddset(&blocked, signal);

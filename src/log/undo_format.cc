@@ -145,7 +145,7 @@ Result<UndoView> read_undo(io::File& file) {
     auto header = decode_header(file, front);
     if (!header) return header.status();
     view.header = std::move(header).value();
-    for (const std::uint64_t serial : {0, 1})
+    for (const std::uint64_t serial : {std::uint64_t{0}, std::uint64_t{1}})
         if (const auto state = decode_state(front.data() + undo_state_at(serial)); state && state->serial > view.state.serial) view.state = *state;
     if (view.state.serial == 0) return corrupt(file, "the undo journal has no state");
 

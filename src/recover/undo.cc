@@ -68,7 +68,10 @@ Result<Undoing> undo(std::span<const log::UndoView> views, std::span<io::File* c
 
     ExtentMap<First> first;
     const auto ignore = [](ByteRange, const First&) noexcept {};
-    for (const auto& [member, found] : candidates) {
+    for (const auto& candidate : candidates) {
+        // Not a structured binding: the functions below refer to them.
+        const auto& member = candidate.member;
+        const auto& found = candidate.record;
         const log::UndoRecord& record = found->record;
         std::vector<ByteRange> gaps;
         Status failure;
