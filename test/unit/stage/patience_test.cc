@@ -96,8 +96,8 @@ TEST_F(Patience, a_flush_that_drains_gives_up_and_succeeds_once_the_target_is_ba
     start();
     const auto file = test::attach(*engine_, target_, true, plan_);
     const Content bytes = test::bytes_of(100'000, 1);
-    ASSERT_TRUE(file->write(0, bytes, ByteClass::kRaw));
     plan_->hang(Operation::kWrite);
+    ASSERT_TRUE(file->write(0, bytes, ByteClass::kRaw));
     expect_timed_out(timed([&] { return file->commit(); }, 1s, 20s), "100000");
     plan_->let_go();
     EXPECT_TRUE(file->commit());
