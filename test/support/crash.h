@@ -13,6 +13,7 @@
 #include "io/memory_file.h"
 #include "log/process.h"
 #include "recover/recovery.h"
+#include "support/borrowed_directory.h"
 
 namespace forebay::test {
 
@@ -39,7 +40,7 @@ class Crash {
 
     [[nodiscard]] recover::Outside outside() {
         recover::Outside outside{[this](const log::ProcessIdentity& process) { return alive(process); }, boot_id, [this](const std::string& path) { return open_target(path); }};
-        outside.open_home = [this](const std::string&) -> Result<std::unique_ptr<io::Directory>> { return std::unique_ptr<io::Directory>(std::make_unique<Borrowed>(*home_)); };
+        outside.open_home = [this](const std::string&) -> Result<std::unique_ptr<io::Directory>> { return std::unique_ptr<io::Directory>(std::make_unique<BorrowedDirectory>(*home_)); };
         return outside;
     }
     Result<recover::Report> recover(const recover::Request& request = {}) {
@@ -102,7 +103,7 @@ class Crash {
         }
     }
     std::unique_ptr<io::Directory> faulty() {
-        auto plain = std::make_unique<Borrowed>(*area_);
+        auto plain = std::make_unique<BorrowedDirectory>(*area_);
         if (faults_ == nullptr) return plain;
         return io::make_fault_directory(std::move(plain), faults_);
     }
@@ -114,24 +115,6 @@ class Crash {
         if (faults_ == nullptr) return io::ExistingFile{std::move(file).value(), identity_, modified_ns};
         return io::ExistingFile{io::make_fault_file(std::move(file).value(), faults_), identity_, modified_ns};
     }
-
-    class Borrowed final : public io::Directory {
-      public:
-        explicit Borrowed(io::Directory& directory) : directory_(directory) {}
-        const std::string& name() const noexcept override { return directory_.name(); }
-        Result<std::unique_ptr<io::File>> open_file(const std::string& name, io::OpenMode mode) override { return directory_.open_file(name, mode); }
-        Result<std::unique_ptr<io::Directory>> create_directory(const std::string& name) override { return directory_.create_directory(name); }
-        Result<std::unique_ptr<io::Directory>> open_directory(const std::string& name) override { return directory_.open_directory(name); }
-        Status remove_file(const std::string& name) override { return directory_.remove_file(name); }
-        Status remove_directory(const std::string& name) override { return directory_.remove_directory(name); }
-        Result<std::vector<std::string>> list() override { return directory_.list(); }
-        Status sync() override { return directory_.sync(); }
-        Result<io::Facts> facts(const std::string& name) override { return directory_.facts(name); }
-        Result<std::unique_ptr<io::Lock>> lock(Patience patience) override { return directory_.lock(patience); }
-
-      private:
-        io::Directory& directory_;
-    };
 
     std::unique_ptr<io::Directory> area_, home_;
     io::Identity identity_;

@@ -26,6 +26,18 @@ class RecoveryTest : public testing::Test {
         processes_.push_back(std::make_unique<LeftBehind>(*area_, pid, boot_id_));
         return *processes_.back();
     }
+    // A process and its log of the file, which was empty: 100 bytes, and their commit.
+    struct Committed {
+        LeftBehind& dead;
+        log::FileLog& log;
+    };
+    Committed committed(std::uint64_t pid = 100) {
+        LeftBehind& dead = process(pid);
+        log::FileLog& log = dead.open(1, 0);
+        dead.write(log, 0, bytes_of(100, 1));
+        dead.commit(log, 100);
+        return {dead, log};
+    }
     // The processes have died; the target holds `content`.
     Crash crash(const std::vector<std::byte>& content = {}) { return {*area_, [&] { return content; }, {7, 1}}; }
 

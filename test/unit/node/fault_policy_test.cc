@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "support/fault_cases.h"
 #include "support/team_files.h"
 
 namespace forebay {
@@ -11,6 +12,8 @@ namespace {
 using io::FaultPlan;
 using io::Operation;
 using stage::ByteClass;
+using test::Fault;
+using test::FaultCase;
 using test::bytes_of;
 using test::Participants;
 using test::same;
@@ -27,41 +30,13 @@ LoadedOptions options(OnError on_error, Durability durability = Durability::kPro
     return loaded;
 }
 
-struct Fault {
-    const char* name;
-    Operation operation;
-    int sys_errno;
-    std::size_t bytes_done_first = 0;
-};
 constexpr Fault kFaults[] = {{"eio", Operation::kWrite, EIO},       {"enospc", Operation::kWrite, ENOSPC}, {"eacces", Operation::kWrite, EACCES},
                              {"short", Operation::kWrite, EIO, 100}, {"resize", Operation::kResize, EIO},   {"sync", Operation::kSync, EIO}};
 
-struct Case {
-    Fault fault;
-    OnError on_error;
-    Durability durability;
-    bool for_ever;
-};
-std::string name_of(const Case& a) {
-    const char* const policies[] = {"fail", "retry", "through"};
-    return std::string(a.fault.name) + "_" + policies[static_cast<int>(a.on_error)] + (a.durability == Durability::kNode ? "_node" : "_process") +
-           (a.for_ever ? "_for_ever" : "_once");
-}
-std::ostream& operator<<(std::ostream& out, const Case& a) { return out << name_of(a); }
-
-std::vector<Case> cases() {
-    std::vector<Case> all;
-    for (const Fault& fault : kFaults)
-        for (const OnError on_error : {OnError::kFail, OnError::kRetry, OnError::kThrough})
-            for (const Durability durability : {Durability::kProcess, Durability::kNode})
-                for (const bool for_ever : {false, true}) all.push_back({fault, on_error, durability, for_ever});
-    return all;
-}
-
-class FaultPolicyOfParticipants : public testing::TestWithParam<Case> {};
+class FaultPolicyOfParticipants : public testing::TestWithParam<FaultCase> {};
 
 TEST_P(FaultPolicyOfParticipants, the_nth_call_fails_and_no_byte_is_lost_unsaid) {
-    const Case& given = GetParam();
+    const FaultCase& given = GetParam();
     const bool may_pass = given.fault.sys_errno != EACCES;
     bool fired = true;
     std::uint64_t through = 0;
@@ -121,7 +96,7 @@ TEST_P(FaultPolicyOfParticipants, the_nth_call_fails_and_no_byte_is_lost_unsaid)
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, FaultPolicyOfParticipants, testing::ValuesIn(cases()), [](const auto& given) { return name_of(given.param); });
+INSTANTIATE_TEST_SUITE_P(Every, FaultPolicyOfParticipants, testing::ValuesIn(test::fault_cases(kFaults)), [](const auto& given) { return name_of(given.param); });
 
 TEST(OnErrorThrough, later_writes_of_every_participant_are_in_the_target_at_once_and_stay_the_newest) {
     auto plan = std::make_shared<FaultPlan>();

@@ -158,10 +158,7 @@ TEST_F(RecoveryTest, serves_each_file_of_a_process_by_itself) {
 }
 
 TEST_F(RecoveryTest, does_only_what_is_asked_for_and_finds_a_file_that_was_moved) {
-    LeftBehind& dead = process();
-    auto& log = dead.open(1, 0);
-    dead.write(log, 0, bytes_of(100, 1));
-    dead.commit(log, 100);
+    auto [dead, log] = committed();
     Crash after = crash();
     Request request;
     request.only = {Wanted{{7, 2}, "/elsewhere/other.h5"}};
@@ -174,10 +171,7 @@ TEST_F(RecoveryTest, does_only_what_is_asked_for_and_finds_a_file_that_was_moved
 }
 
 TEST_F(RecoveryTest, dry_changes_nothing_and_tells_what_it_would_do) {
-    LeftBehind& dead = process();
-    auto& log = dead.open(1, 0);
-    dead.write(log, 0, bytes_of(100, 1));
-    dead.commit(log, 100);
+    committed();
     process(101);
     Crash after = crash(bytes_of(30, 2));
     Request request;

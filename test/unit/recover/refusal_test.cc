@@ -24,10 +24,7 @@ using ::testing::IsEmpty;
 // ---- damage ------------------------------------------------------------------------------------------
 
 TEST_F(RecoveryTest, drops_a_torn_tail) {
-    LeftBehind& dead = process();
-    auto& log = dead.open(1, 0);
-    dead.write(log, 0, bytes_of(100, 1));
-    dead.commit(log, 100);
+    auto [dead, log] = committed();
     const auto torn = log.newest()->tail;
     dead.write(log, 0, bytes_of(100, 2));
     dead.write(log, 0, bytes_of(100, 3));
@@ -42,10 +39,7 @@ TEST_F(RecoveryTest, drops_a_torn_tail) {
 }
 
 TEST_F(RecoveryTest, refuses_a_tail_with_a_commit_behind_the_damage) {
-    LeftBehind& dead = process();
-    auto& log = dead.open(1, 0);
-    dead.write(log, 0, bytes_of(100, 1));
-    dead.commit(log, 100);
+    auto [dead, log] = committed();
     const auto torn = log.newest()->tail;
     dead.write(log, 0, bytes_of(100, 2));
     dead.commit(log, 100);
@@ -152,10 +146,7 @@ TEST_F(RecoveryTest, after_a_restart_refuses_what_has_none) {
 class TargetTest : public RecoveryTest, public testing::WithParamInterface<std::pair<int, Reason>> {};
 
 TEST_P(TargetTest, that_cannot_be_opened_is_refused_and_its_log_kept) {
-    LeftBehind& dead = process();
-    auto& log = dead.open(1, 0);
-    dead.write(log, 0, bytes_of(100, 1));
-    dead.commit(log, 100);
+    committed();
     Crash after = crash(bytes_of(10, 2));
     after.target_status = Status::from_errno(GetParam().first, "open /scratch/run.h5");
     if (GetParam().first == EWOULDBLOCK) after.target_status = {Code::kUnavailable, "another process has it open"};
@@ -244,10 +235,7 @@ TEST_F(RecoveryTest, that_fails_for_want_of_room_keeps_the_log_and_goes_on_later
 }
 
 TEST_F(RecoveryTest, syncs_the_target_once_and_before_the_log_goes) {
-    LeftBehind& dead = process();
-    auto& log = dead.open(1, 0);
-    dead.write(log, 0, bytes_of(100, 1));
-    dead.commit(log, 100);
+    auto [dead, log] = committed();
     Crash after = crash();
     auto plan = std::make_shared<io::FaultPlan>();
     auto outside = after.outside();

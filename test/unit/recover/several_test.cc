@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-
 #include "support/recovery_fixture.h"
 
 namespace forebay::recover {
@@ -21,10 +20,7 @@ using ::testing::IsEmpty;
 // ---- others ------------------------------------------------------------------------------------------
 
 TEST_F(RecoveryTest, leaves_the_living_alone_and_whatever_they_have_open) {
-    LeftBehind& dead = process(100);
-    auto& log = dead.open(1, 0);
-    dead.write(log, 0, bytes_of(100, 1));
-    dead.commit(log, 100);
+    committed(100);
     LeftBehind& living = process(101);
     (void)living.open(1, 0);
     Crash after = crash();
@@ -34,10 +30,7 @@ TEST_F(RecoveryTest, leaves_the_living_alone_and_whatever_they_have_open) {
 }
 
 TEST_F(RecoveryTest, does_not_work_beside_another_one) {
-    LeftBehind& dead = process();
-    auto& log = dead.open(1, 0);
-    dead.write(log, 0, bytes_of(100, 1));
-    dead.commit(log, 100);
+    committed();
     Crash after = crash();
     {
         const auto other = after.area().lock(io::Directory::Patience::kTry);
@@ -78,10 +71,7 @@ TEST_F(RecoveryTest, does_not_guess_which_of_two_runs_was_right) {
 }
 
 TEST_F(RecoveryTest, discards_what_is_asked_for_by_the_path_of_a_file_that_is_gone) {
-    LeftBehind& dead = process();
-    auto& log = dead.open(1, 0);
-    dead.write(log, 0, bytes_of(100, 1));
-    dead.commit(log, 100);
+    auto [dead, log] = committed();
     Crash after = crash(bytes_of(10, 2));
     Discarded request;
     request.paths = {"/scratch/other.h5"};

@@ -5,6 +5,7 @@
 
 #include "support/crash.h"
 #include "support/engine_fixture.h"
+#include "support/fault_cases.h"
 
 namespace forebay {
 namespace {
@@ -126,9 +127,7 @@ struct Gone {
     Durability durability;
 };
 std::string name_of(const Gone& a) {
-    const char* const policies[] = {"fail", "retry", "through"};
-    return std::string(a.of_target ? "target_" : "log_") + policies[static_cast<int>(a.on_error)] +
-           (a.durability == Durability::kNode ? "_node" : "_process");
+    return (a.of_target ? "target_" : "log_") + test::name_of(a.on_error, a.durability);
 }
 class DeviceGone : public testing::TestWithParam<Gone> {};
 

@@ -5,6 +5,7 @@
 
 #include "support/crash.h"
 #include "support/engine_fixture.h"
+#include "support/fault_cases.h"
 
 namespace forebay {
 namespace {
@@ -12,57 +13,30 @@ namespace {
 using io::FaultPlan;
 using io::Operation;
 using stage::ByteClass;
+using test::Fault;
+using test::FaultCase;
 using test::Area;
 using test::Target;
 using Content = std::vector<std::byte>;
 
-struct Fault {
-    const char* name;
-    bool of_target;
-    Operation operation;
-    int sys_errno;
-    std::size_t bytes_done_first = 0;
-};
 constexpr Fault kFaults[] = {
-    {"target_eio", true, Operation::kWrite, EIO},
-    {"target_enospc", true, Operation::kWrite, ENOSPC},
-    {"target_edquot", true, Operation::kWrite, EDQUOT},
-    {"target_estale", true, Operation::kWrite, ESTALE},
-    {"target_short", true, Operation::kWrite, EIO, 100},
-    {"target_resize", true, Operation::kResize, EIO},
-    {"target_sync", true, Operation::kSync, EIO},
-    {"log_enospc", false, Operation::kAllocate, ENOSPC},
-    {"log_write", false, Operation::kWrite, EIO},
-    {"log_map", false, Operation::kMap, ENOMEM},
-    {"log_sync", false, Operation::kSync, EIO},
+    {"target_eio", Operation::kWrite, EIO},
+    {"target_enospc", Operation::kWrite, ENOSPC},
+    {"target_edquot", Operation::kWrite, EDQUOT},
+    {"target_estale", Operation::kWrite, ESTALE},
+    {"target_short", Operation::kWrite, EIO, 100},
+    {"target_resize", Operation::kResize, EIO},
+    {"target_sync", Operation::kSync, EIO},
+    {"log_enospc", Operation::kAllocate, ENOSPC, 0, false},
+    {"log_write", Operation::kWrite, EIO, 0, false},
+    {"log_map", Operation::kMap, ENOMEM, 0, false},
+    {"log_sync", Operation::kSync, EIO, 0, false},
 };
 
-struct Case {
-    Fault fault;
-    OnError on_error;
-    Durability durability;
-    bool for_ever;
-};
-std::string name_of(const Case& a) {
-    const char* const policies[] = {"fail", "retry", "through"};
-    return std::string(a.fault.name) + "_" + policies[static_cast<int>(a.on_error)] + (a.durability == Durability::kNode ? "_node" : "_process") +
-           (a.for_ever ? "_for_ever" : "_once");
-}
-std::ostream& operator<<(std::ostream& out, const Case& a) { return out << name_of(a); }
-
-std::vector<Case> cases() {
-    std::vector<Case> all;
-    for (const Fault& fault : kFaults)
-        for (const OnError on_error : {OnError::kFail, OnError::kRetry, OnError::kThrough})
-            for (const Durability durability : {Durability::kProcess, Durability::kNode})
-                for (const bool for_ever : {false, true}) all.push_back({fault, on_error, durability, for_ever});
-    return all;
-}
-
-class FaultPolicy : public testing::TestWithParam<Case> {};
+class FaultPolicy : public testing::TestWithParam<FaultCase> {};
 
 TEST_P(FaultPolicy, the_nth_call_fails_and_no_byte_is_lost_unsaid) {
-    const Case& given = GetParam();
+    const FaultCase& given = GetParam();
     LoadedOptions loaded = test::small_options();
     loaded.options.on_error = given.on_error;
     loaded.options.durability = given.durability;
@@ -145,7 +119,7 @@ TEST_P(FaultPolicy, the_nth_call_fails_and_no_byte_is_lost_unsaid) {
     EXPECT_FALSE(fired);
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, FaultPolicy, testing::ValuesIn(cases()), [](const auto& given) { return name_of(given.param); });
+INSTANTIATE_TEST_SUITE_P(Every, FaultPolicy, testing::ValuesIn(test::fault_cases(kFaults)), [](const auto& given) { return name_of(given.param); });
 
 }   // namespace
 }   // namespace forebay

@@ -115,11 +115,12 @@ class CountedFile final : public io::File {
     std::shared_ptr<Count> count_;
 };
 
-// Small runs may wait for neighbours, but not while the whole log waits for them.
+// Small runs may wait for neighbours, but not while the whole log waits for them: it may hold an eighth of its size in
+// small pieces, as much again and 16 MiB that is dead, and what is being written.
 TEST(StagedFile, small_pieces_do_not_keep_the_log_from_being_used_again) {
     constexpr std::uint64_t kLeft = 8 << 20;
     LoadedOptions loaded = test::small_options();
-    loaded.options.size = 256 << 20;
+    loaded.options.size = 192 << 20;
     loaded.options.segment = 1 << 20;
     loaded.options.stripe = 1 << 20;
     loaded.options.write_max = 4 << 20;
@@ -142,7 +143,7 @@ TEST(StagedFile, small_pieces_do_not_keep_the_log_from_being_used_again) {
     const auto names = area.left();
     ASSERT_EQ(names.size(), 1u);
     auto log = area.shared_open()->open_directory(names.front()).value()->open_file("log", io::OpenMode::kRead).value();
-    EXPECT_LT(log->size().value(), std::uint64_t{150} << 20) << "of 300 MiB that were written";
+    EXPECT_LT(log->size().value(), std::uint64_t{100} << 20) << "of 300 MiB that were written";
     ASSERT_TRUE(engine->detach(file, true));
 }
 

@@ -1,0 +1,48 @@
+// Every fault with each value of on_error and durability, once and for ever: what the tests of these options run through.
+#pragma once
+
+#include <cstddef>
+#include <ostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/options.h"
+#include "io/fault_file.h"
+
+namespace forebay::test {
+
+struct Fault {
+    const char* name;
+    io::Operation operation;
+    int sys_errno;
+    std::size_t bytes_done_first = 0;
+    bool of_target = true;   // else of the staging device
+};
+
+struct FaultCase {
+    Fault fault;
+    OnError on_error;
+    Durability durability;
+    bool for_ever;
+};
+
+inline std::string name_of(OnError on_error, Durability durability) {
+    const char* const policies[] = {"fail", "retry", "through"};
+    return std::string(policies[static_cast<int>(on_error)]) + (durability == Durability::kNode ? "_node" : "_process");
+}
+inline std::string name_of(const FaultCase& a) {
+    return std::string(a.fault.name) + "_" + name_of(a.on_error, a.durability) + (a.for_ever ? "_for_ever" : "_once");
+}
+inline std::ostream& operator<<(std::ostream& out, const FaultCase& a) { return out << name_of(a); }
+
+inline std::vector<FaultCase> fault_cases(std::span<const Fault> faults) {
+    std::vector<FaultCase> all;
+    for (const Fault& fault : faults)
+        for (const OnError on_error : {OnError::kFail, OnError::kRetry, OnError::kThrough})
+            for (const Durability durability : {Durability::kProcess, Durability::kNode})
+                for (const bool for_ever : {false, true}) all.push_back({fault, on_error, durability, for_ever});
+    return all;
+}
+
+}   // namespace forebay::test
