@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 from cases import (LOCAL_MIB, MIB, MORE_OFTEN, SLOW_BANDWIDTH, SLOW_LATENCY, SLOW_MIB, Setting, counter_note,
                    observed_mib_s)
 from figures import Result, at_least, at_most
+from memory import Need
 from parallel_runs import Program, Runs, add, add_waiting, finish, merge_note, page_cache, run_ranks
 from plots import Panel, save
 from runs import FOREBAY, NATIVE, Run, SlowTarget, run, slow_target
@@ -19,8 +21,10 @@ RANK_COUNTS = (1, 2, 4, 8, 16)
 RANK_COUNT_WRITES = 2_000
 # The full sizes take minutes for each repetition.
 QUICK_REPETITIONS, SLOW_REPETITIONS_MAX = 3, 3
+# Memory for the first checkpoint is given back this long before it: not returned to a host by then.
+BURST_EARLIER_S = 0.5
 # Of all ranks, touched before each run.
-SLOW_MEMORY, LOCAL_MEMORY, SMALL_MEMORY = 2560 * MIB, 1280 * MIB, 320 * MIB
+LOCAL_MEMORY, SMALL_MEMORY = 1280 * MIB, 320 * MIB
 
 
 def is_quick(setting: Setting) -> bool:
@@ -34,7 +38,7 @@ def _often(setting: Setting) -> int:
 
 
 def _checkpoint_runs(setting: Setting, where: SlowTarget, mib: int, compute_s: float, repetitions: int,
-                     touch_bytes: int) -> tuple[Runs, list[Run]]:
+                     touch_bytes: int, need: Callable[[Path], Need] | None = None) -> tuple[Runs, list[Run]]:
     """Checkpoints in turns; after each run with forebay, plain copies of the same bytes by as many processes."""
     sizes = ("--datasets", str(DATASETS), "--mib", str(mib), "--steps", str(STEPS))
     computing = ("--compute-seconds", str(compute_s), "--compute-first") if compute_s > 0 else ()
@@ -42,7 +46,7 @@ def _checkpoint_runs(setting: Setting, where: SlowTarget, mib: int, compute_s: f
             "--processes", str(RANKS)]
     copies: list[Run] = []
     runs = run_ranks(setting, Program("parallel_checkpoint", RANKS, sizes + computing), where, repetitions=repetitions,
-                     touch_bytes=touch_bytes, after_forebay=lambda: copies.append(run(setting.places, NATIVE, copy)))
+                     touch_bytes=touch_bytes, need=need, after_forebay=lambda: copies.append(run(setting.places, NATIVE, copy)))
     return runs, copies
 
 
@@ -64,8 +68,13 @@ def _checkpoint_slow(setting: Setting, name: str, title: str, computing: bool) -
     result = Result(name, title, min(setting.repetitions, SLOW_REPETITIONS_MAX))
     # As much computing for each byte as in the case of one process.
     compute_s = setting.compute_s * RANKS * mib / SLOW_MIB if computing else 0.0
+    step_bytes = RANKS * DATASETS * mib * MIB
+
+    def need(file: Path) -> Need:
+        return Need(file, STEPS * step_bytes, step_bytes * 5 // 4, max(0.0, compute_s - BURST_EARLIER_S))
+
     with slow_target(setting.places, bandwidth=SLOW_BANDWIDTH) as slow:
-        runs, copies = _checkpoint_runs(setting, slow, mib, compute_s, result.repetitions, SLOW_MEMORY)
+        runs, copies = _checkpoint_runs(setting, slow, mib, compute_s, result.repetitions, 2 * step_bytes, need)
     if computing:
         add_waiting(result, "time in HDF5 calls and close", runs, at_most(0.1))
         _add_bandwidths(result, runs, copies, native_target=None, copy_target=0.85)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from cases import MIB, Setting, in_turns, waiting_s
 from figures import Figure, Result, Target
+from memory import Need
 from runs import FOREBAY, NATIVE, Places, Run, SlowTarget, mpiexec, run_verified
 
 Runs = dict[str, list[Run]]
@@ -30,10 +32,12 @@ def page_cache(places: Places) -> SlowTarget:
 
 
 def run_ranks(setting: Setting, program: Program, where: SlowTarget, *, repetitions: int | None = None,
-              touch_bytes: int = 0, after_forebay: Callable[[], None] | None = None) -> Runs:
+              touch_bytes: int = 0, need: Callable[[Path], Need] | None = None,
+              after_forebay: Callable[[], None] | None = None) -> Runs:
     """Runs and verifies the program natively and with forebay in turns.
 
-    Where a slow file system counts its writes, they become the figure `writes_at_target`.
+    Where a slow file system counts its writes, they become the figure `writes_at_target`. `need` tells, for a target
+    file, what memory its run wants to find at hand.
     """
     mpiexec(program.ranks)  # says why before anything is tried
     command = [setting.places.program(program.name), *program.arguments]
@@ -43,6 +47,7 @@ def run_ranks(setting: Setting, program: Program, where: SlowTarget, *, repetiti
         before = where.writes() if where.file_system else 0
         one = run_verified(setting.places, mode, command, where.mounted / name, verify=program.arguments,
                            seen_at=where.backing / name, ranks=program.ranks, touch_bytes=touch_bytes,
+                           need=need(where.backing / name) if need else None,
                            aside_allowed=setting.aside_allowed)
         if where.file_system:
             one.figures["writes_at_target"] = where.writes() - before

@@ -8,7 +8,6 @@ A program of several ranks is started by mpiexec, with the same environment.
 from __future__ import annotations
 
 import json
-import mmap
 import os
 import resource
 import shutil
@@ -20,6 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from memory import Need, held_for, touch_free_memory
 
 NATIVE = "native"
 FOREBAY = "forebay"
@@ -105,13 +106,20 @@ def mpiexec(ranks: int) -> list[str]:
 
 
 def run(places: Places, mode: str, command: Sequence[str], *, ranks: int = 0, timeout_s: float = 300,
-        cwd: Path | None = None, sample_memory: bool = False, touch_bytes: int = 0) -> Run:
+        cwd: Path | None = None, sample_memory: bool = False, touch_bytes: int = 0, need: Need | None = None) -> Run:
     """Runs a program to its end, by mpiexec if a number of ranks is given.
 
-    With `sample_memory`, its peak of anonymous memory is taken from outside.
+    With `sample_memory`, its peak of anonymous memory is taken from outside. `touch_bytes` of memory are at hand when
+    it starts, and what it will `need` when it does.
     """
-    if touch_bytes:
-        touch_free_memory(touch_bytes)
+    with held_for(need):
+        if touch_bytes:
+            touch_free_memory(touch_bytes)
+        return _run(places, mode, command, ranks, timeout_s, cwd, sample_memory)
+
+
+def _run(places: Places, mode: str, command: Sequence[str], ranks: int, timeout_s: float, cwd: Path | None,
+         sample_memory: bool) -> Run:
     stats = places.staging / f"statistics-{os.getpid()}"
     stats.unlink(missing_ok=True)
     begin, cpu_before_s = time.monotonic(), _cpu_of_ended_children_s()
@@ -186,16 +194,6 @@ def require_staging(result: Run, payload_bytes: int, name: str) -> None:
 def _cpu_of_ended_children_s() -> float:
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
-
-
-def touch_free_memory(size_bytes: int) -> None:
-    """Takes and gives back this much memory, so that the run after it finds it at hand.
-
-    A virtual machine returns free memory to its host, and getting it back costs ten times a copy. That would hit
-    whichever run comes first.
-    """
-    with mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE):
-        pass
 
 
 def _counters(stats: Path) -> dict:

@@ -88,14 +88,14 @@ class World {
         recover::Outside outside{[](const log::ProcessIdentity& process) { return process.pid == kLivingPid; }, hostile_.boot_id,
                 [this, faults](const std::string& path) -> Result<io::ExistingFile> {
                     const bool run = path == kPath;
-                    if (!run && path != kOtherPath) return Status(Code::kNotFound, path);
+                    if (!run && path != kOtherPath) return Status(Code::kNotFound, "nothing is called \"" + path + "\"");
                     auto file = home_->open_file(run ? "run.h5" : "other.h5", io::OpenMode::kReadWrite);
                     std::unique_ptr<io::File> small = std::make_unique<SmallDevice>(std::move(file).value());
                     if (faults) small = io::make_fault_file(std::move(small), faults);
                     return io::ExistingFile{std::move(small), run ? kIdentity : kOther, 0};
                 }};
         outside.open_home = [this](const std::string& path) -> Result<std::unique_ptr<io::Directory>> {
-            if (path != kPath && path != kOtherPath) return Status(Code::kNotFound, path);
+            if (path != kPath && path != kOtherPath) return Status(Code::kNotFound, "nothing is called \"" + path + "\"");
             return root_->open_directory("scratch");
         };
         return outside;
