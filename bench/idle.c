@@ -1,5 +1,5 @@
 /* What an open file costs while nobody uses it: writes, flushes, waits until the process has used no clock tick for
- * half a second, then counts clock ticks and voluntary context switches of its threads over the idle time.
+ * two seconds (a log is warmed up once, a second after it was begun), then counts clock ticks and voluntary context switches of its threads over the idle time.
  *
  *   idle --file F [--mib 64] [--settle-seconds-max 20] [--idle-seconds 3]
  *   idle --file F --verify [--mib 64]
@@ -76,12 +76,13 @@ static void sleep_s(double seconds) {
     nanosleep(&rest, NULL);
 }
 
-/* Waits until half a second has passed without a clock tick; returns how long that took. */
+/* Waits until so long has passed without a clock tick; returns how long that took. */
+enum { kQuiet_s = 2 };
 static double settle(double most_s) {
     double begin_s = now_s();
     uint64_t ticks = usage_now().ticks;
     while (now_s() - begin_s < most_s) {
-        sleep_s(0.5);
+        sleep_s(kQuiet_s);
         uint64_t now = usage_now().ticks;
         if (now == ticks) break;
         ticks = now;

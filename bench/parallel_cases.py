@@ -24,7 +24,7 @@ QUICK_REPETITIONS, SLOW_REPETITIONS_MAX = 3, 3
 # Memory for the first checkpoint is given back this long before it: not returned to a host by then.
 BURST_EARLIER_S = 0.5
 # Of all ranks, touched before each run.
-LOCAL_MEMORY, SMALL_MEMORY = 1280 * MIB, 320 * MIB
+SMALL_MEMORY = 320 * MIB
 
 
 def is_quick(setting: Setting) -> bool:
@@ -97,8 +97,11 @@ def parallel_checkpoint_busy(setting: Setting) -> Result:
 def _checkpoint_local(setting: Setting, name: str, title: str, compute_s: float) -> Result:
     title = f"{title}, {RANKS} ranks x {DATASETS} x {LOCAL_MIB} MiB x {STEPS}, page cache"
     result = Result(name, title, _often(setting))
+    step_bytes = RANKS * DATASETS * LOCAL_MIB * MIB
+    # Without computing the log may hold all steps.
+    log_bytes = step_bytes * 5 // 4 if compute_s > 0 else STEPS * step_bytes
     runs, copies = _checkpoint_runs(setting, page_cache(setting.places), LOCAL_MIB, compute_s, result.repetitions,
-                                    LOCAL_MEMORY)
+                                    2 * step_bytes, lambda file: Need(file, STEPS * step_bytes, log_bytes, 0))
     add_waiting(result, "time in HDF5 calls and close", runs)
     _add_bandwidths(result, runs, copies, native_target=2 if compute_s > 0 else None, copy_target=None)
     add(result, "total time", runs, "total_s", "s", None if compute_s > 0 else at_most(1.05))
@@ -109,7 +112,7 @@ def _checkpoint_local(setting: Setting, name: str, title: str, compute_s: float)
 def parallel_checkpoint_local(setting: Setting) -> Result:
     """Checkpoints of two ranks on the page cache, computing in between."""
     return _checkpoint_local(setting, "parallel_checkpoint_local", "Checkpoints with computing in between",
-                             setting.local_compute_s)
+                             setting.local_compute_s * RANKS)  # as much for each byte as with one process
 
 
 def parallel_checkpoint_local_busy(setting: Setting) -> Result:

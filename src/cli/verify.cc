@@ -1,4 +1,4 @@
-// `forebay verify`: whether the logs that dead processes have left can be read.
+// `forebay verify`: whether the logs and undo journals that dead processes have left can be read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,13 +41,17 @@ void print_text(const std::vector<recover::VerifiedDirectory>& directories, cons
                            log.damaged_before_commit ? "it may belong to the last commit: `forebay recover` refuses this log"
                                                      : "all of it was written after the last commit");
         }
+        for (const recover::VerifiedJournal& journal : directory.journals)
+            fmt::print("  {}\n    undo journal of rank {} of {}: {} records, {}; {}\n", journal.path, journal.member, journal.members, journal.records,
+                       format_size(journal.bytes), journal.closed ? "closed" : fmt::format("last commit {}", journal.commit));
     }
 }
 
 ordered_json as_json(const std::vector<recover::VerifiedDirectory>& directories) {
     ordered_json result{{"directories", ordered_json::array()}};
     for (const recover::VerifiedDirectory& directory : directories) {
-        ordered_json one{{"path", directory.path}, {"pid", directory.pid}, {"alive", directory.alive}, {"refused", directory.refused.message()}, {"logs", ordered_json::array()}};
+        ordered_json one{{"path", directory.path}, {"pid", directory.pid}, {"alive", directory.alive}, {"refused", directory.refused.message()},
+                         {"logs", ordered_json::array()}, {"journals", ordered_json::array()}};
         for (const recover::VerifiedLog& log : directory.logs)
             one["logs"].push_back({{"path", log.path},
                                    {"log", log.log},
@@ -59,6 +63,14 @@ ordered_json as_json(const std::vector<recover::VerifiedDirectory>& directories)
                                    {"unread_bytes", log.unread_bytes},
                                    {"damage", log.damage},
                                    {"damaged_before_commit", log.damaged_before_commit}});
+        for (const recover::VerifiedJournal& journal : directory.journals)
+            one["journals"].push_back({{"path", journal.path},
+                                       {"member", journal.member},
+                                       {"members", journal.members},
+                                       {"records", journal.records},
+                                       {"bytes", journal.bytes},
+                                       {"commit", journal.commit},
+                                       {"closed", journal.closed}});
         result["directories"].push_back(std::move(one));
     }
     return result;
@@ -84,11 +96,11 @@ int run(const Request& request) {
 }   // namespace
 
 void add_verify(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand("verify", "Check the logs that dead processes left: headers, tables, checksums");
+    CLI::App* command = app.add_subcommand("verify", "Check the logs and undo journals that dead processes left: headers, tables, checksums");
     auto request = std::make_shared<Request>();
     command->add_option("nls", request->nls, "The staging area; default: the one in effect here");
     command->add_flag("--json", request->json, "As JSON");
-    command->footer("\nExit status: 0 all logs can be read; 1 something cannot; 2 the command line is wrong.\n");
+    command->footer("\nExit status: 0 all of it can be read; 1 something cannot; 2 the command line is wrong.\n");
     command->callback([request, &exit_status] { exit_status = run(*request); });
 }
 

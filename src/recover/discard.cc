@@ -59,28 +59,41 @@ Result<Report> discard(std::span<io::Directory* const> areas, const Discarded& r
     return report;
 }
 
+namespace {
+
+VerifiedLog verified(const log::ScannedLog& log) {
+    VerifiedLog verified;
+    verified.path = log.target.path;
+    verified.log = log.log;
+    verified.segments = log.segments.size();
+    verified.records = log.records.size();
+    for (const log::ScannedRecord& record : log.records) {
+        verified.bytes += record.header.payload_bytes;
+        if (!record.header.payload_checked) verified.unchecked_bytes += record.header.payload_bytes;
+    }
+    verified.commit_sequence = log.commit_sequence;
+    verified.unread_bytes = log.unread_bytes;
+    for (const Status& damage : log.damage) verified.damage.push_back(damage.message());
+    verified.damaged_before_commit = hides_a_commit(log, log.commit_sequence);
+    return verified;
+}
+
+VerifiedJournal verified(const log::UndoView& view) {
+    VerifiedJournal verified{view.header.path, view.header.member, view.header.members, view.records.size(), 0, view.state.decided, view.state.closed};
+    for (const log::UndoView::Record& one : view.records) verified.bytes += one.record.range.size();
+    return verified;
+}
+
+}   // namespace
+
 Result<std::vector<VerifiedDirectory>> verify(std::span<io::Directory* const> areas, const Outside& outside) {
     const auto inventory = take_inventory(areas, outside.is_alive);
     if (!inventory) return inventory.status();
     std::vector<VerifiedDirectory> directories;
     for (const auto& found : inventory.value().directories) {
-        VerifiedDirectory directory{found->path(), found->process.pid, found->alive, found->refused, {}};
-        for (const log::ScannedLog& log : found->logs) {
-            VerifiedLog verified;
-            verified.path = log.target.path;
-            verified.log = log.log;
-            verified.segments = log.segments.size();
-            verified.records = log.records.size();
-            for (const log::ScannedRecord& record : log.records) {
-                verified.bytes += record.header.payload_bytes;
-                if (!record.header.payload_checked) verified.unchecked_bytes += record.header.payload_bytes;
-            }
-            verified.commit_sequence = log.commit_sequence;
-            verified.unread_bytes = log.unread_bytes;
-            for (const Status& damage : log.damage) verified.damage.push_back(damage.message());
-            verified.damaged_before_commit = hides_a_commit(log, log.commit_sequence);
-            directory.logs.push_back(std::move(verified));
-        }
+        VerifiedDirectory directory{found->path(), found->process.pid, found->alive, found->refused, {}, {}};
+        for (const log::ScannedLog& log : found->logs) directory.logs.push_back(verified(log));
+        for (const FoundJournal& journal : found->journals) directory.journals.push_back(verified(journal.view));
         directories.push_back(std::move(directory));
     }
     return directories;

@@ -83,13 +83,23 @@ struct VerifiedLog {
     std::vector<std::string> damage;
     bool damaged_before_commit = false;     // recovery would refuse it
 };
+// The same of an undo journal. One that is damaged is the reason why its directory is refused.
+struct VerifiedJournal {
+    std::string path;                       // of the target
+    std::uint64_t member = 0, members = 0;  // whose it is, of so many ranks
+    std::uint64_t records = 0, bytes = 0;   // of what was there before it was overwritten
+    std::uint64_t commit = 0;               // the last one that this rank knows of; 0: the file as it was opened
+    bool closed = false;                    // there is nothing to take back
+};
 struct VerifiedDirectory {
     std::string path;
     std::uint64_t pid = 0;
     bool alive = false;                     // not looked into: its log changes
     Status refused;                         // why it was not looked into
     std::vector<VerifiedLog> logs;
+    std::vector<VerifiedJournal> journals;
 };
+// Reads all of it: headers, tables, checksums. Changes nothing.
 [[nodiscard]] Result<std::vector<VerifiedDirectory>> verify(std::span<io::Directory* const> areas, const Outside& outside);
 
 // The folder `forebay-<uid>` in the directory `nls`; null: nothing was ever staged there.

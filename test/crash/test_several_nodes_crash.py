@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from connector_environment import hdf5_prefix, native
@@ -133,6 +134,29 @@ def test_killed_at_any_time_the_file_is_at_a_flush_that_was_told_of_or_at_the_ne
         states.add(told)
         undone += before != path.read_bytes()
     assert len(states) > 1 and undone > 0, (states, undone)
+
+
+def test_verify_tells_a_sound_journal_from_a_damaged_one(tmp_path):
+    path = tmp_path / "run.h5"
+    ended = run_on_two_nodes(path, "latest", EPOCHS, 1, tmp_path)
+    assert flushed(ended.stdout) == EPOCHS, ended.told()
+    preserved = 0
+    for member, area in enumerate(areas(tmp_path)):
+        done = call("verify", "--json", area)
+        (directory,) = json.loads(done.stdout)["directories"]
+        (journal,) = directory["journals"]
+        assert done.returncode == 0 and journal["path"] == str(path)
+        assert (journal["member"], journal["members"]) == (member, RANKS)
+        assert journal["commit"] > 0 and not journal["closed"]
+        preserved += journal["bytes"]
+    assert preserved > 0, "what the last epoch has overwritten"
+
+    (file,) = Path(directory["path"]).glob("undo-*")
+    with file.open("r+b") as damaged:
+        damaged.seek(512)  # the path
+        damaged.write(b"\xff")
+    done = call("verify", areas(tmp_path)[-1])
+    assert done.returncode == 1 and "NOT READ" in done.stdout and "journal" in done.stdout, done.stdout
 
 
 def test_the_next_launch_brings_the_file_home_before_anybody_opens_it(tmp_path):
