@@ -32,8 +32,9 @@ constexpr std::array kTable{
         "Opening a file fails when the staging area is unusable; off: the file is written as without forebay."},
     OptionSpec{"drain_threads", kCount, "4", "threads", 1, 256, "",
                "Writes to the files that are in flight at a time, per process."},
-    OptionSpec{"stripe", kSize, "1MiB", "bytes", 4 * kKiB, kGiB, "",
-               "Alignment of writes to the file; best the stripe size of the parallel file system."},
+    OptionSpec{"stripe", kSize, "0", "bytes", 0, kGiB, "",
+               "Alignment of writes to the file; best the stripe size of the parallel file system. 0: what the file system names "
+               "(Lustre's stripe size, or a large block size), else 1 MiB."},
     OptionSpec{"write_max", kSize, "8MiB", "bytes", 4 * kKiB, kGiB, "", "Largest single write to the file."},
     OptionSpec{"segment", kSize, "1MiB", "bytes", 64 * kKiB, kGiB, "",
                "Unit in which log space is allocated and given back; at most half of size."},

@@ -54,7 +54,7 @@ struct Options {
     WhenFull full = WhenFull::kWait;
     bool strict = false;                        // unusable staging: fail the open instead of running natively
     std::uint64_t drain_threads = 4;            // target writes in flight per process
-    std::uint64_t stripe = std::uint64_t{1} << 20;      // alignment of target writes
+    std::uint64_t stripe = 0;                           // alignment of target writes; 0: the file system is asked
     std::uint64_t write_max = std::uint64_t{8} << 20;   // largest single target write
     std::uint64_t segment = std::uint64_t{1} << 20;     // unit of allocation and recycling in the log
     std::uint64_t reserve = std::uint64_t{512} << 20;   // log space touched ahead of the first burst

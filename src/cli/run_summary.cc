@@ -45,6 +45,9 @@ log::FileCounters totals(const std::vector<log::FileCounters>& files) {
         sum.stall_ns += file.stall_ns;
         sum.close_ns += file.close_ns;
         sum.guarantee_given_up += file.guarantee_given_up;
+        sum.merged += file.merged;
+        sum.stolen += file.stolen;
+        sum.syncs += file.syncs;
         sum.aside |= file.aside;
     }
     return sum;

@@ -74,6 +74,9 @@ void append_file(std::string& text, const log::ProcessView& process, const log::
                        format_size(static_cast<std::uint64_t>(drain_rate(process, file, now, before))));
     if (file.pending > 0) fmt::format_to(out, ", oldest {:.1f} s", age_s(file, now));
     text += '\n';
+    if (file.requests > 0)
+        fmt::format_to(out, "    {} requests in, {} writes out; {} merged, {} superseded, {} stolen\n", file.requests, file.target_writes,
+                       format_size(file.merged), format_size(file.superseded), format_size(file.stolen));
     if (file.through > 0) fmt::format_to(out, "    written through: {}\n", format_size(file.through));
     if (file.aside != 0) fmt::format_to(out, "    stepped aside: {}\n", reasons_of(file.aside));
     if (file.guarantee_given_up > 0)

@@ -191,7 +191,7 @@ class PosixDirectory final : public Directory {
     const std::string& name() const noexcept override { return name_; }
 
     Result<std::unique_ptr<File>> open_file(const std::string& name, OpenMode mode) override {
-        int flags = O_CLOEXEC | O_NOFOLLOW;
+        int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;   // nobody's pipe is waited for
         switch (mode) {
             case OpenMode::kRead: flags |= O_RDONLY; break;
             case OpenMode::kReadWrite: flags |= O_RDWR; break;

@@ -65,7 +65,7 @@ struct alignas(64) LedgerSlot {
     std::atomic<std::uint64_t> stall_ns;            // of that: waiting for room
     std::atomic<std::uint64_t> close_ns;            // time the program spent waiting in close and flush
     std::atomic<std::uint64_t> guarantee_given_up;  // bytes drained before their commit for want of room
-    std::atomic<std::uint64_t> merged;              // drained in target writes that join several requests
+    std::atomic<std::uint64_t> merged;              // drained in target writes that join several records
     std::atomic<std::uint64_t> stolen;              // read from staged bytes instead of the target
     std::atomic<std::uint64_t> syncs;               // waits for the staging device or the target, with durability=node
     std::atomic<std::uint64_t> error;               // errno of the first background failure; 0 none

@@ -10,6 +10,7 @@
 #include "io/posix_file.h"
 #include "log/ledger.h"
 #include "log/process.h"
+#include "log/scan.h"
 
 namespace forebay::log {
 
@@ -175,6 +176,13 @@ void remove_leftovers(io::Directory& area) {
         // Anything else tells of the logs of others, or of what they overwrote: that is recovery's business.
         const auto files = directory.value()->list();
         if (!files || std::any_of(files.value().begin(), files.value().end(), [](const std::string& file) { return file != "log" && file != "ledger"; })) continue;
+        // A ledger is a hint, and may be older than the log: after a loss of power, or if its page could not be written.
+        if (auto pool = directory.value()->open_file("log", io::OpenMode::kRead)) {
+            const auto logs = scan(*pool.value(), Payloads::kLeft);
+            if (!logs || !logs.value().empty()) continue;
+        } else if (pool.status().code() != Code::kNotFound) {
+            continue;
+        }
         // What cannot be removed now is tried again by the next process.
         (void)directory.value()->remove_file("log");
         (void)directory.value()->remove_file("ledger");

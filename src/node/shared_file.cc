@@ -203,7 +203,7 @@ Status SharedFile::join_node(const std::vector<std::size_t>& members, const std:
         std::vector<log::ProcessIdentity> processes;
         for (const std::size_t rank : members) processes.push_back(all[rank].process);
         share_ = std::make_shared<NodeShare>(NodeShare::Setup{std::move(board).value(), self, 0, std::move(processes),
-                                                              engine_->options().options.stripe, several_nodes_, durable_,
+                                                              file_->stripe(), several_nodes_, durable_,
                                                               several_nodes_ ? group_of(all.front()) : 0, nodes.size(), journal_ != nullptr});
         for (std::size_t i = 0; i < members.size() && mine; ++i) {
             const Introduction& one = all[members[i]];
@@ -276,8 +276,13 @@ Status SharedFile::await_others(ByteRange range) {
 
 Status SharedFile::write(std::span<const stage::StagedFile::Part> parts, stage::ByteClass byte_class, bool together) {
     if (parts.empty()) return Status::ok();
-    return file_->write(parts, several_nodes_ && together ? stage::ByteClass::kMetadata : byte_class);
+    Status written = file_->write(parts, several_nodes_ && together ? stage::ByteClass::kMetadata : byte_class);
+    if (!written && untold_.is_ok()) untold_ = written;
+    return written;
 }
+
+// To all ranks, at the next commit or the close: this rank's own program knows it already.
+Status SharedFile::take_untold(Status otherwise) noexcept { return otherwise ? std::exchange(untold_, Status::ok()) : otherwise; }
 
 Status SharedFile::read(std::uint64_t offset, io::MutableBytes into) {
     if (window_ != nullptr && !into.empty()) FOREBAY_TRY(await_others({offset, offset + into.size()}));
@@ -297,18 +302,19 @@ Status SharedFile::agree(const Status& mine) {
 
 Status SharedFile::agree_on_write(const Status& mine) {
     const Status outcome = agree(mine);
+    untold_ = Status::ok();   // all know
     if (share_ != nullptr && drains_ && !several_nodes_) file_->look_at_all();
     return outcome;
 }
 
 // Everybody has made its writes; the drainers act; nobody goes on before they have.
 template <class Act>
-Status SharedFile::by_drainers(Act&& act) {
+Status SharedFile::by_drainers(Act&& act, Untold untold) {
     FOREBAY_TRY(meet());
     Status mine;
     if (drains_ || share_ == nullptr) mine = act();
     if (share_ != nullptr && drains_) share_->marked();
-    return agree(mine);
+    return agree(untold == Untold::kTell ? take_untold(std::move(mine)) : mine);
 }
 
 Status SharedFile::truncate(std::uint64_t size) {
@@ -326,14 +332,17 @@ Status SharedFile::truncate(std::uint64_t size) {
 }
 
 Status SharedFile::commit() {
-    if (journal_ != nullptr) return commit_consistently();
-    if (several_nodes_) return settle();
+    if (journal_ != nullptr) {
+        const Status committed = commit_consistently();
+        return committed ? agree(take_untold({})) : committed;
+    }
+    if (several_nodes_) return by_drainers([&] { return file_->drain(); }, Untold::kTell);
     // All at a time; the drainer syncs what was written since, if anything was.
     if (durable_) FOREBAY_TRY(agree(file_->sync_own_log()));
     return by_drainers([&] {
         const Status committed = file_->commit();
         return committed ? file_->drain() : committed;
-    });
+    }, Untold::kTell);
 }
 
 Status SharedFile::settle() {
@@ -388,7 +397,7 @@ Status SharedFile::close() {
     // The board goes last: without it recovery could not tell what the others' logs mean.
     if (share_ != nullptr && outcome && agree(given_back) && drains_)
         (void)engine_->directory()->remove_file(board_name(file_->log_number()));
-    return outcome;
+    return outcome ? agree(take_untold({})) : outcome;
 }
 
 }   // namespace forebay::node

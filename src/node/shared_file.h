@@ -59,14 +59,16 @@ class SharedFile {
     Status truncate(std::uint64_t size);
     // Collective. One consistent state (H5Fflush): it is in the log, where it survives the death of the
     // processes, and on return in the file, where others find it. MPI's rule for a file's sync is the reason:
-    // processes with another communicator may open the file now.
+    // processes with another communicator may open the file now. A write that failed on one rank since the last commit fails it on
+    // all, once: what has been written is committed all the same.
     Status commit();
     // Collective. With several nodes everything staged is drained: space may be freed and used otherwise.
     // On one node nothing needs to be done.
     Status settle();
     // Collective. Drains; from then on everything is written through.
     Status step_aside(log::AsideReason reason);
-    // Collective, once, by the last handle. Drains and sets the size; on failure the logs stay.
+    // Collective, once, by the last handle. Drains and sets the size; on failure the logs stay, unless it is only that of a write
+    // that failed on one rank, as with `commit`.
     Status close();
 
   private:
@@ -81,8 +83,11 @@ class SharedFile {
     void remove_journal() noexcept;
     Status expose_to_others(const std::vector<struct Introduction>& all);
     Status await_others(ByteRange range);
+    // Whether the others are told what only one rank's program knows yet.
+    enum class Untold : bool { kKeep, kTell };
     template <class Act>
-    Status by_drainers(Act&& act);
+    Status by_drainers(Act&& act, Untold untold = Untold::kKeep);
+    Status take_untold(Status otherwise) noexcept;
 
     std::shared_ptr<stage::Engine> engine_;
     std::shared_ptr<Team> team_;
@@ -95,6 +100,7 @@ class SharedFile {
     bool several_nodes_ = false;
     bool durable_ = false;               // durability=node, of all members, and one node
     bool attached_ = false;
+    Status untold_;                      // the first failure of a write that only this rank has made since the last commit
 };
 
 }   // namespace forebay::node

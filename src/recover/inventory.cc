@@ -1,7 +1,5 @@
 #include "recover/inventory.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -10,37 +8,13 @@
 
 #include "log/process.h"
 #include "recover/stated.h"
+#include "recover/trust.h"
 
 namespace forebay::recover {
 
 namespace {
 
 using log::kBoardPrefix;
-
-constexpr std::uint32_t kWritableByOthers = 022;
-
-Status refuse(const std::string& path, std::string_view why) {
-    return {Code::kPermissionDenied, fmt::format("{}: {}", path, why)};
-}
-
-// Whether what `name` is in `directory` may be opened, and believed to be this user's.
-Status check(io::Directory& directory, const std::string& name, io::Facts::Kind kind) {
-    const auto facts = directory.facts(name);
-    if (!facts) return facts.status();
-    const std::string path = name == "." ? directory.name() : directory.name() + "/" + name;
-    if (facts.value().kind == io::Facts::Kind::kSymbolicLink) return refuse(path, "it is a symbolic link");
-    if (facts.value().kind != kind) return refuse(path, kind == io::Facts::Kind::kFile ? "it is no file" : "it is no directory");
-    if (facts.value().owner != ::geteuid())
-        return refuse(path, fmt::format("it belongs to user {}, not to user {}", facts.value().owner, ::geteuid()));
-    if ((facts.value().mode & kWritableByOthers) != 0)
-        return refuse(path, fmt::format("others may write to it (mode {:04o})", facts.value().mode));
-    return Status::ok();
-}
-
-Result<std::unique_ptr<io::File>> open_checked(io::Directory& directory, const std::string& name) {
-    FOREBAY_TRY(check(directory, name, io::Facts::Kind::kFile));
-    return directory.open_file(name, io::OpenMode::kReadWrite);
-}
 
 Status look_for_journals(FoundDirectory& found) {
     const auto names = found.directory->list();
@@ -51,7 +25,7 @@ Status look_for_journals(FoundDirectory& found) {
         journal.name = name;
         const char* const end = name.data() + name.size();
         if (const auto parsed = std::from_chars(name.data() + log::kUndoPrefix.size(), end, journal.log); parsed.ec != std::errc{} || parsed.ptr != end) continue;
-        auto file = open_checked(*found.directory, name);
+        auto file = open_trusted(*found.directory, name, io::OpenMode::kReadWrite);
         if (!file) return file.status();
         // The process died when it had just begun to make it, and nothing was written to the target.
         const auto bytes = file.value()->size();
@@ -75,7 +49,7 @@ Status look_for_boards(FoundDirectory& found) {
         board.name = name;
         const char* const digits = name.data() + kBoardPrefix.size();
         if (std::from_chars(digits, name.data() + name.size(), board.log).ptr != name.data() + name.size()) continue;
-        auto file = open_checked(*found.directory, name);
+        auto file = open_trusted(*found.directory, name, io::OpenMode::kReadWrite);
         if (!file) return file.status();
         auto read = log::read_board(*file.value());
         if (!read) return read.status();
@@ -88,7 +62,7 @@ Status look_for_boards(FoundDirectory& found) {
 Status look_into_dead(FoundDirectory& found) {
     FOREBAY_TRY(look_for_journals(found));
     FOREBAY_TRY(look_for_boards(found));   // a board tells of the logs of others, also where this process has given its own back
-    auto pool = open_checked(*found.directory, "log");
+    auto pool = open_trusted(*found.directory, "log", io::OpenMode::kReadWrite);
     if (!pool) return pool.status().code() == Code::kNotFound ? Status::ok() : pool.status();
     found.pool = std::move(pool).value();
     auto logs = log::scan(*found.pool, log::Payloads::kLeft);
@@ -98,7 +72,7 @@ Status look_into_dead(FoundDirectory& found) {
 }
 
 void look_into(FoundDirectory& found, const IsAlive& is_alive) {
-    found.refused = check(*found.area, found.name, io::Facts::Kind::kDirectory);
+    found.refused = check_trusted(*found.area, found.name, io::Facts::Kind::kDirectory);
     if (!found.refused) return;
     auto directory = found.area->open_directory(found.name);
     found.refused = directory.status();
@@ -198,7 +172,7 @@ std::size_t Inventory::nodes_here(const Session& session) const {
 Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const IsAlive& is_alive) {
     Inventory inventory;
     for (io::Directory* const area : areas) {
-        FOREBAY_TRY(check(*area, ".", io::Facts::Kind::kDirectory));
+        FOREBAY_TRY(check_trusted(*area, ".", io::Facts::Kind::kDirectory));
         const auto names = area->list();
         if (!names) return names.status();
         for (const std::string& name : names.value()) {

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "log/process.h"
 #include "log/undo_format.h"
+#include "recover/trust.h"
 
 namespace forebay::recover {
 
@@ -17,9 +18,11 @@ constexpr std::uint64_t kTickNs = 50'000'000;
 
 void Leftovers::note_dead(const std::string& name) {
     std::set<io::Identity> files;
+    dead_[name] = {};
+    if (!check_trusted(*area_, name, io::Facts::Kind::kDirectory)) return;   // `forebay recover` tells of it
     const auto directory = area_->open_directory(name);
     if (!directory) return;
-    if (const auto pool = directory.value()->open_file("log", io::OpenMode::kRead)) {
+    if (const auto pool = open_trusted(*directory.value(), "log", io::OpenMode::kRead)) {
         // What cannot be read is left for `forebay recover` to complain about.
         if (const auto targets = log::scan_targets(*pool.value()))
             for (const log::OpenPayload& target : targets.value()) files.insert({target.device, target.inode});
@@ -27,7 +30,7 @@ void Leftovers::note_dead(const std::string& name) {
     if (const auto names = directory.value()->list())
         for (const std::string& each : names.value()) {
             if (!each.starts_with(log::kUndoPrefix)) continue;
-            const auto journal = directory.value()->open_file(each, io::OpenMode::kRead);
+            const auto journal = open_trusted(*directory.value(), each, io::OpenMode::kRead);
             if (!journal) continue;
             if (const auto header = log::read_undo_header(*journal.value())) files.insert({header.value().device, header.value().inode});
         }
@@ -37,7 +40,7 @@ void Leftovers::note_dead(const std::string& name) {
 void Leftovers::look() {
     if (area_ == nullptr) {
         auto area = find_area_();
-        if (!area || area.value() == nullptr) return;
+        if (!area || area.value() == nullptr || !check_trusted(*area.value(), ".", io::Facts::Kind::kDirectory)) return;
         area_ = std::move(area).value();
     }
     const auto facts = area_->facts(".");

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "io/append.h"
 #include "io/posix_file.h"
+#include "io/stripe_size.h"
 #include "log/ledger_writer.h"
 #include "log/process.h"
 #include "log/staging_area.h"
@@ -39,10 +40,11 @@ std::string absolute(const std::string& path) {
     return error ? path : full.lexically_normal().string();
 }
 
-// Whether its file system may never answer: all that are not known to be on a local device.
-bool may_hang(int descriptor) {
+// A file system may never answer unless it is known to be on a local device.
+StagedFile::TargetTraits traits_of(int descriptor) {
     struct statfs facts {};
-    return ::fstatfs(descriptor, &facts) != 0 || !log::file_system_kind(static_cast<std::uint32_t>(facts.f_type)).local;
+    const bool local = ::fstatfs(descriptor, &facts) == 0 && log::file_system_kind(static_cast<std::uint32_t>(facts.f_type)).local;
+    return {!local, io::ask_stripe_size(descriptor)};
 }
 
 std::uint64_t physical_memory_bytes() {
@@ -80,7 +82,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     }
 
     Result<Attached> attach(std::unique_ptr<io::File> file, const io::Identity& identity, const std::string& path,
-                            bool writable, std::optional<log::AsideReason> aside, bool may_hang);
+                            bool writable, std::optional<log::AsideReason> aside, StagedFile::TargetTraits traits);
     Status detach(const std::shared_ptr<StagedFile>& file, bool writable);
     std::shared_ptr<StagedFile> find(const io::Identity& identity);
     void count_aside(log::AsideReason reason) {
@@ -168,7 +170,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     std::optional<Obstacle> open_area_opening();
     std::optional<Obstacle> make_process_directory_opening();
     Status start_writing(Entry& entry, std::unique_ptr<io::File> target,
-                                std::optional<log::AsideReason> aside, bool may_hang);
+                                std::optional<log::AsideReason> aside, StagedFile::TargetTraits traits);
     void forget_locked(std::map<io::Identity, Entry>::iterator found);
     void report_closed(const log::FileCounters& counters);
     void tell_statistics();
@@ -202,7 +204,7 @@ class Engine::State final : public Surroundings, public ForkParty {
 
 Result<Engine::Attached> Engine::State::attach(std::unique_ptr<io::File> file, const io::Identity& identity,
                                                const std::string& path, bool writable, std::optional<log::AsideReason> aside,
-                                               bool may_hang) {
+                                               StagedFile::TargetTraits traits) {
     if (inherited())
         return Status(Code::kUnsupported, fmt::format("open {}: HDF5 was in use before this process was forked", path));
     const std::lock_guard opening(opening_);
@@ -237,7 +239,7 @@ Result<Engine::Attached> Engine::State::attach(std::unique_ptr<io::File> file, c
         if (writable) ++entry->writers;
     }
     Status outcome;
-    if (first_writer) outcome = start_writing(*entry, std::move(file), aside, may_hang);
+    if (first_writer) outcome = start_writing(*entry, std::move(file), aside, traits);
     else if (!writable) outcome = entry->file->refresh();
     if (!outcome) {
         const std::lock_guard lock(mutex_);
@@ -257,7 +259,7 @@ Result<Engine::Attached> Engine::State::attach(std::unique_ptr<io::File> file, c
 }
 
 Status Engine::State::start_writing(Entry& entry, std::unique_ptr<io::File> target,
-                                           std::optional<log::AsideReason> aside, bool may_hang) {
+                                           std::optional<log::AsideReason> aside, StagedFile::TargetTraits traits) {
     const io::Identity& identity = entry.file->identity();
     // A file that readers kept open between two writers keeps its slot.
     if (entry.slot == nullptr) entry.slot = ledger_.take_slot(entry.file->path(), identity.device, identity.inode);
@@ -267,7 +269,7 @@ Status Engine::State::start_writing(Entry& entry, std::unique_ptr<io::File> targ
     }
     // That of a file that failed goes on telling what is left in the log: the next call refuses.
     if (!entry.file->failed()) log::open_slot(*entry.slot, entry.file->path(), identity.device, identity.inode);
-    FOREBAY_TRY(entry.file->open_for_writing(std::move(target), entry.slot, aside, may_hang));
+    FOREBAY_TRY(entry.file->open_for_writing(std::move(target), entry.slot, aside, traits));
     if (aside)
         ledger_.header().aside[static_cast<std::size_t>(*aside)].fetch_add(1, std::memory_order_relaxed);
     else
@@ -530,12 +532,12 @@ Result<Engine::Attached> Engine::attach(const OpenTarget& target) {
     auto file = io::duplicate_posix_file(target.descriptor, path);
     if (!file) return file.status();
     const auto aside = S_ISREG(facts.st_mode) ? target.aside : log::AsideReason::kNotRegular;
-    return state_->attach(std::move(file).value(), identity, path, target.writable, aside, target.writable && may_hang(target.descriptor));
+    return state_->attach(std::move(file).value(), identity, path, target.writable, aside, target.writable ? traits_of(target.descriptor) : StagedFile::TargetTraits{.may_hang = false});
 }
 
 Result<Engine::Attached> Engine::attach(std::unique_ptr<io::File> file, const io::Identity& identity,
                                         const std::string& path, bool writable) {
-    return state_->attach(std::move(file), identity, path, writable, std::nullopt, true);
+    return state_->attach(std::move(file), identity, path, writable, std::nullopt, {});
 }
 
 Status Engine::admit() { return state_->admit(); }

@@ -252,10 +252,10 @@ void StagedFile::plan_locked() {
         return;
     }
 
-    plan::Policy policy{options.stripe, options.write_max};
+    plan::Policy policy{stripe(), options.write_max};
     if (!urgent_ && !several_nodes_ && !clogged_locked()) {
         policy.growing_at = logical_size_;
-        if (ready_bytes_locked() < std::min(kSmallPiecesMax, options.size / kSmallPiecesShare)) policy.run_min = options.stripe / 2;
+        if (ready_bytes_locked() < std::min(kSmallPiecesMax, options.size / kSmallPiecesShare)) policy.run_min = stripe() / 2;
     }
     for (plan::TargetWrite& write : plan::merge(pieces, policy)) {
         in_flight_.add(write.range);
@@ -276,7 +276,7 @@ void StagedFile::plan_locked() {
     // The next plan begins where this one ends; a run that is still growing there is looked at as a whole.
     cursor_ = planned_.empty() ? begin_of_last_run(pieces) : planned_.back().range.end;
     if (planned_.empty() && last_end != logical_size_) cursor_ = last_end;
-    plan_from_bytes_ = planned_.empty() ? ready_bytes_locked() + options.stripe : 0;
+    plan_from_bytes_ = planned_.empty() ? ready_bytes_locked() + stripe() : 0;
 }
 
 // A few small pieces that wait for neighbours keep every segment behind them: most of the log is dead.
@@ -291,7 +291,7 @@ bool StagedFile::worth_draining_locked() const noexcept {
     if (ready_bytes_locked() == 0 && index_.ready_empty()) return false;
     // Nodes wait for each other's bytes: they go as soon as a write can be in flight.
     if (urgent_ || several_nodes_ || clogged_locked()) return true;
-    return ready_bytes_locked() >= std::max(plan_from_bytes_, in_flight_bytes_ + surroundings_.options().stripe);
+    return ready_bytes_locked() >= std::max(plan_from_bytes_, in_flight_bytes_ + stripe());
 }
 
 // The end of a write in flight: its range may be written again, its segments may go.

@@ -112,9 +112,11 @@ Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
                 for (const auto& staged : plan.staged) staged.bytes.pin();
         }
         const auto intact = carry_out(plan, *target, offset, into);
-        std::uint64_t stolen = 0;
-        for (const auto& staged : plan.staged) stolen += staged.range.size();
-        add(slot_->stolen, stolen);
+        if (intact && (intact.value() || pinned)) {   // else these bytes are read again
+            std::uint64_t stolen = 0;
+            for (const auto& staged : plan.staged) stolen += staged.range.size();
+            add(slot_->stolen, stolen);
+        }
         if (pinned) {
             const std::lock_guard lock(mutex_);
             for (const auto& staged : plan.staged) staged.bytes.unpin();

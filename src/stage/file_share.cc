@@ -189,7 +189,7 @@ void StagedFile::append_own_writer(std::span<const Part> parts, const OwnRecords
     std::uint64_t bytes = 0;
     for (const Part& part : parts) bytes += part.bytes.size();
     // Nodes wait for each other's bytes: they go at once.
-    const bool drain_now = own_.note(parts, record, several_nodes_ ? 1 : surroundings_.options().stripe);
+    const bool drain_now = own_.note(parts, record, several_nodes_ ? 1 : stripe());
     share_->published();
     add(slot_->staged, bytes);
     if (several_nodes_) share_->appended(parts);

@@ -210,7 +210,7 @@ Status StagedFile::step_aside(log::AsideReason reason) {
 // ---- opening and finishing -------------------------------------------------------------------------
 
 Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, log::LedgerSlot* slot,
-                                    std::optional<log::AsideReason> aside, bool may_hang) {
+                                    std::optional<log::AsideReason> aside, TargetTraits traits) {
     const std::lock_guard writer(writer_);
     const auto size = target->size();
     if (!size) return size.status();
@@ -219,7 +219,9 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, log::Ledge
     if (state_ != State::kPassive) return {Code::kInternal, "open " + path_ + ": it is being written already"};
     target_ = std::move(target);
     slot_ = slot;
-    may_hang_ = may_hang && surroundings_.options().patience != 0;
+    may_hang_ = traits.may_hang && surroundings_.options().patience != 0;
+    const std::uint64_t asked_for = surroundings_.options().stripe, told = traits.stripe;
+    stripe_ = asked_for != 0 ? asked_for : told != 0 ? told : kStripeUnlessTold;
     logical_size_ = committed_size_ = target_size_ = size.value();
     commit_sequence_ = 0;
     several_nodes_ = left_log_ = false;

@@ -64,6 +64,9 @@ namespace forebay::stage {
 
 enum class ByteClass : std::uint8_t { kRaw, kMetadata };
 
+// What target writes are aligned to if neither an option nor the file system says.
+inline constexpr std::uint64_t kStripeUnlessTold = std::uint64_t{1} << 20;
+
 class StagedFile;
 
 // What the files of a process share; the engine provides it.
@@ -137,10 +140,18 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
     [[nodiscard]] const io::Identity& identity() const noexcept { return identity_; }
 
-    // passive -> staged or, with a reason, through. `target` allows writing; `slot` outlives `finish`. If it `may_hang`, as
-    // network file systems do, a thread that waits with patience leaves all writing to others; else it writes too.
+    // Of the file system that a target is on. If it `may_hang`, as network file systems do, a thread that waits with patience
+    // leaves all writing to others; else it writes too. The `stripe` in bytes, if it names one (io/stripe_size.h): with the
+    // option stripe=0 target writes are aligned to it.
+    struct TargetTraits {
+        bool may_hang = true;
+        std::uint64_t stripe = 0;
+    };
+    // passive -> staged or, with a reason, through. `target` allows writing; `slot` outlives `finish`.
     Status open_for_writing(std::unique_ptr<io::File> target, log::LedgerSlot* slot,
-                            std::optional<log::AsideReason> aside, bool may_hang = true);
+                            std::optional<log::AsideReason> aside, TargetTraits traits);
+    // What target writes are aligned to.
+    [[nodiscard]] std::uint64_t stripe() const noexcept { return stripe_.load(std::memory_order_relaxed); }
     // Commits, drains, sets the target's size, gives the log back: -> passive. On failure -> failed. After ETIMEDOUT a
     // drain thread may still be in a call that does not return: the file and the engine have to stay.
     Status finish();
@@ -326,7 +337,8 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     bool urgent_ = false;                         // drain all that is ready, however little
     bool several_nodes_ = false;                  // see join
     bool all_written_ = false;                    // what was left for its neighbours has them now
-    bool may_hang_ = true;                        // see open_for_writing
+    bool may_hang_ = true;                        // see TargetTraits
+    std::atomic<std::uint64_t> stripe_{kStripeUnlessTold};
     bool durable_ = false;                        // commits are synced: option durability; changed under both locks
     bool recycling_ = false;                      // segments are being given back durably
     std::atomic<bool> target_unsynced_{false};    // written to beside the log, since it was synced

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "support/team_files.h"
@@ -200,6 +201,35 @@ TEST(SharedFile, a_target_that_cannot_be_written_fails_every_members_close_alike
         expected.insert(expected.end(), bytes.begin(), bytes.end());
     }
     EXPECT_TRUE(same(scratch.recovered(), expected)) << "and can be brought home";
+}
+
+// Without staging the failure of a write is nobody's but the rank's that made it.
+TEST(SharedFile, a_write_that_failed_on_one_rank_fails_the_next_commit_of_all_once_and_the_close) {
+    Scratch scratch;
+    Outcomes first(3), second(3), closed(3);
+    ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+        const auto rank = static_cast<std::uint64_t>(team->rank());
+        LoadedOptions options = test::small_options();
+        options.options.stage = false;
+        TeamMember member(team, scratch, options, rank == 1 ? O_RDONLY : O_RDWR);
+        ASSERT_TRUE(member.opened()) << member.opened().message();
+        const auto write = [&](std::uint64_t offset) { EXPECT_EQ(bool(member.write(offset, bytes_of(5000, rank))), rank != 1); };
+        write(rank * 5000);
+        first.set(team->rank(), member.file().commit());
+        second.set(team->rank(), member.file().commit());
+        write(rank * 5000);
+        closed.set(team->rank(), member.close());
+    });
+    for (const Outcomes* told : {&first, &closed})
+        for (const Status& outcome : told->all()) EXPECT_EQ(outcome.sys_errno(), EBADF) << "every rank hears of it";
+    for (const Status& outcome : second.all()) EXPECT_TRUE(outcome) << outcome.message();
+    std::vector<std::byte> expected(15000);
+    for (const std::uint64_t rank : {0, 2}) {
+        const auto bytes = bytes_of(5000, rank);
+        std::copy(bytes.begin(), bytes.end(), expected.begin() + static_cast<std::ptrdiff_t>(rank * 5000));
+    }
+    EXPECT_TRUE(same(scratch.contents(), expected)) << "what was written is in the file";
+    EXPECT_TRUE(scratch.left().empty()) << "nothing is left to be recovered";
 }
 
 TEST(SharedFile, whoever_waits_for_room_hears_that_the_target_cannot_be_written) {

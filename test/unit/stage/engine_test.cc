@@ -10,6 +10,8 @@
 #include <fstream>
 
 #include "io/posix_file.h"
+#include "log/ledger.h"
+#include "log/ledger_writer.h"
 #include "log/process.h"
 #include "log/staging_area.h"
 #include "log/undo_journal.h"
@@ -291,6 +293,45 @@ TEST_F(Leftovers, are_brought_home_before_the_file_is_opened_and_told_of_once) {
         EXPECT_TRUE(test::same(content(), test::bytes_of(1000, 1)));
     }
     EXPECT_TRUE(left_in_area().empty());
+}
+
+TEST_F(Leftovers, are_not_removed_unread_because_a_ledger_knows_of_no_open_file) {
+    leave(test::bytes_of(1000, 1));
+    const std::vector<std::string> names = left_in_area();
+    ASSERT_EQ(names.size(), 1u);
+    // As after a loss of power: the log was synced, the ledger is older.
+    const auto directory = std::move(area_->open_directory("1-5-0")).value();
+    ASSERT_TRUE(directory->remove_file("ledger"));
+    log::LedgerWriter older;
+    ASSERT_TRUE(older.publish(std::move(directory->open_file("ledger", io::OpenMode::kCreateNew)).value(), log::owner_of_directory("1-5-0").value(),
+                              1 << 20, test::kLeftoverSegment));
+    log::remove_leftovers(*area_);
+    EXPECT_EQ(left_in_area(), names);
+    auto engine = Engine::create(loaded_);
+    ASSERT_TRUE(engine->recover_before_open(target_, true));
+    EXPECT_TRUE(test::same(content(), test::bytes_of(1000, 1)));
+    EXPECT_TRUE(left_in_area().empty());
+}
+
+TEST_F(Leftovers, in_a_folder_that_others_can_write_to_are_not_believed) {
+    leave(test::bytes_of(1000, 1));
+    std::filesystem::permissions(area_path_, std::filesystem::perms::all);
+    auto engine = Engine::create(loaded_);
+    const auto told = engine->recover_before_open(target_, true);
+    ASSERT_TRUE(told) << told.status().message();
+    EXPECT_EQ(told.value(), "");
+    EXPECT_EQ(content().size(), 3u);
+}
+
+TEST_F(Leftovers, that_are_pipes_are_not_waited_for) {
+    std::filesystem::create_directory(area_path_ / "1-5-0");
+    std::filesystem::permissions(area_path_ / "1-5-0", std::filesystem::perms::owner_all);
+    for (const char* name : {"log", "undo-1", "ledger"}) ASSERT_EQ(::mkfifo((area_path_ / "1-5-0" / name).c_str(), 0600), 0);
+    auto engine = Engine::create(loaded_);
+    const auto told = engine->recover_before_open(target_, true);
+    ASSERT_TRUE(told) << told.status().message();
+    EXPECT_EQ(told.value(), "");
+    log::remove_leftovers(*area_);
 }
 
 TEST_F(Leftovers, of_other_files_are_left_alone) {
