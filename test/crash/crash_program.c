@@ -1,10 +1,11 @@
-/* A program that changes one file from epoch to epoch, each ended by a flush, and never closes it: it kills itself.
+/* A program that changes one file from epoch to epoch, each ended by a flush, and then kills itself, or closes the file.
  *
- *   crash_program FILE earliest|latest EPOCHS TAIL [mpi [read|write]]
+ *   crash_program FILE earliest|latest EPOCHS 0|1|close [mpi [read|write]]
  *
  * In every epoch all there was is overwritten, datasets come and go so that space is freed and used again, and the file
- * grows. After each flush one line "flushed N" is written to standard output. After the last one, with TAIL 1, as much
- * is done again without a flush. With `mpi` the ranks of the launch do it together, each in rows of its own. What the
+ * grows. After each flush one line "flushed N" is written to standard output. After the last one, with 1, as much
+ * is done again without a flush. With `close` too, and then the file is closed, the line "closed" is written, and the
+ * program ends as any other does, with status 0. With `mpi` the ranks of the launch do it together, each in rows of its own. What the
  * file holds after a flush is the same in every run. With `read` or `write` it does none of this: it opens the file that is
  * there, looks whether it holds what EPOCHS flushes have left, then with `write` changes it once more, closes it, and
  * each rank writes "found" to standard output.
@@ -110,9 +111,15 @@ static int look_again(const char* path, hid_t access, int epochs, int writes) {
     return write(STDOUT_FILENO, "found\n", 6) == 6 ? 0 : 4;
 }
 
+/* One line of standard output at once, so that it is out when the program is killed. */
+static void tell(const char* line) {
+    if (rank == 0 && write(STDOUT_FILENO, line, strlen(line)) != (ssize_t)strlen(line)) exit(4);
+}
+
 int main(int count, char** arguments) {
     if (count < 5) return 2;
-    const int epochs = atoi(arguments[3]), tail = atoi(arguments[4]);
+    const int epochs = atoi(arguments[3]), closes = strcmp(arguments[4], "close") == 0;
+    const int tail = closes || atoi(arguments[4]);
     const hid_t access = CALL(H5Pcreate(H5P_FILE_ACCESS)), list = CALL(H5Pcreate(H5P_FILE_CREATE));
     with_mpi = count > 5;
     if (with_mpi) {
@@ -139,13 +146,19 @@ int main(int count, char** arguments) {
     for (int epoch = 0; epoch < epochs; ++epoch) {
         change(file, epoch);
         CALL(H5Fflush(file, H5F_SCOPE_GLOBAL));
-        if (rank == 0) {
-            char line[32];
-            const int length = snprintf(line, sizeof line, "flushed %d\n", epoch + 1);
-            if (write(STDOUT_FILENO, line, (size_t)length) != length) return 4;
-        }
+        char line[32];
+        snprintf(line, sizeof line, "flushed %d\n", epoch + 1);
+        tell(line);
     }
     if (tail) change(file, epochs);
     meet();
-    return raise(SIGKILL);
+    if (!closes) return raise(SIGKILL);
+    H5Pclose(list);
+    H5Pclose(access);
+    CALL(H5Fclose(file));
+    tell("closed\n");
+#ifdef CRASH_WITH_MPI
+    if (with_mpi) MPI_Finalize();
+#endif
+    return 0;
 }
