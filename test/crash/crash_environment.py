@@ -1,16 +1,25 @@
-"""Runs the program of the crash tests, natively and staged, until it is killed."""
+"""Runs the program of the crash tests, natively and staged, until it is killed; and counts what came of many kills."""
 
+import contextlib
 import os
 import re
+import shutil
 import subprocess
+import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from connector_environment import ROOT, native, plugin_folder
+from connector_environment import ROOT, hdf5_prefix, native, plugin_folder
+from test_cli import call
 
 BUILD = Path(os.environ.get("FOREBAY_BUILD_DIR", ROOT / "build" / "release"))
 PROGRAM = Path(BUILD, "test", "crash_program")
 EPOCHS = 4
+LONG = os.environ.get("FOREBAY_TEST_LONG") == "1"
+STRACE = shutil.which("strace")
+# So small that logs are used again and again, and the drain writes often.
+SMALL = {"FOREBAY_SIZE": "4MiB", "FOREBAY_SEGMENT": "64KiB", "FOREBAY_STRIPE": "64KiB", "FOREBAY_WRITE_MAX": "64KiB", "FOREBAY_DRAIN_THREADS": "1"}
 # The flags of a superblock of version 2 or 3, and its checksum: they tell a file that is open from one that is not.
 MARKS = (slice(11, 12), slice(44, 48))
 
@@ -41,19 +50,102 @@ def without_marks(content: bytes) -> bytes:
     return bytes(unmarked)
 
 
-def native_states(folder: Path, libver: str) -> list[bytes]:
-    """What the file holds after each number of flushes; 0: when it was just created, which is nothing."""
-    folder.mkdir()
-    states = [b""]
-    for epochs in range(1, EPOCHS + 1):
-        path = folder / f"{epochs}.h5"
-        done = subprocess.run(
-            [program(), path, libver, str(epochs), "0"], env=native(), capture_output=True, text=True, timeout=60
-        )
-        assert flushed(done.stdout) == epochs, done.stderr
-        states.append(without_marks(path.read_bytes()))
-    return states
-
-
 def dead_directories(area: Path) -> list[Path]:
     return sorted(area.glob("forebay-*/*"))
+
+
+@contextlib.contextmanager
+def area_on_disk():
+    """A staging area that durability=node takes: one in memory is refused."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="forebay-test-") as folder:
+        yield Path(folder)
+
+
+# ---- many kills --------------------------------------------------------------------------------------------
+
+
+def killing(system_call: str, nth: int, signal: str, told_to: Path) -> list[str]:
+    """What to put before a command, so that a signal comes at the `nth` call: with KILL before it is made, else after it.
+
+    strace counts for each thread on its own; the thread that gets so far first is the one.
+    """
+    return [STRACE, "-f", "-qq", "-o", str(told_to), "-e", f"trace={system_call}",
+            "-e", f"inject={system_call}:signal={signal}:when={nth}"]
+
+
+def was_killed(told_to: Path, signal: str) -> bool:
+    return f"+++ killed by SIG{signal} +++" in told_to.read_text(errors="replace")
+
+
+def progress(stdout: str) -> int:
+    """How many epochs the program has told of, and one more if it has closed the file: an index into `States`."""
+    return flushed(stdout) + len(re.findall(r"^closed$", stdout, re.M))
+
+
+class States:
+    """What the file holds, natively, after each number of flushes, and at the end, when it is closed.
+
+    `run(path, epochs, tail)` runs the program natively and returns its standard output.
+    """
+
+    def __init__(self, folder: Path, run):
+        folder.mkdir()
+        self.states = []
+        for steps, (epochs, tail) in enumerate([*((epochs, "0") for epochs in range(EPOCHS + 1)), (EPOCHS, "close")]):
+            path = folder / f"{steps}.h5"
+            stdout = run(path, epochs, tail)
+            assert progress(stdout) == steps, stdout
+            self.states.append({without_marks(path.read_bytes())})
+        self.states[0].add(b"")  # it is just being created
+        assert len(set.union(*self.states)) == sum(map(len, self.states)), "states that look the same tell nothing"
+
+    def which(self, path: Path, told: int) -> int | None:
+        """The state that the file is in, if it may be; a flush may be complete before the program can tell of it."""
+        content = without_marks(path.read_bytes()) if path.exists() else b""
+        return next((at for at in (told, told + 1) if content in self.states[min(at, EPOCHS + 1)]), None)
+
+
+@dataclass
+class Tally:
+    """What came of the kills of one campaign."""
+
+    name: str
+    kills: int = 0
+    dumped: int = 0
+    lost: list[str] = field(default_factory=list)
+    hung: list[str] = field(default_factory=list)
+    recovered: dict[int, int] = field(default_factory=dict)  # how often each state
+
+    def look(self, where: str, states: States, path: Path, area: Path, stdout: str) -> None:
+        """After a kill: recovers, and compares. What is not right is left where it is."""
+        self.kills += 1
+        told = progress(stdout)
+        done = call("recover", "--json", area)
+        state = states.which(path, told)
+        wrong = []
+        if done.returncode != 0:
+            wrong.append(f"recovery ended with {done.returncode}: {done.stderr}{done.stdout}")
+        if state is None:
+            wrong.append("the file is none of the states that there may be")
+        if dead_directories(area):
+            wrong.append(f"left over: {dead_directories(area)}")
+        # HDF5 itself opens it: the marks, which were not compared, are right too.
+        elif state and (LONG or self.dumped == 0):
+            self.dumped += 1
+            dump = subprocess.run([hdf5_prefix() / "bin" / "h5dump", path], env=native(), stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True, timeout=60)
+            if dump.returncode != 0:
+                wrong.append(f"h5dump: {dump.stderr}")
+        if wrong:
+            self.lost.append(f"{where}, after {told} steps were told of: {'; '.join(wrong)}; see {path} and {area}")
+            return
+        self.recovered[state] = self.recovered.get(state, 0) + 1
+        shutil.rmtree(area)
+        path.unlink(missing_ok=True)
+
+    def end(self) -> None:
+        states = ", ".join(f"{count} at {state}" for state, count in sorted(self.recovered.items()))
+        print(f"{self.name}: {self.kills} kills, {len(self.lost)} lost, {len(self.hung)} hung, "
+              f"{self.dumped} opened with h5dump; recovered states: {states}")
+        assert not self.lost and not self.hung, "\n".join([*self.lost, *self.hung])
+        assert self.kills > 0, "nothing was killed"

@@ -1,62 +1,87 @@
-"""A serial program that is killed at every system call of a kind, one after the other, and recovered each time.
+"""A serial program that is killed at every system call of one name, one after the other, and recovered each time.
 
-strace injects the signal. Without it the tests are skipped.
+The program closes its file at the end, and is killed on the way there and behind it too: while it gives its log back and
+removes its process directory. strace injects the signal, before the call is made. It counts the calls of each thread
+for itself, and the thread that is the first to make N of them is the one that is killed; so a campaign has as many
+points as the thread with most of these calls makes of them. Without strace the tests are skipped.
 """
 
-import json
+import contextlib
 import os
-import shutil
+import signal
 import subprocess
 
 import pytest
-from crash_environment import EPOCHS, dead_directories, flushed, native_states, program, staged, without_marks
-from test_cli import call
+from crash_environment import EPOCHS, LONG, SMALL, STRACE, States, Tally, area_on_disk, killing, program, progress, staged, was_killed
+from connector_environment import native
 
-STRACE = shutil.which("strace")
 pytestmark = [pytest.mark.skipif(STRACE is None, reason="there is no strace"), pytest.mark.slow]
-# So small that logs are used again and again, and the drain writes often.
-SMALL = {"FOREBAY_SIZE": "4MiB", "FOREBAY_SEGMENT": "64KiB", "FOREBAY_STRIPE": "64KiB", "FOREBAY_WRITE_MAX": "64KiB", "FOREBAY_DRAIN_THREADS": "1"}
-# Each: the calls that count, and how many lie between two kills.
-CAMPAIGNS = {
-    "writes": ("pwrite64,pwritev,write,writev", 1),
-    "sizes": ("ftruncate,fallocate", 1),
-    "openings": ("openat,mkdir,mkdirat,unlinkat,mmap", 12),
-    "threads": ("futex", 1),   # how often depends on who comes first
-}
-LONG = os.environ.get("FOREBAY_TEST_LONG") == "1"
+SECONDS_MAX = 60
+# System call, durability, and how many calls lie between two kills: all of them with FOREBAY_TEST_LONG=1.
+CAMPAIGNS = [
+    ("pwritev", "process", 1),   # to the target
+    ("pwritev", "node", 9),
+    ("write", "process", 1),     # what it tells of its flushes
+    ("ftruncate", "process", 1),
+    ("fallocate", "process", 1),  # the log grows
+    ("fsync", "node", 1),
+    ("fdatasync", "node", 4),
+    ("unlinkat", "process", 1),  # the end of the process directory
+    ("unlinkat", "node", 1),
+    ("flock", "process", 1),
+    ("fcntl", "process", 2),
+    ("mkdirat", "process", 1),
+    ("munmap", "process", 3),    # giving the log back
+    ("madvise", "process", 5),
+    ("mmap", "process", 25),
+    ("close", "process", 9),
+    ("openat", "process", 30),
+    ("futex", "process", 15),    # how often depends on who comes first
+]
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory):
+    def run_of(libver):
+        def run(path, epochs, tail):
+            return subprocess.run([program(), path, libver, str(epochs), tail], env=native(), capture_output=True, text=True,
+                                  timeout=SECONDS_MAX).stdout
+        return run
+    return {libver: States(tmp_path_factory.mktemp("native") / libver, run_of(libver)) for libver in ("earliest", "latest")}
+
+
+def run_to_its_end(command, environment):
+    """Standard output; None: it was hanging, and was ended with all that it had started."""
+    process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        return process, *process.communicate(timeout=SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return process, None, ""
 
 
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
-@pytest.mark.parametrize("campaign", CAMPAIGNS)
-def test_whenever_it_is_killed_the_file_holds_its_last_flush(tmp_path, campaign, libver):
-    states = native_states(tmp_path / "native", libver)
-    calls, step = CAMPAIGNS[campaign]
-    kills, recovered = 0, set()
-    nth = 1
-    while True:
-        path, area = tmp_path / f"{nth}.h5", tmp_path / f"area {nth}"
-        ended = subprocess.run(
-            [STRACE, "-f", "-qq", "-o", "/dev/null", "-e", f"trace={calls}", "-e", f"inject={calls}:signal=KILL:when={nth}",
-             program(), path, libver, str(EPOCHS), "1"],
-            env=staged(area, **SMALL), capture_output=True, text=True, timeout=120,
-        )
-        told = flushed(ended.stdout)
-        done = call("recover", "--json", area)
-        assert done.returncode == 0, f"killed at call {nth}: {done.stderr}{done.stdout}"
-        kills += told < EPOCHS
-        content = without_marks(path.read_bytes()) if path.exists() else b""
-        # A flush may be complete before the program can tell of it.
-        possible = [epochs for epochs in (told, told + 1) if epochs <= EPOCHS and states[epochs] == content]
-        if told == 0 and not possible:
-            # HDF5 flushes the superblock of a file that it has just created.
-            possible = [0] if len(content) < 4096 else []
-        assert possible, f"killed at call {nth}, after {told} flushes: the file is none of the states there may be"
-        recovered.add(possible[0])
-        assert not dead_directories(area), f"killed at call {nth}"
-        shutil.rmtree(area)
-        path.unlink(missing_ok=True)
-        if told == EPOCHS:
-            break
-        nth += 1 if LONG else step
-    assert kills >= 1, "the program was not killed in its midst"
-    print(f"{campaign}: killed {kills} times, after flushes {sorted(recovered)}")
+@pytest.mark.parametrize("system_call,durability,step", CAMPAIGNS)
+def test_whenever_it_is_killed_the_file_holds_its_last_flush(tmp_path, states, system_call, durability, step, libver):
+    tally = Tally(f"{system_call}, durability={durability}, {libver}")
+    with area_on_disk() if durability == "node" else contextlib.nullcontext(tmp_path) as folder:
+        nth = 1
+        while True:
+            path, area, told_to = tmp_path / f"{nth}.h5", folder / f"area {nth}", tmp_path / "strace"
+            process, stdout, stderr = run_to_its_end(
+                [*killing(system_call, nth, "KILL", told_to), program(), path, libver, str(EPOCHS), "close"],
+                staged(area, **SMALL, FOREBAY_DURABILITY=durability),
+            )
+            where = f"killed at {system_call} {nth}"
+            if stdout is None:
+                tally.hung.append(where)
+                break
+            if not was_killed(told_to, "KILL"):
+                assert process.returncode == 0 and progress(stdout) == EPOCHS + 1, f"{where}: {stdout}{stderr}"
+                break
+            tally.look(where, states[libver], path, area, stdout)
+            nth += 1 if LONG else step
+        tally.end()

@@ -1,25 +1,15 @@
 """MPI programs of which all ranks are killed, and what recovery makes of their files."""
 
-import contextlib
 import json
 import subprocess
-import tempfile
-from pathlib import Path
 
 import pytest
 from connector_environment import hdf5_prefix, native
-from crash_environment import EPOCHS, dead_directories, flushed, program, staged, without_marks
+from crash_environment import EPOCHS, area_on_disk, dead_directories, flushed, program, staged, without_marks
 from parallel_environment import launch
 from test_cli import call
 
 RANKS = 2
-
-
-@contextlib.contextmanager
-def area_on_disk():
-    """A staging area that durability=node takes: one in memory is refused."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="forebay-test-") as folder:
-        yield Path(folder)
 
 
 def run(path, libver, epochs, tail, environment):

@@ -91,10 +91,11 @@ def node_names(ranks: int, nodes: int) -> list[dict[str, str]]:
 def launch(
     command: list, environment: dict[str, str], folder: Path, ranks: int, seconds_max: float,
     per_rank: list[dict[str, str]] | None = None, preload: tuple[Path, ...] = (), mpi: str = MPI,
-    networks: bool = False,
+    networks: bool = False, before_rank: dict[int, list[str]] | None = None,
 ) -> Launch:
     """Runs `command` on `ranks` ranks in `folder`; never longer than `seconds_max` and what ending it takes.
 
+    `before_rank` is what to put before the command of single ranks.
     With `networks` half of the ranks are in a network of their own; see two_networks.py.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -106,11 +107,13 @@ def launch(
     if mpi == "openmpi":  # which else passes on what the ranks say in pieces that end anywhere
         shutil.rmtree(outputs, ignore_errors=True)
         words += ["--output-filename", f"{outputs}:nocopy"]
+    if before_rank and not per_rank:
+        per_rank = [{}] * ranks
     for at, variables in enumerate(per_rank or [{}]):
         if at > 0:
             words.append(":")
         settings = [f"{name}={value}" for name, value in {"LD_PRELOAD": libraries, **variables}.items()]
-        words += ["-n", str(1 if per_rank else ranks), "env", *settings, *map(str, command)]
+        words += ["-n", str(1 if per_rank else ranks), *(before_rank or {}).get(at, []), "env", *settings, *map(str, command)]
     # MPI's transport library would catch crashes and wait for a debugger, and complain of the machine in the output.
     environment = {**environment, "UCX_HANDLE_ERRORS": "none", "UCX_LOG_LEVEL": "fatal", **more}
     process = subprocess.Popen(
