@@ -117,7 +117,7 @@ def test_killed_at_any_time_the_file_holds_its_last_flush(tmp_path, states, kind
     for at in range(40 if LONG else 4):
         libver = ("earliest", "latest")[at % 2]
         path, area = tmp_path / f"{at}.h5", tmp_path / f"area {at}"
-        killer = Killer(area, whom, kind, at * (0.002 if LONG else 0.01))
+        killer = Killer(area, whom, kind, at * (0.0015 if LONG else 0.01))
         area.mkdir()
         killer.start()
         ended = run(path, area, libver)
