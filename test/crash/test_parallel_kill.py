@@ -26,7 +26,7 @@ CAMPAIGNS = [
     ("pwritev", "process", [(1, 12, 30), (1, 4)]),  # to the target: rank 0 drains
     ("pwritev", "node", [(12,), (4,)]),
     ("fdatasync", "node", [(5,), (5,)]),
-    ("fallocate", "process", [(4,), (4,)]),         # the log grows
+    ("fallocate", "process", [(1, 4), (4,)]),       # the board of the file, then the log grows
     ("unlinkat", "process", [(1, 3), (1, 3)]),      # the end of the process directory
     ("munmap", "process", [(20,), (20,)]),          # giving the log back
 ]
@@ -59,11 +59,15 @@ def run(path, area, libver, before_rank=None, **options):
                   SECONDS_MAX, before_rank=before_rank)
 
 
+def wait_for_the_end_of_all(area):
+    until = time.monotonic() + GRACE_SECONDS
+    while still_running(area) and time.monotonic() < until:
+        time.sleep(0.01)
+
+
 def judge(tally, where, states, path, area, ended):
     """After a launch of which somebody was killed; false: it hung."""
-    until = time.monotonic() + GRACE_SECONDS
-    while ended.hung is None and still_running(area) and time.monotonic() < until:
-        time.sleep(0.01)
+    wait_for_the_end_of_all(area)
     if ended.hung is not None or still_running(area):
         tally.hung.append(f"{where}: {ended.told()}; still running: {still_running(area)}")
         return False
@@ -90,6 +94,21 @@ def test_whenever_one_rank_is_killed_the_file_holds_its_last_flush(
             if not judge(tally, where, states[libver], path, area, ended):
                 break
         tally.end()
+
+
+@pytest.mark.skipif(STRACE is None, reason="there is no strace")
+@pytest.mark.parametrize("kind", ["KILL", "TERM"])
+def test_a_board_that_was_never_finished_keeps_no_other_file_from_its_recovery(tmp_path, states, kind):
+    area, told_to, path = tmp_path / "area", tmp_path / "strace", tmp_path / "other.h5"
+    run(tmp_path / "first.h5", area, "earliest", {0: killing("fallocate", 1, kind, told_to)})
+    assert was_killed(told_to, kind)
+    wait_for_the_end_of_all(area)
+    # Before anybody recovers, another program dies in its midst.
+    ended = run(path, area, "earliest", {0: killing("pwritev", 12, "KILL", told_to)})
+    assert was_killed(told_to, "KILL")
+    tally = Tally(f"SIG{kind} before a board was whole, then SIGKILL")
+    judge(tally, "another file", states["earliest"], path, area, ended)
+    tally.end()
 
 
 class Killer(threading.Thread):
