@@ -12,14 +12,14 @@ import signal
 import subprocess
 
 import pytest
-from crash_environment import EPOCHS, LONG, SMALL, STRACE, States, Tally, area_on_disk, killing, program, progress, staged, was_killed
 from connector_environment import native
+from crash_environment import EPOCHS, LONG, SMALL, STRACE, States, Tally, area_on_disk, killing, program, progress, staged, was_killed
 
 pytestmark = [pytest.mark.skipif(STRACE is None, reason="there is no strace"), pytest.mark.slow]
 SECONDS_MAX = 60
 # System call, durability, and how many calls lie between two kills: all of them with FOREBAY_TEST_LONG=1.
 CAMPAIGNS = [
-    ("pwritev", "process", 1),   # to the target
+    ("pwritev", "process", 2),   # to the target
     ("pwritev", "node", 9),
     ("write", "process", 1),     # what it tells of its flushes
     ("ftruncate", "process", 1),
@@ -27,7 +27,7 @@ CAMPAIGNS = [
     ("fsync", "node", 1),
     ("fdatasync", "node", 4),
     ("unlinkat", "process", 1),  # the end of the process directory
-    ("unlinkat", "node", 1),
+    ("unlinkat", "node", 2),
     ("flock", "process", 1),
     ("fcntl", "process", 2),
     ("mkdirat", "process", 1),
@@ -51,7 +51,7 @@ def states(tmp_path_factory):
 
 
 def run_to_its_end(command, environment):
-    """Standard output; None: it was hanging, and was ended with all that it had started."""
+    """The process, and its outputs; the first is None if it was hanging, and was ended with all that it had started."""
     process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
