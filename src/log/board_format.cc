@@ -38,7 +38,9 @@ Result<BoardView> read_board(io::File& file) {
     const auto bytes = file.size();
     if (!bytes) return bytes.status();
     std::uint64_t magic = 0, version = 0, participants = 0;
+    if (bytes.value() < sizeof(BoardHeader)) return Status(Code::kNotFound, file.name() + ": an unfinished board");
     FOREBAY_TRY(read_at(file, offsetof(BoardHeader, magic), magic));
+    if (magic == 0) return Status(Code::kNotFound, file.name() + ": an unfinished board");
     FOREBAY_TRY(read_at(file, offsetof(BoardHeader, version), version));
     FOREBAY_TRY(read_at(file, offsetof(BoardHeader, participants), participants));
     if (magic != kBoardMagic) return Status(Code::kCorrupt, file.name() + ": no board");

@@ -106,7 +106,7 @@ struct BoardView {
     std::size_t logs = 0;   // of theirs that have records which may still count
     std::optional<Statement> statement;   // of a durable group
 };
-// Believes nothing: kCorrupt, if this is no board; kUnsupported, if it is one of another version.
+// Believes nothing: kCorrupt, if this is no board; kUnsupported, if it is one of another version; kNotFound, if its maker died before it was whole.
 [[nodiscard]] Result<BoardView> read_board(io::File& file);
 
 // Says on the board that no record of the file's logs counts any more: its frontier is beyond all of them.

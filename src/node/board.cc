@@ -28,6 +28,7 @@ Result<Board> Board::create(std::unique_ptr<io::File> file, std::uint64_t partic
     header->sequence.store(1, std::memory_order_relaxed);
     auto* const rows = reinterpret_cast<BoardRow*>(header + 1);
     for (std::uint64_t i = 0; i < participants; ++i) new (rows + i) BoardRow;
+    std::atomic_signal_fence(std::memory_order_release);   // last: until then it is none, whenever this process dies
     header->magic = log::kBoardMagic;
     return Board(std::move(file), std::move(mapping).value(), participants);
 }

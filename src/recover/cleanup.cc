@@ -24,6 +24,7 @@ Status remove_if_there(io::Directory& directory, const std::string& name) {
 Status remove_directory(FoundDirectory& found) {
     found.pool.reset();
     for (const FoundBoard& board : found.boards) FOREBAY_TRY(remove_if_there(*found.directory, board.name));
+    for (const std::string& board : found.unfinished) FOREBAY_TRY(remove_if_there(*found.directory, board));
     const auto names = found.directory->list();
     if (!names) return names.status();
     for (const std::string& name : names.value())

@@ -52,6 +52,11 @@ Status look_for_boards(FoundDirectory& found) {
         auto file = open_trusted(*found.directory, name, io::OpenMode::kReadWrite);
         if (!file) return file.status();
         auto read = log::read_board(*file.value());
+        // The process died when it had just begun to make it: nobody has seen it, and nothing was staged.
+        if (read.status().code() == Code::kNotFound) {
+            found.unfinished.push_back(name);
+            continue;
+        }
         if (!read) return read.status();
         board.board = std::move(read).value();
         found.boards.push_back(std::move(board));

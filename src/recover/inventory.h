@@ -51,6 +51,7 @@ struct FoundDirectory {
     std::vector<log::ScannedLog> logs;
     std::vector<FoundBoard> boards;
     std::vector<FoundJournal> journals;
+    std::vector<std::string> unfinished;        // boards whose maker died before anybody had seen them: no more than names
 
     [[nodiscard]] std::string path() const { return area->name() + "/" + name; }
 };
