@@ -397,6 +397,42 @@ static void killed_before_close(void) {
     H5Pclose(access);
 }
 
+/* A call that has to end, well or not, before the program's patience does. */
+enum { kSecondsMax = 10 };
+static herr_t timed(const char *what, herr_t (*call)(hid_t), hid_t file) {
+    const double begin = MPI_Wtime();
+    const herr_t result = (herr_t)checked(what, call(file));
+    if (MPI_Wtime() - begin > kSecondsMax) tell("rank %d: %s: took %.1f s\n", rank, what, MPI_Wtime() - begin);
+    return result;
+}
+static herr_t flush_file(hid_t file) { return H5Fflush(file, H5F_SCOPE_GLOBAL); }
+
+static void prepared(void) {
+    const hid_t access = access_through(MPI_COMM_WORLD);
+    const hid_t file = CALL(H5Fcreate("faulty.h5", H5F_ACC_TRUNC, H5P_DEFAULT, access));
+    const hid_t dataset = CALL(create_rows(file, "rows", ranks));
+    CALL(write_row(dataset, rank, 1, 1));
+    CALL(H5Dclose(dataset));
+    CALL(H5Fclose(file));
+    H5Pclose(access);
+}
+
+/* Overwrites what `prepared` has made, and asks twice whether it has arrived: it may be that nothing can. */
+static void overwrite(int reading) {
+    const hid_t access = access_through(MPI_COMM_WORLD);
+    const hid_t file = CALL(H5Fopen("faulty.h5", H5F_ACC_RDWR, access));
+    const hid_t dataset = CALL(H5Dopen2(file, "rows", H5P_DEFAULT));
+    CALL(write_row(dataset, rank, 2, 0));
+    timed("flush", flush_file, file);
+    if (reading) check_row(dataset, rank, 2, 0);
+    CALL(H5Dclose(dataset));
+    timed("close", H5Fclose, file);
+    H5Pclose(access);
+}
+
+static void overwritten(void) { overwrite(0); }
+static void overwritten_and_read(void) { overwrite(1); }
+
 /* Aborts with staged bytes, as programs do that meet an error of their own. */
 static void aborted(void) {
     const hid_t access = access_through(MPI_COMM_WORLD);
@@ -428,7 +464,8 @@ static const struct {
     {"twice-through-two", twice_through_two}, {"twice-through-reordered", twice_through_reordered}, {"many-files", many_files},
     {"serial-beside-shared", serial_beside_shared}, {"serial-then-shared", serial_then_shared}, {"atomic", atomic},
     {"refused-opens", refused_opens}, {"forgotten", forgotten}, {"killed", killed},
-    {"killed-before-close", killed_before_close}, {"aborted", aborted},
+    {"killed-before-close", killed_before_close}, {"prepared", prepared}, {"overwritten", overwritten},
+    {"overwritten-and-read", overwritten_and_read}, {"aborted", aborted},
 };
 
 int main(int argc, char **argv) {

@@ -1,0 +1,266 @@
+"""Unmodified programs on a target whose writes fail: what is promised in docs/consistency.md, "Errors", seen from outside.
+
+The target is a slowfs mount. The file is there beforehand, written natively, and is then changed with staging on. What it
+should hold in the end is what the same program, run natively, leaves; at each of its flushes too.
+"""
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+from connector_environment import bytes_staged, native, run, run_python, staged, statistics
+from test_recover import left, recover
+
+from forebay.slowfs import SlowFS, available
+
+h5py = pytest.importorskip("h5py")
+
+_usable, _reason = available()
+pytestmark = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
+
+CAUSES = ["EIO", "ENOSPC", "EDQUOT", "ESTALE"]
+# A call that has to fail may try again for a while; what must not happen is that it waits for `patience`, which is 600 s.
+SECONDS_MAX = 30
+
+MAKE = """
+import h5py, numpy as np
+with h5py.File("target/x.h5", "w") as f:
+    f["old"] = np.arange(300_000)
+    f.attrs["step"] = 0
+"""
+
+# Says what came of each call. "first" and "second" are committed by a flush each, "late" by the close.
+CHANGE = """
+import h5py, numpy as np, sys
+def call(name, what):
+    try:
+        what()
+        print(name, "ok", flush=True)
+    except Exception as error:
+        print(name, type(error).__name__, error, flush=True)
+def write(step, name):
+    f[name] = np.arange(400_000) * step
+    f["old"][step * 1000 : step * 1000 + 500] = -step
+    f.attrs["step"] = step
+f = h5py.File("target/x.h5", "r+")
+call("write 1", lambda: write(1, "first"))
+call("flush 1", f.flush)
+if "1" in sys.argv[1:]:
+    import os, signal
+    os.kill(os.getpid(), signal.SIGKILL)
+call("write 2", lambda: write(2, "second"))
+call("flush 2", f.flush)
+if "2" in sys.argv[1:]:
+    import os, signal
+    os.kill(os.getpid(), signal.SIGKILL)
+call("read", lambda: (f["first"][399_999], f["old"][1000]))
+call("write 3", lambda: write(3, "late"))
+call("close", f.close)
+# A file that has nothing to do with it goes on.
+with h5py.File("healthy.h5", "w") as g:
+    g["x"] = np.arange(1000)
+    g.flush()
+    g["y"] = np.arange(100_000)
+with h5py.File("healthy.h5") as g:
+    assert g["x"][999] == 999 and g["y"][99_999] == 99_999
+print("went on")
+"""
+
+
+def script(code, *arguments):
+    return [sys.executable, "-c", code, *arguments]
+
+
+def outcomes(stdout):
+    """What came of each call, by its name."""
+    found = {}
+    for line in stdout.splitlines():
+        for name in ("write 1", "flush 1", "write 2", "flush 2", "read", "write 3", "close"):
+            if line.startswith(name + " "):
+                found[name] = line[len(name) + 1 :]
+    return found
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """What a native program leaves at its end, and what it has in the file when it is killed right after a flush."""
+    contents = {}
+    for until in ("1", "2", "end"):
+        folder = tmp_path_factory.mktemp(f"native-{until}")
+        (folder / "target").mkdir()
+        run_python(MAKE, native(), folder)
+        contents["0"] = (folder / "target/x.h5").read_bytes()
+        done = run(script(CHANGE, until), native(), folder)
+        assert set(outcomes(done.stdout).values()) == {"ok"}, done.stderr
+        contents[until] = (folder / "target/x.h5").read_bytes()
+    return contents
+
+
+@pytest.fixture
+def target(tmp_path):
+    """A mount without faults, with the file on it."""
+    with SlowFS(tmp_path / "backing", tmp_path / "target") as fs:
+        run_python(MAKE, native(), tmp_path)
+        yield fs
+
+
+def change(fs, tmp_path, options, *faults):
+    """Runs the program on the target with these faults; its outcomes, after what holds in any case was checked."""
+    for fault in faults:
+        fs.fault(fault)
+    begin = time.monotonic()
+    done = run(script(CHANGE), staged(tmp_path, options), tmp_path)
+    assert time.monotonic() - begin < SECONDS_MAX
+    assert done.returncode == 0 and done.stdout.endswith("went on\n"), done.stdout + done.stderr
+    assert [rule["hit"] > 0 for rule in fs.stats()["faults"]] == [True] * len(faults), "the target has not failed"
+    assert bytes_staged(tmp_path) > 3_000_000, "nothing was staged"
+    files = {entry["path"].rsplit("/", 1)[1]: entry for entry in statistics(tmp_path)}
+    assert files["healthy.h5"]["staged"] > 0 and files["healthy.h5"]["error"] == 0
+    return outcomes(done.stdout), files["x.h5"], done
+
+
+def assert_names_file_offset_and_cause(told, cause, path):
+    assert str(path) in told and " at offset " in told, told
+    assert os.strerror(getattr(errno, cause)) in told, told
+
+
+def recovered(tmp_path):
+    """`forebay recover` has brought the one file home."""
+    status, report = recover(tmp_path / "staging-area")
+    assert status == 0, report
+    (file,) = report["files"]
+    assert file["outcome"] == "recovered"
+    assert left(tmp_path / "staging-area") == []
+    return file
+
+
+# ---- a fault that passes -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flush", ["commit", "drain"])
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_write_that_fails_once_is_tried_again_and_nobody_is_told(cause, flush, target, tmp_path, expected):
+    told, file, _ = change(target, tmp_path, f"on_error=retry;flush={flush}", f"op=write,errno={cause},count=1")
+    assert set(told.values()) == {"ok"}
+    assert file["error"] == 0 and file["pending"] == 0
+    assert (tmp_path / "backing/x.h5").read_bytes() == expected["end"]
+    assert left(tmp_path / "staging-area") == []
+
+
+def test_several_writes_that_fail_in_a_row_are_tried_again(target, tmp_path, expected):
+    told, file, _ = change(target, tmp_path, "on_error=retry", "op=write,errno=EIO,count=3")
+    assert set(told.values()) == {"ok"} and file["error"] == 0
+    assert (tmp_path / "backing/x.h5").read_bytes() == expected["end"]
+
+
+def test_a_write_that_is_cut_short_is_gone_on_with(target, tmp_path, expected):
+    told, file, _ = change(target, tmp_path, "", "op=write,short=half,count=5")
+    assert set(told.values()) == {"ok"} and file["error"] == 0
+    assert (tmp_path / "backing/x.h5").read_bytes() == expected["end"]
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_without_retry_a_failure_is_told_at_close_although_everything_has_arrived_then(cause, target, tmp_path, expected):
+    told, file, _ = change(target, tmp_path, "on_error=fail", f"op=write,errno={cause},count=1")
+    assert_names_file_offset_and_cause(told["close"], cause, target / "x.h5")
+    assert file["error"] == getattr(errno, cause) and file["pending"] == 0
+    assert {told[name] for name in ("write 1", "write 2", "read", "write 3")} == {"ok"}
+    assert (tmp_path / "backing/x.h5").read_bytes() == expected["end"]
+
+
+# ---- a fault that stays ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on_error", ["fail", "retry"])
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_target_that_takes_nothing_is_told_and_recovery_brings_everything_home(cause, on_error, target, tmp_path, expected):
+    told, file, _ = change(target, tmp_path, f"on_error={on_error}", f"op=write,errno={cause}")
+    path = target / "x.h5"
+    assert_names_file_offset_and_cause(told["close"], cause, path)
+    assert "stay in the staging log" in told["close"]
+    for name in ("flush 1", "flush 2"):   # a flush tells what is known by then
+        if told[name] != "ok":
+            assert_names_file_offset_and_cause(told[name], cause, path)
+    # Writes are taken, and what was written can be read, as long as the file is open.
+    assert {told[name] for name in ("write 1", "write 2", "read", "write 3")} == {"ok"}
+    assert file["error"] == getattr(errno, cause) and file["pending"] > 3_000_000
+    assert left(tmp_path / "staging-area"), "the log is gone"
+
+    # As long as the fault is there recovery fails, says so, and keeps the log.
+    status, report = recover(tmp_path / "staging-area")
+    assert status == 1 and os.strerror(getattr(errno, cause)) in report["files"][0]["message"]
+    assert left(tmp_path / "staging-area"), "the log is gone"
+    target.clear()
+    recovered(tmp_path)
+    assert (tmp_path / "backing/x.h5").read_bytes() == expected["end"]
+    assert run_python("import h5py; print(*h5py.File('target/x.h5'))", native(), tmp_path) == "first late old second\n"
+
+
+@pytest.mark.parametrize("on_error", ["fail", "retry"])
+def test_a_flush_that_drains_tells_it_at_once(on_error, target, tmp_path, expected):
+    told, _, _ = change(target, tmp_path, f"on_error={on_error};flush=drain", "op=write,errno=EDQUOT")
+    for name in ("flush 1", "flush 2", "close"):
+        assert_names_file_offset_and_cause(told[name], "EDQUOT", target / "x.h5")
+    target.clear()
+    recovered(tmp_path)
+    assert (tmp_path / "backing/x.h5").read_bytes() == expected["end"]
+
+
+def test_a_target_that_is_full_after_a_while_keeps_its_last_commit(target, tmp_path, expected):
+    """Beyond what the file has already nothing finds room: the program is told, and the log has what the file lacks."""
+    size = (tmp_path / "backing/x.h5").stat().st_size
+    told, file, _ = change(target, tmp_path, "", f"op=write,errno=ENOSPC,offset={size + 1_000_000}..")
+    assert_names_file_offset_and_cause(told["close"], "ENOSPC", target / "x.h5")
+    assert file["pending"] > 0
+    target.clear()
+    recovered(tmp_path)
+    assert (tmp_path / "backing/x.h5").read_bytes() == expected["end"]
+
+
+def test_a_mount_that_was_made_again_is_recovered_on(target, tmp_path, expected):
+    change(target, tmp_path, "", "op=write,errno=EIO")
+    device = os.stat(target / "x.h5").st_dev
+    target.unmount()
+    with SlowFS(tmp_path / "backing", tmp_path / "target") as again:
+        if os.stat(again / "x.h5").st_dev != device:
+            pytest.skip("the mount came back with another device number")
+        recovered(tmp_path)
+    assert (tmp_path / "backing/x.h5").read_bytes() == expected["end"]
+
+
+@pytest.mark.parametrize("cause", ["EIO", "ENOSPC"])
+def test_with_through_later_writes_fail_by_themselves(cause, target, tmp_path, expected):
+    told, file, done = change(target, tmp_path, "on_error=through", f"op=write,errno={cause}")
+    failures = [outcome for outcome in told.values() if outcome != "ok"]
+    assert failures and told["close"] != "ok", told
+    for failure in failures:
+        assert_names_file_offset_and_cause(failure, cause, target / "x.h5")
+    assert file["error"] == getattr(errno, cause)
+    assert left(tmp_path / "staging-area"), "the log is gone"
+    target.clear()
+    recovered(tmp_path)
+    content = (tmp_path / "backing/x.h5").read_bytes()
+    assert content in (expected["0"], expected["1"], expected["2"], expected["end"])
+
+
+# ---- programs that do not ask ------------------------------------------------------------------------
+
+
+def test_a_program_that_ends_without_closing_is_told_on_standard_error_and_in_the_status(target, tmp_path):
+    target.fault("op=write,errno=ESTALE")
+    code = CHANGE.replace('call("close", f.close)', "raise SystemExit(0)")
+    command = ["run", "-o", f"nls={tmp_path}/area", "--", *script(code)]
+    (tmp_path / "area").mkdir()
+    from test_cli import EXIT_NOT_DRAINED, FOREBAY
+
+    done = run([FOREBAY, *command], native(HDF5_PLUGIN_PATH=""), tmp_path)
+    assert done.returncode == EXIT_NOT_DRAINED, done.stderr
+    assert_names_file_offset_and_cause(done.stderr, "ESTALE", target / "x.h5")
+    target.clear()
+    status, _ = recover(tmp_path / "area")
+    assert status == 0
+    assert run_python("import h5py; print(*h5py.File('target/x.h5'))", native(), tmp_path).startswith("first late old second")
