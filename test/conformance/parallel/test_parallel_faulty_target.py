@@ -1,0 +1,119 @@
+"""Parallel programs on a target whose writes fail for ever: every rank is told in time, and recovery brings everything home.
+
+The target is a slowfs mount. A file is made there natively; then it is overwritten with staging on, while all writes to the
+target fail. docs/consistency.md, "Files opened with MPI" and "Errors", says what is promised.
+"""
+
+import errno
+import os
+import re
+
+import pytest
+from connector_environment import bytes_staged, native, run, staged, statistics
+from parallel_environment import BUILD, Launch, launch, node_names, program
+
+from forebay.slowfs import SlowFS, available
+
+_usable, _reason = available()
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")]
+
+RANKS = 2
+# The program itself says when a flush or a close took more than ten seconds.
+SECONDS_MAX = 30
+
+
+def hangs(*values, why):
+    return pytest.param(*values, marks=pytest.mark.xfail(strict=True, reason=why))
+
+
+@pytest.fixture
+def target(tmp_path):
+    with SlowFS(tmp_path / "backing", tmp_path / "target") as fs:
+        made = launch([program("parallel_cases"), "prepared"], native(), tmp_path / "target", RANKS, SECONDS_MAX)
+        assert made.returncode == 0, made.told()
+        yield fs
+
+
+def run_on(fs: SlowFS, tmp_path, case: str, cause: str, nodes: int, seconds_max: float = SECONDS_MAX, **options: str) -> Launch:
+    fs.fault(f"op=write,errno={cause}")
+    command = [program("parallel_cases"), case]
+    done = launch(command, staged(tmp_path, **options), tmp_path / "target", RANKS, seconds_max, node_names(RANKS, nodes))
+    assert fs.stats()["faults"][0]["hit"] > 0, "the target has not failed"
+    assert done.hung is None, done.told()
+    assert "took" not in done.stdout and "WRONG DATA" not in done.stdout, done.told()
+    return done
+
+
+def failed(done: Launch, what: str) -> bool:
+    """Whether all ranks were told that a call failed. That some were told and others not is no answer."""
+    told = [f"rank {rank}: {what}: failed" in done.stdout for rank in range(RANKS)]
+    assert len(set(told)) == 1, done.told()
+    return told[0]
+
+
+def assert_told_why(done: Launch, call: str, cause: str, path) -> None:
+    """HDF5's error stacks, one per rank and call, name the file, an offset and the cause."""
+    why = rf"{call}\(\): .*write \d+ bytes at offset \d+ of {re.escape(str(path))}: {re.escape(os.strerror(getattr(errno, cause)))}"
+    assert len(re.findall(why, done.stderr)) == RANKS, done.told()
+    # The rank that writes for the others is named to them.
+    assert re.search(rf"{call}\(\): .*rank 0: ", done.stderr), done.told()
+
+
+def recover(tmp_path):
+    return run([BUILD / "bin" / "forebay", "recover", tmp_path / "staging-area"], native(), tmp_path)
+
+
+def assert_recovered(fs: SlowFS, tmp_path) -> None:
+    """While the fault is there recovery fails and keeps the logs. After it everything that was flushed is in the file."""
+    assert recover(tmp_path).returncode == 1
+    fs.clear()
+    done = recover(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    checked = run([program("parallel_cases"), "check", tmp_path / "backing" / "prepared.h5"], native(), tmp_path)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert all(f"row {row}, version 2: right" in checked.stdout for row in range(RANKS))
+    assert [path for path in (tmp_path / "staging-area").rglob("log*")] == []
+
+
+ON_ERROR = ["fail", "retry"]
+PARTED = "a rank whose metadata cannot be written leaves HDF5's collective close alone, and the others wait for it"
+
+
+@pytest.mark.parametrize("case", ["overwritten", "overwritten-and-read"])
+@pytest.mark.parametrize("on_error", ON_ERROR)
+@pytest.mark.parametrize("cause", ["EIO", "ENOSPC"])
+def test_all_ranks_of_a_node_are_told_at_flush_and_close(cause, on_error, case, target, tmp_path):
+    done = run_on(target, tmp_path, case, cause, 1, FOREBAY_ON_ERROR=on_error)
+    assert failed(done, "flush") and failed(done, "close")
+    assert not failed(done, "H5Dclose(dataset)"), done.told()
+    for call in "file_flush", "file_close":
+        assert_told_why(done, call, cause, target / "prepared.h5")
+    if case == "overwritten-and-read":   # what could not be written can still be read
+        assert all(f"rank {rank}: row {rank}, version 2: right" in done.stdout for rank in range(RANKS))
+    assert bytes_staged(tmp_path) >= RANKS * (2 << 20), "nothing was staged"
+    assert {entry["error"] for entry in statistics(tmp_path)} == {getattr(errno, cause)}
+    assert_recovered(target, tmp_path)
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("on_error", ON_ERROR)
+@pytest.mark.parametrize("cause", ["EIO", "ENOSPC"])
+def test_all_ranks_are_told_at_flush_and_may_give_up(cause, on_error, nodes, target, tmp_path):
+    done = run_on(target, tmp_path, "overwritten-or-given-up", cause, nodes, FOREBAY_ON_ERROR=on_error)
+    assert failed(done, "flush"), done.told()
+    assert_told_why(done, "file_flush", cause, target / "prepared.h5")
+    assert_recovered(target, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("case", "nodes", "on_error"),
+    [
+        hangs("overwritten", 2, "fail", why=PARTED),
+        hangs("overwritten", 1, "through", why=PARTED),
+        hangs("overwritten-and-read", 2, "fail", why="a read waits for ever for what another node cannot bring home"),
+    ],
+)
+def test_nobody_waits_for_ever(case, nodes, on_error, target, tmp_path):
+    done = run_on(target, tmp_path, case, "EIO", nodes, 12, FOREBAY_ON_ERROR=on_error)
+    assert failed(done, "flush") and failed(done, "close")
+    assert_recovered(target, tmp_path)
