@@ -307,7 +307,7 @@ herr_t driver_flush(H5FD_t* file, hid_t, hbool_t closing) {
         // HDF5 also flushes in the middle of closing, and a failure there leaves the file half closed. So it
         // is kept, and reported by the callback of the connector, flush or close, that led here.
         if (Status committed = self.staged->commit(); !committed)
-            Session::get().keep_failure(std::move(committed));
+            Session::get().keep_flush_failure(std::move(committed));
         return 0;
     });
 }

@@ -233,7 +233,7 @@ std::optional<AsideReason> UnderList::choose(const Route& route, const char* pat
         const std::shared_ptr<stage::StagedFile> file = staged_already(path);
         if (file != nullptr)
             if (const Status stepped = file->step_aside(AsideReason::kSwmr); !stepped)
-                Session::get().keep_failure(stepped);
+                Session::get().keep_flush_failure(stepped);
     }
     return std::nullopt;
 }

@@ -92,8 +92,11 @@ herr_t file_specific(void* object, H5VL_file_specific_args_t* args, hid_t transf
             });
         case H5VL_FILE_FLUSH:
             return forward("file_flush", object, {}, request, [&](void* under, hid_t connector) -> herr_t {
+                (void)Session::get().take_flush_failure();   // of some other file, which keeps it
                 const herr_t result = call(under, connector);
-                const Status lost = Session::get().take_failure();
+                Status lost = Session::get().take_flush_failure();
+                if (lost)
+                    lost = Session::get().take_failure();
                 if (lost)
                     return result;
                 push_error("file_flush", host().H5E_FILE_g, host().H5E_CANTFLUSH_g, lost);
@@ -179,7 +182,12 @@ herr_t file_optional(void* object, H5VL_optional_args_t* args, hid_t transfer, v
 
 herr_t file_close(void* object, hid_t transfer, void** request) {
     return forward_close("file_close", object, request, [&](void* under, hid_t connector) {
-        return host().H5VLfile_close(under, connector, transfer, request);
+        Session& session = Session::get();
+        (void)session.take_flush_failure();
+        const herr_t result = host().H5VLfile_close(under, connector, transfer, request);
+        if (Status lost = session.take_flush_failure(); !lost)
+            session.keep_failure(std::move(lost));
+        return result;
     });
 }
 

@@ -490,7 +490,7 @@ herr_t driver_flush(H5FD_t* file, hid_t, hbool_t closing) {
         if (closing || self.shared == nullptr || ObjectFlush::is_active())
             return 0;
         if (Status committed = self.shared->commit(); !committed)
-            Session::get().keep_failure(std::move(committed));
+            Session::get().keep_flush_failure(std::move(committed));
         return 0;
     });
 }

@@ -179,6 +179,17 @@ Status Session::take_failure() {
     return std::exchange(failure_, Status::ok());
 }
 
+void Session::keep_flush_failure(Status failure) {
+    const std::lock_guard lock(mutex_);
+    if (flush_failure_.is_ok())
+        flush_failure_ = std::move(failure);
+}
+
+Status Session::take_flush_failure() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(flush_failure_, Status::ok());
+}
+
 void Session::forget_connectors() {
     bool driver_ends_it = false;
     {

@@ -64,6 +64,11 @@ class Session {
     // close callback reports them; `end` writes what nobody asked for to standard error.
     void keep_failure(Status failure);
     [[nodiscard]] Status take_failure();
+    // The same of a flush that HDF5 made inside another call. A flush or close of the file that led here reports it; whatever else
+    // did, a close of an object most of all, does not fail for it: the file keeps the failure and tells it at its next flush, and HDF5
+    // frees an object whose close fails while the program still has its identifier.
+    void keep_flush_failure(Status failure);
+    [[nodiscard]] Status take_flush_failure();
 
     void forget_connectors();   // HDF5 ends the connector
     void end();                 // HDF5 ends the driver
@@ -82,7 +87,7 @@ class Session {
     std::uint64_t engine_generation_ = 0;   // of forks
     std::vector<std::shared_ptr<stage::Engine>> inherited_;
     hid_t driver_ = H5I_INVALID_HID, mpi_driver_ = H5I_INVALID_HID;
-    Status failure_;
+    Status failure_, flush_failure_;
 };
 
 }   // namespace forebay::hdf5

@@ -38,6 +38,7 @@ struct Exposed {
     static constexpr std::uint64_t kRegionBytes = std::uint64_t{1} << 20;
     static constexpr std::uint64_t kMarks = 4096;   // regions share marks: too much waiting, never too little
     std::atomic<std::uint64_t> clean{0};
+    static constexpr std::uint64_t kCannotDrain = UINT64_MAX;   // in `clean`: the file cannot be written, and nobody need wait
     std::array<std::atomic<std::uint64_t>, kMarks> marks{};
 };
 

@@ -274,6 +274,7 @@ Status NodeShare::retire() {
 
 void NodeShare::fail(int sys_errno, bool through) noexcept {
     if (through && !goes_through()) setup_.board.header().through.store(log::Through::kSoon);
+    if (setup_.several_nodes) exposed().clean.store(Exposed::kCannotDrain);
     setup_.board.header().failed.store(static_cast<std::uint32_t>(sys_errno != 0 ? sys_errno : EIO));
     io::raise_and_wake(setup_.board.header().progress);
 }

@@ -265,6 +265,8 @@ Status SharedFile::await_others(ByteRange range) {
         const std::uint64_t needed = *std::max_element(marks.begin(), marks.end());
         for (std::uint64_t clean = 0; needed > 0;) {
             FOREBAY_TRY(window_->read(drainer, offsetof(Exposed, clean), std::as_writable_bytes(std::span(&clean, 1))));
+            if (clean == Exposed::kCannotDrain)
+                return {Code::kUnavailable, fmt::format("read {}: rank {}, which drains for another node, cannot write what is staged there", file_->path(), drainer)};
             if (clean >= needed) break;
             // Another node cannot wake this one. A word that nobody raises makes for a pause.
             static constexpr io::SharedWord kNobodyRaises{0};

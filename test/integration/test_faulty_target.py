@@ -189,9 +189,6 @@ def test_a_target_that_takes_nothing_is_told_and_recovery_brings_everything_home
 
 
 # HDF5 flushes when it opens a file too, with flush=drain to the target, and an open must not be half done.
-KEPT = "what a flush inside an open meets is told by the next close of any object, and HDF5 crashes after a dataset's close has failed"
-
-
 @pytest.mark.parametrize("on_error", ["fail", "retry"])
 def test_a_flush_that_drains_tells_it_at_once(on_error, target, tmp_path, expected):
     beginning = "op=write,errno=EDQUOT,offset=100.."   # what the open writes arrives
@@ -203,7 +200,6 @@ def test_a_flush_that_drains_tells_it_at_once(on_error, target, tmp_path, expect
     assert (tmp_path / "backing/x.h5").read_bytes() == expected
 
 
-@pytest.mark.xfail(strict=True, reason=KEPT)
 @pytest.mark.parametrize("on_error", ["fail", "retry"])
 def test_an_open_that_drains_to_a_faulty_target_crashes_nothing(on_error, target, tmp_path, expected):
     told, _ = change(target, tmp_path, f"on_error={on_error};flush=drain", "op=write,errno=EDQUOT")
@@ -214,7 +210,6 @@ def test_an_open_that_drains_to_a_faulty_target_crashes_nothing(on_error, target
     assert (tmp_path / "backing/x.h5").read_bytes() == expected
 
 
-@pytest.mark.xfail(strict=True, reason=KEPT)
 def test_a_healthy_file_does_not_hear_of_the_failure_of_another(target, tmp_path):
     target.fault("op=write,errno=EIO")
     code = """
