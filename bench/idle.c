@@ -1,5 +1,6 @@
 /* What an open file costs while nobody uses it: writes, flushes, waits until the process has used no clock tick for
- * two seconds (a log is warmed up once, a second after it was begun), then counts clock ticks and voluntary context switches of its threads over the idle time.
+ * two seconds (a log is warmed up once, a second after it was begun), then counts clock ticks and voluntary context
+ * switches of its threads over the idle time.
  *
  *   idle --file F [--mib 64] [--settle-seconds-max 20] [--idle-seconds 3]
  *   idle --file F --verify [--mib 64]
@@ -12,7 +13,7 @@
 
 #include "program.h"
 
-enum { kMostThreads = 256 };
+enum { kMostThreads = 256, kQuiet_s = 2 };
 
 struct usage {
     uint64_t ticks, threads;
@@ -76,8 +77,7 @@ static void sleep_s(double seconds) {
     nanosleep(&rest, NULL);
 }
 
-/* Waits until so long has passed without a clock tick; returns how long that took. */
-enum { kQuiet_s = 2 };
+/* Waits until kQuiet_s have passed without a clock tick; returns how long that took. */
 static double settle(double most_s) {
     double begin_s = now_s();
     uint64_t ticks = usage_now().ticks;

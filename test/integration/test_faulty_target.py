@@ -32,15 +32,19 @@ with h5py.File("target/x.h5", "w") as f:
     f.attrs["step"] = 0
 """
 
-# Says what came of each call. "first" and "second" are committed by a flush each, "late" by the close.
-CHANGE = """
-import h5py, numpy as np
+# Says what came of a call.
+CALL = """
 def call(name, what):
     try:
         what()
         print(name, "ok", flush=True)
     except Exception as error:
         print(name, type(error).__name__, error, flush=True)
+"""
+
+# "first" and "second" are committed by a flush each, "late" by the close.
+CHANGE = CALL + """
+import h5py, numpy as np
 def write(step, name):
     f[name] = np.arange(400_000) * step
     f["old"][step * 1000 : step * 1000 + 500] = -step
@@ -260,17 +264,11 @@ def test_a_mount_that_was_made_again_is_recovered_on(target, tmp_path, expected)
 
 
 # Overwrites in place, through one identifier: no dataset is closed while the target fails.
-THROUGH = """
+THROUGH = CALL + """
 import h5py, numpy as np
 path = b"target/x.h5"
 f = h5py.h5f.open(path, h5py.h5f.ACC_RDWR)
 d = h5py.h5d.open(f, b"old")
-def call(name, what):
-    try:
-        what()
-        print(name, "ok", flush=True)
-    except Exception as error:
-        print(name, type(error).__name__, error, flush=True)
 def write(value):
     d.write(h5py.h5s.ALL, h5py.h5s.ALL, np.full(300_000, value, "i8"))
 call("write 1", lambda: write(1))
