@@ -1,6 +1,7 @@
 #include "io/stripe_size.h"
 
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 
 #include <new>
@@ -12,6 +13,7 @@ namespace forebay::io {
 
 namespace {
 
+constexpr std::uint32_t kLustre = 0x0BD00BD0;   // statfs(2), f_type
 constexpr std::uint32_t kLayoutV1 = 0x0BD10BD0, kLayoutV3 = 0x0BD30BD0;
 constexpr std::size_t kStripeSizeAt = 24, kFixedPartBytes = 32;
 // Smaller blocks are the page of a local file system, larger ones some address space.
@@ -35,7 +37,10 @@ std::uint64_t ask_stripe_size(int descriptor) noexcept {
     if (::fstat(descriptor, &facts) != 0) return 0;
     // A layout is as long as it has stripes; its beginning does not come alone, so the longest one that Lustre allows must fit.
     static constexpr std::size_t kLayoutMax = 64 << 10;
-    const ssize_t bytes = ::fgetxattr(descriptor, "lustre.lov", nullptr, 0);
+    struct statfs system {};
+    // Elsewhere the question may go to a server, for nothing.
+    const bool lustre = ::fstatfs(descriptor, &system) == 0 && static_cast<std::uint32_t>(system.f_type) == kLustre;
+    const ssize_t bytes = lustre ? ::fgetxattr(descriptor, "lustre.lov", nullptr, 0) : -1;
     if (bytes < static_cast<ssize_t>(kFixedPartBytes) || bytes > static_cast<ssize_t>(kLayoutMax))
         return stripe_size({}, static_cast<std::uint64_t>(facts.st_blksize));
     try {
