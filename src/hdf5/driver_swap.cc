@@ -1,6 +1,8 @@
 #include "hdf5/driver_swap.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
@@ -10,12 +12,14 @@
 
 #include "hdf5/guard.h"
 #include "hdf5/info.h"
+#include "hdf5/local_list.h"
 #include "hdf5/mpi_driver.h"
 #include "hdf5/mpi_library.h"
 #include "hdf5/mpi_recovery.h"
 #include "hdf5/transfer.h"
 #include "hdf5/session.h"
 #include "hdf5/warning.h"
+#include "node/launch.h"
 
 namespace forebay::hdf5 {
 
@@ -58,6 +62,35 @@ namespace {
 // says something, whatever its options are: they may differ, and nobody must wait for one that says nothing.
 enum class Vote : char { kStage = 's', kStageOnNode = 'n', kDecline = 'd', kRefuse = 'r' };
 
+// Whether this library can hold a ballot over the list's communicator.
+bool names_mpio(hid_t list) {
+    // MPI's identifiers may be asked for only once MPI runs; then the list has one of them.
+    const hid_t driver = host().H5Pget_driver(list);
+    return reason_of(driver) == AsideReason::kMpi && driver == host().mpio();
+}
+
+// A rank that was started without the connector does not know that it is asked anything. Local; true on all ranks
+// that have the connector, if all ranks run on this machine.
+bool someone_lacks_connector(hid_t list) {
+    if (!names_mpio(list))
+        return false;
+    const auto door = mpi_door();
+    if (!door)
+        return false;
+    const auto members = members_of(list, *door.value());
+    if (!members)
+        return false;
+    static node::Launch& launch = *new node::Launch(::getpid());   // HDF5 calls under its lock, or from one thread
+    const auto unequal = launch.compare(members.value().ranks, members.value().own);
+    if (!unequal)
+        return false;
+    if (unequal->with == members.value().own)
+        warn_once(fmt::format("rank {} was started without HDF5_VOL_CONNECTOR=forebay, rank {} with it: {}", unequal->without, unequal->with,
+                              unequal->all_seen ? "files that they open together with MPI are not staged"
+                                                : "if it does not load forebay by itself, opening a file together does not return"));
+    return unequal->all_seen;
+}
+
 struct Ballot {
     std::shared_ptr<node::Team> team;
     // Each a Vote and, where it is to stage, '+' or '-' for nodes=consistent, and the node's name.
@@ -78,9 +111,7 @@ struct Ballot {
 // Collective over the list's communicator. Nothing: the list does not name mpio, or MPI cannot be asked (which
 // is the same on all ranks: it depends on the libraries).
 std::optional<Ballot> ballot(hid_t list, Vote mine, const std::string& node = {}) {
-    // MPI's identifiers may be asked for only once MPI runs; then the list has one of them.
-    const hid_t driver = host().H5Pget_driver(list);
-    if (reason_of(driver) != AsideReason::kMpi || driver != host().mpio())
+    if (!names_mpio(list))
         return std::nullopt;
     const auto door = mpi_door();
     if (!door || !can_tell_collective()) {
@@ -170,16 +201,18 @@ herr_t restore_list(hid_t file_access_list, const Origin& origin) {
 }
 
 UnderList::UnderList(const char* function, const char* path, unsigned flags, hid_t file_access_list)
-    : origin_(std::make_shared<Origin>()) {
+    : program_list_(file_access_list), origin_(std::make_shared<Origin>()) {
     Session& session = Session::get();
     origin_->info = info_of_list(file_access_list);
     const Route& route = session.route(origin_->info);
+    local_ = someone_lacks_connector(file_access_list);
     // With mpio copying is collective, so it comes first whatever happens then.
-    list_ = host().H5Pcopy(file_access_list);
+    list_ = local_ ? copy_locally(file_access_list) : host().H5Pcopy(file_access_list);
     if (list_ < 0)
         return;
     if (!route.refusal.is_ok()) {
-        (void)ballot(list_, Vote::kRefuse);
+        if (!local_)
+            (void)ballot(list_, Vote::kRefuse);
         refuse(function, route.refusal);
         return;
     }
@@ -193,7 +226,7 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     const hid_t driver = host().H5Pget_driver(list_);
     if (!aside_ && (exchange_driver(list_) || session.is_ours(driver)))
         origin_->staged = true;
-    else if (exchange_mpi_driver(path, flags))
+    else if (!local_ && exchange_mpi_driver(path, flags))
         origin_->staged = origin_->mpi = true;
     else
         aside_ = aside_.value_or(reason_of(driver));
@@ -205,15 +238,20 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
         refuse(function, unrecovered_);
         return;
     }
-    if (host().H5Pset_vol(list_, route.under_connector, route.under_info) < 0) {
+    if (host().H5Pset_vol(list_, route.under_connector, route.under_info) < 0)
+        close_list();
+}
+
+void UnderList::close_list() {
+    if (local_)
+        close_local_copy(list_);
+    else
         host().H5Pclose(list_);
-        list_ = H5I_INVALID_HID;
-    }
+    list_ = H5I_INVALID_HID;
 }
 
 void UnderList::refuse(const char* function, const Status& why) {
-    host().H5Pclose(list_);
-    list_ = H5I_INVALID_HID;
+    close_list();
     push_error(function, host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, why);
 }
 
@@ -221,7 +259,9 @@ UnderList::~UnderList() {
     offer_team(nullptr);
     if (list_ >= 0) {
         const ErrorStackKeeper keeper;
-        host().H5Pclose(list_);
+        if (names_mpio(list_))
+            carry_hints(list_, program_list_);
+        close_list();
     }
 }
 

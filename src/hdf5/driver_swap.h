@@ -6,6 +6,9 @@
 // our driver, which does not stage them: HDF5 tells files apart by driver first, and the same file may be
 // open, or be reached by an external link, without SWMR.
 //
+// With mpio, copying a list is collective. A rank that was started without the connector takes no part in that, so where there
+// is one (node/launch.h) nobody is asked, and the copy has the communicator of the original (local_list.h).
+//
 // Ownership: an `UnderList` owns its copy. Thread-safety: as HDF5's. Blocks: stat(2) at most.
 #pragma once
 
@@ -47,7 +50,11 @@ class UnderList {
     void refuse(const char* function, const Status& why);
     std::optional<log::AsideReason> choose(const Route& route, const char* path, unsigned flags) const;
 
+    void close_list();
+
+    const hid_t program_list_;
     hid_t list_ = H5I_INVALID_HID;
+    bool local_ = false;   // copied without the other ranks
     std::shared_ptr<Origin> origin_;
     std::optional<log::AsideReason> aside_;
     bool refused_elsewhere_ = false;

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "hdf5/local_list.h"
+
 namespace forebay::hdf5 {
 
 namespace {
@@ -88,6 +90,12 @@ Result<std::shared_ptr<node::Team>> MpiHandles::make_team(hid_t file_access_list
     if (host().H5Pget(file_access_list, "mpi_params_comm", &communicator) < 0)
         return Status(Code::kUnavailable, "the file access list has no MPI communicator");
     return door.make_team(&communicator);
+}
+
+Result<node::Membership> members_of(hid_t file_access_list, const node::Door& door) {
+    const auto communicator = peek_communicator(file_access_list);
+    if (!communicator) return communicator.status();
+    return door.members(&communicator.value());
 }
 
 }   // namespace forebay::hdf5

@@ -16,6 +16,10 @@ namespace forebay::hdf5 {
 // library for this MPI; kUnavailable: it cannot be loaded.
 [[nodiscard]] Result<const node::Door*> mpi_door();
 
+// The processes of a file access list's communicator. Local, unlike everything that hands out a communicator: other
+// processes need not be in such a call. kUnsupported: the library hides it, or there is no MPI_COMM_WORLD; kUnavailable: the list has none.
+[[nodiscard]] Result<node::Membership> members_of(hid_t file_access_list, const node::Door& door);
+
 // The communicator and info object of a file access list, as HDF5 hands them out: duplicates, which are
 // freed with this object. Collective, as duplicating a communicator is. Handles are bytes here.
 class MpiHandles {

@@ -122,6 +122,41 @@ void free_handles(void* communicator, void* info) {
     if (hints != MPI_INFO_NULL) (void)MPI_Info_free(&hints);
 }
 
+// Ends with its group.
+class Group {
+  public:
+    Group() = default;
+    ~Group() {
+        if (group != MPI_GROUP_NULL) (void)MPI_Group_free(&group);
+    }
+    Group(const Group&) = delete;
+    Group& operator=(const Group&) = delete;
+    MPI_Group group = MPI_GROUP_NULL;
+};
+
+Result<node::Membership> members(const void* communicator) {
+    MPI_Comm comm;
+    std::memcpy(&comm, communicator, sizeof comm);
+    int initialized = 0, size = 0, place = 0;
+    // A program may use sessions, without MPI_COMM_WORLD.
+    if (MPI_Initialized(&initialized) != MPI_SUCCESS || initialized == 0)
+        return Status(Code::kUnsupported, "there is no MPI_COMM_WORLD");
+    Group some, all;
+    FOREBAY_TRY(check(MPI_Comm_group(comm, &some.group), "MPI_Comm_group"));
+    FOREBAY_TRY(check(MPI_Comm_group(MPI_COMM_WORLD, &all.group), "MPI_Comm_group"));
+    FOREBAY_TRY(check(MPI_Group_size(some.group, &size), "MPI_Group_size"));
+    FOREBAY_TRY(check(MPI_Group_rank(some.group, &place), "MPI_Group_rank"));
+    std::vector<int> places(static_cast<std::size_t>(size));
+    std::iota(places.begin(), places.end(), 0);
+    node::Membership found;
+    found.ranks.resize(places.size(), -1);
+    FOREBAY_TRY(check(MPI_Group_translate_ranks(some.group, size, places.data(), all.group, found.ranks.data()), "MPI_Group_translate_ranks"));
+    for (int& rank : found.ranks)
+        if (rank == MPI_UNDEFINED) rank = -1;
+    if (place >= 0 && place < size) found.own = found.ranks[static_cast<std::size_t>(place)];
+    return found;
+}
+
 }   // namespace
 
 }   // namespace forebay::mpi
@@ -129,6 +164,6 @@ void free_handles(void* communicator, void* info) {
 extern "C" __attribute__((visibility("default"))) const forebay::node::Door* forebay_mpi_door() {
     static constexpr forebay::node::Door door{forebay::node::kDoorVersion, sizeof(MPI_Comm), sizeof(MPI_Info),
                                              forebay::mpi::make_team, forebay::mpi::complete_info,
-                                             forebay::mpi::free_handles};
+                                             forebay::mpi::free_handles, forebay::mpi::members};
     return &door;
 }

@@ -9,10 +9,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "node/team.h"
 
 namespace forebay::node {
+
+// The processes of a communicator as ranks of MPI_COMM_WORLD; -1: one that is not in it.
+struct Membership {
+    std::vector<int> ranks;
+    int own = -1;
+};
 
 struct Door {
     std::uint32_t version = 0;             // kDoorVersion of the build
@@ -25,9 +32,11 @@ struct Door {
     void (*complete_info)(void* info) = nullptr;
     // Frees both; null handles are let be, and everything once MPI has ended.
     void (*free_handles)(void* communicator, void* info) = nullptr;
+    // Local: no other process needs to do anything. The communicator stays the caller's.
+    Result<Membership> (*members)(const void* communicator) = nullptr;
 };
 
-inline constexpr std::uint32_t kDoorVersion = 1;
+inline constexpr std::uint32_t kDoorVersion = 2;
 inline constexpr const char* kDoorSymbol = "forebay_mpi_door";
 using DoorFunction = const Door* (*)();
 

@@ -210,3 +210,47 @@ def test_without_a_library_for_this_mpi_files_are_left_to_mpio(library, native_c
     assert asides_by_reason(tmp_path).keys() == {"mpi"}
     assert all(line["aside"]["mpi"] > 0 and line["files_staged"] > 0 for line in process_lines(tmp_path))
     assert bytes_staged(tmp_path) > 0
+
+
+# ---- a rank without the connector ----------------------------------------------------------------------
+
+
+def without_connector(*lacking: int) -> dict[int, list[str]]:
+    # Nor the folder of plugins: when an open fails HDF5 looks there, on such ranks alone, for another connector.
+    return {rank: ["env", "-u", "HDF5_VOL_CONNECTOR", "-u", "HDF5_PLUGIN_PATH"] for rank in lacking}
+
+
+# How many files each rank opens, or makes.
+OPENED = {"plain": 2, "reordered": 2, "freed-early": 1, "many-files": 5, "refused-opens": 1}
+
+
+@pytest.mark.parametrize("case", OPENED)
+@pytest.mark.parametrize(("ranks", "lacking"), [(2, 0), (2, 1), (3, 0), (3, 1)])
+def test_a_rank_that_was_started_without_the_connector(ranks, lacking, case, tmp_path):
+    command = [program("parallel_cases"), case]
+    plain = launch(command, native(), tmp_path / "native", ranks, SECONDS_MAX)
+    done = launch(command, staged(tmp_path), tmp_path / "run", ranks, SECONDS_MAX, before_rank=without_connector(lacking))
+    assert done.hung is None and done.returncode == plain.returncode, done.told()
+    assert facts(done) == facts(plain) != [], done.told()
+    assert_same_contents(tmp_path / "native", tmp_path / "run")
+    with_it = 1 if lacking == 0 else 0
+    told = [line for line in done.stderr.splitlines() if "forebay" in line]
+    assert told == [f"forebay: rank {lacking} was started without HDF5_VOL_CONNECTOR=forebay, rank {with_it} with it: "
+                    "files that they open together with MPI are not staged"], done.told()
+    processes = process_lines(tmp_path)
+    assert len(processes) == ranks - 1 and all(process["files_staged"] == 0 for process in processes)
+    assert asides_by_reason(tmp_path) == {"mpi": (ranks - 1) * OPENED[case]}
+
+
+@pytest.mark.parametrize("case", ["some-ranks", "each-alone", "split"])
+def test_files_that_a_rank_without_the_connector_has_no_part_in_are_staged(case, tmp_path):
+    command = [program("parallel_cases"), case]
+    plain = launch(command, native(), tmp_path / "native", RANKS, SECONDS_MAX)
+    lacking = 1 if case == "split" else 0
+    done = launch(command, staged(tmp_path), tmp_path / "run", RANKS, SECONDS_MAX, before_rank=without_connector(lacking))
+    assert done.hung is None and facts(done) == facts(plain), done.told()
+    assert_same_contents(tmp_path / "native", tmp_path / "run")
+    assert "was started without" not in done.stderr
+    assert len(process_lines(tmp_path)) == RANKS - 1
+    assert all(process["files_staged"] > 0 for process in process_lines(tmp_path))
+    assert bytes_staged(tmp_path) > 0
