@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string_view>
 #include <system_error>
+
+#include "io/posix_file.h"
 
 namespace forebay::node {
 
@@ -19,9 +18,25 @@ constexpr std::array<std::string_view, 4> kRankVariables{"PMI_RANK", "OMPI_COMM_
 constexpr std::string_view kConnectorVariable = "HDF5_VOL_CONNECTOR";
 constexpr std::string_view kConnector = "forebay";
 
-std::string read_all(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
+constexpr std::size_t kChunkBytes = 16 * 1024;
+
+// What the system makes up has no size before it is read. Empty: it cannot be read.
+std::string read_all(io::Directory& folder, const std::string& name) {
+    std::string text;
+    const auto file = folder.open_file(name, io::OpenMode::kRead);
+    for (bool more = static_cast<bool>(file); more;) {
+        const std::size_t before = text.size();
+        text.resize(before + kChunkBytes);
+        const auto bytes = file.value()->read_at(before, std::as_writable_bytes(std::span(text).subspan(before)));
+        text.resize(before + (bytes ? bytes.value() : 0));
+        more = text.size() == before + kChunkBytes;
+    }
+    return text;
+}
+
+std::string read_of_process(io::Directory& proc, int pid, const std::string& name) {
+    const auto folder = proc.open_directory(std::to_string(pid));
+    return folder ? read_all(*folder.value(), name) : std::string();
 }
 
 std::optional<int> number(std::string_view text) {
@@ -37,8 +52,8 @@ struct Given {
     bool connector = false;
 };
 
-std::optional<Given> given_to(const std::string& proc, int pid) {
-    const std::string environment = read_all(proc + "/" + std::to_string(pid) + "/environ");
+std::optional<Given> given_to(io::Directory& proc, int pid) {
+    const std::string environment = read_of_process(proc, pid, "environ");
     if (environment.empty()) return std::nullopt;
     Given given;
     given.pid = pid;
@@ -61,8 +76,8 @@ std::optional<Given> given_to(const std::string& proc, int pid) {
 }
 
 // The command name, in parentheses, may hold anything; fields are counted from behind it.
-std::optional<int> parent_of(const std::string& proc, int pid) {
-    const std::string text = read_all(proc + "/" + std::to_string(pid) + "/stat");
+std::optional<int> parent_of(io::Directory& proc, int pid) {
+    const std::string text = read_of_process(proc, pid, "stat");
     const std::size_t name_end = text.rfind(')');
     if (name_end == text.npos) return std::nullopt;
     std::istringstream fields(text.substr(name_end + 1));
@@ -73,12 +88,16 @@ std::optional<int> parent_of(const std::string& proc, int pid) {
 }
 
 // Each thread of a process has children of its own.
-std::vector<Given> children_of(const std::string& proc, int parent) {
+std::vector<Given> children_of(io::Directory& proc, int parent) {
     std::vector<Given> children;
-    std::error_code error;
-    const std::filesystem::path threads = proc + "/" + std::to_string(parent) + "/task";
-    for (std::filesystem::directory_iterator at(threads, error), end; !error && at != end; at.increment(error)) {
-        std::istringstream pids(read_all(at->path().string() + "/children"));
+    const auto process = proc.open_directory(std::to_string(parent));
+    const auto threads = process ? process.value()->open_directory("task") : process.status();
+    const auto names = threads ? threads.value()->list() : threads.status();
+    if (!names) return children;
+    for (const std::string& name : names.value()) {
+        const auto thread = threads.value()->open_directory(name);
+        if (!thread) continue;
+        std::istringstream pids(read_all(*thread.value(), "children"));
         for (int pid = 0; pids >> pid;)
             if (auto given = given_to(proc, pid)) children.push_back(std::move(*given));
     }
@@ -99,9 +118,10 @@ std::optional<Unequal> Launch::compare(std::span<const int> ranks, int own) {
 }
 
 std::optional<Unequal> Launch::look(std::span<const int> ranks, int own) const {
-    const auto parent = parent_of(proc_, pid_);
+    const auto proc = io::open_posix_directory(proc_);
+    const auto parent = proc ? parent_of(*proc.value(), pid_) : std::nullopt;
     if (!parent) return std::nullopt;
-    const std::vector<Given> children = children_of(proc_, *parent);
+    const std::vector<Given> children = children_of(*proc.value(), *parent);
     for (std::size_t variable = 0; variable < kRankVariables.size(); ++variable) {
         std::map<int, const Given*> found;
         bool ambiguous = false;
