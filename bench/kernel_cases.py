@@ -56,12 +56,12 @@ def share_panel(title: str, runs: Runs) -> Panel:
 def ffbench(setting: Setting) -> Result:
     """FFBench: collective buffering by number of ranks, morphing by size, stealing by number of ranks."""
     result = Result("ffbench", f"FFBench, file system at {SLOW_LATENCY} per operation", setting.repetitions)
-    buffering, morphing, stealing = {}, {}, {}
+    buffering, morphing, stealing, from_others = {}, {}, {}, {}
     shape = ("--rows", str(ROWS), "--columns", str(COLUMNS))
     with slow_target(setting.places, latency=SLOW_LATENCY) as slow:
         for ranks in rank_counts(setting):
-            for name, found in (("collective_buffering", buffering), ("stealing", stealing)):
-                program = Program("ffbench", ranks, ("--pattern", name, *shape))
+            for name, found, how in (("collective_buffering", buffering, ()), ("stealing", stealing, ()), ("stealing", from_others, ("--neighbour",))):
+                program = Program("ffbench", ranks, ("--pattern", name, *shape, *how))
                 found[str(ranks)] = run_ranks(setting, program, slow, touch_bytes=TOUCHED)
         for columns in MORPHING_COLUMNS:
             program = Program("ffbench", KERNEL_RANKS[0], ("--pattern", "morphing", "--rows", "32",
@@ -73,12 +73,13 @@ def ffbench(setting: Setting) -> Result:
     for columns, runs in morphing.items():
         add_waiting(result, f"morphing, {columns} columns: calls and close", runs)
         add(result, f"morphing, {columns} columns: writes at the target", runs, "writes_at_target", "")
-    for ranks, runs in stealing.items():
-        add(result, f"stealing, {ranks} ranks: reads", runs, "reads_s", "s", at_most(0.3))
-        add_counter(result, f"stealing, {ranks} ranks: bytes stolen", runs[NATIVE][0].figures["bytes"], "bytes read",
-                    runs, "stolen", at_least(1))
+    for what, found in (("stealing", stealing), ("stealing from another rank", from_others)):
+        for ranks, runs in found.items():
+            add(result, f"{what}, {ranks} ranks: reads", runs, "reads_s", "s", at_most(0.3))
+            add_counter(result, f"{what}, {ranks} ranks: bytes stolen", runs[NATIVE][0].figures["bytes"], "bytes read",
+                        runs, "stolen", at_least(1))
     groups = {f"{name}, {size}": runs for name, found in (("collective buffering", buffering), ("morphing", morphing),
-                                                          ("stealing", stealing)) for size, runs in found.items()}
+                                                          ("stealing", stealing), ("stealing from another rank", from_others)) for size, runs in found.items()}
     result.notes += [merge_note(what, runs) for what, runs in groups.items()]
     most = str(rank_counts(setting)[-1])
     panels = [

@@ -11,7 +11,8 @@
  * morphing: each rank has rows of its own, side by side. One request writes `piece` columns of all of them, and begins
  *     half a piece after the one before: half of what was written is overwritten. `rounds` does it all again.
  * stealing: as collective_buffering, and then each rank reads its rows back, request by request, and compares them.
- *     With --neighbour it reads the rows of the next rank, after H5Fflush and a barrier.
+ *     With --neighbour it reads the rows of the next rank, after a barrier and nothing else: that is defined where all
+ *     ranks are on one node, natively (the system's page cache) and with forebay (docs/consistency.md).
  *
  * Prints, beside the common figures, the seconds spent in writes_s and reads_s.
  */
@@ -130,8 +131,6 @@ static int write_file(const char *path, const struct shape *shape) {
     times[0].value = (shape->pattern == kMorphing ? write_overlapping : write_rows)(dataset, space, transfer, shape,
                                                                                    &measured);
     if (shape->pattern == kStealing) {
-        herr_t done;
-        if (shape->neighbour) TIMED(measured.calls_s, done, H5Fflush(file, H5F_SCOPE_GLOBAL));
         MPI_Barrier(MPI_COMM_WORLD);
         wrong = compare_rows(dataset, space, transfer, shape,
                              shape->neighbour ? verified_rank(shape->ranks) : shape->ranks.mine, &times[1].value);

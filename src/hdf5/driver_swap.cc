@@ -138,28 +138,41 @@ std::optional<Ballot> ballot(hid_t list, Vote mine, const std::string& node = {}
 // The same for mpio, once all ranks agree that they can stage, or have the file open so already. Collective.
 // Where `aside_` is set already this only tells the others.
 bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
+    if (!names_mpio(list_))
+        return false;
     const bool route_stages = !aside_;
     const std::shared_ptr<stage::StagedFile> open = staged_already(path);
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     const WithMpi mpi = engine != nullptr ? engine->options().options.mpi : WithMpi::kOff;
     const bool may = !aside_ && mpi != WithMpi::kOff;
     const bool writes = (flags & H5F_ACC_RDWR) != 0;
-    const bool can = may && ((open != nullptr && open->shared()) || (writes && engine->can_stage()));
+    const bool goes_on = may && open != nullptr && open->shared();
+    const auto obstacle = may && writes && !goes_on ? engine->obstacle() : std::nullopt;
+    const bool can = goes_on || (may && writes && !obstacle);
+    const bool refuses = obstacle && engine->options().options.strict;
     const Vote mine = mpi == WithMpi::kNode ? Vote::kStageOnNode : Vote::kStage;
     const bool consistent = can && engine->options().options.nodes == SeveralNodes::kConsistent;
-    auto result = can ? ballot(list_, mine, (consistent ? '+' : '-') + engine->node_name()) : ballot(list_, Vote::kDecline);
+    auto result = can ? ballot(list_, mine, (consistent ? '+' : '-') + engine->node_name())
+                      : ballot(list_, refuses ? Vote::kRefuse : Vote::kDecline);
     if (!result)
         return false;
-    if (result->any(Vote::kRefuse)) {
-        refused_elsewhere_ = true;
+    if (refuses || result->any(Vote::kRefuse)) {
+        refusal_ = refuses ? obstacle->status
+                           : Status(Code::kInvalidArgument, "another rank refuses its options, or its staging area (strict)");
+        refusal_ = std::move(refusal_).with_context(std::string("open ") + path);
         return false;
+    }
+    if (obstacle) {
+        aside_ = obstacle->reason;
+        if (!obstacle->status)
+            warn_once(obstacle->status.message() + " (writing without staging)");
     }
     const bool declined = result->any(Vote::kDecline);
     const bool left_to_one_node = !declined && result->several_nodes() && result->any(Vote::kStageOnNode);
     if (declined || left_to_one_node) {
         // mpio opens it, and must find it whole all the same. Ranks that do not stage have nothing to look after.
         if ((flags & (H5F_ACC_TRUNC | H5F_ACC_EXCL)) == 0)
-            unrecovered_ = recover_together(*result->team, route_stages ? engine.get() : nullptr, path, writes);
+            refusal_ = recover_together(*result->team, route_stages ? engine.get() : nullptr, path, writes);
         if (left_to_one_node)
             aside_ = AsideReason::kSeveralNodes;
         return false;
@@ -230,12 +243,8 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
         origin_->staged = origin_->mpi = true;
     else
         aside_ = aside_.value_or(reason_of(driver));
-    if (refused_elsewhere_) {
-        refuse(function, {Code::kInvalidArgument, std::string("open ") + path + ": another rank refuses its options (strict)"});
-        return;
-    }
-    if (!unrecovered_) {
-        refuse(function, unrecovered_);
+    if (!refusal_) {
+        refuse(function, refusal_);
         return;
     }
     if (host().H5Pset_vol(list_, route.under_connector, route.under_info) < 0)

@@ -57,8 +57,7 @@ class UnderList {
     bool local_ = false;   // copied without the other ranks
     std::shared_ptr<Origin> origin_;
     std::optional<log::AsideReason> aside_;
-    bool refused_elsewhere_ = false;
-    Status unrecovered_;   // with mpio: why the file must not be written
+    Status refusal_;   // with mpio: why the open has to fail
 };
 
 }   // namespace forebay::hdf5

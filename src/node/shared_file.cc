@@ -359,7 +359,7 @@ Status SharedFile::step_aside(log::AsideReason reason) {
     // If this fails there may be something to be undone still; the file is written through all the same, as the drainers do already.
     const Status ended = journal_ != nullptr ? end_consistency() : Status::ok();
     if (drains_) share_->stop_listening();
-    else mine = file_->go_through();
+    else mine = file_->go_through(reason);
     window_.reset();
     share_.reset();
     const Status met = team_->agree(mine);

@@ -20,7 +20,8 @@ std::vector<TargetWrite> merge(std::span<const Piece> pieces, const Policy& poli
         while (last + 1 < pieces.size() && pieces[last + 1].range.begin == pieces[last].range.end) ++last;
 
         ByteRange rest{pieces[first].range.begin, pieces[last].range.end};
-        if (rest.end == policy.growing_at) rest.end = align_down(rest.end, policy.stripe);
+        const std::uint64_t boundary = align_down(rest.end, policy.stripe);
+        if (rest.end == policy.growing_at || (boundary > rest.begin && rest.end - boundary < policy.run_min)) rest.end = boundary;
         if (rest.begin < rest.end && rest.size() < policy.run_min) rest.end = rest.begin;
         std::size_t at = first;
         while (!rest.empty()) {

@@ -31,7 +31,8 @@ struct Policy {
     std::uint64_t stripe = 1;              // bytes, at least 1
     std::uint64_t write_max = 1;           // bytes, at least 1
     std::size_t pieces_max = 65536;        // per write, at least 1
-    // Leave runs shorter than this for later: neighbours may come. 0 or 1: leave none.
+    // Leave runs shorter than this for later, and as much behind the last stripe boundary of longer ones:
+    // neighbours may come. At most a stripe. 0 or 1: leave none.
     std::uint64_t run_min = 0;
     // Leave what follows the last stripe boundary of a run for later, if the run ends at this offset:
     // it is still growing there. `kOffsetMax`: leave nothing.

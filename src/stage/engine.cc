@@ -129,12 +129,11 @@ class Engine::State final : public Surroundings, public ForkParty {
         return staging_opening(warning).status();
     }
 
-    bool can_stage() {
+    std::optional<Obstacle> obstacle() {
         const std::lock_guard opening(opening_);
-        std::string warning;
-        const auto aside = staging_opening(warning);
-        if (!warning.empty()) warned_ = false;   // whoever attaches a file gets to say it
-        return aside && !aside.value();
+        if (!loaded_.options.stage) return Obstacle{log::AsideReason::kDisabled, {Code::kUnavailable, "staging is switched off"}};
+        look_opening();
+        return obstacle_;
     }
 
     Result<std::string> recover_before_open(const std::string& path, bool writable);
@@ -157,16 +156,12 @@ class Engine::State final : public Surroundings, public ForkParty {
         log::LedgerSlot* slot = nullptr;
         std::unique_ptr<log::LedgerSlot> own_slot;   // where the ledger has none left
     };
-    // Why files cannot be staged in this process, found out once.
-    struct Obstacle {
-        log::AsideReason reason;
-        Status status;
-    };
 
     [[nodiscard]] std::uint64_t reserve_bytes() const {
         return std::min({loaded_.options.reserve, loaded_.options.size / 2, physical_memory_bytes() / kReserveMemoryShare});
     }
     Result<std::optional<log::AsideReason>> staging_opening(std::string& warning);
+    void look_opening();
     std::optional<Obstacle> open_area_opening();
     std::optional<Obstacle> make_process_directory_opening();
     Status start_writing(Entry& entry, std::unique_ptr<io::File> target,
@@ -372,10 +367,7 @@ Status Engine::State::forget_before(const io::Identity& identity, const std::str
 // Whether a file may be staged: nothing, or the reason why not. An error only with option strict.
 Result<std::optional<log::AsideReason>> Engine::State::staging_opening(std::string& warning) {
     if (!loaded_.options.stage) return std::optional(log::AsideReason::kDisabled);
-    if (!area_tried_) {
-        area_tried_ = true;
-        obstacle_ = open_area_opening();
-    }
+    look_opening();
     if (!obstacle_) return std::optional<log::AsideReason>();
     if (loaded_.options.strict) return obstacle_->status;
     if (!warned_) {
@@ -385,7 +377,12 @@ Result<std::optional<log::AsideReason>> Engine::State::staging_opening(std::stri
     return std::optional(obstacle_->reason);
 }
 
-std::optional<Engine::State::Obstacle> Engine::State::open_area_opening() {
+void Engine::State::look_opening() {
+    if (std::exchange(area_tried_, true)) return;
+    obstacle_ = open_area_opening();
+}
+
+std::optional<Engine::Obstacle> Engine::State::open_area_opening() {
     if (!loaded_.problems.empty()) return Obstacle{log::AsideReason::kBadOption, loaded_.problems.front()};
     auto area = open_area_();
     if (!area) return Obstacle{log::AsideReason::kStagingArea, area.status()};
@@ -393,7 +390,7 @@ std::optional<Engine::State::Obstacle> Engine::State::open_area_opening() {
     return make_process_directory_opening();
 }
 
-std::optional<Engine::State::Obstacle> Engine::State::make_process_directory_opening() {
+std::optional<Engine::Obstacle> Engine::State::make_process_directory_opening() {
     const auto refuse = [](const Status& status) { return Obstacle{log::AsideReason::kStagingArea, status}; };
     const auto process = log::identify_this_process();
     if (!process) return refuse(process.status());
@@ -565,7 +562,7 @@ Status Engine::forget_before(const io::Identity& identity, const std::string& pa
 
 std::uint64_t Engine::listings() const { return state_->listings(); }
 
-bool Engine::can_stage() { return state_->can_stage(); }
+std::optional<Engine::Obstacle> Engine::obstacle() { return state_->obstacle(); }
 
 io::Directory* Engine::directory() noexcept { return state_->directory(); }
 

@@ -54,8 +54,13 @@ class Engine {
     // After a file was emptied: what dead processes have left of it is void. The same error.
     [[nodiscard]] Status forget_before(const io::Identity& identity, const std::string& path);
 
-    // Whether a file that is opened for writing now would be staged; finds it out if need be.
-    [[nodiscard]] bool can_stage();
+    // Why a file that is opened for writing now would not be staged; finds it out if need be. Nothing: it would. The text of
+    // the status is what `attach` would warn of, or with option strict fail with.
+    struct Obstacle {
+        log::AsideReason reason;
+        Status status;
+    };
+    [[nodiscard]] std::optional<Obstacle> obstacle();
 
     // What the processes that share memory with this one have in common: option node, or the machine's boot.
     [[nodiscard]] std::string node_name() const;

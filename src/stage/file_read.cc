@@ -12,6 +12,10 @@ namespace forebay::stage {
 
 namespace {
 
+// So many staged bytes between two gaps are read from the target along with them: a request more costs a
+// file server as much.
+constexpr std::uint64_t kReadAlongMax = 64 * 1024;
+
 // Reads all of `into`; what the file does not have is zeros.
 Status read_or_zeros(io::File& file, std::uint64_t offset, io::MutableBytes into) {
     auto got = file.read_at(offset, into);
@@ -74,9 +78,10 @@ bool StagedFile::unchanged(const StagedBytes& bytes) noexcept {
 Result<bool> StagedFile::carry_out(const CopyPlan& plan, io::File& target, std::uint64_t offset,
                                    io::MutableBytes into) {
     const auto part = [&](ByteRange range) { return into.subspan(range.begin - offset, range.size()); };
-    // One read for all gaps: what is staged or cut off goes on top of it.
-    if (!plan.target.empty()) {
-        const ByteRange hull{plan.target.front().begin, plan.target.back().end};
+    // What is staged or cut off between two gaps that are read in one goes on top of them.
+    for (std::size_t first = 0, last = 0; first < plan.target.size(); first = ++last) {
+        while (last + 1 < plan.target.size() && plan.target[last + 1].begin - plan.target[last].end <= kReadAlongMax) ++last;
+        const ByteRange hull{plan.target[first].begin, plan.target[last].end};
         FOREBAY_TRY(read_or_zeros(target, hull.begin, part(hull)));
     }
     for (const ByteRange& range : plan.zeros) std::memset(part(range).data(), 0, range.size());

@@ -171,8 +171,9 @@ void StagedFile::guard_target(const std::function<std::shared_ptr<io::File>(std:
 
 void StagedFile::count_given_up(std::uint64_t bytes) noexcept { add(slot_->guarantee_given_up, bytes); }
 
-Status StagedFile::go_through() {
+Status StagedFile::go_through(log::AsideReason reason) {
     const std::lock_guard writer(writer_);
+    slot_->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(reason), std::memory_order_relaxed);
     {
         const std::lock_guard lock(mutex_);
         if (state_ != State::kStaged) return Status::ok();

@@ -187,8 +187,8 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // Everything that changes the target goes through what `guard` makes of it from now on, until the file is closed.
     void guard_target(const std::function<std::shared_ptr<io::File>(std::shared_ptr<io::File>)>& guard);
     void count_given_up(std::uint64_t bytes) noexcept;
-    // The same when the drainer has stepped aside: writes go to the target from now on.
-    Status go_through();
+    // The same when the drainer has stepped aside: writes go to the target from now on, and why is counted here too.
+    Status go_through(log::AsideReason reason);
     // passive: takes over the target's present size.
     Status refresh();
 

@@ -65,6 +65,7 @@ AFTER(hid_t, H5Fcreate, (const char *name, unsigned flags, hid_t creation, hid_t
 AFTER(hid_t, H5Fopen, (const char *name, unsigned flags, hid_t access), (name, flags, access), shared_list(access))
 AFTER(herr_t, H5Fclose, (hid_t file), (file), shared(file))
 AFTER(herr_t, H5Fflush, (hid_t object, H5F_scope_t scope), (object, scope), shared(object))
+AFTER(herr_t, H5Fset_mpi_atomicity, (hid_t file, hbool_t atomic), (file, atomic), shared(file))
 AFTER(hid_t, H5Gcreate2, (hid_t at, const char *name, hid_t links, hid_t creation, hid_t access), (at, name, links, creation, access), shared(at))
 AFTER(hid_t, H5Dcreate2, (hid_t at, const char *name, hid_t type, hid_t space, hid_t links, hid_t creation, hid_t access),
       (at, name, type, space, links, creation, access), shared(at))
@@ -74,6 +75,10 @@ AFTER(herr_t, H5Dwrite, (hid_t dataset, hid_t type, hid_t memory, hid_t space, h
       (dataset, type, memory, space, list, buffer), collective(list) && shared(dataset))
 AFTER(herr_t, H5Dread, (hid_t dataset, hid_t type, hid_t memory, hid_t space, hid_t list, void *buffer),
       (dataset, type, memory, space, list, buffer), collective(list) && shared(dataset))
+AFTER(herr_t, H5Dwrite_multi, (size_t count, hid_t datasets[], hid_t types[], hid_t memories[], hid_t spaces[], hid_t list, const void *buffers[]),
+      (count, datasets, types, memories, spaces, list, buffers), count > 0 && collective(list) && shared(datasets[0]))
+AFTER(herr_t, H5Dread_multi, (size_t count, hid_t datasets[], hid_t types[], hid_t memories[], hid_t spaces[], hid_t list, void *buffers[]),
+      (count, datasets, types, memories, spaces, list, buffers), count > 0 && collective(list) && shared(datasets[0]))
 AFTER(hid_t, H5Acreate2, (hid_t at, const char *name, hid_t type, hid_t space, hid_t creation, hid_t access),
       (at, name, type, space, creation, access), shared(at))
 AFTER(herr_t, H5Awrite, (hid_t attribute, hid_t type, const void *buffer), (attribute, type, buffer), shared(attribute))

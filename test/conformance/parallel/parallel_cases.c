@@ -8,6 +8,7 @@
  * The contents of a file follow from its name, its dataset and the position, so that anyone can check them. */
 #include <hdf5.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -452,6 +453,17 @@ static void aborted(void) {
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* What no library may do: asks MPI from a thread that the program did not promise to it. */
+static void *ask_mpi(void *size) {
+    MPI_Comm_size(MPI_COMM_WORLD, size);
+    return NULL;
+}
+static void asked_by_a_thread(void) {
+    pthread_t thread;
+    int size = 0;
+    if (pthread_create(&thread, NULL, ask_mpi, &size) != 0 || pthread_join(thread, NULL) != 0 || size != ranks) exit_status = kExitFailure;
+}
+
 /* Without MPI: checks that every row of a file's dataset "rows" is of one version. */
 static void check(const char *path) {
     const hid_t file = CALL(H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT));
@@ -475,6 +487,7 @@ static const struct {
     {"refused-opens", refused_opens}, {"forgotten", forgotten}, {"killed", killed},
     {"killed-before-close", killed_before_close}, {"prepared", prepared}, {"overwritten", overwritten},
     {"overwritten-and-read", overwritten_and_read}, {"overwritten-or-given-up", overwritten_or_given_up}, {"aborted", aborted},
+    {"asked-by-a-thread", asked_by_a_thread},
 };
 
 int main(int argc, char **argv) {

@@ -59,6 +59,20 @@ def test_unusual_programs_see_the_same(case, nodes, crash, native_case, tmp_path
         assert bytes_staged(tmp_path) > 0
 
 
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_atomic_mode_ends_the_staging_for_good(nodes, native_case, tmp_path):
+    plain, plain_folder = native_case("atomic")
+    done = run_case("atomic", staged(tmp_path), tmp_path / "run", node_names(RANKS, nodes))
+    assert done.hung is None and facts(done) == facts(plain), done.told()
+    assert_same_contents(plain_folder, tmp_path / "run")
+    files = statistics(tmp_path)
+    assert len(files) == RANKS and all(set(entry["reasons"]) == {"atomicity"} for entry in files), files
+    row = 2 << 20
+    # Each rank has written its row once before, which a target at memory speed may take directly, and three times in atomic mode.
+    staged_bytes, through = (sum(entry[what] for entry in files) for what in ("staged", "through"))
+    assert staged_bytes > 0 and through >= 3 * RANKS * row and staged_bytes + through >= 4 * RANKS * row
+
+
 def test_a_file_opened_twice_through_ranks_in_another_order(native_case, tmp_path):
     """Natively that works as long as the second handle only moves raw data; forebay may refuse it."""
     plain, _ = native_case("twice-through-reordered")
@@ -67,10 +81,11 @@ def test_a_file_opened_twice_through_ranks_in_another_order(native_case, tmp_pat
     assert bytes_staged(tmp_path) > 0
 
 
-@pytest.mark.parametrize("case", ["plain", "duplicated", "reordered", "freed-early", "many-files"])
-def test_ranks_that_meet_after_every_collective_call_see_the_same(case, native_case, tmp_path):
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("case", ["plain", "duplicated", "reordered", "freed-early", "twice-through-one", "many-files", "atomic"])
+def test_ranks_that_meet_after_every_collective_call_see_the_same(case, nodes, native_case, tmp_path):
     plain, plain_folder = native_case(case)
-    done = run_case(case, staged(tmp_path), tmp_path / "run", preload=(PROGRAMS / "barrier_interposer.so",))
+    done = run_case(case, staged(tmp_path), tmp_path / "run", node_names(RANKS, nodes), preload=(PROGRAMS / "barrier_interposer.so",))
     assert done.hung is None and facts(done) == facts(plain), done.told()
     assert_same_contents(plain_folder, tmp_path / "run")
     assert bytes_staged(tmp_path) > 0
@@ -111,21 +126,24 @@ def on_rank(which: int, **variables: str) -> list[dict[str, str]]:
     return [variables if rank == which else {} for rank in range(RANKS)]
 
 
+# What has to come of it: every rank stages; none does, and the ranks count these reasons; or the open fails on all of them.
+STAGED, REFUSED = "staged", "refused"
 UNLIKE = {
-    "one-writes-small-pieces": on_rank(1, FOREBAY_WRITE_MAX="4KiB", FOREBAY_STRIPE="4KiB"),
-    "one-has-a-tiny-log": on_rank(0, FOREBAY_SIZE="1MiB", FOREBAY_SEGMENT="64KiB", FOREBAY_RESERVE="0"),
-    "one-writes-through-when-full": on_rank(2, FOREBAY_SIZE="1MiB", FOREBAY_SEGMENT="64KiB", FOREBAY_RESERVE="0", FOREBAY_FULL="through"),
-    "one-does-not-stage": on_rank(1, FOREBAY_STAGE="off"),
-    "first-does-not-stage": on_rank(0, FOREBAY_STAGE="off"),
-    "one-misspells-an-option": on_rank(2, FOREBAY_SICE="1GiB"),
-    "one-has-a-bad-value": on_rank(0, FOREBAY_SIZE="much"),
-    "one-misspells-an-option-and-is-strict": on_rank(1, FOREBAY_SICE="1GiB", FOREBAY_STRICT="on"),
-    "one-leaves-mpi-alone": on_rank(1, FOREBAY_MPI="off"),
-    "one-flush-drains": on_rank(1, FOREBAY_FLUSH="drain"),
-    "one-has-no-staging-path": on_rank(1, FOREBAY_NLS="/nowhere/at/all"),
-    "first-has-no-staging-path": on_rank(0, FOREBAY_NLS="/nowhere/at/all"),
-    "last-has-no-staging-path-and-is-strict": on_rank(RANKS - 1, FOREBAY_NLS="/nowhere/at/all", FOREBAY_STRICT="on"),
-    "first-has-no-staging-path-and-is-strict": on_rank(0, FOREBAY_NLS="/nowhere/at/all", FOREBAY_STRICT="on"),
+    "one-writes-small-pieces": (on_rank(1, FOREBAY_WRITE_MAX="4KiB", FOREBAY_STRIPE="4KiB"), STAGED),
+    "one-has-a-tiny-log": (on_rank(0, FOREBAY_SIZE="1MiB", FOREBAY_SEGMENT="64KiB", FOREBAY_RESERVE="0"), STAGED),
+    "one-writes-through-when-full": (
+        on_rank(2, FOREBAY_SIZE="1MiB", FOREBAY_SEGMENT="64KiB", FOREBAY_RESERVE="0", FOREBAY_FULL="through"), STAGED),
+    "one-flush-drains": (on_rank(1, FOREBAY_FLUSH="drain"), STAGED),
+    "one-does-not-stage": (on_rank(1, FOREBAY_STAGE="off"), {"mpi", "disabled"}),
+    "first-does-not-stage": (on_rank(0, FOREBAY_STAGE="off"), {"mpi", "disabled"}),
+    "one-misspells-an-option": (on_rank(2, FOREBAY_SICE="1GiB"), {"mpi", "bad_option"}),
+    "one-has-a-bad-value": (on_rank(0, FOREBAY_SIZE="much"), {"mpi", "bad_option"}),
+    "one-leaves-mpi-alone": (on_rank(1, FOREBAY_MPI="off"), {"mpi"}),
+    "one-has-no-staging-path": (on_rank(1, FOREBAY_NLS="/nowhere/at/all"), {"mpi", "staging_area"}),
+    "first-has-no-staging-path": (on_rank(0, FOREBAY_NLS="/nowhere/at/all"), {"mpi", "staging_area"}),
+    "one-misspells-an-option-and-is-strict": (on_rank(1, FOREBAY_SICE="1GiB", FOREBAY_STRICT="on"), REFUSED),
+    "last-has-no-staging-path-and-is-strict": (on_rank(RANKS - 1, FOREBAY_NLS="/nowhere/at/all", FOREBAY_STRICT="on"), REFUSED),
+    "first-has-no-staging-path-and-is-strict": (on_rank(0, FOREBAY_NLS="/nowhere/at/all", FOREBAY_STRICT="on"), REFUSED),
 }
 
 
@@ -133,10 +151,22 @@ UNLIKE = {
 @pytest.mark.parametrize("how", UNLIKE)
 def test_ranks_with_different_options(how, case, native_case, tmp_path):
     plain, plain_folder = native_case(case)
-    done = run_case(case, staged(tmp_path), tmp_path / "run", UNLIKE[how])
-    assert_right_or_refused(done, plain)
-    if done.returncode == 0:
-        assert_same_contents(plain_folder, tmp_path / "run")
+    variables, expected = UNLIKE[how]
+    done = run_case(case, staged(tmp_path), tmp_path / "run", variables)
+    if expected == REFUSED:
+        assert_right_or_refused(done, plain)
+        assert done.returncode != 0 and "strict" in done.stderr, done.told()
+        assert bytes_staged(tmp_path) == 0
+        return
+    assert done.hung is None and done.returncode == 0 and facts(done) == facts(plain), done.told()
+    assert_same_contents(plain_folder, tmp_path / "run")
+    if expected == STAGED:
+        assert_staged(tmp_path, RANKS)
+        return
+    assert bytes_staged(tmp_path) == 0
+    assert asides_by_reason(tmp_path).keys() == expected
+    counts = [sum(line["aside"].values()) for line in process_lines(tmp_path)]
+    assert len(counts) == RANKS and len(set(counts)) == 1 and counts[0] > 0, "every rank counts each of its files once"
 
 
 @pytest.mark.parametrize("case", ["plain", "reordered", "twice-through-two"])

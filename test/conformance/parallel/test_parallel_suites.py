@@ -21,10 +21,12 @@ PROGRAMS = ("h5_api_test_parallel", "t_pshutdown", "testphdf5", "t_shapesame", "
 # (program, ranks, nodes), with the seconds of the native run on two processors with work beside it.
 QUICK = {
     ("h5_api_test_parallel", 2, 1),  # 0.3
+    ("h5_api_test_parallel", 2, 2),
     ("h5_api_test_parallel", 3, 1),  # 0.5
     ("h5_api_test_parallel", 4, 1),  # 2
     ("h5_api_test_parallel", 4, 2),
     ("t_pshutdown", 2, 1),  # 0.2
+    ("t_pshutdown", 2, 2),
     ("t_pshutdown", 3, 1),
     ("t_pshutdown", 4, 1),
     ("t_pshutdown", 4, 2),
@@ -38,7 +40,7 @@ QUICK = {
 # Those with another MPI need an HDF5 that was built with it; see prefix_of.
 OTHER_MPI = "openmpi" if MPI == "mpich" else "mpich"
 QUICK_OTHER_MPI = {("h5_api_test_parallel", 2, 1), ("h5_api_test_parallel", 4, 2), ("t_pshutdown", 3, 1), ("testphdf5", 3, 1)}
-RUNS = [(name, ranks, nodes) for name in PROGRAMS for ranks, nodes in ((2, 1), (3, 1), (3, 2), (4, 1), (4, 2))]
+RUNS = [(name, ranks, nodes) for name in PROGRAMS for ranks, nodes in ((2, 1), (2, 2), (3, 1), (3, 2), (4, 1), (4, 2))]
 SELECTED = [(*run, mpi) for mpi, quick in ((MPI, QUICK), (OTHER_MPI, QUICK_OTHER_MPI)) for run in RUNS if LONG or run in quick]
 
 

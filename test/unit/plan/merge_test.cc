@@ -132,6 +132,13 @@ TEST(Merge, a_run_shorter_than_wanted_is_left_for_later) {
     EXPECT_THAT(ranges(merge(pieces, policy)), ElementsAre(ByteRange{30, 50}));
 }
 
+TEST(Merge, as_little_behind_the_last_boundary_of_a_longer_run_is_left_too) {
+    Policy policy = roomy();
+    policy.run_min = 50;
+    const std::array pieces{piece(0, 249, 0), piece(300, 450, 300), piece(530, 640, 500)};
+    EXPECT_THAT(ranges(merge(pieces, policy)), ElementsAre(ByteRange{0, 200}, ByteRange{300, 450}, ByteRange{530, 600}));
+}
+
 TEST(Merge, what_a_growing_end_leaves_of_a_run_is_left_too_if_it_is_short) {
     Policy policy = roomy();
     policy.run_min = 20;

@@ -1,0 +1,54 @@
+"""MPI is called by the program's own thread only, in a call of the program's, and never started or ended."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from connector_environment import bytes_staged, native, staged
+from parallel_environment import BUILD, MPI, PROGRAMS, Launch, assert_staged, launch, node_names, program
+
+pytestmark = pytest.mark.slow
+
+RANKS = 4
+SECONDS_MAX = 60
+WITNESS = PROGRAMS / "thread_witness.so"
+
+
+def used_functions() -> set[str]:
+    """The functions of MPI that forebay's library for it calls."""
+    library = BUILD / "lib" / f"libforebay_mpi_{MPI}.so"
+    told = subprocess.run(["nm", "--dynamic", "--undefined-only", library], capture_output=True, text=True, timeout=30, check=True)
+    return set(re.findall(r" U P?MPI_(\w+)", told.stdout))
+
+
+def test_the_witness_sees_all_that_forebay_calls():
+    watched = set(re.findall(r"^SEE\((\w+),", (Path(__file__).parent / "thread_witness.c").read_text(), re.MULTILINE))
+    used = used_functions()
+    assert used and used <= watched
+    # What starts, ends or stops MPI is the program's, and no call may need more threads than the program asked MPI for.
+    assert not used & {"Init", "Init_thread", "Finalize", "Abort", "Query_thread"}
+
+
+def calls_seen(done: Launch) -> list[tuple[int, int]]:
+    """For each rank, how often forebay called MPI, and how often anybody did on another thread than the first."""
+    counts = re.findall(r"^thread_witness: (\d+) calls by forebay, (\d+) by other threads", done.stderr, re.MULTILINE)
+    return [(int(mine), int(others)) for mine, others in counts]
+
+
+def test_a_call_on_another_thread_is_seen(tmp_path):
+    done = launch([program("parallel_cases"), "asked-by-a-thread"], native(), tmp_path / "run", RANKS, SECONDS_MAX, preload=(WITNESS,))
+    assert done.returncode == 0 and calls_seen(done) == [(0, 1)] * RANKS, done.told()
+
+
+# Much is drained while the ranks compute and meet; each case is written with MPI_Init, without threads.
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("case", ["plain", "many-files", "atomic", "twice-through-one"])
+def test_no_other_thread_calls_mpi(case, nodes, tmp_path):
+    done = launch([program("parallel_cases"), case], staged(tmp_path), tmp_path / "run", RANKS, SECONDS_MAX, node_names(RANKS, nodes), preload=(WITNESS,))
+    assert done.hung is None and done.returncode == 0, done.told()
+    assert len(calls_seen(done)) == RANKS, done.told()
+    assert all(mine > 0 and others == 0 for mine, others in calls_seen(done)), done.told()
+    assert bytes_staged(tmp_path) > 0
+    if case != "atomic":
+        assert_staged(tmp_path, RANKS)

@@ -1,0 +1,246 @@
+// What the participants of a node write reaches the target in few, large writes: collective buffering, morphing and
+// stealing (seeds: the Compactor) across logs, and what arrives while writes are in flight is what is merged next.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+
+#include "support/team_files.h"
+
+namespace forebay {
+namespace {
+
+using test::bytes_of;
+using test::Participants;
+using test::same;
+
+constexpr std::uint64_t kStripe = 64 << 10, kCell = 4 << 10;
+
+LoadedOptions options() {
+    LoadedOptions loaded = test::small_options();
+    loaded.options.size = 32 << 20;
+    loaded.options.segment = 1 << 20;
+    loaded.options.stripe = kStripe;
+    loaded.options.write_max = kStripe;
+    return loaded;
+}
+
+struct Access {
+    std::uint64_t offset, size;
+    friend bool operator==(const Access&, const Access&) = default;
+};
+
+// Notes each access to a target, and holds writes up while it is shut.
+class Watch {
+  public:
+    void shut() {
+        const std::lock_guard lock(mutex_);
+        shut_ = true;
+    }
+    void open() {
+        const std::lock_guard lock(mutex_);
+        shut_ = false;
+        changed_.notify_all();
+    }
+    void await_writes(std::size_t count) {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return writes_.size() >= count; });
+    }
+    void write(Access access) {
+        std::unique_lock lock(mutex_);
+        writes_.push_back(access);
+        changed_.notify_all();
+        changed_.wait(lock, [&] { return !shut_; });
+    }
+    void read(Access access) {
+        const std::lock_guard lock(mutex_);
+        reads_.push_back(access);
+    }
+    std::vector<Access> writes() const {
+        const std::lock_guard lock(mutex_);
+        return writes_;
+    }
+    std::vector<Access> reads() const {
+        const std::lock_guard lock(mutex_);
+        return reads_;
+    }
+
+  private:
+    mutable std::mutex mutex_;
+    std::condition_variable changed_;
+    bool shut_ = false;
+    std::vector<Access> writes_, reads_;   // in the order in which they began
+};
+
+class WatchedFile final : public io::File {
+  public:
+    WatchedFile(std::unique_ptr<io::File> file, std::shared_ptr<Watch> watch) : file_(std::move(file)), watch_(std::move(watch)) {}
+    const std::string& name() const noexcept override { return file_->name(); }
+    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override {
+        watch_->read({offset, into.size()});
+        return file_->read_at(offset, into);
+    }
+    Status write_at(std::uint64_t offset, io::Bytes bytes) override {
+        watch_->write({offset, bytes.size()});
+        return file_->write_at(offset, bytes);
+    }
+    Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
+        std::uint64_t size = 0;
+        for (const io::Bytes piece : pieces) size += piece.size();
+        watch_->write({offset, size});
+        return file_->write_gather_at(offset, pieces);
+    }
+    Result<std::uint64_t> size() override { return file_->size(); }
+    Status resize(std::uint64_t size) override { return file_->resize(size); }
+    Status allocate(std::uint64_t offset, std::uint64_t length) override { return file_->allocate(offset, length); }
+    Status punch(std::uint64_t offset, std::uint64_t length) override { return file_->punch(offset, length); }
+    Result<std::unique_ptr<io::Mapping>> map(std::uint64_t offset, std::size_t length) override { return file_->map(offset, length); }
+    Status sync() override { return file_->sync(); }
+
+  private:
+    std::unique_ptr<io::File> file_;
+    std::shared_ptr<Watch> watch_;
+};
+
+Participants::Around watched(const std::shared_ptr<Watch>& watch) {
+    return {nullptr, [watch](std::unique_ptr<io::File> target) { return std::make_unique<WatchedFile>(std::move(target), watch); }};
+}
+
+bool within_stripes(const std::vector<Access>& all) {
+    return std::all_of(all.begin(), all.end(), [](Access one) { return one.offset / kStripe == (one.offset + one.size - 1) / kStripe; });
+}
+
+std::vector<Access> stripes(std::uint64_t count) {
+    std::vector<Access> all;
+    for (std::uint64_t i = 0; i < count; ++i) all.push_back({i * kStripe, kStripe});
+    return all;
+}
+
+class Compactor : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(Compactor, cells_of_all_participants_become_one_write_for_each_stripe) {
+    constexpr std::uint64_t kStripes = 40;
+    const std::size_t count = GetParam();
+    const auto watch = std::make_shared<Watch>();
+    Participants node(count, options(), nullptr, {}, false, watched(watch));
+    const auto content = bytes_of(kStripes * kStripe, 3);
+    // Everybody every count-th cell, one participant after the other, so that nothing is complete before the last has written.
+    for (std::size_t i = 0; i < count; ++i)
+        for (std::uint64_t at = i * kCell; at < content.size(); at += count * kCell)
+            ASSERT_TRUE(node.write(i, at, io::Bytes(content).subspan(at, kCell)));
+    ASSERT_TRUE(node.drain());
+    // A background write that began before the last participant wrote may have cut a stripe in two.
+    EXPECT_TRUE(within_stripes(watch->writes()));
+    EXPECT_GE(watch->writes().size(), kStripes);
+    EXPECT_LE(10 * watch->writes().size(), 11 * kStripes);
+    std::uint64_t requests = 0, staged = 0, drained = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto counters = node.file(i).counters();
+        requests += counters.requests;
+        staged += counters.staged;
+        drained += counters.drained;
+        EXPECT_EQ(counters.through, 0u);
+        EXPECT_EQ(counters.target_writes, i == 0 ? watch->writes().size() : 0);
+    }
+    EXPECT_EQ(requests, content.size() / kCell);
+    EXPECT_EQ(staged, content.size());
+    EXPECT_EQ(drained, content.size());
+    // Bytes that went home together with others; a cell of a stripe that was cut may have gone alone.
+    EXPECT_GE(node.file(0).counters().merged, content.size() - (watch->writes().size() - kStripes) * kCell);
+    EXPECT_TRUE(same(node.target().contents(), content));
+    ASSERT_TRUE(node.close());
+}
+
+TEST_P(Compactor, what_several_overwrite_is_written_once_and_the_last_writer_wins) {
+    constexpr std::uint64_t kRounds = 5;
+    const std::size_t count = GetParam();
+    const auto watch = std::make_shared<Watch>();
+    Participants node(count, options(), nullptr, {}, false, watched(watch));
+    test::PlainBytes expected;
+    for (std::uint64_t round = 0; round < kRounds; ++round)
+        for (std::size_t i = 0; i < count; ++i) {
+            // Overlaps that are shifted by less than a cell, across the boundary of a stripe.
+            const auto bytes = bytes_of(3 * kCell, round * 100 + i);
+            const std::uint64_t at = kStripe - 2 * kCell + (i * 1000 + round * 333) % kCell;
+            ASSERT_TRUE(node.write(i, at, bytes));
+            expected.write(at, bytes);
+        }
+    ASSERT_TRUE(node.drain());
+    EXPECT_TRUE(same(node.target().contents(), expected.content));
+    ASSERT_EQ(watch->writes().size(), 1u);
+    const std::uint64_t written = watch->writes().front().size;
+    EXPECT_LT(written, 5 * kCell);
+    const auto counters = node.file(0).counters();
+    EXPECT_EQ(counters.superseded, kRounds * count * 3 * kCell - written);
+    ASSERT_TRUE(node.close());
+}
+
+TEST_P(Compactor, what_arrives_while_a_write_is_in_flight_is_merged_next) {
+    constexpr std::uint64_t kStripes = 16;
+    const std::size_t count = GetParam();
+    const auto watch = std::make_shared<Watch>();
+    Participants node(count, options(), nullptr, {}, false, watched(watch));
+    node.listen();
+    const auto content = bytes_of(kStripes * kStripe, 9);
+    // A stripe is complete, and drains at once, without anybody asking for it: the target takes its time.
+    watch->shut();
+    ASSERT_TRUE(node.write(count - 1, 0, io::Bytes(content).first(2 * kStripe)));
+    watch->await_writes(1);
+    // Meanwhile the others arrive in small pieces, last ones first. None is written while the first is on its way.
+    for (std::uint64_t at = content.size(); at > 2 * kStripe; at -= kCell)
+        ASSERT_TRUE(node.write(at / kCell % count, at - kCell, io::Bytes(content).subspan(at - kCell, kCell)));
+    EXPECT_EQ(watch->writes().size(), 1u);
+    watch->open();
+    ASSERT_TRUE(node.drain());
+    auto writes = watch->writes();
+    std::sort(writes.begin(), writes.end(), [](Access a, Access b) { return a.offset < b.offset; });
+    EXPECT_EQ(writes, stripes(kStripes)) << "not one write for each stripe";
+    EXPECT_TRUE(same(node.target().contents(), content));
+    ASSERT_TRUE(node.close());
+}
+
+// Figure 7 of the paper: what is staged is stolen from the logs, whosever they are, and only the rest is read.
+TEST_P(Compactor, a_read_is_split_exactly_between_all_logs_and_the_target) {
+    const std::size_t count = GetParam();
+    const auto watch = std::make_shared<Watch>();
+    constexpr std::uint64_t kBlock = 2 * kStripe;   // longer than what is read along
+    test::PlainBytes expected{bytes_of(8 * kBlock, 1)};
+    Participants node(count, options(), nullptr, expected.content, false, watched(watch));
+    // Blocks 1, 3 and 5 are staged, by different participants where there are several.
+    for (const std::uint64_t block : {1, 3, 5}) {
+        const auto bytes = bytes_of(kBlock, 10 + block);
+        ASSERT_TRUE(node.write(block / 2 % count, block * kBlock, bytes));
+        expected.write(block * kBlock, bytes);
+    }
+    const std::size_t before = watch->reads().size();
+    EXPECT_TRUE(same(node.read(0, 100, 6 * kBlock), expected.read(100, 6 * kBlock)));
+    const auto all = watch->reads();
+    const std::vector<Access> rest(all.begin() + static_cast<std::ptrdiff_t>(before), all.end());
+    EXPECT_EQ(rest, (std::vector<Access>{{100, kBlock - 100}, {2 * kBlock, kBlock}, {4 * kBlock, kBlock}, {6 * kBlock, 100}}));
+    EXPECT_EQ(node.file(0).counters().stolen, 3 * kBlock);
+    ASSERT_TRUE(node.close());
+}
+
+TEST_P(Compactor, a_few_staged_bytes_between_two_gaps_are_read_along) {
+    const std::size_t count = GetParam();
+    const auto watch = std::make_shared<Watch>();
+    test::PlainBytes expected{bytes_of(5 * kCell, 1)};
+    Participants node(count, options(), nullptr, expected.content, false, watched(watch));
+    for (const std::uint64_t cell : {1, 3}) {
+        const auto bytes = bytes_of(kCell, 10 + cell);
+        ASSERT_TRUE(node.write(cell / 2 % count, cell * kCell, bytes));
+        expected.write(cell * kCell, bytes);
+    }
+    const std::size_t before = watch->reads().size();
+    EXPECT_TRUE(same(node.read(0, 0, 5 * kCell), expected.content));
+    EXPECT_EQ(watch->reads().size() - before, 1u);
+    EXPECT_EQ(node.file(0).counters().stolen, 2 * kCell);
+    ASSERT_TRUE(node.close());
+}
+
+INSTANTIATE_TEST_SUITE_P(participants, Compactor, testing::Values(1, 2, 4), testing::PrintToStringParamName());
+
+}   // namespace
+}   // namespace forebay
