@@ -113,6 +113,7 @@ struct MpiFile {
     std::shared_ptr<stage::StagedFile> read_only;
     haddr_t end_allocated = 0, end_of_file = 0;
     haddr_t last_end_allocated = HADDR_UNDEF;        // at the last truncate
+    bool truncated = true;                           // the last truncate has succeeded, on all ranks
 };
 
 MpiFile* as_file(H5FD_t* file) noexcept {
@@ -407,6 +408,9 @@ Status read_parts(MpiFile& file, const Vector& vector, void* buffers[]) {
     return outcome;
 }
 
+// HDF5 writes metadata in calls that all ranks are in, each some of it, and a rank whose write fails leaves such a call
+// without the others, which wait for it then. So that failure is kept, and told to all ranks by the flush or close that
+// comes next; unless the write is `together`, where all learn of it at once.
 Status write_parts(MpiFile& file, const Vector& vector, const void* const buffers[], bool together) {
     constexpr const char* kFunction = "mpi_driver_write";
     if (file.shared == nullptr)
@@ -416,19 +420,28 @@ Status write_parts(MpiFile& file, const Vector& vector, const void* const buffer
     ByteClass byte_class = ByteClass::kRaw;
     Status outcome;
     ByteRange hull{kOffsetMax, 0};
+    bool raw = false;
     const auto hand_over = [&] {
         if (outcome && !parts.empty())
-            outcome = file.shared->write(parts, byte_class, together || Allocation::is_active());
+            if (Status written = file.shared->write(parts, byte_class, together || Allocation::is_active());
+                !written && (together || byte_class == ByteClass::kRaw))
+                outcome = std::move(written);
         parts.clear();
     };
-    if (!vector.for_each(kFunction, [&](std::uint32_t i, ByteClass, std::size_t size) {
+    if (!vector.for_each(kFunction, [&](std::uint32_t i, ByteClass class_of_part, std::size_t size) {
             hull = Vector::widen(hull, vector.addresses[i], size);
+            raw = raw || class_of_part == ByteClass::kRaw;
         }))
         return {Code::kInvalidArgument, "write to " + file.path};
     if (hull.empty())
         return Status::ok();
     const AtomicTransfer atomic(file, F_WRLCK, hull);
-    FOREBAY_TRY(atomic.status(file.path));
+    if (Status locked = atomic.status(file.path); !locked) {
+        if (together || raw)
+            return locked;
+        file.shared->tell_later(std::move(locked));
+        return Status::ok();
+    }
     vector.for_each(kFunction, [&](std::uint32_t i, ByteClass class_of_part, std::size_t size) {
         if (size == 0)
             return;
@@ -489,6 +502,9 @@ herr_t driver_flush(H5FD_t* file, hid_t, hbool_t closing) {
         MpiFile& self = *as_file(file);
         if (closing || self.shared == nullptr || ObjectFlush::is_active())
             return 0;
+        // What would be committed does not have the size that its metadata tell of.
+        if (!self.truncated)
+            return 0;
         if (Status committed = self.shared->commit(); !committed)
             Session::get().keep_flush_failure(std::move(committed));
         return 0;
@@ -496,15 +512,19 @@ herr_t driver_flush(H5FD_t* file, hid_t, hbool_t closing) {
 }
 
 herr_t driver_truncate(H5FD_t* file, hid_t, hbool_t) {
-    constexpr const char* kFunction = "mpi_driver_truncate";
-    return guard(kFunction, [&]() -> herr_t {
+    return guard("mpi_driver_truncate", [&]() -> herr_t {
         MpiFile& self = *as_file(file);
         if (self.shared == nullptr || self.end_allocated == self.last_end_allocated)
             return 0;
-        const Status truncated = self.shared->truncate(self.end_allocated);
+        // HDF5 does this when it flushes or closes the file. It frees a file that it fails to close, and keeps the identifier; so, as
+        // in `driver_flush`, the connector reports it.
+        Status truncated = self.shared->truncate(self.end_allocated);
+        self.truncated = truncated.is_ok();
         if (truncated)
             self.last_end_allocated = self.end_allocated;
-        return finish_transfer(kFunction, host().H5E_SEEKERROR_g, truncated);
+        else
+            Session::get().keep_flush_failure(std::move(truncated));
+        return 0;
     });
 }
 

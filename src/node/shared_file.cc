@@ -279,8 +279,12 @@ Status SharedFile::await_others(ByteRange range) {
 Status SharedFile::write(std::span<const stage::StagedFile::Part> parts, stage::ByteClass byte_class, bool together) {
     if (parts.empty()) return Status::ok();
     Status written = file_->write(parts, several_nodes_ && together ? stage::ByteClass::kMetadata : byte_class);
-    if (!written && untold_.is_ok()) untold_ = written;
+    if (!written) tell_later(written);
     return written;
+}
+
+void SharedFile::tell_later(Status failure) noexcept {
+    if (untold_.is_ok()) untold_ = std::move(failure);
 }
 
 // To all ranks, at the next commit or the close: this rank's own program knows it already.

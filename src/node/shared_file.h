@@ -48,6 +48,8 @@ class SharedFile {
     // filling what others will write. Where such pieces lie another node has written, or will: with several
     // nodes they go straight to the file.
     Status write(std::span<const stage::StagedFile::Part> parts, stage::ByteClass byte_class, bool together = false);
+    // Independent. A failure that the others do not know of, as that of a `write`: told once, on all members, by the commit or close that comes next.
+    void tell_later(Status failure) noexcept;
     Status read(std::uint64_t offset, io::MutableBytes into);
 
     // Collective: a barrier; with a failure on any member, that failure on all.
