@@ -133,6 +133,7 @@ class FaultFile final : public File {
         FOREBAY_TRY(admit(Operation::kSync, "sync"));
         return file_->sync();
     }
+    void begin_sync(std::uint64_t offset, std::uint64_t length) noexcept override { file_->begin_sync(offset, length); }
 
   private:
     Status admit(Operation operation, const char* call) {

@@ -36,6 +36,8 @@ class Mapping {
     [[nodiscard]] MutableBytes bytes() const noexcept { return bytes_; }
     // Makes the pages present and writable now, so that storing to them later faults no more. Advice.
     virtual void touch() noexcept = 0;
+    // Whether all of `part` can be loaded now; its pages are present then. Reads them from the device, if need be.
+    [[nodiscard]] virtual bool present(Bytes part) noexcept = 0;
 
   protected:
     explicit Mapping(MutableBytes bytes) noexcept : bytes_(bytes) {}
@@ -79,6 +81,10 @@ class File {
 
     // Waits until all that was written is on the device (fdatasync).
     virtual Status sync() = 0;
+
+    // [offset, offset + length) will be synced: the device may begin with it. Advice: nothing that can be seen changes, and
+    // what goes wrong is the sync's to tell. May wait for a place in the device's queue.
+    virtual void begin_sync(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept {}
 };
 
 enum class OpenMode : std::uint8_t {

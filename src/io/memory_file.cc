@@ -55,6 +55,7 @@ class MemoryMapping final : public Mapping {
     MemoryMapping(std::shared_ptr<Content> content, MutableBytes bytes)
         : Mapping(bytes), content_(std::move(content)) {}
     void touch() noexcept override {}
+    bool present(Bytes) noexcept override { return true; }
 
   private:
     std::shared_ptr<Content> content_;

@@ -50,6 +50,14 @@ class PosixMapping final : public Mapping {
 #endif
         // Kernels before 5.14: pages are touched by whoever stores first.
     }
+    bool present(Bytes part) noexcept override {
+        if (part.empty()) return true;
+#ifdef MADV_POPULATE_READ
+        const std::size_t before = reinterpret_cast<std::uintptr_t>(part.data()) % static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+        if (restarted([&] { return ::madvise(const_cast<std::byte*>(part.data()) - before, part.size() + before, MADV_POPULATE_READ); }) == 0) return true;
+#endif
+        return find_unreadable(part, part.data()) == nullptr;
+    }
 };
 
 class PosixFile final : public File {
@@ -156,6 +164,11 @@ class PosixFile final : public File {
     Status sync() override {
         if (restarted([&] { return ::fdatasync(descriptor_); }) != 0) return failure("sync");
         return Status::ok();
+    }
+
+    void begin_sync(std::uint64_t offset, std::uint64_t length) noexcept override {
+        // This flag alone waits for nothing, and takes no error of the file away from a later sync.
+        (void)::sync_file_range(descriptor_, as_off(offset), as_off(length), SYNC_FILE_RANGE_WRITE);
     }
 
   private:

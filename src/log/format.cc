@@ -108,6 +108,14 @@ void encode(const RecordHeader& header, std::span<const ByteRange> extents, std:
     store_le(p + kRecordChecksumOffset, header_checksum(p, extents.size()));
 }
 
+std::uint64_t bytes_looked_at(std::span<const std::byte> header, std::uint64_t limit) noexcept {
+    const std::byte* const p = header.data();
+    const std::uint64_t front = payload_offset(load_le<std::uint32_t>(p + 8)), payload_bytes = load_le<std::uint64_t>(p + 24);
+    const bool payload = (load_le<std::uint16_t>(p + 6) & kFlagPayloadChecked) != 0 || static_cast<std::uint8_t>(p[4]) == static_cast<std::uint8_t>(RecordKind::kOpen);
+    if (front >= limit || (payload && payload_bytes >= limit - front)) return limit;
+    return payload ? front + payload_bytes : front;
+}
+
 Result<DecodedRecord> decode_record(std::span<const std::byte> bytes, PayloadCheck check) {
     if (bytes.size() < kRecordHeaderBytes) return corrupt("record header is cut off");
     const std::byte* const p = bytes.data();

@@ -65,19 +65,54 @@ bool has_commit(io::Bytes part, std::uint64_t above) {
     return false;
 }
 
-// The records below the tail, up to the first one that is not right.
-void read_records(io::Bytes below_tail, ScannedSegment& segment, Payloads payloads) {
+// One segment below its tail, of which only what is looked at is read: a log of large writes is mostly payloads that
+// have no checksum. What was not read is whatever the buffer held.
+class BelowTail {
+  public:
+    // `bytes` is the buffer; its first `loaded` bytes are there.
+    BelowTail(io::File& file, std::uint64_t begin, io::MutableBytes bytes, std::uint64_t loaded) : file_(file), begin_(begin), bytes_(bytes), loaded_(loaded) {}
+
+    [[nodiscard]] std::uint64_t size() const noexcept { return bytes_.size(); }
+    [[nodiscard]] io::Bytes from(std::uint64_t at) const noexcept { return bytes_.subspan(at); }
+    // [at, until) is needed; what lies between the part that was read last and `at` is not.
+    Status need(std::uint64_t at, std::uint64_t until) {
+        until = std::min(until, size());
+        if (until <= loaded_) return Status::ok();
+        at = std::max(at, loaded_);
+        const std::uint64_t end = std::min(size(), std::max(until, at + kAhead));
+        FOREBAY_TRY(read_or_zeros(file_, begin_ + at, bytes_.subspan(at, end - at)));
+        loaded_ = end;
+        return Status::ok();
+    }
+    // All of the rest, whatever was read of it.
+    Status need_all_from(std::uint64_t at) { return read_or_zeros(file_, begin_ + at, bytes_.subspan(at)); }
+
+  private:
+    static constexpr std::uint64_t kAhead = 64 << 10;
+    io::File& file_;
+    const std::uint64_t begin_;
+    const io::MutableBytes bytes_;
+    std::uint64_t loaded_;
+};
+
+// The records below the tail, up to the first one that is not right. The error is that of reading the file.
+Status read_records(BelowTail& below_tail, ScannedSegment& segment, Payloads payloads) {
     std::uint64_t at = kSegmentHeaderBytes;
     // Of a durable log: after a loss of power, what the segment held in another use may show through. It has lower
     // numbers than the open record.
     const auto before_this_use = [&] { return segment.open && segment.open->durable ? segment.open->sequence : 0; };
     const auto wrong = [&](std::string_view what) {
+        FOREBAY_TRY(below_tail.need_all_from(at));
         segment.unread_bytes = below_tail.size() - at;
-        segment.hides_commit = has_commit(below_tail.subspan(at), before_this_use());
+        segment.hides_commit = has_commit(below_tail.from(at), before_this_use());
         segment.damage = Status(Code::kCorrupt, fmt::format("record at offset {}: {}", segment.begin + at, what));
+        return Status::ok();
     };
     while (at < below_tail.size()) {
-        auto decoded = decode_record(below_tail.subspan(at));
+        FOREBAY_TRY(below_tail.need(at, payloads == Payloads::kCopied ? below_tail.size() : at + kRecordHeaderBytes));
+        const std::uint64_t left = below_tail.size() - at;
+        if (left >= kRecordHeaderBytes) FOREBAY_TRY(below_tail.need(at, at + bytes_looked_at(below_tail.from(at), left)));
+        auto decoded = decode_record(below_tail.from(at));
         if (!decoded) return wrong(decoded.status().message());
         DecodedRecord& record = decoded.value();
         if (segment.open.has_value() == (record.header.kind == RecordKind::kOpen))
@@ -96,6 +131,7 @@ void read_records(io::Bytes below_tail, ScannedSegment& segment, Payloads payloa
         }
         at += record.bytes;
     }
+    return Status::ok();
 }
 
 auto key_of(const SegmentHeader& header) {
@@ -281,12 +317,11 @@ Result<std::vector<ScannedLog>> scan(io::File& file, Payloads payloads) {
                 anybodys.push_back(status.with_context(fmt::format("segment at offset {}", begin)));
             continue;
         }
-        const auto below_tail = std::span(buffer).first(header.value().tail);
-        FOREBAY_TRY(read_or_zeros(file, begin, below_tail));
+        BelowTail below_tail(file, begin, std::span(buffer).first(header.value().tail), kSegmentHeaderBytes);
         ScannedSegment segment;
         segment.begin = begin;
         segment.header = header.value();
-        read_records(below_tail, segment, payloads);
+        FOREBAY_TRY(read_records(below_tail, segment, payloads));
         segments[key_of(segment.header)].push_back(std::move(segment));
     }
     if (segments.empty() && !anybodys.empty()) return anybodys.front().with_context("scan " + file.name());

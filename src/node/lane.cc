@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "io/guarded_access.h"
+
 namespace forebay::node {
 
 namespace {
@@ -16,6 +18,7 @@ class Slice final : public io::Mapping {
   public:
     explicit Slice(io::MutableBytes bytes) noexcept : io::Mapping(bytes) {}
     void touch() noexcept override {}
+    bool present(io::Bytes part) noexcept override { return io::find_unreadable(part, part.data()) == nullptr; }
 };
 
 std::uint64_t tail_of(const log::Segment& segment) noexcept { return segment.published_tail(); }

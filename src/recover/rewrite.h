@@ -1,7 +1,10 @@
 // Carries out a replay: writes the newest bytes to the target, in file order, with large writes.
 //
 // Whatever is done may be done again: if it was interrupted, at any instant, the same picture carried out once more
-// gives the same file. Blocks on reads of the logs and writes to the target; ends with one sync of the target, after
+// gives the same file. All bytes that are needed of the logs have been looked for before the target is changed. They are
+// written from a mapping of the log where it can be had, and the device is asked to begin with each write before the next
+// one is made. Memory: 8 MiB, one bit for each MiB of a log, and the system's tables of the mapping (1/512 of the log).
+// Blocks on reads of the logs and writes to the target; ends with one sync of the target, after
 // which the logs are not needed any more.
 #pragma once
 

@@ -497,5 +497,53 @@ TEST_F(DurableScanTest, a_commit_from_an_earlier_use_of_the_segment_does_not_cou
     EXPECT_EQ(logs.front().lost_after, std::nullopt);
 }
 
+TEST(LargeSegmentTest, payloads_without_a_checksum_are_passed_over_and_what_lies_behind_them_is_seen) {
+    constexpr std::uint64_t kLarge = 1 << 20;
+    const auto directory = io::make_memory_directory("/area");
+    SegmentPool pool(std::move(directory->open_file("log", io::OpenMode::kCreateNew)).value(), PoolLimits{4 * kLarge, kLarge, 0}, {1, 2, {}});
+    FileLog log(pool, 1, LogTarget{1, 1, "/a"}, false);
+    log.adopt(log.acquire().value(), 0, 0, 1);
+    std::array<std::vector<std::byte>, 3> payloads{test::bytes_of(300'000, 1), test::bytes_of(100, 2), test::bytes_of(200'000, 3)};
+    std::vector<std::uint64_t> at;
+    for (std::size_t i = 0; i < payloads.size(); ++i) {
+        at.push_back(log.newest()->tail);
+        log.append_data(1'000'000 * i, payloads[i], DataClass::kRaw, i + 2, 0);
+    }
+    log.append_marker(RecordKind::kCommit, 2'200'000, 5);
+    const auto file = std::move(directory->open_file("log", io::OpenMode::kReadWrite)).value();
+    const auto look = [&](Payloads how) {
+        auto logs = scan(*file, how);
+        EXPECT_TRUE(logs);
+        return std::move(logs.value().front());
+    };
+    for (const Payloads how : {Payloads::kCopied, Payloads::kLeft}) {
+        const ScannedLog all = look(how);
+        EXPECT_EQ(all.commit_sequence, 5u);
+        ASSERT_EQ(all.records.size(), 4u);
+        for (std::size_t i = 0; i < payloads.size(); ++i) {
+            const ScannedRecord& record = all.records[i];
+            EXPECT_EQ(record.header.payload_checked, i == 1);
+            std::vector<std::byte> there(record.header.payload_bytes);
+            ASSERT_TRUE(file->read_at(record.payload_at, there));
+            EXPECT_TRUE(test::same(there, payloads[i]));
+            if (how == Payloads::kCopied) {
+                EXPECT_TRUE(test::same(record.payload, payloads[i]));
+            }
+        }
+    }
+    // Damage behind a payload that was passed over; behind it another one, and then the commit.
+    std::byte byte{};
+    ASSERT_TRUE(file->read_at(at[1] + 70, std::span(&byte, 1)));
+    byte ^= std::byte{1};
+    ASSERT_TRUE(file->write_at(at[1] + 70, std::span(&byte, 1)));
+    for (const Payloads how : {Payloads::kCopied, Payloads::kLeft}) {
+        const ScannedLog damaged = look(how);
+        EXPECT_EQ(damaged.records.size(), 1u);
+        EXPECT_EQ(damaged.lost_after, 0u) << "a commit is hidden";
+        EXPECT_EQ(damaged.unread_bytes, log.newest()->tail - at[1]);
+    }
+    log.abandon();
+}
+
 }   // namespace
 }   // namespace forebay::log
