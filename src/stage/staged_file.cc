@@ -170,10 +170,10 @@ Status StagedFile::commit_writer(bool closing) {
         update_ledger_locked();
     }
     if (drain_now) wake();
-    if (!durable_ || !failure || !log_->empty()) return failure;
-    // No record tells of this commit: the target has to be it.
+    if (!failure || !log_->empty() || (!durable_ && (!drain_now || share_))) return failure;
+    // No record tells of this commit, of its size or of a cut: the target has to be it.
     FOREBAY_TRY(drain_writer());
-    return sync_target(target_);
+    return durable_ ? sync_target(target_) : Status::ok();
 }
 
 Status StagedFile::drain() {
