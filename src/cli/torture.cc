@@ -1,8 +1,9 @@
-// `forebay torture`: kills programs on a site's own storage, again and again, and looks what recovery makes of it.
+// `forebay torture`: kills programs on a site's own storage and makes their calls fail, again and again, and looks what comes of it.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <map>
 #include <memory>
 
 #include "base/clock.h"
@@ -23,13 +24,20 @@ struct Request {
     std::uint64_t seed = 0;
     bool json = false;
     std::vector<std::string> settings;
+    std::string spoil = "nothing";
+    double patience_s = static_cast<double>(kHangNs) / 1e9;
 };
+
+// Not for people: they show that torture notices.
+const std::map<std::string, Spoil> kSpoils{{"nothing", Spoil::kNothing}, {"byte", Spoil::kByte}, {"loss", Spoil::kLoss}, {"silence", Spoil::kSilence}, {"hang", Spoil::kHang}};
 
 constexpr const char* kFooter =
     "\nA process of forebay's own writes to a file in a new folder of --target, staged in a new folder of --nls, and is\n"
     "killed; the file must then be what it was at the last commit that the process had told of, or at one under way.\n"
+    "In other campaigns its calls on the file or on the staging area fail (EIO, ENOSPC, EDQUOT, ESTALE, short writes):\n"
+    "it has to be told, and everything has to be in the file, or come home from the log.\n"
     "The folders are removed, unless something went wrong. docs/reliability.md tells what it shows, and what it does not.\n"
-    "\nExit status: 0 nothing was lost, nothing hung; 1 something was, or it could not be tried; 2 the command line or\n"
+    "\nExit status: 0 nothing was lost or wrong, nothing hung, no failure went unsaid; 1 otherwise, or it could not be tried; 2 the command line or\n"
     "a directory is wrong; 128 plus the signal's number if a signal ended it.\n";
 
 int complain(const Status& status, int exit_status) {
@@ -61,7 +69,8 @@ int run(Request request) {
     const std::uint64_t begin_ns = monotonic_ns();
     const bool terminal = ::isatty(STDERR_FILENO) != 0;
     std::uint64_t drawn_ns = 0;
-    Torture torture(ground, request.seed, duration_ns, request.settings, [&](std::span<const Campaign> campaigns, std::size_t at) {
+    const TortureOrder order{.seed = request.seed, .duration_ns = duration_ns, .settings = request.settings, .hang_ns = static_cast<std::uint64_t>(request.patience_s * 1e9), .spoil = kSpoils.at(request.spoil)};
+    Torture torture(ground, order, [&](std::span<const Campaign> campaigns, std::size_t at) {
         const std::uint64_t now = monotonic_ns();
         if (!terminal || now - drawn_ns < 100'000'000) return;
         drawn_ns = now;
@@ -72,7 +81,7 @@ int run(Request request) {
     if (!campaigns) return complain(campaigns.status(), kExitProblem);
     Torment torment{.nls = request.nls, .target = request.target, .seed = request.seed, .settings = request.settings, .campaigns = std::move(campaigns).value()};
     for (const Campaign& campaign : torment.campaigns)
-        if (campaign.lost + campaign.hung > 0) torment.kept = ground.nls() + " and " + ground.folder();
+        if (campaign.bad() > 0) torment.kept = ground.nls() + " and " + ground.folder();
     if (log_bytes > 0 && torment.kept.empty() && !torture.interrupted()) {
         const auto speed = measure_recovery(ground, log_bytes, request.settings);
         if (!speed && !torture.interrupted()) return complain(speed.status(), kExitProblem);
@@ -89,7 +98,7 @@ int run(Request request) {
 }   // namespace
 
 void add_torture(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand("torture", "Kill programs on this storage again and again, and check what recovery makes of their files");
+    CLI::App* command = app.add_subcommand("torture", "Kill programs on this storage and make their calls fail, again and again, and check what becomes of their files");
     auto request = std::make_shared<Request>();
     command->add_option("--minutes", request->minutes, "How long, about")->capture_default_str();
     command->add_option("--nls", request->nls, "The staging directory; default: the one in effect here");
@@ -98,6 +107,8 @@ void add_torture(CLI::App& app, int& exit_status) {
     command->add_option("--seed", request->seed, "Repeat the operations of another run; instants differ");
     command->add_option("-o,--option", request->settings, "NAME=VALUE: an option for the process that writes, like durability=node; may be given several times")
         ->allow_extra_args(false);
+    command->add_option("--spoil", request->spoil)->check(CLI::IsMember(kSpoils))->group("");
+    command->add_option("--patience", request->patience_s)->check(CLI::Range(0.1, 3600.0))->group("");
     command->add_flag("--json", request->json, "The table as JSON");
     command->footer(kFooter);
     command->callback([request, &exit_status] { exit_status = run(*request); });

@@ -13,6 +13,8 @@ import pytest
 from test_cli import FOREBAY, call, clean_environment
 
 CAMPAIGNS = ["killed while writing", "killed at the Nth write call", "killed while recovering", "killed again while recovering"]
+FAULTS = ["target fails, closed", "target fails, killed", "staging fails, closed", "staging fails, killed"]
+COUNTS = ("lost", "hung", "wrong", "unreported", "failures")
 
 
 @pytest.fixture
@@ -32,18 +34,21 @@ def test_every_campaign_kills_recovers_and_loses_nothing(places):
     done = call("torture", "--minutes", "0.08", "--json", *places)
     report = json.loads(done.stdout)
     assert done.returncode == 0 and report["all_well"], done.stdout + done.stderr
-    assert [campaign["name"] for campaign in report["campaigns"]] == CAMPAIGNS
+    assert [campaign["name"] for campaign in report["campaigns"]] == CAMPAIGNS + FAULTS
     tried = [campaign for campaign in report["campaigns"] if not campaign["skipped"]]
     for campaign in tried:
         assert campaign["points"] >= 1, campaign
         assert campaign["recovered"] == campaign["points"], campaign
-        assert (campaign["lost"], campaign["hung"], campaign["failures"]) == (0, 0, []), campaign
+        assert [campaign[count] for count in COUNTS] == [0, 0, 0, 0, []], campaign
         assert 0 < campaign["worst_recovery_s"] < 60, campaign
     by_name = {campaign["name"]: campaign for campaign in report["campaigns"]}
     assert by_name["killed while writing"]["kills"] == by_name["killed while writing"]["points"]
     assert by_name["killed while recovering"]["kills"] >= 2 * by_name["killed while recovering"]["points"]
     again = by_name["killed again while recovering"]
     assert again["kills"] >= 3 * again["points"]
+    for name in FAULTS:
+        assert by_name[name]["kills"] == (by_name[name]["points"] if "killed" in name else 0), by_name[name]
+    assert by_name[FAULTS[0]]["told"] > 0
     # Staging was on: processes had committed, and logs were needed.
     assert sum(campaign["commits"] for campaign in tried) > 0
     assert sum(campaign["replayed_bytes"] for campaign in tried) > 0
@@ -78,8 +83,8 @@ def test_the_log_of_a_given_size_is_recovered_and_timed(places):
 def test_the_table_ends_with_a_verdict(places):
     done = call("torture", "--minutes", "0.01", *places)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == "Verdict: nothing was lost, nothing hung."
-    assert all(name in done.stdout for name in CAMPAIGNS)
+    assert done.stdout.splitlines()[-1] == "Verdict: nothing was lost or wrong, nothing hung, and no failure went unsaid."
+    assert all(name in done.stdout for name in CAMPAIGNS + FAULTS)
 
 
 @pytest.fixture
@@ -118,6 +123,29 @@ def test_with_durability_node_the_process_syncs(on_disk, tmp_path, durability, s
     synced = {line.split()[0] for line in lines if "sync(" in line and "= 0" in line}
     assert victims
     assert bool(victims & synced) == syncs
+
+
+@pytest.mark.parametrize("spoil, counts", [("byte", "wrong lost"), ("loss", "lost wrong"), ("silence", "unreported"), ("hang", "hung")])
+def test_what_goes_wrong_is_counted_kept_and_in_the_exit_status(places, spoil, counts):
+    """A target that lies about what it took, and a process that says nothing of a failure, or hangs."""
+    done = call("torture", "--minutes", "0.1", "--spoil", spoil, "--patience", "3", "--json", "-o", "on_error=fail", *places)
+    report = json.loads(done.stdout)
+    assert done.returncode == 1 and not report["all_well"], done.stdout
+    spoilt = next(campaign for campaign in report["campaigns"] if campaign["failures"])
+    assert spoilt["name"] in FAULTS and spoilt["points"] == spoilt["recovered"] + 1
+    assert sum(spoilt[count] for count in counts.split()) == 1, spoilt
+    assert [sum(campaign[count] for count in COUNTS[:4]) for campaign in report["campaigns"] if campaign is not spoilt] == [0] * 7
+    # The evidence is that of this point: nothing was tried after it.
+    assert all(campaign["skipped"] for campaign in report["campaigns"][report["campaigns"].index(spoilt) + 1:])
+    assert len(left(places)) == 2 and str(left(places)[0]) in report["kept"]
+
+
+def test_in_memory_no_sync_fails_and_the_report_says_so(tmp_path):
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="forebay-test-") as folder:
+        done = call("torture", "--minutes", "0.04", "--nls", folder, "--target", tmp_path, "--json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 0 and report["all_well"], done.stdout + done.stderr
+    assert ["durability=node" in campaign["left_out"] for campaign in report["campaigns"]] == [False] * 4 + [True] * 4
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,9 @@ Status Ground::open(const std::string& nls, const std::string& nls_origin, const
     LoadedOptions loaded = load_options("nls=" + quote_connector_value(nls_), [](const char*) -> const char* { return nullptr; });
     for (OptionOrigin& origin : loaded.origins)
         if (origin.name == "nls") origin.source = nls_origin;
-    return log::open_staging_area(loaded).status();
+    const auto area = log::open_staging_area(loaded);
+    if (area) in_memory_ = area.value().is_memory;
+    return area.status();
 }
 
 Ground::~Ground() {

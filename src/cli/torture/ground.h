@@ -30,6 +30,8 @@ class Ground {
     // Makes the staging area empty and the file new, with these bytes.
     [[nodiscard]] Status prepare(const std::vector<std::byte>& content) const;
     [[nodiscard]] Result<std::vector<std::byte>> content() const;
+    // Whether the staging directory is lost with the machine's power: durability=node is refused there.
+    [[nodiscard]] bool in_memory() const noexcept { return in_memory_; }
     // Whether recovery has left a process directory.
     [[nodiscard]] bool anything_staged() const;
 
@@ -38,7 +40,7 @@ class Ground {
 
   private:
     std::string nls_, target_;
-    bool kept_ = false;
+    bool kept_ = false, in_memory_ = false;
 };
 
 }   // namespace forebay::cli

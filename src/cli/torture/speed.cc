@@ -67,7 +67,7 @@ Result<Speed> measure_recovery(Ground& ground, std::uint64_t bytes, const std::v
     if (!before) return before.status();
     {
         std::vector<std::string> command{ground.self};
-        for (std::string& argument : arguments_of({1, ground.nls(), ground.file(), bytes, settings})) command.push_back(std::move(argument));
+        for (std::string& argument : arguments_of({.seed = 1, .nls = ground.nls(), .file = ground.file(), .bulk_bytes = bytes, .settings = settings})) command.push_back(std::move(argument));
         auto victim = Killable::start(ground.signals, command, ground.words_file());
         if (!victim) return victim.status();
         const auto event = victim.value().wait(monotonic_ns() + kLongNs, 1);

@@ -5,12 +5,15 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <memory>
 
 #include "base/options.h"
 #include "cli/commands.h"
+#include "cli/torture/fault_victim.h"
+#include "cli/torture/told.h"
 #include "cli/torture/workload.h"
 #include "stage/engine.h"
 
@@ -20,22 +23,13 @@ namespace {
 
 constexpr std::uint64_t kBulkWrite = std::uint64_t{1} << 20;
 
-// False: nobody reads any more.
-bool tell() {
-    for (;;) {
-        const char one = 'c';
-        if (::write(STDOUT_FILENO, &one, 1) == 1) return true;
-        if (errno != EINTR) return false;
-    }
-}
-
 Status follow_workload(stage::StagedFile& file, std::uint64_t seed) {
     Workload workload(seed);
     std::vector<std::byte> buffer;
     for (;;) {
         const Operation operation = workload.next();
         FOREBAY_TRY(perform(file, operation, buffer));
-        if (operation.kind == Operation::Kind::kCommit && !tell()) return Status::ok();
+        if (operation.kind == Operation::Kind::kCommit && !tell("c")) return Status::ok();
     }
 }
 
@@ -50,7 +44,7 @@ Status write_in_bulk(stage::StagedFile& file, std::uint64_t bytes) {
         FOREBAY_TRY(file.write(offset, buffer, stage::ByteClass::kRaw));
     }
     FOREBAY_TRY(file.commit());
-    (void)tell();
+    (void)tell("c");
     for (;;) ::pause();
 }
 
@@ -67,6 +61,7 @@ Status live(const VictimOrder& order) {
     }
     const LoadedOptions loaded = load_options(options, [](const char*) -> const char* { return nullptr; });
     if (!loaded.problems.empty()) return loaded.problems.front();
+    if (!order.fault.empty()) return live_with_a_fault(order, loaded);
     const int descriptor = ::open(order.file.c_str(), O_RDWR | O_CLOEXEC);
     if (descriptor < 0) return Status::from_errno(errno, "open " + order.file);
     const auto engine = stage::Engine::create(loaded);
@@ -82,6 +77,10 @@ Status live(const VictimOrder& order) {
 std::vector<std::string> arguments_of(const VictimOrder& order) {
     std::vector<std::string> arguments{kVictimCommand, "--seed", std::to_string(order.seed), "--nls", order.nls, "--file", order.file, "--bulk", std::to_string(order.bulk_bytes)};
     for (const std::string& setting : order.settings) arguments.insert(arguments.end(), {"--option", setting});
+    if (order.fault.empty()) return arguments;
+    arguments.insert(arguments.end(), {"--fault", order.fault, "--nth", std::to_string(order.nth), "--operations", std::to_string(order.operations), "--spoil", std::to_string(static_cast<int>(order.spoil))});
+    if (order.for_ever) arguments.push_back("--for-ever");
+    if (order.close) arguments.push_back("--close");
     return arguments;
 }
 
@@ -97,7 +96,7 @@ Status check_setting(const std::string& setting) {
 }
 
 void add_torture_victim(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand(kVictimCommand, "Writes to a file until it is killed; torture calls it");
+    CLI::App* command = app.add_subcommand(kVictimCommand, "Writes to a file; torture calls it, to kill it");
     command->group("");   // not for people: no help lists it
     auto order = std::make_shared<VictimOrder>();
     command->add_option("--seed", order->seed)->required();
@@ -105,10 +104,16 @@ void add_torture_victim(CLI::App& app, int& exit_status) {
     command->add_option("--file", order->file)->required();
     command->add_option("--bulk", order->bulk_bytes);
     command->add_option("--option", order->settings)->allow_extra_args(false);
+    command->add_option("--fault", order->fault);
+    command->add_option("--nth", order->nth);
+    command->add_option("--operations", order->operations);
+    command->add_option("--spoil", order->spoil);
+    command->add_flag("--for-ever", order->for_ever);
+    command->add_flag("--close", order->close);
     command->callback([order, &exit_status] {
         const Status ended = live(*order);
         if (!ended) fmt::print(stderr, "{}\n", ended.message());
-        exit_status = kExitProblem;
+        exit_status = ended && !order->fault.empty() ? kExitFine : kExitProblem;
     });
 }
 

@@ -71,17 +71,18 @@ void fill(std::span<std::byte> bytes, std::uint64_t content) noexcept {
     }
 }
 
+void apply_operation(const Operation& operation, std::vector<std::byte>& bytes) {
+    if (operation.kind == Operation::Kind::kTruncate) bytes.resize(operation.size);
+    if (operation.kind != Operation::Kind::kWrite) return;
+    bytes.resize(std::max<std::uint64_t>(bytes.size(), operation.offset + operation.size));
+    fill(std::span(bytes).subspan(operation.offset, operation.size), operation.content);
+}
+
 const std::vector<std::byte>& Oracle::after(std::uint64_t commits) {
     while (commits_ < commits) {
         const Operation operation = workload_.next();
-        if (operation.kind == Operation::Kind::kCommit) {
-            ++commits_;
-        } else if (operation.kind == Operation::Kind::kTruncate) {
-            bytes_.resize(operation.size);
-        } else {
-            bytes_.resize(std::max<std::uint64_t>(bytes_.size(), operation.offset + operation.size));
-            fill(std::span(bytes_).subspan(operation.offset, operation.size), operation.content);
-        }
+        commits_ += operation.kind == Operation::Kind::kCommit;
+        apply_operation(operation, bytes_);
     }
     return bytes_;
 }

@@ -47,6 +47,9 @@ class Workload {
 // Bytes that tell which write they come from, and which place in it.
 void fill(std::span<std::byte> bytes, std::uint64_t content) noexcept;
 
+// What the operation makes of a file that holds `bytes`; a commit changes nothing.
+void apply_operation(const Operation& operation, std::vector<std::byte>& bytes);
+
 // The file at one commit after the other.
 class Oracle {
   public:
