@@ -48,6 +48,8 @@ bool FileLog::adopt(Segment* segment, std::uint64_t committed_size, std::uint64_
     std::byte* const at = end();
     const RecordHeader header{RecordKind::kOpen, DataClass::kRaw, true, sequence, payload.size(), committed_size,
                               realtime_ns(), checksum(payload), target_.durable};
+    // All before it have been given back, if there were any: recovery must not look for them.
+    if (target_.durable && segments_.size() == 1 && next_order_ > 1 && !declare_needed_from(next_order_ - 1)) return false;
     return store({}, [&]() noexcept {
         std::memcpy(at + payload_offset(0), payload.data(), payload.size());
         encode(header, {}, {at, payload_offset(0)});

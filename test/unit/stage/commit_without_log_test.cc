@@ -80,5 +80,42 @@ TEST(CommitWithoutLog, it_fails_if_the_target_cannot_be_cut) {
     EXPECT_EQ(written.target.contents().size(), 20000U);
 }
 
+// The log is left where it has no room for a commit record, and begun anew with the segment that was given back.
+class LogBegunAnew : public testing::TestWithParam<Durability> {};
+
+TEST_P(LogBegunAnew, every_commit_can_be_recovered) {
+    auto full = std::make_shared<FaultPlan>();
+    Area area;
+    Target target;
+    LoadedOptions loaded = test::small_options();
+    loaded.options.durability = GetParam();
+    const auto engine = Engine::create(loaded, area.opener(full));
+    const auto file = test::attach(*engine, target);
+    full->fail(Operation::kAllocate, 2, 1000000, ENOSPC);
+    std::vector<std::byte> now(60000);
+    bool left = false;
+    for (std::uint64_t i = 0; i < 40; ++i) {
+        const auto bytes = bytes_of(10000, i);
+        const std::uint64_t offset = i % 6 * 10000;
+        std::copy(bytes.begin(), bytes.end(), now.begin() + static_cast<std::ptrdiff_t>(offset));
+        ASSERT_TRUE(file->write(offset, bytes, ByteClass::kMetadata));
+        ASSERT_TRUE(file->commit());
+        left = left || file->counters().pending == 0;
+        test::Crash crash(*area.shared_open(), [&] { return target.contents(); }, target.identity());
+        const auto report = crash.recover();
+        ASSERT_TRUE(report);
+        ASSERT_TRUE(report.value().all_well()) << "commit " << i << ": " << (report.value().files.empty() ? "" : report.value().files.front().status.message());
+        auto expected = now;
+        if (i < 6) expected.resize(offset + 10000);
+        ASSERT_TRUE(same(crash.contents(), expected)) << "commit " << i;
+    }
+    EXPECT_GT(full->fired(), 0U);
+    EXPECT_TRUE(left);
+    EXPECT_TRUE(engine->detach(file, true));
+    EXPECT_TRUE(same(target.contents(), now));
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, LogBegunAnew, testing::Values(Durability::kProcess, Durability::kNode), [](const auto& given) { return given.param == Durability::kNode ? "node" : "process"; });
+
 }   // namespace
 }   // namespace forebay::stage
