@@ -83,6 +83,8 @@ Result<std::unique_ptr<io::File>> open_in(const std::string& directory, const st
 
 using log::board_name;
 
+std::string unstaged(const Status& why) { return why.message() + " (no rank stages the file)"; }
+
 // Unlike that of any other shared file whose logs may lie in the same staging area.
 std::uint64_t group_of(const Introduction& drainer) {
     Bytes named;
@@ -125,6 +127,12 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
         mine = process.status();
         if (mine) me.process = process.value();
         me.staged = self->file_->staged() ? 1 : 0;
+        // Without room for a log this member cannot stage, and so none of them does.
+        if (const Status room = me.staged != 0 ? self->file_->take_first_segment() : Status::ok(); !room) {
+            me.staged = 0;
+            if (options.strict || room.code() != Code::kNoSpace) mine = room;
+            else result.warning = unstaged(room);
+        }
         me.log = self->file_->log_number();
         me.segment_bytes = options.segment;
         me.segments_max = std::max<std::uint64_t>(2, options.size / options.segment) + 2;
@@ -150,7 +158,7 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
     self->drains_ = members.front() == static_cast<std::size_t>(self->team_->rank());
     if (std::any_of(all.begin(), all.end(), [](const Introduction& one) { return one.staged == 0; })) {
         // All or none: nobody sees the other's staged bytes otherwise.
-        if (me.staged != 0) FOREBAY_TRY(self->file_->step_aside(log::AsideReason::kStagingArea));
+        FOREBAY_TRY(self->stay_unstaged());
     } else {
         const auto wants = [](const Introduction& one) { return one.durable != 0; };
         self->durable_ = !self->several_nodes_ && std::all_of(all.begin(), all.end(), wants);
@@ -164,13 +172,26 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
                 result.warning += (result.warning.empty() ? "" : "; ") + begun.value();
         }
         const Status joined = self->join_node(members, all);
-        if (!joined) self->remove_journal();
-        FOREBAY_TRY(joined);
+        if (joined.code() == Code::kNoSpace && self->share_ == nullptr) {
+            // That is the same for all, and none has joined: the drainer of a node has no room for the board.
+            if (self->team_->rank() == 0) result.warning = unstaged(joined);
+            FOREBAY_TRY(self->stay_unstaged());
+        } else {
+            if (!joined) self->remove_journal();
+            FOREBAY_TRY(joined);
+        }
     }
     self->attached_ = false;
     result.file = std::move(self);
     result.file->attached_ = true;
     return result;
+}
+
+// Everything is written through, as nobody has a log. What another member has written is there at once.
+Status SharedFile::stay_unstaged() {
+    durable_ = false;
+    if (journal_ != nullptr) FOREBAY_TRY(end_consistency());
+    return team_->agree(file_->staged() ? file_->step_aside(log::AsideReason::kStagingArea) : Status::ok());
 }
 
 // The drainer makes the board, all others open it, and everybody the logs of everybody.
@@ -191,8 +212,13 @@ Status SharedFile::join_node(const std::vector<std::size_t>& members, const std:
         if (file) board = Board::create(std::move(file).value(), members.size(), ring, group_of(drainer));
         else board = file.status();
         mine = board.status();
+        if (file && !mine) (void)engine_->directory()->remove_file(board_name(drainer.log));
+        // Not what all take for a reason to go on without staging.
+        if (!mine && engine_->options().options.strict) mine = Status(Code::kUnavailable, mine.message(), mine.sys_errno());
     }
-    FOREBAY_TRY(team_->agree(mine));
+    const Status made = team_->agree(mine);
+    if (!made && mine && drains_) (void)engine_->directory()->remove_file(board_name(drainer.log));   // that of another node failed
+    FOREBAY_TRY(made);
     if (!drains_) {
         auto file = open_in(drainer.directory, board_name(drainer.log));
         if (file) board = Board::open(std::move(file).value(), members.size());

@@ -77,6 +77,7 @@ class SharedFile {
     SharedFile(std::shared_ptr<stage::Engine> engine, std::shared_ptr<Team> team);
     Status join_node(const std::vector<std::size_t>& members, const std::vector<struct Introduction>& all);
     Status begin_statements();
+    Status stay_unstaged();
     // Several nodes. Collective. Begins to keep what may be undone, if all want it; the text is a warning.
     Result<std::string> begin_consistency(std::uint64_t team, const log::ProcessIdentity& process);
     Result<std::uint64_t> largest_size();

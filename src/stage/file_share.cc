@@ -53,10 +53,23 @@ Status StagedFile::write_beside_writer(std::span<const Part> parts) {
     return Status::ok();
 }
 
-Status StagedFile::join(std::shared_ptr<Share> share, bool several_nodes) {
+Status StagedFile::take_first_segment() {
     const std::lock_guard writer(writer_);
+    if (first_segment_ != nullptr) return Status::ok();
     auto segment = log_->acquire();
     if (!segment) return segment.status().with_context("share " + path_ + " with the other processes of the node");
+    first_segment_ = segment.value();
+    return Status::ok();
+}
+
+void StagedFile::give_back_first_writer() {
+    if (first_segment_ != nullptr) surroundings_.pool()->release(std::exchange(first_segment_, nullptr));
+}
+
+Status StagedFile::join(std::shared_ptr<Share> share, bool several_nodes) {
+    FOREBAY_TRY(take_first_segment());
+    const std::lock_guard writer(writer_);
+    log::Segment* const segment = std::exchange(first_segment_, nullptr);
     {
         const std::lock_guard lock(mutex_);
         share_ = std::move(share);
@@ -67,7 +80,7 @@ Status StagedFile::join(std::shared_ptr<Share> share, bool several_nodes) {
         if (share_->drains()) share_->set_committed_size(committed_size_);
         index_.clear();                           // numbers begin afresh
     }
-    if (!adopt_writer(segment.value())) return log_->fault().with_context("share " + path_ + " with the other processes of the node");
+    if (!adopt_writer(segment)) return log_->fault().with_context("share " + path_ + " with the other processes of the node");
     return sync_own_log();
 }
 

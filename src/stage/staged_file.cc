@@ -193,6 +193,7 @@ Status StagedFile::step_aside(log::AsideReason reason) {
     FOREBAY_TRY(refuse_if_inherited("step aside for"));
     const std::lock_guard writer(writer_);
     slot_->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(reason), std::memory_order_relaxed);
+    give_back_first_writer();
     {
         const std::lock_guard lock(mutex_);
         if (state_ != State::kStaged) return Status::ok();
@@ -248,6 +249,7 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, log::Ledge
 
 Status StagedFile::finish() {
     const std::lock_guard writer(writer_);
+    give_back_first_writer();
     const Stopwatch stopwatch(slot_->close_ns);
     std::uint64_t size;
     {

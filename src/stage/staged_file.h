@@ -157,6 +157,9 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     Status finish();
     [[nodiscard]] bool failed() const;
     [[nodiscard]] bool leaves_log() const;
+    // Of a file that others are to write together with this process: the first segment of its log, which `join` needs. It is given back
+    // if the file steps aside or is closed instead. kNoSpace: there is none to be had.
+    Status take_first_segment();
     // From now on the file is written together with others; nothing has been written yet. Takes the first
     // segment, so that there is always room to wait for.
     // With `several_nodes` nothing is held back, and metadata goes straight to the target, where the others
@@ -258,6 +261,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // room.cc: segments.
     Result<std::uint64_t> make_room_writer(std::uint64_t wanted_bytes, log::SegmentPool::Take take);
     bool adopt_writer(log::Segment* segment);
+    void give_back_first_writer();
     Result<std::uint64_t> await_room_writer(std::uint64_t wanted_bytes);
     Status make_marker_room_writer();
     void compact_writer();
@@ -309,6 +313,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     std::uint64_t progress_ns_ = 0;               // monotonic: something has reached the target
     State state_ = State::kPassive;               // changed under both locks
     std::unique_ptr<log::FileLog> log_;
+    log::Segment* first_segment_ = nullptr;       // taken, and not in log_ yet; under writer_
     std::shared_ptr<Share> share_;                // changed under both locks; null: written by this process alone
     ExtentIndex index_;
     OwnRecords own_;                              // of the drainer of a shared file: not in the index yet

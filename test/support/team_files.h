@@ -108,7 +108,9 @@ inline LoadedOptions tiny_options() {
 class TeamMember {
   public:
     TeamMember(std::shared_ptr<node::Team> team, const Scratch& scratch, LoadedOptions options, int flags = O_RDWR)
-        : engine_(stage::Engine::create(std::move(options), scratch.opener())) {
+        : TeamMember(std::move(team), scratch, stage::Engine::create(std::move(options), scratch.opener()), flags) {}
+    TeamMember(std::shared_ptr<node::Team> team, const Scratch& scratch, std::shared_ptr<stage::Engine> engine, int flags = O_RDWR)
+        : engine_(std::move(engine)) {
         const int descriptor = ::open(scratch.target().c_str(), flags | O_CLOEXEC);
         EXPECT_GE(descriptor, 0);
         auto opened = node::SharedFile::open(engine_, stage::OpenTarget{scratch.target(), descriptor, true}, std::move(team));

@@ -242,6 +242,44 @@ def test_without_a_library_for_this_mpi_files_are_left_to_mpio(library, native_c
     assert bytes_staged(tmp_path) > 0
 
 
+# ---- a staging device without room -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_device(tmp_path):
+    """A staging area that has room for the logs of some ranks, but not of all."""
+    area = tmp_path / "staging-area"
+    area.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=11m,mode=0700", "forebay-test", area], capture_output=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip("a file system cannot be mounted here")
+    yield area
+    subprocess.run(["umount", area], check=True)
+
+
+ONE_LOG = {"FOREBAY_SEGMENT": "4MiB", "FOREBAY_SIZE": "8MiB", "FOREBAY_RESERVE": "0"}
+
+
+@pytest.mark.parametrize("case", ["plain", "reordered", "many-files", "atomic"])
+def test_a_device_with_room_for_some_ranks_only(case, small_device, native_case, tmp_path):
+    plain, plain_folder = native_case(case)
+    done = run_case(case, staged(tmp_path, **ONE_LOG), tmp_path / "run")
+    assert done.hung is None and done.returncode == 0, done.told()
+    assert facts(done) == facts(plain), done.told()
+    assert_same_contents(plain_folder, tmp_path / "run")
+    assert bytes_staged(tmp_path) == 0
+    assert {tuple(entry["reasons"])[0] for entry in statistics(tmp_path)} == {"staging_area"}
+    assert "no rank stages the file" in done.stderr and done.stderr.count("forebay:") <= RANKS * (5 if case == "many-files" else 1)
+    assert [path.name for path in small_device.rglob("*") if path.is_file()] == []
+
+
+def test_a_device_with_room_for_some_ranks_only_and_strict(small_device, native_case, tmp_path):
+    plain, _ = native_case("plain")
+    done = run_case("plain", staged(tmp_path, FOREBAY_STRICT="on", **ONE_LOG), tmp_path / "run")
+    assert_right_or_refused(done, plain)
+    assert done.returncode != 0 and "No space left on device" in done.stderr
+
+
 # ---- a rank without the connector ----------------------------------------------------------------------
 
 

@@ -300,5 +300,99 @@ TEST(SharedFile, a_read_waits_for_what_another_node_has_not_drained) {
     EXPECT_TRUE(scratch.left().empty());
 }
 
+// The staging device has no room left for what the member asks of it when it opens a file: segments, and the board.
+std::shared_ptr<stage::Engine> engine_without_room(const Scratch& scratch, LoadedOptions options) {
+    auto plan = std::make_shared<io::FaultPlan>();
+    std::shared_ptr<stage::Engine> engine = stage::Engine::create(std::move(options), [open = scratch.opener(), plan]() -> Result<std::unique_ptr<io::Directory>> {
+        auto area = open();
+        if (!area) return area;
+        return io::make_fault_directory(std::move(area).value(), plan);
+    });
+    EXPECT_TRUE(engine->can_stage());
+    plan->fail(io::Operation::kAllocate, 1, UINT64_MAX / 2, ENOSPC);
+    return engine;
+}
+
+class WithoutRoom : public testing::TestWithParam<int> {};
+
+TEST_P(WithoutRoom, one_member_keeps_all_from_staging_and_none_from_writing) {
+    Scratch scratch;
+    std::mutex mutex;
+    int warnings = 0;
+    ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+        const int rank = team->rank();
+        const bool lacks = rank == GetParam();
+        TeamMember member(team, scratch, lacks ? engine_without_room(scratch, test::small_options())
+                                               : std::shared_ptr<stage::Engine>(stage::Engine::create(test::small_options(), scratch.opener())));
+        ASSERT_TRUE(member.opened()) << member.opened().message();
+        {
+            const std::lock_guard lock(mutex);
+            warnings += member.warning().empty() ? 0 : 1;
+            EXPECT_EQ(member.warning().empty(), !lacks);
+        }
+        const auto place = static_cast<std::uint64_t>(rank);
+        ASSERT_TRUE(member.write(place * 1000, bytes_of(1000, place)));
+        ASSERT_TRUE(member.file().meet());
+        EXPECT_TRUE(same(member.read((place + 1) % 3 * 1000, 1000), bytes_of(1000, (place + 1) % 3)));
+        ASSERT_TRUE(member.file().truncate(5000));
+        ASSERT_TRUE(member.file().commit());
+        ASSERT_TRUE(member.file().settle());
+        ASSERT_TRUE(member.close());
+        EXPECT_EQ(member.counters().staged, 0u);
+        EXPECT_EQ(member.counters().through, 1000u);
+        EXPECT_EQ(member.counters().aside, std::uint64_t{1} << static_cast<unsigned>(log::AsideReason::kStagingArea));
+    });
+    EXPECT_EQ(warnings, 1);
+    EXPECT_EQ(scratch.contents().size(), 5000u);
+    EXPECT_TRUE(scratch.left().empty()) << "something was left on the staging area";
+}
+
+TEST_P(WithoutRoom, is_an_error_on_all_members_if_that_one_is_strict) {
+    Scratch scratch;
+    Outcomes outcomes(3);
+    ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+        const int rank = team->rank();
+        LoadedOptions options = test::small_options();
+        options.options.strict = rank == GetParam();
+        TeamMember member(team, scratch, options.options.strict ? engine_without_room(scratch, options)
+                                                                : std::shared_ptr<stage::Engine>(stage::Engine::create(options, scratch.opener())));
+        outcomes.set(rank, member.opened());
+    });
+    for (const Status& outcome : outcomes.all()) EXPECT_EQ(outcome.sys_errno(), ENOSPC) << outcome.message();
+    EXPECT_TRUE(scratch.left().empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(SharedFile, WithoutRoom, testing::Values(0, 1, 2));
+
+// The one that drains has a segment, but no room for the board.
+TEST(SharedFile, without_room_for_the_board_nobody_stages) {
+    for (const bool strict : {false, true}) {
+        Scratch scratch;
+        Outcomes outcomes(2);
+        ThreadTeam::run(2, [&](std::shared_ptr<node::Team> team) {
+            LoadedOptions options = test::small_options();
+            options.options.strict = strict;
+            auto plan = std::make_shared<io::FaultPlan>();
+            std::shared_ptr<stage::Engine> engine = stage::Engine::create(options, [&scratch, plan]() -> Result<std::unique_ptr<io::Directory>> {
+                return io::make_fault_directory(std::move(scratch.opener()()).value(), plan);
+            });
+            ASSERT_TRUE(engine->can_stage());
+            if (team->rank() == 0) plan->fail(io::Operation::kAllocate, 2, 1, ENOSPC);
+            TeamMember member(team, scratch, engine);
+            outcomes.set(team->rank(), member.opened());
+            if (strict) return;
+            EXPECT_EQ(plan->fired(), team->rank() == 0 ? 1u : 0u);
+            EXPECT_EQ(member.warning().empty(), team->rank() != 0);
+            ASSERT_TRUE(member.write(static_cast<std::uint64_t>(team->rank()) * 100, bytes_of(100, 1)));
+            ASSERT_TRUE(member.file().commit());
+            ASSERT_TRUE(member.close());
+            EXPECT_EQ(member.counters().staged, 0u);
+        });
+        for (const Status& outcome : outcomes.all()) EXPECT_EQ(outcome.is_ok(), !strict) << outcome.message();
+        EXPECT_TRUE(scratch.left().empty());
+        EXPECT_EQ(scratch.contents().size(), strict ? 0u : 200u);
+    }
+}
+
 }   // namespace
 }   // namespace forebay
