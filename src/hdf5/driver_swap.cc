@@ -100,6 +100,11 @@ struct Ballot {
     [[nodiscard]] bool several_nodes() const {
         return std::any_of(votes.begin(), votes.end(), [&](const std::string& one) { return one.compare(2, one.npos, votes.front(), 2) != 0; });
     }
+    // No lower rank is on this one's node.
+    [[nodiscard]] bool leads_node() const {
+        const auto own = votes.begin() + team->rank();
+        return std::none_of(votes.begin(), own, [&](const std::string& one) { return one.compare(2, one.npos, *own, 2, own->npos) == 0; });
+    }
     [[nodiscard]] bool all_consistent() const {
         return std::all_of(votes.begin(), votes.end(), [](const std::string& one) { return one.size() > 1 && one[1] == '+'; });
     }
@@ -182,7 +187,8 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
         return false;
     if (result->several_nodes() && result->all_consistent())
         write_metadata_collectively();
-    offer_team(std::move(result->team));
+    const bool leads = result->leads_node();
+    offer_team(OfferedTeam{std::move(result->team), leads});
     return true;
 }
 
@@ -265,7 +271,7 @@ void UnderList::refuse(const char* function, const Status& why) {
 }
 
 UnderList::~UnderList() {
-    offer_team(nullptr);
+    offer_team(std::nullopt);
     if (list_ >= 0) {
         const ErrorStackKeeper keeper;
         if (names_mpio(list_))

@@ -10,8 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
@@ -21,6 +19,7 @@
 #include "hdf5/guard.h"
 #include "hdf5/mpi_library.h"
 #include "hdf5/mpi_recovery.h"
+#include "hdf5/open_files.h"
 #include "hdf5/session.h"
 #include "hdf5/transfer.h"
 #include "hdf5/warning.h"
@@ -35,62 +34,8 @@ using Part = stage::StagedFile::Part;
 
 constexpr haddr_t kMaxAddress = static_cast<haddr_t>(std::numeric_limits<off_t>::max());
 
-// The files of this process that are shared, by what several opens of one file have in common.
-class OpenFiles {
-  public:
-    static OpenFiles& get() {
-        static OpenFiles& files = *new OpenFiles;   // as the session: HDF5 closes files from its exit handler
-        return files;
-    }
-    std::shared_ptr<SharedFile> find(dev_t device, ino_t inode) {
-        const std::lock_guard lock(mutex_);
-        const auto found = files_.find({device, inode});
-        return found == files_.end() ? nullptr : found->second.file;
-    }
-    void add(dev_t device, ino_t inode, const std::shared_ptr<SharedFile>& file) {
-        const std::lock_guard lock(mutex_);
-        Entry& entry = files_[{device, inode}];
-        entry.file = file;
-        ++entry.handles;
-    }
-    // True if that was the last handle.
-    bool remove(dev_t device, ino_t inode) {
-        const std::lock_guard lock(mutex_);
-        const auto found = files_.find({device, inode});
-        if (--found->second.handles > 0)
-            return false;
-        files_.erase(found);
-        return true;
-    }
-    void set_atomic(const SharedFile& file, bool atomic) {
-        const std::lock_guard lock(mutex_);
-        for (auto& [identity, entry] : files_)
-            if (entry.file.get() == &file)
-                entry.atomic = atomic;
-    }
-    bool is_atomic(const SharedFile& file) {
-        const std::lock_guard lock(mutex_);
-        return std::any_of(files_.begin(), files_.end(),
-                           [&](const auto& item) { return item.second.file.get() == &file && item.second.atomic; });
-    }
-    bool is_atomic(dev_t device, ino_t inode) {
-        const std::lock_guard lock(mutex_);
-        const auto found = files_.find({device, inode});
-        return found != files_.end() && found->second.atomic;
-    }
-
-  private:
-    struct Entry {
-        std::shared_ptr<SharedFile> file;
-        std::size_t handles = 0;
-        bool atomic = false;
-    };
-    std::mutex mutex_;
-    std::map<std::pair<dev_t, ino_t>, Entry> files_;
-};
-
 thread_local std::shared_ptr<SharedFile> opened_file;
-thread_local std::shared_ptr<node::Team> offered_team;
+thread_local std::optional<OfferedTeam> offered_team;
 
 struct MpiFile {
     H5FD_t library{};                  // HDF5's part; must be first
@@ -104,6 +49,9 @@ struct MpiFile {
 
     MpiHandles handles;
     std::shared_ptr<node::Team> team;
+    bool leads = false;                              // the lowest rank of its node, which drains for it
+    std::unique_ptr<io::Claim> claim;                // until the shared file has it
+    bool unclaimed = false;                          // it cannot be known whether others write the file
     std::string path;
     int descriptor = -1;
     dev_t device = 0;
@@ -126,13 +74,33 @@ const MpiFile* as_file(const H5FD_t* file) noexcept {
 int open_flags(unsigned flags, bool first) noexcept {
     int o_flags = (flags & H5F_ACC_RDWR) != 0 ? O_RDWR : O_RDONLY;
     if (first) {
-        o_flags |= (flags & H5F_ACC_TRUNC) != 0 ? O_TRUNC : 0;
         o_flags |= (flags & H5F_ACC_CREAT) != 0 ? O_CREAT : 0;
         o_flags |= (flags & H5F_ACC_EXCL) != 0 ? O_EXCL : 0;
     }
     return o_flags | O_CLOEXEC;
 }
 
+// Another group of ranks that writes the file would not see what this one stages, nor the other way round.
+Status claim(MpiFile& file) {
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    if (!file.leads || engine == nullptr || OpenFiles::get().find(file.device, file.inode) != nullptr)
+        return Status::ok();
+    auto claimed = engine->claim({file.device, file.inode});
+    if (claimed) {
+        file.claim = std::move(claimed).value();
+        return Status::ok();
+    }
+    if (claimed.status().sys_errno() == EBUSY)
+        return {Code::kUnsupported,
+                fmt::format("open {}: it is open for writing already, through another communicator, by {} of this machine", file.path,
+                            claimed.status().message()),
+                EBUSY};
+    warn_once(claimed.status().message() + " (no rank stages " + file.path + ")");
+    file.unclaimed = true;
+    return Status::ok();
+}
+
+// Opens or makes it, and empties nothing yet: others may be writing it.
 Status open_descriptor(MpiFile& file, const char* name, unsigned flags, bool first) {
     struct stat status {};
     if (first && (flags & H5F_ACC_TRUNC) != 0 && ::stat(name, &status) == 0 &&
@@ -147,10 +115,16 @@ Status open_descriptor(MpiFile& file, const char* name, unsigned flags, bool fir
     file.device = status.st_dev;
     file.inode = status.st_ino;
     file.end_of_file = static_cast<haddr_t>(status.st_size);
+    return (flags & H5F_ACC_RDWR) != 0 && S_ISREG(status.st_mode) ? claim(file) : Status::ok();
+}
+
+Status empty(const MpiFile& file) {
+    if (::ftruncate(file.descriptor, 0) != 0)
+        return Status::from_errno(errno, "truncate " + file.path);
     return Status::ok();
 }
 
-// The first rank creates or truncates, then all open. Collective; the outcome is everybody's.
+// The first rank creates, then all open, then the first one truncates. Collective; the outcome is everybody's.
 Status open_everywhere(MpiFile& file, const char* name, unsigned flags) {
     const bool first = file.team->rank() == 0;
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
@@ -160,6 +134,8 @@ Status open_everywhere(MpiFile& file, const char* name, unsigned flags) {
     FOREBAY_TRY(file.team->agree(first ? Status::ok() : open_descriptor(file, name, flags, false)));
     if ((flags & H5F_ACC_TRUNC) == 0)
         return Status::ok();
+    FOREBAY_TRY(file.team->agree(first ? empty(file) : Status::ok()));
+    file.end_of_file = 0;
     return file.team->agree(engine != nullptr ? engine->forget_before({file.device, file.inode}, name) : Status::ok());
 }
 
@@ -182,9 +158,11 @@ Result<std::shared_ptr<SharedFile>> share(MpiFile& file, const std::shared_ptr<s
     if (!none)
         return Status(Code::kUnsupported, fmt::format("open {}: it is open for writing already, through another communicator",
                                                       file.path));
-    auto opened = SharedFile::open(engine, stage::OpenTarget{file.path, file.descriptor, true}, file.team);
+    const auto aside = file.unclaimed ? std::optional(log::AsideReason::kStagingArea) : std::nullopt;
+    auto opened = SharedFile::open(engine, stage::OpenTarget{file.path, file.descriptor, true, aside}, file.team);
     if (!opened)
         return opened.status();
+    opened.value().file->hold(std::move(file.claim));
     if (!opened.value().warning.empty())
         warn_once(opened.value().warning);
     return std::move(opened.value().file);
@@ -229,6 +207,25 @@ Status open_file(MpiFile& file, const char* name, unsigned flags) {
     return file.team->agree(attached.status());
 }
 
+// Collective. For an open that has not come through the connector's: that of an external link's file.
+Result<OfferedTeam> offer_from(hid_t list, const node::Door& door) {
+    auto made = MpiHandles::make_team(list, door);
+    if (!made)
+        return made.status();
+    OfferedTeam offered{std::move(made).value(), true};
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    const std::string node = engine != nullptr ? engine->node_name() : std::string();
+    const auto all = offered.team->gather(std::as_bytes(std::span(node)));
+    if (!all)
+        return all.status();
+    for (int rank = 0; rank < offered.team->rank(); ++rank) {
+        const auto& told = all.value()[static_cast<std::size_t>(rank)];
+        if (std::ranges::equal(told, std::as_bytes(std::span(node))))
+            offered.leads = false;
+    }
+    return offered;
+}
+
 H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_address) {
     constexpr const char* kFunction = "mpi_driver_open";
     return guard(kFunction, [&]() -> H5FD_t* {
@@ -240,7 +237,7 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
             push_error(kFunction, host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, status);
             return nullptr;
         };
-        std::shared_ptr<node::Team> team = std::exchange(offered_team, nullptr);
+        std::optional<OfferedTeam> offered = std::exchange(offered_team, std::nullopt);
         const auto door = mpi_door();
         if (!door)
             return fail(door.status());
@@ -248,13 +245,14 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
         if (!handles)
             return fail(handles.status());
         auto file = std::make_unique<MpiFile>(std::move(handles).value());
-        if (team == nullptr) {
-            auto made = MpiHandles::make_team(list, *door.value());
+        if (!offered) {
+            auto made = offer_from(list, *door.value());
             if (!made)
                 return fail(made.status());
-            team = std::move(made).value();
+            offered = std::move(made).value();
         }
-        file->team = std::move(team);
+        file->team = std::move(offered->team);
+        file->leads = offered->leads;
         if (const Status opened = open_file(*file, name, flags); !opened)
             return fail(opened);
         opened_file = file->shared;
@@ -593,7 +591,7 @@ std::shared_ptr<SharedFile> take_opened_file() {
     return std::exchange(opened_file, nullptr);
 }
 
-void offer_team(std::shared_ptr<node::Team> team) {
+void offer_team(std::optional<OfferedTeam> team) {
     offered_team = std::move(team);
 }
 

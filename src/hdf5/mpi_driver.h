@@ -14,6 +14,9 @@
 // Source: HDF5 reference manual, H5FD_class_t version 1; H5FDmpio.c of 1.14.5 for behaviour.
 #pragma once
 
+#include <memory>
+#include <optional>
+
 #include "hdf5/host.h"
 #include "node/shared_file.h"
 
@@ -28,7 +31,11 @@ inline constexpr H5FD_class_value_t kMpiDriverValue = 483;
 [[nodiscard]] std::shared_ptr<node::SharedFile> take_opened_file();
 
 // For the open that comes next in this thread: the processes that take part, known already.
-void offer_team(std::shared_ptr<node::Team> team);
+struct OfferedTeam {
+    std::shared_ptr<node::Team> team;
+    bool leads = false;   // no rank below this one is on the same node
+};
+void offer_team(std::optional<OfferedTeam> team);
 
 // Locks every transfer of the file against those of other ranks (MPI's atomic mode), or no longer.
 void set_atomic(const node::SharedFile& file, bool atomic);

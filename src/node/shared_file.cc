@@ -419,6 +419,7 @@ Status SharedFile::close() {
     } else {
         mine = share_->wait_until_finished();
     }
+    claim_.reset();   // others may open the file as soon as any member has closed it
     const Status outcome = agree(mine ? committed : mine);
     if (outcome && journal_ != nullptr) (void)end_consistency();
     Status given_back;

@@ -38,6 +38,9 @@ class SharedFile {
     SharedFile(const SharedFile&) = delete;
     SharedFile& operator=(const SharedFile&) = delete;
 
+    // The claim on the file (Engine::claim) is given up when the file is closed, before any member comes back from that.
+    void hold(std::unique_ptr<io::Claim> claim) noexcept { claim_ = std::move(claim); }
+
     [[nodiscard]] Team& team() const noexcept { return *team_; }
     [[nodiscard]] std::uint64_t size() const { return file_->size(); }
     [[nodiscard]] stage::StagedFile& staged() const noexcept { return *file_; }
@@ -94,6 +97,7 @@ class SharedFile {
 
     std::shared_ptr<stage::Engine> engine_;
     std::shared_ptr<Team> team_;
+    std::unique_ptr<io::Claim> claim_;
     std::shared_ptr<stage::StagedFile> file_;
     std::shared_ptr<NodeShare> share_;   // null: written through
     std::unique_ptr<Window> window_;     // several nodes only

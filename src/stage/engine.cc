@@ -13,8 +13,11 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "base/checksum.h"
 #include "base/clock.h"
 #include "io/append.h"
 #include "io/posix_file.h"
@@ -136,6 +139,7 @@ class Engine::State final : public Surroundings, public ForkParty {
         return obstacle_;
     }
 
+    Result<std::unique_ptr<io::Claim>> claim(const io::Identity& identity, const std::string& node);
     Result<std::string> recover_before_open(const std::string& path, bool writable);
     Status forget_before(const io::Identity& identity, const std::string& path);
     std::uint64_t listings() {
@@ -183,7 +187,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     std::condition_variable closed_;   // an entry's closing has become false
     std::map<io::Identity, Entry> files_;
     std::uint64_t next_log_ = 1;
-    bool area_tried_ = false, warned_ = false, anything_to_tell_ = false;
+    bool area_tried_ = false, warned_ = false, anything_to_tell_ = false, claims_looked_at_ = false;
     std::optional<Obstacle> obstacle_;
     std::unique_ptr<io::Directory> area_;          // forebay-<uid>
     std::unique_ptr<io::Directory> directory_;     // of this process and engine
@@ -318,6 +322,21 @@ std::shared_ptr<StagedFile> Engine::State::find(const io::Identity& identity) {
     const std::lock_guard lock(mutex_);
     const auto found = files_.find(identity);
     return found == files_.end() ? nullptr : found->second.file;
+}
+
+// ---- what others write now -----------------------------------------------------------------------------
+
+// In a folder of their own: whoever looks for what dead processes have left looks when the area itself has changed.
+Result<std::unique_ptr<io::Claim>> Engine::State::claim(const io::Identity& identity, const std::string& node) {
+    const std::lock_guard opening(opening_);
+    std::string warning;
+    const auto aside = staging_opening(warning);
+    if (!warning.empty()) warned_ = false;   // whoever attaches a file gets to say it
+    if (!aside) return aside.status();
+    if (aside.value()) return std::unique_ptr<io::Claim>();
+    const std::string folder = area_->name() + "/claims";
+    if (!std::exchange(claims_looked_at_, true)) io::Claim::remove_leftovers(folder);
+    return io::Claim::make(folder, fmt::format("{:x}-{:x}-{:x}", identity.device, identity.inode, checksum(std::as_bytes(std::span(node)))));
 }
 
 // ---- what others have left ---------------------------------------------------------------------------
@@ -563,6 +582,7 @@ Status Engine::forget_before(const io::Identity& identity, const std::string& pa
 std::uint64_t Engine::listings() const { return state_->listings(); }
 
 std::optional<Engine::Obstacle> Engine::obstacle() { return state_->obstacle(); }
+Result<std::unique_ptr<io::Claim>> Engine::claim(const io::Identity& identity) { return state_->claim(identity, node_name()); }
 
 io::Directory* Engine::directory() noexcept { return state_->directory(); }
 

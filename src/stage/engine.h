@@ -16,6 +16,7 @@
 
 #include "base/options.h"
 #include "base/status.h"
+#include "io/claim.h"
 #include "io/file.h"
 #include "log/ledger.h"
 #include "stage/staged_file.h"
@@ -86,6 +87,11 @@ class Engine {
 
     // The state of the open file with this identity, or null.
     [[nodiscard]] std::shared_ptr<StagedFile> find(std::uint64_t device, std::uint64_t inode);
+
+    // Processes that open a file together stage it for themselves: of two such groups neither would see what the other one stages, and the
+    // last drain would win. So the one of them that drains for a node claims the file there, before it is written or emptied.
+    // kUnavailable with EBUSY: a process of this node has it claimed, which is named. Other errors: it cannot be known. Null: nothing is staged here.
+    [[nodiscard]] Result<std::unique_ptr<io::Claim>> claim(const io::Identity& identity);
 
     // The directory of this process on the staging area, once a file is staged; else null.
     [[nodiscard]] io::Directory* directory() noexcept;

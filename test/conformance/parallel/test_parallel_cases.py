@@ -242,6 +242,57 @@ def test_without_a_library_for_this_mpi_files_are_left_to_mpio(library, native_c
     assert bytes_staged(tmp_path) > 0
 
 
+# ---- two groups of ranks and one file ---------------------------------------------------------------------
+
+GROUPS = 4  # ranks, half of them in either group
+
+
+def by_group(done: Launch, what: str) -> dict[int, str]:
+    """What each rank said of something, by whether its number is even (0) or odd (1); all of a group have to say the same."""
+    told: dict[int, set[str]] = {}
+    for rank, outcome in re.findall(rf"^rank (\d+): {what}: (\w+)$", done.stdout, re.MULTILINE):
+        told.setdefault(int(rank) % 2, set()).add(outcome)
+    assert told and all(len(outcomes) == 1 for outcomes in told.values()), done.told()
+    return {group: outcomes.pop() for group, outcomes in told.items()}
+
+
+def assert_refusal_is_clear(done: Launch, path: Path) -> None:
+    assert re.search(rf"open {re.escape(str(path))}: it is open for writing already, through another communicator, by process \d+ of this machine", done.stderr), done.told()
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_second_group_that_writes_is_refused_until_the_first_has_closed(nodes, tmp_path):
+    command = [program("parallel_cases"), "two-groups"]
+    plain = launch(command, native(), tmp_path / "native", GROUPS, SECONDS_MAX)
+    assert plain.returncode == 0 and by_group(plain, "while others have it open") == {1: "opened"}, plain.told()
+    done = launch(command, staged(tmp_path), tmp_path / "run", GROUPS, SECONDS_MAX, node_names(GROUPS, nodes))
+    assert done.hung is None and done.returncode == 0, done.told()
+    assert by_group(done, "while others have it open") == {1: "refused"}
+    assert "failed" not in done.stdout and "WRONG DATA" not in done.stdout, done.told()
+    assert_refusal_is_clear(done, tmp_path / "run" / "two-groups.h5")
+    assert_same_contents(tmp_path / "native", tmp_path / "run")
+    assert bytes_staged(tmp_path) > 0
+    assert list((tmp_path / "staging-area").rglob("claims/*")) == []
+
+
+def test_of_two_groups_that_open_at_once_one_is_refused(tmp_path):
+    done = launch([program("parallel_cases"), "two-groups-at-once"], staged(tmp_path), tmp_path / "run", GROUPS, SECONDS_MAX)
+    assert done.hung is None and done.returncode == 0 and "WRONG DATA" not in done.stdout, done.told()
+    rounds = len(re.findall(r"^rank 0: round \d+: ", done.stdout, re.MULTILINE))
+    assert rounds > 0
+    for number in range(rounds):
+        assert sorted(by_group(done, f"round {number}").values()) == ["opened", "refused"], done.told()
+    assert_refusal_is_clear(done, tmp_path / "run" / "two-groups-at-once.h5")
+    assert bytes_staged(tmp_path) > 0
+
+
+def test_a_second_group_does_not_empty_what_the_first_one_writes(tmp_path):
+    done = launch([program("parallel_cases"), "two-groups-truncate"], staged(tmp_path), tmp_path / "run", GROUPS, SECONDS_MAX)
+    assert done.hung is None and done.returncode == 0 and "WRONG DATA" not in done.stdout, done.told()
+    assert by_group(done, "emptying it") == {1: "refused"}
+    assert_refusal_is_clear(done, tmp_path / "run" / "two-groups-truncate.h5")
+
+
 # ---- a staging device without room -----------------------------------------------------------------------
 
 
