@@ -42,8 +42,9 @@ void StagedFile::sync_opening_writer() {
 }
 
 // Everything that the commit promises is on the device before its record is made, and then the record. If the log is
-// empty after that there is no record: the caller makes the target tell.
-Status StagedFile::append_durable_commit_writer(bool closing) {
+// empty after that there is no record: the caller makes the target tell. `recorded`: recovery would find the record, even if it is not
+// known to be on the device.
+Status StagedFile::append_durable_commit_writer(bool closing, bool& recorded) {
     if (!log_->empty() && !log_->marker_fits()) {
         const auto room = make_room_writer(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);
         if (!room) return room.status();
@@ -59,8 +60,9 @@ Status StagedFile::append_durable_commit_writer(bool closing) {
         if (const Status synced = sync_log(); before) before = synced;
     if (!before && !closing) return before;
     const bool appended = log_->append_marker(log::RecordKind::kCommit, logical_size_, durable_commit_);
-    const Status recorded = appended ? sync_log() : keep_sync_error(log_->fault());
-    return before ? recorded : before;
+    recorded = appended;
+    const Status synced = appended ? sync_log() : keep_sync_error(log_->fault());
+    return before ? synced : before;
 }
 
 // How many of the oldest segments nobody needs; not the newest.

@@ -142,8 +142,10 @@ Status StagedFile::commit_writer(bool closing) {
         if (!dirty_) return failure;
     }
     if (durable_) {
-        const Status durable = share_ ? append_group_commit_writer(closing) : append_durable_commit_writer(closing);
-        if (!durable && !closing) return durable;
+        bool recorded = false;
+        const Status durable = share_ ? append_group_commit_writer(closing) : append_durable_commit_writer(closing, recorded);
+        // What the record tells of is the state to go back to, also if this call fails: nothing that comes later may drain into it.
+        if (!durable && !closing && !recorded) return durable;
         if (failure) failure = durable;
     }
     const std::uint64_t sequence = durable_ ? durable_commit_ : next_sequence();

@@ -229,7 +229,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     void lost_locked(const std::vector<ByteRange>& unreadable, const Status& fault);
 
     // With durability=node: durability.cc.
-    Status append_durable_commit_writer(bool closing);
+    Status append_durable_commit_writer(bool closing, bool& recorded);
     Status sync_target(const std::shared_ptr<io::File>& target);
     Status sync_log();
     Status keep_sync_error(const Status& failed);

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
+#include "support/crash.h"
 #include "support/engine_fixture.h"
 
 namespace forebay {
@@ -56,6 +59,40 @@ TEST(DurabilityOption, node_syncs_the_log_before_and_after_the_commit_record_and
     EXPECT_NE(closed.message().find("/scratch/run.h5"), std::string::npos) << closed.message();
     EXPECT_EQ(faults->fired(), 1u);
     EXPECT_TRUE(file->leaves_log());
+}
+
+TEST(DurabilityOption, a_commit_whose_record_could_not_be_synced_is_not_mixed_with_what_comes_later) {
+    bool recorded = false;   // at the Nth sync that failed, and all later ones
+    for (std::uint64_t nth = 1; nth <= 8; ++nth) {
+        SCOPED_TRACE(testing::Message() << "sync " << nth);
+        Area area;
+        Target target;
+        auto of_log = std::make_shared<io::FaultPlan>();
+        auto engine = stage::Engine::create(options(Durability::kNode), area.opener(of_log));
+        auto file = test::attach(*engine, target);
+        of_log->fail(io::Operation::kSync, nth, 1000000, EIO);
+        auto now = test::bytes_of(1000, 1);
+        ASSERT_TRUE(file->write(0, now, ByteClass::kRaw));
+        ASSERT_TRUE(file->truncate(200000));   // zeros, of which the log has no bytes
+        now.resize(200000);
+        if (file->commit()) break;
+        // What would drain at once if it were thought to be beyond the end of the last commit.
+        const auto later = test::bytes_of(1 << 20, 2);
+        ASSERT_TRUE(file->write(100000, later, ByteClass::kRaw));
+        for (int i = 0; i < 100 && file->counters().drained < 1000000; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        test::Crash crash(*area.shared_open(), [&] { return target.contents(); }, target.identity());
+        ASSERT_TRUE(crash.recover());
+        if (!crash.contents().empty()) {
+            recorded = true;
+            EXPECT_TRUE(test::same(crash.contents(), now));
+        }
+        EXPECT_FALSE(file->commit()) << "every later flush fails";
+        EXPECT_FALSE(engine->detach(file, true));
+        now.resize(100000);
+        now.insert(now.end(), later.begin(), later.end());
+        EXPECT_TRUE(test::same(target.contents(), now));
+    }
+    EXPECT_TRUE(recorded);
 }
 
 TEST(DurabilityOption, node_syncs_a_file_that_stepped_aside) {
