@@ -51,7 +51,7 @@ def without_marks(content: bytes) -> bytes:
 
 
 def dead_directories(area: Path) -> list[Path]:
-    return sorted(area.glob("forebay-*/*"))
+    return sorted(area.glob("forebay-*/[0-9]*"))
 
 
 @contextlib.contextmanager
