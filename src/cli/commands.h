@@ -10,6 +10,7 @@ namespace forebay::cli {
 inline constexpr int kExitFine = 0;
 inline constexpr int kExitProblem = 1;   // what was asked about is not as it should be
 inline constexpr int kExitUsage = 2;     // the command line, or an option's value
+inline constexpr int kExitUnknown = 3;    // wait: nobody can tell
 inline constexpr int kExitInternal = 70;
 inline constexpr int kExitNotDrained = 74;       // run: staged bytes did not reach their file
 inline constexpr int kExitNotExecutable = 126;   // run, as shells have it

@@ -41,6 +41,7 @@ int run(const Request& request) {
     const auto outside = recover::Outside::real();
     if (!outside) return complain(outside.status());
     recover::Discarded what{selection.files, selection.directories, selection.missing, !request.yes};
+    what.patience = kPatience;
     if (what.files.empty() && what.directories.empty() && what.paths.empty()) {
         fmt::print(stderr, "forebay discard: name files or process directories, not a whole staging area\n");
         return kExitUsage;

@@ -17,7 +17,7 @@ namespace {
 struct Request {
     std::vector<std::string> names;
     std::string nls;
-    bool dry_run = false, json = false, changed = false;
+    bool dry_run = false, json = false, changed = false, accept_moved = false;
 };
 
 constexpr const char* kFooter =
@@ -50,7 +50,13 @@ int run(const Request& request) {
     if (!outside) return complain(outside.status());
     recover::Request what;
     what.dry_run = request.dry_run;
+    what.patience = kPatience;
     what.although_changed = request.changed;
+    if (request.accept_moved && selection.files.empty()) {
+        fmt::print(stderr, "forebay recover: --accept-moved needs the file\n");
+        return kExitUsage;
+    }
+    what.accept_moved = request.accept_moved;
     if (!selection.files.empty()) what.only = selection.files;
     const bool terminal = !request.json && ::isatty(STDERR_FILENO) != 0;
     if (terminal) what.progress = draw;
@@ -75,6 +81,8 @@ void add_recover(CLI::App& app, int& exit_status) {
     command->add_option("--nls", request->nls, "The staging area to look in for files");
     command->add_flag("-n,--dry-run", request->dry_run, "Only tell what would be done");
     command->add_flag("--changed", request->changed, "Also files that seem to have been written since: what the log has wins");
+    command->add_flag("--accept-moved", request->accept_moved,
+                      "FILE is the one that the program wrote, though its device has another number: its file system was mounted again. Inode and name must be the same");
     command->add_flag("--json", request->json, "The report as JSON");
     command->footer(kFooter);
     command->callback([request, &exit_status] { exit_status = run(*request); });

@@ -101,6 +101,7 @@ ordered_json report_as_json(const std::vector<std::string>& nls, const recover::
             {"writes", file.writes},
             {"dropped_records", file.dropped_records},
             {"dropped_bytes", file.dropped_bytes},
+            {"dropped_reason", recover::dropped_reason(file)},
             {"unread_bytes", file.unread_bytes},
             {"uncommitted_bytes", file.uncommitted_bytes},
             {"nodes", file.nodes},

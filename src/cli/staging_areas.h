@@ -11,6 +11,9 @@
 
 namespace forebay::cli {
 
+// With a recovery that is at work on the same file, or looks round in the same staging area.
+inline constexpr io::Directory::Patience kPatience{std::chrono::seconds(10)};
+
 struct Selection {
     std::vector<std::string> nls;                          // as named, or the one in effect here
     std::vector<std::unique_ptr<io::Directory>> areas;     // those in which something was ever staged

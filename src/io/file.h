@@ -6,9 +6,11 @@
 // overlapping concurrent writes leave either one's bytes.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -124,16 +126,22 @@ class Directory {
     virtual Result<std::unique_ptr<Directory>> create_directory(const std::string& name) = 0;   // mode 0700
     virtual Result<std::unique_ptr<Directory>> open_directory(const std::string& name) = 0;
     virtual Status remove_file(const std::string& name) = 0;
-    virtual Status remove_directory(const std::string& name) = 0;   // must be empty
+    virtual Status remove_directory(const std::string& name) = 0;   // must be empty; nothing can be made in it any more
     virtual Result<std::vector<std::string>> list() = 0;            // sorted, without "." and ".."
     // Waits until all names that were made or removed here are so on the device.
     virtual Status sync() = 0;
     virtual Result<Facts> facts(const std::string& name) = 0;       // "." is the directory itself
 
-    // Excludes everybody else who locks this directory, in this or another process. With kTry a lock that
-    // somebody else holds is kUnavailable; with kWait the call blocks until it is free.
-    enum class Patience : std::uint8_t { kTry, kWait };
+    // Excludes everybody else who locks this directory, in this or another process. While somebody else holds the lock the
+    // call blocks: not at all (kTry), without end (kWait), or for so long; then it is kUnavailable.
+    struct Patience {
+        std::optional<std::chrono::milliseconds> at_most;   // none: without end
+        static const Patience kTry, kWait;
+    };
     virtual Result<std::unique_ptr<Lock>> lock(Patience patience) = 0;
 };
+
+inline constexpr Directory::Patience Directory::Patience::kTry{std::chrono::milliseconds(0)};
+inline constexpr Directory::Patience Directory::Patience::kWait{std::nullopt};
 
 }   // namespace forebay::io

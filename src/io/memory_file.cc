@@ -155,13 +155,14 @@ struct Node {
     std::map<std::string, std::shared_ptr<Node>> directories;
     std::mutex mutex;
     std::condition_variable unlocked;
-    bool locked = false;
+    bool locked = false, removed = false;
 };
 
 class MemoryLock final : public Lock {
   public:
-    explicit MemoryLock(std::shared_ptr<Node> node) : node_(std::move(node)) {}
+    void hold(std::shared_ptr<Node> node) noexcept { node_ = std::move(node); }
     ~MemoryLock() override {
+        if (node_ == nullptr) return;
         const std::lock_guard lock(node_->mutex);
         node_->locked = false;
         node_->unlocked.notify_one();
@@ -182,6 +183,7 @@ class MemoryDirectory final : public Directory {
         const std::lock_guard lock(node_->mutex);
         auto found = node_->files.find(name);
         if (mode == OpenMode::kCreateNew) {
+            if (node_->removed) return failure(ENOENT, "open", name);
             if (found != node_->files.end() || node_->directories.contains(name)) return failure(EEXIST, "open", name);
             found = node_->files.emplace(name, std::make_shared<Content>()).first;
         }
@@ -195,6 +197,7 @@ class MemoryDirectory final : public Directory {
         const std::lock_guard lock(node_->mutex);
         if (node_->files.contains(name) || node_->directories.contains(name))
             return failure(EEXIST, "create directory", name);
+        if (node_->removed) return failure(ENOENT, "create directory", name);
         return handle(name, node_->directories.emplace(name, std::make_shared<Node>()).first->second);
     }
 
@@ -220,6 +223,10 @@ class MemoryDirectory final : public Directory {
             return failure(node_->files.contains(name) ? ENOTDIR : ENOENT, "remove directory", name);
         if (!found->second->files.empty() || !found->second->directories.empty())
             return failure(ENOTEMPTY, "remove directory", name);
+        {
+            const std::lock_guard inner(found->second->mutex);
+            found->second->removed = true;
+        }
         node_->directories.erase(found);
         return Status::ok();
     }
@@ -246,10 +253,14 @@ class MemoryDirectory final : public Directory {
 
     Result<std::unique_ptr<Lock>> lock(Patience patience) override {
         std::unique_lock lock(node_->mutex);
-        if (patience == Patience::kWait) node_->unlocked.wait(lock, [this] { return !node_->locked; });
+        const auto is_free = [this] { return !node_->locked; };
+        if (patience.at_most) (void)node_->unlocked.wait_for(lock, *patience.at_most, is_free);
+        else node_->unlocked.wait(lock, is_free);
         if (node_->locked) return Status(Code::kUnavailable, "lock " + name_ + ": another process holds it", EWOULDBLOCK, true);
+        auto made = std::make_unique<MemoryLock>();   // nothing is locked if there is no memory for it
         node_->locked = true;
-        return std::unique_ptr<Lock>(std::make_unique<MemoryLock>(node_));
+        made->hold(node_);
+        return std::unique_ptr<Lock>(std::move(made));
     }
 
   private:

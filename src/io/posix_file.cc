@@ -3,7 +3,9 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -196,6 +198,36 @@ class PosixLock final : public Lock {
     int descriptor_;
 };
 
+// Whether the lock was had; else errno says why. flock waits without end or not at all, so somebody else's lock is waited for by its
+// effect: whoever gives it up, or dies, closes the directory, and the kernel tells (inotify). It does not tell of another machine's, and may
+// refuse to, so it is tried again now and then all the same.
+bool lock_within(int directory, std::chrono::milliseconds at_most) {
+    constexpr std::chrono::milliseconds kTryAgain{500};
+    const auto end = std::chrono::steady_clock::now() + at_most;
+    int closed = -1;
+    for (;;) {
+        if (restarted([&] { return ::flock(directory, LOCK_EX | LOCK_NB); }) == 0) break;
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+        if (errno != EWOULDBLOCK || left.count() <= 0) {
+            const int error = errno;
+            if (closed >= 0) ::close(closed);
+            errno = error;
+            return false;
+        }
+        if (closed < 0) {
+            closed = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+            if (closed >= 0 && ::inotify_add_watch(closed, fmt::format("/proc/self/fd/{}", directory).c_str(), IN_CLOSE) >= 0) continue;   // it may have been closed before that
+        }
+        pollfd waiting{closed, POLLIN, 0};   // a negative one is passed over
+        (void)::poll(&waiting, 1, static_cast<int>(std::min(left, kTryAgain).count()));
+        std::array<char, 4096> told;
+        while (closed >= 0 && ::read(closed, told.data(), told.size()) > 0) {
+        }
+    }
+    if (closed >= 0) ::close(closed);
+    return true;
+}
+
 class PosixDirectory final : public Directory {
   public:
     PosixDirectory(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
@@ -246,6 +278,10 @@ class PosixDirectory final : public Directory {
             ::close(descriptor);
             return failure("list", ".");
         }
+        struct Close {
+            void operator()(DIR* open) const noexcept { ::closedir(open); }
+        };
+        std::unique_ptr<DIR, Close> closing(stream);   // also if there is no memory for a name
         std::vector<std::string> names;
         errno = 0;
         while (const dirent* entry = ::readdir(stream)) {
@@ -254,7 +290,7 @@ class PosixDirectory final : public Directory {
             errno = 0;
         }
         const int error = errno;
-        ::closedir(stream);
+        closing.reset();
         errno = error;
         if (error != 0) return failure("list", ".");
         std::sort(names.begin(), names.end());
@@ -283,7 +319,7 @@ class PosixDirectory final : public Directory {
         const int own = ::openat(descriptor_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (own < 0) return failure("open", ".");
         auto lock = std::make_unique<PosixLock>(own);
-        if (restarted([&] { return ::flock(own, LOCK_EX | (patience == Patience::kTry ? LOCK_NB : 0)); }) == 0)
+        if (patience.at_most ? lock_within(own, *patience.at_most) : restarted([&] { return ::flock(own, LOCK_EX); }) == 0)
             return std::unique_ptr<Lock>(std::move(lock));
         if (errno == EWOULDBLOCK) return Status(Code::kUnavailable, "lock " + name_ + ": another process holds it", EWOULDBLOCK, true);
         return Status::from_errno(errno, "lock " + name_);
@@ -322,6 +358,12 @@ Result<Identity> identify(const std::string& path) {
     struct stat facts {};
     if (::stat(path.c_str(), &facts) != 0) return Status::from_errno(errno, "stat " + path);
     return Identity{static_cast<std::uint64_t>(facts.st_dev), static_cast<std::uint64_t>(facts.st_ino)};
+}
+
+std::uint64_t born_ns(const std::string& path) noexcept {
+    struct statx facts {};
+    if (::statx(AT_FDCWD, path.c_str(), 0, STATX_BTIME, &facts) != 0 || (facts.stx_mask & STATX_BTIME) == 0) return 0;
+    return static_cast<std::uint64_t>(facts.stx_btime.tv_sec) * 1'000'000'000 + facts.stx_btime.tv_nsec;
 }
 
 Status set_modified(const std::string& path, std::uint64_t modified_ns) {

@@ -31,6 +31,9 @@ struct ExistingFile {
 // regular file; kUnavailable: another process has it open and locked. A file system without locks is no error.
 [[nodiscard]] Result<ExistingFile> open_existing_file(const std::string& path);
 
+// When the file was made, CLOCK_REALTIME; 0: its file system does not tell.
+[[nodiscard]] std::uint64_t born_ns(const std::string& path) noexcept;
+
 // Makes `modified_ns` (CLOCK_REALTIME) the time at which the file was last written.
 [[nodiscard]] Status set_modified(const std::string& path, std::uint64_t modified_ns);
 

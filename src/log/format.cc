@@ -108,6 +108,8 @@ void encode(const RecordHeader& header, std::span<const ByteRange> extents, std:
     store_le(p + kRecordChecksumOffset, header_checksum(p, extents.size()));
 }
 
+bool begins_like_a_record(std::span<const std::byte> header) noexcept { return load_le<std::uint32_t>(header.data()) == kRecordMagic; }
+
 std::uint64_t bytes_looked_at(std::span<const std::byte> header, std::uint64_t limit) noexcept {
     const std::byte* const p = header.data();
     const std::uint64_t front = payload_offset(load_le<std::uint32_t>(p + 8)), payload_bytes = load_le<std::uint64_t>(p + 24);

@@ -92,6 +92,8 @@ struct DecodedRecord {
 // The record at the beginning of `bytes`, which end at the segment's tail. kCorrupt says what is wrong.
 // A present payload checksum is verified, unless the record's process is trusted to be at work.
 enum class PayloadCheck : std::uint8_t { kVerify, kTrust };
+// Whether `header` has the magic of a record.
+[[nodiscard]] bool begins_like_a_record(std::span<const std::byte> header) noexcept;
 // How far from its beginning decode_record would look into a record that begins with `header`, of kRecordHeaderBytes
 // bytes: not into a payload without a checksum. Open records are looked into in any case. At most `limit`.
 [[nodiscard]] std::uint64_t bytes_looked_at(std::span<const std::byte> header, std::uint64_t limit) noexcept;

@@ -134,6 +134,28 @@ Status read_records(BelowTail& below_tail, ScannedSegment& segment, Payloads pay
     return Status::ok();
 }
 
+// A record of this use of the segment lies behind its tail. In the newest segment of a log it is one that was never published; in any other
+// all were, so the tail, which has no checksum, is not what it was.
+Result<bool> goes_on(io::File& file, const ScannedSegment& segment) {
+    if (!segment.open || segment.damage) return false;
+    const std::uint64_t tail = segment.header.tail, left = segment.header.segment_bytes - tail;
+    if (left < kRecordHeaderBytes) return false;
+    std::vector<std::byte> rest(kRecordHeaderBytes);
+    FOREBAY_TRY(read_or_zeros(file, segment.begin + tail, rest));
+    if (!begins_like_a_record(rest)) return false;
+    rest.resize(left);
+    FOREBAY_TRY(read_or_zeros(file, segment.begin + tail, rest));
+    // An earlier use, which may show through, was over before this one began; its numbers may have been another file's, and higher.
+    for (std::uint64_t at = 0; at < left;) {
+        const auto record = decode_record(io::Bytes(rest).subspan(at), PayloadCheck::kTrust);
+        if (!record) break;
+        const RecordHeader& header = record.value().header;
+        if (header.sequence > segment.open->sequence && header.time_ns >= segment.open->time_ns) return true;
+        at += record.value().bytes;
+    }
+    return false;
+}
+
 auto key_of(const SegmentHeader& header) {
     return std::tuple(header.process.pid, header.process.start_ticks, header.process.boot_id, header.log);
 }
@@ -331,6 +353,16 @@ Result<std::vector<ScannedLog>> scan(io::File& file, Payloads payloads) {
         std::stable_sort(of_one_log.begin(), of_one_log.end(), [](const ScannedSegment& one, const ScannedSegment& other) {
             return one.header.order < other.header.order;
         });
+        for (std::size_t i = 0; i + 1 < of_one_log.size(); ++i) {
+            ScannedSegment& segment = of_one_log[i];
+            if (of_one_log.back().open && of_one_log.back().open->durable) continue;   // what counts of these is told otherwise
+            // The first record is there before a later segment is begun.
+            const auto more = !segment.open && !segment.damage ? Result<bool>(true) : goes_on(file, segment);
+            if (!more) return more.status();
+            if (!more.value()) continue;
+            segment.damage = Status(Code::kCorrupt, "its tail is not where it was");
+            segment.hides_commit = true;
+        }
         logs.push_back(assemble(std::move(of_one_log)));
         logs.back().damage.insert(logs.back().damage.end(), anybodys.begin(), anybodys.end());
         if (!anybodys.empty() && !logs.back().durable) logs.back().lost_after = 0;

@@ -54,7 +54,7 @@ Status give_back_logs(const Session& session) {
         if (session.durable_group) FOREBAY_TRY(file.value()->sync());
     }
     for (auto found = session.logs.rbegin(); found != session.logs.rend(); ++found) FOREBAY_TRY(free_log(*found));
-    return session.board != nullptr ? session.board_at->directory->remove_file(session.board->name) : Status::ok();
+    return session.board != nullptr ? remove_if_there(*session.board_at->directory, session.board->name) : Status::ok();
 }
 
 Status give_back_team(const TeamSession& team) {

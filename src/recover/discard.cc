@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <set>
 
+#include "recover/claim.h"
 #include "recover/cleanup.h"
 #include "recover/recovery.h"
 #include "recover/session.h"
@@ -8,11 +10,6 @@
 namespace forebay::recover {
 
 Result<Report> discard(std::span<io::Directory* const> areas, const Discarded& request, const Outside& outside) {
-    const auto locks = lock_all(areas, request.patience);
-    if (!locks) return locks.status();
-    auto inventory = take_inventory(areas, outside.is_alive);
-    if (!inventory) return inventory.status();
-    Report report;
     const auto is_named = [&](const Session& session) {
         return std::any_of(request.files.begin(), request.files.end(), [&](const Wanted& wanted) { return wanted.identity == session.identity; }) ||
                std::find(request.paths.begin(), request.paths.end(), session.path) != request.paths.end() ||
@@ -20,15 +17,32 @@ Result<Report> discard(std::span<io::Directory* const> areas, const Discarded& r
                    return std::find(request.directories.begin(), request.directories.end(), found.directory->path()) != request.directories.end();
                });
     };
-    for (const TeamSession& team : inventory.value().teams) {
-        const auto here = [&](const TeamSession::Member& member) { return std::find(request.directories.begin(), request.directories.end(), member.directory->path()) != request.directories.end(); };
-        if (std::none_of(request.files.begin(), request.files.end(), [&](const Wanted& wanted) { return wanted.identity == team.identity; }) &&
-            std::find(request.paths.begin(), request.paths.end(), team.path) == request.paths.end() && std::none_of(team.members.begin(), team.members.end(), here))
-            continue;
-        report.files.push_back(discard_team(team, request, outside));
-    }
-    for (const Session& session : inventory.value().sessions) {
-        const bool of_team = std::any_of(inventory.value().teams.begin(), inventory.value().teams.end(), [&](const TeamSession& team) {
+    const auto is_named_team = [&](const TeamSession& team) {
+        return std::any_of(request.files.begin(), request.files.end(), [&](const Wanted& wanted) { return wanted.identity == team.identity; }) ||
+               std::find(request.paths.begin(), request.paths.end(), team.path) != request.paths.end() ||
+               std::any_of(team.members.begin(), team.members.end(), [&](const TeamSession::Member& member) {
+                   return std::find(request.directories.begin(), request.directories.end(), member.directory->path()) != request.directories.end();
+               });
+    };
+    std::set<io::Identity> named;
+    for (const Wanted& wanted : request.files) named.insert(wanted.identity);
+    const auto others = [&](const Inventory& inventory) {
+        std::set<io::Identity> all;
+        for (const Session& session : inventory.sessions)
+            if (is_named(session)) all.insert(session.identity);
+        for (const TeamSession& team : inventory.teams)
+            if (is_named_team(team)) all.insert(team.identity);
+        return all;
+    };
+    auto claimed = claim(areas, named, others, request.patience, request.dry_run, outside.is_alive);
+    if (!claimed) return claimed.status();
+    const auto& busy = claimed.value().busy;
+    Inventory& inventory = claimed.value().inventory;
+    Report report;
+    for (const TeamSession& team : inventory.teams)
+        if (is_named_team(team)) report.files.push_back(discard_team(team, request, outside, busy.contains(team.identity) ? busy.at(team.identity) : Status::ok()));
+    for (const Session& session : inventory.sessions) {
+        const bool of_team = std::any_of(inventory.teams.begin(), inventory.teams.end(), [&](const TeamSession& team) {
             return std::find(team.sessions.begin(), team.sessions.end(), &session) != team.sessions.end();
         });
         if (of_team || !is_named(session)) continue;
@@ -36,15 +50,17 @@ Result<Report> discard(std::span<io::Directory* const> areas, const Discarded& r
         for (const FoundLog& found : session.logs)
             for (const log::ScannedRecord& record : found.log->records) file.dropped_bytes += record.header.payload_bytes;
         file.outcome = Outcome::kDiscarded;
-        const auto busy = session.board == nullptr ? std::vector<log::ProcessIdentity>{} : session.board->board.participants;
-        if (std::any_of(busy.begin(), busy.end(), outside.is_alive))
+        const auto participants = session.board == nullptr ? std::vector<log::ProcessIdentity>{} : session.board->board.participants;
+        if (const auto other = busy.find(session.identity); other != busy.end())
+            file = refused(std::move(file), Reason::kInUse, other->second);
+        else if (std::any_of(participants.begin(), participants.end(), outside.is_alive))
             file = refused(std::move(file), Reason::kInUse, {Code::kUnavailable, "a process that wrote it too is still there"});
         else if (!request.dry_run && !(file.status = give_back_logs(session)))
             file.outcome = Outcome::kFailed;
         report.files.push_back(std::move(file));
     }
     // A log that cannot be read has no sessions; whoever names its directory means all of it.
-    std::erase_if(inventory.value().directories, [&](const std::unique_ptr<FoundDirectory>& directory) {
+    std::erase_if(inventory.directories, [&](const std::unique_ptr<FoundDirectory>& directory) {
         const Code code = directory->refused.code();
         const std::string path = directory->path();
         if (directory->alive || (code != Code::kCorrupt && code != Code::kUnsupported)) return false;
@@ -54,8 +70,7 @@ Result<Report> discard(std::span<io::Directory* const> areas, const Discarded& r
         report.removed.push_back(path);
         return true;
     });
-    tell_of_directories(inventory.value(), report);
-    remove_directories(inventory.value(), request.dry_run, report);
+    tidy_up(areas, inventory, request.patience, request.dry_run, outside.is_alive, report);
     return report;
 }
 

@@ -52,7 +52,7 @@ Status gone_is_fine(const Status& status) { return status.code() == Code::kNotFo
 
 std::string Gathering::name(const std::string& file, std::uint64_t team) { return fmt::format(".{}.forebay-{:016x}", file, team); }
 
-Result<std::unique_ptr<Gathering>> Gathering::open(std::unique_ptr<io::Directory> home, const std::string& file, std::uint64_t team, bool create) {
+Result<std::unique_ptr<Gathering>> Gathering::open(std::unique_ptr<io::Directory> home, const std::string& file, std::uint64_t team, bool create, io::Directory::Patience patience) {
     std::unique_ptr<Gathering> self(new Gathering(std::move(home), name(file, team)));
     io::Directory& at = *self->home_;
     // Somebody else may bring the file home, and remove it, between looking for it and having its lock.
@@ -74,8 +74,9 @@ Result<std::unique_ptr<Gathering>> Gathering::open(std::unique_ptr<io::Directory
             return directory.status();
         }
         self->directory_ = std::move(directory).value();
-        auto lock = self->directory_->lock(io::Directory::Patience::kWait);
+        auto lock = self->directory_->lock(patience);
         if (lock) self->lock_ = std::move(lock).value();
+        else if (lock.status().code() == Code::kUnavailable) return Status(Code::kUnavailable, "another recovery is bringing it home", EWOULDBLOCK, true);
         else if (const int error = lock.status().sys_errno(); error != ENOTSUP && error != ENOSYS && error != ENOLCK) return lock.status();
         if (const auto still = at.facts(self->name_)) return self;
         else if (still.status().code() != Code::kNotFound || !create) return still.status();

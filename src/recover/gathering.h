@@ -24,9 +24,11 @@ namespace forebay::recover {
 
 class Gathering {
   public:
-    // `home` is the target's directory. kNotFound: it is not there, and `create` does not ask for it. kPermissionDenied: it is not
+    // `home` is the target's directory. `patience`: with another recovery, of whatever node, that is at work there; kUnavailable when it
+    // ends. kNotFound: it is not there, and `create` does not ask for it. kPermissionDenied: it is not
     // this user's own.
-    [[nodiscard]] static Result<std::unique_ptr<Gathering>> open(std::unique_ptr<io::Directory> home, const std::string& file, std::uint64_t team, bool create);
+    [[nodiscard]] static Result<std::unique_ptr<Gathering>> open(std::unique_ptr<io::Directory> home, const std::string& file, std::uint64_t team, bool create,
+                                                                 io::Directory::Patience patience);
     [[nodiscard]] static std::string name(const std::string& file, std::uint64_t team);
 
     // The file has been brought home; what is left of the directory may go.

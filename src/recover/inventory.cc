@@ -107,7 +107,7 @@ void make_sessions(Inventory& inventory) {
             }
             if (!alone) groups[{identity, log.target.sharing.group}] = inventory.sessions.size();
             Session session;
-            session.identity = identity;
+            session.identity = session.logged = identity;
             session.path = log.target.path;
             session.sharing = log.target.sharing;
             session.logs.push_back({directory.get(), &log});

@@ -65,7 +65,8 @@ struct FoundLog {
 // What is left of the time in which one file was open for writing: one log, or those of all processes of the node that
 // wrote it together.
 struct Session {
-    io::Identity identity;
+    io::Identity identity;                  // of the target
+    io::Identity logged;                    // the same, unless its file system was mounted again since and somebody vouches for it
     std::string path;
     log::Sharing sharing;
     std::vector<FoundLog> logs;             // that of the process that commits first, if it is there

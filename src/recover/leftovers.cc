@@ -1,6 +1,7 @@
 #include "recover/leftovers.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/clock.h"
 #include "log/process.h"
@@ -17,7 +18,7 @@ constexpr std::uint64_t kTickNs = 50'000'000;
 }   // namespace
 
 void Leftovers::note_dead(const std::string& name) {
-    std::set<io::Identity> files;
+    std::map<io::Identity, std::string> files;
     dead_[name] = {};
     if (!check_trusted(*area_, name, io::Facts::Kind::kDirectory)) return;   // `forebay recover` tells of it
     const auto directory = area_->open_directory(name);
@@ -25,14 +26,14 @@ void Leftovers::note_dead(const std::string& name) {
     if (const auto pool = open_trusted(*directory.value(), "log", io::OpenMode::kRead)) {
         // What cannot be read is left for `forebay recover` to complain about.
         if (const auto targets = log::scan_targets(*pool.value()))
-            for (const log::OpenPayload& target : targets.value()) files.insert({target.device, target.inode});
+            for (const log::OpenPayload& target : targets.value()) files[{target.device, target.inode}] = target.path;
     }
     if (const auto names = directory.value()->list())
         for (const std::string& each : names.value()) {
             if (!each.starts_with(log::kUndoPrefix)) continue;
             const auto journal = open_trusted(*directory.value(), each, io::OpenMode::kRead);
             if (!journal) continue;
-            if (const auto header = log::read_undo_header(*journal.value())) files.insert({header.value().device, header.value().inode});
+            if (const auto header = log::read_undo_header(*journal.value())) files[{header.value().device, header.value().inode}] = header.value().path;
         }
     dead_[name] = std::move(files);
 }
@@ -77,13 +78,23 @@ bool Leftovers::concern(const io::Identity& identity) {
     return std::any_of(dead_.begin(), dead_.end(), [&](const auto& dead) { return dead.second.contains(identity); });
 }
 
+std::string Leftovers::stranded(const io::Identity& identity, const std::string& path) {
+    look();
+    const auto name_of = [](const std::string& whole) { return std::string_view(whole).substr(whole.rfind('/') + 1); };
+    for (const auto& [directory, files] : dead_)
+        for (const auto& [logged, logged_path] : files)
+            if (logged != identity && (logged_path == path || (logged.inode == identity.inode && name_of(logged_path) == name_of(path))))
+                return area_->name() + "/" + directory;
+    return {};
+}
+
 Result<std::optional<FileReport>> Leftovers::recover(const Wanted& file) {
     const auto outside = Outside::real();
     if (!outside) return outside.status();
     Request request;
     request.only = {file};
     request.unasked = true;
-    request.patience = io::Directory::Patience::kWait;
+    request.patience = request.beside = patience_;
     io::Directory* const areas[] = {area_.get()};
     auto report = recover::recover(areas, request, outside.value());
     dead_.clear();   // some of it is gone now
@@ -109,7 +120,7 @@ Status Leftovers::void_log(const Wanted& file) {
     if (!outside) return outside.status();
     Discarded request;
     request.files = {file};
-    request.patience = io::Directory::Patience::kWait;
+    request.patience = request.beside = patience_;
     io::Directory* const areas[] = {area_.get()};
     const auto report = discard(areas, request, outside.value());
     dead_.clear();

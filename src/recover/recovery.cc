@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "base/clock.h"
 #include "log/process.h"
 #include "log/staging_area.h"
+#include "recover/claim.h"
 #include "recover/cleanup.h"
 #include "recover/replay.h"
 #include "recover/rewrite.h"
@@ -41,24 +44,34 @@ std::uint64_t last_sign_of_life(const Session& session, const Outside& outside) 
 
 class Recovery {
   public:
-    Recovery(Inventory& inventory, const Request& request, const Outside& outside)
-        : inventory_(inventory), request_(request), outside_(outside) {}
+    Recovery(const Claim& claim, const Request& request, const Outside& outside)
+        : inventory_(claim.inventory), busy_(claim.busy), request_(request), outside_(outside) {}
 
     Report run() {
         std::vector<const Session*> todo;
         for (const Session& session : inventory_.sessions)
             if (wanted(session) && !of_team(session)) todo.push_back(&session);
+        files_ = todo.size() + static_cast<std::size_t>(std::count_if(inventory_.teams.begin(), inventory_.teams.end(), [&](const TeamSession& team) {
+                     return !request_.only || named(team.identity) != nullptr;
+                 }));
         for (std::size_t i = 0; i < todo.size(); ++i) {
             file_ = i;
-            files_ = todo.size();
-            report_.files.push_back(recover_file(*todo[i]));
+            const auto busy = busy_.find(todo[i]->identity);
+            report_.files.push_back(busy == busy_.end() ? recover_file(*todo[i]) : refused(introduce(*todo[i]), Reason::kInUse, busy->second));
         }
         for (const TeamSession& team : inventory_.teams)
-            if (const Wanted* const name = named(team.identity); !request_.only || name != nullptr)
-                report_.files.push_back(recover_team(inventory_, team, name != nullptr ? name->path : team.path, request_, outside_));
-        tell_of_directories(inventory_, report_);
-        // A file that was asked for concerns its own directories only.
-        remove_directories(inventory_, request_.dry_run, report_);
+            if (const Wanted* const name = named(team.identity); !request_.only || name != nullptr) {
+                const auto busy = busy_.find(team.identity);
+                Request request = request_;
+                if (request_.progress)
+                    request.progress = [&](Progress progress) {
+                        progress.file = report_.files.size();
+                        progress.of_files = files_;
+                        request_.progress(progress);
+                    };
+                report_.files.push_back(recover_team(inventory_, team, name != nullptr ? name->path : team.path, request, outside_,
+                                                     busy == busy_.end() ? Status::ok() : busy->second));
+            }
         return std::move(report_);
     }
 
@@ -69,7 +82,13 @@ class Recovery {
                                         [&](const Wanted& wanted) { return wanted.identity == identity; });
         return found == request_.only->end() ? nullptr : &*found;
     }
-    const Wanted* named(const Session& session) const { return named(session.identity); }
+    const Wanted* named(const Session& session) const {
+        const Wanted* const found = named(session.identity);
+        if (found != nullptr || !request_.only || request_.unasked) return found;
+        // Another file has its name now: whoever asks for that is told so.
+        const auto same_name = std::find_if(request_.only->begin(), request_.only->end(), [&](const Wanted& wanted) { return wanted.path == session.path; });
+        return same_name == request_.only->end() ? nullptr : &*same_name;
+    }
     bool of_team(const Session& session) const {
         return std::any_of(inventory_.teams.begin(), inventory_.teams.end(), [&](const TeamSession& team) {
             return std::find(team.sessions.begin(), team.sessions.end(), &session) != team.sessions.end();
@@ -79,7 +98,9 @@ class Recovery {
 
     // Why the logs of this session must stay as they are, as far as the logs themselves tell.
     std::optional<FileReport> refuse_by_logs(const Session& session, const FileReport& report) const {
-        if (const FoundDirectory* const user = inventory_.living_user_of(session.identity))
+        const FoundDirectory* user = inventory_.living_user_of(session.identity);
+        if (user == nullptr) user = inventory_.living_user_of(session.logged);
+        if (user != nullptr)
             return refused(report, Reason::kInUse, {Code::kUnavailable, fmt::format("process {} has it open", user->process.pid)});
         if (session.board != nullptr)
             for (const log::ProcessIdentity& process : session.board->board.participants)
@@ -138,6 +159,7 @@ class Recovery {
             report.nodes_here = inventory_.nodes_here(session);
         }
         if (auto no = refuse_by_logs(session, report)) return *no;
+        if (request_.only && !named(session.identity)) return refused(report, Reason::kReplaced, not_the_file(named(session)->path));
         if (is_complete(session)) {
             report.outcome = Outcome::kComplete;
             give_back(session, report);
@@ -164,7 +186,9 @@ class Recovery {
         auto target = outside_.open_target(report.path);
         if (!target) return refused(report, reason_of(target.status()), target.status());
         if (target.value().identity != session.identity)
-            return refused(report, Reason::kReplaced, {Code::kNotFound, fmt::format("{} is not the file that the program wrote", report.path)});
+            return refused(report, Reason::kReplaced, not_the_file(report.path));
+        if (session.identity != session.logged && died_before_it_was_made(session, report.path))
+            return refused(report, Reason::kReplaced, {Code::kNotFound, fmt::format("{} was made after the process had died", report.path)});
 
         if (const std::uint64_t died_ns = last_sign_of_life(session, outside_);
             !request_.although_changed && died_ns != 0 && target.value().modified_ns > died_ns + kClocksApartNs)
@@ -208,6 +232,14 @@ class Recovery {
         return report;
     }
 
+    static Status not_the_file(const std::string& path) {
+        return {Code::kNotFound, fmt::format("{} is not the file that the program wrote, or its file system was mounted again since", path)};
+    }
+    bool died_before_it_was_made(const Session& session, const std::string& path) const {
+        const std::uint64_t died_ns = last_sign_of_life(session, outside_), born_ns = outside_.born_ns ? outside_.born_ns(path) : 0;
+        return died_ns != 0 && born_ns > died_ns + kClocksApartNs;
+    }
+
     void give_back(const Session& session, FileReport& report) const {
         if (request_.dry_run) return;
         report.status = give_back_logs(session);
@@ -216,12 +248,26 @@ class Recovery {
         report.reason = Reason::kSystem;
     }
 
-    Inventory& inventory_;
+    const Inventory& inventory_;
+    const std::map<io::Identity, Status>& busy_;
     const Request& request_;
     const Outside& outside_;
     Report report_;
     std::size_t file_ = 0, files_ = 0;
 };
+
+// The file that is asked for, if it may be that of the session, on a file system that was mounted again: its inode and its name are
+// the same, the device has another number, and the old one is not to be found.
+const Wanted* moved(const Session& session, const Request& request, const Outside& outside) {
+    const auto found = std::find_if(request.only->begin(), request.only->end(), [&](const Wanted& wanted) {
+        return wanted.identity.inode == session.logged.inode && wanted.identity.device != session.logged.device &&
+               std::filesystem::path(wanted.path).filename() == std::filesystem::path(session.path).filename();
+    });
+    if (found == request.only->end()) return nullptr;
+    const auto there = outside.identify ? outside.identify(session.path) : Result<io::Identity>(Status(Code::kNotFound, session.path));
+    if (there && there.value() == session.logged) return nullptr;
+    return &*found;
+}
 
 }   // namespace
 
@@ -229,15 +275,31 @@ Result<Outside> Outside::real() {
     const auto self = log::identify_this_process();
     if (!self) return self.status();
     return Outside{log::is_alive, self.value().boot_id, io::open_existing_file, realtime_ns() - std::min(realtime_ns(), boottime_ns()),
-                   io::set_modified, home_of, [](const std::string& path) { return io::identify(path); }};
+                   io::set_modified, home_of, [](const std::string& path) { return io::identify(path); }, io::born_ns};
 }
 
 Result<Report> recover(std::span<io::Directory* const> areas, const Request& request, const Outside& outside) {
-    const auto locks = lock_all(areas, request.patience);
-    if (!locks) return locks.status();
-    auto inventory = take_inventory(areas, outside.is_alive);
-    if (!inventory) return inventory.status();
-    return Recovery(inventory.value(), request, outside).run();
+    std::set<io::Identity> named;
+    if (request.only)
+        for (const Wanted& wanted : *request.only) named.insert(wanted.identity);
+    const auto others = [&](const Inventory& inventory) {
+        std::set<io::Identity> all;
+        if (request.only) {
+            for (const Session& session : inventory.sessions)
+                if (request.accept_moved && moved(session, request, outside) != nullptr) all.insert(session.identity);
+            return all;
+        }
+        for (const Session& session : inventory.sessions) all.insert(session.identity);
+        for (const TeamSession& team : inventory.teams) all.insert(team.identity);
+        return all;
+    };
+    auto claimed = claim(areas, named, others, request.patience, request.dry_run, outside.is_alive);
+    if (!claimed) return claimed.status();
+    for (Session& session : claimed.value().inventory.sessions)
+        if (const Wanted* const now = request.accept_moved ? moved(session, request, outside) : nullptr) session.identity = now->identity;
+    Report report = Recovery(claimed.value(), request, outside).run();
+    tidy_up(areas, claimed.value().inventory, request.patience, request.dry_run, outside.is_alive, report);
+    return report;
 }
 
 Result<std::unique_ptr<io::Directory>> find_area(const std::string& nls) {

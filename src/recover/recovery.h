@@ -3,7 +3,8 @@
 //
 // For each file: look, refuse what is not safe, replay in memory, write, sync, say so in the log, give the log back. A
 // process directory without logs is removed. Killed at any instant, the next run finishes what was begun.
-// One recovery at a time works in a staging area; it holds a lock on it. Processes at work are never disturbed.
+// One recovery at a time works on a file; it holds a lock that names it (file_lock.h), and the staging area's lock only while it looks
+// and while it removes directories, never while it touches a target. Processes at work are never disturbed.
 // Blocks on reads and writes. Nothing is printed. Thread-safety: calls may come from several threads.
 #pragma once
 
@@ -46,6 +47,8 @@ struct Outside {
     std::function<Result<std::unique_ptr<io::Directory>>(const std::string& path)> open_home{};
     // What a path is now; symbolic links are followed, and nothing is opened or locked. None: only opening tells.
     std::function<Result<io::Identity>(const std::string& path)> identify{};
+    // CLOCK_REALTIME when a file was made; 0: its file system does not tell.
+    std::function<std::uint64_t(const std::string& path)> born_ns{};
 
     [[nodiscard]] static Result<Outside> real();
 };
@@ -54,12 +57,17 @@ struct Request {
     std::optional<std::vector<Wanted>> only;        // none: all files
     bool dry_run = false;                           // change nothing, tell what would be done
     bool although_changed = false;                  // recover files that seem to have been written since, too
+    // Of `only`: also logs whose target had the same inode on a device of another number, and is not to be found there any more: its
+    // file system has been mounted again. Whether it is the same file only the user knows.
+    bool accept_moved = false;
     bool unasked = false;                           // nobody reads the report: leave alone what needs a decision
-    io::Directory::Patience patience = io::Directory::Patience::kTry;   // when another recovery is at work
+    io::Directory::Patience patience = io::Directory::Patience::kTry;   // when another recovery is at work on the same file
+    io::Directory::Patience beside = io::Directory::Patience::kWait;    // the same, of another node (nodes=consistent)
     std::function<void(const Progress&)> progress;
 };
 
-// `areas` are folders `forebay-<uid>`, open. kUnavailable: another recovery is at work there. Errors are those of the areas;
+// `areas` are folders `forebay-<uid>`, open. kUnavailable: another recovery is looking round or tidying up there, and `patience` is over;
+// one that works on a file is told in the file's report (kInUse). Errors are those of the areas;
 // what concerns a file or a process directory is in the report.
 [[nodiscard]] Result<Report> recover(std::span<io::Directory* const> areas, const Request& request, const Outside& outside);
 
@@ -70,7 +78,7 @@ struct Discarded {
     std::vector<std::string> directories;
     std::vector<std::string> paths;   // as the logs have them: for files that are gone
     bool dry_run = false;
-    io::Directory::Patience patience = io::Directory::Patience::kTry;
+    io::Directory::Patience patience = io::Directory::Patience::kTry, beside = io::Directory::Patience::kWait;
 };
 [[nodiscard]] Result<Report> discard(std::span<io::Directory* const> areas, const Discarded& request, const Outside& outside);
 

@@ -18,13 +18,19 @@ constexpr std::array<std::string_view, 14> kReasons{"none",      "missing",    "
 std::string_view outcome_name(Outcome outcome) noexcept { return kOutcomes[static_cast<std::size_t>(outcome)]; }
 std::string_view reason_name(Reason reason) noexcept { return kReasons[static_cast<std::size_t>(reason)]; }
 
+std::string_view dropped_reason(const FileReport& report) noexcept {
+    if (report.dropped_bytes == 0 && report.dropped_records == 0) return "none";
+    if (report.outcome == Outcome::kDiscarded) return "discarded";
+    return report.commit_sequence > 0 ? "not_committed" : "never_committed";
+}
+
 std::string advice(const FileReport& report) {
     const std::string discard = fmt::format("`forebay discard {}` gives up what only the log holds", report.directories.empty() ? report.path : report.directories.front());
     switch (report.reason) {
         case Reason::kNone: return about_nodes(report);
         case Reason::kMissing:
             return "if the file was moved, name it: `forebay recover FILE`; if it was deleted, " + discard;
-        case Reason::kReplaced: return "move the file back that was there when the program ran, or " + discard;
+        case Reason::kReplaced: return "if it is the same file, on a file system that was mounted again: `forebay recover --accept-moved FILE`; if not, move the file back that was there when the program ran, or " + discard;
         case Reason::kChanged:
             return "if the change is to be kept, " + discard + "; if it came from nobody but the dead process, `forebay recover --changed FILE`";
         case Reason::kReadOnly: return "make the file and its file system writable, then run `forebay recover` again";

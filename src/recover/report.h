@@ -64,6 +64,10 @@ struct FileReport {
 // What to do about a file that is not recovered; empty: nothing.
 [[nodiscard]] std::string advice(const FileReport& report);
 
+// Why records were dropped: "not_committed", they came after the last commit; "never_committed", there was none; "discarded", it was asked
+// for; "none": none were.
+[[nodiscard]] std::string_view dropped_reason(const FileReport& report) noexcept;
+
 // Of a file that several nodes wrote: that logs of some of them are not here. Nobody can tell whether they have been recovered.
 // Empty: all are here.
 [[nodiscard]] std::string about_nodes(const FileReport& report);

@@ -16,7 +16,7 @@ FileReport introduce(const Session& session) {
         report.directories.push_back(found.directory->path());
         report.processes.push_back(found.log->process.pid);
         for (const log::FileCounters& counters : found.directory->open_files)
-            if (counters.device == session.identity.device && counters.inode == session.identity.inode)
+            if (counters.device == session.logged.device && counters.inode == session.logged.inode)
                 report.uncommitted_bytes += counters.guarantee_given_up;
     }
     return report;

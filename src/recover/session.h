@@ -40,8 +40,8 @@ inline constexpr std::uint64_t kClocksApartNs = 60'000'000'000;
 // What was appended after the last known commit is a tail, and is dropped.
 [[nodiscard]] bool hides_a_commit(const log::ScannedLog& log, std::uint64_t commit_sequence) noexcept;
 
-// Excludes other recoveries from all areas, until the locks are destroyed. kUnavailable: one is at work, and `patience`
-// does not wait for it.
+// Nobody else lists, or removes what is empty, in any of the areas until the locks are destroyed. kUnavailable: somebody does, and
+// `patience` is over. Held for short: never while a target is touched.
 [[nodiscard]] Result<std::vector<std::unique_ptr<io::Lock>>> lock_all(std::span<io::Directory* const> areas, io::Directory::Patience patience);
 
 }   // namespace forebay::recover

@@ -49,7 +49,8 @@ class TeamRecovery {
 
     // The target is opened, and so locked, only below the gathering's lock, and only to be written: nodes that come at the same time wait for
     // each other there, and none of them finds the target in use by another.
-    FileReport run() {
+    FileReport run(const Status& busy) {
+        if (!busy) return refused(report_, Reason::kInUse, busy);
         if (auto no = refuse_by_journals()) return *no;
         if (!told_)   // nothing is told of a file that is not there any more
             if (auto no = refuse_by_name()) return *no;
@@ -57,7 +58,7 @@ class TeamRecovery {
         auto home = outside_.open_home ? outside_.open_home(team_.path) : Status(Code::kUnsupported, "no directory to gather in");
         if (!home) return refused(report_, reason_of(home.status()), home.status());
         const std::string file = std::filesystem::path(team_.path).filename().string();
-        auto gathering = Gathering::open(std::move(home).value(), file, team_.team, !request_.dry_run && !told_);
+        auto gathering = Gathering::open(std::move(home).value(), file, team_.team, !request_.dry_run && !told_, request_.beside);
         if (gathering.status().code() == Code::kNotFound) {
             // Told, and gone: the last node has brought the file home. What has become of it since is its user's affair, but a file system
             // that is not there tells nothing.
@@ -232,7 +233,11 @@ class TeamRecovery {
         if (request_.dry_run) return Status::ok();
         // If this is killed, whichever node comes next must not take what this one wrote for a change by somebody else.
         FOREBAY_TRY(gathering.set_begun());
-        const auto rewritten = rewrite(picture, files, *target.file, undoing.value().commit > 0, {});
+        std::uint64_t done = 0;
+        const auto rewritten = rewrite(picture, files, *target.file, undoing.value().commit > 0, [&](std::uint64_t bytes) {
+            done += bytes;
+            if (request_.progress) request_.progress({report_.path, done, picture.bytes, 0, 1});
+        });
         if (!rewritten) return rewritten.status();
         report_.size = rewritten.value().size;
         report_.writes = rewritten.value().writes;
@@ -285,11 +290,12 @@ class TeamRecovery {
 
 }   // namespace
 
-FileReport recover_team(const Inventory& inventory, const TeamSession& team, const std::string& path, const Request& request, const Outside& outside) {
-    return TeamRecovery(inventory, team, path, request, outside).run();
+FileReport recover_team(const Inventory& inventory, const TeamSession& team, const std::string& path, const Request& request, const Outside& outside,
+                        const Status& busy) {
+    return TeamRecovery(inventory, team, path, request, outside).run(busy);
 }
 
-FileReport discard_team(const TeamSession& team, const Discarded& request, const Outside& outside) {
+FileReport discard_team(const TeamSession& team, const Discarded& request, const Outside& outside, const Status& busy) {
     FileReport report;
     report.path = team.path;
     report.identity = team.identity;
@@ -299,6 +305,7 @@ FileReport discard_team(const TeamSession& team, const Discarded& request, const
         report.processes.push_back(member.directory->process.pid);
         for (const log::UndoView::Record& record : TeamSession::journal_of(member).view.records) report.dropped_bytes += record.record.range.size();
     }
+    if (!busy) return refused(std::move(report), Reason::kInUse, busy);
     for (const Session* const session : team.sessions)
         if (session->board != nullptr && std::any_of(session->board->board.participants.begin(), session->board->board.participants.end(), outside.is_alive))
             return refused(std::move(report), Reason::kInUse, {Code::kUnavailable, "a process that wrote it too is still there"});
@@ -306,7 +313,7 @@ FileReport discard_team(const TeamSession& team, const Discarded& request, const
     // Else what the other nodes have told of would be written over what comes next.
     if (outside.open_home)
         if (auto home = outside.open_home(team.path)) {
-            auto gathering = Gathering::open(std::move(home).value(), std::filesystem::path(team.path).filename().string(), team.team, false);
+            auto gathering = Gathering::open(std::move(home).value(), std::filesystem::path(team.path).filename().string(), team.team, false, request.beside);
             if (gathering) report.status = gathering.value()->remove();
             else if (gathering.status().code() != Code::kNotFound) report.status = gathering.status();
         }

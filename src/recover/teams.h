@@ -13,10 +13,11 @@
 
 namespace forebay::recover {
 
-// `path`: the target as it is called now.
-[[nodiscard]] FileReport recover_team(const Inventory& inventory, const TeamSession& team, const std::string& path, const Request& request, const Outside& outside);
+// `path`: the target as it is called now. `busy`: who else works on it on this node; ok: nobody.
+[[nodiscard]] FileReport recover_team(const Inventory& inventory, const TeamSession& team, const std::string& path, const Request& request, const Outside& outside,
+                                      const Status& busy = {});
 
 // Gives up what this node's journals hold, and what lies beside the target of them all. The file is not touched.
-[[nodiscard]] FileReport discard_team(const TeamSession& team, const Discarded& request, const Outside& outside);
+[[nodiscard]] FileReport discard_team(const TeamSession& team, const Discarded& request, const Outside& outside, const Status& busy = {});
 
 }   // namespace forebay::recover

@@ -50,6 +50,11 @@ StagedFile::TargetTraits traits_of(int descriptor) {
     return {!local, io::ask_stripe_size(descriptor)};
 }
 
+// Who recovers a file may be stuck in it.
+io::Directory::Patience patience_with_others(const Options& options) {
+    return options.patience == 0 ? io::Directory::Patience::kWait : io::Directory::Patience{std::chrono::seconds(options.patience)};
+}
+
 std::uint64_t physical_memory_bytes() {
     const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGE_SIZE);
     return pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page) : 0;
@@ -62,7 +67,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     State(LoadedOptions loaded, OpenArea open_area)
         : loaded_(std::move(loaded)),
           open_area_(std::move(open_area)),
-          leftovers_([this] { return recover::find_area(loaded_.options.nls); }),
+          leftovers_([this] { return recover::find_area(loaded_.options.nls); }, patience_with_others(loaded_.options)),
           scheduler_(loaded_.options.drain_threads) {
         join_forks();
     }
@@ -141,6 +146,7 @@ class Engine::State final : public Surroundings, public ForkParty {
 
     Result<std::unique_ptr<io::Claim>> claim(const io::Identity& identity, const std::string& node);
     Result<std::string> recover_before_open(const std::string& path, bool writable);
+    Result<std::string> tell_of_stranded_looking(const io::Identity& identity, const std::string& path);
     Status forget_before(const io::Identity& identity, const std::string& path);
     std::uint64_t listings() {
         const std::lock_guard looking(looking_);
@@ -180,6 +186,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     const OpenArea open_area_;
     std::atomic<std::uint64_t> sequence_{1};
     std::atomic<std::uint64_t> progress_ns_{0};
+    std::atomic<std::uint64_t> stranded_{0};       // files opened of whose name a log of another file is left
 
     // Lock order: opening_, a file's writer_, mutex_, a file's mutex_, the pool's.
     std::mutex opening_;   // serialises attach and what it finds out once
@@ -346,7 +353,7 @@ Result<std::string> Engine::State::recover_before_open(const std::string& path, 
     const auto identity = io::identify(path);
     if (!identity || find(identity.value()) != nullptr) return std::string();
     const std::lock_guard looking(looking_);
-    if (!leftovers_.concern(identity.value())) return std::string();
+    if (!leftovers_.concern(identity.value())) return tell_of_stranded_looking(identity.value(), path);
     const auto report = leftovers_.recover({identity.value(), path});
     const std::string whose = path + ": a process that died had staged bytes of it";
     const auto refuse = [&](const Status& why, const std::string& advice, bool in_use = false) -> Result<std::string> {
@@ -371,6 +378,18 @@ Result<std::string> Engine::State::recover_before_open(const std::string& path, 
         case recover::Outcome::kFailed: break;
     }
     return refuse(file.status, recover::advice(file), file.reason == recover::Reason::kInUse);
+}
+
+// Its old state must not pass for the newest one.
+Result<std::string> Engine::State::tell_of_stranded_looking(const io::Identity& identity, const std::string& path) {
+    const std::string directory = leftovers_.stranded(identity, path);
+    if (directory.empty()) return std::string();
+    stranded_.fetch_add(1, std::memory_order_relaxed);
+    std::string text = fmt::format("{}: a process that died has left a log of a file of this name, with another identity, in {}; what the log holds is not in this file. "
+                                   "If its file system was mounted again, `forebay recover --accept-moved {}`; if the file was replaced, `forebay discard {}`",
+                                   path, directory, path, directory);
+    if (loaded_.options.strict) return Status(Code::kUnavailable, std::move(text));
+    return text;
 }
 
 Status Engine::State::forget_before(const io::Identity& identity, const std::string& path) {
@@ -444,7 +463,7 @@ std::optional<Engine::Obstacle> Engine::State::make_process_directory_opening() 
 }
 
 void Engine::State::tell_statistics() {
-    if (!loaded_.options.stats.empty() && (anything_to_tell_ || ledger_.header().files_opened.load() > 0)) {
+    if (!loaded_.options.stats.empty() && (anything_to_tell_ || stranded_.load() > 0 || ledger_.header().files_opened.load() > 0)) {
         auto reasons = nlohmann::ordered_json::object();
         for (std::size_t i = 0; i < log::kReasonCount; ++i)
             if (const auto count = ledger_.header().aside[i].load(); count > 0)
@@ -453,7 +472,8 @@ void Engine::State::tell_statistics() {
                                            {{"pid", ::getpid()},
                                             {"files_opened", ledger_.header().files_opened.load()},
                                             {"files_staged", ledger_.header().files_staged.load()},
-                                            {"aside", reasons}}}};
+                                            {"aside", reasons},
+                                            {"stranded", stranded_.load()}}}};
         // Statistics that cannot be written must not make a program fail that has lost nothing.
         (void)io::append_line(loaded_.options.stats, line.dump());
     }

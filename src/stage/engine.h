@@ -51,6 +51,8 @@ class Engine {
     // brought to its last commit (option recover). Blocks until that is done, also by another process. The text
     // tells the user what happened; empty: nothing. It is an error if the log cannot be used and the file is to be
     // written: its bytes would be mixed with those of the log later. It may be tried again if somebody else uses the file.
+    // A log of another file of this name (its file system was mounted again, or it was replaced) is told of, and counted; with
+    // option strict that is an error.
     [[nodiscard]] Result<std::string> recover_before_open(const std::string& path, bool writable);
     // After a file was emptied: what dead processes have left of it is void. The same error.
     [[nodiscard]] Status forget_before(const io::Identity& identity, const std::string& path);

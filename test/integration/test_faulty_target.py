@@ -263,6 +263,25 @@ def test_a_mount_that_was_made_again_is_recovered_on(target, tmp_path, expected)
     assert (tmp_path / "backing/x.h5").read_bytes() == expected
 
 
+def test_a_mount_with_another_device_number_is_told_of_and_recovered_when_somebody_vouches_for_it(target, tmp_path, expected):
+    change(target, tmp_path, "", "op=write,errno=EIO")
+    area = tmp_path / "staging-area"
+    device, before = os.stat(target / "x.h5").st_dev, (tmp_path / "backing/x.h5").read_bytes()
+    target.unmount()
+    with SlowFS(tmp_path / "other backing", tmp_path / "other"), SlowFS(tmp_path / "backing", tmp_path / "target") as elsewhere:
+        if os.stat(elsewhere / "x.h5").st_dev == device:
+            pytest.skip("somebody else has unmounted something, and the device number is the same")
+        opened = run(script("import h5py\nh5py.File('target/x.h5').close()\n"), staged(tmp_path), tmp_path)
+        assert opened.returncode == 0 and opened.stderr.count("--accept-moved") == 1, opened.stderr
+        opened = run(script("import h5py\nh5py.File('target/x.h5').close()\n"), staged(tmp_path, "strict=on"), tmp_path)
+        assert opened.returncode != 0 and "another identity" in opened.stderr, opened.stderr
+        assert (tmp_path / "backing/x.h5").read_bytes() == before and left(area)
+        status, report = recover("--accept-moved", "--nls", area, elsewhere / "x.h5")
+        assert status == 0 and report["files"][0]["outcome"] == "recovered", report
+        assert left(area) == []
+    assert (tmp_path / "backing/x.h5").read_bytes() == expected
+
+
 # Overwrites in place, through one identifier: no dataset is closed while the target fails.
 THROUGH = CALL + """
 import h5py, numpy as np

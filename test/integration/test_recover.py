@@ -5,6 +5,7 @@ What is expected is what the same program, run natively and killed right after i
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -282,6 +283,76 @@ def test_wait_does_not_wait_for_the_dead(killed, area):
     waited = call("wait", "--nls", area, path)
     assert waited.returncode == 1 and "forebay recover" in waited.stderr
     assert call("wait", "--nls", area, path.with_name("none.h5")).returncode == 2
+
+
+MANY = """
+import sys, h5py, numpy as np
+from pathlib import Path
+folder = Path(sys.argv[1])
+files = [h5py.File(folder / f"{i:03}.h5", "w") for i in range(300)]
+for f in files:
+    f["x"] = np.zeros(20000)
+    f.flush()
+    f["x"][:] = np.arange(20000)
+print("here", flush=True)
+input()
+for f in files:
+    f.close()
+print("closed", flush=True)
+input()
+"""
+
+
+def test_wait_knows_of_files_that_are_not_in_the_table_of_their_process(tmp_path, area):
+    running = subprocess.Popen(
+        [sys.executable, "-c", MANY, tmp_path], env=staged(area), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert running.stdout.readline() == "here\n"
+    shown = json.loads(call("status", "--nls", area, "--json").stdout)
+    assert sum(process["files_without_slot"] for process in shown["processes"]) == 300 - 256
+    shown = {Path(file["path"]).name for process in shown["processes"] for file in process["files"]}
+    hidden = next(path for path in sorted(tmp_path.glob("*.h5")) if path.name not in shown)
+    waited = call("wait", "--nls", area, "--timeout", "0.5", hidden)
+    assert waited.returncode == 1 and "has a log of it" in waited.stderr
+    waiting = subprocess.Popen([FOREBAY, "wait", "--nls", area, hidden], env=native())
+    running.stdin.write("\n")
+    running.stdin.flush()
+    assert running.stdout.readline() == "closed\n"
+    assert waiting.wait(timeout=60) == 0
+    assert running.poll() is None
+    running.communicate("\n", timeout=60)
+
+
+def test_wait_does_not_say_what_it_cannot_know(tmp_path, area):
+    path, other = tmp_path / "000.h5", tmp_path / "other.h5"
+    other.write_bytes(b"")
+    running = subprocess.Popen(
+        [sys.executable, "-c", MANY.replace("300", "1"), tmp_path], env=staged(area), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert running.stdout.readline() == "here\n"
+    directory = area / f"forebay-{os.geteuid()}" / left(area)[0]
+    magic = (directory / "ledger").read_bytes()[:8]
+    with open(directory / "ledger", "r+b") as ledger:
+        ledger.write(b"of other")
+    assert call("wait", "--nls", area, "--timeout", "0", path).returncode == 1, "its log tells"
+    waited = call("wait", "--nls", area, other)
+    assert waited.returncode == 3 and "cannot tell" in waited.stderr
+    with open(directory / "ledger", "r+b") as ledger:
+        ledger.write(magic)
+    assert call("wait", "--nls", area, other).returncode == 0
+    running.communicate("\n\n", timeout=60)
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_wait_syncs_the_file_and_its_directory_before_it_returns(tmp_path, area):
+    path = tmp_path / "run.h5"
+    path.write_bytes(b"something")
+    for options, syncs in (([], [path, tmp_path]), (["--no-sync"], [])):
+        traced = tmp_path / "trace"
+        command = ["strace", "-y", "-e", "trace=fsync", "-o", traced, FOREBAY, "wait", "--nls", area, *options, path]
+        assert subprocess.run(command, env=native(), timeout=60).returncode == 0
+        lines = [line for line in traced.read_text().splitlines() if line.startswith("fsync")]
+        assert len(lines) == len(syncs) and all(f"<{each}>" in line for each, line in zip(syncs, lines))
 
 
 def test_status_names_what_was_left_and_what_to_do(killed, area):

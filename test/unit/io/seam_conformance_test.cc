@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <atomic>
+#include <chrono>
 #include <unistd.h>
 
 #include <array>
@@ -373,6 +374,25 @@ TEST_P(SeamConformance, whoever_waits_for_a_lock_gets_it_when_it_ends) {
     first.value().reset();
     waiter.join();
     EXPECT_TRUE(got);
+}
+
+TEST_P(SeamConformance, whoever_waits_for_a_lock_with_an_end_to_it_gives_up_then) {
+    auto held = directory().lock(Directory::Patience::kTry);
+    ASSERT_TRUE(held);
+    const auto refused = directory().lock(Directory::Patience{std::chrono::milliseconds(20)});
+    EXPECT_EQ(refused.status().code(), Code::kUnavailable);
+    EXPECT_TRUE(refused.status().retryable());
+    std::jthread waiter([&] { EXPECT_TRUE(directory().lock(Directory::Patience{std::chrono::minutes(1)})); });
+    held.value().reset();
+    waiter.join();
+}
+
+TEST_P(SeamConformance, nothing_is_made_in_a_directory_that_was_removed) {
+    auto made = directory().create_directory("folder");
+    ASSERT_TRUE(made);
+    ASSERT_TRUE(directory().remove_directory("folder"));
+    EXPECT_EQ(made.value()->open_file("file", OpenMode::kCreateNew).status().code(), Code::kNotFound);
+    EXPECT_EQ(made.value()->create_directory("inner").status().code(), Code::kNotFound);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -254,5 +254,81 @@ TEST_F(RecoveryTest, syncs_the_target_once_and_before_the_log_goes) {
     EXPECT_THAT(after.left(), IsEmpty());
 }
 
+// ---- a file system that was mounted again --------------------------------------------------------------
+
+class MountedAgain : public test::RecoveryTest {
+  protected:
+    // The log is of device 7; the target is on this one now.
+    static constexpr io::Identity kNow{8, 1};
+    test::Crash crash_now() { return {*area_, [] { return std::vector<std::byte>{}; }, kNow}; }
+    static Request asked(bool accept, const std::string& path = "/elsewhere/run.h5", io::Identity identity = kNow) {
+        Request request;
+        request.only = {Wanted{identity, path}};
+        request.accept_moved = accept;
+        return request;
+    }
+    static Result<Report> recover(test::Crash& crash, const Request& request, const Outside& outside) {
+        io::Directory* const areas[] = {&crash.area()};
+        return recover::recover(areas, request, outside);
+    }
+};
+
+TEST_F(MountedAgain, its_files_are_refused_unless_somebody_vouches_for_them) {
+    committed();
+    test::Crash after = crash_now();
+    expect_refusal(after, Reason::kReplaced);
+    const auto by_name = asked(false, "/scratch/run.h5");
+    expect_refusal(after, Reason::kReplaced, by_name);
+    EXPECT_THAT(advice(only(after, by_name)), HasSubstr("--accept-moved"));
+    EXPECT_THAT(after.recover(asked(false)).value().files, IsEmpty());
+    const FileReport file = only(after, asked(true));
+    EXPECT_EQ(file.outcome, Outcome::kRecovered) << file.status.message();
+    EXPECT_EQ(file.path, "/elsewhere/run.h5");
+    EXPECT_TRUE(same(after.contents(), bytes_of(100, 1)));
+    EXPECT_THAT(after.left(), IsEmpty());
+}
+
+TEST_F(MountedAgain, nobody_is_believed_who_names_another_file) {
+    committed();
+    test::Crash after = crash_now();
+    const auto left = after.left();
+    for (const Request& request : {asked(true, "/elsewhere/other.h5"), asked(true, "/elsewhere/run.h5", {8, 2})})
+        EXPECT_THAT(after.recover(request).value().files, IsEmpty());
+    // The one that the program wrote is still there.
+    Outside outside = after.outside();
+    outside.identify = [](const std::string&) -> Result<io::Identity> { return io::Identity{7, 1}; };
+    EXPECT_THAT(recover(after, asked(true), outside).value().files, IsEmpty());
+    // It was made after the process had died.
+    outside = after.outside();
+    outside.born_ns = [](const std::string&) { return realtime_ns() + 3'600'000'000'000; };
+    const auto made_later = recover(after, asked(true), outside);
+    ASSERT_TRUE(made_later);
+    ASSERT_EQ(made_later.value().files.size(), 1u);
+    EXPECT_EQ(made_later.value().files.front().reason, Reason::kReplaced);
+    EXPECT_THAT(after.contents(), IsEmpty());
+    EXPECT_EQ(after.left(), left);
+}
+
+TEST_F(MountedAgain, what_was_written_since_is_refused_as_ever) {
+    committed();
+    test::Crash after = crash_now();
+    after.modified_ns = realtime_ns() + 3'600'000'000'000;
+    expect_refusal(after, Reason::kChanged, asked(true));
+}
+
+TEST_F(MountedAgain, of_two_runs_on_different_mounts_nobody_guesses_which_was_right) {
+    committed();
+    LeftBehind& later = process(101);
+    auto& log = later.open(kNow, "/scratch/run.h5", 0);
+    later.write(log, 0, bytes_of(100, 2));
+    later.commit(log, 100);
+    test::Crash after = crash_now();
+    const auto report = after.recover(asked(true));
+    ASSERT_TRUE(report);
+    ASSERT_EQ(report.value().files.size(), 2u);
+    for (const FileReport& file : report.value().files) EXPECT_EQ(file.reason, Reason::kSeveralRuns);
+    EXPECT_THAT(after.contents(), IsEmpty());
+}
+
 }   // namespace
 }   // namespace forebay::recover

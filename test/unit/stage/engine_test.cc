@@ -6,8 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "io/posix_file.h"
 #include "log/ledger.h"
@@ -15,6 +18,7 @@
 #include "log/process.h"
 #include "log/staging_area.h"
 #include "log/undo_journal.h"
+#include "recover/file_lock.h"
 #include "support/engine_fixture.h"
 #include "support/leftover.h"
 
@@ -341,6 +345,116 @@ TEST_F(Leftovers, of_other_files_are_left_alone) {
     EXPECT_EQ(engine->recover_before_open((root_ / "other.h5").string(), true).value(), "");
     EXPECT_EQ(engine->recover_before_open((root_ / "missing.h5").string(), true).value(), "");
     EXPECT_EQ(left_in_area().size(), 1u);
+}
+
+// Another process recovers a file, and hangs in it.
+class Recovering {
+  public:
+    Recovering(const std::string& area, const io::Identity& identity) {
+        int ready[2];
+        EXPECT_EQ(::pipe(ready), 0);
+        pid_ = ::fork();
+        if (pid_ == 0) {
+            const auto directory = io::open_posix_directory(area);
+            io::Directory* const areas[] = {directory ? directory.value().get() : nullptr};
+            const auto lock = directory ? recover::FileLock::take(areas, identity, io::Directory::Patience::kTry) : Result<recover::FileLock>(directory.status());
+            if (!lock || ::write(ready[1], "x", 1) != 1) ::_exit(1);
+            for (;;) ::pause();
+        }
+        ::close(ready[1]);
+        char byte = 0;
+        EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+        ::close(ready[0]);
+    }
+    void end() {
+        if (pid_ <= 0) return;
+        ::kill(pid_, SIGKILL);
+        ::waitpid(pid_, nullptr, 0);
+        pid_ = 0;
+    }
+    ~Recovering() { end(); }
+    [[nodiscard]] std::string number() const { return std::to_string(pid_); }
+
+  private:
+    pid_t pid_ = 0;
+};
+
+TEST_F(Leftovers, that_another_process_is_stuck_in_are_waited_for_no_longer_than_patience_says) {
+    leave(test::bytes_of(1000, 1));
+    Recovering other(area_path_.string(), io::identify(target_).value());
+    loaded_.options.patience = 1;
+    auto engine = Engine::create(loaded_);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto refused = engine->recover_before_open(target_, true);
+    EXPECT_THAT(refused.status().message(), testing::HasSubstr("process " + other.number() + " is recovering it"));
+    const auto warned = engine->recover_before_open(target_, false);
+    ASSERT_TRUE(warned) << warned.status().message();
+    EXPECT_THAT(warned.value(), testing::HasSubstr("process " + other.number() + " is recovering it"));
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    EXPECT_GE(waited, std::chrono::milliseconds(1900)) << "it may have come to an end";
+    EXPECT_LT(waited, std::chrono::seconds(30));
+    EXPECT_TRUE(test::same(content(), {std::byte{'o'}, std::byte{'l'}, std::byte{'d'}}));
+    // Emptying the file would make a log void that the other one is writing home.
+    EXPECT_FALSE(engine->forget_before(io::identify(target_).value(), target_));
+
+    other.end();
+    const auto told = engine->recover_before_open(target_, true);
+    ASSERT_TRUE(told) << told.status().message();
+    EXPECT_TRUE(test::same(content(), test::bytes_of(1000, 1)));
+    EXPECT_TRUE(left_in_area().empty());
+}
+
+TEST_F(Leftovers, are_brought_home_when_the_process_that_was_at_it_dies) {
+    leave(test::bytes_of(1000, 1));
+    Recovering other(area_path_.string(), io::identify(target_).value());
+    auto engine = Engine::create(loaded_);   // patience: ten minutes
+    std::jthread ends([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        other.end();
+    });
+    const auto told = engine->recover_before_open(target_, true);
+    ASSERT_TRUE(told) << told.status().message();
+    EXPECT_TRUE(test::same(content(), test::bytes_of(1000, 1)));
+}
+
+TEST_F(Leftovers, of_one_file_wait_for_nobody_who_is_stuck_in_another) {
+    leave(test::bytes_of(1000, 1));
+    Recovering other(area_path_.string(), {7, 7});
+    loaded_.options.patience = 0;   // to the end of days
+    auto engine = Engine::create(loaded_);
+    const auto told = engine->recover_before_open(target_, true);
+    ASSERT_TRUE(told) << told.status().message();
+    EXPECT_TRUE(test::same(content(), test::bytes_of(1000, 1)));
+}
+
+TEST_F(Leftovers, of_a_file_of_this_name_that_is_another_one_are_never_passed_over_in_silence) {
+    // Its file system was mounted again: the same inode, another device.
+    const auto mounted_elsewhere = [&](const std::string& path) {
+        io::Identity identity = io::identify(target_).value();
+        ++identity.device;
+        test::LeftBehind dead(*area_, 1, log::identify_this_process().value().boot_id);
+        auto& log = dead.open(identity, path, 3);
+        dead.write(log, 0, test::bytes_of(1000, 1));
+        dead.commit(log, 1000);
+    };
+    mounted_elsewhere("/another/mount/target.h5");
+    loaded_.options.stats = (root_ / "statistics").string();
+    {
+        auto engine = Engine::create(loaded_);
+        for (const bool writable : {true, false}) {
+            const auto told = engine->recover_before_open(target_, writable);
+            ASSERT_TRUE(told) << told.status().message();
+            EXPECT_THAT(told.value(), testing::HasSubstr("--accept-moved " + target_));
+        }
+        EXPECT_EQ(engine->recover_before_open((root_ / "none.h5").string(), true).value(), "");
+    }
+    std::ifstream statistics(loaded_.options.stats);
+    EXPECT_THAT(std::string(std::istreambuf_iterator<char>(statistics), {}), testing::HasSubstr("\"stranded\":2"));
+    loaded_.options.stats.clear();
+    loaded_.options.strict = true;
+    auto strict = Engine::create(loaded_);
+    for (const bool writable : {true, false}) EXPECT_THAT(strict->recover_before_open(target_, writable).status().message(), testing::HasSubstr("another identity"));
+    EXPECT_FALSE(left_in_area().empty());
 }
 
 TEST_F(Leftovers, stay_with_recover_off_or_stage_off) {
