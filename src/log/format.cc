@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <atomic>
 #include <cstring>
 
 #include "base/bytes.h"
@@ -35,9 +37,11 @@ Status unsupported(std::uint32_t version) {
 
 }   // namespace
 
+// With the magic the segment is in use: it comes last, whenever the process dies. What is the same for every use of a segment,
+// version and size, is the same all the time.
 void encode(const SegmentHeader& header, std::span<std::byte> at) noexcept {
-    std::byte* const p = at.data();
-    std::memset(p, 0, kTailOffset);
+    std::array<std::byte, kTailOffset> whole{};
+    std::byte* const p = whole.data();
     store_le(p, kSegmentMagic);
     store_le(p + 8, kVersion);
     store_le(p + 16, header.segment_bytes);
@@ -47,6 +51,11 @@ void encode(const SegmentHeader& header, std::span<std::byte> at) noexcept {
     store_le(p + 56, header.log);
     store_le(p + 64, header.order);
     store_le(p + kSegmentChecksumOffset, XXH3_64bits(p, kSegmentChecksumOffset));
+    const std::atomic_ref<std::uint64_t> magic(*reinterpret_cast<std::uint64_t*>(at.data()));
+    magic.store(0, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    std::memcpy(at.data() + 8, p + 8, whole.size() - 8);
+    magic.store(little_endian(kSegmentMagic), std::memory_order_release);
 }
 
 Result<SegmentHeader> decode_segment_header(std::span<const std::byte> segment) {
@@ -83,6 +92,11 @@ Result<std::uint64_t> decode_segment_bytes(std::span<const std::byte> header) {
         return Status(Code::kNotFound, "no segment header");
     if (const auto version = load_le<std::uint32_t>(in_use.data() + 8); version != kVersion) return unsupported(version);
     return load_le<std::uint64_t>(in_use.data() + 16);
+}
+
+std::uint64_t segment_bytes_being_begun(std::span<const std::byte> header) noexcept {
+    const std::byte* const p = header.data();
+    return load_le<std::uint64_t>(p) == 0 && load_le<std::uint32_t>(p + 8) == kVersion ? load_le<std::uint64_t>(p + 16) : 0;
 }
 
 void encode(const RecordHeader& header, std::span<const ByteRange> extents, std::span<std::byte> at) noexcept {

@@ -48,7 +48,8 @@ struct SegmentHeader {
     std::uint64_t needed_from = 0;   // decoded only: segments of a lower order were given back; of a durable log
 };
 
-// Writes all but tail, generation and `needed_from`. `at` has kSegmentHeaderBytes bytes.
+// Writes all but tail, generation and `needed_from`; the magic last, so that the segment is free if the process dies meanwhile. `at` has
+// kSegmentHeaderBytes bytes, and is aligned to 8.
 void encode(const SegmentHeader& header, std::span<std::byte> at) noexcept;
 
 // kNotFound: the segment is free. kCorrupt, kUnsupported (version): do not read on.
@@ -57,6 +58,9 @@ void encode(const SegmentHeader& header, std::span<std::byte> at) noexcept;
 // The segment size that a header states, be the segment in use or given back (which clears the magic only).
 // kNotFound: there is no header; kUnsupported: of another version.
 [[nodiscard]] Result<std::uint64_t> decode_segment_bytes(std::span<const std::byte> header);
+// The same of a header that was being written when the process died: in part of this use of the segment, in part of the one before,
+// and without the magic. No checksum can be right: to be believed of the first segment only. 0: it does not say.
+[[nodiscard]] std::uint64_t segment_bytes_being_begun(std::span<const std::byte> header) noexcept;
 
 struct RecordHeader {
     RecordKind kind = RecordKind::kData;

@@ -46,9 +46,11 @@ Result<std::uint64_t> find_segment_bytes(io::File& file, std::uint64_t file_byte
         FOREBAY_TRY(read_or_zeros(file, begin, header));
         const auto stated = decode_segment_bytes(header);
         if (!stated && stated.status().code() == Code::kUnsupported) return stated.status();
-        anything = anything || header != std::array<std::byte, kSegmentHeaderBytes>{};
-        if (!stated) continue;
-        const std::uint64_t bytes = stated.value();
+        // The process may have died while it began the first segment.
+        const bool begun = stated || begin > 0 || std::any_of(header.begin(), header.begin() + 8, [](std::byte byte) { return byte != std::byte{0}; });
+        anything = anything || (begun && header != std::array<std::byte, kSegmentHeaderBytes>{});
+        if (!stated && begun) continue;
+        const std::uint64_t bytes = stated ? stated.value() : segment_bytes_being_begun(header);
         if (bytes >= kPage && bytes % kPage == 0 && begin % bytes == 0 && bytes <= file_bytes - begin) return bytes;
     }
     if (anything) return Status(Code::kCorrupt, "no segment header");

@@ -4,7 +4,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstring>
 #include <string_view>
 
@@ -394,6 +399,34 @@ TEST(RecordBytes, are_padded_to_whole_lines) {
     EXPECT_EQ(record_bytes(1, 49), 192u);
     EXPECT_EQ(record_bytes(4, 0), 128u);
     EXPECT_EQ(payload_offset(3), 112u);
+}
+
+// Killed at any instant while segments are begun and given back, over and over: each is in use and whole, or free.
+TEST(SegmentHeaders, whoever_dies_while_beginning_a_segment_leaves_it_free) {
+    constexpr int kDeaths = 200;
+    void* const shared = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(shared, MAP_FAILED);
+    const std::span<std::byte> segment(static_cast<std::byte*>(shared), 4096);
+    store_le(segment.data() + kTailOffset, std::uint64_t{kSegmentHeaderBytes});
+    int in_use = 0;
+    for (int death = 0; death < kDeaths; ++death) {
+        const pid_t child = ::fork();
+        ASSERT_GE(child, 0);
+        if (child == 0) {
+            for (std::uint64_t order = 0;; ++order) {
+                encode(SegmentHeader{segment.size(), {}, 1, order}, segment);
+                std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(segment.data())).store(0, std::memory_order_relaxed);
+            }
+        }
+        ::usleep(200 + static_cast<useconds_t>(death) * 7 % 300);
+        ::kill(child, SIGKILL);
+        ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+        const auto header = decode_segment_header(segment);
+        in_use += header.is_ok();
+        ASSERT_TRUE(header || header.status().code() == Code::kNotFound) << "death " << death << ": " << header.status().message();
+    }
+    EXPECT_LT(in_use, kDeaths);
+    ::munmap(shared, 4096);
 }
 
 }   // namespace

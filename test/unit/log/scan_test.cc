@@ -166,6 +166,34 @@ TEST_F(ScanTest, the_first_segments_being_free_hides_nothing) {
     EXPECT_THAT(logs[0].damage, IsEmpty());
 }
 
+// What is left if the process dies at any store while it begins a segment, which has been in use or not.
+TEST_F(ScanTest, a_segment_that_was_being_begun_is_free) {
+    FileLog& gone = add_log(1, "/gone");
+    FileLog& log = add_log(2, "/a");
+    adopt(gone);
+    write(gone, 0);
+    adopt(log);
+    write(log, 0);
+    gone.release_all();
+    const auto bytes = stored();
+    for (const bool used : {false, true})
+        for (std::size_t written = 8; written < 80; written += 8)
+            for (const bool only : {false, true}) {
+                std::vector<std::byte> begun(kSegmentHeaderBytes), now = bytes;
+                encode(SegmentHeader{kSegment, process_, 77, 5}, begun);
+                if (!used) std::fill(now.begin(), now.begin() + static_cast<std::ptrdiff_t>(bytes.size() / 2), std::byte{0});
+                std::copy(begun.begin() + 8, begun.begin() + static_cast<std::ptrdiff_t>(written), now.begin() + 8);
+                if (only) now.resize(bytes.size() / 2);
+                auto directory = io::make_memory_directory("/copy");
+                auto file = std::move(directory->open_file("log", io::OpenMode::kCreateNew)).value();
+                ASSERT_TRUE(file->write_at(0, now));
+                const auto logs = scan(*file);
+                ASSERT_TRUE(logs) << logs.status().message() << ", used " << used << ", written " << written << ", only " << only;
+                EXPECT_EQ(logs.value().size(), only ? 0U : 1U);
+                for (const auto& each : logs.value()) EXPECT_THAT(each.damage, IsEmpty());
+            }
+}
+
 TEST_F(ScanTest, a_log_kept_as_data_in_a_free_segment_is_not_taken_for_one) {
     FileLog& gone = add_log(1, "/gone");
     FileLog& log = add_log(2, "/a");

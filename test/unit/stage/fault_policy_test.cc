@@ -28,6 +28,8 @@ constexpr Fault kFaults[] = {
     {"target_resize", Operation::kResize, EIO},
     {"target_sync", Operation::kSync, EIO},
     {"log_enospc", Operation::kAllocate, ENOSPC, 0, false},
+    {"log_edquot", Operation::kAllocate, EDQUOT, 0, false},
+    {"log_eio", Operation::kAllocate, EIO, 0, false},
     {"log_write", Operation::kWrite, EIO, 0, false},
     {"log_map", Operation::kMap, ENOMEM, 0, false},
     {"log_sync", Operation::kSync, EIO, 0, false},
