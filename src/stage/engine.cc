@@ -245,8 +245,12 @@ Result<Engine::Attached> Engine::State::attach(std::unique_ptr<io::File> file, c
         if (writable) ++entry->writers;
     }
     Status outcome;
-    if (first_writer) outcome = start_writing(*entry, std::move(file), aside, traits);
-    else if (!writable) outcome = entry->file->refresh();
+    try {
+        if (first_writer) outcome = start_writing(*entry, std::move(file), aside, traits);
+        else if (!writable) outcome = entry->file->refresh();
+    } catch (const std::bad_alloc&) {
+        outcome = {Code::kUnavailable, "out of memory", ENOMEM};   // the handle must not go on counting
+    }
     if (!outcome) {
         const std::lock_guard lock(mutex_);
         if (writable) --entry->writers;
@@ -417,7 +421,12 @@ Result<std::optional<log::AsideReason>> Engine::State::staging_opening(std::stri
 
 void Engine::State::look_opening() {
     if (std::exchange(area_tried_, true)) return;
-    obstacle_ = open_area_opening();
+    try {
+        obstacle_ = open_area_opening();
+    } catch (const std::bad_alloc&) {
+        // What was made of it is of no use. Short enough to need no memory.
+        obstacle_ = Obstacle{log::AsideReason::kStagingArea, {Code::kUnavailable, "out of memory", ENOMEM}};
+    }
 }
 
 std::optional<Engine::Obstacle> Engine::State::open_area_opening() {

@@ -156,6 +156,42 @@ TEST_P(MemoryFault, of_a_write_of_many_parts) {
          });
 }
 
+// With the staging area, which the first file to be written opens.
+TEST_P(MemoryFault, of_opening_the_first_file) {
+    bool hit = true;
+    long nth = 1, staged = 0;
+    const Content bytes = test::bytes_of(30'000, 77);
+    for (; hit && nth < 5000; ++nth) {
+        SCOPED_TRACE(testing::Message() << "allocation " << nth);
+        Area area;
+        Target target;
+        auto engine = stage::Engine::create(options(), area.opener());
+        auto to_open = target.open();
+        const std::string path = "/scratch/run.h5";
+        std::shared_ptr<stage::StagedFile> file;
+        test::failing_for_ever = GetParam().for_ever;
+        const Status status = without_allocation(nth, hit, [&] {
+            auto attached = engine->attach(std::move(to_open), target.identity(), path, true);
+            if (attached) file = attached.value().file;
+            return attached.status();
+        });
+        test::failing_for_ever = false;
+        ASSERT_EQ(status.is_ok(), file != nullptr);
+        // A second time there is memory.
+        if (file == nullptr) file = test::attach(*engine, target);
+        ASSERT_TRUE(file->write(0, bytes, ByteClass::kMetadata));
+        staged += file->counters().staged > 0 ? 1 : 0;
+        ASSERT_TRUE(engine->detach(file, true));
+        EXPECT_EQ(engine->find(7, 1), nullptr) << "no handle is left over";
+        EXPECT_TRUE(test::same(target.contents(), bytes));
+        file.reset();
+        engine.reset();
+    }
+    EXPECT_FALSE(hit);
+    EXPECT_GT(staged, 5) << "not only written past the staging area";
+    failed_ += nth - 2;
+}
+
 TEST_P(MemoryFault, of_a_read) {
     each(
         [](Ground& ground) {
