@@ -137,14 +137,20 @@ TEST_F(UndoJournalTest, waits_in_prepare_for_whoever_is_overwriting) {
 TEST_F(UndoJournalTest, keeps_what_several_threads_overwrite_at_once_while_commits_go_on) {
     constexpr std::uint64_t kSize = 64 << 10;
     begin(kSize, 64 << 20);
+    std::atomic<std::uint64_t> overwritten{0};   // since the threads were started last
     const auto overwrite_for_a_while = [&](std::uint64_t seed, const std::function<void()>& meanwhile) {
         std::atomic<bool> enough{false};
+        overwritten = 0;
         std::vector<std::jthread> threads;
         for (std::uint64_t i = 0; i < 4; ++i)
             threads.emplace_back([&, i] {
                 std::mt19937_64 random(seed + i);
                 // Places overlap; nobody knows whose bytes remain.
-                while (!enough) EXPECT_TRUE(target_->write_at(random() % kSize, bytes_of(1 + random() % 500, random())));
+                while (!enough) {
+                    EXPECT_TRUE(target_->write_at(random() % kSize, bytes_of(1 + random() % 500, random())));
+                    ++overwritten;
+                    overwritten.notify_one();
+                }
             });
         meanwhile();
         enough = true;
@@ -163,7 +169,8 @@ TEST_F(UndoJournalTest, keeps_what_several_threads_overwrite_at_once_while_commi
         ASSERT_TRUE(target_->read_at(0, committed));
         overwrite_for_a_while(1000 + round, [&] {
             ASSERT_TRUE(journal_->prepare(kSize));   // and comes to nothing
-            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            const std::uint64_t until = overwritten + 20;
+            for (std::uint64_t seen = overwritten; seen < until; seen = overwritten) overwritten.wait(seen);
         });
         ASSERT_TRUE(target_->read_at(0, now));
         EXPECT_FALSE(same(now, committed));
