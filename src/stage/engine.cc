@@ -339,12 +339,11 @@ std::shared_ptr<StagedFile> Engine::State::find(const io::Identity& identity) {
 
 // In a folder of their own: whoever looks for what dead processes have left looks when the area itself has changed.
 Result<std::unique_ptr<io::Claim>> Engine::State::claim(const io::Identity& identity, const std::string& node) {
+    if (const auto why = obstacle()) {   // whoever attaches a file says it
+        if (loaded_.options.strict && loaded_.options.stage) return why->status;
+        return std::unique_ptr<io::Claim>();
+    }
     const std::lock_guard opening(opening_);
-    std::string warning;
-    const auto aside = staging_opening(warning);
-    if (!warning.empty()) warned_ = false;   // whoever attaches a file gets to say it
-    if (!aside) return aside.status();
-    if (aside.value()) return std::unique_ptr<io::Claim>();
     const std::string folder = area_->name() + "/claims";
     if (!std::exchange(claims_looked_at_, true)) io::Claim::remove_leftovers(folder);
     return io::Claim::make(folder, fmt::format("{:x}-{:x}-{:x}", identity.device, identity.inode, checksum(std::as_bytes(std::span(node)))));
