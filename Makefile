@@ -14,10 +14,10 @@ help:  ## list the targets
 setup:  ## packages, HDF5 and the Python environment, each only when missing
 	@tools/setup
 
-build:  ## the release build, in build/release
+build:  ## the release build without its tests, in build/release
 	@tools/setup packages hdf5
 	@$(CONFIGURE) >/dev/null
-	@cmake --build --preset release
+	@cmake --build --preset release --target src/all tools/slowfs/all
 
 test:  ## build and run every test; the last line is the sum
 	@tools/setup
@@ -29,6 +29,7 @@ demo: build  ## a short program that shows what forebay does, in build/demo
 	@tools/env python -m forebay.demo --output build/demo
 
 bench: build  ## the measurements, as ratios against native HDF5
+	@cmake --build --preset release --target bench/all
 	@tools/setup python
 	@tools/env bench/run
 

@@ -52,7 +52,7 @@ bool FileLog::adopt(Segment* segment, std::uint64_t committed_size, std::uint64_
     if (target_.durable && segments_.size() == 1 && next_order_ > 1 && !declare_needed_from(next_order_ - 1)) return false;
     return store({}, [&]() noexcept {
         std::memcpy(at + payload_offset(0), payload.data(), payload.size());
-        encode(header, {}, {at, payload_offset(0)});
+        encode(header, {}, newest_->use(), {at, payload_offset(0)});
         publish(record_bytes(0, payload.size()));
     });
 }
@@ -82,7 +82,7 @@ FileLog::Position FileLog::append(std::span<const Part> parts, io::Bytes from, D
         }
         encode(RecordHeader{RecordKind::kData, data_class, checked, sequence, bytes, 0, time_ns,
                             checked ? checksum({at + begin, bytes}) : 0, false},
-               extents_, {at, begin});
+               extents_, newest_->use(), {at, begin});
         publish(record_bytes(parts.size(), bytes));
     });
     return stored ? position : Position{};
@@ -92,7 +92,7 @@ bool FileLog::append_marker(RecordKind kind, std::uint64_t argument, std::uint64
     std::byte* const at = end();
     const RecordHeader header{kind, DataClass::kRaw, false, sequence, 0, argument, realtime_ns(), 0, false};
     return store({}, [&]() noexcept {
-        encode(header, {}, {at, payload_offset(0)});
+        encode(header, {}, newest_->use(), {at, payload_offset(0)});
         publish(record_bytes(0, 0));
     });
 }
@@ -101,7 +101,7 @@ bool FileLog::append_through(ByteRange range, std::uint64_t sequence) {
     std::byte* const at = end();
     const RecordHeader header{RecordKind::kThrough, DataClass::kRaw, false, sequence, 0, 0, realtime_ns(), 0, false};
     return store({}, [&]() noexcept {
-        encode(header, {&range, 1}, {at, payload_offset(1)});
+        encode(header, {&range, 1}, newest_->use(), {at, payload_offset(1)});
         publish(record_bytes(1, 0));
     });
 }

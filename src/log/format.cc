@@ -15,18 +15,17 @@ namespace {
 
 constexpr std::uint64_t kSegmentMagic = 0x3147455359414246;   // "FBAYSEG1" in memory
 constexpr std::uint32_t kRecordMagic = 0x43455246;            // "FREC" in memory
-constexpr std::uint32_t kVersion = 2;
-constexpr std::size_t kSegmentChecksumOffset = 72;
+constexpr std::uint32_t kVersion = 3;
 constexpr std::size_t kRecordChecksumOffset = 56;
 constexpr std::uint16_t kFlagPayloadChecked = 1;
 constexpr std::uint16_t kFlagDurable = 2;
 constexpr std::uint16_t kFlagsKnown = kFlagPayloadChecked | kFlagDurable;
 constexpr std::size_t kOpenPayloadBytes = 40;   // without the path
 
-// Over the checksummed front of a record header and the extent table behind it, which do not adjoin:
-// the table's checksum, seeded by the header's.
-std::uint64_t header_checksum(const std::byte* header, std::size_t extents) noexcept {
-    const std::uint64_t front = XXH3_64bits(header, kRecordChecksumOffset);
+// Over the use of the segment, the checksummed front of a record header, and the extent table behind it, which do not adjoin:
+// each is the seed of the next one's checksum.
+std::uint64_t header_checksum(const std::byte* header, std::size_t extents, std::uint64_t use) noexcept {
+    const std::uint64_t front = XXH3_64bits_withSeed(header, kRecordChecksumOffset, use);
     return XXH3_64bits_withSeed(header + kRecordHeaderBytes, extents * kExtentBytes, front);
 }
 
@@ -44,13 +43,14 @@ void encode(const SegmentHeader& header, std::span<std::byte> at) noexcept {
     std::byte* const p = whole.data();
     store_le(p, kSegmentMagic);
     store_le(p + 8, kVersion);
+    store_le(p + 12, header.taken);
     store_le(p + 16, header.segment_bytes);
     store_le(p + 24, header.process.pid);
     store_le(p + 32, header.process.start_ticks);
     std::memcpy(p + 40, header.process.boot_id.data(), header.process.boot_id.size());
     store_le(p + 56, header.log);
-    store_le(p + 64, header.order);
-    store_le(p + kSegmentChecksumOffset, XXH3_64bits(p, kSegmentChecksumOffset));
+    store_le(p + kOrderOffset, header.order);
+    store_le(p + kUseOffset, XXH3_64bits(p, kUseOffset));
     const std::atomic_ref<std::uint64_t> magic(*reinterpret_cast<std::uint64_t*>(at.data()));
     magic.store(0, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -64,7 +64,7 @@ Result<SegmentHeader> decode_segment_header(std::span<const std::byte> segment) 
     const auto magic = load_le<std::uint64_t>(p);
     if (magic == 0) return Status(Code::kNotFound, "segment is free");
     if (magic != kSegmentMagic) return corrupt("segment magic is wrong");
-    if (load_le<std::uint64_t>(p + kSegmentChecksumOffset) != XXH3_64bits(p, kSegmentChecksumOffset))
+    if (load_le<std::uint64_t>(p + kUseOffset) != XXH3_64bits(p, kUseOffset))
         return corrupt("segment header checksum is wrong");
     if (const auto version = load_le<std::uint32_t>(p + 8); version != kVersion) return unsupported(version);
     SegmentHeader header;
@@ -73,7 +73,9 @@ Result<SegmentHeader> decode_segment_header(std::span<const std::byte> segment) 
     header.process.start_ticks = load_le<std::uint64_t>(p + 32);
     std::memcpy(header.process.boot_id.data(), p + 40, header.process.boot_id.size());
     header.log = load_le<std::uint64_t>(p + 56);
-    header.order = load_le<std::uint64_t>(p + 64);
+    header.taken = load_le<std::uint32_t>(p + 12);
+    header.order = load_le<std::uint64_t>(p + kOrderOffset);
+    header.use = load_le<std::uint64_t>(p + kUseOffset);
     header.tail = load_le<std::uint64_t>(p + kTailOffset);
     header.needed_from = load_le<std::uint64_t>(p + kNeededOffset);
     if (header.segment_bytes != segment.size()) return corrupt("segment size is not the log's");
@@ -84,11 +86,11 @@ Result<SegmentHeader> decode_segment_header(std::span<const std::byte> segment) 
 
 Result<std::uint64_t> decode_segment_bytes(std::span<const std::byte> header) {
     if (header.size() < kSegmentHeaderBytes) return corrupt("segment shorter than its header");
-    std::array<std::byte, kSegmentChecksumOffset> in_use;
+    std::array<std::byte, kUseOffset> in_use;
     std::memcpy(in_use.data(), header.data(), in_use.size());
     if (load_le<std::uint64_t>(in_use.data()) == 0) store_le(in_use.data(), kSegmentMagic);
     if (load_le<std::uint64_t>(in_use.data()) != kSegmentMagic ||
-        load_le<std::uint64_t>(header.data() + kSegmentChecksumOffset) != checksum(in_use))
+        load_le<std::uint64_t>(header.data() + kUseOffset) != checksum(in_use))
         return Status(Code::kNotFound, "no segment header");
     if (const auto version = load_le<std::uint32_t>(in_use.data() + 8); version != kVersion) return unsupported(version);
     return load_le<std::uint64_t>(in_use.data() + 16);
@@ -99,7 +101,7 @@ std::uint64_t segment_bytes_being_begun(std::span<const std::byte> header) noexc
     return load_le<std::uint64_t>(p) == 0 && load_le<std::uint32_t>(p + 8) == kVersion ? load_le<std::uint64_t>(p + 16) : 0;
 }
 
-void encode(const RecordHeader& header, std::span<const ByteRange> extents, std::span<std::byte> at) noexcept {
+void encode(const RecordHeader& header, std::span<const ByteRange> extents, std::uint64_t use, std::span<std::byte> at) noexcept {
     std::byte* const p = at.data();
     store_le(p, kRecordMagic);
     p[4] = static_cast<std::byte>(header.kind);
@@ -119,7 +121,7 @@ void encode(const RecordHeader& header, std::span<const ByteRange> extents, std:
         store_le(entry + 8, extent.size());
         entry += kExtentBytes;
     }
-    store_le(p + kRecordChecksumOffset, header_checksum(p, extents.size()));
+    store_le(p + kRecordChecksumOffset, header_checksum(p, extents.size(), use));
 }
 
 bool begins_like_a_record(std::span<const std::byte> header) noexcept { return load_le<std::uint32_t>(header.data()) == kRecordMagic; }
@@ -132,13 +134,13 @@ std::uint64_t bytes_looked_at(std::span<const std::byte> header, std::uint64_t l
     return payload ? front + payload_bytes : front;
 }
 
-Result<DecodedRecord> decode_record(std::span<const std::byte> bytes, PayloadCheck check) {
+Result<DecodedRecord> decode_record(std::span<const std::byte> bytes, std::uint64_t use, PayloadCheck check) {
     if (bytes.size() < kRecordHeaderBytes) return corrupt("record header is cut off");
     const std::byte* const p = bytes.data();
     if (load_le<std::uint32_t>(p) != kRecordMagic) return corrupt("record magic is wrong");
     const std::uint64_t extents = load_le<std::uint32_t>(p + 8);
     if (extents > (bytes.size() - kRecordHeaderBytes) / kExtentBytes) return corrupt("extent table is cut off");
-    if (load_le<std::uint64_t>(p + kRecordChecksumOffset) != header_checksum(p, extents))
+    if (load_le<std::uint64_t>(p + kRecordChecksumOffset) != header_checksum(p, extents, use))
         return corrupt("record header checksum is wrong");
 
     DecodedRecord record;

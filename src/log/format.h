@@ -18,6 +18,7 @@ namespace forebay::log {
 
 inline constexpr std::size_t kSegmentHeaderBytes = 128;
 inline constexpr std::size_t kOrderOffset = 64;
+inline constexpr std::size_t kUseOffset = 72;
 inline constexpr std::size_t kTailOffset = 80;
 inline constexpr std::size_t kGenerationOffset = 88;
 inline constexpr std::size_t kNeededOffset = 96;
@@ -44,6 +45,8 @@ struct SegmentHeader {
     ProcessIdentity process;
     std::uint64_t log = 0;
     std::uint64_t order = 0;
+    std::uint32_t taken = 0;  // how often the segment was: makes each use another one
+    std::uint64_t use = 0;    // decoded only: the header's checksum, which no other use of a segment has. Its records are sealed with it
     std::uint64_t tail = 0;   // decoded only; the owner stores it with release order
     std::uint64_t needed_from = 0;   // decoded only: segments of a lower order were given back; of a durable log
 };
@@ -83,8 +86,8 @@ struct RecordHeader {
     return kRecordHeaderBytes + extents * kExtentBytes;
 }
 
-// Writes header and extent table to `at`, which has payload_offset(extents.size()) bytes or more.
-void encode(const RecordHeader& header, std::span<const ByteRange> extents, std::span<std::byte> at) noexcept;
+// Writes header and extent table to `at`, which has payload_offset(extents.size()) bytes or more. `use`: of the segment that it is for.
+void encode(const RecordHeader& header, std::span<const ByteRange> extents, std::uint64_t use, std::span<std::byte> at) noexcept;
 
 struct DecodedRecord {
     RecordHeader header;
@@ -93,15 +96,15 @@ struct DecodedRecord {
     std::uint64_t bytes = 0;   // including padding: where the next one starts
 };
 
-// The record at the beginning of `bytes`, which end at the segment's tail. kCorrupt says what is wrong.
-// A present payload checksum is verified, unless the record's process is trusted to be at work.
+// The record at the beginning of `bytes`, which end at the segment's tail. kCorrupt says what is wrong; a record that an earlier use of
+// the segment has left is wrong too. A present payload checksum is verified, unless the record's process is trusted to be at work.
 enum class PayloadCheck : std::uint8_t { kVerify, kTrust };
 // Whether `header` has the magic of a record.
 [[nodiscard]] bool begins_like_a_record(std::span<const std::byte> header) noexcept;
 // How far from its beginning decode_record would look into a record that begins with `header`, of kRecordHeaderBytes
 // bytes: not into a payload without a checksum. Open records are looked into in any case. At most `limit`.
 [[nodiscard]] std::uint64_t bytes_looked_at(std::span<const std::byte> header, std::uint64_t limit) noexcept;
-[[nodiscard]] Result<DecodedRecord> decode_record(std::span<const std::byte> bytes,
+[[nodiscard]] Result<DecodedRecord> decode_record(std::span<const std::byte> bytes, std::uint64_t use,
                                                   PayloadCheck check = PayloadCheck::kVerify);
 
 // Whose logs belong together.

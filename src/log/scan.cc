@@ -57,11 +57,11 @@ Result<std::uint64_t> find_segment_bytes(io::File& file, std::uint64_t file_byte
     return std::uint64_t{0};
 }
 
-// Whether a commit of a number above `above` is among the records of a part of a segment that does not begin with one.
-bool has_commit(io::Bytes part, std::uint64_t above) {
+// Whether a commit is among the records of a part of a segment that does not begin with one.
+bool has_commit(io::Bytes part, std::uint64_t use) {
     for (std::uint64_t at = 0; at < part.size();) {
-        const auto record = decode_record(part.subspan(at), PayloadCheck::kTrust);
-        if (record && record.value().header.kind == RecordKind::kCommit && record.value().header.sequence > above) return true;
+        const auto record = decode_record(part.subspan(at), use, PayloadCheck::kTrust);
+        if (record && record.value().header.kind == RecordKind::kCommit) return true;
         at += record ? record.value().bytes : kRecordAlignment;
     }
     return false;
@@ -100,13 +100,10 @@ class BelowTail {
 // The records below the tail, up to the first one that is not right. The error is that of reading the file.
 Status read_records(BelowTail& below_tail, ScannedSegment& segment, Payloads payloads) {
     std::uint64_t at = kSegmentHeaderBytes;
-    // Of a durable log: after a loss of power, what the segment held in another use may show through. It has lower
-    // numbers than the open record.
-    const auto before_this_use = [&] { return segment.open && segment.open->durable ? segment.open->sequence : 0; };
     const auto wrong = [&](std::string_view what) {
         FOREBAY_TRY(below_tail.need_all_from(at));
         segment.unread_bytes = below_tail.size() - at;
-        segment.hides_commit = has_commit(below_tail.from(at), before_this_use());
+        segment.hides_commit = has_commit(below_tail.from(at), segment.header.use);
         segment.damage = Status(Code::kCorrupt, fmt::format("record at offset {}: {}", segment.begin + at, what));
         return Status::ok();
     };
@@ -114,13 +111,11 @@ Status read_records(BelowTail& below_tail, ScannedSegment& segment, Payloads pay
         FOREBAY_TRY(below_tail.need(at, payloads == Payloads::kCopied ? below_tail.size() : at + kRecordHeaderBytes));
         const std::uint64_t left = below_tail.size() - at;
         if (left >= kRecordHeaderBytes) FOREBAY_TRY(below_tail.need(at, at + bytes_looked_at(below_tail.from(at), left)));
-        auto decoded = decode_record(below_tail.from(at));
+        auto decoded = decode_record(below_tail.from(at), segment.header.use);
         if (!decoded) return wrong(decoded.status().message());
         DecodedRecord& record = decoded.value();
         if (segment.open.has_value() == (record.header.kind == RecordKind::kOpen))
             return wrong(segment.open ? "a second open record" : "the segment does not begin with an open record");
-        if (record.header.kind == RecordKind::kCommit && record.header.sequence < before_this_use())
-            return wrong("a commit from an earlier use of the segment");
         if (segment.open) {
             const auto payload_at = segment.begin + at + payload_offset(record.extents.size());
             segment.records.push_back({record.header, std::move(record.extents), {}, payload_at});
@@ -147,15 +142,7 @@ Result<bool> goes_on(io::File& file, const ScannedSegment& segment) {
     if (!begins_like_a_record(rest)) return false;
     rest.resize(left);
     FOREBAY_TRY(read_or_zeros(file, segment.begin + tail, rest));
-    // An earlier use, which may show through, was over before this one began; its numbers may have been another file's, and higher.
-    for (std::uint64_t at = 0; at < left;) {
-        const auto record = decode_record(io::Bytes(rest).subspan(at), PayloadCheck::kTrust);
-        if (!record) break;
-        const RecordHeader& header = record.value().header;
-        if (header.sequence > segment.open->sequence && header.time_ns >= segment.open->time_ns) return true;
-        at += record.value().bytes;
-    }
-    return false;
+    return bool(decode_record(rest, segment.header.use, PayloadCheck::kTrust));
 }
 
 auto key_of(const SegmentHeader& header) {
@@ -384,7 +371,7 @@ Result<std::vector<OpenPayload>> scan_targets(io::File& file) {
         FOREBAY_TRY(read_or_zeros(file, begin, front));
         const auto header = decode_segment_header(buffer);
         if (!header || header.value().tail <= kSegmentHeaderBytes) continue;
-        const auto open = decode_record(front.subspan(kSegmentHeaderBytes));
+        const auto open = decode_record(front.subspan(kSegmentHeaderBytes), header.value().use);
         if (!open || open.value().header.kind != RecordKind::kOpen) continue;
         if (auto target = decode_open_payload(open.value().payload)) targets.push_back(std::move(target).value());
     }

@@ -38,6 +38,8 @@ std::uint64_t Segment::generation() const noexcept {
     return little_endian(word(*this, kGenerationOffset).load(std::memory_order_acquire));
 }
 
+std::uint64_t Segment::use() const noexcept { return little_endian(word(*this, kUseOffset).load(std::memory_order_relaxed)); }
+
 std::uint64_t Segment::published_tail() const noexcept {
     return little_endian(word(*this, kTailOffset).load(std::memory_order_acquire));
 }
@@ -119,10 +121,11 @@ Status SegmentPool::begin_segment(Segment& segment, std::uint64_t log, std::uint
     segment.first_time_ns = 0;
     segment.lane = 0;
     segment.order = {};
-    const SegmentHeader header{limits_.segment_bytes, process_, log, order};
+    SegmentHeader header{limits_.segment_bytes, process_, log, order};
     const std::byte* const fault = io::guarded(segment.bytes(), [&]() noexcept {
         raise_generation(segment);
         segment.own_generation = segment.generation();
+        header.taken = static_cast<std::uint32_t>(segment.own_generation);
         word(segment, kTailOffset).store(little_endian(segment.tail), std::memory_order_relaxed);
         word(segment, kNeededOffset).store(0, std::memory_order_relaxed);
         encode(header, segment.bytes().first(kSegmentHeaderBytes));

@@ -42,6 +42,9 @@ class Segment {
     // copying has copied what it meant to. Looks into the mapping, so it may fault.
     [[nodiscard]] std::uint64_t generation() const noexcept;
 
+    // What its records are sealed with (log/format.h). Looks into the mapping, so it may fault.
+    [[nodiscard]] std::uint64_t use() const noexcept;
+
     // The end of the last complete record, as every process sees it.
     [[nodiscard]] std::uint64_t published_tail() const noexcept;
 

@@ -76,8 +76,9 @@ Status Lane::read(std::vector<Record>& records) {
 Status Lane::read_segment(Open& open, std::uint64_t tail, std::vector<Record>& records) {
     log::Segment& segment = *open.segment;
     const std::size_t before = records.size();
+    const std::uint64_t use = segment.use();
     while (open.read_to < tail && tail <= segment.size()) {
-        auto decoded = log::decode_record(segment.bytes().subspan(open.read_to, tail - open.read_to),
+        auto decoded = log::decode_record(segment.bytes().subspan(open.read_to, tail - open.read_to), use,
                                           log::PayloadCheck::kTrust);
         if (!decoded) break;
         log::DecodedRecord& record = decoded.value();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "extent/stripe.h"
 #include "io/guarded_access.h"
 #include "stage/staged_file.h"
 
@@ -220,17 +221,26 @@ drain::Source::Taken StagedFile::take_resize_locked(std::uint64_t size) {
     return {std::move(work), false};
 }
 
-// Takes ready extents from the cursor on, in file order, leaving out what overlaps a write in flight,
-// and makes target writes of them. All of these are in flight from now on.
+// Makes target writes of what is ready from where the last plan ended, or of what lies before, if nothing behind may go yet: what is
+// written last in file order may be growing still, while others have filled gaps before it.
 void StagedFile::plan_locked() {
     if (!worth_draining_locked()) return;
+    const std::uint64_t begin = cursor_;
+    const bool to_the_end = plan_from_locked(begin);
+    if (planned_.empty() && to_the_end && begin > 0) plan_from_locked(0);
+    plan_from_bytes_ = planned_.empty() ? ready_bytes_locked() + stripe() : 0;
+}
+
+// Takes ready extents from `begin` on, in file order, leaving out what overlaps a write in flight, and makes target writes of
+// them. All of these are in flight from now on. Moves the cursor. Whether it came to the end of what is ready.
+bool StagedFile::plan_from_locked(std::uint64_t begin) {
     const Options& options = surroundings_.options();
     const std::uint64_t bytes_max = kPlanWrites * options.write_max;
     std::vector<plan::Piece> pieces;
-    std::uint64_t bytes_total = 0, last_end = 0;
+    std::uint64_t bytes_total = 0, last_end = begin;
     const std::uint64_t complete_below = complete_below_locked();
-    bool incomplete = false;
-    const auto gather = [&](ByteRange range, const StagedBytes& bytes) {
+    bool incomplete = false, to_the_end = true;
+    index_.walk_ready(begin, [&](ByteRange range, const StagedBytes& bytes) {
         last_end = range.end;
         incomplete = incomplete || bytes.sequence >= complete_below;
         if (bytes.sequence >= complete_below) return true;
@@ -242,14 +252,12 @@ void StagedFile::plan_locked() {
             if (unreadable_.empty()) take_part(part);
             else unreadable_.for_each_gap(part, take_part);
         });
-        return pieces.size() < kPlanPiecesMax && bytes_total < bytes_max;
-    };
-    index_.walk_ready(cursor_, gather);
-    if (pieces.empty() && cursor_ > 0) index_.walk_ready(0, gather);
+        return to_the_end = pieces.size() < kPlanPiecesMax && bytes_total < bytes_max;
+    });
     if (pieces.empty()) {
         if (incomplete) share_->await_complete();
         cursor_ = last_end;
-        return;
+        return to_the_end;
     }
 
     plan::Policy policy{stripe(), options.write_max};
@@ -257,6 +265,8 @@ void StagedFile::plan_locked() {
         policy.growing_at = logical_size_;
         if (ready_bytes_locked() < std::min(kSmallPiecesMax, options.size / kSmallPiecesShare)) policy.run_min = stripe() / 2;
     }
+    // More follows what was taken: the next plan begins at a stripe boundary.
+    if (!to_the_end && pieces.back().range.end == last_end && align_down(last_end, stripe()) > begin_of_last_run(pieces)) policy.growing_at = last_end;
     for (plan::TargetWrite& write : plan::merge(pieces, policy)) {
         in_flight_.add(write.range);
         try {
@@ -276,7 +286,7 @@ void StagedFile::plan_locked() {
     // The next plan begins where this one ends; a run that is still growing there is looked at as a whole.
     cursor_ = planned_.empty() ? begin_of_last_run(pieces) : planned_.back().range.end;
     if (planned_.empty() && last_end != logical_size_) cursor_ = last_end;
-    plan_from_bytes_ = planned_.empty() ? ready_bytes_locked() + stripe() : 0;
+    return to_the_end;
 }
 
 // A few small pieces that wait for neighbours keep every segment behind them: most of the log is dead.

@@ -276,6 +276,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     [[nodiscard]] bool given_up() const noexcept;
     Taken take_locked();
     void plan_locked();
+    bool plan_from_locked(std::uint64_t begin);
     void release_locked(const plan::TargetWrite& write);
     void complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost, const std::vector<ByteRange>& unreadable);
     std::uint64_t forget_drained_locked(const plan::TargetWrite& write) noexcept;

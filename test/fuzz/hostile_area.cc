@@ -27,11 +27,11 @@ std::string name_of(std::uint8_t file) {
 std::size_t max_of(std::uint8_t file) { return file == 1 ? 3 << 19 : 1 << 18; }
 
 // The offsets are those of docs/log-format.md.
-void repair_record(std::byte* record, std::uint64_t extents, std::uint64_t payload_bytes) {
+void repair_record(std::byte* record, std::uint64_t extents, std::uint64_t payload_bytes, std::uint64_t use) {
     const std::byte* const payload = record + log::payload_offset(extents);
     if (payload_bytes <= log::kCheckedPayloadMax && payload_bytes > 0) record[6] |= std::byte{1};
     store_le(record + 48, (record[6] & std::byte{1}) != std::byte{0} ? checksum(std::span(payload, payload_bytes)) : std::uint64_t{0});
-    const std::uint64_t front = XXH3_64bits(record, 56);
+    const std::uint64_t front = XXH3_64bits_withSeed(record, 56, use);
     store_le(record + 56, XXH3_64bits_withSeed(record + log::kRecordHeaderBytes, extents * log::kExtentBytes, front));
 }
 
@@ -42,13 +42,14 @@ void repair(Content& bytes) {
     for (std::uint64_t begin = 0; begin + log::kSegmentHeaderBytes <= bytes.size(); begin += step) {
         std::byte* const segment = bytes.data() + begin;
         if (load_le<std::uint64_t>(segment) == 0) continue;
-        store_le(segment + 72, XXH3_64bits(segment, 72));
+        const std::uint64_t use = XXH3_64bits(segment, log::kUseOffset);
+        store_le(segment + log::kUseOffset, use);
         const std::uint64_t end = std::min<std::uint64_t>(load_le<std::uint64_t>(segment + log::kTailOffset), std::min<std::uint64_t>(step, bytes.size() - begin));
         for (std::uint64_t at = log::kSegmentHeaderBytes; at + log::kRecordHeaderBytes <= end;) {
             const std::uint64_t extents = load_le<std::uint32_t>(segment + at + 8), payload = load_le<std::uint64_t>(segment + at + 24);
             const std::uint64_t left = end - at;
             if (extents > left / log::kExtentBytes || payload > left || log::record_bytes(extents, payload) > left) break;
-            repair_record(segment + at, extents, payload);
+            repair_record(segment + at, extents, payload, use);
             at += log::record_bytes(extents, payload);
         }
     }

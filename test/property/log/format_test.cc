@@ -16,6 +16,7 @@ struct Record {
     RecordHeader header;
     std::vector<ByteRange> extents;
     std::vector<std::byte> payload;
+    std::uint64_t use = 0;   // of the segment that it is in
     std::vector<std::byte> encoded;
 };
 
@@ -43,7 +44,8 @@ Record arbitrary_record() {
     header.payload_checked = *rc::gen::arbitrary<bool>();
     if (header.payload_checked) header.payload_checksum = checksum(record.payload);
     record.encoded.resize(record_bytes(record.extents.size(), record.payload.size()));
-    encode(header, record.extents, record.encoded);
+    record.use = *rc::gen::arbitrary<std::uint64_t>();
+    encode(header, record.extents, record.use, record.encoded);
     std::copy(record.payload.begin(), record.payload.end(),
               record.encoded.begin() + static_cast<std::ptrdiff_t>(payload_offset(record.extents.size())));
     return record;
@@ -61,7 +63,7 @@ bool same(const DecodedRecord& decoded, const Record& record) {
 
 RC_GTEST_PROP(RecordProperty, what_was_encoded_comes_back, ()) {
     const Record record = arbitrary_record();
-    const auto decoded = decode_record(record.encoded);
+    const auto decoded = decode_record(record.encoded, record.use);
     RC_ASSERT(bool(decoded));
     RC_ASSERT(same(decoded.value(), record));
 }
@@ -70,8 +72,14 @@ RC_GTEST_PROP(RecordProperty, cut_off_at_any_length_it_is_corrupt, ()) {
     const Record record = arbitrary_record();
     for (std::size_t length = 0; length < record.encoded.size(); ++length) {
         const std::vector<std::byte> front(record.encoded.begin(), record.encoded.begin() + static_cast<std::ptrdiff_t>(length));
-        RC_ASSERT(decode_record(front).status().code() == Code::kCorrupt);
+        RC_ASSERT(decode_record(front, record.use).status().code() == Code::kCorrupt);
     }
+}
+
+RC_GTEST_PROP(RecordProperty, in_another_use_of_its_segment_it_is_corrupt, (std::uint64_t use)) {
+    const Record record = arbitrary_record();
+    RC_PRE(use != record.use);
+    RC_ASSERT(decode_record(record.encoded, use).status().code() == Code::kCorrupt);
 }
 
 RC_GTEST_PROP(RecordProperty, a_flipped_bit_is_found_unless_nothing_covers_it, ()) {
@@ -80,7 +88,7 @@ RC_GTEST_PROP(RecordProperty, a_flipped_bit_is_found_unless_nothing_covers_it, (
     record.encoded[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
     const std::size_t payload = payload_offset(record.extents.size()), padding = payload + record.payload.size();
     const bool covered = bit / 8 < payload || (bit / 8 < padding && record.header.payload_checked);
-    const auto decoded = decode_record(record.encoded);
+    const auto decoded = decode_record(record.encoded, record.use);
     RC_ASSERT(bool(decoded) == !covered);
     if (covered) RC_ASSERT(decoded.status().code() == Code::kCorrupt);
     else if (bit / 8 >= padding) RC_ASSERT(same(decoded.value(), record));
@@ -102,9 +110,9 @@ RC_GTEST_PROP(RecordProperty, hostile_counts_and_lengths_are_bounded, ()) {
             store_le(bytes.data() + 64 + 16 * i, number());
             store_le(bytes.data() + 72 + 16 * i, number());
         }
-        store_le(bytes.data() + 56, XXH3_64bits_withSeed(bytes.data() + 64, 16 * extents, XXH3_64bits(bytes.data(), 56)));
+        store_le(bytes.data() + 56, XXH3_64bits_withSeed(bytes.data() + 64, 16 * extents, XXH3_64bits_withSeed(bytes.data(), 56, record.use)));
     }
-    const auto decoded = decode_record(bytes);
+    const auto decoded = decode_record(bytes, record.use);
     if (!decoded) {
         RC_ASSERT(decoded.status().code() == Code::kCorrupt);
         return;
@@ -115,8 +123,8 @@ RC_GTEST_PROP(RecordProperty, hostile_counts_and_lengths_are_bounded, ()) {
     for (const ByteRange& extent : decoded.value().extents) RC_ASSERT(extent.begin <= extent.end);
 }
 
-RC_GTEST_PROP(RecordProperty, random_bytes_are_no_record, (const std::vector<std::uint8_t>& bytes)) {
-    RC_ASSERT(decode_record(std::as_bytes(std::span(bytes))).status().code() == Code::kCorrupt);
+RC_GTEST_PROP(RecordProperty, random_bytes_are_no_record, (const std::vector<std::uint8_t>& bytes, std::uint64_t use)) {
+    RC_ASSERT(decode_record(std::as_bytes(std::span(bytes)), use).status().code() == Code::kCorrupt);
 }
 
 RC_GTEST_PROP(SegmentProperty, a_header_comes_back_and_a_flipped_bit_is_found, ()) {

@@ -36,7 +36,7 @@ class FileLogTest : public ::testing::Test {
         EXPECT_TRUE(header) << header.status().message();
         if (!header) return records;
         for (std::uint64_t at = kSegmentHeaderBytes; at < header.value().tail;) {
-            auto record = decode_record(std::span<const std::byte>(segment.bytes()).first(header.value().tail).subspan(at));
+            auto record = decode_record(std::span<const std::byte>(segment.bytes()).first(header.value().tail).subspan(at), header.value().use);
             EXPECT_TRUE(record) << record.status().message();
             if (!record) return records;
             at += record.value().bytes;
@@ -279,7 +279,7 @@ TEST_F(FileLogTest, the_tail_is_published_after_the_record) {
             const bool last = stop.stop_requested();
             const std::uint64_t tail = little_endian(published.load(std::memory_order_acquire));
             while (at < tail) {
-                const auto record = decode_record(bytes.first(tail).subspan(at));
+                const auto record = decode_record(bytes.first(tail).subspan(at), segment->use());
                 ASSERT_TRUE(record) << record.status().message();
                 at += record.value().bytes;
             }

@@ -44,11 +44,11 @@ std::vector<std::byte> text_bytes(std::string_view text) {
 // ---- golden bytes ----------------------------------------------------------------------------------
 
 constexpr std::string_view kGoldenSegmentHeader =
-    "4642415953454731 02000000 00000000"   // FBAYSEG1, version, zero
+    "4642415953454731 03000000 11000000"   // FBAYSEG1, version, generation then
     "0000010000000000 3412000000000000"    // segment size, process id
     "9a78560000000000 a0a1a2a3a4a5a6a7"    // process start, boot id
     "a8a9aaabacadaeaf 0700000000000000"    //               log
-    "0300000000000000 f9809819be5e2a5e"    // order, checksum
+    "0300000000000000 b37d68aaecea5dc4"    // order, checksum
     "0000000000000000 0000000000000000"    // tail, generation
     "0000000000000000 0000000000000000"
     "0000000000000000 0000000000000000";
@@ -57,7 +57,7 @@ constexpr std::string_view kGoldenOpen =
     "46524543 01 00 0100 00000000 00000000"   // FREC, kind, class, flags, extents, zero
     "0807060504030201 3700000000000000"       // sequence, payload length
     "0010000000000000 1817161514131211"       // argument, time
-    "b3875009f8ceb2dc 88f74557d31e9123"       // payload checksum, header checksum
+    "b3875009f8ceb2dc 3ee2d0be4ebe843c"       // payload checksum, header checksum
     "2100000000000000 2200000000000000"       // device, inode
     "2300000000000000 0100000000000000"       // last commit, sharing
     "2400000000000000"                        // group
@@ -68,7 +68,7 @@ constexpr std::string_view kGoldenData =
     "46524543 02 01 0100 02000000 00000000"
     "0807060504030201 0800000000000000"
     "0000000000000000 1817161514131211"
-    "cc7b721386f64e16 c52a0902e9418b5f"
+    "cc7b721386f64e16 fa6849fb5cf12eda"
     "0001000000000000 0500000000000000"   // 5 bytes at 0x100
     "0020000000000000 0300000000000000"   // 3 bytes at 0x2000
     "666f726562617921"                    // forebay!
@@ -78,27 +78,30 @@ constexpr std::string_view kGoldenTruncate =
     "46524543 03 00 0000 00000000 00000000"
     "0807060504030201 0000000000000000"
     "0030000000000000 1817161514131211"
-    "0000000000000000 6359fadc79943fca";
+    "0000000000000000 b2ab4d6f8f4a8544";
 
 constexpr std::string_view kGoldenCommit =
     "46524543 04 00 0000 00000000 00000000"
     "0807060504030201 0000000000000000"
     "0030000000000000 1817161514131211"
-    "0000000000000000 128d092ded59c8c2";
+    "0000000000000000 6cfc76f48c21bae4";
 
 constexpr std::string_view kGoldenClose =
     "46524543 05 00 0000 00000000 00000000"
     "0807060504030201 0000000000000000"
     "0030000000000000 1817161514131211"
-    "0000000000000000 7f5add0eacd1a2f8";
+    "0000000000000000 2ec0390cc3224ed9";
 
 constexpr std::string_view kGoldenThrough =
     "46524543 06 00 0000 01000000 00000000"
     "0807060504030201 0000000000000000"
     "0000000000000000 1817161514131211"
-    "0000000000000000 64542beb5c0d19f7"
+    "0000000000000000 f776960e66192eff"
     "0040000000000000 0010000000000000"   // 0x1000 bytes at 0x4000
     "0000000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000";
+
+// The checksum of the header above: what the records below are sealed with.
+constexpr std::uint64_t kGoldenUse = 0xc45deaecaa687db3;
 
 SegmentHeader golden_segment_header() {
     SegmentHeader header;
@@ -107,6 +110,7 @@ SegmentHeader golden_segment_header() {
     for (unsigned i = 0; i < 16; ++i) header.process.boot_id[i] = static_cast<std::byte>(0xa0 + i);
     header.log = 7;
     header.order = 3;
+    header.taken = 0x11;
     return header;
 }
 
@@ -134,7 +138,7 @@ std::vector<Golden> golden_records() {
 
 std::vector<std::byte> encoded(const RecordHeader& header, std::span<const ByteRange> extents, std::span<const std::byte> payload) {
     std::vector<std::byte> bytes(record_bytes(extents.size(), payload.size()));
-    encode(header, extents, bytes);
+    encode(header, extents, kGoldenUse, bytes);
     std::copy(payload.begin(), payload.end(), bytes.begin() + static_cast<std::ptrdiff_t>(payload_offset(extents.size())));
     return bytes;
 }
@@ -160,7 +164,7 @@ TEST_P(GoldenRecord, decodes_to_what_was_written) {
     auto bytes = from_hex(golden.hex);
     const std::size_t record_end = bytes.size();
     bytes.resize(record_end + 100, std::byte{0xFF});   // what follows is of no concern
-    const auto decoded = decode_record(bytes);
+    const auto decoded = decode_record(bytes, kGoldenUse);
     ASSERT_TRUE(decoded) << decoded.status().message();
     const DecodedRecord& record = decoded.value();
     EXPECT_EQ(record.bytes, record_end);
@@ -175,12 +179,18 @@ TEST_P(GoldenRecord, decodes_to_what_was_written) {
     EXPECT_TRUE(std::equal(record.payload.begin(), record.payload.end(), golden.payload.begin(), golden.payload.end()));
 }
 
+TEST_P(GoldenRecord, in_another_use_of_its_segment_is_corrupt) {
+    const auto bytes = from_hex(GetParam().hex);
+    for (const std::uint64_t use : {std::uint64_t{0}, kGoldenUse + 1, ~kGoldenUse})
+        EXPECT_EQ(decode_record(bytes, use).status().code(), Code::kCorrupt) << use;
+}
+
 // Every prefix lies in memory of its own, so that the address sanitizer sees a read beyond it.
 TEST_P(GoldenRecord, is_corrupt_at_every_length_that_cuts_it_off) {
     const auto bytes = from_hex(GetParam().hex);
     for (std::size_t length = 0; length < bytes.size(); ++length) {
         const std::vector<std::byte> front(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length));
-        EXPECT_EQ(decode_record(front).status().code(), Code::kCorrupt) << "at length " << length;
+        EXPECT_EQ(decode_record(front, kGoldenUse).status().code(), Code::kCorrupt) << "at length " << length;
     }
 }
 
@@ -191,7 +201,7 @@ TEST_P(GoldenRecord, with_a_flipped_bit_anywhere_but_in_the_padding_is_corrupt) 
     for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
         auto flipped = bytes;
         flipped[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
-        const auto decoded = decode_record(flipped);
+        const auto decoded = decode_record(flipped, kGoldenUse);
         if (bit / 8 < padding) EXPECT_EQ(decoded.status().code(), Code::kCorrupt) << "bit " << bit;
         else EXPECT_TRUE(decoded) << "bit " << bit;
     }
@@ -228,6 +238,8 @@ TEST_F(SegmentHeaderTest, decodes_to_what_was_written) {
     EXPECT_EQ(decoded.value().process, golden_segment_header().process);
     EXPECT_EQ(decoded.value().log, 7u);
     EXPECT_EQ(decoded.value().order, 3u);
+    EXPECT_EQ(decoded.value().taken, 0x11u);
+    EXPECT_EQ(decoded.value().use, kGoldenUse);
     EXPECT_EQ(decoded.value().tail, 4096u);
 }
 
@@ -303,10 +315,10 @@ class HostileRecord : public testing::Test {
     template <class T>
     void forge(std::size_t offset, T value, std::size_t extents = 2) {
         store_le(bytes_.data() + offset, value);
-        store_le(bytes_.data() + 56, XXH3_64bits_withSeed(bytes_.data() + 64, 16 * extents, XXH3_64bits(bytes_.data(), 56)));
+        store_le(bytes_.data() + 56, XXH3_64bits_withSeed(bytes_.data() + 64, 16 * extents, XXH3_64bits_withSeed(bytes_.data(), 56, kGoldenUse)));
     }
     std::string wrong() const {
-        const auto decoded = decode_record(bytes_);
+        const auto decoded = decode_record(bytes_, kGoldenUse);
         EXPECT_EQ(decoded.status().code(), Code::kCorrupt);
         return decoded.status().message();
     }
@@ -360,15 +372,15 @@ TEST_F(HostileRecord, unknown_kinds_and_classes_are_not_believed) {
 TEST_F(HostileRecord, a_payload_without_checksum_is_what_the_segment_holds) {
     forge(6, std::uint16_t{0});
     bytes_[96] = std::byte{'F'};
-    const auto decoded = decode_record(bytes_);
+    const auto decoded = decode_record(bytes_, kGoldenUse);
     ASSERT_TRUE(decoded);
     EXPECT_FALSE(decoded.value().header.payload_checked);
     EXPECT_EQ(decoded.value().payload[0], std::byte{'F'});
 }
 
 TEST_F(HostileRecord, zeros_are_no_record) {
-    EXPECT_EQ(decode_record(std::vector<std::byte>(4096)).status().code(), Code::kCorrupt);
-    EXPECT_EQ(decode_record({}).status().code(), Code::kCorrupt);
+    EXPECT_EQ(decode_record(std::vector<std::byte>(4096), kGoldenUse).status().code(), Code::kCorrupt);
+    EXPECT_EQ(decode_record({}, kGoldenUse).status().code(), Code::kCorrupt);
 }
 
 TEST(OpenPayload, survives_any_path_and_refuses_to_be_short) {

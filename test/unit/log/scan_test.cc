@@ -323,6 +323,33 @@ TEST_F(ScanTest, a_tail_that_reaches_beyond_the_records_is_damage_and_costs_no_r
     EXPECT_EQ(logs[0].damage.size(), 1u);
 }
 
+// The tail has no checksum. Whatever it says, what a segment held before, of this file or of another, is not read again.
+TEST_F(ScanTest, a_tail_raised_over_an_earlier_use_of_the_segment_brings_nothing_back) {
+    for (const std::uint64_t number : {1, 2}) {
+        SCOPED_TRACE(testing::Message() << "used before by log " << number);
+        FileLog& before = add_log(number, "/a");
+        const Segment& used = adopt(before);
+        for (int i = 0; i < 5; ++i) write(before, 4096);
+        commit(before, 5000);
+        const std::uint64_t raised = used.tail;
+        before.release_all();
+        FileLog& log = add_log(1, "/a");
+        const Segment& segment = adopt(log, 100, 0);
+        write(log, 0);
+        ASSERT_EQ(segment.index(), used.index());
+        std::array<std::byte, 8> tail;
+        store_le(tail.data(), raised);
+        ASSERT_TRUE(file()->write_at(segment.index() * kSegment + kTailOffset, tail));
+        const auto logs = scan_file();
+        ASSERT_EQ(logs.size(), 1u);
+        EXPECT_THAT(sequences(logs[0]), ElementsAre(next_ - 1));
+        EXPECT_EQ(logs[0].commit_sequence, 0u);
+        EXPECT_EQ(logs[0].damage.size(), 1u);
+        log.release_all();
+        log.release_all();
+    }
+}
+
 TEST_F(ScanTest, a_file_cut_off_at_any_place_is_read_up_to_there) {
     FileLog& log = add_log(1, "/a");
     const Segment& first = adopt(log);

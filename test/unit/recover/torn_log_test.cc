@@ -76,7 +76,7 @@ class TornLog : public testing::Test {
             places.segments.push_back(begin);
             places.tails.push_back(begin + header.value().tail);
             for (std::uint64_t at = begin + log::kSegmentHeaderBytes; at < places.tails.back();) {
-                const auto record = log::decode_record(std::span(bytes).subspan(at, places.tails.back() - at));
+                const auto record = log::decode_record(std::span(bytes).subspan(at, places.tails.back() - at), header.value().use);
                 EXPECT_TRUE(record);
                 if (!record) break;
                 const std::uint64_t payload = at + log::payload_offset(record.value().extents.size());

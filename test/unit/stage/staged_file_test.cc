@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <latch>
 #include <mutex>
@@ -75,15 +77,25 @@ class CountedFile final : public io::File {
         std::mutex mutex;
         std::condition_variable changed;
         std::uint64_t bytes = 0;
+        std::vector<std::uint64_t> offsets;   // of the writes
+        bool held_up = false;                 // writes wait until they are let go
 
-        void add(std::uint64_t more) {
-            const std::lock_guard lock(mutex);
+        void add(std::uint64_t offset, std::uint64_t more) {
+            std::unique_lock lock(mutex);
+            changed.wait(lock, [&] { return !held_up; });
+            offsets.push_back(offset);
             bytes += more;
             changed.notify_all();
         }
-        void wait_for(std::uint64_t wanted) {
+        void let_go() {
+            const std::lock_guard lock(mutex);
+            held_up = false;
+            changed.notify_all();
+        }
+        // False: not within a time that is long on any machine.
+        bool wait_for(std::uint64_t wanted) {
             std::unique_lock lock(mutex);
-            changed.wait(lock, [&] { return bytes >= wanted; });
+            return changed.wait_for(lock, std::chrono::seconds(30), [&] { return bytes >= wanted; });
         }
     };
 
@@ -93,14 +105,14 @@ class CountedFile final : public io::File {
     Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override { return file_->read_at(offset, into); }
     Status write_at(std::uint64_t offset, io::Bytes bytes) override {
         FOREBAY_TRY(file_->write_at(offset, bytes));
-        count_->add(bytes.size());
+        count_->add(offset, bytes.size());
         return Status::ok();
     }
     Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
         FOREBAY_TRY(file_->write_gather_at(offset, pieces));
         std::uint64_t bytes = 0;
         for (const io::Bytes& piece : pieces) bytes += piece.size();
-        count_->add(bytes);
+        count_->add(offset, bytes);
         return Status::ok();
     }
     Result<std::uint64_t> size() override { return file_->size(); }
@@ -138,12 +150,58 @@ TEST(StagedFile, small_pieces_do_not_keep_the_log_from_being_used_again) {
         at += large.size() + 2048;
         total += large.size();
         // The program computes: the drain catches up with all but small pieces and the growing end.
-        if (total > kLeft) written->wait_for(total - kLeft);
+        ASSERT_TRUE(written->wait_for(total - std::min(total, kLeft)));
     }
     const auto names = area.left();
     ASSERT_EQ(names.size(), 1u);
     auto log = area.shared_open()->open_directory(names.front()).value()->open_file("log", io::OpenMode::kRead).value();
     EXPECT_LT(log->size().value(), std::uint64_t{100} << 20) << "of 300 MiB that were written";
+    ASSERT_TRUE(engine->detach(file, true));
+}
+
+// A plan takes only so much of a run that is much longer: where it ends, the next one goes on, and both keep to the stripes.
+TEST(StagedFile, plans_of_one_long_run_meet_at_stripe_boundaries) {
+    constexpr std::uint64_t kStripe = 64 << 10, kPart = 7000;
+    LoadedOptions loaded = test::small_options();
+    loaded.options.size = 64 << 20;
+    loaded.options.segment = 1 << 20;
+    loaded.options.stripe = loaded.options.write_max = kStripe;
+    Area area;
+    Target target;
+    auto engine = Engine::create(loaded, area.opener());
+    auto written = std::make_shared<CountedFile::Count>();
+    auto attached = engine->attach(std::make_unique<CountedFile>(target.open(), written), target.identity(), "/scratch/run.h5", true);
+    ASSERT_TRUE(attached);
+    const auto file = attached.value().file;
+    written->held_up = true;   // so that plans find more than they take
+    for (std::uint64_t i = 0; i < 1000; ++i) ASSERT_TRUE(file->write(i * kPart, test::bytes_of(kPart, i), ByteClass::kRaw));
+    written->let_go();
+    ASSERT_TRUE(engine->detach(file, true));
+    EXPECT_EQ(written->bytes, 1000 * kPart);
+    EXPECT_EQ(written->offsets.size(), (1000 * kPart + kStripe - 1) / kStripe);
+    for (const std::uint64_t offset : written->offsets) EXPECT_EQ(offset % kStripe, 0u) << offset;
+}
+
+// Others write where the drain has been already, while the end of the file still grows: what they have written goes too.
+TEST(StagedFile, a_growing_end_does_not_keep_what_lies_before_it_from_draining) {
+    LoadedOptions loaded = test::small_options();
+    loaded.options.size = 64 << 20;
+    loaded.options.segment = 1 << 20;
+    loaded.options.stripe = 1 << 20;
+    loaded.options.write_max = 4 << 20;
+    Area area;
+    Target target;
+    auto engine = Engine::create(loaded, area.opener());
+    auto written = std::make_shared<CountedFile::Count>();
+    auto attached = engine->attach(std::make_unique<CountedFile>(target.open(), written), target.identity(), "/scratch/run.h5", true);
+    ASSERT_TRUE(attached);
+    const auto file = attached.value().file;
+    const auto large = test::bytes_of(3 << 20, 1), end = test::bytes_of(300 << 10, 2);
+    ASSERT_TRUE(file->write(30 << 20, large, ByteClass::kRaw));
+    ASSERT_TRUE(written->wait_for(large.size()));
+    ASSERT_TRUE(file->write(33 << 20, end, ByteClass::kRaw));
+    ASSERT_TRUE(file->write(10 << 20, large, ByteClass::kRaw));
+    EXPECT_TRUE(written->wait_for(2 * large.size())) << "what fills a gap waits for the end";
     ASSERT_TRUE(engine->detach(file, true));
 }
 
