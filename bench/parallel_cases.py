@@ -111,8 +111,9 @@ def _checkpoint_local(setting: Setting, name: str, title: str, compute_s: float)
 
 def parallel_checkpoint_local(setting: Setting) -> Result:
     """Checkpoints of two ranks on the page cache, computing in between."""
+    # As much for each byte as with one process, and as much again: all cores compute, so the drain gets a part of one.
     return _checkpoint_local(setting, "parallel_checkpoint_local", "Checkpoints with computing in between",
-                             setting.local_compute_s * RANKS)  # as much for each byte as with one process
+                             2 * setting.local_compute_s * RANKS)
 
 
 def parallel_checkpoint_local_busy(setting: Setting) -> Result:
