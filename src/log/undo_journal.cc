@@ -7,6 +7,7 @@
 
 #include "base/checksum.h"
 #include "base/clock.h"
+#include "io/forwarding_file.h"
 
 namespace forebay::log {
 
@@ -174,45 +175,38 @@ Status UndoJournal::close() {
 
 namespace {
 
-class GuardedFile final : public io::File {
+class GuardedFile final : public io::ForwardingFile {
   public:
     GuardedFile(std::shared_ptr<io::File> target, std::shared_ptr<UndoJournal> journal, GivenUp given_up)
-        : target_(std::move(target)), journal_(std::move(journal)), given_up_(std::move(given_up)) {}
+        : ForwardingFile(std::move(target)), journal_(std::move(journal)), given_up_(std::move(given_up)) {}
 
-    const std::string& name() const noexcept override { return target_->name(); }
-    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override { return target_->read_at(offset, into); }
     Status write_at(std::uint64_t offset, io::Bytes bytes) override {
-        return overwrite({offset, offset + bytes.size()}, [&] { return target_->write_at(offset, bytes); });
+        return overwrite({offset, offset + bytes.size()}, [&] { return file().write_at(offset, bytes); });
     }
     Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
         std::uint64_t end = offset;
         for (const io::Bytes& piece : pieces) end += piece.size();
-        return overwrite({offset, end}, [&] { return target_->write_gather_at(offset, pieces); });
+        return overwrite({offset, end}, [&] { return file().write_gather_at(offset, pieces); });
     }
-    Result<std::uint64_t> size() override { return target_->size(); }
     Status resize(std::uint64_t size) override {
-        return overwrite({size, kOffsetMax}, [&] { return target_->resize(size); });
+        return overwrite({size, kOffsetMax}, [&] { return file().resize(size); });
     }
-    Status allocate(std::uint64_t offset, std::uint64_t length) override { return target_->allocate(offset, length); }
     Status punch(std::uint64_t offset, std::uint64_t length) override {
-        return overwrite({offset, offset + length}, [&] { return target_->punch(offset, length); });
+        return overwrite({offset, offset + length}, [&] { return file().punch(offset, length); });
     }
     Result<std::unique_ptr<io::Mapping>> map(std::uint64_t, std::size_t) override {
-        return Status(Code::kUnsupported, "map " + target_->name() + ": its bytes are preserved before they change");
+        return Status(Code::kUnsupported, "map " + file().name() + ": its bytes are preserved before they change");
     }
-    Status sync() override { return target_->sync(); }
 
   private:
     template <class Act>
     Status overwrite(ByteRange range, Act&& act) {
-        const std::uint64_t lost = journal_->begin_overwriting(range, *target_);
+        const std::uint64_t lost = journal_->begin_overwriting(range, file());
         if (lost > 0 && given_up_) given_up_(lost);
         const Status outcome = act();
         journal_->end_overwriting();
         return outcome;
     }
-
-    const std::shared_ptr<io::File> target_;
     const std::shared_ptr<UndoJournal> journal_;
     const GivenUp given_up_;
 };

@@ -1,25 +1,84 @@
 // durability=node: what a commit promises is on the device before it returns, and nothing leaves the log before the
 // target has it for good. docs/log-format.md, "A durable log", tells what recovery makes of it.
+#include <cerrno>
+#include <new>
 #include <utility>
 
+#include "base/clock.h"
 #include "stage/counting.h"
+#include "stage/patience.h"
 #include "stage/staged_file.h"
 
 namespace forebay::stage {
 
+class StagedFile::SyncWork final : public drain::Work {
+  public:
+    SyncWork(std::shared_ptr<StagedFile> file, std::shared_ptr<io::File> target, std::shared_ptr<Syncing> syncing)
+        : file_(std::move(file)), target_(std::move(target)), syncing_(std::move(syncing)) {}
+    void run() noexcept override { file_->complete_sync(*syncing_, target_->sync()); }
+
+  private:
+    const std::shared_ptr<StagedFile> file_;
+    const std::shared_ptr<io::File> target_;
+    const std::shared_ptr<Syncing> syncing_;
+};
+
+void StagedFile::complete_sync(Syncing& syncing, const Status& outcome) noexcept {
+    if (outcome) surroundings_.progressed();
+    const std::lock_guard lock(mutex_);
+    add(slot_->syncs, 1);
+    if (outcome) {
+        progress_ns_ = monotonic_ns();
+    } else if (target_lost_.is_ok()) {
+        try {
+            target_lost_ = outcome.with_context("what was written to " + path_ + " may not have reached its device");
+        } catch (const std::bad_alloc&) {
+            target_lost_ = copy_of(outcome);
+        }
+        keep_error_locked(target_lost_);
+    }
+    syncing.outcome = copy_of(target_lost_);
+    syncing.done = true;
+    completed_.notify_all();
+}
+
+// By a drain thread. One that was given up may be under way still; it began before what this one has to make certain.
+Status StagedFile::sync_within_patience(const std::shared_ptr<io::File>& target) {
+    std::unique_lock lock(mutex_);
+    FOREBAY_TRY(await_locked(lock, [this] { return !syncing_ || syncing_->done; }));
+    const auto mine = std::make_shared<Syncing>();
+    auto work = std::make_unique<SyncWork>(shared_from_this(), target, mine);
+    syncing_ = mine;
+    lock.unlock();
+    surroundings_.scheduler().carry_out(std::move(work));
+    lock.lock();
+    const Status waited = await_locked(lock, [&mine] { return mine->done; });
+    mine->given_up = !waited;
+    return waited ? mine->outcome : waited;
+}
+
+bool StagedFile::sync_hangs_locked() const noexcept { return syncing_ && syncing_->given_up && !syncing_->done; }
+
+// An error with ETIMEDOUT: given up, and nothing is known. Any other one is for good.
 Status StagedFile::sync_target(const std::shared_ptr<io::File>& target) {
     {
         const std::lock_guard lock(mutex_);
         if (!target_lost_.is_ok()) return target_lost_;   // a second sync would know nothing of what the first one lost
     }
     target_unsynced_ = false;
-    const Status synced = target->sync();
-    add(slot_->syncs, 1);
-    if (synced) return synced;
-    const std::lock_guard lock(mutex_);
-    target_lost_ = synced.with_context("what was written to " + path_ + " may not have reached its device");
-    keep_error_locked(target_lost_);
-    return target_lost_;
+    Status synced;
+    try {
+        if (may_hang_) {
+            synced = sync_within_patience(target);
+            if (!synced) target_unsynced_ = true;
+            return synced;
+        }
+    } catch (const std::bad_alloc&) {
+        // As without a thread: this one does it.
+    }
+    Syncing syncing;
+    complete_sync(syncing, target->sync());
+    return syncing.outcome;
 }
 
 Status StagedFile::sync_log() {
@@ -98,7 +157,7 @@ bool StagedFile::recycle_durably(std::unique_lock<std::mutex>& lock) {
     ++completions_;
     completed_.notify_all();
     surroundings_.pool()->announce_change();
-    return true;
+    return outcome.sys_errno() != ETIMEDOUT;
 }
 
 // The target has everything. Afterwards the log is empty, also for whoever looks after a loss of power.

@@ -225,15 +225,17 @@ drain::Source::Taken StagedFile::take_resize_locked(std::uint64_t size) {
 // written last in file order may be growing still, while others have filled gaps before it.
 void StagedFile::plan_locked() {
     if (!worth_draining_locked()) return;
-    const std::uint64_t begin = cursor_;
-    const bool to_the_end = plan_from_locked(begin);
-    if (planned_.empty() && to_the_end && begin > 0) plan_from_locked(0);
+    const bool from_within = cursor_ > 0;
+    const Found found = plan_from_locked(cursor_);
+    // Where something waits for its neighbours, what arrives before the writes in flight have ended goes together.
+    wraps_ = from_within && found == Found::kTooLittle && !in_flight_.empty();
+    if (from_within && !wraps_ && (found == Found::kNothing || found == Found::kTooLittle)) plan_from_locked(0);
     plan_from_bytes_ = planned_.empty() ? ready_bytes_locked() + stripe() : 0;
 }
 
 // Takes ready extents from `begin` on, in file order, leaving out what overlaps a write in flight, and makes target writes of
-// them. All of these are in flight from now on. Moves the cursor. Whether it came to the end of what is ready.
-bool StagedFile::plan_from_locked(std::uint64_t begin) {
+// them. All of these are in flight from now on. Moves the cursor.
+StagedFile::Found StagedFile::plan_from_locked(std::uint64_t begin) {
     const Options& options = surroundings_.options();
     const std::uint64_t bytes_max = kPlanWrites * options.write_max;
     std::vector<plan::Piece> pieces;
@@ -257,7 +259,7 @@ bool StagedFile::plan_from_locked(std::uint64_t begin) {
     if (pieces.empty()) {
         if (incomplete) share_->await_complete();
         cursor_ = last_end;
-        return to_the_end;
+        return to_the_end ? Found::kNothing : Found::kMore;
     }
 
     plan::Policy policy{stripe(), options.write_max};
@@ -286,7 +288,7 @@ bool StagedFile::plan_from_locked(std::uint64_t begin) {
     // The next plan begins where this one ends; a run that is still growing there is looked at as a whole.
     cursor_ = planned_.empty() ? begin_of_last_run(pieces) : planned_.back().range.end;
     if (planned_.empty() && last_end != logical_size_) cursor_ = last_end;
-    return to_the_end;
+    return !planned_.empty() ? Found::kWrites : to_the_end ? Found::kTooLittle : Found::kMore;
 }
 
 // A few small pieces that wait for neighbours keep every segment behind them: most of the log is dead.
@@ -357,8 +359,9 @@ void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome,
         update_ledger_locked();
         ++completions_;
         completed_.notify_all();
-        more = !planned_.empty() || worth_draining_locked() || target_size_ < committed_size_;
         settled = in_flight_.empty();
+        if (settled && wraps_) plan_from_bytes_ = 0;
+        more = !planned_.empty() || worth_draining_locked() || target_size_ < committed_size_;
         let_through_locked();
         if (settled && share_) share_->at_rest();
     }

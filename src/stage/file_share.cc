@@ -106,7 +106,7 @@ bool StagedFile::look_locked(std::unique_lock<std::mutex>& lock, bool room_wante
     if (room_wanted) wait_out_pause_locked(lock);   // this thread has nothing else to do
     if (state_ != State::kStaged || !share_) return false;
     if (room_wanted && recycle_durably(lock) && (state_ != State::kStaged || !share_)) return false;
-    if (room_wanted && !halted_ && stalled_locked()) keep_error_locked(timed_out_locked());
+    if (room_wanted && !halted_ && (stalled_locked() || sync_hangs_locked())) keep_error_locked(timed_out_locked());
     if (room_wanted && !halted_) {
         if (index_.ready_empty() && in_flight_.empty() && !resizing_ && !shrink_to_)
             add(slot_->guarantee_given_up, index_.promote_held());

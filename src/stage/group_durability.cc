@@ -145,7 +145,7 @@ bool StagedFile::recycle_group_durably(std::unique_lock<std::mutex>& lock, bool 
     ++completions_;
     completed_.notify_all();
     surroundings_.pool()->announce_change();
-    return true;
+    return outcome.sys_errno() != ETIMEDOUT;
 }
 
 // The target has everything. Afterwards no log counts, also for whoever looks after a loss of power.

@@ -38,6 +38,7 @@ Result<std::uint64_t> StagedFile::make_room_writer(std::uint64_t wanted_bytes, l
         if (durable_) {
             std::unique_lock lock(mutex_);
             if (recycle_durably(lock)) continue;
+            if (sync_hangs_locked()) return timed_out_locked().with_context("write to " + path_ + ": the staging log is full");
         }
         if (take == log::SegmentPool::Take::kWarm) return std::uint64_t{0};
         {
@@ -161,6 +162,7 @@ Status StagedFile::make_marker_room_writer() {
         std::unique_lock lock(mutex_);
         while (!(durable_ ? recycle_group_durably(lock, true) : recycle_locked(true))) {
             FOREBAY_TRY(background_error_locked());
+            if (sync_hangs_locked()) return timed_out_locked();
             const std::uint64_t seen = completions_;
             share_->await_complete();
             FOREBAY_TRY(await_locked(lock, [&] { return completions_ != seen; }));

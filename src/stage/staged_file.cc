@@ -236,6 +236,7 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, log::Ledge
     retry_at_ns_ = 0;
     shrink_to_.reset();
     cursor_ = plan_from_bytes_ = resize_sequence_ = 0;
+    wraps_ = false;
     background_error_ = sync_error_ = target_lost_ = Status::ok();
     durable_ = surroundings_.options().durability == Durability::kNode;
     target_unsynced_ = true;   // emptied or extended by whoever opened it, perhaps
@@ -299,7 +300,7 @@ Status StagedFile::finish() {
             const Status durable = share_ ? retire_group(lock) : release_all_durably(lock);
             if (outcome) outcome = durable;
             // Bytes that may not be there are in the log still.
-            settled = (share_ || log_->empty()) && target_lost_.is_ok();
+            settled = (share_ || log_->empty()) && target_lost_.is_ok() && durable.sys_errno() != ETIMEDOUT;
         }
     }
     if (settled) {

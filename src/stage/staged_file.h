@@ -206,6 +206,12 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     enum class State : std::uint8_t { kPassive, kStaged, kThrough, kFailed };
     class WriteWork;
     class ResizeWork;
+    class SyncWork;
+    // A sync of the target. Whoever waits for it may give it up; its outcome, which the system tells once, is kept all the same.
+    struct Syncing {
+        bool done = false, given_up = false;   // guarded by mutex_
+        Status outcome;
+    };
     struct CopyPlan;
     struct Cost;
 
@@ -231,6 +237,9 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // With durability=node: durability.cc.
     Status append_durable_commit_writer(bool closing, bool& recorded);
     Status sync_target(const std::shared_ptr<io::File>& target);
+    Status sync_within_patience(const std::shared_ptr<io::File>& target);
+    void complete_sync(Syncing& syncing, const Status& outcome) noexcept;
+    [[nodiscard]] bool sync_hangs_locked() const noexcept;
     Status sync_log();
     Status keep_sync_error(const Status& failed);
     void sync_opening_writer();
@@ -276,7 +285,9 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     [[nodiscard]] bool given_up() const noexcept;
     Taken take_locked();
     void plan_locked();
-    bool plan_from_locked(std::uint64_t begin);
+    // What a plan has come to. kTooLittle: what is there waits for its neighbours. kMore: nothing yet, and there is more to be looked at.
+    enum class Found : std::uint8_t { kWrites, kNothing, kTooLittle, kMore };
+    Found plan_from_locked(std::uint64_t begin);
     void release_locked(const plan::TargetWrite& write);
     void complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost, const std::vector<ByteRange>& unreadable);
     std::uint64_t forget_drained_locked(const plan::TargetWrite& write) noexcept;
@@ -340,6 +351,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     std::atomic<bool> target_is_memory_{false};
     std::uint64_t plan_from_bytes_ = 0;           // after a fruitless plan: not again before so much is ready
     std::uint64_t cursor_ = 0;                    // where the next plan begins (elevator)
+    bool wraps_ = false;                          // from the beginning of the file, once nothing is in flight
     bool urgent_ = false;                         // drain all that is ready, however little
     bool several_nodes_ = false;                  // see join
     bool all_written_ = false;                    // what was left for its neighbours has them now
@@ -349,6 +361,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     bool recycling_ = false;                      // segments are being given back durably
     std::atomic<bool> target_unsynced_{false};    // written to beside the log, since it was synced
     Status target_lost_;                          // a sync of the target that failed
+    std::shared_ptr<Syncing> syncing_;            // the last sync that a drain thread was given; null: none yet
     std::uint64_t durable_commit_ = 0;            // number of the commit being made
     std::mutex stating_;                          // a statement is being made; after writer_, before mutex_
     log::Statement stated_;                       // of a shared file, the last one; changed under stating_ and mutex_

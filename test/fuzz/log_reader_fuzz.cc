@@ -8,6 +8,7 @@
 
 #include "hostile_area.h"
 #include "io/fault_file.h"
+#include "io/forwarding_file.h"
 #include "io/memory_file.h"
 #include "log/process.h"
 #include "log/scan.h"
@@ -31,28 +32,21 @@ void require(bool holds, const char* what) {
 }
 
 // A file on a device that is soon full, so that a hostile size costs no memory.
-class SmallDevice final : public io::File {
+class SmallDevice final : public io::ForwardingFile {
   public:
-    explicit SmallDevice(std::unique_ptr<io::File> file) : file_(std::move(file)) {}
-    const std::string& name() const noexcept override { return file_->name(); }
-    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override { return file_->read_at(offset, into); }
-    Status write_at(std::uint64_t offset, io::Bytes bytes) override { return room(offset, bytes.size()) ? file_->write_at(offset, bytes) : full(); }
+    explicit SmallDevice(std::shared_ptr<io::File> file) : ForwardingFile(std::move(file)) {}
+    Status write_at(std::uint64_t offset, io::Bytes bytes) override { return room(offset, bytes.size()) ? file().write_at(offset, bytes) : full(); }
     Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
         std::uint64_t bytes = 0;
         for (const io::Bytes& piece : pieces) bytes += piece.size();
-        return room(offset, bytes) ? file_->write_gather_at(offset, pieces) : full();
+        return room(offset, bytes) ? file().write_gather_at(offset, pieces) : full();
     }
-    Result<std::uint64_t> size() override { return file_->size(); }
-    Status resize(std::uint64_t size) override { return room(size, 0) ? file_->resize(size) : full(); }
-    Status allocate(std::uint64_t offset, std::uint64_t length) override { return room(offset, length) ? file_->allocate(offset, length) : full(); }
-    Status punch(std::uint64_t offset, std::uint64_t length) override { return file_->punch(offset, length); }
-    Result<std::unique_ptr<io::Mapping>> map(std::uint64_t offset, std::size_t length) override { return file_->map(offset, length); }
-    Status sync() override { return file_->sync(); }
+    Status resize(std::uint64_t size) override { return room(size, 0) ? file().resize(size) : full(); }
+    Status allocate(std::uint64_t offset, std::uint64_t length) override { return room(offset, length) ? file().allocate(offset, length) : full(); }
 
   private:
     static bool room(std::uint64_t offset, std::uint64_t bytes) { return offset <= kTargetMax && bytes <= kTargetMax - offset; }
     static Status full() { return Status::from_errno(ENOSPC, "write to a small device"); }
-    std::unique_ptr<io::File> file_;
 };
 
 Content pattern(std::size_t size, int salt) {

@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "io/forwarding_file.h"
 #include "io/memory_file.h"
 
 namespace forebay::test {
@@ -65,47 +66,43 @@ class Power {
         Content durable;
     };
 
-    class PowerFile final : public io::File {
+    class PowerFile final : public io::ForwardingFile {
       public:
-        PowerFile(Power& power, std::shared_ptr<io::File> file, std::string name) : power_(power), file_(std::move(file)), name_(std::move(name)) {
+        PowerFile(Power& power, std::shared_ptr<io::File> file, std::string name) : ForwardingFile(file), power_(power), name_(std::move(name)) {
             const std::lock_guard lock(power_.mutex_);
             Disk& disk = power_.disks_[name_];
-            disk.file = file_;
+            disk.file = std::move(file);
         }
-        const std::string& name() const noexcept override { return file_->name(); }
         Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override {
             const auto held = power_.arrive();
-            return file_->read_at(offset, into);
+            return file().read_at(offset, into);
         }
         Status write_at(std::uint64_t offset, io::Bytes bytes) override { return write_gather_at(offset, {&bytes, 1}); }
         Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
             const auto held = power_.arrive();
-            return file_->write_gather_at(offset, pieces);
+            return file().write_gather_at(offset, pieces);
         }
-        Result<std::uint64_t> size() override { return file_->size(); }
         Status resize(std::uint64_t size) override {
             const auto held = power_.arrive();
-            return file_->resize(size);
+            return file().resize(size);
         }
         Status allocate(std::uint64_t offset, std::uint64_t length) override {
             const auto held = power_.arrive();
-            return file_->allocate(offset, length);
+            return file().allocate(offset, length);
         }
         Status punch(std::uint64_t offset, std::uint64_t length) override {
             const auto held = power_.arrive();
-            return file_->punch(offset, length);
+            return file().punch(offset, length);
         }
-        Result<std::unique_ptr<io::Mapping>> map(std::uint64_t offset, std::size_t length) override { return file_->map(offset, length); }
         Status sync() override {
             const auto held = power_.arrive();
             ++power_.syncs_;
-            power_.disks_[name_].durable = contents(*file_);
+            power_.disks_[name_].durable = contents(file());
             return Status::ok();
         }
 
       private:
         Power& power_;
-        std::shared_ptr<io::File> file_;
         std::string name_;
     };
 

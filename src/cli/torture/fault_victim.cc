@@ -12,6 +12,7 @@
 #include "cli/torture/told.h"
 #include "cli/torture/workload.h"
 #include "io/fault_file.h"
+#include "io/forwarding_file.h"
 #include "io/posix_file.h"
 #include "log/staging_area.h"
 #include "stage/engine.h"
@@ -21,29 +22,20 @@ namespace forebay::cli {
 namespace {
 
 // A device that lies about its writes.
-class LyingFile final : public io::File {
+class LyingFile final : public io::ForwardingFile {
   public:
-    LyingFile(std::unique_ptr<io::File> file, Spoil spoil) : file_(std::move(file)), spoil_(spoil) {}
-    const std::string& name() const noexcept override { return file_->name(); }
-    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override { return file_->read_at(offset, into); }
+    LyingFile(std::shared_ptr<io::File> file, Spoil spoil) : ForwardingFile(std::move(file)), spoil_(spoil) {}
     Status write_at(std::uint64_t offset, io::Bytes bytes) override { return write_gather_at(offset, std::span(&bytes, 1)); }
     Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
         constexpr std::uint64_t kLost = 3;
         if (writes_.fetch_add(1) + 1 == kLost && spoil_ == Spoil::kLoss) return Status::ok();
-        FOREBAY_TRY(file_->write_gather_at(offset, pieces));
+        FOREBAY_TRY(file().write_gather_at(offset, pieces));
         if (spoil_ != Spoil::kByte || pieces.empty() || pieces.front().empty()) return Status::ok();
         const std::byte other = ~pieces.front().front();
-        return file_->write_at(offset, io::Bytes(&other, 1));
+        return file().write_at(offset, io::Bytes(&other, 1));
     }
-    Result<std::uint64_t> size() override { return file_->size(); }
-    Status resize(std::uint64_t size) override { return file_->resize(size); }
-    Status allocate(std::uint64_t offset, std::uint64_t length) override { return file_->allocate(offset, length); }
-    Status punch(std::uint64_t offset, std::uint64_t length) override { return file_->punch(offset, length); }
-    Result<std::unique_ptr<io::Mapping>> map(std::uint64_t offset, std::size_t length) override { return file_->map(offset, length); }
-    Status sync() override { return file_->sync(); }
 
   private:
-    std::unique_ptr<io::File> file_;
     const Spoil spoil_;
     std::atomic<std::uint64_t> writes_{0};
 };

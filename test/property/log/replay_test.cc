@@ -11,6 +11,7 @@
 #include <mutex>
 #include <random>
 
+#include "io/forwarding_file.h"
 #include "support/crash.h"
 #include "support/engine_fixture.h"
 
@@ -60,26 +61,18 @@ class Breakdown {
     bool stuck_ = false, given_up_ = false;
 };
 
-class BreakingFile final : public io::File {
+class BreakingFile final : public io::ForwardingFile {
   public:
-    BreakingFile(std::unique_ptr<io::File> file, Breakdown& breakdown) : file_(std::move(file)), breakdown_(breakdown) {}
-    const std::string& name() const noexcept override { return file_->name(); }
-    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override { return file_->read_at(offset, into); }
+    BreakingFile(std::shared_ptr<io::File> file, Breakdown& breakdown) : ForwardingFile(std::move(file)), breakdown_(breakdown) {}
     Status write_at(std::uint64_t offset, io::Bytes bytes) override { return write_gather_at(offset, std::span(&bytes, 1)); }
     Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
-        return breakdown_.admit() ? file_->write_gather_at(offset, pieces) : Status::from_errno(EIO, "write " + name());
+        return breakdown_.admit() ? file().write_gather_at(offset, pieces) : Status::from_errno(EIO, "write " + name());
     }
-    Result<std::uint64_t> size() override { return file_->size(); }
     Status resize(std::uint64_t size) override {
-        return breakdown_.admit() ? file_->resize(size) : Status::from_errno(EIO, "resize " + name());
+        return breakdown_.admit() ? file().resize(size) : Status::from_errno(EIO, "resize " + name());
     }
-    Status allocate(std::uint64_t offset, std::uint64_t length) override { return file_->allocate(offset, length); }
-    Status punch(std::uint64_t offset, std::uint64_t length) override { return file_->punch(offset, length); }
-    Result<std::unique_ptr<io::Mapping>> map(std::uint64_t offset, std::size_t length) override { return file_->map(offset, length); }
-    Status sync() override { return file_->sync(); }
 
   private:
-    std::unique_ptr<io::File> file_;
     Breakdown& breakdown_;
 };
 

@@ -8,6 +8,7 @@
 #include <latch>
 
 #include "cli/torture/fault_case.h"
+#include "io/forwarding_file.h"
 #include "support/crash.h"
 #include "support/engine_fixture.h"
 
@@ -18,31 +19,23 @@ using test::same;
 using Verdict = Judgement::Verdict;
 
 // A target that takes nothing before the latch is open: nothing drains, so the log is copied while nobody changes it.
-class ShutFile final : public io::File {
+class ShutFile final : public io::ForwardingFile {
   public:
-    ShutFile(std::unique_ptr<io::File> file, std::latch& open) : file_(std::move(file)), open_(open) {}
-    const std::string& name() const noexcept override { return file_->name(); }
-    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override { return file_->read_at(offset, into); }
+    ShutFile(std::shared_ptr<io::File> file, std::latch& open) : ForwardingFile(std::move(file)), open_(open) {}
     Status write_at(std::uint64_t offset, io::Bytes bytes) override {
         open_.wait();
-        return file_->write_at(offset, bytes);
+        return file().write_at(offset, bytes);
     }
     Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
         open_.wait();
-        return file_->write_gather_at(offset, pieces);
+        return file().write_gather_at(offset, pieces);
     }
-    Result<std::uint64_t> size() override { return file_->size(); }
     Status resize(std::uint64_t size) override {
         open_.wait();
-        return file_->resize(size);
+        return file().resize(size);
     }
-    Status allocate(std::uint64_t offset, std::uint64_t length) override { return file_->allocate(offset, length); }
-    Status punch(std::uint64_t offset, std::uint64_t length) override { return file_->punch(offset, length); }
-    Result<std::unique_ptr<io::Mapping>> map(std::uint64_t offset, std::size_t length) override { return file_->map(offset, length); }
-    Status sync() override { return file_->sync(); }
 
   private:
-    std::unique_ptr<io::File> file_;
     std::latch& open_;
 };
 

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "io/forwarding_file.h"
 #include "support/team_files.h"
 
 namespace forebay {
@@ -74,33 +75,25 @@ class Watch {
     std::vector<Access> writes_, reads_;   // in the order in which they began
 };
 
-class WatchedFile final : public io::File {
+class WatchedFile final : public io::ForwardingFile {
   public:
-    WatchedFile(std::unique_ptr<io::File> file, std::shared_ptr<Watch> watch) : file_(std::move(file)), watch_(std::move(watch)) {}
-    const std::string& name() const noexcept override { return file_->name(); }
+    WatchedFile(std::shared_ptr<io::File> file, std::shared_ptr<Watch> watch) : ForwardingFile(std::move(file)), watch_(std::move(watch)) {}
     Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override {
         watch_->read({offset, into.size()});
-        return file_->read_at(offset, into);
+        return file().read_at(offset, into);
     }
     Status write_at(std::uint64_t offset, io::Bytes bytes) override {
         watch_->write({offset, bytes.size()});
-        return file_->write_at(offset, bytes);
+        return file().write_at(offset, bytes);
     }
     Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
         std::uint64_t size = 0;
         for (const io::Bytes piece : pieces) size += piece.size();
         watch_->write({offset, size});
-        return file_->write_gather_at(offset, pieces);
+        return file().write_gather_at(offset, pieces);
     }
-    Result<std::uint64_t> size() override { return file_->size(); }
-    Status resize(std::uint64_t size) override { return file_->resize(size); }
-    Status allocate(std::uint64_t offset, std::uint64_t length) override { return file_->allocate(offset, length); }
-    Status punch(std::uint64_t offset, std::uint64_t length) override { return file_->punch(offset, length); }
-    Result<std::unique_ptr<io::Mapping>> map(std::uint64_t offset, std::size_t length) override { return file_->map(offset, length); }
-    Status sync() override { return file_->sync(); }
 
   private:
-    std::unique_ptr<io::File> file_;
     std::shared_ptr<Watch> watch_;
 };
 

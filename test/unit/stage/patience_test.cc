@@ -140,6 +140,79 @@ TEST_F(Patience, a_size_that_is_never_set_is_given_up_as_well) {
     std::this_thread::sleep_for(100ms);
 }
 
+// With durability=node. The first commit syncs the target, since whoever opened it may have emptied it.
+TEST_F(Patience, a_sync_that_never_returns_is_given_up_and_the_file_goes_on) {
+    options_.options.durability = Durability::kNode;
+    start();
+    const auto file = test::attach(*engine_, target_, true, plan_);
+    const Content bytes = test::bytes_of(100'000, 1);
+    plan_->hang(Operation::kSync);
+    ASSERT_TRUE(file->write(0, bytes, ByteClass::kMetadata));
+    expect_timed_out(timed([&] { return file->commit(); }, 1s, 20s), "100000");
+    EXPECT_TRUE(test::same(test::read(*file, 0, bytes.size()), bytes));
+    plan_->let_go();
+    EXPECT_TRUE(file->commit());
+    ASSERT_TRUE(engine_->detach(file, true));
+    EXPECT_TRUE(test::same(target_.contents(), bytes));
+}
+
+TEST_F(Patience, a_close_whose_sync_never_returns_leaves_everything_in_the_log) {
+    options_.options.durability = Durability::kNode;
+    start();
+    const auto file = test::attach(*engine_, target_, true, plan_);
+    const Content bytes = test::bytes_of(100'000, 1);
+    ASSERT_TRUE(file->write(0, bytes, ByteClass::kRaw));
+    ASSERT_TRUE(file->commit());
+    plan_->hang(Operation::kSync);
+    EXPECT_EQ(timed([&] { return engine_->detach(file, true); }, 1s, 20s).sys_errno(), ETIMEDOUT);
+    (void)timed([&] { engine_.reset(); return Status::ok(); }, 0s, 20s);
+    EXPECT_EQ(area_.left().size(), 1u) << "what may not be on the device is in the log still";
+    test::Crash crash(*area_.shared_open(), [&] { return target_.contents(); }, target_.identity());
+    ASSERT_TRUE(crash.recover());
+    EXPECT_TRUE(test::same(crash.contents(), bytes));
+    plan_->let_go();
+    std::this_thread::sleep_for(100ms);
+}
+
+TEST_F(Patience, a_write_that_waits_for_room_gives_up_a_sync_too) {
+    options_.options.durability = Durability::kNode;
+    options_.options.size = 256 << 10;
+    start();
+    const auto file = test::attach(*engine_, target_, true, plan_);
+    ASSERT_TRUE(file->commit());
+    plan_->hang(Operation::kSync);
+    const Content bytes = test::bytes_of(50'000, 1);
+    Content now;
+    Status status;
+    for (int i = 0; i < 20 && status; ++i) {
+        status = timed([&] { return file->write(now.size(), bytes, ByteClass::kRaw); }, 0s, 30s);
+        if (status) now.insert(now.end(), bytes.begin(), bytes.end());
+    }
+    EXPECT_EQ(status.sys_errno(), ETIMEDOUT) << status.message();
+    EXPECT_NE(status.message().find("the staging log is full"), std::string::npos) << status.message();
+    EXPECT_TRUE(test::same(test::read(*file, 0, now.size()), now));
+    plan_->let_go();
+    ASSERT_TRUE(file->write(now.size(), bytes, ByteClass::kRaw));
+    now.insert(now.end(), bytes.begin(), bytes.end());
+    ASSERT_TRUE(engine_->detach(file, true));
+    EXPECT_TRUE(test::same(target_.contents(), now));
+}
+
+// The system tells once that a sync has failed, and whoever asked for this one has gone.
+TEST_F(Patience, the_failure_of_a_sync_that_was_given_up_is_not_forgotten) {
+    options_.options.durability = Durability::kNode;
+    start();
+    const auto file = test::attach(*engine_, target_, true, plan_);
+    ASSERT_TRUE(file->write(0, test::bytes_of(1000, 1), ByteClass::kRaw));
+    plan_->fail(Operation::kSync, 1, 1, EIO);
+    plan_->hang(Operation::kSync);
+    EXPECT_EQ(timed([&] { return file->commit(); }, 1s, 20s).sys_errno(), ETIMEDOUT);
+    plan_->let_go();
+    const Status told = file->commit();
+    EXPECT_EQ(told.sys_errno(), EIO) << told.message();
+    EXPECT_EQ(engine_->detach(file, true).sys_errno(), EIO);
+}
+
 // All drain threads are in writes of one file.
 TEST_F(Patience, a_file_whose_target_hangs_does_not_keep_the_others_from_theirs) {
     for (const std::uint64_t threads : {1u, 3u}) {

@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "io/forwarding_file.h"
 #include "log/scan.h"
 #include "support/engine_fixture.h"
 
@@ -71,7 +72,7 @@ TEST(StagedFile, many_small_writes_become_few_target_writes) {
 }
 
 // A file that tells when so many bytes have been written to it.
-class CountedFile final : public io::File {
+class CountedFile final : public io::ForwardingFile {
   public:
     struct Count {
         std::mutex mutex;
@@ -99,31 +100,22 @@ class CountedFile final : public io::File {
         }
     };
 
-    CountedFile(std::unique_ptr<io::File> file, std::shared_ptr<Count> count)
-        : file_(std::move(file)), count_(std::move(count)) {}
-    const std::string& name() const noexcept override { return file_->name(); }
-    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override { return file_->read_at(offset, into); }
+    CountedFile(std::shared_ptr<io::File> file, std::shared_ptr<Count> count)
+        : ForwardingFile(std::move(file)), count_(std::move(count)) {}
     Status write_at(std::uint64_t offset, io::Bytes bytes) override {
-        FOREBAY_TRY(file_->write_at(offset, bytes));
+        FOREBAY_TRY(file().write_at(offset, bytes));
         count_->add(offset, bytes.size());
         return Status::ok();
     }
     Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
-        FOREBAY_TRY(file_->write_gather_at(offset, pieces));
+        FOREBAY_TRY(file().write_gather_at(offset, pieces));
         std::uint64_t bytes = 0;
         for (const io::Bytes& piece : pieces) bytes += piece.size();
         count_->add(offset, bytes);
         return Status::ok();
     }
-    Result<std::uint64_t> size() override { return file_->size(); }
-    Status resize(std::uint64_t size) override { return file_->resize(size); }
-    Status allocate(std::uint64_t offset, std::uint64_t length) override { return file_->allocate(offset, length); }
-    Status punch(std::uint64_t offset, std::uint64_t length) override { return file_->punch(offset, length); }
-    Result<std::unique_ptr<io::Mapping>> map(std::uint64_t offset, std::size_t length) override { return file_->map(offset, length); }
-    Status sync() override { return file_->sync(); }
 
   private:
-    std::unique_ptr<io::File> file_;
     std::shared_ptr<Count> count_;
 };
 

@@ -1,0 +1,183 @@
+#include "hdf5/mpi_open.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "hdf5/mpi_recovery.h"
+#include "hdf5/open_files.h"
+#include "hdf5/session.h"
+#include "hdf5/warning.h"
+
+namespace forebay::hdf5 {
+
+namespace {
+
+using node::SharedFile;
+
+int open_flags(unsigned flags, bool first) noexcept {
+    int o_flags = (flags & H5F_ACC_RDWR) != 0 ? O_RDWR : O_RDONLY;
+    if (first) {
+        o_flags |= (flags & H5F_ACC_CREAT) != 0 ? O_CREAT : 0;
+        o_flags |= (flags & H5F_ACC_EXCL) != 0 ? O_EXCL : 0;
+    }
+    return o_flags | O_CLOEXEC;
+}
+
+// Another group of ranks that writes the file would not see what this one stages, nor the other way round.
+Status claim(MpiFile& file) {
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    if (!file.leads || engine == nullptr || OpenFiles::get().find(file.device, file.inode) != nullptr)
+        return Status::ok();
+    auto claimed = engine->claim({file.device, file.inode});
+    if (claimed) {
+        file.claim = std::move(claimed).value();
+        return Status::ok();
+    }
+    if (claimed.status().sys_errno() == EBUSY)
+        return {Code::kUnsupported,
+                fmt::format("open {}: it is open for writing already, through another communicator, by {} of this machine", file.path,
+                            claimed.status().message()),
+                EBUSY};
+    warn_once(claimed.status().message() + " (no rank stages " + file.path + ")");
+    file.unclaimed = true;
+    return Status::ok();
+}
+
+// Opens or makes it, and empties nothing yet: others may be writing it.
+Status open_descriptor(MpiFile& file, const char* name, unsigned flags, bool first) {
+    struct stat status {};
+    if (first && (flags & H5F_ACC_TRUNC) != 0 && ::stat(name, &status) == 0 &&
+        OpenFiles::get().find(status.st_dev, status.st_ino) != nullptr)
+        return {Code::kUnsupported, fmt::format("truncate {}: it is open for writing already", name), EEXIST};
+    file.descriptor = ::open(name, open_flags(flags, first), 0666);
+    if (file.descriptor < 0)
+        return Status::from_errno(errno, std::string("open ") + name);
+    if (::fstat(file.descriptor, &status) != 0)
+        return Status::from_errno(errno, std::string("stat ") + name);
+    file.path = *name == '/' ? name : std::filesystem::absolute(name).string();
+    file.device = status.st_dev;
+    file.inode = status.st_ino;
+    file.end_of_file = static_cast<haddr_t>(status.st_size);
+    return (flags & H5F_ACC_RDWR) != 0 && S_ISREG(status.st_mode) ? claim(file) : Status::ok();
+}
+
+Status empty(const MpiFile& file) {
+    if (::ftruncate(file.descriptor, 0) != 0)
+        return Status::from_errno(errno, "truncate " + file.path);
+    return Status::ok();
+}
+
+// The first rank creates, then all open, then the first one truncates. Collective; the outcome is everybody's.
+Status open_everywhere(MpiFile& file, const char* name, unsigned flags) {
+    const bool first = file.team->rank() == 0;
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    if ((flags & H5F_ACC_TRUNC) == 0)
+        FOREBAY_TRY(recover_together(*file.team, engine.get(), name, (flags & H5F_ACC_RDWR) != 0));
+    FOREBAY_TRY(file.team->agree(first ? open_descriptor(file, name, flags, true) : Status::ok()));
+    FOREBAY_TRY(file.team->agree(first ? Status::ok() : open_descriptor(file, name, flags, false)));
+    if ((flags & H5F_ACC_TRUNC) == 0)
+        return Status::ok();
+    FOREBAY_TRY(file.team->agree(first ? empty(file) : Status::ok()));
+    file.end_of_file = 0;
+    return file.team->agree(engine != nullptr ? engine->forget_before({file.device, file.inode}, name) : Status::ok());
+}
+
+// The shared file that the same ranks have open already, a new one, or an error on all of them.
+Result<std::shared_ptr<SharedFile>> share(MpiFile& file, const std::shared_ptr<stage::Engine>& engine) {
+    auto existing = OpenFiles::get().find(file.device, file.inode);
+    const bool same = existing != nullptr && existing->team().size() == file.team->size() &&
+                      existing->team().rank() == file.team->rank();
+    const std::byte mine{static_cast<unsigned char>(existing == nullptr ? 0 : same ? 1 : 2)};
+    const auto all = file.team->gather({&mine, 1});
+    if (!all)
+        return all.status();
+    bool every = true, none = true;
+    for (const auto& one : all.value()) {
+        every = every && one.at(0) == std::byte{1};
+        none = none && one.at(0) == std::byte{0};
+    }
+    if (every)
+        return existing;
+    if (!none)
+        return Status(Code::kUnsupported, fmt::format("open {}: it is open for writing already, through another communicator",
+                                                      file.path));
+    const auto aside = file.unclaimed ? std::optional(log::AsideReason::kStagingArea) : std::nullopt;
+    auto opened = SharedFile::open(engine, stage::OpenTarget{file.path, file.descriptor, true, aside}, file.team);
+    if (!opened)
+        return opened.status();
+    opened.value().file->hold(std::move(file.claim));
+    if (!opened.value().warning.empty())
+        warn_once(opened.value().warning);
+    return std::move(opened.value().file);
+}
+
+// The end of file that all ranks begin with. Each of them tells before any of them can write.
+Result<haddr_t> agree_on_size(node::Team& team, std::uint64_t mine) {
+    const auto all = team.gather(std::as_bytes(std::span(&mine, 1)));
+    if (!all)
+        return all.status();
+    std::uint64_t largest = mine;
+    for (const auto& told : all.value()) {
+        std::uint64_t one = 0;
+        std::memcpy(&one, told.data(), std::min(told.size(), sizeof one));
+        largest = std::max(largest, one);
+    }
+    return haddr_t{largest};
+}
+
+}   // namespace
+
+Status open_file(MpiFile& file, const char* name, unsigned flags) {
+    FOREBAY_TRY(open_everywhere(file, name, flags));
+    file.engine = Session::get().engine();
+    FOREBAY_TRY(file.team->agree(file.engine != nullptr ? Status::ok()
+                                                        : Status(Code::kUnavailable, "the staging engine has ended")));
+    if ((flags & H5F_ACC_RDWR) != 0) {
+        auto shared = share(file, file.engine);
+        if (!shared)
+            return shared.status();
+        const auto size = agree_on_size(*file.team, shared.value()->size());
+        if (!size)
+            return size.status();
+        file.shared = std::move(shared).value();
+        OpenFiles::get().add(file.device, file.inode, file.shared);
+        file.end_of_file = size.value();
+        return Status::ok();
+    }
+    auto attached = file.engine->attach({file.path, file.descriptor, false});
+    if (attached) {
+        file.read_only = std::move(attached.value().file);
+        file.end_of_file = file.read_only->size();
+    }
+    return file.team->agree(attached.status());
+}
+
+Result<OfferedTeam> offer_from(hid_t list, const node::Door& door) {
+    auto made = MpiHandles::make_team(list, door);
+    if (!made)
+        return made.status();
+    OfferedTeam offered{std::move(made).value(), true};
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    const std::string node = engine != nullptr ? engine->node_name() : std::string();
+    const auto all = offered.team->gather(std::as_bytes(std::span(node)));
+    if (!all)
+        return all.status();
+    for (int rank = 0; rank < offered.team->rank(); ++rank) {
+        const auto& told = all.value()[static_cast<std::size_t>(rank)];
+        if (std::ranges::equal(told, std::as_bytes(std::span(node))))
+            offered.leads = false;
+    }
+    return offered;
+}
+
+}   // namespace forebay::hdf5

@@ -1,0 +1,127 @@
+// The staging area: opened once, refused for a reason, left as it was found; and the statistics of the process.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "io/append.h"
+#include "log/process.h"
+#include "log/staging_area.h"
+#include "stage/engine_state.h"
+
+namespace forebay::stage {
+
+namespace {
+
+// A process, or all of a node that share a file, take no more than this share of the machine's memory for pages touched ahead.
+constexpr std::uint64_t kReserveMemoryShare = 16;
+
+std::uint64_t physical_memory_bytes() noexcept {
+    const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGE_SIZE);
+    return pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page) : 0;
+}
+
+}   // namespace
+
+std::uint64_t Engine::State::reserve_bytes() const noexcept {
+    return std::min({loaded_.options.reserve, loaded_.options.size / 2, physical_memory_bytes() / kReserveMemoryShare});
+}
+
+// Whether a file may be staged: nothing, or the reason why not. An error only with option strict.
+Result<std::optional<log::AsideReason>> Engine::State::staging_opening(std::string& warning) {
+    if (!loaded_.options.stage) return std::optional(log::AsideReason::kDisabled);
+    look_opening();
+    if (!obstacle_) return std::optional<log::AsideReason>();
+    if (loaded_.options.strict) return obstacle_->status;
+    if (!warned_) {
+        warned_ = true;
+        warning = obstacle_->status.message() + " (writing without staging)";
+    }
+    return std::optional(obstacle_->reason);
+}
+
+void Engine::State::look_opening() {
+    if (std::exchange(area_tried_, true)) return;
+    try {
+        obstacle_ = open_area_opening();
+    } catch (const std::bad_alloc&) {
+        // What was made of it is of no use. Short enough to need no memory.
+        obstacle_ = Obstacle{log::AsideReason::kStagingArea, {Code::kUnavailable, "out of memory", ENOMEM}};
+    }
+}
+
+std::optional<Engine::Obstacle> Engine::State::open_area_opening() {
+    if (!loaded_.problems.empty()) return Obstacle{log::AsideReason::kBadOption, loaded_.problems.front()};
+    auto area = open_area_();
+    if (!area) return Obstacle{log::AsideReason::kStagingArea, area.status()};
+    area_ = std::move(area).value();
+    return make_process_directory_opening();
+}
+
+std::optional<Engine::Obstacle> Engine::State::make_process_directory_opening() {
+    const auto refuse = [](const Status& status) { return Obstacle{log::AsideReason::kStagingArea, status}; };
+    const auto process = log::identify_this_process();
+    if (!process) return refuse(process.status());
+    log::remove_leftovers(*area_);
+    // A second engine of the process (another libhdf5) takes the next number.
+    for (unsigned number = 0;; ++number) {
+        directory_name_ = fmt::format("{}-{}-{}", process.value().pid, process.value().start_ticks, number);
+        auto directory = area_->create_directory(directory_name_);
+        if (directory) {
+            directory_ = std::move(directory).value();
+            break;
+        }
+        if (directory.status().code() != Code::kAlreadyExists) return refuse(directory.status());
+    }
+    const Options& options = loaded_.options;
+    const bool durable = options.durability == Durability::kNode;
+    if (const Status synced = durable ? area_->sync() : Status::ok(); !synced) return refuse(synced);
+    auto ledger = directory_->open_file("ledger", io::OpenMode::kCreateNew);
+    if (!ledger) return refuse(ledger.status());
+    if (const Status published = ledger_.publish(std::move(ledger).value(), process.value(), options.size, options.segment);
+        !published)
+        return refuse(published);
+    auto log = directory_->open_file("log", io::OpenMode::kCreateNew);
+    if (!log) return refuse(log.status());
+    if (const Status synced = durable ? directory_->sync() : Status::ok(); !synced) return refuse(synced);
+    const log::PoolLimits limits{options.size, options.segment, reserve_bytes()};
+    pool_ = std::make_unique<log::SegmentPool>(
+        std::move(log).value(), limits, process.value(),
+        log::PoolGauges{&ledger_.header().segments_allocated, &ledger_.header().segments_free});
+    pool_->warm_up();
+    return std::nullopt;
+}
+
+void Engine::State::tell_statistics() {
+    if (!loaded_.options.stats.empty() && (anything_to_tell_ || stranded_.load() > 0 || ledger_.header().files_opened.load() > 0)) {
+        auto reasons = nlohmann::ordered_json::object();
+        for (std::size_t i = 0; i < log::kReasonCount; ++i)
+            if (const auto count = ledger_.header().aside[i].load(); count > 0)
+                reasons[std::string(log::reason_name(static_cast<log::AsideReason>(i)))] = count;
+        const nlohmann::ordered_json line{{"process",
+                                           {{"pid", ::getpid()},
+                                            {"files_opened", ledger_.header().files_opened.load()},
+                                            {"files_staged", ledger_.header().files_staged.load()},
+                                            {"aside", reasons},
+                                            {"stranded", stranded_.load()}}}};
+        // Statistics that cannot be written must not make a program fail that has lost nothing.
+        (void)io::append_line(loaded_.options.stats, line.dump());
+    }
+}
+
+void Engine::State::close_area() {
+    tell_statistics();
+    const bool keep = std::any_of(files_.begin(), files_.end(), [](const auto& item) { return item.second.file->leaves_log(); });
+    files_.clear();   // before the pool that their logs live in
+    if (!directory_ || keep) return;
+    // A board or a journal that was left tells others, and recovery, what their logs mean.
+    const auto names = directory_->list();
+    if (!names || std::any_of(names.value().begin(), names.value().end(), [](const std::string& name) { return name != "log" && name != "ledger"; })) return;
+    // What cannot be removed is found, and reported, by `forebay status`.
+    (void)directory_->remove_file("log");
+    (void)directory_->remove_file("ledger");
+    (void)area_->remove_directory(directory_name_);
+}
+
+}   // namespace forebay::stage

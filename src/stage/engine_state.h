@@ -1,0 +1,161 @@
+// What an Engine is made of: the table of open files, the process's part of the staging area, the drain threads, and what dead
+// processes have left. For the files that implement it, and nobody else:
+//
+//   engine.cc            the Engine's own calls, attaching and detaching files, what the files ask for
+//   engine_area.cc       the staging area: opening it once, refusing it, leaving it; statistics
+//   engine_leftovers.cc  what other processes have left of a file, or claim now
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "log/ledger_writer.h"
+#include "recover/leftovers.h"
+#include "stage/engine.h"
+#include "stage/fork.h"
+
+namespace forebay::stage {
+
+class Engine::State final : public Surroundings, public ForkParty {
+  public:
+    State(LoadedOptions loaded, OpenArea open_area)
+        : loaded_(std::move(loaded)),
+          open_area_(std::move(open_area)),
+          leftovers_([this] { return recover::find_area(loaded_.options.nls); }, patience_with_others()),
+          scheduler_(loaded_.options.drain_threads) {
+        join_forks();
+    }
+    ~State() override {
+        leave_forks();
+        close_area();
+    }
+    // Before it is destroyed: no drain thread is at work any more. False: one is in a call that does not return, so everything
+    // has to stay as it is, to the end of the process.
+    [[nodiscard]] bool come_to_rest();
+
+    Result<Attached> attach(std::unique_ptr<io::File> file, const io::Identity& identity, const std::string& path,
+                            bool writable, std::optional<log::AsideReason> aside, StagedFile::TargetTraits traits);
+    Status detach(const std::shared_ptr<StagedFile>& file, bool writable);
+    std::shared_ptr<StagedFile> find(const io::Identity& identity);
+    void count_aside(log::AsideReason reason) {
+        const std::lock_guard opening(opening_);
+        ledger_.header().aside[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+        anything_to_tell_ = true;
+    }
+    const LoadedOptions& loaded() const noexcept { return loaded_; }
+    io::Directory* directory() noexcept {
+        const std::lock_guard opening(opening_);
+        return directory_.get();
+    }
+    void share_reserve(std::uint64_t processes) noexcept {
+        const std::lock_guard opening(opening_);
+        if (pool_) pool_->lower_reserve(reserve_bytes() / processes);
+    }
+
+    // Surroundings
+    const Options& options() const noexcept override { return loaded_.options; }
+    log::SegmentPool* pool() noexcept override { return pool_.get(); }
+    drain::Scheduler& scheduler() noexcept override { return scheduler_; }
+    std::uint64_t next_sequence() noexcept override { return sequence_.fetch_add(1, std::memory_order_relaxed); }
+    bool inherited() const noexcept override { return ForkParty::inherited(); }
+    bool press_files(const StagedFile& asking) override;
+    bool promote_held() override;
+    void progressed() noexcept override { progress_ns_.store(monotonic_ns(), std::memory_order_relaxed); }
+    std::uint64_t progress_ns() const noexcept override { return progress_ns_.load(std::memory_order_relaxed); }
+    void trace(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) override;
+
+    // ForkParty
+    void lock_for_fork() override {
+        mutex_.lock();
+        for (auto& [identity, entry] : files_) entry.file->lock_for_fork();
+    }
+    void unlock_after_fork() override {
+        for (auto& [identity, entry] : files_) entry.file->unlock_after_fork();
+        mutex_.unlock();
+    }
+
+    Status admit() {
+        const std::lock_guard opening(opening_);
+        std::string warning;
+        if (!loaded_.options.strict) return Status::ok();
+        return staging_opening(warning).status();
+    }
+
+    std::optional<Obstacle> obstacle() {
+        const std::lock_guard opening(opening_);
+        if (!loaded_.options.stage) return Obstacle{log::AsideReason::kDisabled, {Code::kUnavailable, "staging is switched off"}};
+        look_opening();
+        return obstacle_;
+    }
+
+    Result<std::unique_ptr<io::Claim>> claim(const io::Identity& identity, const std::string& node);
+    Result<std::string> recover_before_open(const std::string& path, bool writable);
+    Result<std::string> tell_of_stranded_looking(const io::Identity& identity, const std::string& path);
+    Status forget_before(const io::Identity& identity, const std::string& path);
+    std::uint64_t listings() {
+        const std::lock_guard looking(looking_);
+        return leftovers_.listings();
+    }
+
+    void forget_threads() noexcept {
+        scheduler_.forget_threads();
+        if (pool_) pool_->forget_thread();
+    }
+
+  private:
+    struct Entry {
+        std::shared_ptr<StagedFile> file;
+        std::uint64_t handles = 0, writers = 0;
+        bool closing = false;                        // the last writer is finishing
+        log::LedgerSlot* slot = nullptr;
+        std::unique_ptr<log::LedgerSlot> own_slot;   // where the ledger has none left
+    };
+
+    [[nodiscard]] std::uint64_t reserve_bytes() const noexcept;
+    Result<std::optional<log::AsideReason>> staging_opening(std::string& warning);
+    [[nodiscard]] io::Directory::Patience patience_with_others() const noexcept;
+    void look_opening();
+    std::optional<Obstacle> open_area_opening();
+    std::optional<Obstacle> make_process_directory_opening();
+    Status start_writing(Entry& entry, std::unique_ptr<io::File> target,
+                         std::optional<log::AsideReason> aside, StagedFile::TargetTraits traits);
+    void forget_locked(std::map<io::Identity, Entry>::iterator found);
+    void report_closed(const log::FileCounters& counters);
+    void tell_statistics();
+    std::vector<std::shared_ptr<StagedFile>> open_files();
+    void close_area();
+
+    const LoadedOptions loaded_;
+    const OpenArea open_area_;
+    std::atomic<std::uint64_t> sequence_{1};
+    std::atomic<std::uint64_t> progress_ns_{0};
+    std::atomic<std::uint64_t> stranded_{0};       // files opened of whose name a log of another file is left
+
+    // Lock order: opening_, a file's writer_, mutex_, a file's mutex_, the pool's.
+    std::mutex opening_;   // serialises attach and what it finds out once
+    std::mutex mutex_;     // the map of files
+    std::condition_variable closed_;   // an entry's closing has become false
+    std::map<io::Identity, Entry> files_;
+    std::uint64_t next_log_ = 1;
+    bool area_tried_ = false, warned_ = false, anything_to_tell_ = false, claims_looked_at_ = false;
+    std::optional<Obstacle> obstacle_;
+    std::unique_ptr<io::Directory> area_;          // forebay-<uid>
+    std::unique_ptr<io::Directory> directory_;     // of this process and engine
+    std::string directory_name_;
+    std::mutex looking_;                           // guards leftovers_; no other lock is taken below it
+    recover::Leftovers leftovers_;
+    log::LedgerWriter ledger_;
+    std::unique_ptr<log::SegmentPool> pool_;
+    drain::Scheduler scheduler_;                   // last: its threads end first
+};
+
+}   // namespace forebay::stage
