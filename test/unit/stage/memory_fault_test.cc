@@ -48,7 +48,7 @@ struct Ground {
         Content end = now;
         // A drain thread may have been the one that got no memory: that is kept and told, and close tries all of it again.
         const Status committed = file->commit(), closed = engine->detach(file, true);
-        EXPECT_EQ(committed.is_ok(), closed.is_ok()) << committed.message() << closed.message();
+        EXPECT_TRUE(committed || !closed) << committed.message();   // it may come to its end after the commit, and not be forgotten
         EXPECT_TRUE(closed || closed.sys_errno() == ENOMEM) << closed.message();
         EXPECT_FALSE(file->leaves_log());
         Content home = target.contents();
@@ -75,7 +75,7 @@ struct Ground {
     Content now;
 };
 
-// The call's status, an exception for want of memory being one. Nobody else may be hit: drain threads have nothing to do yet.
+// The call's status, an exception for want of memory being one. A drain thread may be hit instead of it.
 template <class Call>
 Status without_allocation(long nth, bool& hit, Call&& call) {
     Status status;
