@@ -15,7 +15,7 @@ namespace forebay::stage {
 namespace {
 
 // A process, or all of a node that share a file, take no more than this share of the machine's memory for pages touched ahead.
-constexpr std::uint64_t kReserveMemoryShare = 16;
+constexpr std::uint64_t kReserveMemoryShare = 32;
 
 std::uint64_t physical_memory_bytes() noexcept {
     const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGE_SIZE);
