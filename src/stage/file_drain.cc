@@ -226,11 +226,12 @@ drain::Source::Taken StagedFile::take_resize_locked(std::uint64_t size) {
 void StagedFile::plan_locked() {
     if (!worth_draining_locked()) return;
     const bool from_within = cursor_ > 0;
-    const Found found = plan_from_locked(cursor_);
+    Found found = plan_from_locked(cursor_);
     // Where something waits for its neighbours, what arrives before the writes in flight have ended goes together.
     wraps_ = from_within && found == Found::kTooLittle && !in_flight_.empty();
-    if (from_within && !wraps_ && (found == Found::kNothing || found == Found::kTooLittle)) plan_from_locked(0);
-    plan_from_bytes_ = planned_.empty() ? ready_bytes_locked() + stripe() : 0;
+    if (from_within && !wraps_ && (found == Found::kNothing || found == Found::kTooLittle)) found = plan_from_locked(0);
+    // Nothing: all is in flight, or not complete yet. Its end is what to wait for, not more bytes.
+    if (found != Found::kNothing) plan_from_bytes_ = planned_.empty() ? ready_bytes_locked() + stripe() : 0;
 }
 
 // Takes ready extents from `begin` on, in file order, leaving out what overlaps a write in flight, and makes target writes of
