@@ -74,11 +74,16 @@ FileLog::Position FileLog::append(std::span<const Part> parts, io::Bytes from, D
     const std::uint64_t begin = payload_offset(parts.size());
     const Position position{newest_, newest_->tail + begin};
     const bool checked = check_large_payloads_ || bytes <= kCheckedPayloadMax;
+    const bool write = !newest_->warm() && !checked;
+    if (!write) pool_.make_warm(*newest_);
+    else if (!write_payload(parts, position.offset)) return Position{};
     const bool stored = store(from, [&]() noexcept {
         std::byte* payload = at + begin;
-        for (const Part& part : parts) {
-            copy_large(payload, part.bytes.data(), part.bytes.size());
-            payload += part.bytes.size();
+        if (!write) {
+            for (const Part& part : parts) {
+                copy_large(payload, part.bytes.data(), part.bytes.size());
+                payload += part.bytes.size();
+            }
         }
         encode(RecordHeader{RecordKind::kData, data_class, checked, sequence, bytes, 0, time_ns,
                             checked ? checksum({at + begin, bytes}) : 0, false},
@@ -86,6 +91,18 @@ FileLog::Position FileLog::append(std::span<const Part> parts, io::Bytes from, D
         publish(record_bytes(parts.size(), bytes));
     });
     return stored ? position : Position{};
+}
+
+bool FileLog::write_payload(std::span<const Part> parts, std::uint64_t offset) {
+    pieces_.clear();
+    for (const Part& part : parts) pieces_.push_back(part.bytes);
+    write_failure_ = pool_.write(*newest_, offset, pieces_);
+    return write_failure_.is_ok();
+}
+
+Status FileLog::fault() const {
+    if (!write_failure_) return write_failure_;
+    return fault_at_ != nullptr ? fault_in_->fault(fault_at_) : Status::ok();
 }
 
 bool FileLog::append_marker(RecordKind kind, std::uint64_t argument, std::uint64_t sequence) {

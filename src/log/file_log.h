@@ -1,7 +1,7 @@
 // The log of one open file: appending records to its segments, giving segments back oldest first.
 //
-// A staging device that fails shows as a fault of the mapping (io/guarded_access.h). What appends or stores here then
-// has appended nothing, says so by its result, and `fault` tells what happened.
+// A staging device that fails shows as a fault of the mapping (io/guarded_access.h) or, of a cold segment, as the failure of
+// a write. What appends or stores here then has appended nothing, says so by its result, and `fault` tells what happened.
 // Thread-safety: the owner serialises appending, which touches the newest segment only; everything that
 // changes the list of segments (adopt, release_*) needs the lock that guards the segments' accounts.
 // After a crash: a record exists once `append_*` has returned.
@@ -91,7 +91,7 @@ class FileLog {
     bool append_marker(RecordKind kind, std::uint64_t argument, std::uint64_t sequence);
     bool append_through(ByteRange range, std::uint64_t sequence);
     // EIO: the last fault, by the log file's name and the offset in it.
-    [[nodiscard]] Status fault() const { return fault_at_ != nullptr ? fault_in_->fault(fault_at_) : Status::ok(); }
+    [[nodiscard]] Status fault() const;
 
     // The lowest records that are still needed; for a file that is shared.
     [[nodiscard]] Frontier needed() const noexcept;
@@ -121,6 +121,8 @@ class FileLog {
     // Where the next record goes. Readers look below the tail only: nothing has to be cleared first.
     [[nodiscard]] std::byte* end() const noexcept { return newest_->at(newest_->tail); }
     Position append(std::span<const Part> parts, io::Bytes from, DataClass data_class, std::uint64_t sequence, std::uint64_t time_ns);
+    // Into the newest segment, by a system call. False: it failed.
+    bool write_payload(std::span<const Part> parts, std::uint64_t offset);
     void publish(std::uint64_t bytes) noexcept;
     // Runs `act`, which stores into the newest segment and may load from memory at `from`.
     template <class Act>
@@ -141,6 +143,8 @@ class FileLog {
     std::deque<Segment*> segments_;   // oldest first
     Segment* newest_ = nullptr;       // segments_.back(), readable without the lock by the appender
     std::vector<ByteRange> extents_;  // of the record being appended
+    std::vector<io::Bytes> pieces_;   // of its payload
+    Status write_failure_;
     const std::byte* fault_at_ = nullptr;
     const Segment* fault_in_ = nullptr;
 };

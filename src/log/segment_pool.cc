@@ -6,9 +6,11 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <new>
 #include <system_error>
 
 #include "base/bytes.h"
+#include "extent/stripe.h"
 #include "io/guarded_access.h"
 
 namespace forebay::log {
@@ -69,13 +71,9 @@ Result<std::unique_ptr<Segment>> SegmentPool::create_segment(std::uint64_t index
     if (file_bytes.value() < grown_to)
         return Status::from_errno(EIO, fmt::format("{}: the staging log was cut to {} bytes", file_->name(), file_bytes.value()));
     FOREBAY_TRY(file_->allocate(begin, limits_.segment_bytes));
-    // Page faults on a fresh mapping cost twice what writing zeros first does.
-    const std::vector<io::Bytes> zeros(limits_.segment_bytes / kZeros.size(), io::Bytes(kZeros));
-    FOREBAY_TRY(file_->write_gather_at(begin, zeros));
     auto mapping = file_->map(begin, limits_.segment_bytes);
     if (!mapping) return mapping.status();
     auto segment = std::make_unique<Segment>(index, std::move(mapping).value(), file_.get());
-    segment->touch();
     for (std::uint64_t to = grown_to; to < begin + limits_.segment_bytes && !grown_to_.compare_exchange_weak(to, begin + limits_.segment_bytes);) {}
     return segment;
 }
@@ -85,13 +83,17 @@ Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Ta
         Segment* segment = nullptr;
         {
             std::unique_lock lock(mutex_);
-            if (!free_.empty()) {
-                segment = free_.back();
-                free_.pop_back();
-            } else if (take == Take::kAny && segments_.size() < limit_segments_) {
+            // The one that is being warmed is free, too: it must not be missed.
+            const bool may_grow = take == Take::kAny && segments_.size() < limit_segments_;
+            changed_.wait(lock, [&] { return !free_.empty() || !free_cold_.empty() || may_grow || !warming_; });
+            if (!free_.empty() || !free_cold_.empty()) {
+                auto& from = free_.empty() ? free_cold_ : free_;
+                segment = from.back();
+                from.pop_back();
+            } else if (may_grow) {
                 const std::uint64_t index = segments_.size();
                 segments_.emplace_back();
-                free_.reserve(segments_.capacity());   // giving back must not need memory
+                reserve_free_locked();
                 cold_bytes_ += limits_.segment_bytes;
                 if (cold_bytes_ >= kBurstBytes) changed_.notify_all();
                 lock.unlock();
@@ -141,17 +143,39 @@ void SegmentPool::release(Segment* segment) {
     // Nobody gets it again. Nor must recovery find it in use, should the device come back.
     if (fault != nullptr) (void)file_->punch(segment->index() * limits_.segment_bytes, limits_.segment_bytes);
     const std::lock_guard lock(mutex_);
-    if (fault == nullptr) free_.push_back(segment);
+    if (segment->pages_ == Segment::Pages::kNone) segment->pages_ = Segment::Pages::kWritten;
+    if (fault == nullptr) (segment->warm() ? free_ : free_cold_).push_back(segment);
     show_locked();
     ++changes_;
     changed_.notify_all();
+}
+
+Status SegmentPool::write(const Segment& segment, std::uint64_t offset, std::span<const io::Bytes> pieces) {
+    return file_->write_gather_at(segment.index() * limits_.segment_bytes + offset, pieces);
+}
+
+void SegmentPool::make_warm(Segment& segment) noexcept {
+    if (segment.warm()) return;
+    // A fault on a page of a disk's file that was never written costs twice what writing zeros first does.
+    if (segment.pages_ == Segment::Pages::kNone && !limits_.in_memory) {
+        const std::uint64_t begin = segment.index() * limits_.segment_bytes;
+        const std::uint64_t from = align_up(segment.tail, kZeros.size());
+        try {
+            const std::vector<io::Bytes> zeros((limits_.segment_bytes - std::min(from, limits_.segment_bytes)) / kZeros.size(), io::Bytes(kZeros));
+            (void)file_->write_gather_at(begin + from, zeros);
+        } catch (const std::bad_alloc&) {
+            // Then its pages fault more slowly.
+        }
+    }
+    segment.mapping_->touch();
+    segment.pages_ = Segment::Pages::kTouched;
 }
 
 void SegmentPool::warm_up() {
     const std::lock_guard lock(mutex_);
     if (toucher_ || limits_.reserve_bytes == 0) return;
     try {
-        toucher_ = std::make_unique<std::jthread>([this](const std::stop_token& stop) { touch_ahead(stop); });
+        toucher_ = std::make_unique<std::jthread>([this](const std::stop_token& stop) { touch(stop); });
     } catch (const std::system_error&) {
         // No thread to be had: pages fault when they are first stored to.
     }
@@ -160,6 +184,15 @@ void SegmentPool::warm_up() {
 void SegmentPool::lower_reserve(std::uint64_t bytes) noexcept {
     for (std::uint64_t now = reserve_bytes_.load(std::memory_order_relaxed);
          bytes < now && !reserve_bytes_.compare_exchange_weak(now, bytes, std::memory_order_relaxed);) {}
+}
+
+void SegmentPool::touch(const std::stop_token& stop) {
+    try {
+        touch_ahead(stop);
+        warm_what_comes_back(stop);
+    } catch (const std::bad_alloc&) {
+        // No memory for more segments: those that there are stay as they are.
+    }
 }
 
 void SegmentPool::touch_ahead(const std::stop_token& stop) {
@@ -175,9 +208,10 @@ void SegmentPool::touch_ahead(const std::stop_token& stop) {
             if (segments_.size() >= limit_segments_) return;
             index = segments_.size();
             segments_.emplace_back();
-            free_.reserve(segments_.capacity());
+            reserve_free_locked();
         }
         auto created = create_segment(index);
+        if (created) make_warm(*created.value());
         const std::lock_guard lock(mutex_);
         if (!created) {
             limit_segments_ = std::min<std::uint64_t>(limit_segments_, index);
@@ -192,9 +226,30 @@ void SegmentPool::touch_ahead(const std::stop_token& stop) {
     }
 }
 
+void SegmentPool::warm_what_comes_back(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (changed_.wait(lock, stop, [this] { return !free_cold_.empty(); }) && !stop.stop_requested()) {
+        Segment* const segment = free_cold_.back();
+        free_cold_.pop_back();
+        warming_ = true;
+        lock.unlock();
+        make_warm(*segment);
+        lock.lock();
+        warming_ = false;
+        free_.insert(free_.begin(), segment);
+        changed_.notify_all();
+    }
+}
+
+// Giving back must not need memory.
+void SegmentPool::reserve_free_locked() {
+    free_.reserve(segments_.capacity());
+    free_cold_.reserve(segments_.capacity());
+}
+
 void SegmentPool::show_locked() const noexcept {
     if (gauges_.allocated != nullptr) gauges_.allocated->store(segments_.size(), std::memory_order_relaxed);
-    if (gauges_.free != nullptr) gauges_.free->store(free_.size(), std::memory_order_relaxed);
+    if (gauges_.free != nullptr) gauges_.free->store(free_.size() + free_cold_.size() + (warming_ ? 1 : 0), std::memory_order_relaxed);
 }
 
 std::uint64_t SegmentPool::changes() const {
@@ -222,7 +277,7 @@ std::uint64_t SegmentPool::allocated() const {
 
 std::uint64_t SegmentPool::free() const {
     const std::lock_guard lock(mutex_);
-    return free_.size();
+    return free_.size() + free_cold_.size() + (warming_ ? 1 : 0);
 }
 
 void SegmentPool::forget_thread() noexcept {

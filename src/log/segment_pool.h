@@ -6,6 +6,10 @@
 // space is allocated before the segment is handed out, so storing into it cannot run out of space. A
 // segment whose mapping faults is not handed out again.
 //
+// Cold and warm. Pages of a mapping have to be touched before storing to them is cheap, and that costs more than writing
+// them once by a system call. So a new segment is cold: large payloads are written to the file (`write`), and
+// only who wants to store small ones has it touched first (`make_warm`). The background thread warms what was given back cold.
+//
 // Thread-safety: all calls may come from any thread. One background thread, started by `warm_up` only,
 // touches pages and ends with the pool.
 // After a crash the file stays; docs/log-format.md tells how to read it.
@@ -17,6 +21,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -51,6 +56,9 @@ class Segment {
     // EIO: the mapping faulted at `address` (io/guarded_access.h). Names the file and the offset in it.
     [[nodiscard]] Status fault(const std::byte* address) const;
 
+    // Its pages have been touched: storing is cheap. Otherwise every page costs a fault, though it succeeds.
+    [[nodiscard]] bool warm() const noexcept { return pages_ == Pages::kTouched; }
+
     // Nothing in it is needed by its owner or looked at by anybody.
     [[nodiscard]] bool idle() const noexcept { return live_bytes == 0 && pins == 0 && unindexed.load(std::memory_order_relaxed) == 0; }
 
@@ -65,11 +73,16 @@ class Segment {
 
   private:
     friend class SegmentPool;
-    void touch() noexcept { mapping_->touch(); }
+    enum class Pages : std::uint8_t {
+        kNone,      // device space, and nothing else
+        kWritten,   // in the page cache, by and large, and not mapped
+        kTouched,   // mapped and writable
+    };
 
     std::uint64_t index_;
     std::unique_ptr<io::Mapping> mapping_;
     const io::File* file_;
+    Pages pages_ = Pages::kNone;   // changed by who has it: its owner or, while it is free, the pool
 };
 
 struct PoolLimits {
@@ -78,6 +91,7 @@ struct PoolLimits {
     std::uint64_t reserve_bytes = 0;    // touched by warm_up
     // A process that lives no longer would only have waited for pages that nobody uses.
     std::chrono::milliseconds warm_up_after{1000};
+    bool in_memory = false;   // the file's pages are its device (tmpfs)
 };
 
 // Where the pool keeps its numbers of segments for others to see; null: nowhere.
@@ -96,9 +110,15 @@ class SegmentPool {
     SegmentPool& operator=(const SegmentPool&) = delete;
 
     // A segment with its header written and its tail at the end of the header. kNoSpace: the capacity
-    // is used up, or the device is full or fails. Does not wait.
+    // is used up, or the device is full or fails. Does not wait, but for the last free one while it is touched.
     enum class Take : std::uint8_t { kAny, kWarm };   // kWarm: only one that has been in use or touched before
     Result<Segment*> acquire(std::uint64_t log, std::uint64_t order, Take take = Take::kAny);
+
+    // Writes `pieces` one after the other to `offset` of a segment of this pool, without its mapping. Blocks as a write does.
+    // For who has the segment, as the next.
+    [[nodiscard]] Status write(const Segment& segment, std::uint64_t offset, std::span<const io::Bytes> pieces);
+    // Touches the pages of a cold segment, whose bytes below its tail stay. Advice: what fails, fails when it is stored to.
+    void make_warm(Segment& segment) noexcept;
 
     // Gives a segment back; its contents are gone for every reader.
     void release(Segment* segment);
@@ -107,8 +127,8 @@ class SegmentPool {
     Status sync() { return file_->sync(); }
 
     // Starts touching `reserve_bytes` of segments in the background, once the process has lived for a
-    // moment longer (a short program gains nothing from warm pages) or asks for many at once; later
-    // calls do nothing. Failure to start a thread only means that pages fault later.
+    // moment longer (a short program gains nothing from warm pages) or asks for many at once, and then those that are given
+    // back cold; later calls do nothing. Failure to start a thread only means that pages fault later.
     void warm_up();
     // From now on no more than `bytes` are to be touched, less than before: other processes touch theirs.
     void lower_reserve(std::uint64_t bytes) noexcept;
@@ -129,7 +149,10 @@ class SegmentPool {
   private:
     Result<std::unique_ptr<Segment>> create_segment(std::uint64_t index);
     [[nodiscard]] Status begin_segment(Segment& segment, std::uint64_t log, std::uint64_t order) const;
+    void touch(const std::stop_token& stop);
     void touch_ahead(const std::stop_token& stop);
+    void warm_what_comes_back(const std::stop_token& stop);
+    void reserve_free_locked();
     void show_locked() const noexcept;
 
     std::unique_ptr<io::File> file_;
@@ -142,7 +165,9 @@ class SegmentPool {
     mutable std::mutex mutex_;
     std::condition_variable_any changed_;
     std::vector<std::unique_ptr<Segment>> segments_;   // slot i: segment i, null while it is being made
-    std::vector<Segment*> free_;
+    std::vector<Segment*> free_;                       // warm
+    std::vector<Segment*> free_cold_;
+    bool warming_ = false;                             // one of these is with the background thread
     std::uint64_t limit_segments_;                     // lowered when the device turns out to be smaller
     std::uint64_t changes_ = 0;
     std::uint64_t cold_bytes_ = 0;                     // in segments that somebody had to wait for

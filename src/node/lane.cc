@@ -21,7 +21,18 @@ class Slice final : public io::Mapping {
     bool present(io::Bytes part) noexcept override { return io::find_unreadable(part, part.data()) == nullptr; }
 };
 
-std::uint64_t tail_of(const log::Segment& segment) noexcept { return segment.published_tail(); }
+// EIO: a page of [begin, end) cannot be had. Looking at the others raises no SIGBUS.
+Status check_readable(const log::Segment& segment, std::uint64_t begin, std::uint64_t end) {
+    const std::byte* const fault = io::find_unreadable(segment.bytes().subspan(begin, end - begin), segment.at(begin));
+    return fault == nullptr ? Status::ok() : segment.fault(fault);
+}
+
+// The same for all of the record at `at` that decoding looks into.
+Status check_record_readable(const log::Segment& segment, std::uint64_t at, std::uint64_t tail) {
+    if (tail - at < log::kRecordHeaderBytes) return check_readable(segment, at, tail);
+    FOREBAY_TRY(check_readable(segment, at, at + log::kRecordHeaderBytes));
+    return check_readable(segment, at, at + log::bytes_looked_at(segment.bytes().subspan(at, log::kRecordHeaderBytes), tail - at));
+}
 
 }   // namespace
 
@@ -58,13 +69,15 @@ Status Lane::read(std::vector<Record>& records) {
         if (!open_.empty()) {
             // The tail of a segment is final once there is a later one.
             Open& last = open_.back();
-            const std::uint64_t tail = tail_of(*last.segment);
+            FOREBAY_TRY(check_readable(*last.segment, 0, log::kSegmentHeaderBytes));
+            const std::uint64_t tail = last.segment->published_tail();
             if (tail > last.read_to) FOREBAY_TRY(read_segment(last, tail, records));
             else if (last.segment->generation() != last.generation) return {Code::kNotFound, "used again"};
         }
         if (next_order_ >= adopted) return Status::ok();
         auto segment = view(next_order_);
         if (!segment) return segment.status();
+        FOREBAY_TRY(check_readable(*segment.value(), 0, log::kSegmentHeaderBytes));
         segment.value()->lane = participant_;
         segment.value()->order = {};
         open_.push_back({next_order_, segment.value(), log::kSegmentHeaderBytes, segment.value()->generation()});
@@ -77,7 +90,10 @@ Status Lane::read_segment(Open& open, std::uint64_t tail, std::vector<Record>& r
     log::Segment& segment = *open.segment;
     const std::size_t before = records.size();
     const std::uint64_t use = segment.use();
+    Status readable;
     while (open.read_to < tail && tail <= segment.size()) {
+        readable = check_record_readable(segment, open.read_to, tail);
+        if (!readable) break;
         auto decoded = log::decode_record(segment.bytes().subspan(open.read_to, tail - open.read_to), use,
                                           log::PayloadCheck::kTrust);
         if (!decoded) break;
@@ -97,6 +113,7 @@ Status Lane::read_segment(Open& open, std::uint64_t tail, std::vector<Record>& r
         return {Code::kNotFound, "used again"};
     }
     if (open.read_to == tail) return Status::ok();
+    if (!readable) return readable;
     return {Code::kCorrupt, fmt::format("{}: segment {} cannot be followed beyond offset {}", pool_->name(),
                                         segment.index(), open.read_to)};
 }
@@ -122,7 +139,7 @@ bool Lane::may_release(const Open& open) const noexcept {
     if (&open != &open_.back()) return true;
     const BoardRow& row = board_.row(participant_);
     return open.order + 1 == row.adopted.load(std::memory_order_acquire) && row.wants_room.load(std::memory_order_acquire) != 0 &&
-           tail_of(*open.segment) == open.read_to;
+           check_readable(*open.segment, 0, log::kSegmentHeaderBytes) && open.segment->published_tail() == open.read_to;
 }
 
 std::uint64_t Lane::needed_from(const log::Frontier& frontier, std::uint64_t drained_metadata) const noexcept {

@@ -34,7 +34,8 @@ class Lane {
     };
     // Appends the new records to `records`; each counts as not indexed in its segment until the caller says otherwise.
     // kNotFound: a segment was used again before it was read (not
-    // for the drainer, who releases); other errors: the pool cannot be mapped, or is damaged.
+    // for the drainer, who releases); EIO: a page of the log cannot be had (io/guarded_access.h); other errors: the pool
+    // cannot be mapped, or is damaged.
     Status read(std::vector<Record>& records);
 
     // Begins again with the oldest segment that is not released.

@@ -85,7 +85,11 @@ std::optional<Engine::Obstacle> Engine::State::make_process_directory_opening() 
     auto log = directory_->open_file("log", io::OpenMode::kCreateNew);
     if (!log) return refuse(log.status());
     if (const Status synced = durable ? directory_->sync() : Status::ok(); !synced) return refuse(synced);
-    const log::PoolLimits limits{options.size, options.segment, reserve_bytes()};
+    const auto file_system = log::file_system_of(area_->name());
+    const log::PoolLimits limits{.capacity_bytes = options.size,
+                                 .segment_bytes = options.segment,
+                                 .reserve_bytes = reserve_bytes(),
+                                 .in_memory = file_system && file_system.value().memory};
     pool_ = std::make_unique<log::SegmentPool>(
         std::move(log).value(), limits, process.value(),
         log::PoolGauges{&ledger_.header().segments_allocated, &ledger_.header().segments_free});

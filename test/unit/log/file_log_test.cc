@@ -5,15 +5,19 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <thread>
 
 #include "base/bytes.h"
 #include "base/checksum.h"
+#include "io/fault_file.h"
 #include "io/memory_file.h"
 #include "support/engine_fixture.h"
 
 namespace forebay::log {
 namespace {
+
+using test::bytes_of;
 
 constexpr std::uint64_t kSegment = 64 << 10;
 
@@ -295,6 +299,83 @@ TEST_F(FileLogTest, the_tail_is_published_after_the_record) {
     }
     reader.request_stop();
     reader.join();
+}
+
+// ---- cold segments ---------------------------------------------------------------------------------
+
+// Segments on a file that counts and fails its calls.
+class ColdSegment : public ::testing::Test {
+  protected:
+    static constexpr std::uint64_t kLarge = 256 << 10, kPayload = kCheckedPayloadMax + 1;
+    ColdSegment()
+        : pool_(io::make_fault_file(io::make_memory_file("/area/log"), plan_), PoolLimits{4 * kLarge, kLarge, 0}, {}),
+          log_(pool_, 7, {1, 2, "/scratch/run.h5"}, false) {
+        newest_ = log_.acquire().value();
+        EXPECT_TRUE(log_.adopt(newest_, 0, 0, 1));
+    }
+    FileLog::Position append(std::size_t size, std::uint64_t seed) {
+        return log_.append_data(1000 * seed, bytes_of(size, seed), DataClass::kRaw, ++sequence_, 0);
+    }
+    static bool holds(const FileLog::Position& position, std::size_t size, std::uint64_t seed) {
+        const auto expected = bytes_of(size, seed);
+        return position.segment != nullptr && std::memcmp(position.segment->at(position.offset), expected.data(), size) == 0;
+    }
+
+    std::shared_ptr<io::FaultPlan> plan_ = std::make_shared<io::FaultPlan>();
+    SegmentPool pool_;
+    FileLog log_;
+    Segment* newest_ = nullptr;
+    std::uint64_t sequence_ = 1;
+};
+
+TEST_F(ColdSegment, takes_large_payloads_without_being_touched) {
+    EXPECT_FALSE(newest_->warm());
+    const auto first = append(kPayload, 1), second = append(kPayload, 2);
+    EXPECT_TRUE(holds(first, kPayload, 1));
+    EXPECT_TRUE(holds(second, kPayload, 2));
+    EXPECT_FALSE(newest_->warm());
+}
+
+TEST_F(ColdSegment, is_touched_for_a_small_payload_and_keeps_what_it_holds) {
+    const auto large = append(kPayload, 1);
+    const auto small = append(100, 2);
+    EXPECT_TRUE(newest_->warm());
+    const auto later = append(kPayload, 3);
+    EXPECT_TRUE(holds(large, kPayload, 1));
+    EXPECT_TRUE(holds(small, 100, 2));
+    EXPECT_TRUE(holds(later, kPayload, 3));
+}
+
+TEST_F(ColdSegment, has_the_parts_of_a_record_one_after_the_other) {
+    const auto one = bytes_of(kPayload, 1), other = bytes_of(1000, 2);
+    const FileLog::Part parts[] = {{0, one}, {1 << 20, other}};
+    const auto position = log_.append_data(parts, DataClass::kRaw, 2, 0);
+    EXPECT_FALSE(newest_->warm());
+    EXPECT_TRUE(holds(position, one.size(), 1));
+    EXPECT_TRUE(holds({position.segment, position.offset + one.size()}, other.size(), 2));
+}
+
+TEST_F(ColdSegment, that_cannot_be_written_has_got_nothing) {
+    const std::uint64_t tail = newest_->tail;
+    plan_->fail(io::Operation::kWrite, 1, 1, EIO);
+    EXPECT_EQ(append(kPayload, 1).segment, nullptr);
+    EXPECT_EQ(log_.fault().sys_errno(), EIO);
+    EXPECT_THAT(log_.fault().message(), testing::HasSubstr("/area/log"));
+    EXPECT_EQ(newest_->tail, tail);
+    EXPECT_EQ(newest_->published_tail(), tail);
+}
+
+TEST_F(ColdSegment, is_cold_still_when_it_was_given_back_and_taken_again) {
+    append(kPayload, 1);
+    log_.release_all();
+    EXPECT_EQ(pool_.free(), 1u);
+    Segment* const again = log_.acquire().value();
+    EXPECT_EQ(again, newest_);
+    EXPECT_FALSE(again->warm());
+    ASSERT_TRUE(log_.adopt(again, 0, 0, 9));
+    EXPECT_TRUE(holds(append(kPayload, 4), kPayload, 4));
+    EXPECT_TRUE(holds(append(50, 5), 50, 5));
+    EXPECT_TRUE(again->warm());
 }
 
 }   // namespace

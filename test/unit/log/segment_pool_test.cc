@@ -334,5 +334,36 @@ TEST_F(SegmentPoolTest, a_full_device_while_warming_up_leaves_the_segments_that_
     EXPECT_EQ(p->acquire(1, 2).status().code(), Code::kNoSpace);
 }
 
+TEST_F(SegmentPoolTest, segments_that_come_back_cold_are_warmed_in_the_background) {
+    auto p = pool(3, kSegment);
+    Segment* const a = take(*p);
+    Segment* const b = take(*p);
+    p->warm_up();   // makes the third
+    wait_until_free(*p, 1);
+    EXPECT_FALSE(a->warm());
+    EXPECT_FALSE(b->warm());
+    p->release(a);
+    p->release(b);
+    // Whenever they are asked for, all three are there; and who holds them back long enough gets them warm.
+    for (int round = 0; round < 100; ++round) {
+        std::vector<Segment*> all;
+        for (std::uint64_t i = 0; i < 3; ++i) all.push_back(take(*p, 1, i));
+        EXPECT_EQ(p->free(), 0u);
+        for (Segment* const segment : all) p->release(segment);
+        EXPECT_EQ(p->free(), 3u);
+    }
+    p.reset();
+}
+
+TEST_F(SegmentPoolTest, taking_only_warm_ones_takes_those_that_were_in_use) {
+    auto p = pool(3);
+    EXPECT_EQ(p->acquire(1, 0, SegmentPool::Take::kWarm).status().code(), Code::kNoSpace);
+    Segment* const segment = take(*p);
+    p->release(segment);
+    const auto again = p->acquire(1, 1, SegmentPool::Take::kWarm);
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again.value(), segment);
+}
+
 }   // namespace
 }   // namespace forebay::log

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "io/memory_file.h"
+#include "io/posix_file.h"
 #include "log/file_log.h"
 #include "support/engine_fixture.h"
+#include "support/team_files.h"
 
 namespace forebay::node {
 namespace {
@@ -185,6 +187,37 @@ TEST_F(LaneTest, a_segment_that_the_pool_does_not_have_is_an_error) {
     board_.place(1, 0).store(std::uint64_t{1} << 60);
     EXPECT_EQ(read(), Sequences{});
     EXPECT_EQ(status_.code(), Code::kCorrupt) << status_.message();
+}
+
+// A file that was cut stands for a device that fails: pages beyond its end cannot be had.
+TEST(LaneOnAFailingDevice, says_what_cannot_be_read_and_keeps_what_was) {
+    const test::Scratch scratch;
+    const auto directory = std::move(io::open_posix_directory(scratch.area())).value();
+    const auto open = [&](io::OpenMode mode) { return std::move(directory->open_file("log", mode)).value(); };
+    const Board board = std::move(Board::create(io::make_memory_file("board"), 2, 16)).value();
+    log::SegmentPool pool(open(io::OpenMode::kCreateNew), log::PoolLimits{8 * kSegment, kSegment, 0}, {42, 4711, {}});
+    log::FileLog log(pool, 5, {1, 2, "/scratch/run.h5"}, false);
+    log::Segment* const segment = log.acquire().value();
+    ASSERT_TRUE(log.adopt(segment, 0, 0, 1));
+    board.place(1, 0).store(segment->index());
+    board.row(1).adopted.store(1);
+    const auto append = [&](std::uint64_t sequence) {
+        log.append_data(5000 * sequence, bytes_of(4000, sequence), log::DataClass::kRaw, sequence, 0);
+    };
+    append(2);   // goes on into the third page
+    Lane lane(board, 1, open(io::OpenMode::kReadWrite), kSegment);
+    std::vector<Lane::Record> records;
+    ASSERT_TRUE(lane.read(records));
+    ASSERT_EQ(records.size(), 1u);
+    append(3);
+    for (const std::uint64_t left : {std::uint64_t{8192}, std::uint64_t{0}}) {   // the record, then the segment's header as well
+        ASSERT_TRUE(open(io::OpenMode::kReadWrite)->resize(left));
+        const Status cut = lane.read(records);
+        EXPECT_EQ(cut.sys_errno(), EIO) << cut.message();
+        EXPECT_THAT(cut.message(), testing::HasSubstr("/log"));
+        EXPECT_EQ(records.size(), 1u);
+    }
+    EXPECT_EQ(records.front().sequence, 2u);
 }
 
 TEST_F(LaneTest, a_pool_that_cannot_be_mapped_is_an_error) {
