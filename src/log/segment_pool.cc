@@ -17,8 +17,8 @@ namespace forebay::log {
 
 namespace {
 
-// So much taken cold means a burst that the drain does not keep up with: touching ahead helps at once.
-constexpr std::uint64_t kBurstBytes = std::uint64_t{64} << 20;
+// Who has not asked for a segment for so long is not in the middle of writing.
+constexpr std::chrono::milliseconds kQuiet{100};
 constexpr std::array<std::byte, 16 * 1024> kZeros{};
 
 // The two words of a segment header that change while it is in use are shared with other processes.
@@ -83,6 +83,7 @@ Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Ta
         Segment* segment = nullptr;
         {
             std::unique_lock lock(mutex_);
+            ++taken_;
             // The one that is being warmed is free, too: it must not be missed.
             const bool may_grow = take == Take::kAny && segments_.size() < limit_segments_;
             changed_.wait(lock, [&] { return !free_.empty() || !free_cold_.empty() || may_grow || !warming_; });
@@ -94,8 +95,6 @@ Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Ta
                 const std::uint64_t index = segments_.size();
                 segments_.emplace_back();
                 reserve_free_locked();
-                cold_bytes_ += limits_.segment_bytes;
-                if (cold_bytes_ >= kBurstBytes) changed_.notify_all();
                 lock.unlock();
                 auto created = create_segment(index);
                 lock.lock();
@@ -187,58 +186,65 @@ void SegmentPool::lower_reserve(std::uint64_t bytes) noexcept {
 }
 
 void SegmentPool::touch(const std::stop_token& stop) {
+    std::uint64_t ahead_bytes = 0;
+    const auto wants_more = [&] { return ahead_bytes < reserve_bytes_.load(std::memory_order_relaxed) && segments_.size() < limit_segments_; };
     try {
-        touch_ahead(stop);
-        warm_what_comes_back(stop);
+        std::unique_lock lock(mutex_);
+        changed_.wait_for(lock, stop, limits_.warm_up_after, [] { return false; });
+        while (await_quiet(lock, stop, [&] { return !free_cold_.empty() || wants_more(); })) {
+            if (free_cold_.empty()) {
+                make_one_warm(lock);
+                ahead_bytes += limits_.segment_bytes;
+            } else {
+                warm_one_that_came_back(lock);
+            }
+        }
     } catch (const std::bad_alloc&) {
         // No memory for more segments: those that there are stay as they are.
     }
 }
 
-void SegmentPool::touch_ahead(const std::stop_token& stop) {
-    {
-        std::unique_lock lock(mutex_);
-        changed_.wait_for(lock, stop, limits_.warm_up_after, [this] { return cold_bytes_ >= kBurstBytes; });
+// Returns once there is something to do and nobody has asked for a segment for a while: whoever is in the middle of writing
+// needs the processors. False: the pool ends.
+bool SegmentPool::await_quiet(std::unique_lock<std::mutex>& lock, const std::stop_token& stop, const std::function<bool()>& anything) {
+    while (changed_.wait(lock, stop, anything) && !stop.stop_requested()) {
+        const std::uint64_t seen = taken_;
+        if (seen == taken_when_quiet_) return true;
+        if (!changed_.wait_for(lock, stop, std::min(kQuiet, limits_.warm_up_after), [&] { return taken_ != seen; })) taken_when_quiet_ = seen;
     }
-    for (std::uint64_t done = 0; done < reserve_bytes_.load(std::memory_order_relaxed) && !stop.stop_requested();
-         done += limits_.segment_bytes) {
-        std::uint64_t index;
-        {
-            const std::lock_guard lock(mutex_);
-            if (segments_.size() >= limit_segments_) return;
-            index = segments_.size();
-            segments_.emplace_back();
-            reserve_free_locked();
-        }
-        auto created = create_segment(index);
-        if (created) make_warm(*created.value());
-        const std::lock_guard lock(mutex_);
-        if (!created) {
-            limit_segments_ = std::min<std::uint64_t>(limit_segments_, index);
-            return;
-        }
-        // Below the warm ones: what was just used is better still.
-        free_.insert(free_.begin(), created.value().get());
-        segments_[index] = std::move(created).value();
-        show_locked();
-        ++changes_;
-        changed_.notify_all();
-    }
+    return false;
 }
 
-void SegmentPool::warm_what_comes_back(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    while (changed_.wait(lock, stop, [this] { return !free_cold_.empty(); }) && !stop.stop_requested()) {
-        Segment* const segment = free_cold_.back();
-        free_cold_.pop_back();
-        warming_ = true;
-        lock.unlock();
-        make_warm(*segment);
-        lock.lock();
-        warming_ = false;
-        free_.insert(free_.begin(), segment);
-        changed_.notify_all();
+void SegmentPool::make_one_warm(std::unique_lock<std::mutex>& lock) {
+    const std::uint64_t index = segments_.size();
+    segments_.emplace_back();
+    reserve_free_locked();
+    lock.unlock();
+    auto created = create_segment(index);
+    if (created) make_warm(*created.value());
+    lock.lock();
+    if (!created) {
+        limit_segments_ = std::min<std::uint64_t>(limit_segments_, index);
+        return;
     }
+    // Below the warm ones: what was just used is better still.
+    free_.insert(free_.begin(), created.value().get());
+    segments_[index] = std::move(created).value();
+    show_locked();
+    ++changes_;
+    changed_.notify_all();
+}
+
+void SegmentPool::warm_one_that_came_back(std::unique_lock<std::mutex>& lock) noexcept {
+    Segment* const segment = free_cold_.back();
+    free_cold_.pop_back();
+    warming_ = true;
+    lock.unlock();
+    make_warm(*segment);
+    lock.lock();
+    warming_ = false;
+    free_.insert(free_.begin(), segment);   // has room (reserve_free_locked)
+    changed_.notify_all();
 }
 
 // Giving back must not need memory.

@@ -19,6 +19,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -126,9 +127,9 @@ class SegmentPool {
     // Waits until everything that was stored into segments before is on the device.
     Status sync() { return file_->sync(); }
 
-    // Starts touching `reserve_bytes` of segments in the background, once the process has lived for a
-    // moment longer (a short program gains nothing from warm pages) or asks for many at once, and then those that are given
-    // back cold; later calls do nothing. Failure to start a thread only means that pages fault later.
+    // Starts touching `reserve_bytes` of segments in the background, and those that are given back cold, once the process has
+    // lived for a moment longer (a short program gains nothing from warm pages), and only while nobody takes segments: somebody
+    // who writes needs the processors. Later calls do nothing. Failure to start a thread only means that pages fault later.
     void warm_up();
     // From now on no more than `bytes` are to be touched, less than before: other processes touch theirs.
     void lower_reserve(std::uint64_t bytes) noexcept;
@@ -150,8 +151,9 @@ class SegmentPool {
     Result<std::unique_ptr<Segment>> create_segment(std::uint64_t index);
     [[nodiscard]] Status begin_segment(Segment& segment, std::uint64_t log, std::uint64_t order) const;
     void touch(const std::stop_token& stop);
-    void touch_ahead(const std::stop_token& stop);
-    void warm_what_comes_back(const std::stop_token& stop);
+    bool await_quiet(std::unique_lock<std::mutex>& lock, const std::stop_token& stop, const std::function<bool()>& anything);
+    void make_one_warm(std::unique_lock<std::mutex>& lock);
+    void warm_one_that_came_back(std::unique_lock<std::mutex>& lock) noexcept;
     void reserve_free_locked();
     void show_locked() const noexcept;
 
@@ -170,7 +172,8 @@ class SegmentPool {
     bool warming_ = false;                             // one of these is with the background thread
     std::uint64_t limit_segments_;                     // lowered when the device turns out to be smaller
     std::uint64_t changes_ = 0;
-    std::uint64_t cold_bytes_ = 0;                     // in segments that somebody had to wait for
+    std::uint64_t taken_ = 0;                          // how often a segment was asked for
+    std::uint64_t taken_when_quiet_ = UINT64_MAX;      // the same when that had been long ago, last time
     std::atomic<std::uint64_t> grown_to_{0};           // the file is at least so long, unless somebody has cut it
     std::unique_ptr<std::jthread> toucher_;
 };

@@ -6,6 +6,7 @@
 // chance, whatever the order in which it was changed: so writes are lost, reordered and torn. A sector itself is not torn,
 // and what a sync reported as done is there. The size is the new or the old one. Names of files are not lost.
 // The power fails at a call that the thread makes which calls `arm`: what other threads do meanwhile is under the files' locks.
+// Made to keep everything, it stands for the death of the process instead: the system goes on, and writes back all of it.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +30,9 @@ class Power {
     static constexpr std::size_t kSector = 512;
     using Content = std::vector<std::byte>;
 
-    explicit Power(std::uint64_t seed) : random_(seed) {}
+    enum class Loses : std::uint8_t { kWhatWasNotSynced, kNothing };
+
+    explicit Power(std::uint64_t seed, Loses loses = Loses::kWhatWasNotSynced) : random_(seed), loses_(loses) {}
 
     // The power fails at the `nth` call from now on that this thread makes.
     void arm(std::uint64_t nth) {
@@ -167,7 +170,11 @@ class Power {
         off_ = true;
         const std::uint64_t bias = random_() % 9;   // of eight: how much of what is new survives
         for (auto& [name, disk] : disks_) {
-            const Content now = contents(*disk.file);
+            Content now = contents(*disk.file);
+            if (loses_ == Loses::kNothing) {
+                survived_[name] = std::move(now);
+                continue;
+            }
             Content left = disk.durable;
             if (random_() % 2 == 0) left.resize(now.size());
             for (std::uint64_t begin = 0; begin < std::min(left.size(), now.size()); begin += kSector) {
@@ -180,6 +187,7 @@ class Power {
 
     mutable std::mutex mutex_;
     std::mt19937_64 random_;
+    const Loses loses_;
     std::map<std::string, Disk> disks_;
     std::map<std::string, Content> survived_;
     std::thread::id thread_ = std::this_thread::get_id();

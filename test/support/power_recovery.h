@@ -23,11 +23,14 @@ struct Recovered {
     std::string refused;   // why nothing was done about the file, or about a directory
 };
 
-// Recovery as it is made unasked when the file is opened, on a machine that was started again.
-inline Recovered recover_unasked(std::map<std::string, Power::Content> devices, std::mt19937_64& random, int power_losses) {
+// Recovery as it is made unasked when the file is opened, on a machine that was started again or, where nothing is lost, by the
+// next process. It fails in the same way so many times before it is let through.
+inline Recovered recover_unasked(std::map<std::string, Power::Content> devices, std::mt19937_64& random, int failures,
+                                 Power::Loses loses = Power::Loses::kWhatWasNotSynced) {
+    const log::BootId boot = loses == Power::Loses::kNothing ? log::identify_this_process().value().boot_id : log::BootId{};
     for (;;) {
-        const bool fails = power_losses-- > 0;
-        Power power(random());
+        const bool fails = failures-- > 0;
+        Power power(random(), loses);
         auto area = area_from(devices, kArea);
         auto home = io::make_memory_directory("/scratch");
         EXPECT_TRUE(home->open_file("run.h5", io::OpenMode::kCreateNew).value()->write_at(0, devices[kTarget]));
@@ -43,7 +46,7 @@ inline Recovered recover_unasked(std::map<std::string, Power::Content> devices, 
             }
             EXPECT_TRUE(power.wrap(std::move(home->open_file("run.h5", io::OpenMode::kReadWrite)).value(), kTarget)->sync());
             if (fails) power.arm(1 + random() % 60);
-            recover::Outside outside{[](const log::ProcessIdentity&) { return false; }, log::BootId{}, [&](const std::string&) -> Result<io::ExistingFile> {
+            recover::Outside outside{[](const log::ProcessIdentity&) { return false; }, boot, [&](const std::string&) -> Result<io::ExistingFile> {
                 return io::ExistingFile{power.wrap(std::move(home->open_file("run.h5", io::OpenMode::kReadWrite)).value(), kTarget), {7, 1}, 0};
             }};
             recover::Request request;

@@ -149,6 +149,7 @@ TEST_P(StagedFileProperty, writes_of_many_parts_equal_a_plain_byte_array) {
 INSTANTIATE_TEST_SUITE_P(
     Flavours, StagedFileProperty,
     testing::Values(Flavour{"roomy", 64 << 20, 1 << 20, WhenFull::kWait, OnFlush::kCommit, 100000},
+                    Flavour{"large_writes", 8 << 20, 1 << 20, WhenFull::kWait, OnFlush::kCommit, 400000},
                     Flavour{"tight_wait", 256 << 10, 32 << 10, WhenFull::kWait, OnFlush::kCommit, 100000},
                     Flavour{"tight_through", 256 << 10, 32 << 10, WhenFull::kThrough, OnFlush::kCommit, 100000},
                     Flavour{"two_segments", 64 << 10, 32 << 10, WhenFull::kWait, OnFlush::kDrain, 100000},
