@@ -446,6 +446,17 @@ void StagedFile::let_through_locked() noexcept {
         share_->let_through();
 }
 
+// Whether anything is ready but what could not be read back: that will not drain.
+bool StagedFile::readable_left_locked() const {
+    if (unreadable_.empty()) return !index_.ready_empty();
+    bool any = false;
+    index_.walk_ready(0, [&](ByteRange range, const StagedBytes&) {
+        unreadable_.for_each_gap(range, [&](ByteRange) { any = true; });
+        return !any;
+    });
+    return any;
+}
+
 // Until all that is ready is in the target. To one that may hang this thread writes nothing itself: nobody could call it
 // back from a write that does not return. To others it does, which saves waking a thread.
 Status StagedFile::drain_writer() {
@@ -466,7 +477,7 @@ Status StagedFile::drain_writer() {
             FOREBAY_TRY(await_locked(lock, [this, seen = completions_] { return completions_ != seen; }));
         } else if (pausing_locked()) {
             wait_out_pause_locked(lock);
-        } else if (share_ && !halted_ && !index_.ready_empty()) {
+        } else if (share_ && !halted_ && readable_left_locked()) {
             // Others went on writing, or have not finished a record that is older; `look` comes once they have.
             if (std::exchange(urgent_, true))
                 FOREBAY_TRY(await_locked(lock, [this, seen = completions_] { return completions_ != seen; }));

@@ -341,7 +341,7 @@ void StagedFile::follow_locked(bool may_wait) {
         }
     }
     if (drains) {
-        if (!share_->damage().is_ok() && background_error_.is_ok()) keep_error_locked(share_->damage());
+        if (!share_->damage().is_ok() && !halted_) keep_error_locked(share_->damage());
         gathered_.clear();
         if (!gather_locked(may_wait && !urgent_ && !several_nodes_ && !all_written_ && !share_->completeness_awaited())) return;
         // What the others have written after a record of this process has been found after that record was noted.

@@ -303,6 +303,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     [[nodiscard]] bool goes_through_after_failure() const;
     void wake();
     [[nodiscard]] bool worth_draining_locked() const noexcept;
+    [[nodiscard]] bool readable_left_locked() const;
     // Records from here on may have older ones that are not known yet, and have to wait.
     [[nodiscard]] std::uint64_t complete_below_locked() const noexcept { return share_ ? share_->complete_below() : kOffsetMax; }
     [[nodiscard]] bool clogged_locked() const noexcept;

@@ -1,0 +1,90 @@
+// A staging device that fails below the logs of several participants: nobody reads wrong bytes, nothing is lost unsaid, and
+// nobody waits for ever.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "io/fault_file.h"
+#include "support/team_files.h"
+
+namespace forebay {
+namespace {
+
+using stage::ByteClass;
+using test::bytes_of;
+using test::Participants;
+using test::same;
+
+constexpr std::size_t kCount = 3;
+constexpr std::uint64_t kSegment = 16 << 10, kBytes = 50000;
+
+LoadedOptions options() {
+    LoadedOptions loaded = test::small_options();
+    loaded.options.segment = kSegment;
+    loaded.options.size = 256 << 10;
+    return loaded;
+}
+
+// Reads what everybody has written: right, or an error that names a log.
+void expect_right_or_told(const Participants& node, const test::PlainBytes& now) {
+    for (std::size_t reader = 0; reader < kCount; ++reader) {
+        for (std::uint64_t at = 0; at < now.content.size(); at += 4096) {
+            std::vector<std::byte> bytes(std::min<std::uint64_t>(4096, now.content.size() - at));
+            const Status read = node.file(reader).read(at, bytes);
+            if (read) {
+                EXPECT_TRUE(same(bytes, now.read(at, bytes.size()))) << "reader " << reader << ", offset " << at;
+            } else {
+                EXPECT_NE(read.message().find("/log"), std::string::npos) << read.message();
+            }
+        }
+    }
+}
+
+class CutLog : public testing::TestWithParam<std::size_t> {};
+
+// A log that was cut stands for a device that is gone: pages beyond the cut cannot be had. The others have followed nothing of it yet, or all.
+TEST_P(CutLog, of_one_participant_is_told_to_all_and_what_can_be_had_is_right) {
+    const std::size_t whose = GetParam();
+    std::uint64_t told_runs = 0;
+    for (std::uint64_t cut = 0; cut < kBytes + kSegment; cut += 4096) {
+        for (const bool followed : {false, true}) {
+            SCOPED_TRACE(testing::Message() << "cut to " << cut << (followed ? ", followed before" : ""));
+            // A real file: the system says EFAULT where a log cannot be read.
+            const test::Scratch home;
+            Participants node(kCount, options(), nullptr, {}, false, {{}, [&](std::unique_ptr<io::File>) {
+                return std::move(std::move(io::open_posix_directory(std::filesystem::path(home.target()).parent_path())).value()->open_file("run.h5", io::OpenMode::kReadWrite)).value();
+            }});
+            test::PlainBytes now;
+            for (std::size_t who = 0; who < kCount; ++who) {
+                const auto bytes = bytes_of(kBytes, who);
+                for (std::uint64_t at = 0; at < kBytes; at += 5000)
+                    ASSERT_TRUE(node.write(who, who * kBytes + at, io::Bytes(bytes).subspan(at, 5000), at == 0 ? ByteClass::kMetadata : ByteClass::kRaw));
+                now.write(who * kBytes, bytes);
+            }
+            for (std::size_t reader = 0; followed && reader < kCount; ++reader)
+                ASSERT_TRUE(same(node.read(reader, 0, now.content.size()), now.content));
+            ASSERT_TRUE(node.engine(whose).directory()->open_file("log", io::OpenMode::kReadWrite).value()->resize(cut));
+            expect_right_or_told(node, now);
+            bool told = false;
+            for (std::size_t who = 0; who < kCount; ++who) {
+                const auto bytes = bytes_of(3000, 10 + who);
+                const Status written = node.write(who, who * 4000, bytes);
+                if (written) now.write(who * 4000, bytes);
+                else told = true;
+            }
+            if (!told) expect_right_or_told(node, now);
+            const Status committed = node.commit(), drained = committed ? node.drain() : committed, closed = node.close();
+            told = told || !committed || !drained || !closed;
+            if (!told) {
+                EXPECT_TRUE(same(home.contents(), now.content));
+            }
+            told_runs += told ? 1 : 0;
+        }
+    }
+    EXPECT_GT(told_runs, 20u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Whose, CutLog, testing::Values(0, 1, 2), [](const auto& whose) { return "participant_" + std::to_string(whose.param); });
+
+}   // namespace
+}   // namespace forebay
