@@ -10,12 +10,10 @@ stays is the boot id: for recovery the process has died, and the machine has not
 """
 
 import contextlib
-import fcntl
 import os
 import random
 import shutil
 import signal
-import struct
 import subprocess
 import tempfile
 import time
@@ -25,62 +23,12 @@ from pathlib import Path
 import pytest
 from connector_environment import native
 from crash_environment import EPOCHS, LONG, SMALL, States, dead_directories, program, progress, staged, without_marks
+from loop_file_system import FileSystem, run, skip_without_tools
 from test_cli import FOREBAY, call, clean_environment
 
 pytestmark = pytest.mark.slow
 SECONDS_MAX = 60            # for anything that is waited for
 SECONDS_OF_A_CASE = 150 if LONG else 9
-# linux/ext4.h, fs/xfs/xfs_fs.h: _IOR('X', 125, __u32), and its flag "do not flush the journal".
-IOC_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
-
-
-def run(*command):
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SECONDS_MAX)
-
-
-class FileSystem:
-    """An ext4 in an image file; what it sets up it takes down again, by the names that it has made itself."""
-
-    def __init__(self, folder: Path, name: str):
-        self.image, self.path, self.device, self.mounted = folder / f"{name}.image", folder / name, None, False
-        self.path.mkdir()
-        with self.image.open("wb") as image:
-            image.truncate(64 << 20)
-
-    def set_up(self):
-        """The reason why that is not possible here; None: it was."""
-        made = run("losetup", "--find", "--show", self.image)
-        if made.returncode != 0:
-            return f"no loop device: {made.stderr.strip()}"
-        self.device = made.stdout.strip()
-        if (formatted := run("mkfs.ext4", "-q", "-F", self.device)).returncode != 0:
-            return f"mkfs.ext4: {formatted.stderr.strip()}"
-        return self.mount()
-
-    def mount(self):
-        done = run("mount", "-t", "ext4", self.device, self.path)
-        self.mounted = done.returncode == 0
-        return None if self.mounted else f"mount: {done.stderr.strip()}"
-
-    def shut_down(self):
-        directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.ioctl(directory, IOC_SHUTDOWN, struct.pack("=I", NO_LOG_FLUSH))
-        finally:
-            os.close(directory)
-
-    def mount_again(self):
-        done = run("umount", self.path)
-        assert done.returncode == 0, done.stderr
-        self.mounted = False
-        assert (why := self.mount()) is None, why
-
-    def take_down(self):
-        if self.mounted and run("umount", self.path).returncode != 0:
-            run("umount", "-l", self.path)
-        if self.device:
-            run("losetup", "-d", self.device)
-
 
 @dataclass
 class Node:
@@ -104,9 +52,7 @@ BOTH, STAGING = (lambda node: [node.target, node.staging]), (lambda node: [node.
 
 @pytest.fixture
 def node():
-    missing = [tool for tool in ("losetup", "mkfs.ext4", "mount", "umount") if shutil.which(tool) is None]
-    if os.geteuid() != 0 or missing:
-        pytest.skip(f"power loss on ext4: needs root{' and ' + ', '.join(missing) if missing else ''}")
+    skip_without_tools("power loss on ext4")
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="forebay-power-") as folder, contextlib.ExitStack() as stack:
         made = Node(FileSystem(Path(folder), "staging"), FileSystem(Path(folder), "target"))
         for each in made.staging, made.target:

@@ -1,0 +1,68 @@
+"""File systems of a test's own, on loop devices, whose device can be made to go away. Needs root."""
+
+import fcntl
+import os
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SECONDS_MAX = 60  # for a command
+# linux/ext4.h, fs/xfs/xfs_fs.h: _IOR('X', 125, __u32), and its flag "do not flush the journal".
+IOC_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
+
+
+def run(*command):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SECONDS_MAX)
+
+
+def skip_without_tools(what: str):
+    missing = [tool for tool in ("losetup", "mkfs.ext4", "mount", "umount") if shutil.which(tool) is None]
+    if os.geteuid() != 0 or missing:
+        pytest.skip(f"{what}: needs root{' and ' + ', '.join(missing) if missing else ''}")
+
+
+class FileSystem:
+    """An ext4 in an image file; what it sets up it takes down again, by the names that it has made itself."""
+
+    def __init__(self, folder: Path, name: str):
+        self.image, self.path, self.device, self.mounted = folder / f"{name}.image", folder / name, None, False
+        self.path.mkdir()
+        with self.image.open("wb") as image:
+            image.truncate(64 << 20)
+
+    def set_up(self):
+        """The reason why that is not possible here; None: it was."""
+        made = run("losetup", "--find", "--show", self.image)
+        if made.returncode != 0:
+            return f"no loop device: {made.stderr.strip()}"
+        self.device = made.stdout.strip()
+        if (formatted := run("mkfs.ext4", "-q", "-F", self.device)).returncode != 0:
+            return f"mkfs.ext4: {formatted.stderr.strip()}"
+        return self.mount()
+
+    def mount(self):
+        done = run("mount", "-t", "ext4", self.device, self.path)
+        self.mounted = done.returncode == 0
+        return None if self.mounted else f"mount: {done.stderr.strip()}"
+
+    def shut_down(self):
+        directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.ioctl(directory, IOC_SHUTDOWN, struct.pack("=I", NO_LOG_FLUSH))
+        finally:
+            os.close(directory)
+
+    def mount_again(self):
+        done = run("umount", self.path)
+        assert done.returncode == 0, done.stderr
+        self.mounted = False
+        assert (why := self.mount()) is None, why
+
+    def take_down(self):
+        if self.mounted and run("umount", self.path).returncode != 0:
+            run("umount", "-l", self.path)
+        if self.device:
+            run("losetup", "-d", self.device)

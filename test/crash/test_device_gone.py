@@ -1,0 +1,104 @@
+"""The staging device goes away while a program writes, and the program goes on: its file is right, or it was told.
+
+The staging area is an ext4 on a loop device that is shut down (EXT4_IOC_SHUTDOWN): every later call fails, and so does storing to a page
+that was written back before. Nothing is killed; no run may end by a signal, or wait.
+"""
+
+import contextlib
+import json
+import random
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from connector_environment import native
+from crash_environment import LONG, SMALL, program, staged, without_marks
+from loop_file_system import FileSystem, run, skip_without_tools
+from parallel_environment import launch
+
+pytestmark = pytest.mark.slow
+EPOCHS = 40
+SECONDS_MAX = 60  # for a run, which takes less than one second
+POINTS = 150 if LONG else 12
+SIGNALLED = 128   # how shells and launchers tell of a signal: its number and this
+
+
+def start(path, ranks, environment):
+    """Exit status, standard output and standard error."""
+    command = [program(), path, "latest", EPOCHS, "close"]
+    if ranks > 1:
+        ended = launch([*command, "mpi"], environment, path.parent, ranks, SECONDS_MAX)
+        assert ended.hung is None, ended.told()
+    else:
+        ended = subprocess.run([str(word) for word in command], env=environment, capture_output=True, text=True, timeout=SECONDS_MAX)
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+@pytest.fixture
+def staging():
+    what = "a staging device that goes away"
+    skip_without_tools(what)
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="forebay-gone-") as folder, contextlib.ExitStack() as stack:
+        made = FileSystem(Path(folder), "staging")
+        stack.callback(made.take_down)
+        if (why := made.set_up()) is not None:
+            pytest.skip(f"{what}: {why}")
+        try:
+            made.shut_down()
+        except OSError as error:
+            pytest.skip(f"{what}: EXT4_IOC_SHUTDOWN: {error}")
+        made.mount_again()
+        yield made
+
+
+def go_away(staging, delay, written_back):
+    time.sleep(delay)
+    if written_back:
+        run("sync", "--file-system", staging.path)
+    staging.shut_down()
+
+
+def outcome(path, expected, returncode, stdout, stderr):
+    assert 0 <= returncode < SIGNALLED, f"ended by a signal: {returncode}\n{stderr}"
+    if returncode != 0:
+        assert " failed" in stderr, stderr
+        return "told"
+    assert stdout.count("closed") == 1, stdout
+    assert without_marks(path.read_bytes()) == expected
+    return "right"
+
+
+@pytest.mark.parametrize("written_back", [False, True], ids=["at_once", "after_writing_back"])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_file_is_right_or_the_program_is_told(tmp_path, staging, ranks, written_back):
+    (tmp_path / "native").mkdir()
+    path, expected_path, area = tmp_path / "file.h5", tmp_path / "native" / "file.h5", staging.path / "area"
+    assert start(expected_path, ranks, native())[0] == 0
+    expected = without_marks(expected_path.read_bytes())
+    stats = tmp_path / "stats"
+    begin = time.monotonic()
+    assert outcome(path, expected, *start(path, ranks, staged(area, **SMALL, FOREBAY_STATS=str(stats)))) == "right"
+    longest = time.monotonic() - begin
+    told = [json.loads(line).get("file", {}) for line in stats.read_text().splitlines()]
+    assert sum(file.get("staged", 0) for file in told) > EPOCHS * 8 * 6000 * 4, "all epochs' rows were staged"
+    count = Counter()
+    for _ in range(POINTS):
+        path.unlink()
+        shutil.rmtree(area, ignore_errors=True)
+        going = threading.Thread(target=go_away, args=(staging, random.uniform(0.0, longest), written_back))
+        environment = staged(area, **SMALL)
+        going.start()
+        try:
+            ended = start(path, ranks, environment)
+        finally:
+            going.join()
+        count[outcome(path, expected, *ended)] += 1
+        path.touch()
+        staging.mount_again()
+    print(f"{ranks} ranks, {'written back' if written_back else 'at once'}: {dict(count)}")
+    assert count["right"] > 0
