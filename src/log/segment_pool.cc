@@ -288,6 +288,7 @@ std::uint64_t SegmentPool::free() const {
 
 void SegmentPool::forget_thread() noexcept {
     (void)toucher_.release();   // leaked on purpose: joining a thread of the parent is undefined
+    warming_ = false;           // what it was at is lost to this process
 }
 
 }   // namespace forebay::log

@@ -139,7 +139,8 @@ bool Lane::may_release(const Open& open) const noexcept {
     if (&open != &open_.back()) return true;
     const BoardRow& row = board_.row(participant_);
     return open.order + 1 == row.adopted.load(std::memory_order_acquire) && row.wants_room.load(std::memory_order_acquire) != 0 &&
-           check_readable(*open.segment, 0, log::kSegmentHeaderBytes) && open.segment->published_tail() == open.read_to;
+           io::find_unreadable(open.segment->bytes().first(log::kSegmentHeaderBytes), open.segment->at(0)) == nullptr &&
+           open.segment->published_tail() == open.read_to;
 }
 
 std::uint64_t Lane::needed_from(const log::Frontier& frontier, std::uint64_t drained_metadata) const noexcept {
