@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -48,6 +49,15 @@ class Watch {
     void await_writes(std::size_t count) {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [&] { return writes_.size() >= count; });
+    }
+    // False: not within a time that is long on any machine.
+    bool await_bytes(std::uint64_t bytes) {
+        std::unique_lock lock(mutex_);
+        return changed_.wait_for(lock, std::chrono::seconds(30), [&] {
+            std::uint64_t written = 0;
+            for (const Access& write : writes_) written += write.size;
+            return written >= bytes;
+        });
     }
     void write(Access access) {
         std::unique_lock lock(mutex_);
@@ -199,6 +209,26 @@ TEST_P(Compactor, what_arrives_while_a_write_is_in_flight_is_merged_next) {
 }
 
 // Figure 7 of the paper: what is staged is stolen from the logs, whosever they are, and only the rest is read.
+TEST(CompactorOfSeveral, drains_what_waited_for_an_older_record_once_that_is_there) {
+    constexpr std::uint64_t kStripes = 16;
+    const auto watch = std::make_shared<Watch>();
+    Participants node(3, options(), nullptr, {}, false, watched(watch));
+    node.listen();
+    const auto content = bytes_of(kStripes * kStripe, 11);
+    // Participant 1 has drawn a number, and takes its time to append: all that is younger may have to be overwritten by it.
+    (void)node.share(1).next_sequence();
+    for (std::uint64_t at = 0; at < content.size(); at += kStripe)
+        ASSERT_TRUE(node.write(at / kStripe % 2 * 2, at, io::Bytes(content).subspan(at, kStripe)));
+    node.file(0).look(false);
+    EXPECT_TRUE(watch->writes().empty());
+    node.share(1).published();
+    node.file(0).look(false);
+    EXPECT_TRUE(watch->await_bytes(content.size() - kStripe)) << "it waits for as many bytes again";
+    ASSERT_TRUE(node.drain());
+    EXPECT_TRUE(same(node.target().contents(), content));
+    ASSERT_TRUE(node.close());
+}
+
 TEST_P(Compactor, a_read_is_split_exactly_between_all_logs_and_the_target) {
     const std::size_t count = GetParam();
     const auto watch = std::make_shared<Watch>();
