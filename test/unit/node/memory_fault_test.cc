@@ -1,0 +1,136 @@
+// No memory in a process that writes a file together with others: the Nth allocation of a write, a read, a commit, a drain or
+// the close fails, once or to the end of the call, for N = 1, 2, ... until none does. What was said to be done is done, what was not
+// done is said, and nobody waits for ever.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <limits>
+
+#include "support/failing_allocations.h"
+#include "support/team_files.h"
+
+namespace forebay {
+namespace {
+
+using stage::ByteClass;
+using test::bytes_of;
+using test::Participants;
+using test::same;
+using Content = std::vector<std::byte>;
+
+constexpr std::size_t kCount = 3;
+
+LoadedOptions options() {
+    LoadedOptions loaded = test::small_options();
+    loaded.options.segment = 16 << 10;
+    loaded.options.size = 512 << 10;
+    return loaded;
+}
+
+// Participants with a file of which a part is committed and drained, a part is held, and some is beyond the committed end.
+struct Ground {
+    Ground() : node(kCount, options()) {
+        put(0, 0, 40'000, 1, ByteClass::kRaw);
+        EXPECT_TRUE(node.commit());
+        EXPECT_TRUE(node.drain());
+        for (std::uint64_t i = 0; i < 40; ++i) put(i % kCount, 1000 * i, 300, i, i % 2 == 0 ? ByteClass::kMetadata : ByteClass::kRaw);
+        put(1, 50'000, 9'000, 3, ByteClass::kRaw);
+    }
+    void put(std::size_t who, std::uint64_t offset, std::size_t size, std::uint64_t seed, ByteClass byte_class) {
+        const Content bytes = bytes_of(size, seed);
+        ASSERT_TRUE(node.write(who, offset, bytes, byte_class));
+        now.write(offset, bytes);
+    }
+
+    Participants node;
+    test::PlainBytes now;
+};
+
+// But for `unsure`, which may hold old bytes or new ones, also some of each.
+void expect_same(Content found, const Content& before, const Content& after, ByteRange unsure) {
+    ASSERT_EQ(found.size(), after.size());
+    for (std::uint64_t i = unsure.begin; i < unsure.end; ++i) {
+        const bool old = i < before.size() ? found[i] == before[i] : found[i] == std::byte{0};
+        ASSERT_TRUE(old || found[i] == after[i]) << "byte " << i;
+        found[i] = after[i];
+    }
+    EXPECT_TRUE(same(found, after));
+}
+
+class MemoryFaultOfParticipants : public testing::TestWithParam<bool> {
+  protected:
+    // `act` with each of its allocations failing in turn, then all of the rest. `unsure`: what it writes.
+    template <class Act>
+    void each(Act&& act, ByteRange unsure = {}) {
+        bool hit = true;
+        long nth = 1;
+        for (; hit && nth < 2000 && !HasFatalFailure(); ++nth) {
+            SCOPED_TRACE(testing::Message() << "allocation " << nth);
+            Ground ground;
+            const Content before = ground.now.content;
+            Status status(Code::kUnavailable, "out of memory");
+            test::failing_for_ever = GetParam();
+            test::allocations_until_failure = nth;
+            try {
+                status = act(ground);
+            } catch (const std::bad_alloc&) {
+                EXPECT_LE(test::allocations_until_failure, 0);
+            }
+            hit = test::allocations_until_failure.exchange(std::numeric_limits<long>::max()) <= 0;
+            test::failing_for_ever = false;
+            if (!hit) {
+                EXPECT_TRUE(status) << status.message();
+            }
+            const ByteRange open = status ? ByteRange{} : unsure;
+            for (std::size_t who = 0; who < kCount; ++who)
+                expect_same(ground.node.read(who, 0, ground.now.content.size()), before, ground.now.content, open);
+            const Status committed = ground.node.commit(), closed = ground.node.close();
+            // A background write that got no memory is kept, and told.
+            for (const Status& told : {committed, closed}) {
+                EXPECT_TRUE(told || told.sys_errno() == ENOMEM) << told.message();
+            }
+            if (closed) expect_same(ground.node.target().contents(), before, ground.now.content, open);
+            else if (committed) expect_same(ground.node.recovered(), before, ground.now.content, open);
+        }
+        EXPECT_FALSE(hit);
+        failed_ += nth - 2;
+    }
+    long failed_ = 0;
+};
+
+TEST_P(MemoryFaultOfParticipants, of_a_write) {
+    for (const std::size_t who : {0, 1})   // who drains, and who does not
+        for (const std::size_t size : {100u, 30'000u}) {
+            const Content bytes = bytes_of(size, 77);
+            each(
+                [&](Ground& ground) {
+                    ground.now.write(20'150, bytes);
+                    return ground.node.write(who, 20'150, bytes);
+                },
+                {20'150, 20'150 + size});
+        }
+    EXPECT_GT(failed_, 0);
+}
+
+TEST_P(MemoryFaultOfParticipants, of_a_read) {
+    for (const std::size_t who : {0, 1}) {
+        Content found(59'000);
+        each([&](Ground& ground) { return ground.node.file(who).read(0, found); });
+    }
+    EXPECT_GT(failed_, 0);
+}
+
+TEST_P(MemoryFaultOfParticipants, of_a_commit) {
+    each([](Ground& ground) { return ground.node.commit(); });
+}
+
+TEST_P(MemoryFaultOfParticipants, of_a_drain) {
+    each([](Ground& ground) { return ground.node.drain(); });
+    EXPECT_GT(failed_, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, MemoryFaultOfParticipants, testing::Bool(),
+                         [](const auto& given) { return std::string(given.param ? "for_ever" : "once"); });
+
+}   // namespace
+}   // namespace forebay
