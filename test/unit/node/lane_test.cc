@@ -7,6 +7,7 @@
 #include "io/posix_file.h"
 #include "log/file_log.h"
 #include "support/engine_fixture.h"
+#include "support/faults.h"
 #include "support/team_files.h"
 
 namespace forebay::node {
@@ -191,6 +192,7 @@ TEST_F(LaneTest, a_segment_that_the_pool_does_not_have_is_an_error) {
 
 // A file that was cut stands for a device that fails: pages beyond its end cannot be had.
 TEST(LaneOnAFailingDevice, says_what_cannot_be_read_and_keeps_what_was) {
+    FOREBAY_SKIP_WITHOUT_FAULTS();
     const test::Scratch scratch;
     const auto directory = std::move(io::open_posix_directory(scratch.area())).value();
     const auto open = [&](io::OpenMode mode) { return std::move(directory->open_file("log", mode)).value(); };
