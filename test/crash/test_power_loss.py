@@ -30,6 +30,7 @@ pytestmark = pytest.mark.slow
 SECONDS_MAX = 60            # for anything that is waited for
 SECONDS_OF_A_CASE = 150 if LONG else 9
 
+
 @dataclass
 class Node:
     """What loses its power."""

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <latch>
 #include <set>
 
@@ -344,15 +346,18 @@ TEST_F(SegmentPoolTest, segments_that_come_back_cold_are_warmed_in_the_backgroun
     EXPECT_FALSE(b->warm());
     p->release(a);
     p->release(b);
-    // Whenever they are asked for, all three are there; and who holds them back long enough gets them warm.
-    for (int round = 0; round < 100; ++round) {
+    // Whenever they are asked for, all three are there; and once nobody has asked for a while, they are warm.
+    bool warm = false;
+    for (int round = 0; round < 2000 && !warm; ++round) {
         std::vector<Segment*> all;
         for (std::uint64_t i = 0; i < 3; ++i) all.push_back(take(*p, 1, i));
         EXPECT_EQ(p->free(), 0u);
+        warm = std::all_of(all.begin(), all.end(), [](const Segment* segment) { return segment->warm(); });
         for (Segment* const segment : all) p->release(segment);
         EXPECT_EQ(p->free(), 3u);
+        p->wait_for_change(p->changes(), std::chrono::steady_clock::now() + std::chrono::milliseconds(round % 20));
     }
-    p.reset();
+    EXPECT_TRUE(warm);
 }
 
 TEST_F(SegmentPoolTest, taking_only_warm_ones_takes_those_that_were_in_use) {
