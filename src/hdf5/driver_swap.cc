@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/attempt.h"
 #include "hdf5/guard.h"
 #include "hdf5/info.h"
 #include "hdf5/local_list.h"
@@ -133,8 +134,13 @@ std::optional<Ballot> ballot(hid_t list, Vote mine, const std::string& node = {}
     if (!all)
         return std::nullopt;
     Ballot result{std::move(team).value(), {}};
-    for (const auto& one : all.value())
-        result.votes.emplace_back(reinterpret_cast<const char*>(one.data()), one.size());
+    const Status counted = result.team->agree(attempt([&] {
+        for (const auto& one : all.value())
+            result.votes.emplace_back(reinterpret_cast<const char*>(one.data()), one.size());
+        return Status::ok();
+    }));
+    if (!counted)
+        return std::nullopt;
     return result;
 }
 

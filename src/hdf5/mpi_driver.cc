@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/attempt.h"
 #include "hdf5/call_scope.h"
 #include "hdf5/guard.h"
 #include "hdf5/mpi_library.h"
@@ -44,16 +45,22 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
         const auto door = mpi_door();
         if (!door)
             return fail(door.status());
-        auto handles = MpiHandles::of(list, *door.value());
-        if (!handles)
-            return fail(handles.status());
-        auto file = std::make_unique<MpiFile>(std::move(handles).value());
         if (!offered) {
             auto made = offer_from(list, *door.value());
             if (!made)
                 return fail(made.status());
             offered = std::move(made).value();
         }
+        std::unique_ptr<MpiFile> file;
+        const Status prepared = offered->team->agree(attempt([&]() -> Status {
+            auto handles = MpiHandles::of(list, *door.value());
+            if (!handles)
+                return handles.status();
+            file = std::make_unique<MpiFile>(std::move(handles).value());
+            return Status::ok();
+        }));
+        if (!prepared)
+            return fail(prepared);
         file->team = std::move(offered->team);
         file->leads = offered->leads;
         if (const Status opened = open_file(*file, name, flags); !opened)
@@ -76,7 +83,7 @@ herr_t driver_close(H5FD_t* file) {
     return guard("mpi_driver_close", [&]() -> herr_t {
         const std::unique_ptr<MpiFile> self(as_file(file));
         // As with the serial driver: the close callback of the connector reports it.
-        if (Status closed = close_file(*self); !closed)
+        if (const Status closed = attempt([&] { return close_file(*self); }); !closed)
             Session::get().keep_failure(closed.with_context("close " + self->path));
         return 0;
     });
@@ -142,7 +149,7 @@ herr_t driver_write_vector(H5FD_t* file, hid_t, std::uint32_t count, H5FD_mem_t 
     return guard("mpi_driver_write_vector", [&] {
         MpiFile& self = *as_file(file);
         const bool collective = is_collective_now();
-        Status outcome = write_pieces(self, {count, types, addresses, sizes}, buffers, collective);
+        Status outcome = attempt([&] { return write_pieces(self, {count, types, addresses, sizes}, buffers, collective); });
         if (collective && self.shared != nullptr)
             outcome = self.shared->agree_on_write(outcome);   // nobody goes on before everybody's pieces count
         return finish_transfer("mpi_driver_write_vector", host().H5E_WRITEERROR_g, outcome);
@@ -157,7 +164,7 @@ herr_t driver_flush(H5FD_t* file, hid_t, hbool_t closing) {
         // What would be committed does not have the size that its metadata tell of.
         if (!self.truncated)
             return 0;
-        if (Status committed = self.shared->commit(); !committed)
+        if (Status committed = attempt([&] { return self.shared->commit(); }); !committed)
             Session::get().keep_flush_failure(std::move(committed));
         return 0;
     });
@@ -170,7 +177,7 @@ herr_t driver_truncate(H5FD_t* file, hid_t, hbool_t) {
             return 0;
         // HDF5 does this when it flushes or closes the file. It frees a file that it fails to close, and keeps the identifier; so, as
         // in `driver_flush`, the connector reports it.
-        Status truncated = self.shared->truncate(self.end_allocated);
+        Status truncated = attempt([&] { return self.shared->truncate(self.end_allocated); });
         self.truncated = truncated.is_ok();
         if (truncated)
             self.last_end_allocated = self.end_allocated;

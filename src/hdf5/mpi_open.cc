@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <span>
 #include <utility>
 
+#include "base/attempt.h"
 #include "hdf5/mpi_recovery.h"
 #include "hdf5/open_files.h"
 #include "hdf5/session.h"
@@ -83,13 +83,16 @@ Status open_everywhere(MpiFile& file, const char* name, unsigned flags) {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if ((flags & H5F_ACC_TRUNC) == 0)
         FOREBAY_TRY(recover_together(*file.team, engine.get(), name, (flags & H5F_ACC_RDWR) != 0));
-    FOREBAY_TRY(file.team->agree(first ? open_descriptor(file, name, flags, true) : Status::ok()));
-    FOREBAY_TRY(file.team->agree(first ? Status::ok() : open_descriptor(file, name, flags, false)));
+    const auto open_if = [&](bool turn) {
+        return file.team->agree(attempt([&] { return turn ? open_descriptor(file, name, flags, first) : Status::ok(); }));
+    };
+    FOREBAY_TRY(open_if(first));
+    FOREBAY_TRY(open_if(!first));
     if ((flags & H5F_ACC_TRUNC) == 0)
         return Status::ok();
-    FOREBAY_TRY(file.team->agree(first ? empty(file) : Status::ok()));
+    FOREBAY_TRY(file.team->agree(attempt([&] { return first ? empty(file) : Status::ok(); })));
     file.end_of_file = 0;
-    return file.team->agree(engine != nullptr ? engine->forget_before({file.device, file.inode}, name) : Status::ok());
+    return file.team->agree(attempt([&] { return engine != nullptr ? engine->forget_before({file.device, file.inode}, name) : Status::ok(); }));
 }
 
 // The shared file that the same ranks have open already, a new one, or an error on all of them.
@@ -97,42 +100,42 @@ Result<std::shared_ptr<SharedFile>> share(MpiFile& file, const std::shared_ptr<s
     auto existing = OpenFiles::get().find(file.device, file.inode);
     const bool same = existing != nullptr && existing->team().size() == file.team->size() &&
                       existing->team().rank() == file.team->rank();
-    const std::byte mine{static_cast<unsigned char>(existing == nullptr ? 0 : same ? 1 : 2)};
-    const auto all = file.team->gather({&mine, 1});
+    enum class Known : std::uint64_t { kNot, kSame, kOther };
+    const auto all = file.team->exchange(static_cast<std::uint64_t>(existing == nullptr ? Known::kNot : same ? Known::kSame : Known::kOther));
     if (!all)
         return all.status();
-    bool every = true, none = true;
-    for (const auto& one : all.value()) {
-        every = every && one.at(0) == std::byte{1};
-        none = none && one.at(0) == std::byte{0};
-    }
-    if (every)
+    const auto every = [&](Known what) {
+        return std::ranges::all_of(all.value(), [&](std::uint64_t one) { return static_cast<Known>(one) == what; });
+    };
+    if (every(Known::kSame))
         return existing;
-    if (!none)
+    if (!every(Known::kNot))
         return Status(Code::kUnsupported, fmt::format("open {}: it is open for writing already, through another communicator",
                                                       file.path));
-    const auto aside = file.unclaimed ? std::optional(log::AsideReason::kStagingArea) : std::nullopt;
-    auto opened = SharedFile::open(engine, stage::OpenTarget{file.path, file.descriptor, true, aside}, file.team);
+    Result<stage::OpenTarget> target = out_of_memory();
+    (void)attempt([&] {
+        const auto aside = file.unclaimed ? std::optional(log::AsideReason::kStagingArea) : std::nullopt;
+        target = stage::OpenTarget{file.path, file.descriptor, true, aside};
+        return Status::ok();
+    });
+    auto opened = SharedFile::open(engine, target, file.team);
     if (!opened)
         return opened.status();
     opened.value().file->hold(std::move(file.claim));
-    if (!opened.value().warning.empty())
-        warn_once(opened.value().warning);
+    (void)attempt([&] {
+        if (!opened.value().warning.empty())
+            warn_once(opened.value().warning);
+        return Status::ok();
+    });
     return std::move(opened.value().file);
 }
 
 // The end of file that all ranks begin with. Each of them tells before any of them can write.
 Result<haddr_t> agree_on_size(node::Team& team, std::uint64_t mine) {
-    const auto all = team.gather(std::as_bytes(std::span(&mine, 1)));
+    const auto all = team.exchange(mine);
     if (!all)
         return all.status();
-    std::uint64_t largest = mine;
-    for (const auto& told : all.value()) {
-        std::uint64_t one = 0;
-        std::memcpy(&one, told.data(), std::min(told.size(), sizeof one));
-        largest = std::max(largest, one);
-    }
-    return haddr_t{largest};
+    return haddr_t{std::ranges::max(all.value())};
 }
 
 }   // namespace
@@ -149,17 +152,27 @@ Status open_file(MpiFile& file, const char* name, unsigned flags) {
         const auto size = agree_on_size(*file.team, shared.value()->size());
         if (!size)
             return size.status();
+        const Status added = attempt([&] {
+            OpenFiles::get().add(file.device, file.inode, shared.value());
+            return Status::ok();
+        });
+        if (Status known = file.team->agree(added); !known) {
+            if (added)
+                (void)OpenFiles::get().remove(file.device, file.inode);
+            return known;
+        }
         file.shared = std::move(shared).value();
-        OpenFiles::get().add(file.device, file.inode, file.shared);
         file.end_of_file = size.value();
         return Status::ok();
     }
-    auto attached = file.engine->attach({file.path, file.descriptor, false});
-    if (attached) {
-        file.read_only = std::move(attached.value().file);
-        file.end_of_file = file.read_only->size();
-    }
-    return file.team->agree(attached.status());
+    return file.team->agree(attempt([&] {
+        auto attached = file.engine->attach({file.path, file.descriptor, false});
+        if (attached) {
+            file.read_only = std::move(attached.value().file);
+            file.end_of_file = file.read_only->size();
+        }
+        return attached.status();
+    }));
 }
 
 Result<OfferedTeam> offer_from(hid_t list, const node::Door& door) {
@@ -168,7 +181,12 @@ Result<OfferedTeam> offer_from(hid_t list, const node::Door& door) {
         return made.status();
     OfferedTeam offered{std::move(made).value(), true};
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
-    const std::string node = engine != nullptr ? engine->node_name() : std::string();
+    std::string node;
+    FOREBAY_TRY(offered.team->agree(attempt([&] {
+        if (engine != nullptr)
+            node = engine->node_name();
+        return Status::ok();
+    })));
     const auto all = offered.team->gather(std::as_bytes(std::span(node)));
     if (!all)
         return all.status();

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/attempt.h"
 #include "hdf5/warning.h"
 #include "node/look_together.h"
 
@@ -13,8 +14,11 @@ Status recover_together(node::Team& team, stage::Engine* engine, const char* pat
     });
     if (!looked)
         return looked.status();
-    if (!looked.value().say.empty())
-        warn_once(looked.value().say);
+    (void)attempt([&] {
+        if (!looked.value().say.empty())
+            warn_once(looked.value().say);
+        return Status::ok();
+    });
     if (writable)
         return team.agree(looked.value().mine);
     if (looked.value().first_to_fail)

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/attempt.h"
 #include "hdf5/call_scope.h"
 #include "hdf5/guard.h"
 #include "hdf5/open_files.h"
@@ -99,7 +100,6 @@ Status write_pieces(MpiFile& file, const PieceVector& vector, const void* const 
     if (file.shared == nullptr)
         return Status::from_errno(EBADF, "write to " + file.path);
     std::vector<Part> parts;
-    parts.reserve(vector.count);
     ByteClass byte_class = ByteClass::kRaw;
     Status outcome;
     ByteRange hull{kOffsetMax, 0};
@@ -119,10 +119,14 @@ Status write_pieces(MpiFile& file, const PieceVector& vector, const void* const 
     if (hull.empty())
         return Status::ok();
     const AtomicTransfer atomic(file, F_WRLCK, hull);
-    if (Status locked = atomic.status(file.path); !locked) {
+    Status ready = attempt([&] {
+        parts.reserve(vector.count);
+        return atomic.status(file.path);
+    });
+    if (!ready) {
         if (together || raw)
-            return locked;
-        file.shared->tell_later(std::move(locked));
+            return ready;
+        file.shared->tell_later(std::move(ready));
         return Status::ok();
     }
     vector.for_each(kFunction, [&](std::uint32_t i, ByteClass class_of_part, std::size_t size) {

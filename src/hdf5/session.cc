@@ -203,14 +203,16 @@ void Session::forget_connectors() {
 }
 
 void Session::end() {
-    std::vector<std::shared_ptr<stage::Engine>> ended;
     {
-        const std::lock_guard lock(mutex_);
-        ended = std::move(inherited_);
-        ended.push_back(std::move(engine_));
-        driver_ = H5I_INVALID_HID;
-    }
-    ended.clear();
+        std::vector<std::shared_ptr<stage::Engine>> inherited;
+        std::shared_ptr<stage::Engine> own;
+        {
+            const std::lock_guard lock(mutex_);
+            inherited.swap(inherited_);
+            own.swap(engine_);
+            driver_ = H5I_INVALID_HID;
+        }
+    }   // they end here, without the lock
     if (const Status failure = take_failure(); !failure)
         warn_once(failure.message());
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <new>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/checksum.h"
@@ -41,8 +43,14 @@ bool FileLog::marker_fits() const noexcept {
 
 bool FileLog::adopt(Segment* segment, std::uint64_t committed_size, std::uint64_t commit_sequence,
                     std::uint64_t sequence) {
-    const auto payload = encode(OpenPayload{target_.device, target_.inode, commit_sequence, target_.sharing, target_.path});
-    segments_.push_back(segment);
+    std::vector<std::byte> payload;
+    try {
+        payload = encode(OpenPayload{target_.device, target_.inode, commit_sequence, target_.sharing, target_.path});
+        segments_.push_back(segment);
+    } catch (const std::bad_alloc&) {
+        pool_.release(segment);   // the next one takes its place in the log, and recovery must not find both
+        throw;
+    }
     ++next_order_;
     newest_ = segment;
     std::byte* const at = end();

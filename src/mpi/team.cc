@@ -1,10 +1,11 @@
 // A team over an MPI communicator.
 #include <mpi.h>
 
-#include <climits>
+#include <cstdint>
 #include <cstring>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "node/door.h"
 
@@ -47,6 +48,10 @@ class CommunicatorTeam final : public node::Team {
         FOREBAY_TRY(check(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
         FOREBAY_TRY(check(MPI_Comm_rank(communicator, &team->rank_), "MPI_Comm_rank"));
         FOREBAY_TRY(check(MPI_Comm_size(communicator, &team->size_), "MPI_Comm_size"));
+        const auto members = static_cast<std::size_t>(team->size_);
+        team->words_.resize(members);
+        team->counts_.resize(members);
+        team->begins_.resize(members);
         return std::shared_ptr<node::Team>(std::move(team));
     }
     ~CommunicatorTeam() override {
@@ -60,27 +65,12 @@ class CommunicatorTeam final : public node::Team {
 
     Status barrier() override { return check(MPI_Barrier(communicator_), "MPI_Barrier"); }
 
-    Result<Gathered> gather(std::span<const std::byte> mine) override {
-        const auto members = static_cast<std::size_t>(size_);
-        std::vector<int> lengths(members), begins(members);
-        const int length = mine.size() > INT_MAX ? -1 : static_cast<int>(mine.size());
-        FOREBAY_TRY(check(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, communicator_), "MPI_Allgather"));
-        long long total = 0;
-        for (std::size_t i = 0; i < members; ++i) {
-            if (lengths[i] < 0 || total + lengths[i] > INT_MAX)
-                return Status(Code::kInternal, "the members of a team have too much to tell each other");
-            begins[i] = static_cast<int>(total);
-            total += lengths[i];
-        }
-        Gathered gathered(members);
-        if (total == 0) return gathered;
-        std::vector<std::byte> all(static_cast<std::size_t>(total));
-        FOREBAY_TRY(check(MPI_Allgatherv(mine.data(), length, MPI_BYTE, all.data(), lengths.data(), begins.data(), MPI_BYTE,
-                                         communicator_),
-                          "MPI_Allgatherv"));
-        for (std::size_t i = 0; i < members; ++i)
-            gathered[i].assign(all.begin() + begins[i], all.begin() + begins[i] + lengths[i]);
-        return gathered;
+    Result<std::span<const std::uint64_t>> exchange(std::uint64_t mine) override {
+        FOREBAY_TRY(check(MPI_Allgather(&mine, 1, MPI_UINT64_T, words_.data(), 1, MPI_UINT64_T, communicator_), "MPI_Allgather"));
+        return std::span<const std::uint64_t>(words_);
+    }
+    Status broadcast(int from, std::span<std::byte> bytes) override {
+        return check(MPI_Bcast(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, from, communicator_), "MPI_Bcast");
     }
 
     Result<std::unique_ptr<node::Window>> expose(std::span<std::byte> mine) override {
@@ -92,11 +82,26 @@ class CommunicatorTeam final : public node::Team {
         return std::unique_ptr<node::Window>(std::make_unique<CommunicatorWindow>(window));
     }
 
+  protected:
+    Status gather_into(std::span<const std::byte> mine, std::span<const std::uint64_t> lengths, std::span<std::byte> all) override {
+        int begin = 0;   // the team has made sure that there are no more than INT_MAX
+        for (std::size_t i = 0; i < lengths.size(); begin += counts_[i++]) {
+            counts_[i] = static_cast<int>(lengths[i]);
+            begins_[i] = begin;
+        }
+        return check(MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, all.data(), counts_.data(), begins_.data(),
+                                    MPI_BYTE, communicator_),
+                     "MPI_Allgatherv");
+    }
+
   private:
     explicit CommunicatorTeam(MPI_Comm communicator) noexcept : communicator_(communicator) {}
 
     MPI_Comm communicator_;
     int rank_ = 0, size_ = 1;
+    // One for each member.
+    std::vector<std::uint64_t> words_;
+    std::vector<int> counts_, begins_;
 };
 
 Result<std::shared_ptr<node::Team>> make_team(const void* communicator) {

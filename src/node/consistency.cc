@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/attempt.h"
 #include "node/meeting.h"
 #include "node/shared_file.h"
 
@@ -15,13 +16,24 @@ struct Wish {
     std::uint64_t consistent = 0, strict = 0, size = 0;
 };
 
-Result<std::vector<Wish>> tell(Team& team, const Wish& mine) {
-    const auto all = team.gather(std::as_bytes(std::span(&mine, 1)));
-    if (!all) return all.status();
-    std::vector<Wish> wishes;
-    for (const auto& told : all.value()) {
-        if (told.size() != sizeof(Wish)) return Status(Code::kInternal, "another rank runs another forebay");
-        std::memcpy(&wishes.emplace_back(), told.data(), sizeof(Wish));
+// What all wish for, together.
+struct Wishes {
+    bool all = true, any = false, strict = false;
+    std::uint64_t size = 0;
+};
+
+Result<Wishes> tell(Team& team, const Wish& mine) {
+    const auto told = team.gather(std::as_bytes(std::span(&mine, 1)));
+    if (!told) return told.status();
+    Wishes wishes;
+    for (const auto& bytes : told.value()) {
+        Wish one;
+        if (bytes.size() != sizeof one) return Status(Code::kInternal, "another rank runs another forebay");
+        std::memcpy(&one, bytes.data(), sizeof one);
+        wishes.all = wishes.all && one.consistent != 0;
+        wishes.any = wishes.any || one.consistent != 0;
+        wishes.strict = wishes.strict || one.strict != 0;
+        wishes.size = std::max(wishes.size, one.size);
     }
     return wishes;
 }
@@ -30,44 +42,50 @@ Result<std::vector<Wish>> tell(Team& team, const Wish& mine) {
 
 Result<std::string> SharedFile::begin_consistency(std::uint64_t team, const log::ProcessIdentity& process) {
     const Options& options = engine_->options().options;
-    const auto wishes = tell(*team_, {options.nodes == SeveralNodes::kConsistent ? 1u : 0u, options.strict ? 1u : 0u, file_->size()});
-    if (!wishes) return wishes.status();
-    bool all = true, any = false, strict = false;
-    std::uint64_t size = 0;
-    for (const Wish& wish : wishes.value()) {
-        all = all && wish.consistent != 0;
-        any = any || wish.consistent != 0;
-        strict = strict || wish.strict != 0;
-        size = std::max(size, wish.size);
+    const auto told = tell(*team_, {options.nodes == SeveralNodes::kConsistent ? 1u : 0u, options.strict ? 1u : 0u, file_->size()});
+    if (!told) return told.status();
+    const Wishes& wishes = told.value();
+    if (!wishes.any) return std::string();
+    const Status begun = team_->agree(attempt([&]() -> Status {
+        if (!wishes.all) return {Code::kUnsupported, "the option is not set for every rank"};
+        return begin_journal(team, process, wishes.size);
+    }));
+    if (begun) {
+        FOREBAY_TRY(team_->agree(attempt([&] {
+            file_->guard_target([&](std::shared_ptr<io::File> target) {
+                return log::make_guarded_file(std::move(target), journal_, [file = std::weak_ptr(file_)](std::uint64_t bytes) {
+                    if (const auto alive = file.lock()) alive->count_given_up(bytes);
+                });
+            });
+            return Status::ok();
+        })));
+        return std::string();
     }
-    if (!any) return std::string();
-    Status mine;
-    if (!all) mine = {Code::kUnsupported, "the option is not set for every rank"};
-    if (mine) {
-        const io::Identity& identity = file_->identity();
-        const log::UndoHeader header{team, static_cast<std::uint64_t>(team_->rank()), static_cast<std::uint64_t>(team_->size()),
-                                     process, identity.device, identity.inode, file_->path()};
-        auto file = engine_->directory()->open_file(log::undo_name(file_->log_number()), io::OpenMode::kCreateNew);
-        mine = file.status();
-        if (mine) {
-            auto made = log::UndoJournal::create(std::move(file).value(), header, size, options.size);
-            mine = made.status();
-            if (mine) journal_ = std::move(made).value();
-            else remove_journal();
-        }
-    }
-    if (const Status made = team_->agree(mine); !made) {
-        remove_journal();
-        const Status why = made.with_context("open " + file_->path() + " with nodes=consistent");
-        if (strict) return why;
-        return why.message() + "; a crash may leave it torn";
-    }
-    file_->guard_target([&](std::shared_ptr<io::File> target) {
-        return log::make_guarded_file(std::move(target), journal_, [file = std::weak_ptr(file_)](std::uint64_t bytes) {
-            if (const auto alive = file.lock()) alive->count_given_up(bytes);
-        });
+    remove_journal();
+    Status why = copy_of(begun, "not consistent");
+    (void)attempt([&] {
+        why = begun.with_context("open " + file_->path() + " with nodes=consistent");
+        return Status::ok();
     });
-    return std::string();
+    if (wishes.strict) return why;
+    std::string warning = "not consistent";   // short enough to need no memory
+    (void)attempt([&] {
+        warning = why.message() + "; a crash may leave it torn";
+        return Status::ok();
+    });
+    return warning;
+}
+
+Status SharedFile::begin_journal(std::uint64_t team, const log::ProcessIdentity& process, std::uint64_t size) {
+    const io::Identity& identity = file_->identity();
+    const log::UndoHeader header{team, static_cast<std::uint64_t>(team_->rank()), static_cast<std::uint64_t>(team_->size()),
+                                 process, identity.device, identity.inode, file_->path()};
+    auto file = engine_->directory()->open_file(log::undo_name(file_->log_number()), io::OpenMode::kCreateNew);
+    FOREBAY_TRY(file.status());
+    auto made = log::UndoJournal::create(std::move(file).value(), header, size, engine_->options().options.size);
+    FOREBAY_TRY(made.status());
+    journal_ = std::move(made).value();
+    return Status::ok();
 }
 
 // As far as it was written by anybody. Collective.
@@ -75,9 +93,7 @@ Result<std::uint64_t> SharedFile::largest_size() {
     const Meeting meeting(journal_.get());
     const auto wishes = tell(*team_, {0, 0, file_->size()});
     if (!wishes) return wishes.status();
-    std::uint64_t size = 0;
-    for (const Wish& wish : wishes.value()) size = std::max(size, wish.size);
-    return size;
+    return wishes.value().size;
 }
 
 // Everything is in the target on all nodes; all say so; all take note that all have said so. A member that dies in between
@@ -86,20 +102,21 @@ Status SharedFile::commit_consistently() {
     FOREBAY_TRY(settle());
     const auto size = largest_size();
     if (!size) return size.status();
-    FOREBAY_TRY(agree(journal_->prepare(size.value())));
-    return agree(journal_->decide());
+    FOREBAY_TRY(agree(attempt([&] { return journal_->prepare(size.value()); })));
+    return agree(attempt([&] { return journal_->decide(); }));
 }
 
 // Nobody removes what another one may need: first all know that there is nothing to be undone.
 Status SharedFile::end_consistency() {
-    const Status closed = agree(journal_->close());
+    const Status closed = agree(attempt([&] { return journal_->close(); }));
     if (closed) remove_journal();
     return closed;
 }
 
 void SharedFile::remove_journal() noexcept {
     journal_.reset();
-    if (io::Directory* const directory = engine_->directory()) (void)directory->remove_file(log::undo_name(file_->log_number()));
+    if (io::Directory* const directory = engine_->directory())
+        (void)attempt([&] { return directory->remove_file(log::undo_name(file_->log_number())); });
 }
 
 }   // namespace forebay::node

@@ -36,7 +36,7 @@ struct Door {
     Result<Membership> (*members)(const void* communicator) = nullptr;
 };
 
-inline constexpr std::uint32_t kDoorVersion = 2;
+inline constexpr std::uint32_t kDoorVersion = 3;
 inline constexpr const char* kDoorSymbol = "forebay_mpi_door";
 using DoorFunction = const Door* (*)();
 

@@ -1,14 +1,16 @@
 #include "node/look_together.h"
 
 #include <algorithm>
-#include <cstddef>
+#include <cstdint>
+
+#include "base/attempt.h"
 
 namespace forebay::node {
 
 namespace {
 
 // What came of one member's look.
-enum class Found : unsigned char { kNothing, kRecovered, kUnusable, kInUse };
+enum class Found : std::uint64_t { kNothing, kRecovered, kUnusable, kInUse };
 
 Found found_by(const Result<std::string>& look) {
     if (!look) return look.status().retryable() ? Found::kInUse : Found::kUnusable;
@@ -27,21 +29,23 @@ Result<Looked> look_together(Team& team, const Look& look) {
         Found found = Found::kNothing;
         std::string text;
         if (looks) {
-            auto mine = look();
-            found = found_by(mine);
-            looked.mine = mine.status();
-            if (mine) text = std::move(mine).value();
+            found = Found::kUnusable;
+            looked.mine = attempt([&] {
+                auto mine = look();
+                found = found_by(mine);
+                if (mine) text = std::move(mine).value();
+                return mine.status();
+            });
         }
-        const std::byte told{static_cast<unsigned char>(found)};
-        const auto all = team.gather({&told, 1});
+        const auto all = team.exchange(static_cast<std::uint64_t>(found));
         if (!all) return all.status();
         const auto first = [&](auto&& is) {
-            return static_cast<int>(std::find_if(all.value().begin(), all.value().end(), [&](const auto& one) { return is(static_cast<Found>(std::to_integer<unsigned char>(one.at(0)))); }) -
+            return static_cast<int>(std::find_if(all.value().begin(), all.value().end(), [&](std::uint64_t one) { return is(static_cast<Found>(one)); }) -
                                     all.value().begin());
         };
         const auto anybody = [&](Found what) { return first([&](Found one) { return one == what; }) < team.size(); };
         const bool recovered = anybody(Found::kRecovered), in_use = anybody(Found::kInUse), unusable = anybody(Found::kUnusable);
-        if (recovered && !said && first([](Found one) { return one == Found::kRecovered; }) == team.rank()) looked.say = text;
+        if (recovered && !said && first([](Found one) { return one == Found::kRecovered; }) == team.rank()) looked.say = std::move(text);
         said = said || recovered;
         looks = !looked.mine;
         if (in_use || unusable) {

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/attempt.h"
 #include "base/checksum.h"
 #include "io/posix_file.h"
 #include "node/meeting.h"
@@ -86,10 +87,10 @@ using log::board_name;
 std::string unstaged(const Status& why) { return why.message() + " (no rank stages the file)"; }
 
 // Unlike that of any other shared file whose logs may lie in the same staging area.
-std::uint64_t group_of(const Introduction& drainer) {
-    Bytes named;
-    put(named, &drainer.process, sizeof drainer.process);
-    put(named, &drainer.log, sizeof drainer.log);
+std::uint64_t group_of(const Introduction& drainer) noexcept {
+    std::array<std::byte, sizeof drainer.process + sizeof drainer.log> named;
+    std::memcpy(named.data(), &drainer.process, sizeof drainer.process);
+    std::memcpy(named.data() + sizeof drainer.process, &drainer.log, sizeof drainer.log);
     return checksum(named) | 1;
 }
 
@@ -103,81 +104,99 @@ SharedFile::~SharedFile() {
     if (attached_) (void)engine_->detach(file_, true);
 }
 
+// What this member can say of itself, and, in `warning`, to the user.
+Status SharedFile::introduce(const Result<stage::OpenTarget>& opened, Introduction& me, std::string& warning) {
+    FOREBAY_TRY(opened.status());
+    auto attached = engine_->attach(opened.value());
+    FOREBAY_TRY(attached.status());
+    file_ = std::move(attached.value().file);
+    attached_ = true;
+    warning = std::move(attached.value().warning);
+    if (file_->shared())
+        return {Code::kUnsupported, fmt::format("open {}: it is open for writing already, with another communicator "
+                                                "or by an open that has not been closed", opened.value().path)};
+    const Options& options = engine_->options().options;
+    const auto process = log::identify_this_process();
+    FOREBAY_TRY(process.status());
+    me.process = process.value();
+    me.staged = file_->staged() ? 1 : 0;
+    // Without room for a log this member cannot stage, and so none of them does.
+    if (const Status room = me.staged != 0 ? file_->take_first_segment() : Status::ok(); !room) {
+        me.staged = 0;
+        if (options.strict || room.code() != Code::kNoSpace) return room;
+        warning = unstaged(room);
+    }
+    me.log = file_->log_number();
+    me.segment_bytes = options.segment;
+    me.segments_max = std::max<std::uint64_t>(2, options.size / options.segment) + 2;
+    me.durable = options.durability == Durability::kNode ? 1 : 0;
+    me.node = engine_->node_name();
+    if (io::Directory* const directory = engine_->directory()) me.directory = directory->name();
+    return Status::ok();
+}
+
 Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engine,
                                             const Result<stage::OpenTarget>& opened, std::shared_ptr<Team> team) {
     Opened result;
-    auto self = std::shared_ptr<SharedFile>(new SharedFile(std::move(engine), std::move(team)));
-    Status mine = opened.status();
+    std::shared_ptr<SharedFile> self;
     Introduction me;
-    if (mine) {
-        auto attached = self->engine_->attach(opened.value());
-        mine = attached.status();
-        if (mine) {
-            self->file_ = std::move(attached.value().file);
-            self->attached_ = true;
-            result.warning = std::move(attached.value().warning);
-            if (self->file_->shared())
-                mine = {Code::kUnsupported, fmt::format("open {}: it is open for writing already, with another communicator "
-                                                        "or by an open that has not been closed", opened.value().path)};
-        }
-    }
-    if (mine) {
-        const Options& options = self->engine_->options().options;
-        const auto process = log::identify_this_process();
-        mine = process.status();
-        if (mine) me.process = process.value();
-        me.staged = self->file_->staged() ? 1 : 0;
-        // Without room for a log this member cannot stage, and so none of them does.
-        if (const Status room = me.staged != 0 ? self->file_->take_first_segment() : Status::ok(); !room) {
-            me.staged = 0;
-            if (options.strict || room.code() != Code::kNoSpace) mine = room;
-            else result.warning = unstaged(room);
-        }
-        me.log = self->file_->log_number();
-        me.segment_bytes = options.segment;
-        me.segments_max = std::max<std::uint64_t>(2, options.size / options.segment) + 2;
-        me.durable = options.durability == Durability::kNode ? 1 : 0;
-        me.node = self->engine_->node_name();
-        if (io::Directory* const directory = self->engine_->directory()) me.directory = directory->name();
-    }
-    FOREBAY_TRY(self->team_->agree(mine));
-
-    const auto gathered = self->team_->gather(encode(me));
+    Bytes introduction;
+    const Status introduced = attempt([&] {
+        self = std::shared_ptr<SharedFile>(new SharedFile(std::move(engine), team));
+        const Status mine = self->introduce(opened, me, result.warning);
+        introduction = encode(me);
+        return mine;
+    });
+    FOREBAY_TRY(team->agree(introduced));
+    const auto gathered = team->gather(introduction);
     if (!gathered) return gathered.status();
     std::vector<Introduction> all;
-    for (const Bytes& told : gathered.value()) {
-        auto one = decode(told);
-        if (!one) return one.status();
-        all.push_back(std::move(one).value());
-    }
     std::vector<std::size_t> members;
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-        if (all[rank].node == me.node) members.push_back(rank);
-        else self->several_nodes_ = true;
-    }
-    self->drains_ = members.front() == static_cast<std::size_t>(self->team_->rank());
+    FOREBAY_TRY(team->agree(attempt([&]() -> Status {
+        for (const Bytes& told : gathered.value()) {
+            auto one = decode(told);
+            if (!one) return one.status();
+            all.push_back(std::move(one).value());
+        }
+        for (std::size_t rank = 0; rank < all.size(); ++rank) {
+            if (all[rank].node == me.node) members.push_back(rank);
+            else self->several_nodes_ = true;
+        }
+        return Status::ok();
+    })));
+    // For all ranks; a warning is not worth failing for.
+    const auto warn = [&](auto&& text) {
+        if (team->rank() != 0) return;
+        (void)attempt([&] {
+            result.warning += (result.warning.empty() ? "" : "; ") + text();
+            return Status::ok();
+        });
+    };
+    self->drains_ = members.front() == static_cast<std::size_t>(team->rank());
     if (std::any_of(all.begin(), all.end(), [](const Introduction& one) { return one.staged == 0; })) {
         // All or none: nobody sees the other's staged bytes otherwise.
         FOREBAY_TRY(self->stay_unstaged());
     } else {
         const auto wants = [](const Introduction& one) { return one.durable != 0; };
         self->durable_ = !self->several_nodes_ && std::all_of(all.begin(), all.end(), wants);
-        if (!self->durable_ && std::any_of(all.begin(), all.end(), wants) && self->team_->rank() == 0 && result.warning.empty())
-            result.warning = fmt::format("{} is opened by {}: durability=node does not hold for it, a flush outlives the processes only", opened.value().path,
-                                         self->several_nodes_ ? "several nodes" : "ranks of which not all have durability=node");
+        if (!self->durable_ && std::any_of(all.begin(), all.end(), wants))
+            warn([&] {
+                return fmt::format("{} is opened by {}: durability=node does not hold for it, a flush outlives the processes only", opened.value().path,
+                                   self->several_nodes_ ? "several nodes" : "ranks of which not all have durability=node");
+            });
         if (self->several_nodes_) {
-            auto begun = self->begin_consistency(group_of(all.front()), me.process);
+            const auto begun = self->begin_consistency(group_of(all.front()), me.process);
             if (!begun) return begun.status();
-            if (!begun.value().empty() && self->team_->rank() == 0)
-                result.warning += (result.warning.empty() ? "" : "; ") + begun.value();
+            if (!begun.value().empty()) warn([&] { return begun.value(); });
         }
         const Status joined = self->join_node(members, all);
         if (joined.code() == Code::kNoSpace && self->share_ == nullptr) {
             // That is the same for all, and none has joined: the drainer of a node has no room for the board.
-            if (self->team_->rank() == 0) result.warning = unstaged(joined);
+            if (team->rank() == 0) result.warning.clear();
+            warn([&] { return unstaged(joined); });
             FOREBAY_TRY(self->stay_unstaged());
         } else {
-            if (!joined) self->remove_journal();
+            if (!joined) self->leave_board(all[members.front()].log);
             FOREBAY_TRY(joined);
         }
     }
@@ -191,68 +210,86 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
 Status SharedFile::stay_unstaged() {
     durable_ = false;
     if (journal_ != nullptr) FOREBAY_TRY(end_consistency());
-    return team_->agree(file_->staged() ? file_->step_aside(log::AsideReason::kStagingArea) : Status::ok());
+    return team_->agree(attempt([&] { return file_->staged() ? file_->step_aside(log::AsideReason::kStagingArea) : Status::ok(); }));
 }
 
 // The drainer makes the board, all others open it, and everybody the logs of everybody.
 Status SharedFile::join_node(const std::vector<std::size_t>& members, const std::vector<Introduction>& all) {
     const Introduction& drainer = all[members.front()];
-    const auto self = static_cast<std::uint64_t>(
-        std::find(members.begin(), members.end(), static_cast<std::size_t>(team_->rank())) - members.begin());
-    std::uint64_t ring = 0;
-    for (const std::size_t rank : members) ring = std::max(ring, all[rank].segments_max);
-
-    std::set<std::string> nodes;
-    for (const Introduction& one : all) nodes.insert(one.node);
     engine_->share_reserve(members.size());
     Result<Board> board = Status(Code::kInternal, "no board");
-    Status mine;
-    if (drains_) {
-        auto file = engine_->directory()->open_file(board_name(drainer.log), io::OpenMode::kCreateNew);
+    const Status mine = attempt([&] { return drains_ ? make_board(members, all, board) : Status::ok(); });
+    const Status made = team_->agree(mine);
+    if (!made && mine) remove_board(drainer.log);   // that of another node failed
+    FOREBAY_TRY(made);
+    FOREBAY_TRY(team_->agree(attempt([&] { return share_board(members, all, board); })));
+    if (durable_) FOREBAY_TRY(team_->agree(attempt([&] { return drains_ ? begin_statements() : Status::ok(); })));
+    return several_nodes_ ? expose_to_others(all) : Status::ok();
+}
+
+Status SharedFile::make_board(const std::vector<std::size_t>& members, const std::vector<Introduction>& all, Result<Board>& board) {
+    const Introduction& drainer = all[members.front()];
+    std::uint64_t ring = 0;
+    for (const std::size_t rank : members) ring = std::max(ring, all[rank].segments_max);
+    auto file = engine_->directory()->open_file(board_name(drainer.log), io::OpenMode::kCreateNew);
+    const Status made = attempt([&] {
         if (file) board = Board::create(std::move(file).value(), members.size(), ring, group_of(drainer));
         else board = file.status();
-        mine = board.status();
-        if (file && !mine) (void)engine_->directory()->remove_file(board_name(drainer.log));
-        // Not what all take for a reason to go on without staging.
-        if (!mine && engine_->options().options.strict) mine = Status(Code::kUnavailable, mine.message(), mine.sys_errno());
-    }
-    const Status made = team_->agree(mine);
-    if (!made && mine && drains_) (void)engine_->directory()->remove_file(board_name(drainer.log));   // that of another node failed
-    FOREBAY_TRY(made);
+        return board.status();
+    });
+    if (file && !made) remove_board(drainer.log);
+    // Not what all take for a reason to go on without staging.
+    if (!made && engine_->options().options.strict) return {Code::kUnavailable, made.message(), made.sys_errno()};
+    return made;
+}
+
+Status SharedFile::share_board(const std::vector<std::size_t>& members, const std::vector<Introduction>& all, Result<Board>& board) {
+    const Introduction& drainer = all[members.front()];
+    const auto self = static_cast<std::uint64_t>(
+        std::find(members.begin(), members.end(), static_cast<std::size_t>(team_->rank())) - members.begin());
+    std::set<std::string> nodes;
+    for (const Introduction& one : all) nodes.insert(one.node);
     if (!drains_) {
         auto file = open_in(drainer.directory, board_name(drainer.log));
-        if (file) board = Board::open(std::move(file).value(), members.size());
-        else board = file.status();
-        mine = board.status();
+        FOREBAY_TRY(file.status());
+        board = Board::open(std::move(file).value(), members.size());
+        FOREBAY_TRY(board.status());
     }
-    if (mine) {
-        std::vector<log::ProcessIdentity> processes;
-        for (const std::size_t rank : members) processes.push_back(all[rank].process);
-        share_ = std::make_shared<NodeShare>(NodeShare::Setup{std::move(board).value(), self, 0, std::move(processes),
-                                                              file_->stripe(), several_nodes_, durable_,
-                                                              several_nodes_ ? group_of(all.front()) : 0, nodes.size(), journal_ != nullptr});
-        for (std::size_t i = 0; i < members.size() && mine; ++i) {
-            const Introduction& one = all[members[i]];
-            std::unique_ptr<io::File> pool;
-            if (!drains_ || i != self) {
-                auto file = open_in(one.directory, "log");
-                mine = file.status();
-                if (mine) pool = std::move(file).value();
-            }
-            share_->add_lane(std::move(pool), one.segment_bytes);
+    std::vector<log::ProcessIdentity> processes;
+    for (const std::size_t rank : members) processes.push_back(all[rank].process);
+    share_ = std::make_shared<NodeShare>(NodeShare::Setup{std::move(board).value(), self, 0, std::move(processes),
+                                                          file_->stripe(), several_nodes_, durable_,
+                                                          several_nodes_ ? group_of(all.front()) : 0, nodes.size(), journal_ != nullptr});
+    Status mine;
+    for (std::size_t i = 0; i < members.size() && mine; ++i) {
+        const Introduction& one = all[members[i]];
+        std::unique_ptr<io::File> pool;
+        if (!drains_ || i != self) {
+            auto file = open_in(one.directory, "log");
+            mine = file.status();
+            if (mine) pool = std::move(file).value();
         }
+        share_->add_lane(std::move(pool), one.segment_bytes);
     }
-    if (mine) mine = file_->join(share_, several_nodes_);
-    if (mine && drains_)
-        mine = share_->listen([file = std::weak_ptr(file_)](bool room_wanted) {
-            if (const auto alive = file.lock()) alive->look(room_wanted);
-        });
-    mine = team_->agree(mine);
-    if (mine && durable_) mine = team_->agree(drains_ ? begin_statements() : Status::ok());
-    // A board without logs means nothing.
-    if (!mine && drains_) (void)engine_->directory()->remove_file(board_name(drainer.log));
     FOREBAY_TRY(mine);
-    return several_nodes_ ? expose_to_others(all) : Status::ok();
+    FOREBAY_TRY(file_->join(share_, several_nodes_));
+    if (!drains_) return Status::ok();
+    return share_->listen([file = std::weak_ptr(file_)](bool room_wanted) {
+        if (const auto alive = file.lock()) alive->look(room_wanted);
+    });
+}
+
+// All come to nothing, and nobody has written. The board goes last: without it recovery could not tell what the logs mean.
+void SharedFile::leave_board(std::uint64_t log) noexcept {
+    remove_journal();
+    attached_ = false;
+    if (team_->agree(engine_->detach(file_, true))) remove_board(log);
+}
+
+// By the drainer, who made it. Where it cannot be removed recovery does.
+void SharedFile::remove_board(std::uint64_t log) noexcept {
+    if (!drains_) return;
+    (void)attempt([&] { return engine_->directory()->remove_file(board_name(log)); });
 }
 
 // All have joined, and nobody has written: the board and the beginning of every log are on the device.
@@ -263,16 +300,20 @@ Status SharedFile::begin_statements() {
 
 // The drainer of every node lets the others see what it has not drained yet.
 Status SharedFile::expose_to_others(const std::vector<Introduction>& all) {
-    const std::string& here = all[static_cast<std::size_t>(team_->rank())].node;
-    std::set<std::string> seen{here};
-    for (std::size_t rank = 0; rank < all.size(); ++rank)
-        if (seen.insert(all[rank].node).second) other_drainers_.push_back(static_cast<int>(rank));
+    const Status known = attempt([&] {
+        std::set<std::string> seen{all[static_cast<std::size_t>(team_->rank())].node};
+        for (std::size_t rank = 0; rank < all.size(); ++rank)
+            if (seen.insert(all[rank].node).second) other_drainers_.push_back(static_cast<int>(rank));
+        return Status::ok();
+    });
     std::span<std::byte> mine;
     if (drains_) mine = std::as_writable_bytes(std::span(&share_->exposed(), 1));
-    auto window = team_->expose(mine);
-    FOREBAY_TRY(team_->agree(window.status()));
-    window_ = std::move(window).value();
-    return Status::ok();
+    const Status exposed = attempt([&] {
+        auto window = team_->expose(mine);
+        if (window) window_ = std::move(window).value();
+        return window.status();
+    });
+    return team_->agree(known ? exposed : known);
 }
 
 // Until every other node has drained what it had staged for this range when the call began.
@@ -304,8 +345,8 @@ Status SharedFile::await_others(ByteRange range) {
 
 Status SharedFile::write(std::span<const stage::StagedFile::Part> parts, stage::ByteClass byte_class, bool together) {
     if (parts.empty()) return Status::ok();
-    Status written = file_->write(parts, several_nodes_ && together ? stage::ByteClass::kMetadata : byte_class);
-    if (!written) tell_later(written);
+    Status written = attempt([&] { return file_->write(parts, several_nodes_ && together ? stage::ByteClass::kMetadata : byte_class); });
+    if (!written) tell_later(copy_of(written, "a write failed"));
     return written;
 }
 
@@ -335,7 +376,11 @@ Status SharedFile::agree(const Status& mine) {
 Status SharedFile::agree_on_write(const Status& mine) {
     const Status outcome = agree(mine);
     untold_ = Status::ok();   // all know
-    if (share_ != nullptr && drains_ && !several_nodes_) file_->look_at_all();
+    if (share_ != nullptr && drains_ && !several_nodes_)
+        (void)attempt([&] {
+            file_->look_at_all();
+            return Status::ok();
+        });
     return outcome;
 }
 
@@ -344,7 +389,7 @@ template <class Act>
 Status SharedFile::by_drainers(Act&& act, Untold untold) {
     FOREBAY_TRY(meet());
     Status mine;
-    if (drains_ || share_ == nullptr) mine = act();
+    if (drains_ || share_ == nullptr) mine = attempt(act);
     if (share_ != nullptr && drains_) share_->marked();
     return agree(untold == Untold::kTell ? take_untold(std::move(mine)) : mine);
 }
@@ -353,13 +398,14 @@ Status SharedFile::truncate(std::uint64_t size) {
     if (several_nodes_ && share_ != nullptr) {
         // Nothing is staged anywhere after that, so the target alone is cut or extended.
         FOREBAY_TRY(settle());
-        FOREBAY_TRY(agree(team_->rank() == 0 ? file_->resize_beside(size) : Status::ok()));
-        const Status noted = file_->note_size(size);
+        FOREBAY_TRY(agree(attempt([&] { return team_->rank() == 0 ? file_->resize_beside(size) : Status::ok(); })));
+        const Status noted = attempt([&] { return file_->note_size(size); });
         if (drains_) share_->marked();
         return agree(noted);
     }
     FOREBAY_TRY(by_drainers([&] { return file_->truncate(size); }));
-    if (!drains_ && share_ != nullptr) FOREBAY_TRY(file_->truncate(size));
+    if (!drains_ && share_ != nullptr)
+        if (Status followed = attempt([&] { return file_->truncate(size); }); !followed) tell_later(std::move(followed));
     return Status::ok();
 }
 
@@ -370,7 +416,7 @@ Status SharedFile::commit() {
     }
     if (several_nodes_) return by_drainers([&] { return file_->drain(); }, Untold::kTell);
     // All at a time; the drainer syncs what was written since, if anything was.
-    if (durable_) FOREBAY_TRY(agree(file_->sync_own_log()));
+    if (durable_) FOREBAY_TRY(agree(attempt([&] { return file_->sync_own_log(); })));
     return by_drainers([&] {
         const Status committed = file_->commit();
         return committed ? file_->drain() : committed;
@@ -389,12 +435,12 @@ Status SharedFile::step_aside(log::AsideReason reason) {
     // If this fails there may be something to be undone still; the file is written through all the same, as the drainers do already.
     const Status ended = journal_ != nullptr ? end_consistency() : Status::ok();
     if (drains_) share_->stop_listening();
-    else mine = file_->go_through(reason);
+    else mine = attempt([&] { return file_->go_through(reason); });
     window_.reset();
     share_.reset();
     const Status met = team_->agree(mine);
     // Last, as when the file is closed.
-    if (met && drains_) (void)engine_->directory()->remove_file(board_name(file_->log_number()));
+    if (met) remove_board(file_->log_number());
     return met ? ended : met;
 }
 
@@ -407,7 +453,7 @@ Status SharedFile::close() {
     if (!mine) {
         // Somebody is gone; nobody waits for anybody any more.
         if (share_ != nullptr) share_->stop_listening();
-        (void)file_->finish_followed(mine);
+        (void)attempt([&] { return file_->finish_followed(mine); });
         return mine;
     }
     if (share_ == nullptr) {
@@ -417,19 +463,18 @@ Status SharedFile::close() {
         mine = engine_->detach(file_, true);
         share_->finished();
     } else {
-        mine = share_->wait_until_finished();
+        mine = attempt([&] { return share_->wait_until_finished(); });
     }
     claim_.reset();   // others may open the file as soon as any member has closed it
     const Status outcome = agree(mine ? committed : mine);
     if (outcome && journal_ != nullptr) (void)end_consistency();
     Status given_back;
     if (share_ != nullptr && !drains_) {
-        given_back = file_->finish_followed(outcome);
+        given_back = attempt([&] { return file_->finish_followed(outcome); });
         (void)engine_->detach(file_, true);
     }
     // The board goes last: without it recovery could not tell what the others' logs mean.
-    if (share_ != nullptr && outcome && agree(given_back) && drains_)
-        (void)engine_->directory()->remove_file(board_name(file_->log_number()));
+    if (share_ != nullptr && outcome && agree(given_back)) remove_board(file_->log_number());
     return outcome ? agree(take_untold({})) : outcome;
 }
 

@@ -78,11 +78,17 @@ class SharedFile {
 
   private:
     SharedFile(std::shared_ptr<stage::Engine> engine, std::shared_ptr<Team> team);
+    Status introduce(const Result<stage::OpenTarget>& opened, struct Introduction& me, std::string& warning);
     Status join_node(const std::vector<std::size_t>& members, const std::vector<struct Introduction>& all);
+    Status make_board(const std::vector<std::size_t>& members, const std::vector<struct Introduction>& all, Result<Board>& board);
+    Status share_board(const std::vector<std::size_t>& members, const std::vector<struct Introduction>& all, Result<Board>& board);
+    void leave_board(std::uint64_t log) noexcept;
+    void remove_board(std::uint64_t log) noexcept;
     Status begin_statements();
     Status stay_unstaged();
     // Several nodes. Collective. Begins to keep what may be undone, if all want it; the text is a warning.
     Result<std::string> begin_consistency(std::uint64_t team, const log::ProcessIdentity& process);
+    Status begin_journal(std::uint64_t team, const log::ProcessIdentity& process, std::uint64_t size);
     Result<std::uint64_t> largest_size();
     Status commit_consistently();
     Status end_consistency();

@@ -3,9 +3,13 @@
 // The only thing that this room asks of MPI; `src/mpi` implements it over a communicator, tests over
 // processes they fork. Every call is collective: all members make it, in the same order, from the thread
 // that called HDF5; never a background thread. Thread-safety: one call at a time. Blocks until all are there.
+//
+// A member that misses a call, or makes one too many, leaves all others waiting. So none of these calls is left because memory is short:
+// what a member does in between goes through `attempt` (base/attempt.h), and the others hear of it by `agree`.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -29,16 +33,28 @@ class Team {
     [[nodiscard]] virtual int size() const noexcept = 0;
 
     virtual Status barrier() = 0;
-    // What each member gives, by rank; the lengths may differ.
+    // The word of each member, by rank; valid until the next call. Needs no memory.
+    virtual Result<std::span<const std::uint64_t>> exchange(std::uint64_t mine) = 0;
+    // The bytes of member `from`, into those of all others, which are as many. Needs no memory.
+    virtual Status broadcast(int from, std::span<std::byte> bytes) = 0;
+    // What each member gives, by rank; the lengths may differ. Without memory on one member an error on all.
     using Gathered = std::vector<std::vector<std::byte>>;
-    virtual Result<Gathered> gather(std::span<const std::byte> mine) = 0;
+    Result<Gathered> gather(std::span<const std::byte> mine);
 
-    // Each member exposes some memory, or none; it outlives the window.
+    // Each member exposes some memory, or none; it outlives the window. Collective also if it throws std::bad_alloc.
     virtual Result<std::unique_ptr<Window>> expose(std::span<std::byte> mine) = 0;
 
     // Ok if `mine` is ok everywhere; else, on every member, the failure of the lowest rank that has one,
-    // with its rank named. Code and errno are kept.
-    Status agree(const Status& mine);
+    // with its rank named. Code and errno are kept; so is the text, where there is memory for it.
+    Status agree(const Status& mine) noexcept;
+
+  protected:
+    // What all give, one after the other in `all`; `lengths` tells how many bytes each of them gives. Needs no memory.
+    virtual Status gather_into(std::span<const std::byte> mine, std::span<const std::uint64_t> lengths, std::span<std::byte> all) = 0;
+
+  private:
+    Status tell(const Status& mine);
+    Status hear(int from, std::uint64_t word);
 };
 
 }   // namespace forebay::node

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "base/attempt.h"
 #include "base/clock.h"
 #include "stage/counting.h"
 #include "stage/patience.h"
@@ -33,11 +34,11 @@ void StagedFile::complete_sync(Syncing& syncing, const Status& outcome) noexcept
         try {
             target_lost_ = outcome.with_context("what was written to " + path_ + " may not have reached its device");
         } catch (const std::bad_alloc&) {
-            target_lost_ = copy_of(outcome);
+            target_lost_ = copy_of(outcome, kFailed);
         }
         keep_error_locked(target_lost_);
     }
-    syncing.outcome = copy_of(target_lost_);
+    syncing.outcome = copy_of(target_lost_, kFailed);
     syncing.done = true;
     completed_.notify_all();
 }

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "base/attempt.h"
 #include "io/append.h"
 #include "io/posix_file.h"
 #include "io/stripe_size.h"
@@ -74,13 +75,11 @@ Result<Engine::Attached> Engine::State::attach(std::unique_ptr<io::File> file, c
         ++entry->handles;
         if (writable) ++entry->writers;
     }
-    Status outcome;
-    try {
-        if (first_writer) outcome = start_writing(*entry, std::move(file), aside, traits);
-        else if (!writable) outcome = entry->file->refresh();
-    } catch (const std::bad_alloc&) {
-        outcome = {Code::kUnavailable, "out of memory", ENOMEM};   // the handle must not go on counting
-    }
+    // Without memory the handle must not go on counting.
+    const Status outcome = attempt([&] {
+        if (first_writer) return start_writing(*entry, std::move(file), aside, traits);
+        return writable ? Status::ok() : entry->file->refresh();
+    });
     if (!outcome) {
         const std::lock_guard lock(mutex_);
         if (writable) --entry->writers;
@@ -117,7 +116,7 @@ Status Engine::State::start_writing(Entry& entry, std::unique_ptr<io::File> targ
     return Status::ok();
 }
 
-Status Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writable) {
+Status Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writable) noexcept {
     if (inherited()) return Status::ok();
     bool last_writer = false;
     {
@@ -128,13 +127,7 @@ Status Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writa
     }
     // Draining may take long; other files go on meanwhile. The handle still counts, so the entry stays.
     Status outcome;
-    if (last_writer) {
-        try {
-            outcome = file->finish();
-        } catch (const std::bad_alloc&) {
-            outcome = {Code::kUnavailable, "out of memory", ENOMEM};   // short enough to need none
-        }
-    }
+    if (last_writer) outcome = attempt([&] { return file->finish(); });
 
     std::optional<log::FileCounters> closed;
     {
@@ -142,14 +135,22 @@ Status Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writa
         const auto found = files_.find(file->identity());
         Entry& entry = found->second;
         if (last_writer) {
-            closed = file->counters();
+            // Without memory there is no line of statistics.
+            (void)attempt([&] {
+                closed = file->counters();
+                return Status::ok();
+            });
             entry.closing = false;
         }
         // A file whose newest bytes are in the log only stays known.
         if (--entry.handles == 0 && !file->failed() && !file->leaves_log()) forget_locked(found);
     }
     closed_.notify_all();
-    if (closed) report_closed(*closed);
+    if (closed)
+        (void)attempt([&] {
+            report_closed(*closed);
+            return Status::ok();
+        });
     return outcome;
 }
 
@@ -262,7 +263,7 @@ Result<Engine::Attached> Engine::attach(std::unique_ptr<io::File> file, const io
 
 Status Engine::admit() { return state_->admit(); }
 
-Status Engine::detach(const std::shared_ptr<StagedFile>& file, bool writable) { return state_->detach(file, writable); }
+Status Engine::detach(const std::shared_ptr<StagedFile>& file, bool writable) noexcept { return state_->detach(file, writable); }
 
 std::shared_ptr<StagedFile> Engine::find(std::uint64_t device, std::uint64_t inode) {
     return state_->find({device, inode});

@@ -85,7 +85,7 @@ class Engine {
     // The end of one handle. The last writable one commits, and waits until everything is in the target.
     // Its Status is that of the data: on failure the staged bytes are kept and the message says so. The
     // file stays valid for other handles.
-    Status detach(const std::shared_ptr<StagedFile>& file, bool writable);
+    Status detach(const std::shared_ptr<StagedFile>& file, bool writable) noexcept;
 
     // The state of the open file with this identity, or null.
     [[nodiscard]] std::shared_ptr<StagedFile> find(std::uint64_t device, std::uint64_t inode);

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 #include <nlohmann/json.hpp>
 
+#include "base/attempt.h"
 #include "io/append.h"
 #include "log/process.h"
 #include "log/staging_area.h"
@@ -43,12 +45,11 @@ Result<std::optional<log::AsideReason>> Engine::State::staging_opening(std::stri
 
 void Engine::State::look_opening() {
     if (std::exchange(area_tried_, true)) return;
-    try {
+    const Status looked = attempt([&] {
         obstacle_ = open_area_opening();
-    } catch (const std::bad_alloc&) {
-        // What was made of it is of no use. Short enough to need no memory.
-        obstacle_ = Obstacle{log::AsideReason::kStagingArea, {Code::kUnavailable, "out of memory", ENOMEM}};
-    }
+        return Status::ok();
+    });
+    if (!looked) obstacle_ = Obstacle{log::AsideReason::kStagingArea, looked};   // what was made of it is of no use
 }
 
 std::optional<Engine::Obstacle> Engine::State::open_area_opening() {
@@ -114,11 +115,22 @@ void Engine::State::tell_statistics() {
     }
 }
 
-void Engine::State::close_area() {
-    tell_statistics();
+void Engine::State::close_area() noexcept {
+    // Without memory a process loses its line of statistics, and leaves a directory in which nothing is staged.
+    (void)attempt([&] {
+        tell_statistics();
+        return Status::ok();
+    });
     const bool keep = std::any_of(files_.begin(), files_.end(), [](const auto& item) { return item.second.file->leaves_log(); });
     files_.clear();   // before the pool that their logs live in
     if (!directory_ || keep) return;
+    (void)attempt([&] {
+        remove_process_directory();
+        return Status::ok();
+    });
+}
+
+void Engine::State::remove_process_directory() {
     // A board or a journal that was left tells others, and recovery, what their logs mean.
     const auto names = directory_->list();
     if (!names || std::any_of(names.value().begin(), names.value().end(), [](const std::string& name) { return name != "log" && name != "ledger"; })) return;

@@ -44,7 +44,7 @@ class Engine::State final : public Surroundings, public ForkParty {
 
     Result<Attached> attach(std::unique_ptr<io::File> file, const io::Identity& identity, const std::string& path,
                             bool writable, std::optional<log::AsideReason> aside, StagedFile::TargetTraits traits);
-    Status detach(const std::shared_ptr<StagedFile>& file, bool writable);
+    Status detach(const std::shared_ptr<StagedFile>& file, bool writable) noexcept;
     std::shared_ptr<StagedFile> find(const io::Identity& identity);
     void count_aside(log::AsideReason reason) {
         const std::lock_guard opening(opening_);
@@ -132,7 +132,8 @@ class Engine::State final : public Surroundings, public ForkParty {
     void report_closed(const log::FileCounters& counters);
     void tell_statistics();
     std::vector<std::shared_ptr<StagedFile>> open_files();
-    void close_area();
+    void close_area() noexcept;
+    void remove_process_directory();
 
     const LoadedOptions loaded_;
     const OpenArea open_area_;

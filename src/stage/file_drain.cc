@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/attempt.h"
 #include "base/clock.h"
 #include "extent/stripe.h"
 #include "io/guarded_access.h"
@@ -76,7 +77,7 @@ Status out_of_memory(const char* doing, const std::string& path) noexcept {
     try {
         return {Code::kUnavailable, doing + (" " + path) + ": out of memory", ENOMEM};
     } catch (const std::bad_alloc&) {
-        return {Code::kUnavailable, "out of memory", ENOMEM};   // short enough to need none
+        return forebay::out_of_memory();
     }
 }
 
@@ -421,14 +422,6 @@ void StagedFile::wait_out_pause_locked(std::unique_lock<std::mutex>& lock) {
     while (pausing_locked()) completed_.wait_until(lock, Clock::time_point(std::chrono::nanoseconds(retry_at_ns_)));
 }
 
-Status StagedFile::copy_of(const Status& failure) noexcept {
-    try {
-        return failure;
-    } catch (const std::bad_alloc&) {
-        return {failure.code(), "a write failed", failure.sys_errno()};   // short enough to need no memory
-    }
-}
-
 void StagedFile::keep_error_locked(const Status& failure) {
     halted_ = true;
     retry_at_ns_ = 0;
@@ -436,7 +429,7 @@ void StagedFile::keep_error_locked(const Status& failure) {
     if (share_) share_->fail(failure.sys_errno(), surroundings_.options().on_error == OnError::kThrough);
     let_through_locked();
     if (!background_error_.is_ok()) return;
-    background_error_ = copy_of(failure);
+    background_error_ = copy_of(failure, kFailed);
     slot_->error.store(static_cast<std::uint64_t>(failure.sys_errno()), std::memory_order_relaxed);
 }
 

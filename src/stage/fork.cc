@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <mutex>
+#include <new>
 #include <vector>
 
 namespace forebay::stage {
@@ -16,12 +18,20 @@ struct Registry {
     std::mutex mutex;
     std::vector<ForkParty*> parties;
     std::atomic<std::uint64_t> generation{0};
+    bool told_of_forks = false;
 
-    Registry() { ::pthread_atfork(&prepare, &in_parent, &in_child); }
-
-    static Registry& instance() {
-        static Registry* const registry = new Registry;   // never destroyed: fork may come late
+    // Allocates nothing, so that asking for the generation cannot fail.
+    static Registry& instance() noexcept {
+        alignas(Registry) static std::byte place[sizeof(Registry)];
+        static Registry* const registry = ::new (place) Registry;   // never destroyed: fork may come late
         return *registry;
+    }
+    // Throws std::bad_alloc, the only failure that POSIX knows for pthread_atfork.
+    void ask_to_be_told_of_forks() {
+        const std::lock_guard lock(mutex);
+        if (told_of_forks) return;
+        if (::pthread_atfork(&prepare, &in_parent, &in_child) != 0) throw std::bad_alloc();
+        told_of_forks = true;
     }
     static void prepare() {
         Registry& registry = instance();
@@ -45,7 +55,9 @@ std::uint64_t fork_generation() noexcept {
     return Registry::instance().generation.load(std::memory_order_relaxed);
 }
 
-ForkParty::ForkParty() noexcept : born_(fork_generation()) {}
+ForkParty::ForkParty() : born_(fork_generation()) {
+    Registry::instance().ask_to_be_told_of_forks();
+}
 
 void ForkParty::join_forks() {
     Registry& registry = Registry::instance();

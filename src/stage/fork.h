@@ -15,7 +15,7 @@ namespace forebay::stage {
 
 class ForkParty {
   public:
-    ForkParty() noexcept;
+    ForkParty();   // may throw std::bad_alloc
     virtual ~ForkParty() = default;
     ForkParty(const ForkParty&) = delete;
     ForkParty& operator=(const ForkParty&) = delete;

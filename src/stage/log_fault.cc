@@ -5,6 +5,7 @@
 // is drained, and the log stays, for a device that comes back.
 #include <new>
 
+#include "base/attempt.h"
 #include "stage/counting.h"
 #include "stage/staged_file.h"
 
@@ -47,7 +48,7 @@ void StagedFile::lost_locked(const std::vector<ByteRange>& unreadable, const Sta
     log_failed_ = true;
     slot_->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(log::AsideReason::kStagingArea), std::memory_order_relaxed);
     if (!background_error_.is_ok()) return;
-    background_error_ = copy_of(fault);
+    background_error_ = copy_of(fault, kFailed);
     slot_->error.store(static_cast<std::uint64_t>(fault.sys_errno()), std::memory_order_relaxed);
 }
 

@@ -294,7 +294,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     Taken take_resize_locked(std::uint64_t size);
     void complete_resize(std::uint64_t size, const Status& outcome);
     void keep_error_locked(const Status& failure);
-    static Status copy_of(const Status& failure) noexcept;   // of less text for want of memory
+    static constexpr const char* kFailed = "a write failed";   // a failure's text, where there is no memory for it
     void failed_locked(const Status& failure);
     void let_through_locked() noexcept;
     void drop_planned_locked();

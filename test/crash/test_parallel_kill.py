@@ -13,14 +13,15 @@ import time
 
 import pytest
 from connector_environment import native
-from crash_environment import EPOCHS, LONG, SMALL, STRACE, States, Tally, area_on_disk, dead_directories, killing, program, progress, staged, was_killed
+from crash_environment import (
+    EPOCHS, LONG, SMALL, STRACE, States, Tally, area_on_disk, dead_directories, killing, program, progress, staged, still_running,
+    wait_for_the_end_of_all, was_killed,
+)
 from parallel_environment import launch
 
 pytestmark = pytest.mark.slow
 RANKS = 2
 SECONDS_MAX = 60
-# So long the launcher may be gone before the last rank is, which it has killed.
-GRACE_SECONDS = 20
 # System call; durability; the calls at which rank 0 is killed, and those for rank 1: all of them with FOREBAY_TEST_LONG=1.
 CAMPAIGNS = [
     ("pwritev", "process", [(1, 12, 30), (1, 4)]),  # to the target: rank 0 drains
@@ -41,28 +42,9 @@ def states(tmp_path_factory):
     return {libver: States(tmp_path_factory.mktemp("native") / libver, run_of(libver)) for libver in ("earliest", "latest")}
 
 
-def still_running(area):
-    """The ranks of which there is a process directory, and that have not ended."""
-    running = []
-    for directory in dead_directories(area):
-        try:
-            with open(f"/proc/{directory.name.split('-')[0]}/stat") as stat:
-                if stat.read().rsplit(")", 1)[1].split()[0] not in "ZX":
-                    running.append(int(directory.name.split("-")[0]))
-        except FileNotFoundError:
-            continue
-    return running
-
-
 def run(path, area, libver, before_rank=None, **options):
     return launch([program(), path, libver, EPOCHS, "close", "mpi"], staged(area, **SMALL, **options), path.parent, RANKS,
                   SECONDS_MAX, before_rank=before_rank)
-
-
-def wait_for_the_end_of_all(area):
-    until = time.monotonic() + GRACE_SECONDS
-    while still_running(area) and time.monotonic() < until:
-        time.sleep(0.01)
 
 
 def judge(tally, where, states, path, area, ended):

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -96,7 +97,7 @@ class ForkedTeam {
         std::atomic<std::uint32_t> generation{0};
         io::SharedWord changed{0};
         Words words{};
-        std::array<std::uint64_t, kMembersMax> given_bytes{};
+        std::array<std::uint64_t, kMembersMax> given_words{};
         std::array<std::array<std::byte, kGivenMax>, kMembersMax> given{};
     };
 
@@ -122,27 +123,39 @@ class ForkedTeam {
                 io::wait_while(shared_.changed, seen);
             }
         }
-        Result<Gathered> gather(std::span<const std::byte> mine) override {
-            const auto self = static_cast<std::size_t>(rank_);
-            if (mine.size() > kGivenMax) return Status(Code::kInvalidArgument, "too much to gather");
-            shared_.given_bytes[self] = mine.size();
-            std::copy(mine.begin(), mine.end(), shared_.given[self].begin());
+        Result<std::span<const std::uint64_t>> exchange(std::uint64_t mine) override {
+            shared_.given_words[static_cast<std::size_t>(rank_)] = mine;
             FOREBAY_TRY(barrier());
-            Gathered all;
-            for (std::size_t member = 0; member < static_cast<std::size_t>(size()); ++member) {
-                const auto* const at = shared_.given[member].data();
-                all.emplace_back(at, at + shared_.given_bytes[member]);
-            }
+            words_ = shared_.given_words;
             FOREBAY_TRY(barrier());
-            return all;
+            return std::span<const std::uint64_t>(words_).first(static_cast<std::size_t>(size()));
+        }
+        Status broadcast(int from, std::span<std::byte> bytes) override {
+            auto& told = shared_.given[static_cast<std::size_t>(from)];
+            if (rank_ == from) std::copy(bytes.begin(), bytes.end(), told.begin());
+            FOREBAY_TRY(barrier());
+            if (rank_ != from) std::copy_n(told.begin(), bytes.size(), bytes.begin());
+            return barrier();
         }
         Result<std::unique_ptr<node::Window>> expose(std::span<std::byte>) override {
             return Status(Code::kUnsupported, "forked members are on one node");
         }
 
+      protected:
+        Status gather_into(std::span<const std::byte> mine, std::span<const std::uint64_t> lengths, std::span<std::byte> all) override {
+            static const Status too_much(Code::kInvalidArgument, "too much to gather");
+            if (std::any_of(lengths.begin(), lengths.end(), [](std::uint64_t length) { return length > kGivenMax; })) return too_much;
+            std::copy(mine.begin(), mine.end(), shared_.given[static_cast<std::size_t>(rank_)].begin());
+            FOREBAY_TRY(barrier());
+            auto to = all.begin();
+            for (std::size_t member = 0; member < lengths.size(); ++member) to = std::copy_n(shared_.given[member].begin(), lengths[member], to);
+            return barrier();
+        }
+
       private:
         Shared& shared_;
         const int rank_;
+        std::array<std::uint64_t, kMembersMax> words_{};
     };
 
     Shared* shared_;

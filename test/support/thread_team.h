@@ -4,6 +4,7 @@
 // instead of waiting for ever.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
@@ -34,7 +35,7 @@ class ThreadTeam {
 
   private:
     struct Meeting {
-        explicit Meeting(int members) : size(members), given(static_cast<std::size_t>(members)) {}
+        explicit Meeting(int members) : size(members), given(static_cast<std::size_t>(members)), words(given.size()) {}
 
         Status arrive() {
             std::unique_lock lock(mutex);
@@ -60,7 +61,10 @@ class ThreadTeam {
         std::condition_variable changed;
         int arrived = 0, left = 0;
         std::uint64_t generation = 0;
-        node::Team::Gathered given;   // each member's own place, read between two barriers
+        // Each member's own place, read between two barriers.
+        std::vector<std::span<const std::byte>> given;
+        std::vector<std::uint64_t> words;
+        std::span<const std::byte> told;
         std::vector<std::span<std::byte>> exposed{static_cast<std::size_t>(size)};
     };
 
@@ -87,12 +91,18 @@ class ThreadTeam {
         int rank() const noexcept override { return rank_; }
         int size() const noexcept override { return meeting_->size; }
         Status barrier() override { return meeting_->arrive(); }
-        Result<Gathered> gather(std::span<const std::byte> mine) override {
-            meeting_->given[static_cast<std::size_t>(rank_)].assign(mine.begin(), mine.end());
+        Result<std::span<const std::uint64_t>> exchange(std::uint64_t mine) override {
+            meeting_->words[static_cast<std::size_t>(rank_)] = mine;
             FOREBAY_TRY(barrier());
-            Gathered all = meeting_->given;
+            words_ = meeting_->words;
             FOREBAY_TRY(barrier());
-            return all;
+            return std::span<const std::uint64_t>(words_);
+        }
+        Status broadcast(int from, std::span<std::byte> bytes) override {
+            if (rank_ == from) meeting_->told = bytes;
+            FOREBAY_TRY(barrier());
+            if (rank_ != from) std::copy(meeting_->told.begin(), meeting_->told.end(), bytes.begin());
+            return barrier();
         }
         Result<std::unique_ptr<node::Window>> expose(std::span<std::byte> mine) override {
             meeting_->exposed[static_cast<std::size_t>(rank_)] = mine;
@@ -100,9 +110,19 @@ class ThreadTeam {
             return std::unique_ptr<node::Window>(std::make_unique<SharedMemory>(meeting_));
         }
 
+      protected:
+        Status gather_into(std::span<const std::byte> mine, std::span<const std::uint64_t>, std::span<std::byte> all) override {
+            meeting_->given[static_cast<std::size_t>(rank_)] = mine;
+            FOREBAY_TRY(barrier());
+            auto to = all.begin();
+            for (const auto& one : meeting_->given) to = std::copy(one.begin(), one.end(), to);
+            return barrier();
+        }
+
       private:
         std::shared_ptr<Meeting> meeting_;
         const int rank_;
+        std::vector<std::uint64_t> words_ = meeting_->words;
     };
 };
 

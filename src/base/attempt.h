@@ -1,0 +1,36 @@
+// What has to come to its end without memory: a step that others wait for, a destructor, a handler of errors.
+//
+// Errors: none are thrown. Thread-safety: any thread.
+#pragma once
+
+#include <cerrno>
+#include <new>
+#include <utility>
+
+#include "base/status.h"
+
+namespace forebay {
+
+// Short enough to need no memory itself.
+[[nodiscard]] inline Status out_of_memory() noexcept { return {Code::kUnavailable, "out of memory", ENOMEM}; }
+
+// What `act` returns, a Status; out_of_memory() if it has thrown std::bad_alloc. Anything else that is thrown ends the process.
+template <class Act>
+[[nodiscard]] Status attempt(Act&& act) noexcept {
+    try {
+        return std::forward<Act>(act)();
+    } catch (const std::bad_alloc&) {
+        return out_of_memory();
+    }
+}
+
+// The same failure; with `instead` for its text for want of memory, which is short (15 characters).
+[[nodiscard]] inline Status copy_of(const Status& failure, const char* instead) noexcept {
+    try {
+        return failure;
+    } catch (const std::bad_alloc&) {
+        return {failure.code(), instead, failure.sys_errno()};
+    }
+}
+
+}   // namespace forebay

@@ -1,0 +1,111 @@
+"""The connector runs out of memory: its Nth allocation fails, or all from the Nth on, in a serial program or in one of two ranks.
+
+HDF5 itself and the program go on. Whatever comes of it, the program is told by a call of HDF5's that fails, and ends there; or its file is
+complete, byte for byte. After recovery the file of the former is at its last flush. No run may end by a signal, or wait.
+"""
+
+import contextlib
+import re
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from connector_environment import native
+from crash_environment import (
+    BUILD, EPOCHS, LONG, SMALL, States, Tally, area_on_disk, program, progress, staged, wait_for_the_end_of_all,
+)
+from parallel_environment import PROGRAMS, launch
+
+pytestmark = pytest.mark.slow
+SECONDS_MAX = 60
+SIGNALLED = 128       # how shells and launchers tell of a signal: its number and this
+POINTS = 60           # of each campaign; all there are with FOREBAY_TEST_LONG=1
+LIBRARY = BUILD / "test" / "failing_new.so"
+
+
+def run(path, environment, ranks, epochs=EPOCHS, tail="close", failing=None):
+    """Exit status (none: it hung), standard output and standard error; `failing` are the variables of the last rank alone."""
+    command = [program(), path, "latest", epochs, tail]
+    if ranks > 1:
+        libraries = f"{LIBRARY}:{PROGRAMS / 'yielding_progress.so'}"
+        per_rank = [{}] * (ranks - 1) + [{"LD_PRELOAD": libraries, **failing}] if failing else None
+        ended = launch([*command, "mpi"], environment, path.parent, ranks, SECONDS_MAX, per_rank)
+        if ended.hung is not None:
+            return None, ended.stdout, ended.told()
+    else:
+        preload = {"LD_PRELOAD": str(LIBRARY), **failing} if failing else {}
+        ended = subprocess.run([str(word) for word in command], env={**environment, **preload}, capture_output=True, text=True,
+                               timeout=SECONDS_MAX)
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["serial", "two_ranks"])
+def ranks(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory, ranks):
+    return States(tmp_path_factory.mktemp("native") / str(ranks), lambda path, epochs, tail: run(path, native(), ranks, epochs, tail)[1])
+
+
+@dataclass
+class Campaign:
+    """Runs in each of which another allocation fails."""
+
+    tally: Tally
+    states: States
+    ranks: int
+    for_ever: bool
+    folder: Path      # of files
+    areas: Path
+    options: dict[str, str]
+    told: int = 0
+    complete: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    def point(self, nth: int) -> None:
+        """With 0 none fails."""
+        path, area = self.folder / f"{nth}.h5", self.areas / f"area {nth}"
+        failing = {"FAILING_NEW_AT": str(nth), "FAILING_NEW_FOR_EVER": str(int(self.for_ever)),
+                   "FAILING_NEW_COUNT_TO": str(self.folder / "count")}
+        status, stdout, stderr = run(path, staged(area, **SMALL, **self.options), self.ranks, failing=failing)
+        where = f"allocation {nth} failed"
+        if nth > 0 and where not in stderr:
+            return    # there are not so many this time
+        if status is None:
+            self.tally.hung.append(f"{where}: {stderr}")
+            return
+        if not 0 <= status < SIGNALLED or "terminate called" in stderr:
+            self.wrong.append(f"{where}: ended by a signal, {status}: {stderr}")
+        elif status != 0 and "HDF5-DIAG: Error detected" not in stderr:
+            self.wrong.append(f"{where}: {status} without a word: {stderr}")
+        elif status == 0 and progress(stdout) != EPOCHS + 1:
+            self.wrong.append(f"{where}: ended in its midst: {stdout}{stderr}")
+        self.told += status != 0
+        self.complete += nth > 0 and status == 0
+        wait_for_the_end_of_all(area)
+        # What HDF5 leaves of a file that it could not create is nobody's state.
+        created = not re.search(r"^H5Fcreate\(.* failed$", stderr, re.MULTILINE)
+        self.tally.look(where, self.states, path, area, stdout, compare=created)
+
+    def allocations(self) -> int:
+        return int(Path(self.folder, "count").read_text())
+
+
+@pytest.mark.parametrize("durability", ["process", "node"])
+@pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for_ever"])
+def test_the_program_is_told_or_its_file_is_complete(tmp_path, states, ranks, for_ever, durability):
+    tally = Tally(f"{ranks} ranks, {'for ever' if for_ever else 'once'}, durability={durability}")
+    with area_on_disk() if durability == "node" else contextlib.nullcontext(tmp_path) as areas:
+        campaign = Campaign(tally, states, ranks, for_ever, tmp_path, areas, {"FOREBAY_DURABILITY": durability})
+        campaign.point(0)
+        assert campaign.told == 0 and not campaign.wrong and not tally.lost, campaign.wrong + tally.lost
+        made = campaign.allocations()
+        for nth in range(1, made, 1 if LONG else max(1, made // POINTS)):
+            campaign.point(nth)
+    print(f"{made} allocations; {campaign.told} times the program was told, {campaign.complete} times the file was complete")
+    assert not campaign.wrong, "\n".join(campaign.wrong)
+    tally.end()
+    assert campaign.told > 0 and (for_ever or campaign.complete > 0)
