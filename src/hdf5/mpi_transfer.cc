@@ -126,7 +126,7 @@ Status write_pieces(MpiFile& file, const PieceVector& vector, const void* const 
     if (!ready) {
         if (together || raw)
             return ready;
-        file.shared->tell_later(std::move(ready));
+        file.shared->tell_later(std::move(ready), ByteClass::kMetadata);
         return Status::ok();
     }
     vector.for_each(kFunction, [&](std::uint32_t i, ByteClass class_of_part, std::size_t size) {

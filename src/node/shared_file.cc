@@ -346,16 +346,20 @@ Status SharedFile::await_others(ByteRange range) {
 Status SharedFile::write(std::span<const stage::StagedFile::Part> parts, stage::ByteClass byte_class, bool together) {
     if (parts.empty()) return Status::ok();
     Status written = attempt([&] { return file_->write(parts, several_nodes_ && together ? stage::ByteClass::kMetadata : byte_class); });
-    if (!written) tell_later(copy_of(written, "a write failed"));
+    if (!written) tell_later(copy_of(written, "a write failed"), byte_class);
     return written;
 }
 
-void SharedFile::tell_later(Status failure) noexcept {
-    if (untold_.is_ok()) untold_ = std::move(failure);
+void SharedFile::tell_later(Status failure, stage::ByteClass of) noexcept {
+    Status& kept = of == stage::ByteClass::kMetadata ? incomplete_ : untold_;
+    if (kept.is_ok()) kept = std::move(failure);
 }
 
-// To all ranks, at the next commit or the close: this rank's own program knows it already.
-Status SharedFile::take_untold(Status otherwise) noexcept { return otherwise ? std::exchange(untold_, Status::ok()) : otherwise; }
+// For all ranks, at a commit or the close.
+Status SharedFile::take_untold() noexcept {
+    Status told = std::exchange(untold_, Status::ok());
+    return incomplete_ ? told : copy_of(incomplete_, "a write failed");
+}
 
 Status SharedFile::read(std::uint64_t offset, io::MutableBytes into) {
     if (window_ != nullptr && !into.empty()) FOREBAY_TRY(await_others({offset, offset + into.size()}));
@@ -387,11 +391,12 @@ Status SharedFile::agree_on_write(const Status& mine) {
 // Everybody has made its writes; the drainers act; nobody goes on before they have.
 template <class Act>
 Status SharedFile::by_drainers(Act&& act, Untold untold) {
-    FOREBAY_TRY(meet());
+    // With a write missing it is no state to come back to.
+    FOREBAY_TRY(untold == Untold::kTell ? agree(take_untold()) : meet());
     Status mine;
     if (drains_ || share_ == nullptr) mine = attempt(act);
     if (share_ != nullptr && drains_) share_->marked();
-    return agree(untold == Untold::kTell ? take_untold(std::move(mine)) : mine);
+    return agree(mine);
 }
 
 Status SharedFile::truncate(std::uint64_t size) {
@@ -405,14 +410,14 @@ Status SharedFile::truncate(std::uint64_t size) {
     }
     FOREBAY_TRY(by_drainers([&] { return file_->truncate(size); }));
     if (!drains_ && share_ != nullptr)
-        if (Status followed = attempt([&] { return file_->truncate(size); }); !followed) tell_later(std::move(followed));
+        if (Status followed = attempt([&] { return file_->truncate(size); }); !followed) tell_later(std::move(followed), stage::ByteClass::kRaw);
     return Status::ok();
 }
 
 Status SharedFile::commit() {
     if (journal_ != nullptr) {
-        const Status committed = commit_consistently();
-        return committed ? agree(take_untold({})) : committed;
+        FOREBAY_TRY(agree(take_untold()));
+        return commit_consistently();
     }
     if (several_nodes_) return by_drainers([&] { return file_->drain(); }, Untold::kTell);
     // All at a time; the drainer syncs what was written since, if anything was.
@@ -446,7 +451,8 @@ Status SharedFile::step_aside(log::AsideReason reason) {
 
 Status SharedFile::close() {
     // After it nothing is left to be written. If it fails the rest tells why; what is needed for undoing stays.
-    const Status committed = journal_ != nullptr ? agree(commit_consistently()) : Status::ok();
+    Status committed = journal_ != nullptr ? agree(incomplete_) : Status::ok();
+    if (journal_ != nullptr && committed) committed = agree(commit_consistently());
     window_.reset();
     attached_ = false;
     Status mine = meet();
@@ -475,7 +481,7 @@ Status SharedFile::close() {
     }
     // The board goes last: without it recovery could not tell what the others' logs mean.
     if (share_ != nullptr && outcome && agree(given_back)) remove_board(file_->log_number());
-    return outcome ? agree(take_untold({})) : outcome;
+    return outcome ? agree(take_untold()) : outcome;
 }
 
 }   // namespace forebay::node

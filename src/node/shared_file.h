@@ -51,8 +51,9 @@ class SharedFile {
     // filling what others will write. Where such pieces lie another node has written, or will: with several
     // nodes they go straight to the file.
     Status write(std::span<const stage::StagedFile::Part> parts, stage::ByteClass byte_class, bool together = false);
-    // Independent. A failure that the others do not know of, as that of a `write`: told once, on all members, by the commit or close that comes next.
-    void tell_later(Status failure) noexcept;
+    // Independent. A failure that the others do not know of, as that of a `write`: told on all members by the commit or close that comes next,
+    // once; of metadata by all that come, as HDF5 takes them for written and does not write them again.
+    void tell_later(Status failure, stage::ByteClass of) noexcept;
     Status read(std::uint64_t offset, io::MutableBytes into);
 
     // Collective: a barrier; with a failure on any member, that failure on all.
@@ -64,8 +65,8 @@ class SharedFile {
     Status truncate(std::uint64_t size);
     // Collective. One consistent state (H5Fflush): it is in the log, where it survives the death of the
     // processes, and on return in the file, where others find it. MPI's rule for a file's sync is the reason:
-    // processes with another communicator may open the file now. A write that failed on one rank since the last commit fails it on
-    // all, once: what has been written is committed all the same.
+    // processes with another communicator may open the file now. A write that failed on one rank (`tell_later`) fails it on all, and nothing is
+    // committed: a crash leaves the last commit that was whole.
     Status commit();
     // Collective. With several nodes everything staged is drained: space may be freed and used otherwise.
     // On one node nothing needs to be done.
@@ -73,7 +74,7 @@ class SharedFile {
     // Collective. Drains; from then on everything is written through.
     Status step_aside(log::AsideReason reason);
     // Collective, once, by the last handle. Drains and sets the size; on failure the logs stay, unless it is only that of a write
-    // that failed on one rank, as with `commit`.
+    // that failed on one rank (`tell_later`).
     Status close();
 
   private:
@@ -99,7 +100,7 @@ class SharedFile {
     enum class Untold : bool { kKeep, kTell };
     template <class Act>
     Status by_drainers(Act&& act, Untold untold = Untold::kKeep);
-    Status take_untold(Status otherwise) noexcept;
+    Status take_untold() noexcept;
 
     std::shared_ptr<stage::Engine> engine_;
     std::shared_ptr<Team> team_;
@@ -113,7 +114,8 @@ class SharedFile {
     bool several_nodes_ = false;
     bool durable_ = false;               // durability=node, of all members, and one node
     bool attached_ = false;
-    Status untold_;                      // the first failure of a write that only this rank has made since the last commit
+    Status untold_;                      // the first failure since the last commit that only this rank knows of
+    Status incomplete_;                  // the first one of metadata: the file lacks them, whatever is written later
 };
 
 }   // namespace forebay::node

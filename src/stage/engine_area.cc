@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <new>
-#include <nlohmann/json.hpp>
+#include <string>
 
 #include "base/attempt.h"
 #include "io/append.h"
@@ -100,18 +100,15 @@ std::optional<Engine::Obstacle> Engine::State::make_process_directory_opening() 
 
 void Engine::State::tell_statistics() {
     if (!loaded_.options.stats.empty() && (anything_to_tell_ || stranded_.load() > 0 || ledger_.header().files_opened.load() > 0)) {
-        auto reasons = nlohmann::ordered_json::object();
+        std::string reasons;
         for (std::size_t i = 0; i < log::kReasonCount; ++i)
             if (const auto count = ledger_.header().aside[i].load(); count > 0)
-                reasons[std::string(log::reason_name(static_cast<log::AsideReason>(i)))] = count;
-        const nlohmann::ordered_json line{{"process",
-                                           {{"pid", ::getpid()},
-                                            {"files_opened", ledger_.header().files_opened.load()},
-                                            {"files_staged", ledger_.header().files_staged.load()},
-                                            {"aside", reasons},
-                                            {"stranded", stranded_.load()}}}};
+                reasons += fmt::format(R"({}"{}":{})", reasons.empty() ? "" : ",", log::reason_name(static_cast<log::AsideReason>(i)), count);
+        const std::string line = fmt::format(
+            R"({{"process":{{"pid":{},"files_opened":{},"files_staged":{},"aside":{{{}}},"stranded":{}}}}})", ::getpid(),
+            ledger_.header().files_opened.load(), ledger_.header().files_staged.load(), reasons, stranded_.load());
         // Statistics that cannot be written must not make a program fail that has lost nothing.
-        (void)io::append_line(loaded_.options.stats, line.dump());
+        (void)io::append_line(loaded_.options.stats, line);
     }
 }
 

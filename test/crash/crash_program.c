@@ -74,7 +74,7 @@ static void change(hid_t file, int epoch) {
             meet();
             CALL(H5Ldelete(file, name, H5P_DEFAULT));
         } else if (earlier + 2 > epoch || earlier % 2 == 0) {
-            if (H5Lexists(file, name, H5P_DEFAULT) <= 0) continue;
+            if (CALL(H5Lexists(file, name, H5P_DEFAULT)) == 0) continue;
             const hid_t dataset = CALL(H5Dopen2(file, name, H5P_DEFAULT));
             write_rows(dataset, epoch);
             CALL(H5Dclose(dataset));
