@@ -232,6 +232,30 @@ TEST(SharedFile, a_write_that_failed_on_one_rank_fails_the_next_commit_of_all_on
     EXPECT_TRUE(scratch.left().empty()) << "nothing is left to be recovered";
 }
 
+// HDF5 takes such metadata for written.
+TEST(SharedFile, metadata_that_one_rank_could_not_write_are_never_committed_and_fail_every_commit_and_the_close) {
+    Scratch scratch;
+    Outcomes first(2), second(2), closed(2);
+    ThreadTeam::run(2, [&](const std::shared_ptr<node::Team>& team) {
+        const auto rank = static_cast<std::uint64_t>(team->rank());
+        TeamMember member(team, scratch, test::small_options());
+        ASSERT_TRUE(member.opened()) << member.opened().message();
+        const auto commits = [&] { return member.file().staged().counters().commits; };
+        ASSERT_TRUE(member.write(rank * 5000, bytes_of(5000, rank)));
+        ASSERT_TRUE(member.file().commit());
+        const std::uint64_t made = commits();
+        EXPECT_EQ(made > 0, rank == 0) << "who drains commits";
+        ASSERT_TRUE(member.write(rank * 5000, bytes_of(5000, rank + 2)));
+        if (rank == 1) member.file().tell_later(Status(Code::kUnavailable, "no memory", ENOMEM), stage::ByteClass::kMetadata);
+        first.set(team->rank(), member.file().commit());
+        second.set(team->rank(), member.file().commit());
+        EXPECT_EQ(commits(), made);
+        closed.set(team->rank(), member.close());
+    });
+    for (const Outcomes* told : {&first, &second, &closed})
+        for (const Status& outcome : told->all()) EXPECT_EQ(outcome.sys_errno(), ENOMEM) << outcome.message();
+}
+
 TEST(SharedFile, whoever_waits_for_room_hears_that_the_target_cannot_be_written) {
     Scratch scratch;
     Outcomes written(2), closed(2);
