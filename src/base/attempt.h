@@ -14,13 +14,15 @@ namespace forebay {
 // Short enough to need no memory itself.
 [[nodiscard]] inline Status out_of_memory() noexcept { return {Code::kUnavailable, "out of memory", ENOMEM}; }
 
-// What `act` returns, a Status; out_of_memory() if it has thrown std::bad_alloc. Anything else that is thrown ends the process.
+// What `act` returns, a Status; out_of_memory() if it has thrown std::bad_alloc, kInternal if something else, which nothing does on purpose.
 template <class Act>
 [[nodiscard]] Status attempt(Act&& act) noexcept {
     try {
         return std::forward<Act>(act)();
     } catch (const std::bad_alloc&) {
         return out_of_memory();
+    } catch (...) {
+        return {Code::kInternal, "an exception"};
     }
 }
 

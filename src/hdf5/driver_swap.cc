@@ -129,7 +129,13 @@ std::optional<Ballot> ballot(hid_t list, Vote mine, const std::string& node = {}
     auto team = MpiHandles::make_team(list, *door.value());
     if (!team)
         return std::nullopt;
-    const std::string told = static_cast<char>(mine) + node;
+    std::string told;
+    const Status ready = team.value()->agree(attempt([&] {
+        told = static_cast<char>(mine) + node;
+        return Status::ok();
+    }));
+    if (!ready)
+        return std::nullopt;
     const auto all = team.value()->gather(std::as_bytes(std::span(told)));
     if (!all)
         return std::nullopt;
@@ -175,8 +181,11 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
     }
     if (obstacle) {
         aside_ = obstacle->reason;
-        if (!obstacle->status)
-            warn_once(obstacle->status.message() + " (writing without staging)");
+        (void)attempt([&] {
+            if (!obstacle->status)
+                warn_once(obstacle->status.message() + " (writing without staging)");
+            return Status::ok();
+        });
     }
     const bool declined = result->any(Vote::kDecline);
     const bool left_to_one_node = !declined && result->several_nodes() && result->any(Vote::kStageOnNode);

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "base/attempt.h"
@@ -64,7 +65,10 @@ Status open_descriptor(MpiFile& file, const char* name, unsigned flags, bool fir
         return Status::from_errno(errno, std::string("open ") + name);
     if (::fstat(file.descriptor, &status) != 0)
         return Status::from_errno(errno, std::string("stat ") + name);
-    file.path = *name == '/' ? name : std::filesystem::absolute(name).string();
+    std::error_code error;
+    file.path = *name == '/' ? name : std::filesystem::absolute(name, error).string();
+    if (error)
+        return Status::from_errno(error.value(), std::string("find the folder that ") + name + " is in");
     file.device = status.st_dev;
     file.inode = status.st_ino;
     file.end_of_file = static_cast<haddr_t>(status.st_size);
@@ -157,8 +161,9 @@ Status open_file(MpiFile& file, const char* name, unsigned flags) {
             return Status::ok();
         });
         if (Status known = file.team->agree(added); !known) {
-            if (added)
-                (void)OpenFiles::get().remove(file.device, file.inode);
+            const bool last = added ? OpenFiles::get().remove(file.device, file.inode) : OpenFiles::get().find(file.device, file.inode) == nullptr;
+            if (last)   // on all ranks alike
+                (void)shared.value()->close();
             return known;
         }
         file.shared = std::move(shared).value();

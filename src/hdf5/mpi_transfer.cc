@@ -103,7 +103,7 @@ Status write_pieces(MpiFile& file, const PieceVector& vector, const void* const 
     ByteClass byte_class = ByteClass::kRaw;
     Status outcome;
     ByteRange hull{kOffsetMax, 0};
-    bool raw = false;
+    bool raw = false, metadata = false;
     const auto hand_over = [&] {
         if (outcome && !parts.empty())
             if (Status written = file.shared->write(parts, byte_class, together || Allocation::is_active());
@@ -114,6 +114,7 @@ Status write_pieces(MpiFile& file, const PieceVector& vector, const void* const 
     if (!vector.for_each(kFunction, [&](std::uint32_t i, ByteClass class_of_part, std::size_t size) {
             hull = widen(hull, vector.addresses[i], size);
             raw = raw || class_of_part == ByteClass::kRaw;
+            metadata = metadata || class_of_part == ByteClass::kMetadata;
         }))
         return {Code::kInvalidArgument, "write to " + file.path};
     if (hull.empty())
@@ -124,10 +125,9 @@ Status write_pieces(MpiFile& file, const PieceVector& vector, const void* const 
         return atomic.status(file.path);
     });
     if (!ready) {
-        if (together || raw)
-            return ready;
-        file.shared->tell_later(std::move(ready), ByteClass::kMetadata);
-        return Status::ok();
+        if (metadata)
+            file.shared->tell_later(copy_of(ready, "a write failed"), ByteClass::kMetadata);
+        return together || raw ? ready : Status::ok();
     }
     vector.for_each(kFunction, [&](std::uint32_t i, ByteClass class_of_part, std::size_t size) {
         if (size == 0)

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/attempt.h"
 #include "node/door.h"
 
 namespace forebay::mpi {
@@ -23,12 +24,18 @@ Status check(int result, const char* what) {
 
 class CommunicatorWindow final : public node::Window {
   public:
-    explicit CommunicatorWindow(MPI_Win window) noexcept : window_(window) {}
     ~CommunicatorWindow() override {
         int finalized = 0;
-        if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
+        if (window_ == MPI_WIN_NULL || MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
         (void)MPI_Win_unlock_all(window_);
         (void)MPI_Win_free(&window_);
+    }
+    // Collective.
+    Status create(std::span<std::byte> mine, MPI_Comm communicator) {
+        FOREBAY_TRY(check(MPI_Win_create(mine.data(), static_cast<MPI_Aint>(mine.size()), 1, MPI_INFO_NULL, communicator, &window_),
+                          "MPI_Win_create"));
+        FOREBAY_TRY(check(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler"));
+        return check(MPI_Win_lock_all(MPI_MODE_NOCHECK, window_), "MPI_Win_lock_all");
     }
     Status read(int rank, std::size_t offset, std::span<std::byte> into) override {
         const int bytes = static_cast<int>(into.size());
@@ -38,26 +45,39 @@ class CommunicatorWindow final : public node::Window {
     }
 
   private:
-    MPI_Win window_;
+    MPI_Win window_ = MPI_WIN_NULL;
 };
 
 class CommunicatorTeam final : public node::Team {
   public:
     static Result<std::shared_ptr<node::Team>> make(MPI_Comm communicator) {
-        auto team = std::shared_ptr<CommunicatorTeam>(new CommunicatorTeam(communicator));
-        FOREBAY_TRY(check(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
-        FOREBAY_TRY(check(MPI_Comm_rank(communicator, &team->rank_), "MPI_Comm_rank"));
-        FOREBAY_TRY(check(MPI_Comm_size(communicator, &team->size_), "MPI_Comm_size"));
-        const auto members = static_cast<std::size_t>(team->size_);
-        team->words_.resize(members);
-        team->counts_.resize(members);
-        team->begins_.resize(members);
+        std::shared_ptr<CommunicatorTeam> team;
+        Status mine = attempt([&]() -> Status {
+            team = std::shared_ptr<CommunicatorTeam>(new CommunicatorTeam);
+            FOREBAY_TRY(check(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
+            FOREBAY_TRY(check(MPI_Comm_rank(communicator, &team->rank_), "MPI_Comm_rank"));
+            FOREBAY_TRY(check(MPI_Comm_size(communicator, &team->size_), "MPI_Comm_size"));
+            const auto members = static_cast<std::size_t>(team->size_);
+            team->words_.resize(members);
+            team->counts_.resize(members);
+            team->begins_.resize(members);
+            return Status::ok();
+        });
+        // All have a team, or none.
+        const int made = mine ? 1 : 0;
+        int all = 0;
+        if (const Status told = check(MPI_Allreduce(&made, &all, 1, MPI_INT, MPI_MIN, communicator), "MPI_Allreduce"); !told || all == 0) {
+            (void)MPI_Comm_free(&communicator);
+            if (!mine) return mine;
+            return told ? out_of_memory() : told;
+        }
+        team->communicator_ = communicator;
         return std::shared_ptr<node::Team>(std::move(team));
     }
     ~CommunicatorTeam() override {
         int finalized = 0;
         // A program may end MPI before HDF5; the communicator is gone then.
-        if (MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0) (void)MPI_Comm_free(&communicator_);
+        if (communicator_ != MPI_COMM_NULL && MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0) (void)MPI_Comm_free(&communicator_);
     }
 
     [[nodiscard]] int rank() const noexcept override { return rank_; }
@@ -74,12 +94,14 @@ class CommunicatorTeam final : public node::Team {
     }
 
     Result<std::unique_ptr<node::Window>> expose(std::span<std::byte> mine) override {
-        MPI_Win window = MPI_WIN_NULL;
-        FOREBAY_TRY(check(MPI_Win_create(mine.data(), static_cast<MPI_Aint>(mine.size()), 1, MPI_INFO_NULL, communicator_, &window),
-                          "MPI_Win_create"));
-        FOREBAY_TRY(check(MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler"));
-        FOREBAY_TRY(check(MPI_Win_lock_all(MPI_MODE_NOCHECK, window), "MPI_Win_lock_all"));
-        return std::unique_ptr<node::Window>(std::make_unique<CommunicatorWindow>(window));
+        std::unique_ptr<CommunicatorWindow> window;
+        // Its end is collective too: all have one, or none.
+        FOREBAY_TRY(agree(attempt([&] {
+            window = std::make_unique<CommunicatorWindow>();
+            return Status::ok();
+        })));
+        FOREBAY_TRY(window->create(mine, communicator_));
+        return std::unique_ptr<node::Window>(std::move(window));
     }
 
   protected:
@@ -95,9 +117,9 @@ class CommunicatorTeam final : public node::Team {
     }
 
   private:
-    explicit CommunicatorTeam(MPI_Comm communicator) noexcept : communicator_(communicator) {}
+    CommunicatorTeam() noexcept = default;
 
-    MPI_Comm communicator_;
+    MPI_Comm communicator_ = MPI_COMM_NULL;
     int rank_ = 0, size_ = 1;
     // One for each member.
     std::vector<std::uint64_t> words_;

@@ -51,15 +51,17 @@ Result<std::string> SharedFile::begin_consistency(std::uint64_t team, const log:
         return begin_journal(team, process, wishes.size);
     }));
     if (begun) {
-        FOREBAY_TRY(team_->agree(attempt([&] {
+        const Status guarded = team_->agree(attempt([&] {
             file_->guard_target([&](std::shared_ptr<io::File> target) {
                 return log::make_guarded_file(std::move(target), journal_, [file = std::weak_ptr(file_)](std::uint64_t bytes) {
                     if (const auto alive = file.lock()) alive->count_given_up(bytes);
                 });
             });
             return Status::ok();
-        })));
-        return std::string();
+        }));
+        if (guarded) return std::string();
+        remove_journal();
+        return guarded;
     }
     remove_journal();
     Status why = copy_of(begun, "not consistent");

@@ -219,9 +219,9 @@ Status SharedFile::join_node(const std::vector<std::size_t>& members, const std:
     engine_->share_reserve(members.size());
     Result<Board> board = Status(Code::kInternal, "no board");
     const Status mine = attempt([&] { return drains_ ? make_board(members, all, board) : Status::ok(); });
-    const Status made = team_->agree(mine);
+    Status made = team_->agree(mine);
     if (!made && mine) remove_board(drainer.log);   // that of another node failed
-    FOREBAY_TRY(made);
+    if (!made) return made;
     FOREBAY_TRY(team_->agree(attempt([&] { return share_board(members, all, board); })));
     if (durable_) FOREBAY_TRY(team_->agree(attempt([&] { return drains_ ? begin_statements() : Status::ok(); })));
     return several_nodes_ ? expose_to_others(all) : Status::ok();
@@ -358,7 +358,8 @@ void SharedFile::tell_later(Status failure, stage::ByteClass of) noexcept {
 // For all ranks, at a commit or the close.
 Status SharedFile::take_untold() noexcept {
     Status told = std::exchange(untold_, Status::ok());
-    return incomplete_ ? told : copy_of(incomplete_, "a write failed");
+    if (!incomplete_) return copy_of(incomplete_, "a write failed");
+    return told;
 }
 
 Status SharedFile::read(std::uint64_t offset, io::MutableBytes into) {
@@ -452,9 +453,11 @@ Status SharedFile::step_aside(log::AsideReason reason) {
 Status SharedFile::close() {
     // After it nothing is left to be written. If it fails the rest tells why; what is needed for undoing stays.
     Status committed = journal_ != nullptr ? agree(incomplete_) : Status::ok();
-    if (journal_ != nullptr && committed) committed = agree(commit_consistently());
+    if (journal_ != nullptr && committed) committed = agree(attempt([&] { return commit_consistently(); }));
     window_.reset();
     attached_ = false;
+    // On one node the logs can bring back the last commit, which is better than a file that lacks metadata.
+    const Status whole = share_ != nullptr && !several_nodes_ ? agree(incomplete_) : Status::ok();
     Status mine = meet();
     if (!mine) {
         // Somebody is gone; nobody waits for anybody any more.
@@ -466,6 +469,7 @@ Status SharedFile::close() {
         mine = engine_->detach(file_, true);
     } else if (drains_) {
         share_->stop_listening();
+        if (!whole) file_->withhold(copy_of(whole, "a write failed"));
         mine = engine_->detach(file_, true);
         share_->finished();
     } else {

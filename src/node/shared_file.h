@@ -74,7 +74,7 @@ class SharedFile {
     // Collective. Drains; from then on everything is written through.
     Status step_aside(log::AsideReason reason);
     // Collective, once, by the last handle. Drains and sets the size; on failure the logs stay, unless it is only that of a write
-    // that failed on one rank (`tell_later`).
+    // of raw data that failed on one rank (`tell_later`), or there are several nodes.
     Status close();
 
   private:

@@ -41,7 +41,7 @@ class Team {
     using Gathered = std::vector<std::vector<std::byte>>;
     Result<Gathered> gather(std::span<const std::byte> mine);
 
-    // Each member exposes some memory, or none; it outlives the window. Collective also if it throws std::bad_alloc.
+    // Each member exposes some memory, or none; it outlives the window. Without memory on one member an error on all.
     virtual Result<std::unique_ptr<Window>> expose(std::span<std::byte> mine) = 0;
 
     // Ok if `mine` is ok everywhere; else, on every member, the failure of the lowest rank that has one,

@@ -126,15 +126,14 @@ bool StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class
     const bool waits = waits_for_commit(parts.front().offset, byte_class);
     const auto data_class = waits ? log::DataClass::kMetadata : log::DataClass::kRaw;
     const std::uint64_t sequence = next_sequence();
+    DrawnNumber drawn(share_.get());
     const std::uint64_t now = realtime_ns();
     const auto position = log_->append_data(parts, data_class, sequence, now);
-    if (position.segment == nullptr) {
-        if (share_) share_->published();
-        return false;
-    }
+    if (position.segment == nullptr) return false;
     const StagedBytes staged{position.segment, position.offset, sequence, static_cast<std::uint32_t>(position.segment->own_generation), data_class};
     if (share_ && share_->drains()) {
         append_own_writer(parts, {parts.size(), staged, waits, now});
+        drawn.published();
         return true;
     }
     std::uint64_t bytes = 0;
@@ -148,7 +147,7 @@ bool StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class
             logical_size_ = std::max(logical_size_, range.end);
             bytes += range.size();
         }
-        if (share_) share_->published();
+        drawn.publish();
         dirty_ = true;
         add(slot_->staged, bytes);
         update_ledger_locked();

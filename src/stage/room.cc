@@ -87,10 +87,12 @@ Result<std::uint64_t> StagedFile::await_room_writer(std::uint64_t) {
 // False: the log has failed.
 bool StagedFile::adopt_writer(log::Segment* segment) {
     const std::lock_guard lock(mutex_);
-    const bool begun = log_->adopt(segment, committed_size_, commit_sequence_, next_sequence());
+    const std::uint64_t sequence = next_sequence();
+    DrawnNumber drawn(share_.get());
+    const bool begun = log_->adopt(segment, committed_size_, commit_sequence_, sequence);
     if (share_) {
         segment->lane = share_->lane();
-        share_->published();
+        drawn.publish();
         share_->adopted(*segment, log_->oldest_order() + log_->segments() - 1);
     }
     return begun;

@@ -13,6 +13,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "extent/range.h"
 #include "log/file_log.h"
@@ -129,6 +130,24 @@ class Share {
     virtual void fail(int sys_errno, bool through) noexcept = 0;
     virtual void let_through() noexcept = 0;
     [[nodiscard]] virtual bool goes_through() const noexcept = 0;
+};
+
+// A number that was drawn. It is published at the end at the latest: one that came to no record, for want of memory, must not be waited for.
+class DrawnNumber {
+  public:
+    explicit DrawnNumber(Share* share) noexcept : share_(share) {}   // null: the file is not shared
+    ~DrawnNumber() { publish(); }
+    DrawnNumber(const DrawnNumber&) = delete;
+    DrawnNumber& operator=(const DrawnNumber&) = delete;
+
+    void publish() noexcept {
+        if (share_ != nullptr) std::exchange(share_, nullptr)->published();
+    }
+    // Somebody else has published it.
+    void published() noexcept { share_ = nullptr; }
+
+  private:
+    Share* share_;
 };
 
 }   // namespace forebay::stage

@@ -55,6 +55,7 @@ Status StagedFile::truncate(std::uint64_t size) {
     if (state == State::kPassive || state == State::kFailed)
         return Status::from_errno(EBADF, "set the size of " + path_ + ", which is not open for writing");
     const std::uint64_t sequence = state == State::kThrough ? 0 : next_sequence();
+    DrawnNumber drawn(share_.get());
     if (state == State::kStaged) {
         FOREBAY_TRY(append_marker_writer(log::RecordKind::kTruncate, size, sequence));
         const std::lock_guard lock(mutex_);
@@ -75,7 +76,7 @@ Status StagedFile::truncate(std::uint64_t size) {
     logical_size_ = size;
     resize_sequence_ = sequence;
     dirty_ = true;
-    if (share_) share_->published();
+    drawn.publish();
     return Status::ok();
 }
 
@@ -149,12 +150,13 @@ Status StagedFile::commit_writer(bool closing) {
         if (failure) failure = durable;
     }
     const std::uint64_t sequence = durable_ ? durable_commit_ : next_sequence();
+    DrawnNumber drawn(share_.get());
     if (!durable_ && kCrashSafety) {
         if (failure) FOREBAY_TRY(append_marker_writer(log::RecordKind::kCommit, logical_size_, sequence));
         else if (!log_->marker_fits() || !log_->append_marker(log::RecordKind::kCommit, logical_size_, sequence))
             add(slot_->guarantee_given_up, index_.held_bytes());
     }
-    if (share_) share_->published();
+    drawn.publish();
     {
         const std::lock_guard lock(mutex_);
         index_.commit(logical_size_);
@@ -265,6 +267,12 @@ Status StagedFile::finish() {
             lock.unlock();
             return sync_target(target_);
         }
+        if (!withheld_.is_ok()) {
+            state_ = State::kFailed;
+            keep_error_locked(withheld_);
+            return withheld_.with_context(fmt::format(
+                "close {}: what was written since the last flush that succeeded is incomplete, and stays in the staging log", path_));
+        }
         halted_ = false;   // a closing attempt
         unreadable_.clear();
         retry_at_ns_ = 0;
@@ -320,6 +328,11 @@ Status StagedFile::finish() {
     if (log_->marker_fits()) (void)log_->append_marker(log::RecordKind::kClose, logical_size_, next_sequence());
     return outcome.with_context(
         fmt::format("close {}: {} bytes stay in the staging log", path_, pending_bytes_locked()));
+}
+
+void StagedFile::withhold(Status why) noexcept {
+    const std::lock_guard lock(mutex_);
+    withheld_ = std::move(why);
 }
 
 std::uint64_t StagedFile::size() const {

@@ -155,6 +155,8 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // Commits, drains, sets the target's size, gives the log back: -> passive. On failure -> failed. After ETIMEDOUT a
     // drain thread may still be in a call that does not return: the file and the engine have to stay.
     Status finish();
+    // Makes that of a staged file fail with `why`, and commit and write nothing more: what was written since the last commit is incomplete.
+    void withhold(Status why) noexcept;
     [[nodiscard]] bool failed() const;
     [[nodiscard]] bool leaves_log() const;
     // Of a file that others are to write together with this process: the first segment of its log, which `join` needs. It is given back
@@ -374,6 +376,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     std::uint64_t retry_at_ns_ = 0;               // nothing is written before that; 0: no pause
     bool halted_ = false;                         // after a failure, until a closing attempt
     Status background_error_;
+    Status withheld_;                             // why `finish` leaves the log as it is
 
     log::LedgerSlot* slot_;                       // never null
     std::unique_ptr<log::LedgerSlot> own_slot_;   // until the engine gives one

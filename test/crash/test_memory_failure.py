@@ -10,13 +10,14 @@ import json
 import re
 import shutil
 import subprocess
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from connector_environment import native
 from crash_environment import (
-    BUILD, EPOCHS, LONG, SMALL, States, Tally, area_on_disk, program, progress, staged, wait_for_the_end_of_all,
+    BUILD, EPOCHS, LONG, SMALL, States, Tally, area_on_disk, program, progress, staged, wait_for_the_end_of_all, without_marks,
 )
 from parallel_environment import PROGRAMS, launch
 
@@ -123,3 +124,28 @@ def test_the_program_is_told_or_its_file_is_complete(tmp_path, states, setting, 
     assert not campaign.wrong, "\n".join(campaign.wrong)
     tally.end()
     assert campaign.told > 0 and (for_ever or campaign.complete > 0)
+
+
+@pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for_ever"])
+@pytest.mark.parametrize("failing", range(2))
+def test_on_two_nodes_nobody_waits_and_what_is_closed_well_is_complete(tmp_path, failing, for_ever):
+    """What recovery does for several nodes is told by test_several_nodes_crash.py."""
+    setting, came = Setting(2, failing), Counter()
+    native_path = tmp_path / "native.h5"
+    assert setting.run(native_path, native())[0] == 0
+    for nth in range(1, 3000, 1 if LONG else 3000 // POINTS):
+        path, area = tmp_path / f"{nth}.h5", tmp_path / f"area {nth}"
+        variables = {"FAILING_NEW_AT": str(nth), "FAILING_NEW_FOR_EVER": str(int(for_ever)), "FOREBAY_NODE": "one"}
+        status, stdout, stderr = setting.run(path, staged(area, **SMALL, FOREBAY_NODES="consistent", FOREBAY_NODE="other"), variables=variables)
+        assert status is not None, f"allocation {nth} failed: {stderr}"
+        assert 0 <= status < SIGNALLED and "terminate called" not in stderr, f"allocation {nth} failed: {status}: {stderr}"
+        if status == 0:
+            assert progress(stdout) == EPOCHS + 1, f"{stdout}{stderr}"
+            assert without_marks(path.read_bytes()) == without_marks(native_path.read_bytes())
+        came["told" if status else "complete"] += 1
+        shutil.rmtree(area)
+        path.unlink(missing_ok=True)
+        if f"allocation {nth} failed" not in stderr:
+            break    # there are not so many
+    print(f"rank {failing} of 2 on two nodes, {'for ever' if for_ever else 'once'}: {dict(came)}")
+    assert came["told"] > 5

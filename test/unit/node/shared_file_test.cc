@@ -254,6 +254,12 @@ TEST(SharedFile, metadata_that_one_rank_could_not_write_are_never_committed_and_
     });
     for (const Outcomes* told : {&first, &second, &closed})
         for (const Status& outcome : told->all()) EXPECT_EQ(outcome.sys_errno(), ENOMEM) << outcome.message();
+    EXPECT_THAT(closed.all().front().message(), testing::HasSubstr("stays in the staging log"));
+    EXPECT_EQ(scratch.left().size(), 2u);
+    std::vector<std::byte> expected = bytes_of(5000, 0);
+    const auto second_half = bytes_of(5000, 1);
+    expected.insert(expected.end(), second_half.begin(), second_half.end());
+    EXPECT_TRUE(same(scratch.recovered(), expected)) << "the last commit";
 }
 
 TEST(SharedFile, whoever_waits_for_room_hears_that_the_target_cannot_be_written) {
