@@ -122,7 +122,7 @@ class ThreadTeam {
       private:
         std::shared_ptr<Meeting> meeting_;
         const int rank_;
-        std::vector<std::uint64_t> words_ = meeting_->words;
+        std::vector<std::uint64_t> words_ = std::vector<std::uint64_t>(static_cast<std::size_t>(meeting_->size));
     };
 };
 
