@@ -37,7 +37,9 @@ __attribute__((destructor)) static void say(void) {
 SEE(Allgather, (const void *from, int sent, MPI_Datatype type, void *to, int received, MPI_Datatype of, MPI_Comm all), (from, sent, type, to, received, of, all))
 SEE(Allgatherv, (const void *from, int sent, MPI_Datatype type, void *to, const int counts[], const int places[], MPI_Datatype of, MPI_Comm all),
     (from, sent, type, to, counts, places, of, all))
+SEE(Allreduce, (const void *from, void *to, int count, MPI_Datatype type, MPI_Op how, MPI_Comm all), (from, to, count, type, how, all))
 SEE(Barrier, (MPI_Comm all), (all))
+SEE(Bcast, (void *bytes, int count, MPI_Datatype type, int from, MPI_Comm all), (bytes, count, type, from, all))
 SEE(Comm_free, (MPI_Comm *all), (all))
 SEE(Comm_rank, (MPI_Comm all, int *rank), (all, rank))
 SEE(Comm_set_errhandler, (MPI_Comm all, MPI_Errhandler handler), (all, handler))
