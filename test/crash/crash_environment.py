@@ -62,17 +62,29 @@ def still_running(area):
     running = []
     for directory in dead_directories(area):
         try:
-            with open(f"/proc/{directory.name.split('-')[0]}/stat") as stat:
-                if stat.read().rsplit(")", 1)[1].split()[0] not in "ZX":
-                    running.append(int(directory.name.split("-")[0]))
-        except FileNotFoundError:
+            process = Path("/proc", directory.name.split("-")[0])
+            # The first thread may be gone, and others not yet.
+            if process.joinpath("stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX" or len(list(process.joinpath("task").iterdir())) > 1:
+                running.append(int(process.name))
+        except OSError:  # it has just ended
             continue
     return running
 
 
-def wait_for_the_end_of_all(area):
+def running_on(path):
+    """The processes that name `path` on their command line: also those that have no process directory yet."""
+    found = []
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has just ended
+            if str(path).encode() in line.read_bytes().split(b"\0"):
+                found.append(int(line.parent.name))
+    return found
+
+
+def wait_for_the_end_of_all(area, path):
     until = time.monotonic() + GRACE_SECONDS
-    while still_running(area) and time.monotonic() < until:
+    # In this order: who is not seen by the first look makes no directory before the second.
+    while (running_on(path) or still_running(area)) and time.monotonic() < until:
         time.sleep(0.01)
 
 

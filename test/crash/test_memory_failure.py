@@ -97,7 +97,7 @@ class Campaign:
             self.wrong.append(f"{where}: ended in its midst: {stdout}{stderr}")
         self.told += status != 0
         self.complete += nth > 0 and status == 0
-        wait_for_the_end_of_all(area)
+        wait_for_the_end_of_all(area, path)
         # What HDF5 leaves of a file that it could not create is nobody's state.
         created = not re.search(r"^H5Fcreate\(.* failed$", stderr, re.MULTILINE)
         self.tally.look(where, self.states, path, area, stdout, compare=created)

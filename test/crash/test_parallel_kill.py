@@ -49,7 +49,7 @@ def run(path, area, libver, before_rank=None, **options):
 
 def judge(tally, where, states, path, area, ended):
     """After a launch of which somebody was killed; false: it hung."""
-    wait_for_the_end_of_all(area)
+    wait_for_the_end_of_all(area, path)
     if ended.hung is not None or still_running(area):
         tally.hung.append(f"{where}: {ended.told()}; still running: {still_running(area)}")
         return False
@@ -84,7 +84,7 @@ def test_a_board_that_was_never_finished_keeps_no_other_file_from_its_recovery(t
     area, told_to, path = tmp_path / "area", tmp_path / "strace", tmp_path / "other.h5"
     run(tmp_path / "first.h5", area, "earliest", {0: killing("fallocate", 1, kind, told_to)})
     assert was_killed(told_to, kind)
-    wait_for_the_end_of_all(area)
+    wait_for_the_end_of_all(area, tmp_path / "first.h5")
     # Before anybody recovers, another program dies in its midst.
     ended = run(path, area, "earliest", {0: killing("pwritev", 12, "KILL", told_to)})
     assert was_killed(told_to, "KILL")
