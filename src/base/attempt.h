@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "base/status.h"
@@ -14,11 +15,17 @@ namespace forebay {
 // Short enough to need no memory itself.
 [[nodiscard]] inline Status out_of_memory() noexcept { return {Code::kUnavailable, "out of memory", ENOMEM}; }
 
-// What `act` returns, a Status; out_of_memory() if it has thrown std::bad_alloc, kInternal if something else, which nothing does on purpose.
+// What `act` returns, a Status, or ok if it returns nothing; out_of_memory() if it has thrown std::bad_alloc, kInternal if something else,
+// which nothing does on purpose.
 template <class Act>
 [[nodiscard]] Status attempt(Act&& act) noexcept {
     try {
-        return std::forward<Act>(act)();
+        if constexpr (std::is_void_v<std::invoke_result_t<Act>>) {
+            std::forward<Act>(act)();
+            return Status::ok();
+        } else {
+            return std::forward<Act>(act)();
+        }
     } catch (const std::bad_alloc&) {
         return out_of_memory();
     } catch (...) {

@@ -132,7 +132,6 @@ std::optional<Ballot> ballot(hid_t list, Vote mine, const std::string& node = {}
     std::string told;
     const Status ready = team.value()->agree(attempt([&] {
         told = static_cast<char>(mine) + node;
-        return Status::ok();
     }));
     if (!ready)
         return std::nullopt;
@@ -143,7 +142,6 @@ std::optional<Ballot> ballot(hid_t list, Vote mine, const std::string& node = {}
     const Status counted = result.team->agree(attempt([&] {
         for (const auto& one : all.value())
             result.votes.emplace_back(reinterpret_cast<const char*>(one.data()), one.size());
-        return Status::ok();
     }));
     if (!counted)
         return std::nullopt;
@@ -184,7 +182,6 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
         (void)attempt([&] {
             if (!obstacle->status)
                 warn_once(obstacle->status.message() + " (writing without staging)");
-            return Status::ok();
         });
     }
     const bool declined = result->any(Vote::kDecline);

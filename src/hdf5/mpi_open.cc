@@ -120,7 +120,6 @@ Result<std::shared_ptr<SharedFile>> share(MpiFile& file, const std::shared_ptr<s
     (void)attempt([&] {
         const auto aside = file.unclaimed ? std::optional(log::AsideReason::kStagingArea) : std::nullopt;
         target = stage::OpenTarget{file.path, file.descriptor, true, aside};
-        return Status::ok();
     });
     auto opened = SharedFile::open(engine, target, file.team);
     if (!opened)
@@ -129,7 +128,6 @@ Result<std::shared_ptr<SharedFile>> share(MpiFile& file, const std::shared_ptr<s
     (void)attempt([&] {
         if (!opened.value().warning.empty())
             warn_once(opened.value().warning);
-        return Status::ok();
     });
     return std::move(opened.value().file);
 }
@@ -158,7 +156,6 @@ Status open_file(MpiFile& file, const char* name, unsigned flags) {
             return size.status();
         const Status added = attempt([&] {
             OpenFiles::get().add(file.device, file.inode, shared.value());
-            return Status::ok();
         });
         if (Status known = file.team->agree(added); !known) {
             const bool last = added ? OpenFiles::get().remove(file.device, file.inode) : OpenFiles::get().find(file.device, file.inode) == nullptr;
@@ -190,7 +187,6 @@ Result<OfferedTeam> offer_from(hid_t list, const node::Door& door) {
     FOREBAY_TRY(offered.team->agree(attempt([&] {
         if (engine != nullptr)
             node = engine->node_name();
-        return Status::ok();
     })));
     const auto all = offered.team->gather(std::as_bytes(std::span(node)));
     if (!all)

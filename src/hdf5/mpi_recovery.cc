@@ -17,7 +17,6 @@ Status recover_together(node::Team& team, stage::Engine* engine, const char* pat
     (void)attempt([&] {
         if (!looked.value().say.empty())
             warn_once(looked.value().say);
-        return Status::ok();
     });
     if (writable)
         return team.agree(looked.value().mine);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "io/posix_file.h"
 #include "log/ledger.h"

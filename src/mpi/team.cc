@@ -98,7 +98,6 @@ class CommunicatorTeam final : public node::Team {
         // Its end is collective too: all have one, or none.
         FOREBAY_TRY(agree(attempt([&] {
             window = std::make_unique<CommunicatorWindow>();
-            return Status::ok();
         })));
         FOREBAY_TRY(window->create(mine, communicator_));
         return std::unique_ptr<node::Window>(std::move(window));

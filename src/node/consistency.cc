@@ -67,13 +67,11 @@ Result<std::string> SharedFile::begin_consistency(std::uint64_t team, const log:
     Status why = copy_of(begun, "not consistent");
     (void)attempt([&] {
         why = begun.with_context("open " + file_->path() + " with nodes=consistent");
-        return Status::ok();
     });
     if (wishes.strict) return why;
     std::string warning = "not consistent";   // short enough to need no memory
     (void)attempt([&] {
         warning = why.message() + "; a crash may leave it torn";
-        return Status::ok();
     });
     return warning;
 }

@@ -169,7 +169,6 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
         if (team->rank() != 0) return;
         (void)attempt([&] {
             result.warning += (result.warning.empty() ? "" : "; ") + text();
-            return Status::ok();
         });
     };
     self->drains_ = members.front() == static_cast<std::size_t>(team->rank());
@@ -304,7 +303,6 @@ Status SharedFile::expose_to_others(const std::vector<Introduction>& all) {
         std::set<std::string> seen{all[static_cast<std::size_t>(team_->rank())].node};
         for (std::size_t rank = 0; rank < all.size(); ++rank)
             if (seen.insert(all[rank].node).second) other_drainers_.push_back(static_cast<int>(rank));
-        return Status::ok();
     });
     std::span<std::byte> mine;
     if (drains_) mine = std::as_writable_bytes(std::span(&share_->exposed(), 1));
@@ -384,7 +382,6 @@ Status SharedFile::agree_on_write(const Status& mine) {
     if (share_ != nullptr && drains_ && !several_nodes_)
         (void)attempt([&] {
             file_->look_at_all();
-            return Status::ok();
         });
     return outcome;
 }

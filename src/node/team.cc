@@ -64,7 +64,6 @@ Status Team::hear(int from, std::uint64_t word) {
         FOREBAY_TRY(broadcast(from, bytes));
         whole = whole && attempt([&] {
             text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-            return Status::ok();
         });
         left -= bytes.size();
     }
@@ -72,7 +71,6 @@ Status Team::hear(int from, std::uint64_t word) {
     if (whole)
         (void)attempt([&] {
             heard = Status(code, text, sys_errno).with_context(fmt::format("rank {}", from));
-            return Status::ok();
         });
     return heard;
 }

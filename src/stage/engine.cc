@@ -138,7 +138,6 @@ Status Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writa
             // Without memory there is no line of statistics.
             (void)attempt([&] {
                 closed = file->counters();
-                return Status::ok();
             });
             entry.closing = false;
         }
@@ -149,7 +148,6 @@ Status Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writa
     if (closed)
         (void)attempt([&] {
             report_closed(*closed);
-            return Status::ok();
         });
     return outcome;
 }

@@ -47,7 +47,6 @@ void Engine::State::look_opening() {
     if (std::exchange(area_tried_, true)) return;
     const Status looked = attempt([&] {
         obstacle_ = open_area_opening();
-        return Status::ok();
     });
     if (!looked) obstacle_ = Obstacle{log::AsideReason::kStagingArea, looked};   // what was made of it is of no use
 }
@@ -116,14 +115,12 @@ void Engine::State::close_area() noexcept {
     // Without memory a process loses its line of statistics, and leaves a directory in which nothing is staged.
     (void)attempt([&] {
         tell_statistics();
-        return Status::ok();
     });
     const bool keep = std::any_of(files_.begin(), files_.end(), [](const auto& item) { return item.second.file->leaves_log(); });
     files_.clear();   // before the pool that their logs live in
     if (!directory_ || keep) return;
     (void)attempt([&] {
         remove_process_directory();
-        return Status::ok();
     });
 }
 

@@ -133,7 +133,7 @@ bool StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class
     const StagedBytes staged{position.segment, position.offset, sequence, static_cast<std::uint32_t>(position.segment->own_generation), data_class};
     if (share_ && share_->drains()) {
         append_own_writer(parts, {parts.size(), staged, waits, now});
-        drawn.published();
+        drawn.forget();
         return true;
     }
     std::uint64_t bytes = 0;

@@ -144,7 +144,7 @@ class DrawnNumber {
         if (share_ != nullptr) std::exchange(share_, nullptr)->published();
     }
     // Somebody else has published it.
-    void published() noexcept { share_ = nullptr; }
+    void forget() noexcept { share_ = nullptr; }
 
   private:
     Share* share_;

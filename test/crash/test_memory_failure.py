@@ -60,6 +60,10 @@ def states(tmp_path_factory, setting):
     return States(tmp_path_factory.mktemp("native") / "states", lambda path, epochs, tail: setting.run(path, native(), epochs, tail)[1])
 
 
+def staged_bytes(stats):
+    return sum(json.loads(line).get("file", {}).get("staged", 0) for line in stats.read_text().splitlines())
+
+
 @dataclass
 class Campaign:
     """Runs in each of which another allocation fails."""
@@ -114,8 +118,7 @@ def test_the_program_is_told_or_its_file_is_complete(tmp_path, states, setting, 
     with area_on_disk() if durability == "node" else contextlib.nullcontext(tmp_path) as areas:
         campaign = Campaign(tally, states, setting, for_ever, tmp_path, areas, {"FOREBAY_DURABILITY": durability, "FOREBAY_STATS": str(stats)})
         campaign.point(0)
-        counted = [json.loads(line).get("file", {}) for line in stats.read_text().splitlines()]
-        assert sum(file.get("staged", 0) for file in counted) > EPOCHS * 8 * 6000 * 4, "all epochs' rows were staged"
+        assert staged_bytes(stats) > EPOCHS * 8 * 6000 * 4, "all epochs' rows were staged"
         assert campaign.told == 0 and not campaign.wrong and not tally.lost, campaign.wrong + tally.lost
         made = campaign.allocations()
         for nth in range(1, made, 1 if LONG else max(1, made // POINTS)):
@@ -133,6 +136,10 @@ def test_on_two_nodes_nobody_waits_and_what_is_closed_well_is_complete(tmp_path,
     setting, came = Setting(2, failing), Counter()
     native_path = tmp_path / "native.h5"
     assert setting.run(native_path, native())[0] == 0
+    stats = tmp_path / "stats"
+    whole = staged(tmp_path / "area", FOREBAY_NODES="consistent", FOREBAY_NODE="other", FOREBAY_STATS=str(stats))
+    assert setting.run(tmp_path / "whole.h5", whole, variables={"FOREBAY_NODE": "one"})[0] == 0
+    assert staged_bytes(stats) > 0
     for nth in range(1, 3000, 1 if LONG else 3000 // POINTS):
         path, area = tmp_path / f"{nth}.h5", tmp_path / f"area {nth}"
         variables = {"FAILING_NEW_AT": str(nth), "FAILING_NEW_FOR_EVER": str(int(for_ever)), "FOREBAY_NODE": "one"}
