@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cases import (LOCAL_MIB, MIB, MORE_OFTEN, SLOW_BANDWIDTH, SLOW_LATENCY, SLOW_MIB, Setting, counter_note,
-                   observed_mib_s)
+                   first_step_new_mib_s, observed_mib_s)
 from figures import Figure, Result, at_least, at_most
 from memory import Need
 from parallel_runs import Program, Runs, add, add_waiting, finish, merge_note, page_cache, run_ranks
@@ -57,6 +57,8 @@ def _add_bandwidths(result: Result, runs: Runs, copies: list[Run], *, native_tar
                at_least(native_target) if native_target else None)
     result.add("observed bandwidth", (one.figures["bytes"] / MIB / one.figures["copy_s"] for one in copies), bandwidths,
                "MiB/s", at_least(copy_target) if copy_target else None, base_name=f"plain copy, {RANKS} processes")
+    result.add("observed bandwidth", map(first_step_new_mib_s, copies), bandwidths, "MiB/s",
+               base_name=f"the same, first step to new files, {RANKS} processes")
     add(result, "first step", runs, "first_step_s", "s")
     add(result, "later steps, each", runs, "later_step_s", "s")
     add(result, "H5Fclose", runs, "close_s", "s")

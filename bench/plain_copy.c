@@ -1,11 +1,14 @@
-/* The yardstick of staging: memcpy into mapped files on the staging device, and nothing else.
+/* The yardsticks of staging: memcpy into mapped files on the staging device, and writes to new files there.
  *
  *   plain_copy --directory D [--datasets 8] [--mib 64] [--steps 4] [--piece-mib 64]
  *              [--processes 1]
  *
- * The files are allocated, mapped, and written once before the clock starts; every step then copies all buffers
- * over them, as a staging log does which recycles its segments. No HDF5. With several processes, each has buffers and
- * files of its own, they start copying together, and the seconds are those of the last.
+ * copy_s: The files are allocated, mapped, and written once before the clock starts; every step then copies all buffers
+ * over them, as a staging log does which recycles its segments.
+ * new_files_s: What one step takes that writes its buffers to new files instead, as the first step of a log must. Their
+ * memory has been given back just before, so a virtual machine need not ask its host for it.
+ * No HDF5. With several processes, each has buffers and files of its own, they start together, and the seconds are those
+ * of the last.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,18 +20,23 @@
 
 #include "program.h"
 
-/* A mapping of an allocated file that has no name any more. */
-static char *new_segment(const char *directory, size_t size_bytes) {
+/* A new file that has no name any more. */
+static int new_file(const char *directory) {
     char path[4096];
     int length = snprintf(path, sizeof path, "%s/segmentXXXXXX", directory);
     if (length >= (int)sizeof path) fail(directory, "name too long");
     int descriptor = mkstemp(path);
     if (descriptor < 0) fail(path, strerror(errno));
     unlink(path);
-    int error = posix_fallocate(descriptor, 0, (off_t)size_bytes);
-    if (error != 0) fail(path, strerror(error));
+    return descriptor;
+}
+
+/* A mapping of an allocated file. */
+static char *new_segment(const char *directory, size_t size_bytes) {
+    int descriptor = new_file(directory), error = posix_fallocate(descriptor, 0, (off_t)size_bytes);
+    if (error != 0) fail(directory, strerror(error));
     char *at = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-    if (at == MAP_FAILED) fail(path, strerror(errno));
+    if (at == MAP_FAILED) fail(directory, strerror(errno));
     close(descriptor);
     memset(at, 1, size_bytes);
     return at;
@@ -39,7 +47,9 @@ enum { kMostProcesses = 64 };
 /* What the processes share. */
 struct shared {
     pthread_barrier_t start;
-    double copy_s[kMostProcesses];
+    struct seconds {
+        double copy_s, new_files_s;
+    } of[kMostProcesses];
 };
 
 struct amounts {
@@ -47,7 +57,39 @@ struct amounts {
     size_t size_bytes, piece_bytes;
 };
 
-static double copy_seconds(const char *directory, const struct amounts *amounts, pthread_barrier_t *start) {
+/* Seconds that a step takes which writes every buffer to a new file. */
+static double write_new_files(const char *directory, char *const *from, const struct amounts *amounts) {
+    int *descriptors = calloc(amounts->count, sizeof *descriptors);
+    if (descriptors == NULL) fail("descriptors", "out of memory");
+    double begin_s = now_s();
+    for (uint64_t d = 0; d < amounts->count; ++d) {
+        descriptors[d] = new_file(directory);
+        for (size_t at = 0; at < amounts->size_bytes;) {
+            ssize_t written = write(descriptors[d], from[d] + at, amounts->size_bytes - at);
+            if (written < 0) fail(directory, strerror(errno));
+            at += (size_t)written;
+        }
+    }
+    double taken_s = now_s() - begin_s;
+    for (uint64_t d = 0; d < amounts->count; ++d) close(descriptors[d]);
+    free(descriptors);
+    return taken_s;
+}
+
+/* Seconds that all steps take which copy every buffer over the same mapped files. */
+static double copy_over(char *const *to, char *const *from, const struct amounts *amounts) {
+    double begin_s = now_s();
+    for (uint64_t step = 0; step < amounts->steps; ++step)
+        for (uint64_t d = 0; d < amounts->count; ++d)
+            for (size_t at = 0; at < amounts->size_bytes; at += amounts->piece_bytes) {
+                size_t left = amounts->size_bytes - at;
+                memcpy(to[d] + at, from[d] + at, left < amounts->piece_bytes ? left : amounts->piece_bytes);
+            }
+    return now_s() - begin_s;
+}
+
+static struct seconds measure(const char *directory, const struct amounts *amounts, pthread_barrier_t *start) {
+    struct seconds measured;
     char **from = calloc(amounts->count, sizeof *from), **to = calloc(amounts->count, sizeof *to);
     if (from == NULL || to == NULL) fail("buffers", "out of memory");
     for (uint64_t d = 0; d < amounts->count; ++d) {
@@ -57,18 +99,12 @@ static double copy_seconds(const char *directory, const struct amounts *amounts,
         to[d] = new_segment(directory, amounts->size_bytes);
     }
     pthread_barrier_wait(start);
-    double copy_s = 0;
-    for (uint64_t step = 0; step < amounts->steps; ++step) {
-        for (uint64_t d = 0; d < amounts->count; ++d) {
-            double begin_s = now_s();
-            for (size_t at = 0; at < amounts->size_bytes; at += amounts->piece_bytes) {
-                size_t left = amounts->size_bytes - at;
-                memcpy(to[d] + at, from[d] + at, left < amounts->piece_bytes ? left : amounts->piece_bytes);
-            }
-            copy_s += now_s() - begin_s;
-        }
-    }
-    return copy_s;
+    measured.copy_s = copy_over(to, from, amounts);
+    pthread_barrier_wait(start);
+    for (uint64_t d = 0; d < amounts->count; ++d) munmap(to[d], amounts->size_bytes);
+    pthread_barrier_wait(start);
+    measured.new_files_s = write_new_files(directory, from, amounts);
+    return measured;
 }
 
 static struct shared *new_shared(uint64_t processes) {
@@ -97,16 +133,19 @@ int main(int argc, char **argv) {
         if (child < 0) fail("fork", strerror(errno));
         if (child == 0) mine = other;
     }
-    shared->copy_s[mine] = copy_seconds(directory, &amounts, &shared->start);
+    shared->of[mine] = measure(directory, &amounts, &shared->start);
     if (mine != 0) return 0;
-    double longest_s = shared->copy_s[0];
+    struct seconds longest = shared->of[0];
     for (uint64_t other = 1; other < processes; ++other) {
         int status = 0;
         if (wait(&status) < 0 || status != 0) fail("plain_copy", "a process failed");
     }
-    for (uint64_t other = 1; other < processes; ++other)
-        if (shared->copy_s[other] > longest_s) longest_s = shared->copy_s[other];
-    printf("{\"bytes\": %llu, \"copy_s\": %.6f}\n",
-           (unsigned long long)(processes * amounts.count * amounts.steps * amounts.size_bytes), longest_s);
+    for (uint64_t other = 1; other < processes; ++other) {
+        if (shared->of[other].copy_s > longest.copy_s) longest.copy_s = shared->of[other].copy_s;
+        if (shared->of[other].new_files_s > longest.new_files_s) longest.new_files_s = shared->of[other].new_files_s;
+    }
+    printf("{\"bytes\": %llu, \"copy_s\": %.6f, \"new_files_s\": %.6f}\n",
+           (unsigned long long)(processes * amounts.count * amounts.steps * amounts.size_bytes), longest.copy_s,
+           longest.new_files_s);
     return 0;
 }

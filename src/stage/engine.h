@@ -98,8 +98,8 @@ class Engine {
     // The directory of this process on the staging area, once a file is staged; else null.
     [[nodiscard]] io::Directory* directory() noexcept;
 
-    // So many processes of this node, this one included, stage together: they share what is touched ahead (option
-    // reserve). Once the staging area is in use.
+    // So many processes of this node, this one included, stage together: what each touches ahead (option reserve) is bounded so
+    // that all of them together take no more of the machine's memory than one would. Once the staging area is in use.
     void share_reserve(std::uint64_t processes) noexcept;
 
     // A file that stepped aside before it reached the engine (other driver, SWMR, ...): counted.

@@ -17,7 +17,7 @@ namespace forebay::stage {
 namespace {
 
 // A process, or all of a node that share a file, take no more than this share of the machine's memory for pages touched ahead.
-constexpr std::uint64_t kReserveMemoryShare = 32;
+constexpr std::uint64_t kReserveMemoryShare = 16;
 
 std::uint64_t physical_memory_bytes() noexcept {
     const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGE_SIZE);
@@ -26,8 +26,8 @@ std::uint64_t physical_memory_bytes() noexcept {
 
 }   // namespace
 
-std::uint64_t Engine::State::reserve_bytes() const noexcept {
-    return std::min({loaded_.options.reserve, loaded_.options.size / 2, physical_memory_bytes() / kReserveMemoryShare});
+std::uint64_t Engine::State::reserve_bytes(std::uint64_t processes) const noexcept {
+    return std::min({loaded_.options.reserve, loaded_.options.size / 2, physical_memory_bytes() / kReserveMemoryShare / processes});
 }
 
 // Whether a file may be staged: nothing, or the reason why not. An error only with option strict.
@@ -88,7 +88,7 @@ std::optional<Engine::Obstacle> Engine::State::make_process_directory_opening() 
     const auto file_system = log::file_system_of(area_->name());
     const log::PoolLimits limits{.capacity_bytes = options.size,
                                  .segment_bytes = options.segment,
-                                 .reserve_bytes = reserve_bytes(),
+                                 .reserve_bytes = reserve_bytes(1),
                                  .in_memory = file_system && file_system.value().memory};
     pool_ = std::make_unique<log::SegmentPool>(
         std::move(log).value(), limits, process.value(),

@@ -58,7 +58,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     }
     void share_reserve(std::uint64_t processes) noexcept {
         const std::lock_guard opening(opening_);
-        if (pool_) pool_->lower_reserve(reserve_bytes() / processes);
+        if (pool_) pool_->lower_reserve(reserve_bytes(processes));
     }
 
     // Surroundings
@@ -120,7 +120,7 @@ class Engine::State final : public Surroundings, public ForkParty {
         std::unique_ptr<log::LedgerSlot> own_slot;   // where the ledger has none left
     };
 
-    [[nodiscard]] std::uint64_t reserve_bytes() const noexcept;
+    [[nodiscard]] std::uint64_t reserve_bytes(std::uint64_t processes) const noexcept;
     Result<std::optional<log::AsideReason>> staging_opening(std::string& warning);
     [[nodiscard]] io::Directory::Patience patience_with_others() const noexcept;
     void look_opening();
