@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -38,8 +39,9 @@ struct Shared {
     std::atomic<bool> previous_used_up{false};   // SA_RESETHAND
     struct Slot {
         std::atomic<std::uintptr_t> begin{0}, end{0};
+        std::atomic<bool> replaced{false};
     };
-    std::array<Slot, 64> replaceable;
+    std::array<Slot, 256> replaceable;
 };
 
 Shared& shared() noexcept {
@@ -83,15 +85,25 @@ void hand_on(int signal, siginfo_t* info, void* context) noexcept {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+// Straight to the kernel: libraries put hooks of their own in place of these two functions (UCX does, which MPI loads), which are not
+// made for a signal handler, or do not hand on where a mapping is to go.
+std::byte* map_page(std::size_t size) noexcept {
+    const long at = ::syscall(SYS_mmap, nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return at == -1 ? nullptr : reinterpret_cast<std::byte*>(at);
+}
+bool move_page(std::byte* from, std::size_t size, std::uintptr_t to) noexcept {
+    return ::syscall(SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == static_cast<long>(to);
+}
+
 // In place of the page at `page`, one of the process's own with the same bytes. False: not even that can be had.
 bool replace_page(std::uintptr_t page) noexcept {
     const std::size_t size = shared().page;
-    void* const fresh = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (fresh == MAP_FAILED) return false;
+    std::byte* const fresh = map_page(size);
+    if (fresh == nullptr) return false;
     const auto* const from = reinterpret_cast<const std::byte*>(page);
     // A page that cannot be loaded leaves zeros.
     (void)guarded(Bytes(from, size), [&]() noexcept { std::memcpy(fresh, from, size); });
-    return ::mremap(fresh, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, reinterpret_cast<void*>(page)) != MAP_FAILED;
+    return move_page(fresh, size, page);
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {
@@ -103,9 +115,10 @@ void on_fault(int signal, siginfo_t* info, void* context) {
             ::siglongjmp(guard->jump, 1);
         }
         Shared& all = shared();
-        for (const Shared::Slot& slot : all.replaceable) {
+        for (Shared::Slot& slot : all.replaceable) {
             if (!AddressRange{slot.begin.load(), slot.end.load()}.holds(address)) continue;
             const int error = errno;
+            slot.replaced = true;   // before anything is stored to the page that comes
             const bool replaced = replace_page(address / all.page * all.page);
             errno = error;
             if (replaced) return;
@@ -168,11 +181,16 @@ Replaceable::Replaceable(MutableBytes mapped) noexcept : slot_(0) {
     for (auto& slot : shared().replaceable) {
         std::uintptr_t none = 0;
         if (slot.begin.compare_exchange_strong(none, range.begin)) {
+            slot.replaced = false;
             slot.end = range.end;
             return;
         }
         ++slot_;
     }
+}
+
+bool Replaceable::replaced() const noexcept {
+    return slot_ < shared().replaceable.size() && shared().replaceable[slot_].replaced;
 }
 
 Replaceable::~Replaceable() {

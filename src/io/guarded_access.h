@@ -50,15 +50,18 @@ template <class Act>
 // The first byte of `mapped`, page by page, that cannot be loaded; null: all of them can. `from` is where to begin.
 [[nodiscard]] const std::byte* find_unreadable(Bytes mapped, const std::byte* from) noexcept;
 
-// Mapped memory that the process can do without, such as counters shown to others: as long as this lives, a page of it that
-// faults is replaced by memory of the process, with the page's bytes if they can be had and zeros if not, and the access goes on.
-// Others then no longer see what is stored there. A process can name so many of them; more are not protected.
+// Mapped memory of which the process can do without what others store, such as counters shown to others: as long as this lives, a page
+// of it that faults is replaced by memory of the process, with the page's bytes if they can be had and zeros if not, and the access goes on.
+// Others then no longer see what is stored there. A process can name 256 of them; more are not protected.
 class Replaceable {
   public:
     explicit Replaceable(MutableBytes mapped) noexcept;
     ~Replaceable();
     Replaceable(const Replaceable&) = delete;
     Replaceable& operator=(const Replaceable&) = delete;
+
+    // A page was replaced. Whoever has stored or loaded, and then finds this false, has done so where all others do.
+    [[nodiscard]] bool replaced() const noexcept;
 
   private:
     std::size_t slot_;

@@ -14,6 +14,9 @@
 // `dead_metadata`. The drainer raises it before it raises `released`, readers read it after `released`.
 // With durability=node the statements (log/statement.h) are on it, too; they are written to the file, not through the mapping.
 // Ownership: `Board` owns the mapping; the drainer removes the file when it closes the shared file.
+// Faults: a page of it that cannot be had (the device failed) is replaced by memory of this process (io::Replaceable), and the board is
+// `lost`: what is stored there from now on no other process sees, and the other way round. Nothing that was drawn, announced or
+// released then may be relied on; whoever stores something that others have to see looks at `lost` afterwards.
 // After a crash: recovery takes from here which logs belong together, the frontier, and who took part. What the
 // memory consists of is in log/board_format.h.
 #pragma once
@@ -24,6 +27,7 @@
 
 #include "base/status.h"
 #include "io/file.h"
+#include "io/guarded_access.h"
 #include "log/board_format.h"
 
 namespace forebay::node {
@@ -42,6 +46,10 @@ class Board {
     // One that another process has made. kCorrupt: it is none, or one for another number of participants.
     [[nodiscard]] static Result<Board> open(std::unique_ptr<io::File> file, std::uint64_t participants);
 
+    [[nodiscard]] bool lost() const noexcept { return replaceable_->replaced(); }
+    // What a board that is lost is told as: made beforehand, as there may be no memory then.
+    [[nodiscard]] const Status& loss() const noexcept { return loss_; }
+
     [[nodiscard]] BoardHeader& header() const noexcept { return *header_; }
     [[nodiscard]] BoardRow& row(std::uint64_t participant) const noexcept { return rows_[participant]; }
     // With durability=node, by the drainer: the last word on what is certain. On return it is on the device.
@@ -49,17 +57,21 @@ class Board {
     [[nodiscard]] Status sync() { return file_->sync(); }
     // Which segment of the participant's pool is number `order` of its log.
     [[nodiscard]] std::atomic<std::uint64_t>& place(std::uint64_t participant, std::uint64_t order) const noexcept {
-        return rings_[participant * header_->ring + order % header_->ring];
+        return rings_[participant * ring_ + order % ring_];
     }
 
   private:
-    Board(std::unique_ptr<io::File> file, std::unique_ptr<io::Mapping> mapping, std::uint64_t participants);
+    Board(std::unique_ptr<io::File> file, std::unique_ptr<io::Mapping> mapping);
+    void lay_out(std::uint64_t participants, std::uint64_t ring) noexcept;
 
     std::unique_ptr<io::File> file_;
     std::unique_ptr<io::Mapping> mapping_;
+    std::unique_ptr<io::Replaceable> replaceable_;
+    Status loss_;
     BoardHeader* header_;
-    BoardRow* rows_;
-    std::atomic<std::uint64_t>* rings_;
+    std::uint64_t ring_ = 1;               // as in the header, which may be lost
+    BoardRow* rows_ = nullptr;
+    std::atomic<std::uint64_t>* rings_ = nullptr;
 };
 
 }   // namespace forebay::node

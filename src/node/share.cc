@@ -39,10 +39,12 @@ void NodeShare::add_lane(std::unique_ptr<io::File> pool, std::uint64_t segment_b
 
 void NodeShare::adopted(const log::Segment& segment, std::uint64_t order) noexcept {
     setup_.board.place(setup_.self, order).store(segment.index(), std::memory_order_relaxed);
+    if (setup_.board.lost()) return;   // others would look for it elsewhere
     setup_.board.row(setup_.self).adopted.store(order + 1, std::memory_order_release);
 }
 
 bool NodeShare::worth_following() const noexcept {
+    if (setup_.board.lost()) return false;   // nothing comes any more
     const BoardHeader& header = setup_.board.header();
     if (header.wants_room.load() > 0 || header.awaited.load() == Awaited::kArrived) return true;
     if (setup_.several_nodes) return header.tickets.load() != header.followed_tickets.load();
@@ -145,9 +147,10 @@ Status NodeShare::wait_for_room(std::uint64_t seen) {
     row.wants_room.store(1);
     header.wants_room.fetch_add(1);
     io::raise_and_wake(header.doorbell);
-    if (row.released.load() == seen) io::wait_while(header.progress, progress, kLivenessInterval);
+    if (!setup_.board.lost() && row.released.load() == seen) io::wait_while(header.progress, progress, kLivenessInterval);
     header.wants_room.fetch_sub(1);
     row.wants_room.store(0);
+    FOREBAY_TRY(lost());
     return drainer_gone();
 }
 
@@ -169,7 +172,8 @@ void NodeShare::serve(const std::stop_token& stop, const std::function<void(bool
         header.listening.store(1);
         if (!worth_following() && !stop.stop_requested()) {
             const bool waits = header.awaited.load() == Awaited::kRecords;
-            io::wait_while(header.doorbell, rung, waits ? std::optional(kLivenessInterval) : std::nullopt);
+            // Where the board is lost nobody rings any more whom this thread would hear.
+            io::wait_while({header.doorbell, rung}, {ending_, 0}, waits ? std::optional(kLivenessInterval) : std::nullopt);
         }
         header.listening.store(0);
         if (stop.stop_requested()) return;
@@ -178,7 +182,7 @@ void NodeShare::serve(const std::stop_token& stop, const std::function<void(bool
         const bool room_wanted = header.wants_room.load() > 0;
         look(room_wanted);
         // Whoever waits looks again when something was released; until then the bell may rest.
-        if (room_wanted) io::wait_while(header.doorbell, header.doorbell.load(), kLivenessInterval);
+        if (room_wanted) io::wait_while({header.doorbell, header.doorbell.load()}, {ending_, 0}, kLivenessInterval);
     }
 }
 
@@ -186,7 +190,7 @@ void NodeShare::stop_listening() noexcept {
     alone_ = true;
     if (!listener_.joinable()) return;
     listener_.request_stop();
-    io::raise_and_wake(setup_.board.header().doorbell);
+    io::raise_and_wake(ending_);
     listener_.join();
 }
 
@@ -213,6 +217,7 @@ std::optional<log::Frontier> NodeShare::recycle(const Account& account) noexcept
     if (!next) return std::nullopt;
     const bool limited = next->lower() == complete_below_;
     store_frontier(*next);
+    if (setup_.board.lost()) return std::nullopt;   // recovery would not know of it
     bool any = false, waits = account.idle;
     for (const auto& lane : lanes_) {
         any = lane->release_below(lane->needed_from(frontier(), account.drained)) || any;
@@ -262,6 +267,7 @@ Status NodeShare::state(const log::Statement& statement) {
 void NodeShare::release(const log::Statement& stated) noexcept {
     BoardHeader& header = setup_.board.header();
     store_frontier(stated.frontier);
+    if (setup_.board.lost()) return;
     bool any = false;
     for (std::size_t i = 0; i < lanes_.size(); ++i) any = (lanes_[i]->readable() && lanes_[i]->release_below(stated.logs[i].needed_from)) || any;
     if (any && header.wants_room.load() > 0) io::raise_and_wake(header.progress);
@@ -269,6 +275,7 @@ void NodeShare::release(const log::Statement& stated) noexcept {
 
 Status NodeShare::retire() {
     store_frontier({log::Frontier::kNothing, log::Frontier::kNothing});
+    FOREBAY_TRY(lost());
     return setup_.board.sync();
 }
 
@@ -296,6 +303,9 @@ Status NodeShare::wait_until_finished() {
         if (header.finished.load() != 0) return Status::ok();
         io::wait_while(header.progress, progress, kLivenessInterval);
         if (header.finished.load() != 0) return Status::ok();
+        // If the drainer could not store to this page of the board, nor can this process.
+        header.progress.fetch_add(0);
+        FOREBAY_TRY(lost());
         if (!log::is_alive(setup_.processes[setup_.drainer])) return drainer_gone();
     }
 }
@@ -360,7 +370,7 @@ void NodeShare::followed() {
     forget_records();
     completeness_awaited_ = false;
     // What could not be read may be older than anything that was.
-    if (!drains() || !damage_.is_ok()) return;
+    if (!drains() || !damage().is_ok()) return;
     complete_below_ = found_.below;
     setup_.board.header().followed_tickets.store(found_.tickets);
 }

@@ -54,7 +54,8 @@ class NodeShare final : public stage::Share {
     [[nodiscard]] std::uint64_t complete_below() const noexcept override { return complete_below_; }
     void await_complete() noexcept override;
     [[nodiscard]] bool completeness_awaited() const noexcept override { return completeness_awaited_; }
-    [[nodiscard]] const Status& damage() const noexcept override { return damage_; }
+    [[nodiscard]] const Status& damage() const noexcept override { return setup_.board.lost() ? setup_.board.loss() : damage_; }
+    [[nodiscard]] const Status& lost() const noexcept override { return setup_.board.lost() ? setup_.board.loss() : ok_; }
     void at_rest() noexcept override;
     [[nodiscard]] std::uint64_t committed_size() const noexcept override {
         return setup_.board.header().committed_size.load(std::memory_order_acquire);
@@ -127,7 +128,9 @@ class NodeShare final : public stage::Share {
     std::uint64_t complete_below_ = 0;      // all records with lower numbers have been followed
     std::atomic<bool> alone_{false};        // the others have stopped writing: every record is complete
     Status damage_;                         // a log that cannot be followed
+    const Status ok_;
     std::uint64_t statements_ = 0;          // made so far; by one thread at a time
+    io::SharedWord ending_{0};              // raised to end the listener
     std::jthread listener_;                 // last: ends first
 };
 

@@ -272,6 +272,7 @@ Status SharedFile::share_board(const std::vector<std::size_t>& members, const st
     }
     FOREBAY_TRY(mine);
     FOREBAY_TRY(file_->join(share_, several_nodes_));
+    FOREBAY_TRY(share_->lost());
     if (!drains_) return Status::ok();
     return share_->listen([file = std::weak_ptr(file_)](bool room_wanted) {
         if (const auto alive = file.lock()) alive->look(room_wanted);
@@ -344,6 +345,7 @@ Status SharedFile::await_others(ByteRange range) {
 Status SharedFile::write(std::span<const stage::StagedFile::Part> parts, stage::ByteClass byte_class, bool together) {
     if (parts.empty()) return Status::ok();
     Status written = attempt([&] { return file_->write(parts, several_nodes_ && together ? stage::ByteClass::kMetadata : byte_class); });
+    if (written && share_ != nullptr && !share_->lost().is_ok()) written = copy_of(share_->lost(), "board lost");   // nobody may see it
     if (!written) tell_later(copy_of(written, "a write failed"), byte_class);
     return written;
 }
@@ -394,6 +396,7 @@ Status SharedFile::by_drainers(Act&& act, Untold untold) {
     Status mine;
     if (drains_ || share_ == nullptr) mine = attempt(act);
     if (share_ != nullptr && drains_) share_->marked();
+    if (mine && share_ != nullptr) mine = copy_of(share_->lost(), "board lost");
     return agree(mine);
 }
 

@@ -22,10 +22,10 @@ constexpr std::uint64_t kWaitingShare = 8;
 // False: the log has failed, and has no record of it.
 bool StagedFile::append_through_locked(ByteRange range) {
     const std::uint64_t sequence = next_sequence();
+    DrawnNumber drawn(share_.get());
+    if (share_ && !share_->lost().is_ok()) return false;
     const bool recorded = log_->append_through(range, sequence);
-    if (!share_) return recorded;
-    if (recorded) log_->newest()->order.note_through(sequence);
-    share_->published();
+    if (share_ && recorded) log_->newest()->order.note_through(sequence);
     return recorded;
 }
 
@@ -42,7 +42,7 @@ Status StagedFile::write_beside_writer(std::span<const Part> parts) {
         add(slot_->through, range.size());
         add(slot_->target_writes, 1);
         const std::lock_guard lock(mutex_);
-        if (!append_through_locked(range)) return log_->fault().with_context("write to " + path_);
+        if (!append_through_locked(range)) return log_failure().with_context("write to " + path_);
         if (!follows()) {
             index_own_locked();
             index_.drop(range);
@@ -80,7 +80,7 @@ Status StagedFile::join(std::shared_ptr<Share> share, bool several_nodes) {
         if (share_->drains()) share_->set_committed_size(committed_size_);
         index_.clear();                           // numbers begin afresh
     }
-    if (!adopt_writer(segment)) return log_->fault().with_context("share " + path_ + " with the other processes of the node");
+    if (!adopt_writer(segment)) return log_failure().with_context("share " + path_ + " with the other processes of the node");
     return sync_own_log();
 }
 
@@ -166,9 +166,12 @@ Status StagedFile::note_size(std::uint64_t size) {
     const std::lock_guard writer(writer_);
     if (!follows() && !log_->empty()) {
         FOREBAY_TRY(make_marker_room_writer());
-        const bool noted = log_->append_marker(log::RecordKind::kTruncate, size, next_sequence());
-        share_->published();
-        if (!noted) return log_->fault().with_context("set the size of " + path_);
+        const std::uint64_t sequence = next_sequence();
+        DrawnNumber drawn(share_.get());
+        FOREBAY_TRY(share_->lost());
+        const bool noted = log_->append_marker(log::RecordKind::kTruncate, size, sequence);
+        drawn.publish();
+        if (!noted) return log_failure().with_context("set the size of " + path_);
     }
     const std::lock_guard lock(mutex_);
     logical_size_ = target_size_ = size;

@@ -127,6 +127,7 @@ bool StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class
     const auto data_class = waits ? log::DataClass::kMetadata : log::DataClass::kRaw;
     const std::uint64_t sequence = next_sequence();
     DrawnNumber drawn(share_.get());
+    if (share_ && !share_->lost().is_ok()) return false;
     const std::uint64_t now = realtime_ns();
     const auto position = log_->append_data(parts, data_class, sequence, now);
     if (position.segment == nullptr) return false;
@@ -161,7 +162,7 @@ bool StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class
 
 // The log has not taken these, nor will it. Of a shared file the others would not learn of them.
 Status StagedFile::write_after_fault_writer(std::span<const Part> parts) {
-    if (share_) return log_->fault().with_context("write to " + path_);
+    if (share_) return log_failure().with_context("write to " + path_);
     FOREBAY_TRY(give_up_log_writer());
     for (const Part& part : parts)
         if (!part.bytes.empty()) FOREBAY_TRY(write_through_writer(part.offset, part.bytes));

@@ -14,7 +14,7 @@ namespace forebay::stage {
 // A record could not be stored. What is staged is drained, and the target alone counts from now on; if that cannot be, the file stays
 // staged, but takes nothing more. Ok as long as the program loses nothing by it; what it loses is told by flush and close.
 Status StagedFile::give_up_log_writer() {
-    if (share_) return log_->fault().with_context("stage " + path_);
+    if (share_) return log_failure().with_context("stage " + path_);
     {
         const std::lock_guard lock(mutex_);
         log_failed_ = true;

@@ -73,7 +73,7 @@ Result<std::uint64_t> StagedFile::await_room_writer(std::uint64_t) {
             while (!log_->empty() && log_->oldest_order() < released) log_->release_oldest();
         }
         if (auto segment = log_->acquire()) {
-            if (!adopt_writer(segment.value())) return log_->fault().with_context("write to " + path_);
+            if (!adopt_writer(segment.value())) return log_failure().with_context("write to " + path_);
             return log_->room(false);
         }
         if (share_->goes_through()) return std::uint64_t{0};
@@ -90,13 +90,14 @@ bool StagedFile::adopt_writer(log::Segment* segment) {
     const std::uint64_t sequence = next_sequence();
     DrawnNumber drawn(share_.get());
     const bool begun = log_->adopt(segment, committed_size_, commit_sequence_, sequence);
-    if (share_) {
-        segment->lane = share_->lane();
-        drawn.publish();
-        share_->adopted(*segment, log_->oldest_order() + log_->segments() - 1);
-    }
-    return begun;
+    if (!share_) return begun;
+    segment->lane = share_->lane();
+    drawn.publish();
+    share_->adopted(*segment, log_->oldest_order() + log_->segments() - 1);
+    return begun && share_->lost().is_ok();
 }
+
+Status StagedFile::log_failure() const { return share_ && !share_->lost().is_ok() ? share_->lost() : log_->fault(); }
 
 // Held bytes cannot drain, and a segment can only go when it is the oldest: a few metadata blocks would
 // keep the whole log. So the held bytes of the oldest segments are copied to the newest one, provided
@@ -151,7 +152,7 @@ Status StagedFile::make_marker_room_writer() {
             continue;
         }
         if (auto segment = log_->acquire()) {
-            if (!adopt_writer(segment.value())) return log_->fault().with_context("write to " + path_);
+            if (!adopt_writer(segment.value())) return log_failure().with_context("write to " + path_);
             continue;
         }
         if (log_->empty()) return {Code::kNoSpace, "other files use up the staging log that " + path_ + " needs"};

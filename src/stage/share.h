@@ -41,8 +41,11 @@ class Share {
     virtual void await_complete() noexcept = 0;
     // It has rung for itself since it last followed: what is found now must be taken in, or it would ring again and again.
     [[nodiscard]] virtual bool completeness_awaited() const noexcept = 0;
-    // A log of another participant that could not be read: what is in it is not known, and stays there.
+    // A log of another participant that could not be read: what is in it is not known, and stays there. Or `lost`.
     [[nodiscard]] virtual const Status& damage() const noexcept = 0;
+    // What the participants have in common cannot be reached any more: this one neither sees the others nor do they see it. Ok: it can.
+    // A number that was drawn before a look that says so must not be used. Thread-safe.
+    [[nodiscard]] virtual const Status& lost() const noexcept = 0;
     // The drainer has nothing under way: if somebody still waits for room, it has to look for more to drain.
     virtual void at_rest() noexcept = 0;
     // The file's size at the last commit. Set by the drainer.

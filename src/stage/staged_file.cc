@@ -56,6 +56,7 @@ Status StagedFile::truncate(std::uint64_t size) {
         return Status::from_errno(EBADF, "set the size of " + path_ + ", which is not open for writing");
     const std::uint64_t sequence = state == State::kThrough ? 0 : next_sequence();
     DrawnNumber drawn(share_.get());
+    if (share_) FOREBAY_TRY(share_->lost());
     if (state == State::kStaged) {
         FOREBAY_TRY(append_marker_writer(log::RecordKind::kTruncate, size, sequence));
         const std::lock_guard lock(mutex_);
@@ -151,6 +152,7 @@ Status StagedFile::commit_writer(bool closing) {
     }
     const std::uint64_t sequence = durable_ ? durable_commit_ : next_sequence();
     DrawnNumber drawn(share_.get());
+    if (share_ && !closing) FOREBAY_TRY(share_->lost());
     if (!durable_ && kCrashSafety) {
         if (failure) FOREBAY_TRY(append_marker_writer(log::RecordKind::kCommit, logical_size_, sequence));
         else if (!log_->marker_fits() || !log_->append_marker(log::RecordKind::kCommit, logical_size_, sequence))
@@ -323,6 +325,7 @@ Status StagedFile::finish() {
         return outcome.with_context("all staged bytes were written by a later attempt, but before");
     }
     if (const Status alone = await_locked(lock, [this] { return !recycling_; }); outcome) outcome = alone;
+    if (outcome && share_) outcome = share_->damage();
     state_ = State::kFailed;
     keep_error_locked(outcome);
     if (log_->marker_fits()) (void)log_->append_marker(log::RecordKind::kClose, logical_size_, next_sequence());

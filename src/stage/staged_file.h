@@ -272,6 +272,8 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // room.cc: segments.
     Result<std::uint64_t> make_room_writer(std::uint64_t wanted_bytes, log::SegmentPool::Take take);
     bool adopt_writer(log::Segment* segment);
+    // Why the log has not got a record.
+    [[nodiscard]] Status log_failure() const;
     void give_back_first_writer();
     Result<std::uint64_t> await_room_writer(std::uint64_t wanted_bytes);
     Status make_marker_room_writer();

@@ -18,20 +18,25 @@ def run(*command):
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SECONDS_MAX)
 
 
-def skip_without_tools(what: str):
-    missing = [tool for tool in ("losetup", "mkfs.ext4", "mount", "umount") if shutil.which(tool) is None]
+# What mkfs is told, and how large the image is (XFS takes none below 300 MiB; it is sparse).
+KINDS = {"ext4": (("-q", "-F"), 64 << 20), "xfs": (("-q",), 320 << 20)}
+
+
+def skip_without_tools(what: str, kind: str = "ext4"):
+    missing = [tool for tool in ("losetup", f"mkfs.{kind}", "mount", "umount") if shutil.which(tool) is None]
     if os.geteuid() != 0 or missing:
         pytest.skip(f"{what}: needs root{' and ' + ', '.join(missing) if missing else ''}")
 
 
 class FileSystem:
-    """An ext4 in an image file; what it sets up it takes down again, by the names that it has made itself."""
+    """A file system in an image file; what it sets up it takes down again, by the names that it has made itself."""
 
-    def __init__(self, folder: Path, name: str):
+    def __init__(self, folder: Path, name: str, kind: str = "ext4"):
+        self.kind = kind
         self.image, self.path, self.device, self.mounted = folder / f"{name}.image", folder / name, None, False
         self.path.mkdir()
         with self.image.open("wb") as image:
-            image.truncate(64 << 20)
+            image.truncate(KINDS[kind][1])
 
     def set_up(self):
         """The reason why that is not possible here; None: it was."""
@@ -39,12 +44,12 @@ class FileSystem:
         if made.returncode != 0:
             return f"no loop device: {made.stderr.strip()}"
         self.device = made.stdout.strip()
-        if (formatted := run("mkfs.ext4", "-q", "-F", self.device)).returncode != 0:
-            return f"mkfs.ext4: {formatted.stderr.strip()}"
+        if (formatted := run(f"mkfs.{self.kind}", *KINDS[self.kind][0], self.device)).returncode != 0:
+            return f"mkfs.{self.kind}: {formatted.stderr.strip()}"
         return self.mount()
 
     def mount(self):
-        done = run("mount", "-t", "ext4", self.device, self.path)
+        done = run("mount", "-t", self.kind, self.device, self.path)
         self.mounted = done.returncode == 0
         return None if self.mounted else f"mount: {done.stderr.strip()}"
 

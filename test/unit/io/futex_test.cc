@@ -34,6 +34,24 @@ TEST(SharedWordTest, waiting_ends_when_the_time_is_over) {
     EXPECT_EQ(word.load(), 1u);
 }
 
+TEST(SharedWordTest, waiting_for_two_ends_when_either_has_passed_or_the_time_is_over) {
+    const SharedWord one{5}, other{7};
+    wait_while({one, 4}, {other, 7});
+    wait_while({one, 5}, {other, 6});
+    wait_while({one, 5}, {other, 7}, std::chrono::milliseconds(1));
+    EXPECT_EQ(one.load() + other.load(), 12u);
+}
+
+TEST(SharedWordTest, raising_either_of_two_wakes) {
+    for (const std::size_t which : {0u, 1u}) {
+        SharedWord words[2]{};
+        std::jthread waiter([&] {
+            while (words[0].load() == 0 && words[1].load() == 0) wait_while({words[0], 0}, {words[1], 0});
+        });
+        raise_and_wake(words[which]);
+    }
+}
+
 TEST(SharedWordTest, everybody_who_waits_is_woken_and_no_call_is_lost) {
     SharedWord word{0};
     constexpr int kThreads = 4;

@@ -105,7 +105,9 @@ TEST(GuardedAccess, memory_that_can_be_replaced_keeps_what_can_be_had) {
     {
         const Replaceable replaceable(mapped.bytes());
         mapped.cut_to_pages(1);
+        EXPECT_FALSE(replaceable.replaced());
         *mapped.page(2) = std::byte{9};
+        EXPECT_TRUE(replaceable.replaced());
         EXPECT_EQ(*mapped.page(2), std::byte{9});
         EXPECT_EQ(mapped.page(2)[1], std::byte{0});   // was cut off
         EXPECT_EQ(*mapped.page(0), std::byte{5});
