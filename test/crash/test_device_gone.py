@@ -61,12 +61,13 @@ def staging(request):
         yield made
 
 
-def go_away(staging, path, delay, how):
+def go_away(staging, path, delay, how, stopped):
     time.sleep(delay)
     ranks = [process for process in running_on(path) if named(process) == PROGRAM.name[:15]] if how == "while_it_stands_still" else []
     for rank in ranks:
         with contextlib.suppress(ProcessLookupError):
             os.kill(rank, signal.SIGSTOP)
+            stopped.append(rank)
     if how != "at_once":
         run("sync", "--file-system", staging.path)
     staging.shut_down()
@@ -104,11 +105,11 @@ def test_a_file_is_right_or_the_program_is_told(tmp_path, staging, ranks, how):
     longest = time.monotonic() - begin
     told = [json.loads(line).get("file", {}) for line in stats.read_text().splitlines()]
     assert sum(file.get("staged", 0) for file in told) > EPOCHS * 8 * 6000 * 4, "all epochs' rows were staged"
-    count = Counter()
+    count, stopped = Counter(), []
     for _ in range(POINTS):
         path.unlink()
         shutil.rmtree(area, ignore_errors=True)
-        going = threading.Thread(target=go_away, args=(staging, path, random.uniform(0.0, longest), how))
+        going = threading.Thread(target=go_away, args=(staging, path, random.uniform(0.0, longest), how, stopped))
         environment = staged(area, **SMALL)
         going.start()
         try:
@@ -120,3 +121,4 @@ def test_a_file_is_right_or_the_program_is_told(tmp_path, staging, ranks, how):
         staging.mount_again()
     print(f"{ranks} ranks, {how}: {dict(count)}")
     assert count["right"] > 0
+    assert len(stopped) >= POINTS // 4 or how != "while_it_stands_still", "hardly any was running"

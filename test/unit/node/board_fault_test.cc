@@ -57,6 +57,7 @@ struct Outcome {
     bool written = true;
     Status committed, closed;
     bool read_right = true;
+    std::uint64_t staged = 0;
 };
 
 // The board is cut behind its first `keep` bytes at one moment. What each member found, by rank.
@@ -87,6 +88,7 @@ std::array<Outcome, kMembers> run(const Scratch& scratch, Moment moment, std::ui
         mine.committed = member.file().commit();
         cut(Moment::kBeforeClose);
         mine.closed = member.close();
+        mine.staged = member.counters().staged;
     });
     return outcomes;
 }
@@ -104,6 +106,7 @@ TEST(BoardFault, is_told_to_all_members_alike_and_what_was_called_well_is_right)
                 EXPECT_EQ(bool(mine.committed), bool(outcomes[0].committed));
                 EXPECT_EQ(bool(mine.closed), bool(outcomes[0].closed));
                 EXPECT_TRUE(mine.read_right);
+                EXPECT_GE(mine.staged, kBytes) << "what is written before the board is cut";
             }
             if (!outcomes[0].closed) {
                 ++told;
