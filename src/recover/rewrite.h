@@ -1,9 +1,9 @@
 // Carries out a replay: writes the newest bytes to the target, in file order, with large writes.
 //
 // Whatever is done may be done again: if it was interrupted, at any instant, the same picture carried out once more
-// gives the same file. All bytes that are needed of the logs have been looked for before the target is changed. They are
-// written from a mapping of the log where it can be had, and the device is asked to begin with each write before the next
-// one is made. Memory: 8 MiB, one bit for each MiB of a log, and the system's tables of the mapping (1/512 of the log).
+// gives the same file. All bytes that are needed of the logs have been looked for before the target is changed. Two writes
+// are under way at a time, where a second thread can be had, so that the logs are read while the target is written to; and the
+// device is asked to begin with each write before the next one is made. Memory: 16 MiB, and one bit for each MiB of a log.
 // Blocks on reads of the logs and writes to the target; ends with one sync of the target, after
 // which the logs are not needed any more.
 #pragma once
@@ -17,6 +17,7 @@
 #include "io/file.h"
 #include "recover/replay.h"
 #include "recover/superblock.h"
+#include "task/engine.h"
 
 namespace forebay::recover {
 
@@ -26,10 +27,12 @@ struct Rewritten {
     Mark mark = Mark::kNone;
 };
 
-// `logs[i]` is the file that `Newest::log` i means. `written(bytes)` is called after each write. With `clear_mark` HDF5's
-// mark of a file that is open for writing is taken out.
+// `logs[i]` is the file that `Newest::log` i means. `written(bytes)` is called after each write, by one thread at a time, the
+// caller's or the second one, and holds up the other one when that has written. With `clear_mark` HDF5's
+// mark of a file that is open for writing is taken out. `start_thread` as in task::Limits.
 // Errors: those of the files, kCorrupt if a log has become shorter. The target may then hold a part of the picture.
 [[nodiscard]] Result<Rewritten> rewrite(const Picture& picture, std::span<io::File* const> logs, io::File& target,
-                                        bool clear_mark, const std::function<void(std::uint64_t)>& written);
+                                        bool clear_mark, const std::function<void(std::uint64_t)>& written,
+                                        const task::StartThread& start_thread = {});
 
 }   // namespace forebay::recover

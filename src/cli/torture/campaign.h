@@ -82,7 +82,8 @@ class Torture {
     std::uint64_t recovery_ns_ = 20'000'000;    // the last one's, to kill the next one in its midst
 };
 
-// How long recovery takes for a log of some size, and the file system for the same bytes written in order and synced.
+// How long recovery takes for a log of some size, and the file system for the same bytes written in order and synced: medians
+// of five, taken by turns.
 struct Speed {
     std::uint64_t bytes = 0;                    // that recovery wrote
     std::uint64_t recovery_ns = 0, sequential_ns = 0;

@@ -39,7 +39,7 @@ std::string as_text(const Torment& torment) {
     fmt::format_to(out, "\n{} processes were killed, {} calls told that they had failed; recovery brought {} home from the logs.\n", kills, told, format_size(replayed));
     if (uncommitted > 0) fmt::format_to(out, "At {} points bytes had reached the file before their commit, as there was no room for them elsewhere; there, only what they left alone was compared.\n", uncommitted);
     if (const auto& speed = torment.speed) {
-        fmt::format_to(out, "A log of {} was recovered in {:.2f} s ({:.0f} MiB/s); writing as much in order, and syncing it, took {:.2f} s ({:.0f} MiB/s).\n", format_size(speed->bytes),
+        fmt::format_to(out, "A log of {} was recovered in {:.2f} s ({:.0f} MiB/s); writing as much in order, and syncing it, took {:.2f} s ({:.0f} MiB/s); medians of five.\n", format_size(speed->bytes),
                        seconds(speed->recovery_ns), per_second(speed->bytes, speed->recovery_ns), seconds(speed->sequential_ns), per_second(speed->bytes, speed->sequential_ns));
         if (!speed->right) fmt::format_to(out, "The recovered file is not what was written.\n");
     }

@@ -34,6 +34,7 @@ class Mapped {
     ~Mapped() { ::close(descriptor_); }
     void cut_to_pages(std::size_t pages) { ASSERT_EQ(::ftruncate(descriptor_, static_cast<off_t>(pages * kPage)), 0); }
     MutableBytes bytes() const { return mapping_->bytes(); }
+    bool present(Bytes part) const { return mapping_->present(part); }
     std::byte* page(std::size_t number) const { return bytes().data() + number * kPage; }
 
   private:
@@ -61,6 +62,19 @@ TEST(GuardedAccess, a_store_and_a_load_beyond_the_end_of_the_file_are_answers) {
     }
     EXPECT_EQ(find_unreadable(mapped.bytes(), mapped.page(0)), mapped.page(2));
     EXPECT_EQ(find_unreadable(mapped.bytes().first(2 * kPage), mapped.page(0)), nullptr);
+}
+
+TEST(GuardedAccess, a_mapping_knows_what_it_can_load) {
+    FOREBAY_SKIP_WITHOUT_FAULTS();
+    Mapped mapped;
+    EXPECT_TRUE(mapped.present(mapped.bytes())) << "a hole";
+    std::memset(mapped.page(0), 1, kPages * kPage);
+    EXPECT_TRUE(mapped.present(mapped.bytes().subspan(5, 2 * kPage))) << "in memory, and not whole pages";
+    mapped.cut_to_pages(2);
+    EXPECT_FALSE(mapped.present(mapped.bytes()));
+    EXPECT_FALSE(mapped.present(mapped.bytes().subspan(2 * kPage - 1, 2)));
+    EXPECT_TRUE(mapped.present(mapped.bytes().first(2 * kPage)));
+    EXPECT_TRUE(mapped.present({}));
 }
 
 TEST(GuardedAccess, guards_nest_and_each_takes_its_own) {

@@ -3,9 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+#include <system_error>
+#include <thread>
 
 #include "io/fault_file.h"
+#include "io/forwarding_file.h"
 #include "io/memory_file.h"
 #include "support/engine_fixture.h"
 
@@ -52,7 +60,7 @@ class RewriteTest : public testing::Test {
         return bytes;
     }
 
-    static constexpr std::uint64_t kLogBytes = 3'000'017;
+    static constexpr std::uint64_t kLogBytes = 3'000'017, kLooks = 5, kPieces = 6;
     std::unique_ptr<io::Directory> directory_ = io::make_memory_directory("/somewhere");
     std::shared_ptr<io::FaultPlan> of_log_ = std::make_shared<io::FaultPlan>(), of_target_ = std::make_shared<io::FaultPlan>();
     std::vector<std::byte> log_bytes_, expected_;
@@ -76,22 +84,84 @@ TEST_F(RewriteTest, reads_a_log_that_cannot_be_mapped) {
     EXPECT_TRUE(same(target(), expected_));
 }
 
-TEST_F(RewriteTest, reads_what_the_system_cannot_load_from_the_mapping) {
-    of_target_->fail(io::Operation::kWrite, 1, 1, EFAULT);
-    const auto done = rewrite();
-    ASSERT_TRUE(done) << done.status().message();
-    EXPECT_EQ(of_target_->fired(), 1u);
-    EXPECT_TRUE(same(target(), expected_));
+TEST_F(RewriteTest, tells_that_a_log_cannot_be_read_any_more_and_can_be_repeated) {
+    of_log_->fail(io::Operation::kMap, 1, UINT64_MAX, ENODEV);
+    for (std::uint64_t nth = 1; nth <= kLooks + kPieces; ++nth) {
+        auto reads = std::make_shared<io::FaultPlan>();
+        reads->fail(io::Operation::kRead, nth, 1, EIO);
+        const auto log = io::make_fault_file(open("log", of_log_), reads), target_file = open("target", of_target_);
+        io::File* const logs[] = {log.get()};
+        EXPECT_EQ(recover::rewrite(picture_, logs, *target_file, false, {}).status().sys_errno(), EIO) << nth;
+        EXPECT_EQ(reads->fired(), 1u);
+        ASSERT_TRUE(recover::rewrite(picture_, logs, *target_file, false, {}));
+        EXPECT_TRUE(same(target(), expected_));
+    }
+}
 
-    of_target_->fail(io::Operation::kWrite, 1, 1, EFAULT);
-    of_log_->fail(io::Operation::kRead, 1, 1, EIO);
-    EXPECT_EQ(rewrite().status().sys_errno(), EIO) << "the log's own error";
+TEST_F(RewriteTest, tells_that_the_target_cannot_be_written_to_and_can_be_repeated) {
+    for (std::uint64_t nth = 1; nth <= 2; ++nth) {
+        of_target_->clear();
+        of_target_->fail(io::Operation::kWrite, nth, 1, ENOSPC, 1000);
+        EXPECT_EQ(rewrite().status().sys_errno(), ENOSPC);
+        EXPECT_EQ(of_target_->fired(), nth);
+        ASSERT_TRUE(rewrite());
+        EXPECT_TRUE(same(target(), expected_));
+    }
+}
+
+// Each write waits for another one to be under way.
+class InPairs final : public io::ForwardingFile {
+  public:
+    explicit InPairs(std::shared_ptr<io::File> file) : ForwardingFile(std::move(file)) {}
+    Status write_at(std::uint64_t offset, io::Bytes bytes) override {
+        {
+            std::unique_lock lock(mutex_);
+            ++arrived_;
+            changed_.notify_all();
+            if (!changed_.wait_for(lock, std::chrono::minutes(1), [&] { return arrived_ >= 2; })) return {Code::kInternal, "one at a time"};
+        }
+        return ForwardingFile::write_at(offset, bytes);
+    }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    int arrived_ = 0;
+};
+
+TEST_F(RewriteTest, two_writes_are_under_way_at_a_time) {
+    const auto log = open("log", of_log_);
+    io::File* const logs[] = {log.get()};
+    InPairs in_pairs(open("target", of_target_));
+    const auto done = recover::rewrite(picture_, logs, in_pairs, false, {});
+    ASSERT_TRUE(done) << done.status().message();
+    EXPECT_TRUE(same(target(), expected_));
+}
+
+TEST_F(RewriteTest, one_thread_is_enough) {
+    const auto log = open("log", of_log_), target_file = open("target", of_target_);
+    io::File* const logs[] = {log.get()};
+    const auto done = recover::rewrite(picture_, logs, *target_file, false, {}, [](const std::function<void()>&) -> std::jthread {
+        throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+    });
+    ASSERT_TRUE(done) << done.status().message();
+    EXPECT_EQ(done.value().writes, 2u);
+    EXPECT_TRUE(same(target(), expected_));
+}
+
+TEST_F(RewriteTest, tells_of_each_write_once) {
+    const auto log = open("log", of_log_), target_file = open("target", of_target_);
+    io::File* const logs[] = {log.get()};
+    std::vector<std::uint64_t> told;   // one call at a time: no lock
+    ASSERT_TRUE(recover::rewrite(picture_, logs, *target_file, false, [&](std::uint64_t bytes) { told.push_back(bytes); }));
+    std::sort(told.begin(), told.end());
+    EXPECT_EQ(told, (std::vector<std::uint64_t>{64, picture_.bytes - 64}));
 }
 
 TEST_F(RewriteTest, changes_nothing_unless_all_that_it_needs_can_be_read) {
     const auto before = target();
     of_log_->fail(io::Operation::kMap, 1, UINT64_MAX, ENODEV);
-    for (std::uint64_t nth = 1; nth <= 5; ++nth) {
+    for (std::uint64_t nth = 1; nth <= kLooks; ++nth) {
         auto reads = std::make_shared<io::FaultPlan>();
         reads->fail(io::Operation::kRead, nth, 1, EIO);
         const auto log = io::make_fault_file(open("log", of_log_), reads), target_file = open("target", of_target_);
@@ -107,6 +177,53 @@ TEST_F(RewriteTest, refuses_a_log_that_has_become_shorter) {
     ASSERT_TRUE(directory_->open_file("log", io::OpenMode::kReadWrite).value()->resize(kLogBytes - 1));
     EXPECT_EQ(rewrite().status().code(), Code::kCorrupt);
     EXPECT_TRUE(same(target(), before));
+}
+
+// Two logs, extents of any length across the borders of writes, zeros that were cut in between, a file that ends in the middle of one.
+TEST(RewriteAtRandom, gives_the_picture) {
+    constexpr std::uint64_t kFile = 20 << 20, kLog = 3 << 20;
+    std::uint64_t writes = 0;
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+        std::mt19937_64 random(seed);
+        const auto below = [&](std::uint64_t limit) { return random() % limit; };
+        auto directory = io::make_memory_directory("/somewhere");
+        std::vector<std::vector<std::byte>> content;
+        std::vector<std::unique_ptr<io::File>> files;
+        for (const char* name : {"one", "other"}) {
+            content.push_back(bytes_of(kLog, content.size() + 1));
+            files.push_back(std::move(directory->open_file(name, io::OpenMode::kCreateNew)).value());
+            ASSERT_TRUE(files.back()->write_at(0, content.back()));
+        }
+        const auto target = std::move(directory->open_file("target", io::OpenMode::kCreateNew)).value();
+        std::vector<std::byte> expected = bytes_of(below(kFile), 3);
+        ASSERT_TRUE(target->write_at(0, expected));
+        Picture picture;
+        picture.commit_sequence = 1;
+        picture.size = kFile / 2 + below(kFile / 2);
+        expected.resize(kFile);
+        for (int i = 0; i < 300; ++i) {
+            const std::uint64_t bytes = 1 + below(i % 10 == 0 ? kLog : std::uint64_t{40'000}), offset = below(kFile - bytes), log = below(2), at = below(kLog - bytes);
+            const bool zeros = below(8) == 0;
+            picture.newest.insert({offset, offset + bytes}, zeros ? Newest{} : Newest{static_cast<std::uint32_t>(log), true, at}, [](ByteRange, const Newest&) noexcept {});
+            const auto to = expected.begin() + static_cast<std::ptrdiff_t>(offset);
+            if (zeros) std::fill_n(to, bytes, std::byte{});
+            else std::copy_n(content[log].begin() + static_cast<std::ptrdiff_t>(at), bytes, to);
+        }
+        picture.newest.for_each({0, *picture.size}, [&](ByteRange range, const Newest& newest) {
+            if (newest.log != Newest::kZeros) picture.bytes += range.size();
+        });
+        expected.resize(*picture.size);
+        io::File* const logs[] = {files[0].get(), files[1].get()};
+        const auto done = recover::rewrite(picture, logs, *target, false, {});
+        ASSERT_TRUE(done) << done.status().message();
+        EXPECT_EQ(done.value().bytes, picture.bytes);
+        EXPECT_EQ(done.value().size, *picture.size);
+        writes += done.value().writes;
+        std::vector<std::byte> got(target->size().value());
+        ASSERT_TRUE(target->read_at(0, got));
+        EXPECT_TRUE(same(got, expected)) << "seed " << seed;
+    }
+    EXPECT_GT(writes, 5u * 20 / 8);
 }
 
 }   // namespace
