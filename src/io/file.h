@@ -38,7 +38,7 @@ class Mapping {
     [[nodiscard]] MutableBytes bytes() const noexcept { return bytes_; }
     // Makes the pages present and writable now, so that storing to them later faults no more. Advice.
     virtual void touch() noexcept = 0;
-    // Whether all of `part` can be loaded now; it is in memory then. Reads it from the device, if need be.
+    // Whether all of `part` can be loaded now, as far as the system knows; it is in memory then. Reads it from the device, if need be.
     [[nodiscard]] virtual bool present(Bytes part) noexcept = 0;
 
   protected:

@@ -213,7 +213,7 @@ class Recovery {
             (void)note_life(*session.logs.front().directory);
             (void)as_unchanged();
             if (request_.progress) request_.progress({report.path, done, picture.bytes, file_, files_});
-        });
+        }, outside_.start_thread);
         if (!rewritten) {
             report.outcome = Outcome::kFailed;
             report.reason = reason_of(rewritten.status());

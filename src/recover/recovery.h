@@ -20,6 +20,7 @@
 #include "io/posix_file.h"
 #include "recover/inventory.h"
 #include "recover/report.h"
+#include "task/engine.h"
 
 namespace forebay::recover {
 
@@ -49,6 +50,7 @@ struct Outside {
     std::function<Result<io::Identity>(const std::string& path)> identify{};
     // CLOCK_REALTIME when a file was made; 0: its file system does not tell.
     std::function<std::uint64_t(const std::string& path)> born_ns{};
+    task::StartThread start_thread{};   // as in task::Limits
 
     [[nodiscard]] static Result<Outside> real();
 };
@@ -63,6 +65,7 @@ struct Request {
     bool unasked = false;                           // nobody reads the report: leave alone what needs a decision
     io::Directory::Patience patience = io::Directory::Patience::kTry;   // when another recovery is at work on the same file
     io::Directory::Patience beside = io::Directory::Patience::kWait;    // the same, of another node (nodes=consistent)
+    // By one thread at a time, the caller's or one that copies beside it.
     std::function<void(const Progress&)> progress;
 };
 

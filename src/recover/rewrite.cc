@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <mutex>
-#include <new>
+#include <utility>
 #include <vector>
 
 #include "base/attempt.h"
@@ -21,6 +22,8 @@ constexpr std::uint64_t kWriteBytes = 8 << 20;
 
 // Pieces of a log that are shorter are copied from its mapping: a call of the system for each of them would cost more.
 constexpr std::uint64_t kReadFrom = 32 << 10;
+// Pieces of one write.
+constexpr std::size_t kPiecesMax = 16384;
 // The log is looked through in steps of this.
 constexpr std::uint64_t kLookBytes = 1 << 20;
 
@@ -94,20 +97,29 @@ class Copying {
             work();
             return Status::ok();
         }});
-        if (!second.has_thread) (void)engine.cancel(second.task);
-        work();
-        // Its own end tells nothing: without memory for a buffer it has taken no part. What it took part in is in failure_.
-        (void)engine.wait(second.task);
-        return failure_;
+        const Status own = attempt([this] { work(); });
+        if (second.has_thread) (void)engine.wait(second.task);
+        // What was taken has been written, or is in failure_. A thread that has no memory takes nothing: the other one may do without it.
+        if (!failure_) return failure_;
+        return all_taken_ ? Status::ok() : own;
     }
 
   private:
-    static constexpr std::align_val_t kPage{4096};
-    struct Release {
-        void operator()(std::byte* bytes) const noexcept { ::operator delete[](bytes, kPage); }
-    };
     // Aligned: a file system that hands pages on, instead of copying them, need not cut a write into more of them.
-    using Buffer = std::unique_ptr<std::byte[], Release>;
+    class Buffer {
+      public:
+        explicit Buffer(std::size_t size) : memory_(new std::byte[size + kPage]), size_(size) {}
+        [[nodiscard]] io::MutableBytes bytes() const noexcept {
+            void* begin = memory_.get();
+            std::size_t space = size_ + kPage;
+            return {static_cast<std::byte*>(std::align(kPage, size_, begin, space)), size_};
+        }
+
+      private:
+        static constexpr std::size_t kPage = 4096;
+        std::unique_ptr<std::byte[]> memory_;
+        std::size_t size_;
+    };
 
     struct Piece {
         std::uint32_t log;
@@ -116,21 +128,26 @@ class Copying {
     // What one write brings home: extents that adjoin in the file, up to the next multiple of kWriteBytes.
     struct Batch {
         ByteRange range;
-        std::vector<Piece> pieces;   // of `range`, in order
+        std::vector<Piece> pieces;   // of `range`, in order; kPiecesMax of them at most
     };
 
     void work() {
-        const Buffer buffer(new (kPage) std::byte[std::min(kWriteBytes, picture_.bytes)]);
+        const Buffer buffer(std::min(kWriteBytes, picture_.bytes));
         for (Batch batch; take(batch);) {
-            const Status status = attempt([&] { return carry_out(batch, buffer.get()); });
-            const std::lock_guard lock(mutex_);
-            if (status) {
-                done_.bytes += batch.range.size();
-                ++done_.writes;
-                if (written_) written_(batch.range.size());
-            } else if (failure_) {
-                failure_ = status;
+            Status status = attempt([&] { return carry_out(batch, buffer.bytes()); });
+            const bool written = status.is_ok();
+            {
+                const std::lock_guard lock(mutex_);
+                if (written) {
+                    done_.bytes += batch.range.size();
+                    ++done_.writes;
+                } else if (failure_) {
+                    failure_ = std::move(status);
+                }
             }
+            if (!written || !written_) continue;
+            const std::lock_guard telling(telling_);
+            written_(batch.range.size());
         }
     }
     // False: nothing is left to be taken, or something failed.
@@ -138,30 +155,32 @@ class Copying {
         const std::lock_guard lock(mutex_);
         batch.range = {};
         batch.pieces.clear();
-        if (!failure_) return false;
+        if (!failure_ || all_taken_) return false;
         picture_.newest.walk_from(next_, [&](ByteRange extent, const Newest& newest) {
             if (newest.log == Newest::kZeros && batch.range.empty()) return extent.end < end_;
             const std::uint64_t begin = batch.range.empty() ? std::max(extent.begin, next_) : batch.range.end;
             if (newest.log == Newest::kZeros || extent.begin > begin || begin >= end_) return false;
             if (batch.range.empty()) batch.range = {begin, begin};
-            const std::uint64_t until = std::min({extent.end, end_, (batch.range.begin / kWriteBytes + 1) * kWriteBytes});
-            batch.pieces.push_back({newest.log, newest.advanced(begin - extent.begin).at, until - begin});
-            batch.range.end = until;
-            return until == extent.end && until % kWriteBytes != 0;
+            const std::uint64_t bytes = std::min({extent.end - begin, end_ - begin, kWriteBytes - begin % kWriteBytes});
+            batch.pieces.push_back({newest.log, newest.advanced(begin - extent.begin).at, bytes});
+            batch.range.end += bytes;
+            return batch.range.end == extent.end && batch.range.end % kWriteBytes != 0 && batch.pieces.size() < kPiecesMax;
         });
-        if (batch.range.empty()) return false;
-        next_ = batch.range.end;
-        return true;
+        if (batch.range.empty()) all_taken_ = true;
+        else next_ = batch.range.end;
+        return !all_taken_;
     }
-    Status carry_out(const Batch& batch, std::byte* buffer) {
-        std::byte* into = buffer;
+    Status carry_out(const Batch& batch, io::MutableBytes buffer) {
+        const std::uint64_t size = batch.range.size();
+        if (size > buffer.size()) return {Code::kInternal, fmt::format("{} bytes of {} are {} in the map", buffer.size(), target_.name(), size)};
+        io::MutableBytes left = buffer;
         for (const Piece& piece : batch.pieces) {
-            FOREBAY_TRY(logs_[piece.log].copy(piece.at, {into, piece.bytes}));
-            into += piece.bytes;
+            FOREBAY_TRY(logs_[piece.log].copy(piece.at, left.first(piece.bytes)));
+            left = left.subspan(piece.bytes);
         }
-        FOREBAY_TRY(target_.write_at(batch.range.begin, {buffer, batch.range.size()}));
+        FOREBAY_TRY(target_.write_at(batch.range.begin, buffer.first(size)));
         // The device is at work while the next ones are read.
-        target_.begin_sync(batch.range.begin, batch.range.size());
+        target_.begin_sync(batch.range.begin, size);
         return Status::ok();
     }
 
@@ -169,10 +188,12 @@ class Copying {
     const std::span<const Source> logs_;
     io::File& target_;
     Rewritten& done_;                                     // under mutex_
-    const std::function<void(std::uint64_t)>& written_;   // under mutex_
+    const std::function<void(std::uint64_t)>& written_;   // under telling_
     const std::uint64_t end_;
-    std::mutex mutex_;
+    std::mutex telling_;   // apart: what is told may wait for the target, while the other thread reads
+    std::mutex mutex_;     // neither is taken below the other
     std::uint64_t next_ = 0;   // under mutex_. All before it was taken
+    bool all_taken_ = false;   // under mutex_
     Status failure_;           // under mutex_. The first one
 };
 

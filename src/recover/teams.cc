@@ -237,7 +237,7 @@ class TeamRecovery {
         const auto rewritten = rewrite(picture, files, *target.file, undoing.value().commit > 0, [&](std::uint64_t bytes) {
             done += bytes;
             if (request_.progress) request_.progress({report_.path, done, picture.bytes, 0, 1});
-        });
+        }, outside_.start_thread);
         if (!rewritten) return rewritten.status();
         report_.size = rewritten.value().size;
         report_.writes = rewritten.value().writes;

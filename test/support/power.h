@@ -34,10 +34,12 @@ class Power {
 
     explicit Power(std::uint64_t seed, Loses loses = Loses::kWhatWasNotSynced) : random_(seed), loses_(loses) {}
 
-    // The power fails at the `nth` call from now on that this thread makes.
-    void arm(std::uint64_t nth) {
+    // The power fails at the `nth` call from now on that this thread makes, or any one.
+    enum class Calls : std::uint8_t { kOfThisThread, kAny };
+    void arm(std::uint64_t nth, Calls calls = Calls::kOfThisThread) {
         const std::lock_guard lock(mutex_);
         thread_ = std::this_thread::get_id();
+        any_thread_ = calls == Calls::kAny;
         left_ = nth;
         armed_ = true;
     }
@@ -151,7 +153,7 @@ class Power {
     // A call begins: held for as long as it takes.
     [[nodiscard]] std::unique_lock<std::mutex> arrive() {
         std::unique_lock lock(mutex_);
-        if (!off_ && std::this_thread::get_id() == thread_) {
+        if (!off_ && (any_thread_ || std::this_thread::get_id() == thread_)) {
             for (auto& [name, disk] : disks_)
                 for (int i = 0; i < 3; ++i) write_back(disk);
             if (armed_ && --left_ == 0) fail_locked();
@@ -191,6 +193,7 @@ class Power {
     std::map<std::string, Disk> disks_;
     std::map<std::string, Content> survived_;
     std::thread::id thread_ = std::this_thread::get_id();
+    bool any_thread_ = false;
     std::uint64_t left_ = 0, syncs_ = 0;
     bool armed_ = false, off_ = false;
 };

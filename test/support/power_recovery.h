@@ -10,6 +10,7 @@
 
 #include "log/process.h"
 #include "recover/recovery.h"
+#include "support/no_thread.h"
 #include "support/power.h"
 
 namespace forebay::test {
@@ -45,10 +46,11 @@ inline Recovered recover_unasked(std::map<std::string, Power::Content> devices, 
                 for (const std::string& file : files) EXPECT_TRUE(directory->open_file(file, io::OpenMode::kReadWrite).value()->sync());
             }
             EXPECT_TRUE(power.wrap(std::move(home->open_file("run.h5", io::OpenMode::kReadWrite)).value(), kTarget)->sync());
-            if (fails) power.arm(1 + random() % 60);
+            if (fails) power.arm(1 + random() % 60, Power::Calls::kAny);
             recover::Outside outside{[](const log::ProcessIdentity&) { return false; }, boot, [&](const std::string&) -> Result<io::ExistingFile> {
                 return io::ExistingFile{power.wrap(std::move(home->open_file("run.h5", io::OpenMode::kReadWrite)).value(), kTarget), {7, 1}, 0};
             }};
+            if (random() % 2 == 0) outside.start_thread = no_thread;   // these runs are the same each time
             recover::Request request;
             request.unasked = true;
             io::Directory* const areas[] = {seen.get()};

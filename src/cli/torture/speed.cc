@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
@@ -19,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kPiece = std::uint64_t{8} << 20;   // the largest write of recovery, too
 constexpr std::uint64_t kOfOneWrite = std::uint64_t{1} << 20;
-constexpr std::size_t kTimes = 5;   // odd
+constexpr std::size_t kPage = 4096, kTimes = 5;   // the latter is odd
 constexpr std::uint64_t kLongNs = 3'600'000'000'000;
 
 // The bytes that the writing process puts there.
@@ -51,11 +52,15 @@ Result<bool> holds_everything(const std::string& path, std::uint64_t bytes) {
 Result<std::uint64_t> write_in_order(const std::string& path, std::uint64_t bytes) {
     auto file = open_file(path, O_RDWR | O_CREAT | O_EXCL);
     if (!file) return file.status();
-    std::vector<std::byte> piece(kPiece);
+    // Aligned as recovery's: some file systems take such writes in fewer parts.
+    std::vector<std::byte> memory(kPiece + kPage);
+    void* begin = memory.data();
+    std::size_t space = memory.size();
+    const std::span<std::byte> piece(static_cast<std::byte*>(std::align(kPage, kPiece, begin, space)), kPiece);
     fill_piece(0, piece);
     const std::uint64_t begin_ns = monotonic_ns();
     for (std::uint64_t offset = 0; offset < bytes; offset += kPiece)
-        FOREBAY_TRY(file.value()->write_at(offset, std::span(piece).first(std::min(kPiece, bytes - offset))));
+        FOREBAY_TRY(file.value()->write_at(offset, piece.first(std::min(kPiece, bytes - offset))));
     FOREBAY_TRY(file.value()->sync());
     return monotonic_ns() - begin_ns;
 }
@@ -82,7 +87,7 @@ Result<Speed> measure_once(Ground& ground, std::uint64_t bytes, const std::vecto
         if (!end) return end.status();
         if (end.value() != Killable::Event::kEnded) return failed("the process that writes did not die");
     }
-    // Only now: both find memory that was a file's a moment before. On a virtual machine fresh memory may cost more than the writes.
+    // Only now: both find memory that was a file's a moment before, but for the first time. On a virtual machine fresh memory may cost more than the writes.
     if (::unlink(in_order.c_str()) != 0) return Status::from_errno(errno, "remove " + in_order);
     const std::uint64_t begin_ns = monotonic_ns();
     auto recovery = Killable::start(ground.signals, {ground.self, "recover", "--json", ground.nls()}, ground.words_file());

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/failing_allocations.h"
+#include "support/no_thread.h"
 #include "support/recovery_fixture.h"
 #include "recover/file_lock.h"
 
@@ -20,7 +21,8 @@ class MemoryFault : public RecoveryTest {
     // What it did, or nothing: it had no memory.
     std::optional<Report> recover_without(long nth, Crash& crash, bool& hit, const Request& request = {}) {
         std::optional<Report> done;
-        const auto outside = crash.outside();
+        auto outside = crash.outside();
+        if (alone_) outside.start_thread = test::no_thread;
         io::Directory* const areas[] = {&crash.area()};
         test::failing_for_ever = for_ever_;
         {
@@ -36,7 +38,14 @@ class MemoryFault : public RecoveryTest {
         test::failing_for_ever = false;
         return done;
     }
+    // With one thread the Nth allocation is always the same one; with two, the second may be the one that has no memory.
     void each(Crash& ground, const std::vector<std::byte>& expected) {
+        for (const bool alone : {true, false}) {
+            alone_ = alone;
+            each_allocation(ground, expected);
+        }
+    }
+    void each_allocation(Crash& ground, const std::vector<std::byte>& expected) {
         for (for_ever_ = false;; for_ever_ = true) {
             bool hit = true;
             long nth = 0;
@@ -58,7 +67,7 @@ class MemoryFault : public RecoveryTest {
             if (for_ever_) return;
         }
     }
-    bool for_ever_ = false;
+    bool for_ever_ = false, alone_ = false;
 };
 
 TEST_F(MemoryFault, of_the_recovery_of_a_file_of_one_process) {

@@ -1,7 +1,9 @@
 // Carrying out a replay: what is read how, and what is left alone when it cannot be.
 #include "recover/rewrite.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,13 +11,13 @@
 #include <condition_variable>
 #include <mutex>
 #include <random>
-#include <system_error>
-#include <thread>
 
 #include "io/fault_file.h"
 #include "io/forwarding_file.h"
+#include "io/posix_file.h"
 #include "io/memory_file.h"
 #include "support/engine_fixture.h"
+#include "support/no_thread.h"
 
 namespace forebay::recover {
 namespace {
@@ -141,9 +143,7 @@ TEST_F(RewriteTest, two_writes_are_under_way_at_a_time) {
 TEST_F(RewriteTest, one_thread_is_enough) {
     const auto log = open("log", of_log_), target_file = open("target", of_target_);
     io::File* const logs[] = {log.get()};
-    const auto done = recover::rewrite(picture_, logs, *target_file, false, {}, [](const std::function<void()>&) -> std::jthread {
-        throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
-    });
+    const auto done = recover::rewrite(picture_, logs, *target_file, false, {}, test::no_thread);
     ASSERT_TRUE(done) << done.status().message();
     EXPECT_EQ(done.value().writes, 2u);
     EXPECT_TRUE(same(target(), expected_));
@@ -177,6 +177,56 @@ TEST_F(RewriteTest, refuses_a_log_that_has_become_shorter) {
     ASSERT_TRUE(directory_->open_file("log", io::OpenMode::kReadWrite).value()->resize(kLogBytes - 1));
     EXPECT_EQ(rewrite().status().code(), Code::kCorrupt);
     EXPECT_TRUE(same(target(), before));
+}
+
+TEST_F(RewriteTest, a_long_extent_of_a_file_without_a_size_is_cut_at_whole_stripes) {
+    constexpr std::uint64_t kBegin = 1 << 20, kBytes = 20 << 20;
+    const std::vector<std::byte> bytes = bytes_of(kBytes + 3, 4);
+    ASSERT_TRUE(directory_->open_file("long", io::OpenMode::kCreateNew).value()->write_at(0, bytes));
+    Picture picture;
+    picture.newest.insert({kBegin, kBegin + kBytes}, Newest{0, true, 3}, [](ByteRange, const Newest&) noexcept {});
+    picture.bytes = kBytes;
+    const auto log = open("long", of_log_), target_file = open("target", of_target_);
+    io::File* const logs[] = {log.get()};
+    const auto done = recover::rewrite(picture, logs, *target_file, false, {});
+    ASSERT_TRUE(done) << done.status().message();
+    EXPECT_EQ(done.value().writes, 3u) << "up to 8 MiB, up to 16 MiB, the rest";
+    EXPECT_EQ(done.value().size, kBegin + kBytes);
+    const auto after = target();
+    EXPECT_TRUE(std::equal(bytes.begin() + 3, bytes.end(), after.begin() + kBegin, after.end()));
+}
+
+TEST_F(RewriteTest, many_pieces_of_one_write_are_written_in_several) {
+    constexpr std::uint64_t kMany = 40'000;
+    Picture picture;
+    // From the last to the first: none adjoins its neighbour in the log.
+    for (std::uint64_t i = 0; i < kMany; ++i)
+        picture.newest.insert({i * 8, i * 8 + 8}, Newest{0, true, (kMany - 1 - i) * 8}, [](ByteRange, const Newest&) noexcept {});
+    picture.bytes = kMany * 8;
+    picture.size = kMany * 8;
+    const auto log = open("log", of_log_), target_file = open("target", of_target_);
+    io::File* const logs[] = {log.get()};
+    const auto done = recover::rewrite(picture, logs, *target_file, false, {});
+    ASSERT_TRUE(done) << done.status().message();
+    EXPECT_EQ(done.value().writes, 3u);
+    const auto after = target();
+    for (std::uint64_t i = 0; i < kMany; ++i)
+        ASSERT_TRUE(std::equal(after.begin() + static_cast<std::ptrdiff_t>(i * 8), after.begin() + static_cast<std::ptrdiff_t>(i * 8 + 8),
+                               log_bytes_.begin() + static_cast<std::ptrdiff_t>((kMany - 1 - i) * 8)));
+}
+
+TEST_F(RewriteTest, an_extent_at_the_end_of_all_offsets_is_not_forgotten) {
+    Picture picture;
+    picture.newest.insert({kOffsetMax - 100, kOffsetMax}, Newest{0, true, 0}, [](ByteRange, const Newest&) noexcept {});
+    picture.bytes = 100;
+    const auto log = open("log", of_log_);
+    const std::string path = testing::TempDir() + "forebay-rewrite-" + std::to_string(::getpid());
+    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+    ASSERT_GE(descriptor, 0);
+    ::unlink(path.c_str());
+    const auto real = io::adopt_posix_file(descriptor, path);
+    io::File* const logs[] = {log.get()};
+    EXPECT_EQ(recover::rewrite(picture, logs, *real, false, {}).status().sys_errno(), EINVAL) << "no file has room for it";
 }
 
 // Two logs, extents of any length across the borders of writes, zeros that were cut in between, a file that ends in the middle of one.

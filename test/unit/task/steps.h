@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/no_thread.h"
 #include "task/engine.h"
 
 namespace forebay::test {
@@ -81,10 +82,6 @@ class Journal {
 }
 
 [[nodiscard]] inline Status nothing() { return Status::ok(); }
-
-[[nodiscard]] inline std::jthread no_thread(const std::function<void()>&) {
-    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
-}
 
 inline task::Task submit(task::Engine& engine, task::Request request) {
     task::Submitted submitted = engine.submit(std::move(request));

@@ -1,0 +1,14 @@
+// A machine that has no thread left, for what takes a task::StartThread.
+#pragma once
+
+#include <functional>
+#include <system_error>
+#include <thread>
+
+namespace forebay::test {
+
+[[nodiscard]] inline std::jthread no_thread(const std::function<void()>&) {
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+}
+
+}   // namespace forebay::test
