@@ -116,11 +116,13 @@ Status Killable::collect() {
 
 Result<Killable::Event> Killable::wait(std::uint64_t deadline_ns, std::size_t output_bytes) {
     for (;;) {
+        // First, so that the signal of an end that is not seen below is still there for the poll.
+        const bool interrupted = signals_->take();
         if (from_ >= 0) FOREBAY_TRY(collect());
         if (!ended_) reap(WNOHANG);
         if (output_.size() >= output_bytes) return Event::kOutput;
         if (ended_ && from_ < 0) return Event::kEnded;
-        if (signals_->take()) return Event::kInterrupted;
+        if (interrupted) return Event::kInterrupted;
         const std::uint64_t now = monotonic_ns();
         if (now >= deadline_ns) return Event::kTime;
         const std::uint64_t left = deadline_ns - now;
