@@ -41,11 +41,10 @@ bool FileLog::marker_fits() const noexcept {
     return newest_ != nullptr && newest_->size() - newest_->tail >= record_bytes(1, 0);
 }
 
-bool FileLog::adopt(Segment* segment, std::uint64_t committed_size, std::uint64_t commit_sequence,
-                    std::uint64_t sequence) {
+bool FileLog::adopt(Segment* segment, const LastCommit& commit, std::uint64_t sequence) {
     std::vector<std::byte> payload;
     try {
-        payload = encode(OpenPayload{target_.device, target_.inode, commit_sequence, target_.sharing, target_.path});
+        payload = encode(OpenPayload{target_.device, target_.inode, commit.sequence, target_.sharing, target_.path});
         segments_.push_back(segment);
     } catch (const std::bad_alloc&) {
         pool_.release(segment);   // the next one takes its place in the log, and recovery must not find both
@@ -54,8 +53,8 @@ bool FileLog::adopt(Segment* segment, std::uint64_t committed_size, std::uint64_
     ++next_order_;
     newest_ = segment;
     std::byte* const at = end();
-    const RecordHeader header{RecordKind::kOpen, DataClass::kRaw, true, sequence, payload.size(), committed_size,
-                              realtime_ns(), checksum(payload), target_.durable};
+    const RecordHeader header{RecordKind::kOpen, DataClass::kRaw, true, sequence, payload.size(), commit.size,
+                              commit.time_ns, checksum(payload), target_.durable};
     // All before it have been given back, if there were any: recovery must not look for them.
     if (target_.durable && segments_.size() == 1 && next_order_ > 1 && !declare_needed_from(next_order_ - 1)) return false;
     return store({}, [&]() noexcept {

@@ -54,10 +54,14 @@ class FileLog {
         target_.durable = durable;
     }
 
-    // Makes `segment` the newest and begins it with an open record, which repeats the last commit. False: a fault; the
-    // segment is the newest all the same.
-    bool adopt(Segment* segment, std::uint64_t committed_size, std::uint64_t commit_sequence,
-               std::uint64_t sequence);
+    // What every segment repeats: the commit's own record may be given back.
+    struct LastCommit {
+        std::uint64_t sequence = 0;   // 0: there was none yet
+        std::uint64_t size = 0;       // of the file; of none yet: at open
+        std::uint64_t time_ns = 0;    // CLOCK_REALTIME
+    };
+    // Makes `segment` the newest and begins it with an open record. False: a fault; the segment is the newest all the same.
+    bool adopt(Segment* segment, const LastCommit& commit, std::uint64_t sequence);
 
     struct Position {
         Segment* segment = nullptr;   // null: a fault

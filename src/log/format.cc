@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kSegmentMagic = 0x3147455359414246;   // "FBAYSEG1" in memory
 constexpr std::uint32_t kRecordMagic = 0x43455246;            // "FREC" in memory
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 constexpr std::size_t kRecordChecksumOffset = 56;
 constexpr std::uint16_t kFlagPayloadChecked = 1;
 constexpr std::uint16_t kFlagDurable = 2;

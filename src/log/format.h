@@ -72,7 +72,7 @@ struct RecordHeader {
     std::uint64_t sequence = 0;
     std::uint64_t payload_bytes = 0;
     std::uint64_t argument = 0;
-    std::uint64_t time_ns = 0;
+    std::uint64_t time_ns = 0;   // of an open record: of the last commit, 0 if there was none yet
     std::uint64_t payload_checksum = 0;
     bool durable = false;   // of an open record: everything was on the device before a commit record was appended
 };

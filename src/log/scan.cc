@@ -182,6 +182,7 @@ ScannedLog assemble_durable(std::vector<ScannedSegment> segments) {
         if (segment.target.commit_sequence > log.commit_sequence) {
             log.commit_sequence = segment.target.commit_sequence;
             log.committed_size = segment.open->argument;
+            log.commit_time_ns = segment.open->time_ns;
             commit_there = false;
         }
         for (const ScannedRecord& record : segment.records) {
@@ -241,6 +242,7 @@ ScannedLog assemble_durable_member(std::vector<ScannedSegment> segments) {
         if (segment.target.commit_sequence > log.commit_sequence) {
             log.commit_sequence = segment.target.commit_sequence;
             log.committed_size = segment.open->argument;
+            log.commit_time_ns = segment.open->time_ns;
         }
         log.pieces.push_back({segment.header.order, segment.begin, segment.header.tail - segment.unread_bytes, !segment.damage});
         std::move(segment.records.begin(), segment.records.end(), std::back_inserter(log.records));
@@ -263,9 +265,9 @@ ScannedLog assemble(std::vector<ScannedSegment> segments) {
     std::optional<std::uint64_t> last_order;
     const auto committed = [&](std::uint64_t sequence, std::uint64_t size, std::uint64_t time_ns) {
         if (sequence < log.commit_sequence) return;
-        if (time_ns > 0 || sequence > log.commit_sequence) log.commit_time_ns = time_ns;
         log.commit_sequence = sequence;
         log.committed_size = size;
+        log.commit_time_ns = time_ns;
     };
     for (ScannedSegment& segment : segments) {
         const std::uint64_t order = segment.header.order;
@@ -292,7 +294,7 @@ ScannedLog assemble(std::vector<ScannedSegment> segments) {
         }
         opened = true;
         log.target = segment.target;
-        committed(segment.target.commit_sequence, segment.open->argument, 0);
+        committed(segment.target.commit_sequence, segment.open->argument, segment.open->time_ns);
         for (ScannedRecord& record : segment.records) {
             if (record.header.kind == RecordKind::kCommit)
                 committed(record.header.sequence, record.header.argument, record.header.time_ns);

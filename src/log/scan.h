@@ -44,7 +44,7 @@ struct ScannedLog {
     // Then `records` has what the last commit promises, and of what follows it data only, to be counted.
     bool durable = false;
     std::vector<ScannedRecord> records;    // ascending sequence; without the open records
-    std::uint64_t commit_time_ns = 0;      // of the last commit; 0: its record is gone, or there was none
+    std::uint64_t commit_time_ns = 0;      // of the last commit; 0: there was none
     std::vector<std::uint64_t> segments;   // where in the file, oldest first
     // Something could not be read. It was appended after the commit of this number, the last one that was known
     // at that place; 0: nobody can tell.

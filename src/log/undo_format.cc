@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::uint64_t kMagic = 0x31304f444e554246;       // "FBUNDO01" in memory
 constexpr std::uint32_t kRecordMagic = 0x444e5546;         // "FUND" in memory
-constexpr std::uint32_t kVersion = 1;
-constexpr std::size_t kHeaderChecksumAt = 104, kStateChecksumAt = 56, kRecordChecksumAt = 56;
+constexpr std::uint32_t kVersion = 2;
+constexpr std::size_t kHeaderChecksumAt = 104, kStateChecksumAt = kUndoStateBytes - 8, kRecordChecksumAt = 56;
 constexpr std::uint64_t kMembersMax = std::uint64_t{1} << 24;
 constexpr std::uint64_t kClosed = 1, kTold = 2;
 
@@ -31,10 +31,11 @@ std::optional<UndoState> decode_state(const std::byte* p) noexcept {
     state.serial = load_le<std::uint64_t>(p);
     state.decided = load_le<std::uint64_t>(p + 8);
     state.decided_size = load_le<std::uint64_t>(p + 16);
-    state.prepared = load_le<std::uint64_t>(p + 24);
-    state.prepared_size = load_le<std::uint64_t>(p + 32);
-    state.given_up = load_le<std::uint64_t>(p + 40);
-    const auto flags = load_le<std::uint64_t>(p + 48);
+    state.decided_ns = load_le<std::uint64_t>(p + 24);
+    state.prepared = load_le<std::uint64_t>(p + 32);
+    state.prepared_size = load_le<std::uint64_t>(p + 40);
+    state.given_up = load_le<std::uint64_t>(p + 48);
+    const auto flags = load_le<std::uint64_t>(p + 56);
     state.closed = (flags & kClosed) != 0;
     state.told = (flags & kTold) != 0;
     if (state.serial == 0 || state.prepared < state.decided || (flags & ~(kClosed | kTold)) != 0) return std::nullopt;
@@ -94,13 +95,15 @@ void encode(const UndoHeader& header, std::span<std::byte> front) noexcept {
 
 void encode(const UndoState& state, std::span<std::byte> at) noexcept {
     std::byte* const p = at.data();
+    std::fill_n(p, kUndoStateBytes, std::byte{0});
     store_le(p, state.serial);
     store_le(p + 8, state.decided);
     store_le(p + 16, state.decided_size);
-    store_le(p + 24, state.prepared);
-    store_le(p + 32, state.prepared_size);
-    store_le(p + 40, state.given_up);
-    store_le(p + 48, (state.closed ? kClosed : 0) | (state.told ? kTold : 0));
+    store_le(p + 24, state.decided_ns);
+    store_le(p + 32, state.prepared);
+    store_le(p + 40, state.prepared_size);
+    store_le(p + 48, state.given_up);
+    store_le(p + 56, (state.closed ? kClosed : 0) | (state.told ? kTold : 0));
     store_le(p + kStateChecksumAt, XXH3_64bits(p, kStateChecksumAt));
 }
 

@@ -25,7 +25,7 @@ inline constexpr std::string_view kUndoPrefix = "undo-";
 [[nodiscard]] std::string undo_name(std::uint64_t log);
 
 inline constexpr std::size_t kUndoFrontBytes = 8192;    // header, states, path; records follow
-inline constexpr std::size_t kUndoStateBytes = 64;
+inline constexpr std::size_t kUndoStateBytes = 128;
 inline constexpr std::size_t kUndoRecordBytes = 64;
 inline constexpr std::uint64_t kUndoPayloadMax = 4 << 20;   // of one record
 
@@ -42,6 +42,7 @@ struct UndoHeader {
 struct UndoState {
     std::uint64_t serial = 0;
     std::uint64_t decided = 0, decided_size = 0;     // the last commit, and the file's size then; 0: as it was opened
+    std::uint64_t decided_ns = 0;                    // CLOCK_REALTIME when this rank heard of it
     std::uint64_t prepared = 0, prepared_size = 0;   // the last one that this rank has agreed to; not below `decided`
     std::uint64_t given_up = 0;    // bytes overwritten since, of which nobody knows what they were
     bool closed = false;           // every rank knows of the last commit, and nobody has written since
@@ -63,7 +64,7 @@ void encode(const UndoRecord& record, std::span<std::byte> at) noexcept;      //
 // Where the state with this serial goes: two places, in turns.
 [[nodiscard]] constexpr std::uint64_t undo_state_at(std::uint64_t serial) noexcept { return 256 + serial % 2 * kUndoStateBytes; }
 // The longest path that a journal can name.
-inline constexpr std::size_t kUndoPathAt = 512, kUndoPathMax = kUndoFrontBytes - kUndoPathAt;
+inline constexpr std::size_t kUndoPathAt = 576, kUndoPathMax = kUndoFrontBytes - kUndoPathAt;
 
 struct UndoView {
     UndoHeader header;

@@ -154,6 +154,7 @@ Status UndoJournal::decide() {
     UndoState state = state_;
     state.decided = state.prepared;
     state.decided_size = state.prepared_size;
+    state.decided_ns = realtime_ns();
     state.given_up = 0;
     FOREBAY_TRY(write_state(state));
     limit_ = state.decided_size;

@@ -20,7 +20,7 @@ constexpr std::uint32_t kWritableByOthers = 022;
 constexpr std::size_t kCopyBytes = 1 << 20;
 
 // That a copy is whole is said in the copy itself, between its states and its path, last of all.
-constexpr std::uint64_t kWholeAt = 384, kWholeMagic = 0x31304c4c4f544246;   // "FBTOLL01" in memory
+constexpr std::uint64_t kWholeAt = 512, kWholeMagic = 0x31304c4c4f544246;   // "FBTOLL01" in memory
 using Whole = std::array<std::byte, 64>;
 constexpr std::size_t kWholeChecksumAt = 56;
 

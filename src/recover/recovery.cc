@@ -36,7 +36,7 @@ std::uint64_t last_sign_of_life(const Session& session, const Outside& outside) 
     std::uint64_t last = 0;
     for (const FoundLog& found : session.logs) {
         if (found.log->durable && found.log->process.boot_id != outside.boot_id) last = std::max(last, outside.booted_ns);
-        last = std::max(last, found.directory->wrote_ns);
+        last = std::max({last, found.directory->wrote_ns, found.log->commit_time_ns});
         for (const log::ScannedRecord& record : found.log->records) last = std::max(last, record.header.time_ns);
     }
     return last;

@@ -208,6 +208,7 @@ class TeamRecovery {
         }
         const Picture& picture = undoing.value().picture;
         report_.commit_sequence = undoing.value().commit;
+        report_.commit_time_ns = picture.commit_time_ns;
         report_.uncommitted_bytes = undoing.value().given_up;
         report_.bytes = picture.bytes;
         report_.size = picture.size.value_or(0);

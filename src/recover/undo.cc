@@ -48,6 +48,7 @@ Result<Undoing> undo(std::span<const log::UndoView> views, std::span<io::File* c
         if (view.state.decided > undoing.commit || i == 0) {
             undoing.commit = view.state.decided;
             undoing.picture.size = view.state.decided_size;
+            undoing.picture.commit_time_ns = view.state.decided_ns;
         }
         undoing.nothing = undoing.nothing || view.state.closed;
     }

@@ -89,7 +89,7 @@ bool StagedFile::adopt_writer(log::Segment* segment) {
     const std::lock_guard lock(mutex_);
     const std::uint64_t sequence = next_sequence();
     DrawnNumber drawn(share_.get());
-    const bool begun = log_->adopt(segment, committed_size_, commit_sequence_, sequence);
+    const bool begun = log_->adopt(segment, {commit_sequence_, committed_size_, commit_time_ns_}, sequence);
     if (!share_) return begun;
     segment->lane = share_->lane();
     drawn.publish();

@@ -166,6 +166,7 @@ Status StagedFile::commit_writer(bool closing) {
         committed_size_ = logical_size_;
         if (share_) share_->set_committed_size(committed_size_);
         commit_sequence_ = sequence;
+        commit_time_ns_ = realtime_ns();
         // A cut that is still to come must not be forgotten for a later, longer one.
         if (target_size_ > logical_size_) shrink_to_ = std::min(shrink_to_.value_or(kOffsetMax), logical_size_);
         dirty_ = false;
@@ -230,7 +231,7 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, log::Ledge
     const std::uint64_t asked_for = surroundings_.options().stripe, told = traits.stripe;
     stripe_ = asked_for != 0 ? asked_for : told != 0 ? told : kStripeUnlessTold;
     logical_size_ = committed_size_ = target_size_ = size.value();
-    commit_sequence_ = 0;
+    commit_sequence_ = commit_time_ns_ = 0;
     several_nodes_ = left_log_ = false;
     log_failed_ = false;
     unreadable_.clear();

@@ -339,7 +339,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     std::vector<std::pair<const log::Segment*, std::uint64_t>> gathered_;   // of what is being followed: in the index already
     std::uint64_t logical_size_ = 0;              // what the program sees
     std::uint64_t committed_size_ = 0;
-    std::uint64_t commit_sequence_ = 0;
+    std::uint64_t commit_sequence_ = 0, commit_time_ns_ = 0;
     std::uint64_t target_size_ = 0;               // of the file itself, writes in flight included
     bool dirty_ = false;                          // something changed since the last commit
     std::uint64_t resize_sequence_ = 0;           // of the last truncation

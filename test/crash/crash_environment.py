@@ -1,6 +1,7 @@
 """Runs the program of the crash tests, natively and staged, until it is killed; and counts what came of many kills."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -159,6 +160,8 @@ class Tally:
         wrong = []
         if done.returncode != 0:
             wrong.append(f"recovery ended with {done.returncode}: {done.stderr}{done.stdout}")
+        elif any(file["commit_sequence"] and not file["commit_time_ns"] for file in json.loads(done.stdout)["files"]):
+            wrong.append(f"recovery does not say of when the file is: {done.stdout}")
         if state is None:
             wrong.append("the file is none of the states that there may be")
         if dead_directories(area):

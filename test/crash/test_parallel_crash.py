@@ -32,6 +32,7 @@ def test_the_file_of_two_killed_ranks_holds_everything_up_to_their_last_flush(tm
     (file,) = json.loads(done.stdout)["files"]
     assert file["outcome"] == "recovered" and len(file["processes"]) == RANKS
     assert file["dropped_bytes"] > 0, "the ranks went on after their last flush"
+    assert file["commit_time_ns"] > 0
     assert dead_directories(area) == []
     assert without_marks(path.read_bytes()) == without_marks(expected.read_bytes())
     assert len(before) >= len(path.read_bytes()), "what lay beyond is cut off"

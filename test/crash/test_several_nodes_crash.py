@@ -42,7 +42,9 @@ def run_on_two_nodes(path, libver, epochs, tail, folder, before=(), **more):
 
 def recover(area):
     done = call("recover", "--json", area)
-    return done.returncode, json.loads(done.stdout)["files"]
+    files = json.loads(done.stdout)["files"]
+    assert all(file["commit_time_ns"] for file in files if file["commit_sequence"])
+    return done.returncode, files
 
 
 def wait_for_the_end_of_all(area):

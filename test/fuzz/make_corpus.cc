@@ -39,7 +39,7 @@ void add_alone(Corpus& corpus, int segments) {
         test::LeftBehind process(*area, 100, boot_id);
         log::FileLog& log = process.open(1, 9000);
         for (int i = 0; i < segments; ++i) {
-            if (i > 0) process.adopt(log, 9000, 3);
+            if (i > 0) process.adopt(log, {3, 9000, 1234});
             process.write(log, static_cast<std::uint64_t>(100 * i), bytes_of(300, 1), log::DataClass::kMetadata);
             process.mark(log, log::RecordKind::kTruncate, 4000);
             process.through(log, {100, 200});

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -205,6 +206,36 @@ def test_a_file_that_was_never_flushed_is_as_it_was_when_it_was_opened(tmp_path,
     status, report = recover(area)
     assert status == 0 and len(report["files"]) == 1 and report["files"][0]["dropped_bytes"] > 0
     assert path.read_bytes() == opened.read_bytes()
+
+
+def test_it_tells_of_which_moment_the_file_is_although_the_record_of_the_commit_has_been_given_back(tmp_path, area):
+    path = tmp_path / "run.h5"
+    program = """
+import os, signal, sys, time
+import h5py, numpy as np
+f = h5py.File(sys.argv[1], "w")
+f["kept"] = np.arange(1000)
+before = time.time_ns()
+f.flush()
+print(before, time.time_ns(), flush=True)
+for step in range(32):   # four times what the log can hold
+    f[f"late {step}"] = np.full(1 << 17, step, "f8")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    ended = subprocess.run([sys.executable, "-c", program, path], env=staged(area, "size=8MiB;segment=1MiB"), timeout=120, capture_output=True, text=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    begun, ended_ns = map(int, ended.stdout.split())
+    status, report = recover("--dry-run", area)
+    assert status == 0
+    (file,) = report["files"]
+    assert file["outcome"] == "recovered" and file["commit_sequence"] > 0
+    assert begun <= file["commit_time_ns"] <= ended_ns
+    told = call("recover", area)
+    assert told.returncode == 0
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(file["commit_time_ns"] // 10**9))
+    assert f"recovered: to its commit of {moment}: " in told.stdout
+    with h5py.File(path) as f:
+        assert list(f) == ["kept"] and (f["kept"][:] == range(1000)).all()
 
 
 def test_a_living_program_is_not_disturbed(tmp_path, area):

@@ -45,10 +45,10 @@ class LeftBehind {
     log::FileLog& open(const io::Identity& identity, const std::string& path, std::uint64_t size, const log::Sharing& sharing = {}) {
         logs_.push_back(std::make_unique<log::FileLog>(pool_, logs_.size() + 1, log::LogTarget{identity.device, identity.inode, path, sharing}, false));
         (void)ledger_.take_slot(path, identity.device, identity.inode);
-        adopt(*logs_.back(), size);
+        adopt(*logs_.back(), {0, size});
         return *logs_.back();
     }
-    void adopt(log::FileLog& log, std::uint64_t size = 0, std::uint64_t commit = 0) { log.adopt(log.acquire().value(), size, commit, next()); }
+    void adopt(log::FileLog& log, const log::FileLog::LastCommit& commit = {}) { log.adopt(log.acquire().value(), commit, next()); }
     std::uint64_t write(log::FileLog& log, std::uint64_t offset, const std::vector<std::byte>& bytes,
                         log::DataClass data_class = log::DataClass::kRaw) {
         const std::uint64_t sequence = next();

@@ -27,10 +27,10 @@ class FileLogTest : public ::testing::Test {
         : pool_(io::make_memory_file("/area/log"), PoolLimits{8 * kSegment, kSegment, 0}, {42, 4711, {}}),
           log_(pool_, 5, LogTarget{0x21, 0x22, "/scratch/run.h5"}, false) {}
 
-    Segment* adopt(std::uint64_t committed_size = 0, std::uint64_t commit_sequence = 0) {
+    Segment* adopt(const FileLog::LastCommit& commit = {}) {
         auto segment = log_.acquire();
         EXPECT_TRUE(segment) << segment.status().message();
-        log_.adopt(segment.value(), committed_size, commit_sequence, next_++);
+        log_.adopt(segment.value(), commit, next_++);
         return segment.value();
     }
     // All records of a segment, as a reader of the published tail finds them.
@@ -66,7 +66,7 @@ TEST_F(FileLogTest, acquiring_a_segment_does_not_touch_the_log_before_it_is_adop
     auto segment = log_.acquire();
     ASSERT_TRUE(segment);
     EXPECT_TRUE(log_.empty());
-    log_.adopt(segment.value(), 0, 0, 1);
+    log_.adopt(segment.value(), {}, 1);
     EXPECT_FALSE(log_.empty());
     EXPECT_EQ(log_.newest(), segment.value());
     EXPECT_EQ(log_.oldest(), segment.value());
@@ -74,11 +74,12 @@ TEST_F(FileLogTest, acquiring_a_segment_does_not_touch_the_log_before_it_is_adop
 
 TEST_F(FileLogTest, every_segment_begins_with_whose_it_is_and_the_last_commit) {
     adopt();
-    Segment* const second = adopt(0x5000, 17);
+    Segment* const second = adopt({17, 0x5000, 1234});
     const auto found = records(*second);
     ASSERT_EQ(found.size(), 1u);
     EXPECT_EQ(found[0].header.kind, RecordKind::kOpen);
     EXPECT_EQ(found[0].header.argument, 0x5000u);
+    EXPECT_EQ(found[0].header.time_ns, 1234u);
     EXPECT_TRUE(found[0].header.payload_checked);
     const auto open = decode_open_payload(found[0].payload);
     ASSERT_TRUE(open);
@@ -168,7 +169,7 @@ TEST_F(FileLogTest, large_payloads_are_checked_only_if_asked_for) {
         FileLog log(pool, 1, {}, check);
         auto segment = log.acquire();
         ASSERT_TRUE(segment);
-        log.adopt(segment.value(), 0, 0, 1);
+        log.adopt(segment.value(), {}, 1);
         log.append_data(0, test::bytes_of(kCheckedPayloadMax, 1), DataClass::kRaw, 2, 0);
         log.append_data(0, test::bytes_of(kCheckedPayloadMax + 1, 2), DataClass::kRaw, 3, 0);
         const auto found = records(*segment.value());
@@ -257,7 +258,7 @@ TEST_F(FileLogTest, segments_go_back_oldest_first) {
 TEST_F(FileLogTest, a_log_that_ends_gives_everything_back) {
     {
         FileLog other(pool_, 6, {}, false);
-        for (std::uint64_t i = 0; i < 3; ++i) other.adopt(other.acquire().value(), 0, 0, i);
+        for (std::uint64_t i = 0; i < 3; ++i) other.adopt(other.acquire().value(), {}, i);
         EXPECT_EQ(pool_.free(), 0u);
     }
     EXPECT_EQ(pool_.free(), 3u);
@@ -311,7 +312,7 @@ class ColdSegment : public ::testing::Test {
         : pool_(io::make_fault_file(io::make_memory_file("/area/log"), plan_), PoolLimits{4 * kLarge, kLarge, 0}, {}),
           log_(pool_, 7, {1, 2, "/scratch/run.h5"}, false) {
         newest_ = log_.acquire().value();
-        EXPECT_TRUE(log_.adopt(newest_, 0, 0, 1));
+        EXPECT_TRUE(log_.adopt(newest_, {}, 1));
     }
     FileLog::Position append(std::size_t size, std::uint64_t seed) {
         return log_.append_data(1000 * seed, bytes_of(size, seed), DataClass::kRaw, ++sequence_, 0);
@@ -372,7 +373,7 @@ TEST_F(ColdSegment, is_cold_still_when_it_was_given_back_and_taken_again) {
     Segment* const again = log_.acquire().value();
     EXPECT_EQ(again, newest_);
     EXPECT_FALSE(again->warm());
-    ASSERT_TRUE(log_.adopt(again, 0, 0, 9));
+    ASSERT_TRUE(log_.adopt(again, {}, 9));
     EXPECT_TRUE(holds(append(kPayload, 4), kPayload, 4));
     EXPECT_TRUE(holds(append(50, 5), 50, 5));
     EXPECT_TRUE(again->warm());

@@ -22,7 +22,7 @@ TEST(LogWithoutMemory, a_segment_that_could_not_be_adopted_does_not_stay_in_the_
         SegmentPool pool(std::move(owned), PoolLimits{8 * kSegment, kSegment, 0}, {42, 4711, {}});
         FileLog log(pool, 5, LogTarget{0x21, 0x22, "/scratch/with a name that is not short/run.h5"}, false);
         std::uint64_t sequence = 1;
-        const auto grow = [&] { return log.adopt(log.acquire().value(), 0, 0, sequence++); };
+        const auto grow = [&] { return log.adopt(log.acquire().value(), {}, sequence++); };
         const auto put = [&] {
             const auto bytes = test::bytes_of(1000, sequence);
             const FileLog::Part part{1000 * sequence, bytes};

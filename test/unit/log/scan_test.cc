@@ -36,8 +36,8 @@ class ScanTest : public ::testing::Test {
         logs_.push_back(std::make_unique<FileLog>(pool_, number, LogTarget{1, number, path}, false));
         return *logs_.back();
     }
-    Segment& adopt(FileLog& log, std::uint64_t committed_size = 0, std::uint64_t commit_sequence = 0) {
-        log.adopt(log.acquire().value(), committed_size, commit_sequence, next_++);
+    Segment& adopt(FileLog& log, const FileLog::LastCommit& commit = {}) {
+        log.adopt(log.acquire().value(), commit, next_++);
         return *log.newest();
     }
     void write(FileLog& log, std::uint64_t offset, std::size_t size = 100) {
@@ -90,7 +90,7 @@ TEST_F(ScanTest, every_log_is_found_with_its_target_and_its_records_in_sequence)
     FileLog& a = add_log(1, "/a");
     FileLog& b = add_log(2, "/b");
     adopt(a);
-    adopt(b, 500);
+    adopt(b, {0, 500});
     write(a, 0);
     write(b, 1000);
     a.append_through({5, 9}, next_++);
@@ -120,13 +120,14 @@ TEST_F(ScanTest, a_commit_whose_record_went_with_its_segment_is_known_from_a_lat
     adopt(log);
     write(log, 0);
     commit(log, 100);
-    adopt(log, 100, 3);
+    adopt(log, {3, 100, 1234});
     write(log, 100);
     log.release_oldest();
     const auto logs = scan_file();
     ASSERT_EQ(logs.size(), 1u);
     EXPECT_EQ(logs[0].commit_sequence, 3u);
     EXPECT_EQ(logs[0].committed_size, 100u);
+    EXPECT_EQ(logs[0].commit_time_ns, 1234u);
     EXPECT_THAT(logs[0].damage, IsEmpty());
 }
 
@@ -246,7 +247,7 @@ TEST_F(ScanTest, what_is_lost_is_told_by_the_commit_before_it) {
     EXPECT_EQ(logs[0].commit_sequence, 3u);
     EXPECT_GT(logs[0].commit_time_ns, 0u);
     EXPECT_EQ(logs[0].unread_bytes, first.tail - damaged);
-    adopt(log, 100, 3);
+    adopt(log, {3, 100, 1234});
     commit(log, 100);   // what is lost was promised
     logs = scan_file();
     EXPECT_EQ(logs[0].lost_after, 3u);
@@ -334,7 +335,7 @@ TEST_F(ScanTest, a_tail_raised_over_an_earlier_use_of_the_segment_brings_nothing
         const std::uint64_t raised = used.tail;
         before.release_all();
         FileLog& log = add_log(1, "/a");
-        const Segment& segment = adopt(log, 100, 0);
+        const Segment& segment = adopt(log, {0, 100});
         write(log, 0);
         ASSERT_EQ(segment.index(), used.index());
         std::array<std::byte, 8> tail;
@@ -415,7 +416,7 @@ TEST_F(ScanTest, a_segment_that_names_another_target_is_not_mixed_in) {
     adopt(log);
     write(log, 0);
     FileLog impostor(pool_, 1, LogTarget{1, 1, "/b"}, false);
-    impostor.adopt(pool_.acquire(1, 1).value(), 0, 0, next_++);
+    impostor.adopt(pool_.acquire(1, 1).value(), {}, next_++);
     write(impostor, 500);
     const auto logs = scan_file();
     ASSERT_EQ(logs.size(), 1u);
@@ -486,8 +487,8 @@ TEST_F(DurableScanTest, what_is_wrong_behind_the_last_commit_was_never_promised)
     commit(log, 100);
     const std::uint64_t behind = log.newest()->tail;
     write(log, 100);
-    adopt(log, 100, 3);
-    adopt(log, 100, 3);
+    adopt(log, {3, 100, 1234});
+    adopt(log, {3, 100, 1234});
     flip(behind);                  // the record behind the commit
     flip(kSegment);                // and the header of the segment behind it
     const auto logs = scan_file();
@@ -517,7 +518,7 @@ TEST_F(DurableScanTest, segments_that_were_given_back_do_not_count_when_they_are
     adopt(log);
     write(log, 0);
     commit(log, 100);
-    adopt(log, 100, 3);
+    adopt(log, {3, 100, 1234});
     write(log, 0);
     commit(log, 100);
     log.declare_needed_from(1);    // and the first one is not gone
@@ -540,7 +541,7 @@ TEST_F(DurableScanTest, a_commit_from_an_earlier_use_of_the_segment_does_not_cou
     std::vector<std::byte> old(64);
     ASSERT_TRUE(file()->read_at(kSegment + at, old));
     other.release_all();
-    Segment& reused = adopt(log, 100, 3);        // the same segment, and the same place in it
+    Segment& reused = adopt(log, {3, 100, 1234});        // the same segment, and the same place in it
     ASSERT_EQ(reused.index(), 1u);
     ASSERT_EQ(reused.tail, at);
     commit(log, 100);                            // number 7: it gets lost, and the old one shows through
@@ -557,7 +558,7 @@ TEST(LargeSegmentTest, payloads_without_a_checksum_are_passed_over_and_what_lies
     const auto directory = io::make_memory_directory("/area");
     SegmentPool pool(std::move(directory->open_file("log", io::OpenMode::kCreateNew)).value(), PoolLimits{4 * kLarge, kLarge, 0}, {1, 2, {}});
     FileLog log(pool, 1, LogTarget{1, 1, "/a"}, false);
-    log.adopt(log.acquire().value(), 0, 0, 1);
+    log.adopt(log.acquire().value(), {}, 1);
     std::array<std::vector<std::byte>, 3> payloads{test::bytes_of(300'000, 1), test::bytes_of(100, 2), test::bytes_of(200'000, 3)};
     std::vector<std::uint64_t> at;
     for (std::size_t i = 0; i < payloads.size(); ++i) {

@@ -96,6 +96,7 @@ TEST_F(UndoJournalTest, keeps_what_is_overwritten_after_prepare_for_the_next_com
     ASSERT_TRUE(target_->write_at(0, bytes_of(10, 3)));
     ASSERT_TRUE(journal_->decide());
     EXPECT_EQ(view().state.decided, 1u);
+    EXPECT_GT(view().state.decided_ns, 0u);
     const auto records = view().records;
     ASSERT_THAT(records, SizeIs(2));
     EXPECT_EQ(records[0].record.epoch, 1u);
@@ -296,10 +297,10 @@ TEST_F(UndoJournalTest, has_the_bytes_that_its_page_says) {
     ASSERT_TRUE(file()->read_at(0, all));
     const auto u64 = [&](std::size_t at) { return load_le<std::uint64_t>(all.data() + at); };
     EXPECT_EQ(std::memcmp(all.data(), "FBUNDO01", 8), 0);
-    EXPECT_EQ(load_le<std::uint32_t>(all.data() + 8), 1u);
+    EXPECT_EQ(load_le<std::uint32_t>(all.data() + 8), 2u);
     EXPECT_THAT((std::vector{u64(16), u64(24), u64(32), u64(40), u64(48), u64(72), u64(80), u64(96)}), ElementsAre(77, 1, 2, 100, 5, 7, 1, 15));
-    EXPECT_EQ(std::memcmp(all.data() + 512, "/scratch/run.h5", 15), 0);
-    EXPECT_THAT((std::vector{u64(320), u64(328), u64(336), u64(344), u64(352), u64(360), u64(368)}), ElementsAre(1, 0, 1000, 0, 1000, 0, 0));
+    EXPECT_EQ(std::memcmp(all.data() + 576, "/scratch/run.h5", 15), 0);
+    EXPECT_THAT((std::vector{u64(384), u64(392), u64(400), u64(408), u64(416), u64(424), u64(432), u64(440)}), ElementsAre(1, 0, 1000, 0, 0, 1000, 0, 0));
     EXPECT_EQ(std::memcmp(all.data() + 8192, "FUND", 4), 0);
     EXPECT_THAT((std::vector{u64(8200), u64(8208), u64(8216), u64(8224)}), ElementsAre(1, 1, 16, 8));
     EXPECT_TRUE(same(part(all, 8256, 8264), part(bytes_of(1000, 1), 16, 24)));

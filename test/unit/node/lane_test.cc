@@ -30,7 +30,7 @@ class LaneTest : public ::testing::Test {
     std::unique_ptr<io::File> open(io::OpenMode mode) { return std::move(directory_->open_file("log", mode)).value(); }
     log::Segment* adopt() {
         log::Segment* const segment = log_.acquire().value();
-        log_.adopt(segment, 0, 0, sequence_++);
+        log_.adopt(segment, {}, sequence_++);
         const std::uint64_t order = log_.oldest_order() + log_.segments() - 1;
         board_.place(1, order).store(segment->index());
         board_.row(1).adopted.store(order + 1);
@@ -200,7 +200,7 @@ TEST(LaneOnAFailingDevice, says_what_cannot_be_read_and_keeps_what_was) {
     log::SegmentPool pool(open(io::OpenMode::kCreateNew), log::PoolLimits{8 * kSegment, kSegment, 0}, {42, 4711, {}});
     log::FileLog log(pool, 5, {1, 2, "/scratch/run.h5"}, false);
     log::Segment* const segment = log.acquire().value();
-    ASSERT_TRUE(log.adopt(segment, 0, 0, 1));
+    ASSERT_TRUE(log.adopt(segment, {}, 1));
     board.place(1, 0).store(segment->index());
     board.row(1).adopted.store(1);
     const auto append = [&](std::uint64_t sequence) {

@@ -53,7 +53,7 @@ TEST_F(RecoveryTest, refuses_a_log_that_is_damaged_before_its_last_commit) {
     auto& log = dead.open(1, 0);
     const auto at = log.newest()->tail;
     dead.write(log, 0, bytes_of(100, 1));
-    dead.adopt(log, 0, 0);
+    dead.adopt(log);
     dead.commit(log, 100);
     Crash after = crash(bytes_of(50, 2));
     ASSERT_TRUE(after.file("log")->write_at(at + 90, bytes_of(20, 4)));
@@ -128,7 +128,7 @@ TEST_F(RecoveryTest, after_a_restart_refuses_what_has_none) {
     log::SegmentPool large(std::move(area_->create_directory("100-5-0").value()->open_file("log", io::OpenMode::kCreateNew)).value(),
                            log::PoolLimits{8 << 20, 1 << 20, 0}, {100, 5, boot_id_});
     log::FileLog log(large, 1, log::LogTarget{7, 1, "/scratch/run.h5"}, false);
-    log.adopt(log.acquire().value(), 0, 0, 1);
+    log.adopt(log.acquire().value(), {}, 1);
     const auto bytes = bytes_of(log::kCheckedPayloadMax + 1, 1);
     log.append_data(0, bytes, DataClass::kRaw, 2, 1);
     log.append_marker(RecordKind::kCommit, bytes.size(), 3);
@@ -192,7 +192,7 @@ TEST_F(RecoveryTest, does_not_take_its_own_writes_for_those_of_somebody_else) {
     LeftBehind& dead = process();
     auto& log = dead.open(1, 0);
     log.append_data(0, bytes_of(100, 1), DataClass::kRaw, LeftBehind::next(), 1);
-    dead.adopt(log, 100, LeftBehind::next() - 1);   // as if the record of the commit were gone, and the time with it
+    dead.adopt(log, {LeftBehind::next() - 1, 100, 1});   // as if the record of the commit were gone
     Crash after = crash();
     auto plan = std::make_shared<io::FaultPlan>();
     plan->fail(io::Operation::kSync, 1, 1, EIO);

@@ -62,6 +62,7 @@ TEST_F(SeveralNodes, wait_for_each_other_and_the_last_one_brings_the_file_home) 
     const FileReport last = world_.recovered(0);
     EXPECT_EQ(last.outcome, Outcome::kRecovered) << last.status.message();
     EXPECT_EQ(last.commit_sequence, 1u);
+    EXPECT_GT(last.commit_time_ns, 0u);
     EXPECT_EQ(last.size, 2000u);
     EXPECT_EQ(last.bytes, 700u);
     EXPECT_TRUE(same(world_.contents(), committed_));
