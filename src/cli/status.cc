@@ -134,7 +134,7 @@ void add_status(CLI::App& app, int& exit_status) {
     auto request = std::make_shared<Request>();
     command->add_flag("-w,--watch", request->watch, "Show it again every second, until interrupted");
     command->add_flag("--json", request->json, "As JSON; with --watch one object per line");
-    command->add_option("--nls", request->nls, "The staging area; default: the one in effect here");
+    command->add_option("nls,--nls", request->nls, "The staging area; default: the one in effect here");
     command->callback([request, &exit_status] {
         if (request->nls.empty()) request->nls = options_with({}).options.nls;
         if (request->watch)

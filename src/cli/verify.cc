@@ -98,7 +98,7 @@ int run(const Request& request) {
 void add_verify(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("verify", "Check the logs and undo journals that dead processes left: headers, tables, checksums");
     auto request = std::make_shared<Request>();
-    command->add_option("nls", request->nls, "The staging area; default: the one in effect here");
+    command->add_option("nls,--nls", request->nls, "The staging area; default: the one in effect here");
     command->add_flag("--json", request->json, "As JSON");
     command->footer("\nExit status: 0 all of it can be read; 1 something cannot; 2 the command line is wrong.\n");
     command->callback([request, &exit_status] { exit_status = run(*request); });
