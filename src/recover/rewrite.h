@@ -29,8 +29,8 @@ struct Rewritten {
 };
 
 // `logs[i]` is the file that `Newest::log` i means. `written(bytes)` is called after each write, by one thread at a time: the
-// caller's or the second one. With `clear_mark` HDF5's
-// mark of a file that is open for writing is taken out. `start_thread` as in task::Limits.
+// caller's or the second one. With `clear_mark` HDF5's mark of a file that is open for writing is taken out. `start_thread` as
+// in task::Limits.
 // Errors: those of the files, kCorrupt if a log has become shorter. The target may then hold a part of the picture.
 [[nodiscard]] Result<Rewritten> rewrite(const Picture& picture, std::span<io::File* const> logs, io::File& target,
                                         bool clear_mark, const std::function<void(std::uint64_t)>& written,

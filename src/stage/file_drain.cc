@@ -226,6 +226,9 @@ drain::Source::Taken StagedFile::take_resize_locked(std::uint64_t size) {
 // written last in file order may be growing still, while others have filled gaps before it.
 void StagedFile::plan_locked() {
     if (!worth_draining_locked()) return;
+    // What keeps a clogged log may lie before the cursor, and a stream of new bytes behind it would never let the plans begin anew.
+    if (planned_since_start_bytes_ >= ready_bytes_locked() && clogged_locked()) cursor_ = 0;
+    if (cursor_ == 0) planned_since_start_bytes_ = 0;
     const bool from_within = cursor_ > 0;
     Found found = plan_from_locked(cursor_);
     // Where something waits for its neighbours, what arrives before the writes in flight have ended goes together.
@@ -281,6 +284,7 @@ StagedFile::Found StagedFile::plan_from_locked(std::uint64_t begin) {
         }
         const plan::TargetWrite& planned = planned_.back();
         in_flight_bytes_ += planned.range.size();
+        planned_since_start_bytes_ += planned.range.size();
         target_size_ = std::max(target_size_, planned.range.end);
         for (const plan::Piece& piece : planned.pieces) {
             if (piece.gathered != nullptr) piece.gathered->pin();

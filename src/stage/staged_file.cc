@@ -240,7 +240,7 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, log::Ledge
     attempts_ = 0;
     retry_at_ns_ = 0;
     shrink_to_.reset();
-    cursor_ = plan_from_bytes_ = resize_sequence_ = 0;
+    cursor_ = planned_since_start_bytes_ = plan_from_bytes_ = resize_sequence_ = 0;
     wraps_ = false;
     background_error_ = sync_error_ = target_lost_ = Status::ok();
     durable_ = surroundings_.options().durability == Durability::kNode;

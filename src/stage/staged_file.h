@@ -356,6 +356,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     std::atomic<bool> target_is_memory_{false};
     std::uint64_t plan_from_bytes_ = 0;           // after a fruitless plan: not again before so much is ready
     std::uint64_t cursor_ = 0;                    // where the next plan begins (elevator)
+    std::uint64_t planned_since_start_bytes_ = 0; // since a plan began at the file's start
     bool wraps_ = false;                          // from the beginning of the file, once nothing is in flight
     bool urgent_ = false;                         // drain all that is ready, however little
     bool several_nodes_ = false;                  // see join

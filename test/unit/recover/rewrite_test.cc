@@ -14,8 +14,8 @@
 
 #include "io/fault_file.h"
 #include "io/forwarding_file.h"
-#include "io/posix_file.h"
 #include "io/memory_file.h"
+#include "io/posix_file.h"
 #include "support/engine_fixture.h"
 #include "support/no_thread.h"
 
