@@ -159,7 +159,7 @@ def test_verify_tells_a_sound_journal_from_a_damaged_one(tmp_path):
 
     (file,) = Path(directory["path"]).glob("undo-*")
     with file.open("r+b") as damaged:
-        damaged.seek(512)  # the path
+        damaged.seek(576)  # the path
         damaged.write(b"\xff")
     done = call("verify", areas(tmp_path)[-1])
     assert done.returncode == 1 and "NOT READ" in done.stdout and "journal" in done.stdout, done.stdout

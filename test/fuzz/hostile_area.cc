@@ -60,7 +60,11 @@ void repair_journal(Content& bytes) {
     std::byte* const front = bytes.data();
     const std::uint64_t path = std::min<std::uint64_t>(load_le<std::uint64_t>(front + 96), log::kUndoPathMax);
     store_le(front + 104, XXH3_64bits_withSeed(front + log::kUndoPathAt, path, XXH3_64bits(front, 104)));
-    for (const std::size_t state : {std::size_t{256}, std::size_t{320}}) store_le(front + state + 56, XXH3_64bits(front + state, 56));
+    constexpr std::size_t kChecked = log::kUndoStateBytes - 8;
+    for (const std::uint64_t serial : {std::uint64_t{0}, std::uint64_t{1}}) {
+        std::byte* const state = front + log::undo_state_at(serial);
+        store_le(state + kChecked, XXH3_64bits(state, kChecked));
+    }
     for (std::uint64_t at = log::kUndoFrontBytes; at + log::kUndoRecordBytes <= bytes.size();) {
         std::byte* const record = bytes.data() + at;
         const std::uint64_t payload = load_le<std::uint64_t>(record + 32), left = bytes.size() - at - log::kUndoRecordBytes;

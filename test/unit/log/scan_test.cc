@@ -529,6 +529,23 @@ TEST_F(DurableScanTest, segments_that_were_given_back_do_not_count_when_they_are
     EXPECT_THAT(logs.front().segments, ElementsAre(0u, kSegment));   // all are to be freed
 }
 
+TEST_F(DurableScanTest, a_commit_whose_record_went_with_its_segment_is_known_from_a_later_one) {
+    FileLog& log = add_durable(1);
+    adopt(log);
+    write(log, 0);
+    commit(log, 100);
+    adopt(log, {3, 100, 1234});
+    write(log, 100);
+    log.declare_needed_from(1);
+    log.release_oldest();
+    const auto logs = scan_file();
+    ASSERT_EQ(logs.size(), 1u);
+    EXPECT_EQ(logs.front().commit_sequence, 3u);
+    EXPECT_EQ(logs.front().committed_size, 100u);
+    EXPECT_EQ(logs.front().commit_time_ns, 1234u);
+    EXPECT_EQ(logs.front().lost_after, std::nullopt);
+}
+
 TEST_F(DurableScanTest, a_commit_from_an_earlier_use_of_the_segment_does_not_count) {
     FileLog& log = add_durable(1);
     adopt(log);
