@@ -33,8 +33,8 @@ void print_text(const std::vector<recover::VerifiedDirectory>& directories, cons
         if (!directory.refused) fmt::print("  NOT READ: {}\n", directory.refused.message());
         if (directory.alive) fmt::print("  process {} is at work: not looked into\n", directory.pid);
         for (const recover::VerifiedLog& log : directory.logs) {
-            fmt::print("  {}\n    {} records, {}, in {} segments; {} without a checksum\n", log.path.empty() ? "(nothing written)" : log.path,
-                       log.records, format_size(log.bytes), log.segments, format_size(log.unchecked_bytes));
+            fmt::print("  {}\n    {} {}, {}, in {} {}; {} without a checksum\n", log.path.empty() ? "(nothing written)" : log.path,
+                       log.records, log.records == 1 ? "record" : "records", format_size(log.bytes), log.segments, log.segments == 1 ? "segment" : "segments", format_size(log.unchecked_bytes));
             for (const std::string& damage : log.damage) fmt::print("    DAMAGED: {}\n", damage);
             if (!log.damage.empty())
                 fmt::print("    {} could not be read; {}\n", format_size(log.unread_bytes),

@@ -227,8 +227,8 @@ drain::Source::Taken StagedFile::take_resize_locked(std::uint64_t size) {
 void StagedFile::plan_locked() {
     if (!worth_draining_locked()) return;
     // What keeps a clogged log may lie before the cursor, and a stream of new bytes behind it would never let the plans begin anew.
-    if (planned_since_start_bytes_ >= ready_bytes_locked() && clogged_locked()) cursor_ = 0;
-    if (cursor_ == 0) planned_since_start_bytes_ = 0;
+    // Twice what is ready: less would end sweeps over many growing places before they have come to the last ones.
+    if (planned_since_start_bytes_ >= 2 * ready_bytes_locked() && clogged_locked()) cursor_ = 0;
     const bool from_within = cursor_ > 0;
     Found found = plan_from_locked(cursor_);
     // Where something waits for its neighbours, what arrives before the writes in flight have ended goes together.
@@ -247,6 +247,7 @@ StagedFile::Found StagedFile::plan_from_locked(std::uint64_t begin) {
     std::uint64_t bytes_total = 0, last_end = begin;
     const std::uint64_t complete_below = complete_below_locked();
     bool incomplete = false, to_the_end = true;
+    if (begin == 0) planned_since_start_bytes_ = 0;
     index_.walk_ready(begin, [&](ByteRange range, const StagedBytes& bytes) {
         last_end = range.end;
         incomplete = incomplete || bytes.sequence >= complete_below;
