@@ -90,7 +90,7 @@ class Look {
         const auto directory = area.open_directory(name);
         if (!directory) return unknown(directory.status());
         const auto view = log::read_ledger(*directory.value());
-        if (view ? !view.value().alive : !log::is_alive(owner)) return look_into_dead(*directory.value(), path, owner, unknown);
+        if (view ? !view.value().alive : !log::owner_is_alive(owner, path)) return look_into_dead(*directory.value(), path, owner, unknown);
         if (view) {
             bool listed = false;
             for (const log::FileCounters& file : view.value().files) {

@@ -40,6 +40,8 @@ int open_folder(const std::string& folder) noexcept {
 
 }   // namespace
 
+Claim::Claim(int folder, int file, std::string name) noexcept : folder_(folder), file_(file), name_(std::move(name)), process_(::getpid()) {}
+
 Result<std::unique_ptr<Claim>> Claim::make(const std::string& folder, const std::string& name) {
     if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return Status::from_errno(errno, "make " + folder);
     const int at = open_folder(folder);
@@ -70,10 +72,22 @@ Result<std::unique_ptr<Claim>> Claim::make(const std::string& folder, const std:
 
 Claim::~Claim() {
     if (file_ >= 0) {
-        (void)::unlinkat(folder_, name_.c_str(), 0);
+        if (::getpid() == process_) (void)::unlinkat(folder_, name_.c_str(), 0);
         ::close(file_);
     }
     ::close(folder_);
+}
+
+bool Claim::is_held(const std::string& folder, const std::string& name) noexcept {
+    const int at = open_folder(folder);
+    if (at < 0) return false;
+    const int file = ::openat(at, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    ::close(at);
+    if (file < 0) return false;
+    struct flock holder = whole(F_WRLCK);
+    const bool held = ::fcntl(file, F_GETLK, &holder) == 0 && holder.l_type != F_UNLCK;
+    ::close(file);
+    return held;
 }
 
 void Claim::remove_leftovers(const std::string& folder) {

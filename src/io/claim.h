@@ -5,6 +5,8 @@
 // the lock away with the first of the two. Thread-safety: none needed, a claim is a value. Nothing blocks.
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
 #include <string>
 
@@ -21,14 +23,19 @@ class Claim {
     Claim(const Claim&) = delete;
     Claim& operator=(const Claim&) = delete;
 
+    // Whether another process has the name now, whatever namespace it is in. Must not be asked of a name that this process has: that
+    // would take the claim away from it.
+    [[nodiscard]] static bool is_held(const std::string& folder, const std::string& name) noexcept;
+
     // Removes the files that processes which have died left. Best effort.
     static void remove_leftovers(const std::string& folder);
 
   private:
-    Claim(int folder, int file, std::string name) noexcept : folder_(folder), file_(file), name_(std::move(name)) {}
+    Claim(int folder, int file, std::string name) noexcept;
 
     int folder_, file_;
     std::string name_;
+    pid_t process_;   // that has it: not a child that was forked meanwhile
 };
 
 }   // namespace forebay::io

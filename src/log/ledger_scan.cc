@@ -72,7 +72,7 @@ Result<ProcessView> read_ledger(io::Directory& directory, const Result<ProcessId
     view.pid = header.pid;
     // The id of this boot is taken from this process; only then do process number and start time count.
     view.alive = self && boot_id_of(header) == to_text(self.value().boot_id) &&
-                 is_alive({header.pid, header.process_start_ticks, self.value().boot_id});
+                 owner_is_alive({header.pid, header.process_start_ticks, self.value().boot_id}, directory.name());
     view.size = header.size;
     view.segment = header.segment;
     view.segments_allocated = load(header.segments_allocated);
@@ -178,7 +178,7 @@ void remove_leftovers(io::Directory& area) {
         if (!view || view.value().alive || !view.value().files.empty() || view.value().files_without_slot > 0) continue;
         // Anything else tells of the logs of others, or of what they overwrote: that is recovery's business.
         const auto files = directory.value()->list();
-        if (!files || std::any_of(files.value().begin(), files.value().end(), [](const std::string& file) { return file != "log" && file != "ledger"; })) continue;
+        if (!files || std::any_of(files.value().begin(), files.value().end(), [](const std::string& file) { return file != "log" && file != "ledger" && file != kAliveClaim; })) continue;
         // A ledger is a hint, and may be older than the log: after a loss of power, or if its page could not be written.
         if (auto pool = directory.value()->open_file("log", io::OpenMode::kRead)) {
             const auto logs = scan(*pool.value(), Payloads::kLeft);
@@ -189,6 +189,7 @@ void remove_leftovers(io::Directory& area) {
         // What cannot be removed now is tried again by the next process.
         (void)directory.value()->remove_file("log");
         (void)directory.value()->remove_file("ledger");
+        (void)directory.value()->remove_file(std::string(kAliveClaim));
         (void)area.remove_directory(name);
     }
 }

@@ -11,6 +11,8 @@
 #include <iterator>
 #include <sstream>
 
+#include "io/claim.h"
+
 namespace forebay::log {
 
 namespace {
@@ -72,6 +74,10 @@ bool is_alive(const ProcessIdentity& process) {
     const auto ticks = start_ticks_of(process.pid);
     return ticks && ticks.value() == process.start_ticks;
 }
+
+bool says_it_is_alive(const std::string& directory) { return io::Claim::is_held(directory, std::string(kAliveClaim)); }
+
+bool owner_is_alive(const ProcessIdentity& process, const std::string& directory) { return is_alive(process) || says_it_is_alive(directory); }
 
 bool number_is_taken(const ProcessIdentity& process) noexcept {
     return ::kill(static_cast<pid_t>(process.pid), 0) == 0 || errno != ESRCH;

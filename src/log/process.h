@@ -15,6 +15,14 @@ namespace forebay::log {
 // True if that very process (not a later one with the same number) runs on this machine now.
 [[nodiscard]] bool is_alive(const ProcessIdentity& process);
 
+// A process says so in its directory as long as it lives, with a claim (io/claim.h) of this name: whoever is in another PID namespace, as
+// outside its container, does not find its number, or finds somebody else's.
+inline constexpr std::string_view kAliveClaim = "alive";
+// Not to be asked of a directory of this process.
+[[nodiscard]] bool says_it_is_alive(const std::string& directory);
+// Either of the two. Of a process that is seen to be alive it asks no more.
+[[nodiscard]] bool owner_is_alive(const ProcessIdentity& process, const std::string& directory);
+
 // True if a process with that number runs now: this one, or a later one. Much cheaper than is_alive.
 [[nodiscard]] bool number_is_taken(const ProcessIdentity& process) noexcept;
 

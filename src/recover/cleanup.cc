@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "log/process.h"
+
 namespace forebay::recover {
 
 namespace {
@@ -31,6 +33,7 @@ Status remove_directory(FoundDirectory& found) {
         if (name.starts_with(log::kUndoPrefix)) FOREBAY_TRY(remove_if_there(*found.directory, name));
     FOREBAY_TRY(remove_if_there(*found.directory, "log"));
     FOREBAY_TRY(remove_if_there(*found.directory, "ledger"));
+    FOREBAY_TRY(remove_if_there(*found.directory, std::string(log::kAliveClaim)));
     found.directory.reset();
     return found.area->remove_directory(found.name);
 }

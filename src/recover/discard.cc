@@ -40,7 +40,7 @@ Result<Report> discard(std::span<io::Directory* const> areas, const Discarded& r
     Inventory& inventory = claimed.value().inventory;
     Report report;
     for (const TeamSession& team : inventory.teams)
-        if (is_named_team(team)) report.files.push_back(discard_team(team, request, outside, busy.contains(team.identity) ? busy.at(team.identity) : Status::ok()));
+        if (is_named_team(team)) report.files.push_back(discard_team(inventory, team, request, outside, busy.contains(team.identity) ? busy.at(team.identity) : Status::ok()));
     for (const Session& session : inventory.sessions) {
         const bool of_team = std::any_of(inventory.teams.begin(), inventory.teams.end(), [&](const TeamSession& team) {
             return std::find(team.sessions.begin(), team.sessions.end(), &session) != team.sessions.end();
@@ -53,7 +53,7 @@ Result<Report> discard(std::span<io::Directory* const> areas, const Discarded& r
         const auto participants = session.board == nullptr ? std::vector<log::ProcessIdentity>{} : session.board->board.participants;
         if (const auto other = busy.find(session.identity); other != busy.end())
             file = refused(std::move(file), Reason::kInUse, other->second);
-        else if (std::any_of(participants.begin(), participants.end(), outside.is_alive))
+        else if (std::any_of(participants.begin(), participants.end(), [&](const auto& process) { return inventory.has_living(process) || outside.is_alive(process); }))
             file = refused(std::move(file), Reason::kInUse, {Code::kUnavailable, "a process that wrote it too is still there"});
         else if (!request.dry_run && !(file.status = give_back_logs(session)))
             file.outcome = Outcome::kFailed;

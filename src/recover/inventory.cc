@@ -83,7 +83,7 @@ void look_into(FoundDirectory& found, const IsAlive& is_alive) {
     found.refused = directory.status();
     if (!directory) return;
     found.directory = std::move(directory).value();
-    found.alive = is_alive(found.process);
+    found.alive = is_alive(found.process) || log::says_it_is_alive(found.path());
     if (auto view = log::read_ledger(*found.directory)) {
         found.open_files = std::move(view.value().files);
         found.wrote_ns = view.value().wrote_ns;
@@ -168,6 +168,10 @@ const FoundDirectory* Inventory::living_user_of(const io::Identity& identity) co
             if (file.device == identity.device && file.inode == identity.inode) return directory.get();
     }
     return nullptr;
+}
+
+bool Inventory::has_living(const log::ProcessIdentity& process) const {
+    return std::any_of(directories.begin(), directories.end(), [&](const auto& directory) { return directory->alive && directory->process == process; });
 }
 
 std::size_t Inventory::nodes_here(const Session& session) const {

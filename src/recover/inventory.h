@@ -107,6 +107,9 @@ struct Inventory {
     // Of the nodes that wrote a file together with these logs, how many have left logs here.
     [[nodiscard]] std::size_t nodes_here(const Session& session) const;
 
+    // Its directory is here, and it is alive, be it only by its own word.
+    [[nodiscard]] bool has_living(const log::ProcessIdentity& process) const;
+
     // A living process has the file open, as far as its ledger tells.
     [[nodiscard]] const FoundDirectory* living_user_of(const io::Identity& identity) const;
 };

@@ -59,12 +59,12 @@ void Leftovers::look() {
         for (const std::string& name : there) {
             const auto owner = log::owner_of_directory(name);
             if (!owner || dead_.contains(name)) continue;
-            if (log::is_alive(*owner)) living_[name] = *owner;
+            if (log::owner_is_alive(*owner, area_->name() + "/" + name)) living_[name] = *owner;
             else note_dead(name);
         }
     }
     for (auto at = living_.begin(); at != living_.end();) {
-        if (log::number_is_taken(at->second)) {
+        if (log::number_is_taken(at->second) || log::owner_is_alive(at->second, area_->name() + "/" + at->first)) {
             ++at;
             continue;
         }

@@ -104,7 +104,7 @@ class Recovery {
             return refused(report, Reason::kInUse, {Code::kUnavailable, fmt::format("process {} has it open", user->process.pid)});
         if (session.board != nullptr)
             for (const log::ProcessIdentity& process : session.board->board.participants)
-                if (outside_.is_alive(process))
+                if (inventory_.has_living(process) || outside_.is_alive(process))
                     return refused(report, Reason::kInUse, {Code::kUnavailable, fmt::format("process {}, which wrote it too, is still there", process.pid)});
         if (session.sharing.kind != log::Sharing::Kind::kAlone && session.board == nullptr && !is_complete(session))
             return refused(report, Reason::kIncomplete, {Code::kNotFound, "the board of the processes that wrote it together is not here"});

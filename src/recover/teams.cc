@@ -80,7 +80,7 @@ class TeamRecovery {
         for (const Session* const session : team_.sessions)
             if (session->board != nullptr)
                 for (const log::ProcessIdentity& process : session->board->board.participants)
-                    if (outside_.is_alive(process))
+                    if (inventory_.has_living(process) || outside_.is_alive(process))
                         return refused(report_, Reason::kInUse, {Code::kUnavailable, fmt::format("process {}, which wrote it too, is still there", process.pid)});
         if (!closed_)
             if (auto no = refuse_by_others()) return no;
@@ -296,7 +296,7 @@ FileReport recover_team(const Inventory& inventory, const TeamSession& team, con
     return TeamRecovery(inventory, team, path, request, outside).run(busy);
 }
 
-FileReport discard_team(const TeamSession& team, const Discarded& request, const Outside& outside, const Status& busy) {
+FileReport discard_team(const Inventory& inventory, const TeamSession& team, const Discarded& request, const Outside& outside, const Status& busy) {
     FileReport report;
     report.path = team.path;
     report.identity = team.identity;
@@ -308,7 +308,8 @@ FileReport discard_team(const TeamSession& team, const Discarded& request, const
     }
     if (!busy) return refused(std::move(report), Reason::kInUse, busy);
     for (const Session* const session : team.sessions)
-        if (session->board != nullptr && std::any_of(session->board->board.participants.begin(), session->board->board.participants.end(), outside.is_alive))
+        if (session->board != nullptr && std::any_of(session->board->board.participants.begin(), session->board->board.participants.end(),
+                                                     [&](const auto& process) { return inventory.has_living(process) || outside.is_alive(process); }))
             return refused(std::move(report), Reason::kInUse, {Code::kUnavailable, "a process that wrote it too is still there"});
     if (request.dry_run) return report;
     // Else what the other nodes have told of would be written over what comes next.

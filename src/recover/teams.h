@@ -18,6 +18,6 @@ namespace forebay::recover {
                                       const Status& busy = {});
 
 // Gives up what this node's journals hold, and what lies beside the target of them all. The file is not touched.
-[[nodiscard]] FileReport discard_team(const TeamSession& team, const Discarded& request, const Outside& outside, const Status& busy = {});
+[[nodiscard]] FileReport discard_team(const Inventory& inventory, const TeamSession& team, const Discarded& request, const Outside& outside, const Status& busy = {});
 
 }   // namespace forebay::recover

@@ -74,6 +74,8 @@ std::optional<Engine::Obstacle> Engine::State::make_process_directory_opening() 
         }
         if (directory.status().code() != Code::kAlreadyExists) return refuse(directory.status());
     }
+    // Best effort: without it those in other PID namespaces take this process for dead.
+    if (auto claim = io::Claim::make(directory_->name(), std::string(log::kAliveClaim))) alive_ = std::move(claim).value();
     const Options& options = loaded_.options;
     const bool durable = options.durability == Durability::kNode;
     if (const Status synced = durable ? area_->sync() : Status::ok(); !synced) return refuse(synced);
@@ -127,10 +129,11 @@ void Engine::State::close_area() noexcept {
 void Engine::State::remove_process_directory() {
     // A board or a journal that was left tells others, and recovery, what their logs mean.
     const auto names = directory_->list();
-    if (!names || std::any_of(names.value().begin(), names.value().end(), [](const std::string& name) { return name != "log" && name != "ledger"; })) return;
+    if (!names || std::any_of(names.value().begin(), names.value().end(), [](const std::string& name) { return name != "log" && name != "ledger" && name != log::kAliveClaim; })) return;
     // What cannot be removed is found, and reported, by `forebay status`.
     (void)directory_->remove_file("log");
     (void)directory_->remove_file("ledger");
+    alive_.reset();
     (void)area_->remove_directory(directory_name_);
 }
 

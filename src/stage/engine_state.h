@@ -152,6 +152,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     std::unique_ptr<io::Directory> area_;          // forebay-<uid>
     std::unique_ptr<io::Directory> directory_;     // of this process and engine
     std::string directory_name_;
+    std::unique_ptr<io::Claim> alive_;             // says so there to those who do not see this process
     std::mutex looking_;                           // guards leftovers_; no other lock is taken below it
     recover::Leftovers leftovers_;
     log::LedgerWriter ledger_;

@@ -255,6 +255,55 @@ def test_a_living_program_is_not_disturbed(tmp_path, area):
         assert "late" in f
 
 
+# Sees processes of its own only, under other numbers, as in a container.
+ANOTHER_PID_NAMESPACE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+
+
+@pytest.mark.parametrize("ends", ["well", "killed"])
+def test_a_living_program_of_another_container_is_not_disturbed_and_a_dead_one_is_recovered(tmp_path, area, ends):
+    if subprocess.run([*ANOTHER_PID_NAMESPACE, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("this user may not make a PID namespace")
+    path, other = tmp_path / "run.h5", tmp_path / "other.h5"
+    program = """
+import sys
+import h5py, numpy as np
+f = h5py.File(sys.argv[1], "w", locking=False)
+f["kept"] = np.arange(100000)
+f.flush()
+f["late"] = np.arange(200000)
+print("here", flush=True)
+input()
+f["last"] = 1
+f.close()
+"""
+    process = subprocess.Popen([*ANOTHER_PID_NAMESPACE, sys.executable, "-c", program, path], env=staged(area), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "here\n"
+    before = left(area)
+    assert len(before) == 1
+    # Not by recovery, not by the next program that stages something, nor by one that opens the very file.
+    status, report = recover(area)
+    assert status == 0 and report["files"] == [] and report["removed"] == [] and len(report["living"]) == 1
+    assert "(dead)" not in call("status", area).stdout
+    assert call("wait", "--nls", area, "--timeout", "0.2", path).returncode == 1
+    subprocess.run([sys.executable, "-c", f"import h5py; h5py.File({str(other)!r}, 'w')['x'] = 1"], env=staged(area), check=True, timeout=60)
+    opened = subprocess.run([sys.executable, "-c", f"import h5py; h5py.File({str(path)!r}, 'r', locking=False)"], env=staged(area), capture_output=True, text=True, timeout=60)
+    assert "forebay: " not in opened.stderr, opened.stderr
+    assert left(area) == before
+
+    if ends == "well":
+        assert process.communicate("\n", timeout=60) and process.returncode == 0
+        with h5py.File(path) as f:
+            assert list(f) == ["kept", "last", "late"] and (f["late"][:] == range(200000)).all()
+    else:
+        process.kill()
+        process.communicate(timeout=60)
+        status, report = recover(area)
+        assert status == 0 and [file["outcome"] for file in report["files"]] == ["recovered"]
+        with h5py.File(path) as f:
+            assert list(f) == ["kept"] and (f["kept"][:] == range(100000)).all()
+    assert left(area) == []
+
+
 def test_discard_asks_and_then_gives_the_log_up(killed, area):
     path, _ = killed
     before = path.read_bytes()

@@ -68,6 +68,25 @@ TEST_F(ClaimTest, what_is_given_up_can_be_had_again_and_leaves_nothing) {
     EXPECT_EQ(tried_elsewhere("file"), 0);
 }
 
+TEST_F(ClaimTest, others_can_ask_whether_somebody_has_it) {
+    const auto is_held_elsewhere = [&] { return elsewhere([&] { return Claim::is_held(folder(), "file") ? 1 : 0; }) == 1; };
+    EXPECT_FALSE(is_held_elsewhere());
+    auto claim = Claim::make(folder(), "file");
+    ASSERT_TRUE(claim);
+    EXPECT_TRUE(is_held_elsewhere());
+    // A child that gives up what it has of its parent's gives up nothing.
+    EXPECT_EQ(elsewhere([&] {
+                  claim.value().reset();
+                  return 0;
+              }),
+              0);
+    EXPECT_TRUE(is_held_elsewhere());
+    claim.value().reset();
+    EXPECT_FALSE(is_held_elsewhere());
+    EXPECT_EQ(tried_elsewhere("file"), 0);
+    EXPECT_FALSE(Claim::is_held(folder(), "file")) << "its file has stayed, unlocked";
+}
+
 TEST_F(ClaimTest, a_child_that_lives_on_does_not_keep_it) {
     int ready[2], go[2];
     ASSERT_EQ(::pipe(ready), 0);
