@@ -1,13 +1,17 @@
 // Every fault with each value of on_error and durability, once and for ever: what the tests of these options run through.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstddef>
 #include <ostream>
 #include <span>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/options.h"
+#include "base/status.h"
 #include "io/fault_file.h"
 
 namespace forebay::test {
@@ -36,13 +40,23 @@ inline std::string name_of(const FaultCase& a) {
 }
 inline std::ostream& operator<<(std::ostream& out, const FaultCase& a) { return out << name_of(a); }
 
+// With durability=process nothing is synced, so no sync can fail.
 inline std::vector<FaultCase> fault_cases(std::span<const Fault> faults) {
     std::vector<FaultCase> all;
     for (const Fault& fault : faults)
         for (const OnError on_error : {OnError::kFail, OnError::kRetry, OnError::kThrough})
             for (const Durability durability : {Durability::kProcess, Durability::kNode})
-                for (const bool for_ever : {false, true}) all.push_back({fault, on_error, durability, for_ever});
+                for (const bool for_ever : {false, true})
+                    if (fault.operation != io::Operation::kSync || durability == Durability::kNode)
+                        all.push_back({fault, on_error, durability, for_ever});
     return all;
+}
+
+// An error says which file it is about, and why the call failed.
+inline testing::AssertionResult names_file_and_cause(const Status& status, const Fault& fault) {
+    for (const std::string& part : {std::string("run.h5"), std::generic_category().message(fault.sys_errno)})
+        if (status.message().find(part) == std::string::npos) return testing::AssertionFailure() << "no '" << part << "' in: " << status.message();
+    return testing::AssertionSuccess();
 }
 
 }   // namespace forebay::test
