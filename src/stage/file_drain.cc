@@ -431,16 +431,18 @@ void StagedFile::keep_error_locked(const Status& failure) {
     halted_ = true;
     retry_at_ns_ = 0;
     drop_planned_locked();
-    if (share_) share_->fail(failure.sys_errno(), surroundings_.options().on_error == OnError::kThrough);
+    if (share_) share_->fail(failure.sys_errno(), surroundings_.options().on_error == OnError::kThrough && !shrink_to_);
     let_through_locked();
     if (!background_error_.is_ok()) return;
     background_error_ = copy_of(failure, kFailed);
     slot_->error.store(static_cast<std::uint64_t>(failure.sys_errno()), std::memory_order_relaxed);
 }
 
-// After a failure, with on_error=through: the others may write to the target once no older bytes are on their way there.
+// After a failure, with on_error=through: the others may write to the target once no older bytes are on their way there. Never where
+// the target could not be cut: that is made up for in the close, and would take with it what they write. Then all go on staging, as with
+// the other policies. Nothing that comes after a failure asks for a cut before the close.
 void StagedFile::let_through_locked() noexcept {
-    if (share_ && halted_ && share_->drains() && surroundings_.options().on_error == OnError::kThrough && in_flight_.empty() && !resizing_)
+    if (share_ && halted_ && share_->drains() && surroundings_.options().on_error == OnError::kThrough && in_flight_.empty() && !resizing_ && !shrink_to_)
         share_->let_through();
 }
 

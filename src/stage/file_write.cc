@@ -53,7 +53,7 @@ bool StagedFile::goes_through_after_failure() const {
     if (log_failed_) return true;
     if (surroundings_.options().on_error != OnError::kThrough || follows()) return false;
     const std::lock_guard lock(mutex_);
-    return !background_error_.is_ok();
+    return !background_error_.is_ok() && !(share_ && shrink_to_);
 }
 
 // Of a file that is shared, the record says whether its bytes wait for a commit, all or none of them.

@@ -191,7 +191,11 @@ bool StagedFile::recycle_locked(bool newest_too) {
     }
     std::optional<log::Frontier> frontier;
     if (share_) {
-        if (index_.empty() && in_flight_.empty()) share_->all_drained();
+        if (index_.empty() && in_flight_.empty()) {
+            // The frontier would say that the file is complete, while its size is still to be set.
+            if (target_size_ < committed_size_) return false;
+            share_->all_drained();
+        }
         const bool waits = log_->segments() > (newest_too ? 0 : 1) && log_->oldest()->idle();
         frontier = share_->recycle({log_->needed(), index_.drained_metadata(), waits, resize_sequence_});
         if (!frontier) return false;
