@@ -32,6 +32,7 @@ def test_the_file_of_two_killed_ranks_holds_everything_up_to_their_last_flush(tm
     (file,) = json.loads(done.stdout)["files"]
     assert file["outcome"] == "recovered" and len(file["processes"]) == RANKS
     assert file["dropped_bytes"] > 0, "the ranks went on after their last flush"
+    assert file["dropped_reason"] == "not_committed"
     assert file["commit_time_ns"] > 0
     assert dead_directories(area) == []
     assert without_marks(path.read_bytes()) == without_marks(expected.read_bytes())
@@ -40,6 +41,17 @@ def test_the_file_of_two_killed_ranks_holds_everything_up_to_their_last_flush(tm
         [hdf5_prefix() / "bin" / "h5diff", path, expected], env=native(), capture_output=True, timeout=60
     )
     assert compared.returncode == 0, compared.stdout + compared.stderr
+
+
+def test_what_killed_ranks_never_flushed_is_dropped_and_reported_as_never_committed(tmp_path):
+    path, area = tmp_path / "run.h5", tmp_path / "area"
+    run(path, "earliest", 0, 1, staged(area))
+    assert len(dead_directories(area)) == RANKS, "every rank has left a log"
+    (file,) = recover(area)
+    assert file["outcome"] == "rolled_back" and file["dropped_bytes"] > 0
+    assert file["dropped_reason"] == "never_committed" and file["commit_sequence"] == 0
+    assert dead_directories(area) == []
+    assert path.read_bytes() == b"", "it is as the ranks had created it"
 
 
 def look_again(path, how, environment, per_rank=None):

@@ -6,11 +6,13 @@ should hold in the end is what the same program, run natively, leaves, byte for 
 
 import errno
 import os
+import shutil
+import signal
 import sys
 import time
 
 import pytest
-from connector_environment import bytes_staged, native, run, run_python, staged, statistics
+from connector_environment import asides, bytes_staged, native, run, run_python, staged, statistics
 from test_cli import EXIT_NOT_DRAINED, FOREBAY
 from test_recover import left, recover
 
@@ -282,6 +284,81 @@ def test_a_mount_with_another_device_number_is_told_of_and_recovered_when_somebo
     assert (tmp_path / "backing/x.h5").read_bytes() == expected
 
 
+# ---- a target that hangs, or is slow -----------------------------------------------------------------
+
+HANGS_MAX = 120   # so long a program may take that ought to give up after two seconds, on a busy machine too
+
+
+@pytest.mark.parametrize("on_error", ["fail", "retry"])
+def test_a_target_that_hangs_is_given_up_at_close_and_recovery_brings_everything_home(on_error, target, tmp_path, expected):
+    path, before = target / "x.h5", (tmp_path / "backing/x.h5").read_bytes()
+    target.fault("op=write,hang")
+    done = run(script(CHANGE), staged(tmp_path, f"patience=2;on_error={on_error}"), tmp_path, HANGS_MAX)
+    assert done.returncode == 0 and done.stdout.endswith("went on\n"), done.stdout + done.stderr
+    assert target.stats()["faults"][0]["hit"] > 0, "the target has not hung"
+    told = outcomes(done.stdout)
+    assert f"nothing has reached {path} for 2 seconds" in told.pop("close"), done.stdout
+    assert set(told.values()) == {"ok"}, "only the close needs the target"
+    assert "stay in the staging log" in done.stdout and f"errno = {errno.ETIMEDOUT}" in done.stdout
+    files = {entry["path"].rsplit("/", 1)[1]: entry for entry in statistics(tmp_path)}
+    file, healthy = files["x.h5"], files["healthy.h5"]
+    assert file["error"] == errno.ETIMEDOUT and file["drained"] == 0 and file["pending"] > 3_000_000
+    assert healthy["staged"] > 0 and healthy["pending"] == 0 and healthy["error"] == 0
+    assert len(left(tmp_path / "staging-area")) == 1, "the log is gone"
+    assert target.stats()["hanging"] == 0, "the program has ended, and nobody writes for it any more"
+    assert (tmp_path / "backing/x.h5").read_bytes() == before
+
+    target.clear()
+    assert recovered(tmp_path)["bytes"] == file["pending"]
+    assert (tmp_path / "backing/x.h5").read_bytes() == expected
+
+
+def test_a_program_that_hears_nothing_is_told_of_a_target_that_hangs_on_standard_error(target, tmp_path, expected):
+    target.fault("op=write,hang")
+    code = CHANGE.replace('call("close", f.close)', "raise SystemExit(0)")
+    done = run(script(code), staged(tmp_path, "patience=2"), tmp_path, HANGS_MAX)
+    assert f"nothing has reached {target / 'x.h5'} for 2 seconds" in done.stderr
+    target.clear()
+    recovered(tmp_path)
+    assert (tmp_path / "backing/x.h5").read_bytes() == expected
+
+
+def test_a_target_that_has_become_a_thousand_times_slower_is_waited_for_beyond_patience(tmp_path):
+    """One thread writes 20 pieces of 4 KiB and more, at 0.2 s each: no single one takes as long as `patience`, all of them do."""
+    make = """
+import h5py, numpy as np
+with h5py.File("target/x.h5", "w") as f:
+    f["old"] = np.arange(10_000)
+"""
+    code = CALL + """
+import h5py, numpy as np
+f = h5py.File("target/x.h5", "r+")
+def write():
+    f["old"][:] = -np.arange(10_000)
+    f["new"] = np.arange(100)
+call("write", write)
+call("flush", f.flush)
+call("close", f.close)
+"""
+    (tmp_path / "native/target").mkdir(parents=True)
+    run_python(make + code, native(), tmp_path / "native")
+    with SlowFS(tmp_path / "backing", tmp_path / "target", latency="0.2ms") as slow:
+        run_python(make, native(), tmp_path)
+        slow.set_latency("200ms")
+        slow.reset()
+        done = run(script(code), staged(tmp_path, "patience=2;drain_threads=1;write_max=4KiB"), tmp_path, HANGS_MAX)
+        written = slow.stats()["operations"]["write"]
+    assert (done.returncode, done.stdout, done.stderr) == (0, "write ok\nflush ok\nclose ok\n", "")
+    assert (tmp_path / "backing/x.h5").read_bytes() == (tmp_path / "native/target/x.h5").read_bytes()
+    (file,) = statistics(tmp_path)
+    assert file["staged"] > 80_000 and file["drained"] > 0 and file["through"] == 0 and file["pending"] == 0
+    assert file["error"] == 0 and file["reasons"] == []
+    assert written["count"] >= 20 and written["time_s"] > 3, "it was not slow for longer than patience"
+    assert left(tmp_path / "staging-area") == []
+
+
+# ---- the option `through` ---------------------------------------------------------------------------
+
 # Overwrites in place, through one identifier: no dataset is closed while the target fails.
 THROUGH = CALL + """
 import h5py, numpy as np
@@ -323,6 +400,87 @@ def test_with_through_a_dataset_whose_last_bytes_fail_at_its_close_crashes_nothi
     assert_names_file_offset_and_cause(told["close"], "EIO", target / "x.h5")
 
 
+# ---- options of one file -----------------------------------------------------------------------------
+
+# h5py has no call for the connector of one file. Its library has, and is asked through ctypes.
+OPEN_WITH = """
+import ctypes, sys
+import h5py, numpy as np
+hdf5 = ctypes.CDLL(h5py.h5p.__file__)
+hdf5.H5VLget_connector_id_by_name.restype = ctypes.c_int64
+hdf5.H5VLconnector_str_to_info.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p)]
+hdf5.H5Pset_vol.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]
+def open_with(path, options):
+    fapl = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    fapl.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
+    if options:
+        connector, info = hdf5.H5VLget_connector_id_by_name(b"forebay"), ctypes.c_void_p()
+        assert hdf5.H5VLconnector_str_to_info(options.encode(), connector, ctypes.byref(info)) >= 0
+        assert hdf5.H5Pset_vol(fapl.id, connector, info) >= 0
+    return h5py.File(h5py.h5f.open(path.encode(), h5py.h5f.ACC_RDWR, fapl=fapl))
+"""
+TWO_FILES = CALL + OPEN_WITH + """
+names, options = sys.argv[1:3], sys.argv[3:5]
+files = [open_with(f"target/{name}.h5", text) for name, text in zip(names, options)]
+for name, f in zip(names, files):
+    f["old"][:500] = -1
+    f["new"] = np.arange(100_000)
+    call(f"flush {name}", f.flush)
+for name, f in zip(names, files):
+    call(f"close {name}", f.close)
+"""
+
+
+@pytest.fixture
+def two_targets(tmp_path):
+    """A mount with two files, and what a native program leaves of each."""
+    (tmp_path / "native/target").mkdir(parents=True)
+    with SlowFS(tmp_path / "backing", tmp_path / "target") as fs:
+        for name in ("one", "two"):
+            run_python(MAKE.replace("x.h5", f"{name}.h5"), native(), tmp_path)
+            shutil.copy(tmp_path / f"backing/{name}.h5", tmp_path / "native/target")
+        done = run(script(TWO_FILES, "one", "two", "", ""), native(), tmp_path / "native")
+        assert done.stdout.count(" ok\n") == 4, done.stdout + done.stderr
+        yield fs
+
+
+def change_two(tmp_path, *options):
+    """The program with these options for its two files; both are in the end as natively, and nothing is left."""
+    done = run(script(TWO_FILES, "one", "two", *options), staged(tmp_path), tmp_path)
+    assert done.returncode == 0, done.stderr
+    for name in ("one.h5", "two.h5"):
+        assert (tmp_path / "backing" / name).read_bytes() == (tmp_path / "native/target" / name).read_bytes()
+    assert left(tmp_path / "staging-area") == []
+    return done
+
+
+@pytest.mark.parametrize("first, second", [("fail", "retry"), ("retry", "fail")])
+def test_what_is_done_about_errors_the_first_file_decides_and_another_wish_is_answered_by_a_warning(first, second, two_targets, tmp_path):
+    for name in ("one", "two"):
+        two_targets.fault(f"op=write,errno=EIO,count=1,offset=2000..,path={name}.h5")   # what the open writes arrives
+    options = [f"flush=drain;on_error={value}" for value in (first, second)]
+    done = change_two(tmp_path, *options)
+    assert [fault["hit"] for fault in two_targets.stats()["faults"]] == [1, 1], "the target has not failed"
+    told = done.stdout.splitlines()
+    assert len(told) == 4
+    for line in told:
+        if first == "fail":
+            assert_names_file_offset_and_cause(line, "EIO", two_targets / f"{line.split()[1]}.h5")
+        else:
+            assert line.endswith(" ok")
+    warned = f'forebay: the options of the first file opened hold for the process: "{options[1]}" does not change "{options[0]}"\n'
+    assert done.stderr == warned
+    assert {entry["error"] for entry in statistics(tmp_path)} == {errno.EIO if first == "fail" else 0}
+    assert bytes_staged(tmp_path) > 1_600_000
+
+
+def test_one_file_of_two_can_be_left_unstaged(two_targets, tmp_path):
+    done = change_two(tmp_path, "on_error=retry", "on_error=retry;stage=off")
+    assert done.stdout.count(" ok\n") == 4 and done.stderr == "", done.stdout + done.stderr
+    assert [os.path.basename(entry["path"]) for entry in statistics(tmp_path) if entry["staged"] > 0] == ["one.h5"]
+    assert asides(tmp_path) == {"disabled": 1}
+
+
 # ---- programs that do not ask ------------------------------------------------------------------------
 
 
@@ -338,3 +496,36 @@ def test_a_program_that_ends_without_closing_is_told_on_standard_error_and_in_th
     status, _ = recover(tmp_path / "area")
     assert status == 0
     assert run_python("import h5py; print(*h5py.File('target/x.h5'))", native(), tmp_path).startswith("first late old second")
+
+
+# ---- a target that cannot be opened ------------------------------------------------------------------
+
+KILLED = CHANGE[: CHANGE.index('call("write 3"')] + "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
+
+
+@pytest.mark.parametrize("cause, operations", [("ESTALE", "open"), ("ESTALE", "lookup|getattr"), ("EIO", "open")])
+def test_what_a_dead_process_left_of_a_target_that_cannot_be_opened_stays_until_it_can(cause, operations, target, tmp_path):
+    (tmp_path / "native/target").mkdir(parents=True)
+    run_python(MAKE, native(), tmp_path / "native")
+    assert run(script(KILLED), native(), tmp_path / "native").returncode == -signal.SIGKILL
+    target.fault("op=write,hang")   # so that everything is in the log only
+    assert run(script(KILLED), staged(tmp_path), tmp_path).returncode == -signal.SIGKILL
+    area, before = tmp_path / "staging-area", (tmp_path / "backing/x.h5").read_bytes()
+    (log,) = left(area)
+
+    target.clear()
+    target.fault(f"op={operations},errno={cause},path=x.h5")
+    status, report = recover(area)
+    (file,) = report["files"]
+    assert status == 1 and file["outcome"] == "refused" and file["reason"] == "system", report
+    assert file["message"] == f"open {target / 'x.h5'}: {os.strerror(getattr(errno, cause))}"
+    assert "forebay recover" in file["advice"] and file["bytes"] > 3_000_000
+    opened = run(script("import h5py\nh5py.File('target/x.h5', 'r+')\n"), staged(tmp_path), tmp_path)
+    assert opened.returncode != 0 and os.strerror(getattr(errno, cause)) in opened.stderr, opened.stderr
+    # Where the file can be looked for, recovery is tried, and it is said why it failed; else the open fails as natively.
+    assert ("which cannot be recovered" in opened.stderr) == (operations == "open"), opened.stderr
+    assert left(area) == [log] and (tmp_path / "backing/x.h5").read_bytes() == before
+
+    target.clear()
+    assert recovered(tmp_path)["bytes"] == file["bytes"]
+    assert (tmp_path / "backing/x.h5").read_bytes() == (tmp_path / "native/target/x.h5").read_bytes()

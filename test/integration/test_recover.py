@@ -128,6 +128,7 @@ def test_a_recovered_file_holds_everything_up_to_the_last_flush_byte_for_byte(ki
     (file,) = report["files"]
     assert file["outcome"] == "recovered" and file["path"] == str(path)
     assert file["dropped_bytes"] > 0, "the program went on after its flush"
+    assert file["dropped_reason"] == "not_committed"
     assert file["mark_cleared"] == (libver != "earliest")
     assert without_marks(path) == without_marks(expected)
     assert left(area) == []
@@ -205,6 +206,8 @@ def test_a_file_that_was_never_flushed_is_as_it_was_when_it_was_opened(tmp_path,
     assert ended.returncode == -signal.SIGKILL
     status, report = recover(area)
     assert status == 0 and len(report["files"]) == 1 and report["files"][0]["dropped_bytes"] > 0
+    # What HDF5 writes as it opens a file it flushes, and that is a commit.
+    assert report["files"][0]["dropped_reason"] == "not_committed"
     assert path.read_bytes() == opened.read_bytes()
 
 

@@ -31,7 +31,8 @@ def target(tmp_path):
 
 
 def run_on(fs: SlowFS, tmp_path, case: str, cause: str, nodes: int, **options: str) -> Launch:
-    fs.fault(f"op=write,errno={cause}")
+    """`cause` is the name of an errno, or "hang"."""
+    fs.fault("op=write,hang" if cause == "hang" else f"op=write,errno={cause}")
     command = [program("parallel_cases"), case]
     done = launch(command, staged(tmp_path, **options), tmp_path / "target", RANKS, SECONDS_MAX, node_names(RANKS, nodes))
     assert fs.stats()["faults"][0]["hit"] > 0, "the target has not failed"
@@ -63,6 +64,10 @@ def assert_recovered(fs: SlowFS, tmp_path) -> None:
     """While the fault is there recovery fails and keeps the logs. After it everything that was flushed is in the file."""
     assert recover(tmp_path).returncode == 1
     fs.clear()
+    assert_recovered_without_fault(tmp_path)
+
+
+def assert_recovered_without_fault(tmp_path) -> None:
     done = recover(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     checked = run([program("parallel_cases"), "check", tmp_path / "backing" / "prepared.h5"], native(), tmp_path)
@@ -134,3 +139,26 @@ def test_a_read_of_what_another_node_cannot_bring_home_fails(target, tmp_path):
     assert failed(done, "read"), done.told()
     assert "which drains for another node, cannot write what is staged there" in done.stderr, done.told()
     assert failed(done, "close"), done.told()
+
+
+# With several nodes HDF5 writes metadata straight to the target as it closes the file. Such a write waits as long as the
+# target does, so those ranks are told by the flush, and give up.
+@pytest.mark.parametrize(("case", "nodes"), [("overwritten-and-read", 1), ("overwritten-or-given-up", 2)])
+@pytest.mark.parametrize("on_error", ON_ERROR)
+def test_all_ranks_are_told_of_a_target_that_hangs_and_recovery_brings_everything_home(on_error, case, nodes, target, tmp_path):
+    done = run_on(target, tmp_path, case, "hang", nodes, FOREBAY_ON_ERROR=on_error, FOREBAY_PATIENCE="2")
+    calls = {"flush": "file_flush", "close": "file_close"} if case == "overwritten-and-read" else {"flush": "file_flush"}
+    path = target / "prepared.h5"
+    for what, call in calls.items():
+        assert failed(done, what), done.told()
+        why = rf"{call}\(\): .*nothing has reached {re.escape(str(path))} for 2 seconds; \d+ bytes of it are in the staging log"
+        assert len(re.findall(why, done.stderr)) == RANKS, done.told()
+        assert re.search(rf"{call}\(\): .*rank 0: ", done.stderr), done.told()
+    if case == "overwritten-and-read":   # what could not be written can still be read
+        assert all(f"rank {rank}: row {rank}, version 2: right" in done.stdout for rank in range(RANKS))
+        assert bytes_staged(tmp_path) >= RANKS * (2 << 20), "nothing was staged"
+        assert {entry["error"] for entry in statistics(tmp_path)} == {errno.ETIMEDOUT}
+        assert sum(entry["drained"] for entry in statistics(tmp_path)) == 0
+    assert [path for path in (tmp_path / "staging-area").rglob("log*")], "the logs are gone"
+    target.clear()
+    assert_recovered_without_fault(tmp_path)
