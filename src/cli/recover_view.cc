@@ -61,6 +61,9 @@ std::string report_as_text(const std::vector<std::string>& nls, const recover::R
         if (file.outcome != Outcome::kDiscarded && file.dropped_bytes > 0)
             fmt::format_to(out, "  written after that commit, and dropped: {} in {} {}\n", format_size(file.dropped_bytes), file.dropped_records,
                            file.dropped_records == 1 ? "record" : "records");
+        if (file.unchecked_bytes > 0 && file.outcome == Outcome::kRecovered)
+            fmt::format_to(out, "  of the log, {} have no checksum, and were believed: the machine was not restarted since (option checksum=inline)\n",
+                           format_size(file.unchecked_bytes));
         if (file.unread_bytes > 0) fmt::format_to(out, "  of the log, {} behind damage could not be read\n", format_size(file.unread_bytes));
         if (file.uncommitted_bytes > 0)
             fmt::format_to(out, "  {} had reached the file before their commit, for want of room: check the file\n", format_size(file.uncommitted_bytes));
@@ -98,6 +101,7 @@ ordered_json report_as_json(const std::vector<std::string>& nls, const recover::
             {"commit_time_ns", file.commit_time_ns},
             {"size", file.size},
             {"bytes", file.bytes},
+            {"unchecked_bytes", file.unchecked_bytes},
             {"writes", file.writes},
             {"dropped_records", file.dropped_records},
             {"dropped_bytes", file.dropped_bytes},

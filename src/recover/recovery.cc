@@ -178,6 +178,7 @@ class Recovery {
         report.dropped_records = picture.dropped_records;
         report.dropped_bytes = picture.dropped_bytes;
         report.bytes = picture.bytes;
+        report.unchecked_bytes = picture.unchecked_bytes;
         report.size = picture.size.value_or(0);
         if (auto no = refuse_by_content(session, picture, report)) return *no;
 

@@ -53,7 +53,8 @@ struct FileReport {
     std::uint64_t commit_time_ns = 0;           // CLOCK_REALTIME; 0: unknown
     std::uint64_t size = 0;                     // of the file, as it is or would be
     std::uint64_t bytes = 0, writes = 0;        // written from the logs; with dry_run, to be written
-    std::uint64_t dropped_records = 0, dropped_bytes = 0;   // written after the last commit
+    std::uint64_t unchecked_bytes = 0;          // of those: without a checksum, trusted because the machine was not restarted since
+    std::uint64_t dropped_records = 0, dropped_bytes = 0;   // written after the last commit; of a file that is left alone 0
     std::uint64_t unread_bytes = 0;             // of the log, behind something damaged, after the last commit
     std::uint64_t uncommitted_bytes = 0;        // reached the file before their commit, for want of room
     std::uint64_t nodes = 1, nodes_here = 1;    // that wrote it together; of those, that have left logs in these staging areas

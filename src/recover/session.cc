@@ -53,6 +53,7 @@ Status note_life(FoundDirectory& directory) {
 
 FileReport refused(FileReport report, Reason reason, Status status) {
     report.outcome = Outcome::kRefused;
+    report.dropped_records = report.dropped_bytes = 0;   // it is all still there
     report.reason = reason;
     report.status = std::move(status);
     return report;

@@ -167,10 +167,13 @@ std::shared_ptr<StagedFile> Engine::State::find(const io::Identity& identity) {
 bool Engine::State::come_to_rest() {
     const std::uint64_t patience = loaded_.options.patience;
     if (patience == 0) return true;   // whoever destroys it waits
-    // Whoever closed a file has waited for so long already.
+    // Whoever closed a file has waited for so long already. What hangs then is of files that were given up, however well others do.
     const auto now = std::chrono::steady_clock::now();
     const std::chrono::steady_clock::time_point progress{std::chrono::nanoseconds(progress_ns())};
-    if (scheduler_.stop(std::max(now + kLastMoment, progress + std::chrono::seconds(patience)))) return true;
+    const auto files = open_files();
+    const bool wanted = std::any_of(files.begin(), files.end(), [](const auto& file) { return file->staged(); });
+    const auto last_moment = now + kLastMoment;
+    if (scheduler_.stop(wanted ? std::max(last_moment, progress + std::chrono::seconds(patience)) : last_moment)) return true;
     leave_forks();
     tell_statistics();
     return false;
