@@ -1,9 +1,10 @@
 """What nodes=consistent costs a program that overwrites all it has written before each flush.
 
-    tools/env python3 bench/several_nodes.py [TURNS]
+    tools/env python3 bench/several_nodes.py [TURNS [FOLDER]]
 
 Two ranks, each on a played node with a staging area of its own, run the program of the crash tests with the option and without
-it, in turns. Printed are milliseconds per epoch (a rewrite of everything, and a flush), and the ratios of each turn.
+it, in turns. The file is in FOLDER, if that is given. Printed are milliseconds per epoch (a rewrite of everything, and a flush), and the ratios
+of each turn.
 """
 
 from __future__ import annotations
@@ -24,26 +25,28 @@ from parallel_environment import launch, node_names  # noqa: E402
 RANKS, EPOCHS, SECONDS_MAX = 2, 300, 120
 
 
-def seconds(folder: Path, nodes: str, epochs: int) -> float:
+def seconds(folder: Path, home: Path, nodes: str, epochs: int) -> float:
     areas = [folder / f"area{rank}" for rank in range(RANKS)]
     for area in areas:
         area.mkdir(exist_ok=True)
     per_rank = [{**name, "FOREBAY_NLS": str(area)} for name, area in zip(node_names(RANKS, RANKS), areas, strict=True)]
-    command = [program(), folder / f"{epochs}.h5", "latest", epochs, 0, "mpi"]
+    path = home / f"{nodes}-{epochs}.h5"
+    command = [program(), path, "latest", epochs, 0, "mpi"]
     begin = time.monotonic()
     done = launch(command, staged(folder / "unused", FOREBAY_NODES=nodes), folder, RANKS, SECONDS_MAX, per_rank=per_rank)
     elapsed = time.monotonic() - begin
     if done.hung is not None or flushed(done.stdout) != epochs:
         sys.exit(done.told())
+    path.unlink()
     return elapsed
 
 
-def milliseconds_per_epoch(root: Path, nodes: str) -> float:
+def milliseconds_per_epoch(root: Path, home: Path, nodes: str) -> float:
     folder = root / nodes
     folder.mkdir()
     # What starting and ending take goes out of it.
-    short = seconds(folder, nodes, 1)
-    whole = seconds(folder, nodes, EPOCHS)
+    short = seconds(folder, home, nodes, 1)
+    whole = seconds(folder, home, nodes, EPOCHS)
     shutil.rmtree(folder)
     return 1000 * (whole - short) / (EPOCHS - 1)
 
@@ -52,9 +55,10 @@ def main() -> None:
     turns = int(sys.argv[1]) if len(sys.argv) > 1 else 15
     taken: dict[str, list[float]] = {"fast": [], "consistent": []}
     with tempfile.TemporaryDirectory() as root:
+        home = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(root)
         for turn in range(turns):
             for nodes in sorted(taken, reverse=turn % 2 == 0):
-                taken[nodes].append(milliseconds_per_epoch(Path(root), nodes))
+                taken[nodes].append(milliseconds_per_epoch(Path(root), home, nodes))
     ratios = [consistent / fast for fast, consistent in zip(taken["fast"], taken["consistent"], strict=True)]
     for nodes, each in taken.items():
         print(f"nodes={nodes}: median {statistics.median(each):.2f} ms per epoch, {min(each):.2f} to {max(each):.2f}")
