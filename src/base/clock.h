@@ -1,6 +1,7 @@
-// Nanoseconds of the two clocks forebay uses.
+// The clocks that forebay uses, in nanoseconds, and how often a thread has slept. The system calls behind them cannot fail.
 #pragma once
 
+#include <sys/resource.h>
 #include <time.h>
 
 #include <chrono>
@@ -30,6 +31,13 @@ namespace forebay {
     timespec used{};
     ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
     return static_cast<std::uint64_t>(used.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(used.tv_nsec);
+}
+
+// How often the calling thread has slept: given its processor up to wait for something, rather than had it taken away.
+[[nodiscard]] inline std::uint64_t thread_sleeps() noexcept {
+    rusage used{};
+    ::getrusage(RUSAGE_THREAD, &used);
+    return static_cast<std::uint64_t>(used.ru_nvcsw);
 }
 
 }   // namespace forebay

@@ -20,6 +20,7 @@
 #include "log/format.h"
 #include "log/frontier.h"
 #include "log/statement.h"
+#include "log/writes_beside.h"
 
 namespace forebay::log {
 
@@ -33,7 +34,7 @@ inline constexpr std::string_view kBoardPrefix = "board-";
 // What other nodes may read of a board (one-sided, so the layout counts): which parts of the file may hold
 // bytes that are staged here and not in the target yet. A ticket is drawn for each record once it is
 // visible; `marks` keeps the last one for each region of the file, `clean` the one up to which everything
-// has been drained.
+// has been drained. Where there is but one node, a mark of 1 says that the region may have been staged to since the board was made.
 struct Exposed {
     static constexpr std::uint64_t kRegionBytes = std::uint64_t{1} << 20;
     static constexpr std::uint64_t kMarks = 4096;   // regions share marks: too much waiting, never too little
@@ -81,6 +82,8 @@ struct BoardHeader {
     std::atomic<std::uint32_t> failed{0};                      // errno: the drainer cannot write the target
     std::atomic<std::uint32_t> finished{0};                    // the drainer is done with the file
     std::atomic<Through> through{Through::kNo};                // after a failure, with on_error=through
+    std::atomic<std::uint64_t> memory_pace{0};                 // of a target as fast as the log (stage/target_pace.h), times participants; else 0
+    WritesBeside beside;                                       // by all participants
     alignas(64) Exposed exposed;
 };
 

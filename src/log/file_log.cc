@@ -121,9 +121,9 @@ bool FileLog::append_marker(RecordKind kind, std::uint64_t argument, std::uint64
     });
 }
 
-bool FileLog::append_through(ByteRange range, std::uint64_t sequence) {
+bool FileLog::append_through(ByteRange range, std::uint64_t sequence, bool supersedes) {
     std::byte* const at = end();
-    const RecordHeader header{RecordKind::kThrough, DataClass::kRaw, false, sequence, 0, 0, realtime_ns(), 0, false};
+    const RecordHeader header{RecordKind::kThrough, DataClass::kRaw, false, sequence, 0, supersedes ? 0 : kSupersedesNothing, realtime_ns(), 0, false};
     return store({}, [&]() noexcept {
         encode(header, {&range, 1}, newest_->use(), {at, payload_offset(1)});
         publish(record_bytes(1, 0));

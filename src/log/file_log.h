@@ -93,7 +93,8 @@ class FileLog {
     [[nodiscard]] bool marker_fits() const noexcept;
     // False: a fault.
     bool append_marker(RecordKind kind, std::uint64_t argument, std::uint64_t sequence);
-    bool append_through(ByteRange range, std::uint64_t sequence);
+    // `supersedes`: there may be older records of the range, in whichever log.
+    bool append_through(ByteRange range, std::uint64_t sequence, bool supersedes = true);
     // EIO: the last fault, by the log file's name and the offset in it.
     [[nodiscard]] Status fault() const;
 

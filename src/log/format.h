@@ -65,6 +65,9 @@ void encode(const SegmentHeader& header, std::span<std::byte> at) noexcept;
 // and without the magic. No checksum can be right: to be believed of the first segment only. 0: it does not say.
 [[nodiscard]] std::uint64_t segment_bytes_being_begun(std::span<const std::byte> header) noexcept;
 
+// The argument of a through record of a range that no log has a record of.
+inline constexpr std::uint64_t kSupersedesNothing = 1;
+
 struct RecordHeader {
     RecordKind kind = RecordKind::kData;
     DataClass data_class = DataClass::kRaw;

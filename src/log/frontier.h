@@ -55,9 +55,9 @@ struct SegmentOrder {
         last = std::max(last, sequence);
     }
     // A through record: whatever it supersedes, of either class, is older.
-    void note_through(std::uint64_t sequence) noexcept {
+    void note_through(std::uint64_t sequence, bool anything = true) noexcept {
         last = std::max(last, sequence);
-        supersedes = std::max(supersedes, sequence);
+        if (anything) supersedes = std::max(supersedes, sequence);
     }
     // The lowest records that are still needed, as far as this segment goes.
     [[nodiscard]] Frontier needed(std::uint64_t live_bytes) const noexcept {

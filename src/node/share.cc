@@ -76,6 +76,28 @@ void NodeShare::mark(ByteRange range, std::uint64_t ticket) noexcept {
     }
 }
 
+// On one node a mark only says that there was a record. Most are there already: they are not stored to again.
+void NodeShare::note_staged(std::span<const log::FileLog::Part> parts) noexcept {
+    std::uint64_t noted = UINT64_MAX;
+    for (const auto& part : parts) {
+        if (part.bytes.empty()) continue;
+        const std::uint64_t first = part.offset / Exposed::kRegionBytes, last = (part.offset + part.bytes.size() - 1) / Exposed::kRegionBytes;
+        if (first == noted && last == noted) continue;
+        for (std::uint64_t region = first; region <= last && region - first < Exposed::kMarks; ++region)
+            if (auto& mark = exposed().marks[region % Exposed::kMarks]; mark.load() == 0) mark.store(1);
+        noted = last;
+    }
+}
+
+ByteRange NodeShare::first_unstaged(ByteRange range) const noexcept {
+    const auto staged = [this](std::uint64_t offset) { return exposed().marks[offset / Exposed::kRegionBytes % Exposed::kMarks].load() != 0; };
+    const auto next = [&range](std::uint64_t offset) { return std::min(range.end, (offset / Exposed::kRegionBytes + 1) * Exposed::kRegionBytes); };
+    while (!range.empty() && staged(range.begin)) range.begin = next(range.begin);
+    ByteRange part{range.begin, range.begin};
+    while (part.end < range.end && !staged(part.end)) part.end = next(part.end);
+    return part;
+}
+
 std::uint64_t NodeShare::next_sequence() noexcept {
     auto& sequence = setup_.board.header().sequence;
     // Whoever does not see this sees a counter that has not passed the number yet.

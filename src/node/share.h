@@ -63,6 +63,12 @@ class NodeShare final : public stage::Share {
     void set_committed_size(std::uint64_t size) noexcept override {
         setup_.board.header().committed_size.store(size, std::memory_order_release);
     }
+    [[nodiscard]] std::uint64_t memory_pace() const noexcept override { return setup_.board.header().memory_pace.load(); }
+    void set_memory_pace(std::uint64_t ns) noexcept override { setup_.board.header().memory_pace.store(ns * setup_.processes.size()); }
+    [[nodiscard]] std::uint64_t participants() const noexcept override { return setup_.processes.size(); }
+    [[nodiscard]] log::WritesBeside& beside() noexcept override { return setup_.board.header().beside; }
+    void note_staged(std::span<const log::FileLog::Part> parts) noexcept override;
+    [[nodiscard]] ByteRange first_unstaged(ByteRange range) const noexcept override;
     [[nodiscard]] log::Sharing sharing() const noexcept override {
         return {setup_.consistent      ? log::Sharing::Kind::kConsistentNodes
                 : setup_.several_nodes ? log::Sharing::Kind::kSeveralNodes

@@ -14,6 +14,7 @@
 
 #include "base/attempt.h"
 #include "base/checksum.h"
+#include "base/clock.h"
 #include "io/posix_file.h"
 #include "node/meeting.h"
 
@@ -391,13 +392,16 @@ Status SharedFile::agree_on_write(const Status& mine) {
 // Everybody has made its writes; the drainers act; nobody goes on before they have.
 template <class Act>
 Status SharedFile::by_drainers(Act&& act, Untold untold) {
+    const std::uint64_t begin_ns = monotonic_ns();
     // With a write missing it is no state to come back to.
     FOREBAY_TRY(untold == Untold::kTell ? agree(take_untold()) : meet());
     Status mine;
     if (drains_ || share_ == nullptr) mine = attempt(act);
     if (share_ != nullptr && drains_) share_->marked();
     if (mine && share_ != nullptr) mine = copy_of(share_->lost(), "board lost");
-    return agree(mine);
+    Status all = agree(mine);
+    if (share_ != nullptr && !drains_) file_->waited_since(begin_ns);   // those who drain have been timed in it
+    return all;
 }
 
 Status SharedFile::truncate(std::uint64_t size) {

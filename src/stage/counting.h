@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/clock.h"
+#include "stage/spare_time.h"
 
 namespace forebay::stage {
 
@@ -12,16 +13,24 @@ inline void add(std::atomic<std::uint64_t>& counter, std::uint64_t amount) noexc
     counter.fetch_add(amount, std::memory_order_relaxed);
 }
 
-// Adds the nanoseconds that it lives to a counter.
-class Stopwatch {
+// A call of the program: adds the nanoseconds that it takes to a counter, and keeps account of the time between the calls.
+class Call {
   public:
-    explicit Stopwatch(std::atomic<std::uint64_t>& counter) noexcept : counter_(counter), begin_(monotonic_ns()) {}
-    ~Stopwatch() { add(counter_, monotonic_ns() - begin_); }
-    Stopwatch(const Stopwatch&) = delete;
-    Stopwatch& operator=(const Stopwatch&) = delete;
+    Call(std::atomic<std::uint64_t>& counter, SpareTime& spare_time) noexcept
+        : counter_(counter), spare_time_(spare_time), begin_(monotonic_ns()) {
+        spare_time_.enter(begin_);
+    }
+    ~Call() {
+        const std::uint64_t end = monotonic_ns();
+        add(counter_, end - begin_);
+        spare_time_.leave(end);
+    }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
 
   private:
     std::atomic<std::uint64_t>& counter_;
+    SpareTime& spare_time_;
     const std::uint64_t begin_;
 };
 

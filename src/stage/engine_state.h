@@ -71,6 +71,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     bool promote_held() override;
     void progressed() noexcept override { progress_ns_.store(monotonic_ns(), std::memory_order_relaxed); }
     std::uint64_t progress_ns() const noexcept override { return progress_ns_.load(std::memory_order_relaxed); }
+    SpareTime& spare_time() noexcept override { return spare_time_; }
     void trace(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) override;
 
     // ForkParty
@@ -139,6 +140,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     const OpenArea open_area_;
     std::atomic<std::uint64_t> sequence_{1};
     std::atomic<std::uint64_t> progress_ns_{0};
+    SpareTime spare_time_{monotonic_ns()};
     std::atomic<std::uint64_t> stranded_{0};       // files opened of whose name a log of another file is left
 
     // Lock order: opening_, a file's writer_, mutex_, a file's mutex_, the pool's.

@@ -120,21 +120,26 @@ struct StagedFile::Cost {
     std::uint64_t begin_ns = monotonic_ns();
     std::uint64_t end_ns = 0;
     std::uint64_t cpu_ns = thread_cpu_ns();
-    bool alone = true;   // no other write of this file was under way when it began
+    std::uint64_t sleeps = thread_sleeps();
+    std::optional<std::uint64_t> beside;   // nothing: the program was writing straight to the target when it began
+    bool alone = true;                     // no other write of the drain was under way then
 
     void stop() noexcept {
         end_ns = monotonic_ns();
         cpu_ns = thread_cpu_ns() - cpu_ns;
+        sleeps = thread_sleeps() - sleeps;
     }
 };
 
 class StagedFile::WriteWork final : public drain::Work {
   public:
-    WriteWork(std::shared_ptr<StagedFile> file, std::shared_ptr<io::File> target, plan::TargetWrite write, bool alone)
-        : file_(std::move(file)), target_(std::move(target)), write_(std::move(write)), alone_(alone) {}
+    WriteWork(std::shared_ptr<StagedFile> file, std::shared_ptr<io::File> target, plan::TargetWrite write, bool alone,
+              std::optional<std::uint64_t> beside)
+        : file_(std::move(file)), target_(std::move(target)), write_(std::move(write)), alone_(alone), beside_(beside) {}
 
     void run() noexcept override {
         Cost cost;
+        cost.beside = beside_;
         cost.alone = alone_;
         Status outcome;
         std::vector<ByteRange> unreadable;
@@ -153,26 +158,31 @@ class StagedFile::WriteWork final : public drain::Work {
     std::shared_ptr<io::File> target_;
     plan::TargetWrite write_;
     const bool alone_;
+    const std::optional<std::uint64_t> beside_;
 };
 
 class StagedFile::ResizeWork final : public drain::Work {
   public:
-    ResizeWork(std::shared_ptr<StagedFile> file, std::shared_ptr<io::File> target, std::uint64_t size)
-        : file_(std::move(file)), target_(std::move(target)), size_(size) {}
+    // `lengthen`: never cuts, as others may be writing beyond `size` meanwhile. The byte before `size` is known not to be written yet.
+    ResizeWork(std::shared_ptr<StagedFile> file, std::shared_ptr<io::File> target, std::uint64_t size, bool lengthen)
+        : file_(std::move(file)), target_(std::move(target)), size_(size), lengthen_(lengthen) {}
     void run() noexcept override {
         Status outcome;
         try {
-            outcome = file_->given_up() ? Status(Code::kUnavailable, "given up", ECANCELED) : target_->resize(size_);
+            outcome = file_->given_up() ? Status(Code::kUnavailable, "given up", ECANCELED)
+                      : lengthen_            ? target_->write_at(size_ - 1, std::span(kZeros).first(1))
+                                             : target_->resize(size_);
         } catch (const std::bad_alloc&) {
             outcome = out_of_memory("set the size of", file_->path_);
         }
-        file_->complete_resize(size_, outcome);
+        file_->complete_resize(size_, lengthen_, outcome);
     }
 
   private:
     std::shared_ptr<StagedFile> file_;
     std::shared_ptr<io::File> target_;
     std::uint64_t size_;
+    bool lengthen_;
 };
 
 // What waited for a thread must not reach the target after the file was closed for the program.
@@ -210,14 +220,15 @@ drain::Source::Taken StagedFile::take_locked() {
         return short_of_commit ? take_resize_locked(committed_size_) : Taken{};
     }
     // The one thing that may fail comes first.
-    auto work = std::make_unique<WriteWork>(shared_from_this(), target_, std::move(planned_.front()), running_ == 0);
+    auto work = std::make_unique<WriteWork>(shared_from_this(), target_, std::move(planned_.front()), running_ == 0, beside_locked().none_now());
     planned_.pop_front();
     if (running_++ == 0) busy_since_ns_ = monotonic_ns();
     return {std::move(work), !planned_.empty() && running_ < concurrency_.allowed()};
 }
 
 drain::Source::Taken StagedFile::take_resize_locked(std::uint64_t size) {
-    auto work = std::make_unique<ResizeWork>(shared_from_this(), target_, size);
+    // Others may be writing straight what comes after the commit. What came before it has been followed, and is shorter.
+    auto work = std::make_unique<ResizeWork>(shared_from_this(), target_, size, told_pace_ && size > target_size_);
     resizing_ = true;
     return {std::move(work), false};
 }
@@ -343,13 +354,16 @@ void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome,
         const std::uint64_t now = monotonic_ns();
         if (outcome) progress_ns_ = now;
         concurrency_.completed(write.range.size(), now - std::exchange(busy_since_ns_, now));
-        if (write.range.size() >= kTellingWriteMin && cost.alone)
-            target_is_memory_ = 2 * cost.cpu_ns > cost.end_ns - cost.begin_ns;
+        const std::uint64_t took_ns = cost.end_ns - cost.begin_ns;
+        if (outcome && write.range.size() >= kTellingWriteMin && cost.alone && beside_locked().none_since(cost.beside)) {
+            target_pace_.wrote(write.range.size(), cost.cpu_ns, took_ns, cost.sleeps > 0);
+            tell_pace_locked();
+        }
         std::uint64_t drained = 0;
         if (outcome) drained = forget_drained_locked(write);
         slot_->target_writes.fetch_add(1, std::memory_order_relaxed);
         if (outcome && (write.pieces.size() > 1 || write.pieces.front().gathered != nullptr)) slot_->merged.fetch_add(write.range.size(), std::memory_order_relaxed);
-        slot_->drain_ns.fetch_add(cost.end_ns - cost.begin_ns, std::memory_order_relaxed);
+        slot_->drain_ns.fetch_add(took_ns, std::memory_order_relaxed);
         slot_->drained.fetch_add(drained, std::memory_order_relaxed);
         if (!unreadable.empty() && !share_) lost_locked(unreadable, outcome);
         else if (!outcome) failed_locked(outcome);
@@ -377,18 +391,29 @@ void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome,
     if (settled) surroundings_.pool()->announce_change();
 }
 
-void StagedFile::complete_resize(std::uint64_t size, const Status& outcome) {
+// Everything has to be staged where the target is waited for or has failed; by those who do not drain also where it may have to be cut or zeroed.
+void StagedFile::tell_pace_locked() noexcept {
+    was_cut_ = was_cut_ || shrink_to_.has_value();
+    memory_pace_ = halted_ ? 0 : target_pace_.of_memory();
+    if (!share_ || !share_->drains()) return;
+    const std::uint64_t pace = was_cut_ || may_hang_ || several_nodes_ || durable_ ? 0 : memory_pace_.load(std::memory_order_relaxed);
+    told_pace_ = told_pace_ || pace != 0;
+    share_->set_memory_pace(pace);
+}
+
+void StagedFile::complete_resize(std::uint64_t size, bool lengthened, const Status& outcome) {
     if (outcome) surroundings_.progressed();
     {
         const std::lock_guard lock(mutex_);
         resizing_ = false;
         if (outcome) {
             progress_ns_ = monotonic_ns();
-            target_size_ = size;
-            if (shrink_to_ == size) shrink_to_.reset();
+            target_size_ = lengthened ? std::max(target_size_, size) : size;
+            if (shrink_to_ == target_size_) shrink_to_.reset();
             // A commit to less came while the file was being extended.
             if (!shrink_to_ && target_size_ > committed_size_ && target_size_ > logical_size_)
                 shrink_to_ = std::max(committed_size_, logical_size_);
+            tell_pace_locked();
         } else {
             failed_locked(outcome);
         }
@@ -431,6 +456,7 @@ void StagedFile::keep_error_locked(const Status& failure) {
     halted_ = true;
     retry_at_ns_ = 0;
     drop_planned_locked();
+    tell_pace_locked();
     if (share_) share_->fail(failure.sys_errno(), surroundings_.options().on_error == OnError::kThrough && !shrink_to_);
     let_through_locked();
     if (!background_error_.is_ok()) return;

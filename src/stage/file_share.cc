@@ -20,29 +20,35 @@ constexpr std::uint64_t kWaitingShare = 8;
 
 // Whatever the target has for the range now is newer than any record before this one, of whichever class.
 // False: the log has failed, and has no record of it.
-bool StagedFile::append_through_locked(ByteRange range) {
+bool StagedFile::append_through_locked(ByteRange range, Beside beside) {
     const std::uint64_t sequence = next_sequence();
     DrawnNumber drawn(share_.get());
     if (share_ && !share_->lost().is_ok()) return false;
-    const bool recorded = log_->append_through(range, sequence);
-    if (share_ && recorded) log_->newest()->order.note_through(sequence);
+    const bool supersedes = beside == Beside::kPerhapsStaged;
+    const bool recorded = log_->append_through(range, sequence, supersedes);
+    if (share_ && recorded) log_->newest()->order.note_through(sequence, supersedes);
     return recorded;
 }
 
 // To the target at once, beside the log. What is staged for the same place was drained before it came to
-// be used otherwise, or is not drained any more before the close; the record tells whoever follows this log to forget
-// what it still knows of that.
-Status StagedFile::write_beside_writer(std::span<const Part> parts) {
+// be used otherwise, or is not drained any more before the close, or was never there; the record tells whoever follows this log to forget
+// what it still knows of that, and how long the file is.
+Status StagedFile::write_beside_writer(std::span<const Part> parts, Beside beside) {
     for (const Part& part : parts) {
         const ByteRange range{part.offset, part.offset + part.bytes.size()};
         if (range.empty()) continue;
         FOREBAY_TRY(make_marker_room_writer());   // the others have to be told
-        FOREBAY_TRY(target_->write_at(part.offset, part.bytes));
+        const std::uint64_t begin_ns = monotonic_ns();
+        {
+            const log::WriteBeside under_way(share_->beside());
+            FOREBAY_TRY(target_->write_at(part.offset, part.bytes));
+        }
+        surroundings_.trace(begin_ns, monotonic_ns(), range);
         target_unsynced_ = true;
         add(slot_->through, range.size());
         add(slot_->target_writes, 1);
         const std::lock_guard lock(mutex_);
-        if (!append_through_locked(range)) return log_failure().with_context("write to " + path_);
+        if (!append_through_locked(range, beside)) return log_failure().with_context("write to " + path_);
         if (!follows()) {
             index_own_locked();
             index_.drop(range);
@@ -185,6 +191,15 @@ void StagedFile::guard_target(const std::function<std::shared_ptr<io::File>(std:
     target_ = guard(target_);
 }
 
+void StagedFile::waited_since(std::uint64_t begin_ns) noexcept {
+    const std::lock_guard writer(writer_);
+    const std::uint64_t now = monotonic_ns();
+    surroundings_.spare_time().enter(begin_ns);
+    surroundings_.spare_time().leave(now);
+    surroundings_.spare_time().forgive();
+    add(slot_->close_ns, now - begin_ns);
+}
+
 void StagedFile::count_given_up(std::uint64_t bytes) noexcept { add(slot_->guarantee_given_up, bytes); }
 
 Status StagedFile::go_through(log::AsideReason reason) {
@@ -287,7 +302,7 @@ void StagedFile::index_own_batch_locked() {
     own_.done(own_batch_);
 }
 
-// Takes in what others have appended. The drainer finds data only: markers are its own. Another one keeps
+// Takes in what others have appended. The drainer finds data and through records: markers are its own. Another one keeps
 // everything where a later truncation finds it, held, as it never drains.
 void StagedFile::follow_locked(bool may_wait) {
     if (!share_ || state_ != State::kStaged) return;
@@ -311,13 +326,13 @@ void StagedFile::follow_locked(bool may_wait) {
                 break;
             }
             case log::RecordKind::kThrough:
-                record.segment->order.note_through(record.sequence);
+                record.segment->order.note_through(record.sequence, record.argument != log::kSupersedesNothing);
                 for (const ByteRange& range : record.extents) index_.drop_older(range, record.sequence);
-                if (!drains || several_nodes_) break;
-                // After a failure: the target, and with it the file, may be longer now.
+                if (several_nodes_) break;
+                // The target, and with it the file, may be longer now.
                 for (const ByteRange& range : record.extents) {
                     logical_size_ = std::max(logical_size_, range.end);
-                    target_size_ = std::max(target_size_, range.end);
+                    if (drains) target_size_ = std::max(target_size_, range.end);
                 }
                 dirty_ = true;
                 break;

@@ -11,9 +11,12 @@ namespace forebay::stage {
 
 namespace {
 
-// Raw writes of at least this size may go straight to a target that is as fast as the log.
-constexpr std::size_t kDirectMin = 256 * 1024;
+// Raw writes of at least this size may go straight to a target that is as fast as the log, in parts of at most so much: each leaves a
+// record, the sign by which recovery knows that nobody else has written the target.
+constexpr std::size_t kDirectMin = 256 * 1024, kDirectMax = std::size_t{64} << 20;
 constexpr std::size_t kPage = 4096;
+// A straight write that takes so many times the processor time of each of those who may be writing was not to memory.
+constexpr std::uint64_t kPatient = 4;
 // Larger parts of a write get a record of their own.
 constexpr std::size_t kSharedRecordMax = 64 * 1024;
 
@@ -27,7 +30,7 @@ Status StagedFile::write(std::uint64_t offset, io::Bytes bytes, ByteClass byte_c
 Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class) {
     FOREBAY_TRY(refuse_if_inherited("write to"));
     const std::lock_guard writer(writer_);
-    const Stopwatch stopwatch(slot_->stage_ns);
+    const Call call(slot_->stage_ns, surroundings_.spare_time());
     add(slot_->requests, 1);
     switch (state_) {
         case State::kStaged:
@@ -91,13 +94,61 @@ Status StagedFile::stage_parts_writer(std::span<const Part> parts, ByteClass byt
     return Status::ok();
 }
 
+// What of the range may go straight to the target, which is as fast as the log. Nothing: all of it is to be staged.
+ByteRange StagedFile::straight_part(ByteRange range, ByteClass byte_class) const noexcept {
+    constexpr ByteRange kNothing{0, 0};
+    // Nobody could call a write back from a target that hangs.
+    if (byte_class != ByteClass::kRaw || durable_ || several_nodes_ || may_hang_ || range.size() < kDirectMin || memory_pace() == 0) return kNothing;
+    ByteRange part = range;
+    if (follows()) {
+        if (range.begin < share_->committed_size()) return kNothing;
+        part = share_->first_unstaged(range);
+        if (!share_->lost().is_ok()) return kNothing;
+    } else if (range.begin < committed_size_) {
+        return kNothing;
+    }
+    part.end = std::min(part.end, part.begin + kDirectMax);
+    return part.size() >= kDirectMin ? part : kNothing;
+}
+
+// The part is as `straight_part` says.
+Status StagedFile::write_straight_writer(const Part& part) {
+    const std::uint64_t begin_ns = monotonic_ns(), cpu_ns = thread_cpu_ns();
+    FOREBAY_TRY(follows() ? write_beside_writer({&part, 1}, Beside::kNeverStaged) : write_through_writer(part.offset, part.bytes));
+    const std::uint64_t took_ns = monotonic_ns() - begin_ns, used_ns = thread_cpu_ns() - cpu_ns;
+    // Writers of a file take turns, and share the processors. Beyond that it was the target that was waited for.
+    const std::uint64_t writers = share_ ? share_->participants() : 1;
+    if (took_ns <= kPatient * writers * used_ns) return Status::ok();
+    const std::lock_guard lock(mutex_);
+    target_pace_ = {};
+    memory_pace_ = 0;
+    if (share_) share_->set_memory_pace(0);   // until the drain finds it fast again
+    return Status::ok();
+}
+
+std::uint64_t StagedFile::memory_pace() const noexcept {
+    return share_ ? share_->memory_pace() : memory_pace_.load(std::memory_order_relaxed);
+}
+
 Status StagedFile::stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) {
+    bool refused = false;
     while (!bytes.empty()) {
-        // A target at memory speed gains nothing from a log that has to be touched first.
-        const bool warm_only = target_is_memory_.load(std::memory_order_relaxed) && byte_class == ByteClass::kRaw && !durable_ &&
-                               bytes.size() >= kDirectMin && offset >= committed_size_;
-        const auto room = make_room_writer(bytes.size(), warm_only ? log::SegmentPool::Take::kWarm
-                                                                   : log::SegmentPool::Take::kAny);
+        const ByteRange straight = refused ? ByteRange{0, 0} : straight_part({offset, offset + bytes.size()}, byte_class);
+        if (straight.begin == offset && !straight.empty()) {
+            // A log that has to be touched first gains nothing, nor one whose bytes nobody has the time to drain.
+            const bool pays = surroundings_.spare_time().suffices_for(straight.size(), memory_pace(), surroundings_.options().size);
+            const auto room = pays ? make_room_writer(straight.size(), log::SegmentPool::Take::kWarm) : 0;
+            if (!room) return room.status();
+            const Part part{offset, bytes.first(straight.size())};
+            // What fails is staged with all the rest of this call, and left to the drain and its policy.
+            refused = room.value() == 0 && !write_straight_writer(part);
+            if (room.value() == 0 && !refused) {
+                offset += part.bytes.size();
+                bytes = bytes.subspan(part.bytes.size());
+                continue;
+            }
+        }
+        const auto room = make_room_writer(bytes.size(), log::SegmentPool::Take::kAny);
         if (!room) return room.status();
         if (room.value() == 0 && follows()) {
             const Part part{offset, bytes};
@@ -108,6 +159,7 @@ Status StagedFile::stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass
         // What does not fit goes on at a page of the program's buffer, which copies faster.
         const std::size_t fits = room.value() >= kPage ? room.value() / kPage * kPage : room.value();
         std::size_t taken = std::min<std::size_t>(bytes.size(), fits);
+        if (straight.begin > offset) taken = std::min<std::uint64_t>(taken, straight.begin - offset);
         if (share_ && byte_class == ByteClass::kRaw && offset < share_->committed_size())
             taken = std::min<std::uint64_t>(taken, share_->committed_size() - offset);
         const Part part{offset, bytes.first(taken)};
@@ -127,10 +179,14 @@ bool StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class
     const auto data_class = waits ? log::DataClass::kMetadata : log::DataClass::kRaw;
     const std::uint64_t sequence = next_sequence();
     DrawnNumber drawn(share_.get());
+    // First: whoever looks for a range in which nothing is staged must not miss these.
+    if (share_ && !several_nodes_) share_->note_staged(parts);
     if (share_ && !share_->lost().is_ok()) return false;
     const std::uint64_t now = realtime_ns();
     const auto position = log_->append_data(parts, data_class, sequence, now);
     if (position.segment == nullptr) return false;
+    if (const std::uint64_t pace = memory_pace(); pace != 0)
+        for (const Part& part : parts) surroundings_.spare_time().spend(part.bytes.size(), pace);
     const StagedBytes staged{position.segment, position.offset, sequence, static_cast<std::uint32_t>(position.segment->own_generation), data_class};
     if (share_ && share_->drains()) {
         append_own_writer(parts, {parts.size(), staged, waits, now});
@@ -192,9 +248,15 @@ Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
         add(slot_->guarantee_given_up, std::min(range.end, committed_size_) - range.begin);
     in_flight_.add(range);
     target_size_ = std::max(target_size_, range.end);
+    log::WritesBeside& beside = beside_locked();
     lock.unlock();
 
-    const Status outcome = target_->write_at(offset, bytes);
+    const std::uint64_t begin_ns = monotonic_ns();
+    const Status outcome = [&] {
+        const log::WriteBeside under_way(beside);
+        return target_->write_at(offset, bytes);
+    }();
+    if (outcome) surroundings_.trace(begin_ns, monotonic_ns(), range);
 
     lock.lock();
     in_flight_.remove(range);

@@ -21,7 +21,7 @@ constexpr std::size_t kCompactFrom = 4;
 Result<std::uint64_t> StagedFile::make_room_writer(std::uint64_t wanted_bytes, log::SegmentPool::Take take) {
     if (log_failed_) return std::uint64_t{0};
     if (const std::uint64_t room = log_->room(false); room >= std::min(wanted_bytes, kRecordPayloadMin)) return room;
-    if (follows()) return await_room_writer(wanted_bytes);
+    if (follows()) return await_room_writer(take);
     log::SegmentPool& pool = *surroundings_.pool();
     compact_writer();
     Wait wait(surroundings_);
@@ -65,18 +65,18 @@ Result<std::uint64_t> StagedFile::make_room_writer(std::uint64_t wanted_bytes, l
 }
 
 // The same for a process that does not drain: only the drainer can make room.
-Result<std::uint64_t> StagedFile::await_room_writer(std::uint64_t) {
+Result<std::uint64_t> StagedFile::await_room_writer(log::SegmentPool::Take take) {
     for (;;) {
         const std::uint64_t released = share_->released();
         {
             const std::lock_guard lock(mutex_);
             while (!log_->empty() && log_->oldest_order() < released) log_->release_oldest();
         }
-        if (auto segment = log_->acquire()) {
+        if (auto segment = log_->acquire(take)) {
             if (!adopt_writer(segment.value())) return log_failure().with_context("write to " + path_);
             return log_->room(false);
         }
-        if (share_->goes_through()) return std::uint64_t{0};
+        if (take == log::SegmentPool::Take::kWarm || share_->goes_through()) return std::uint64_t{0};
         const std::uint64_t begin = monotonic_ns();
         const Status waited = share_->wait_for_room(released);
         slot_->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
@@ -145,7 +145,7 @@ void StagedFile::compact_writer() {
 Status StagedFile::make_marker_room_writer() {
     while (log_->empty() || !log_->marker_fits()) {
         if (follows()) {
-            const auto room = await_room_writer(log::kRecordHeaderBytes);
+            const auto room = await_room_writer(log::SegmentPool::Take::kAny);
             if (!room) return room.status();
             if (room.value() == 0)
                 return {Code::kNoSpace, "the staging log of " + path_ + " is full, and the process that drains for this node cannot write the file"};

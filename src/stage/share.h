@@ -20,6 +20,7 @@
 #include "log/format.h"
 #include "log/segment_pool.h"
 #include "log/statement.h"
+#include "log/writes_beside.h"
 
 namespace forebay::stage {
 
@@ -51,6 +52,18 @@ class Share {
     // The file's size at the last commit. Set by the drainer.
     [[nodiscard]] virtual std::uint64_t committed_size() const noexcept = 0;
     virtual void set_committed_size(std::uint64_t size) noexcept = 0;
+    // Of a target that is as fast as the log: what draining SpareTime::kPaceBytes that one of the participants stages costs the node, in
+    // ns; more where more of them stage. 0: it is waited for, or nobody knows: everything is staged. Set by the drainer.
+    [[nodiscard]] virtual std::uint64_t memory_pace() const noexcept = 0;
+    virtual void set_memory_pace(std::uint64_t ns) noexcept = 0;
+    [[nodiscard]] virtual std::uint64_t participants() const noexcept = 0;
+    // Those of all participants.
+    [[nodiscard]] virtual log::WritesBeside& beside() noexcept = 0;
+    // Notes that bytes of these parts may be staged from now on, until the file is closed.
+    virtual void note_staged(std::span<const log::FileLog::Part> parts) noexcept = 0;
+    // The first part of the range where nothing is staged, as far as writes go that have ended before: those that are under way at the same
+    // time may come before or after. May be empty although there is one. Look at `lost` afterwards.
+    [[nodiscard]] virtual ByteRange first_unstaged(ByteRange range) const noexcept = 0;
     // What the open records of the file's logs say.
     [[nodiscard]] virtual log::Sharing sharing() const noexcept = 0;
     // The place of this participant's log among those of the file.

@@ -71,6 +71,8 @@ Status StagedFile::truncate(std::uint64_t size) {
     if (state == State::kStaged && size < logical_size_) {
         // Whatever older bytes there are beyond the cut must stay hidden, also when the file grows again.
         index_.truncate(size, std::max({logical_size_, target_size_, committed_size_}), committed_size_);
+        was_cut_ = true;
+        tell_pace_locked();
         recycle_locked();
         update_ledger_locked();
     }
@@ -123,7 +125,7 @@ Status StagedFile::commit() {
         if (state_ != State::kStaged && !(state_ == State::kThrough && durable_)) return Status::ok();
         if (follows()) return Status::ok();
     }
-    const Stopwatch stopwatch(slot_->close_ns);
+    const Call call(slot_->close_ns, surroundings_.spare_time());
     if (state_ == State::kThrough) return target_unsynced_ ? sync_target(target_) : Status::ok();
     FOREBAY_TRY(commit_writer(false));
     if (surroundings_.options().flush == OnFlush::kDrain) return drain_writer();
@@ -169,6 +171,7 @@ Status StagedFile::commit_writer(bool closing) {
         commit_time_ns_ = realtime_ns();
         // A cut that is still to come must not be forgotten for a later, longer one.
         if (target_size_ > logical_size_) shrink_to_ = std::min(shrink_to_.value_or(kOffsetMax), logical_size_);
+        tell_pace_locked();
         dirty_ = false;
         add(slot_->commits, 1);
         urgent_ = !index_.ready_empty() || shrink_to_.has_value();
@@ -192,8 +195,10 @@ Status StagedFile::drain() {
         follow_locked();
         add(slot_->guarantee_given_up, index_.promote_held());
     }
-    const Stopwatch stopwatch(slot_->close_ns);
-    return drain_writer();
+    const Call call(slot_->close_ns, surroundings_.spare_time());
+    const Status drained = drain_writer();
+    if (drained) surroundings_.spare_time().forgive();
+    return drained;
 }
 
 Status StagedFile::step_aside(log::AsideReason reason) {
@@ -245,6 +250,9 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, log::Ledge
     background_error_ = sync_error_ = target_lost_ = Status::ok();
     durable_ = surroundings_.options().durability == Durability::kNode;
     target_unsynced_ = true;   // emptied or extended by whoever opened it, perhaps
+    target_pace_ = {};
+    memory_pace_ = 0;
+    was_cut_ = told_pace_ = false;
     state_ = aside || surroundings_.pool() == nullptr ? State::kThrough : State::kStaged;
     if (aside)
         slot_->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(*aside), std::memory_order_relaxed);
@@ -258,7 +266,7 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, log::Ledge
 Status StagedFile::finish() {
     const std::lock_guard writer(writer_);
     give_back_first_writer();
-    const Stopwatch stopwatch(slot_->close_ns);
+    const Call call(slot_->close_ns, surroundings_.spare_time());
     std::uint64_t size;
     {
         std::unique_lock lock(mutex_);
@@ -321,6 +329,7 @@ Status StagedFile::finish() {
         state_ = State::kPassive;
         target_size_ = committed_size_ = size;
         lock.unlock();
+        surroundings_.spare_time().forgive();
         if (const Status given_back = group ? sync_given_back() : Status::ok(); outcome) outcome = given_back;
         if (outcome) return outcome;
         return outcome.with_context("all staged bytes were written by a later attempt, but before");

@@ -29,7 +29,9 @@
 // A file that several processes of the node write together has a share (share.h). The one that drains feeds
 // its index from the logs of all, before it plans, reads, commits or finishes. The others keep no index of
 // what they write; reading, they follow all logs, theirs included, and check that the bytes were still there
-// after copying them. They never write to the target: `commit`, `drain` and `finish` leave that to the drainer.
+// after copying them. `commit`, `drain` and `finish` they leave to the drainer. To the target they write where nothing has ever been staged
+// (`Share::first_unstaged`) beyond the committed end; otherwise only what has to be there at once with several nodes, and all once the
+// drainer has failed with on_error=through. It may not know of that yet when it makes the target longer, which therefore never cuts.
 // Thread-safety: every call may come from any thread.
 #pragma once
 
@@ -59,6 +61,8 @@
 #include "stage/own_records.h"
 #include "stage/range_set.h"
 #include "stage/share.h"
+#include "stage/spare_time.h"
+#include "stage/target_pace.h"
 
 namespace forebay::stage {
 
@@ -88,6 +92,8 @@ class Surroundings {
     // Something has reached a target: a write, or a change of its size; and when that was last (monotonic).
     virtual void progressed() noexcept = 0;
     [[nodiscard]] virtual std::uint64_t progress_ns() const noexcept = 0;
+    // That of the process.
+    [[nodiscard]] virtual SpareTime& spare_time() noexcept = 0;
     // One target write has ended: for the trace, and for the time of the last one.
     virtual void trace(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) = 0;
 };
@@ -192,6 +198,8 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // Everything that changes the target goes through what `guard` makes of it from now on, until the file is closed.
     void guard_target(const std::function<std::shared_ptr<io::File>(std::shared_ptr<io::File>)>& guard);
     void count_given_up(std::uint64_t bytes) noexcept;
+    // The program has waited for the drainer since `begin_ns` (monotonic), in a call of the file that is not one of this class.
+    void waited_since(std::uint64_t begin_ns) noexcept;
     // The same when the drainer has stepped aside: writes go to the target from now on, and why is counted here too.
     Status go_through(log::AsideReason reason);
     // passive: takes over the target's present size.
@@ -221,13 +229,19 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // `_locked`: mutex_ is held.
     Status refuse_if_inherited(const char* what) const;
     Status stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class);
+    [[nodiscard]] std::uint64_t memory_pace() const noexcept;
+    [[nodiscard]] log::WritesBeside& beside_locked() noexcept { return share_ ? share_->beside() : beside_; }
+    [[nodiscard]] ByteRange straight_part(ByteRange range, ByteClass byte_class) const noexcept;
     Status stage_parts_writer(std::span<const Part> parts, ByteClass byte_class);
     bool append_writer(std::span<const Part> parts, ByteClass byte_class);
     Status write_after_fault_writer(std::span<const Part> parts);
     [[nodiscard]] bool waits_for_commit(std::uint64_t offset, ByteClass byte_class) const noexcept;
-    bool append_through_locked(ByteRange range);
+    // What the place of a write beside the log may have in a log.
+    enum class Beside : std::uint8_t { kPerhapsStaged, kNeverStaged };
+    bool append_through_locked(ByteRange range, Beside beside = Beside::kPerhapsStaged);
     Status write_through_writer(std::uint64_t offset, io::Bytes bytes);
-    Status write_beside_writer(std::span<const Part> parts);
+    Status write_beside_writer(std::span<const Part> parts, Beside beside = Beside::kPerhapsStaged);
+    Status write_straight_writer(const Part& part);
     Status write_direct_writer(std::uint64_t offset, io::Bytes bytes);
     Status commit_writer(bool closing);
     Status append_marker_writer(log::RecordKind kind, std::uint64_t argument, std::uint64_t sequence);
@@ -275,7 +289,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // Why the log has not got a record.
     [[nodiscard]] Status log_failure() const;
     void give_back_first_writer();
-    Result<std::uint64_t> await_room_writer(std::uint64_t wanted_bytes);
+    Result<std::uint64_t> await_room_writer(log::SegmentPool::Take take);
     Status make_marker_room_writer();
     void compact_writer();
     bool recycle_locked(bool newest_too = false);
@@ -296,10 +310,11 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     void complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost, const std::vector<ByteRange>& unreadable);
     std::uint64_t forget_drained_locked(const plan::TargetWrite& write) noexcept;
     Taken take_resize_locked(std::uint64_t size);
-    void complete_resize(std::uint64_t size, const Status& outcome);
+    void complete_resize(std::uint64_t size, bool lengthened, const Status& outcome);
     void keep_error_locked(const Status& failure);
     static constexpr const char* kFailed = "a write failed";   // a failure's text, where there is no memory for it
     void failed_locked(const Status& failure);
+    void tell_pace_locked() noexcept;
     void let_through_locked() noexcept;
     void drop_planned_locked();
     [[nodiscard]] bool pausing_locked() noexcept;
@@ -352,8 +367,11 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     std::size_t running_ = 0;                     // target writes being carried out
     std::uint64_t busy_since_ns_ = 0;
     drain::Concurrency concurrency_;
-    // Writing to the target costs CPU time rather than waiting: it is a page cache.
-    std::atomic<bool> target_is_memory_{false};
+    TargetPace target_pace_;
+    std::atomic<std::uint64_t> memory_pace_{0};   // target_pace_.of_memory(), without the lock
+    log::WritesBeside beside_;                    // of a file that is not shared
+    bool was_cut_ = false;                        // since it was opened, or is to be: cuts and zeros come to the target later than they are agreed on
+    bool told_pace_ = false;                      // of a shared file: others may write straight to the target
     std::uint64_t plan_from_bytes_ = 0;           // after a fruitless plan: not again before so much is ready
     std::uint64_t cursor_ = 0;                    // where the next plan begins (elevator)
     std::uint64_t planned_since_start_bytes_ = 0; // since a plan began at the file's start

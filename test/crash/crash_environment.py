@@ -167,7 +167,7 @@ class Tally:
         if dead_directories(area):
             wrong.append(f"left over: {dead_directories(area)}")
         # HDF5 itself opens it: the marks, which were not compared, are right too.
-        elif state and (LONG or self.dumped == 0):
+        elif state:
             self.dumped += 1
             dump = subprocess.run([hdf5_prefix() / "bin" / "h5dump", path], env=native(), stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE, text=True, timeout=60)

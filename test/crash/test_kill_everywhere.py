@@ -1,7 +1,7 @@
-"""A serial program that is killed at every system call of one name, one after the other, and recovered each time.
+"""A serial program that is ended by a signal at every system call of one name, one after the other, and recovered each time.
 
 The program closes its file at the end, and is killed on the way there and behind it too: while it gives its log back and
-removes its process directory. strace injects the signal, before the call is made. It counts the calls of each thread
+removes its process directory. strace injects the signal, SIGKILL before the call is made and SIGTERM after it. It counts the calls of each thread
 for itself, and the thread that is the first to make N of them is the one that is killed; so a campaign has as many
 points as the thread with most of these calls makes of them. Without strace the tests are skipped.
 """
@@ -17,8 +17,8 @@ from crash_environment import EPOCHS, LONG, SMALL, STRACE, States, Tally, area_o
 
 pytestmark = [pytest.mark.skipif(STRACE is None, reason="there is no strace"), pytest.mark.slow]
 SECONDS_MAX = 60
-# System call, durability, and how many calls lie between two kills: all of them with FOREBAY_TEST_LONG=1.
-CAMPAIGNS = [
+# Signal, system call, durability, and how many calls lie between two kills: all of them with FOREBAY_TEST_LONG=1.
+KILLS = [
     ("pwritev", "process", 2),   # to the target
     ("pwritev", "node", 9),
     ("write", "process", 1),     # what it tells of its flushes
@@ -37,6 +37,12 @@ CAMPAIGNS = [
     ("close", "process", 9),
     ("openat", "process", 30),
     ("futex", "process", 15),    # how often depends on who comes first
+]
+CAMPAIGNS = [("KILL", *campaign) for campaign in KILLS] + [
+    ("TERM", "pwritev", "process", 3),
+    ("TERM", "write", "process", 1),
+    ("TERM", "munmap", "process", 6),
+    ("TERM", "fdatasync", "node", 8),
 ]
 
 
@@ -64,22 +70,22 @@ def run_to_its_end(command, environment):
 
 
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
-@pytest.mark.parametrize("system_call,durability,step", CAMPAIGNS)
-def test_whenever_it_is_killed_the_file_holds_its_last_flush(tmp_path, states, system_call, durability, step, libver):
-    tally = Tally(f"{system_call}, durability={durability}, {libver}")
+@pytest.mark.parametrize("kind,system_call,durability,step", CAMPAIGNS)
+def test_whenever_it_is_killed_the_file_holds_its_last_flush(tmp_path, states, kind, system_call, durability, step, libver):
+    tally = Tally(f"SIG{kind} at {system_call}, durability={durability}, {libver}")
     with area_on_disk() if durability == "node" else contextlib.nullcontext(tmp_path) as folder:
         nth = 1
         while True:
             path, area, told_to = tmp_path / f"{nth}.h5", folder / f"area {nth}", tmp_path / "strace"
             process, stdout, stderr = run_to_its_end(
-                [*killing(system_call, nth, "KILL", told_to), program(), path, libver, str(EPOCHS), "close"],
+                [*killing(system_call, nth, kind, told_to), program(), path, libver, str(EPOCHS), "close"],
                 staged(area, **SMALL, FOREBAY_DURABILITY=durability),
             )
-            where = f"killed at {system_call} {nth}"
+            where = f"SIG{kind} at {system_call} {nth}"
             if stdout is None:
                 tally.hung.append(where)
                 break
-            if not was_killed(told_to, "KILL"):
+            if not was_killed(told_to, kind):
                 assert process.returncode == 0 and progress(stdout) == EPOCHS + 1, f"{where}: {stdout}{stderr}"
                 break
             tally.look(where, states[libver], path, area, stdout)

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <csignal>
 #include <random>
 
@@ -285,6 +286,74 @@ TEST(ParticipantsProperty, equal_a_plain_byte_array_at_every_read_whoever_writes
         for (std::size_t who = 0; who < count; ++who) counted += node.file(who).counters().staged + node.file(who).counters().through;
         EXPECT_EQ(counted, staged);
     }
+}
+
+// The same with large writes and a target that is as fast as the log: whether there is the time to drain changes all the time, and with
+// it what is staged and what goes straight to the target. What a crash would leave is the last commit at any time.
+TEST(ParticipantsProperty, equal_a_plain_byte_array_whichever_writes_go_straight) {
+    constexpr std::uint64_t kLargeSpace = 24 << 20, kUnknown = 0, kPlenty = 1, kNoTime = std::uint64_t{1} << 50;
+    std::uint64_t straight = 0, staged = 0;
+    for (std::uint64_t seed = 1; seed <= 6 && !HasFailure(); ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        std::mt19937_64 random(seed);
+        const auto below = [&](std::uint64_t limit) { return random() % limit; };
+        LoadedOptions options = test::small_options();
+        options.options.size = 256 << 20;
+        options.options.patience = 0;   // the target is known not to hang
+        options.options.segment = options.options.stripe = 1 << 20;
+        const std::size_t count = 2 + below(3);
+        test::Participants node(count, options, nullptr, test::bytes_of(below(2 << 20), seed));
+        node.listen();
+        test::PlainBytes now{node.target().contents()};
+        std::vector<std::byte> committed = now.content;
+        bool was_cut = false;
+        for (std::uint64_t left = 20 + below(50); left > 0; --left) {
+            // After a cut the drainer's own word counts.
+            if (const std::uint64_t pace = std::array{kUnknown, kPlenty, kNoTime, kNoTime}[below(4)]; !was_cut) node.share(0).set_memory_pace(pace);
+            const std::size_t who = below(count);
+            switch (below(16)) {
+                case 0:
+                    ASSERT_TRUE(node.commit());
+                    committed = now.content;
+                    break;
+                case 1:
+                    if (seed % 3 == 0 && below(3) == 0) {
+                        const std::uint64_t size = below(kLargeSpace);
+                        was_cut = was_cut || size < now.content.size();
+                        ASSERT_TRUE(node.truncate(size));
+                        now.content.resize(size);
+                    }
+                    break;
+                case 2:
+                case 3: {
+                    const std::uint64_t at = below(kLargeSpace);
+                    ASSERT_TRUE(same(node.read(who, at, 500'000), now.read(at, 500'000))) << "participant " << who;
+                    break;
+                }
+                case 4:
+                    ASSERT_TRUE(same(node.recovered(), committed));
+                    break;
+                default: {
+                    const std::size_t size = below(3) == 0 ? 1 + below(5000) : 1 + below(3 << 20);
+                    const std::uint64_t at = below(3) == 0 ? now.content.size() : below(kLargeSpace);
+                    const auto bytes = test::bytes_of(size, random());
+                    ASSERT_TRUE(node.write(who, at, bytes, below(8) == 0 ? ByteClass::kMetadata : ByteClass::kRaw));
+                    now.write(at, bytes);
+                }
+            }
+        }
+        for (std::size_t who = 0; who < count; ++who)
+            ASSERT_TRUE(same(node.read(who, 0, now.content.size()), now.content)) << "participant " << who;
+        const Status closed = node.close();
+        ASSERT_TRUE(closed) << closed.message();
+        ASSERT_TRUE(same(node.target().contents(), now.content));
+        for (std::size_t who = 1; who < count; ++who) {
+            straight += node.file(who).counters().through;
+            staged += node.file(who).counters().staged;
+        }
+    }
+    EXPECT_GT(straight, std::uint64_t{10} << 20);
+    EXPECT_GT(staged, std::uint64_t{10} << 20);
 }
 
 }   // namespace

@@ -1,0 +1,385 @@
+// Where the target is as fast as the log, and nobody has the time to drain: large writes of those who do not drain go straight to the
+// target, as far as nothing that is staged for the same place could come to it later.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <chrono>
+#include <functional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "io/forwarding_file.h"
+#include "support/team_files.h"
+
+namespace forebay {
+namespace {
+
+using stage::ByteClass;
+using test::bytes_of;
+using test::Participants;
+using test::same;
+
+constexpr std::uint64_t kMiB = 1 << 20;
+// A target as fast as the log, and a drain that no program leaves the time for.
+constexpr std::uint64_t kNoTime = std::uint64_t{1} << 50;
+
+LoadedOptions options() {
+    LoadedOptions loaded = test::small_options();
+    loaded.options.size = 64 * kMiB;
+    loaded.options.segment = kMiB;
+    loaded.options.stripe = kMiB;
+    loaded.options.patience = 0;   // the target is known not to hang
+    return loaded;
+}
+
+struct Node : Participants {
+    explicit Node(std::size_t count = 3, const LoadedOptions& loaded = options(), std::shared_ptr<io::FaultPlan> plan = nullptr,
+                  const std::vector<std::byte>& content = {}, bool several_nodes = false, const Around& around = {})
+        : Participants(count, loaded, std::move(plan), content, several_nodes, around) {
+        share(0).set_memory_pace(kNoTime);
+    }
+    Status commit() {
+        const Status outcome = Participants::commit();
+        share(0).set_memory_pace(kNoTime);   // the drainer has said what it knows
+        return outcome;
+    }
+    std::uint64_t through(std::size_t i) const { return file(i).counters().through; }
+    std::uint64_t staged(std::size_t i) const { return file(i).counters().staged; }
+};
+
+TEST(StraightWrites, are_seen_by_all_at_once_and_by_the_target) {
+    Node node;
+    const auto bytes = bytes_of(3 * kMiB, 1);
+    ASSERT_TRUE(node.write(1, 5 * kMiB, bytes));
+    EXPECT_EQ(node.through(1), 3 * kMiB);
+    EXPECT_EQ(node.staged(1), 0u);
+    EXPECT_EQ(node.target().contents().size(), 8 * kMiB);
+    for (std::size_t reader = 0; reader < 3; ++reader) {
+        EXPECT_TRUE(same(node.read(reader, 5 * kMiB, 3 * kMiB), bytes)) << reader;
+        EXPECT_EQ(node.file(reader).size(), 8 * kMiB) << reader;
+    }
+    ASSERT_TRUE(node.close());
+    EXPECT_EQ(node.target().contents().size(), 8 * kMiB);
+}
+
+TEST(StraightWrites, are_none_where_the_target_is_waited_for) {
+    Node node;
+    node.share(0).set_memory_pace(0);
+    ASSERT_TRUE(node.write(1, 0, bytes_of(2 * kMiB, 1)));
+    EXPECT_EQ(node.staged(1), 2 * kMiB);
+    ASSERT_TRUE(node.close());
+}
+
+TEST(StraightWrites, are_none_where_the_target_may_hang) {
+    LoadedOptions patient = options();
+    patient.options.patience = 600;
+    Node node(2, patient);
+    ASSERT_TRUE(node.write(1, 0, bytes_of(2 * kMiB, 1)));
+    EXPECT_EQ(node.staged(1), 2 * kMiB);
+    ASSERT_TRUE(node.write(0, 4 * kMiB, bytes_of(2 * kMiB, 1)));
+    EXPECT_EQ(node.staged(0), 2 * kMiB);
+    ASSERT_TRUE(node.drain());
+    EXPECT_EQ(node.share(1).memory_pace(), 0u);
+    ASSERT_TRUE(node.close());
+}
+
+// Its segments hold what was staged, too, and are used again although metadata waits for a commit.
+TEST(StraightWrites, do_not_keep_the_log_from_being_used_again) {
+    LoadedOptions small = options();
+    small.options.size = 8 * kMiB;
+    Node node(2, small);
+    node.listen();
+    ASSERT_TRUE(node.write(0, 0, bytes_of(100, 1), ByteClass::kMetadata));
+    ASSERT_TRUE(node.write(1, 4 * kMiB, bytes_of(2 * kMiB, 2)));
+    ASSERT_EQ(node.through(1), 2 * kMiB);
+    node.share(0).set_memory_pace(0);
+    for (std::uint64_t i = 0; i < 40; ++i) ASSERT_TRUE(node.write(1, (8 + i) * kMiB, bytes_of(kMiB, i)));
+    EXPECT_GT(node.share(1).released(), 0u);
+    EXPECT_EQ(node.file(0).counters().guarantee_given_up, 0u);
+    ASSERT_TRUE(node.close());
+}
+
+// Sleeps in each write.
+class SlowFile final : public io::ForwardingFile {
+  public:
+    explicit SlowFile(std::unique_ptr<io::File> file) : ForwardingFile(std::move(file)) {}
+    Status write_at(std::uint64_t offset, io::Bytes bytes) override {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        return ForwardingFile::write_at(offset, bytes);
+    }
+};
+
+TEST(StraightWrites, end_when_the_target_has_to_be_waited_for) {
+    for (const std::size_t writer : {0, 1}) {
+        Participants::Around around;
+        around.target = [&](std::unique_ptr<io::File> file) -> std::unique_ptr<io::File> { return std::make_unique<SlowFile>(std::move(file)); };
+        Node node(2, options(), nullptr, {}, false, around);
+        ASSERT_TRUE(node.write(writer, 0, bytes_of(kMiB, 1)));
+        EXPECT_EQ(node.through(writer), kMiB);
+        EXPECT_EQ(node.share(1 - writer).memory_pace(), 0u) << writer;
+        ASSERT_TRUE(node.write(writer, 4 * kMiB, bytes_of(kMiB, 1)));
+        EXPECT_EQ(node.staged(writer), kMiB);
+        ASSERT_TRUE(node.close());
+    }
+}
+
+TEST(StraightWrites, are_none_of_metadata_and_none_that_are_small) {
+    Node node;
+    ASSERT_TRUE(node.write(1, 0, bytes_of(kMiB, 1), ByteClass::kMetadata));
+    ASSERT_TRUE(node.write(2, 8 * kMiB, bytes_of(200'000, 1)));
+    EXPECT_EQ(node.through(1) + node.through(2), 0u);
+    ASSERT_TRUE(node.close());
+}
+
+TEST(StraightWrites, are_none_with_several_nodes_or_where_commits_are_durable) {
+    Node several(2, options(), nullptr, {}, true);
+    ASSERT_TRUE(several.write(1, 0, bytes_of(kMiB, 1)));
+    EXPECT_EQ(several.staged(1), kMiB);
+    ASSERT_TRUE(several.close());
+    LoadedOptions durable = options();
+    durable.options.durability = Durability::kNode;
+    Node node(2, durable);
+    ASSERT_TRUE(node.write(1, 0, bytes_of(kMiB, 1)));
+    EXPECT_EQ(node.staged(1), kMiB);
+    ASSERT_TRUE(node.close());
+}
+
+// Whoever staged it: the drainer, the writer itself, or a third one.
+TEST(StraightWrites, are_none_where_something_may_be_staged) {
+    for (const std::size_t other : {0, 1, 2}) {
+        Node node;
+        const auto old = bytes_of(1000, 1), bytes = bytes_of(kMiB, 2);
+        ASSERT_TRUE(node.write(other, kMiB + 500'000, old));
+        ASSERT_TRUE(node.write(1, kMiB, bytes));
+        EXPECT_EQ(node.through(1), 0u) << other;
+        for (std::size_t reader = 0; reader < 3; ++reader) EXPECT_TRUE(same(node.read(reader, kMiB, kMiB), bytes));
+        ASSERT_TRUE(node.close());
+        const auto contents = node.target().contents();
+        EXPECT_TRUE(same({contents.begin() + kMiB, contents.end()}, bytes));
+    }
+}
+
+TEST(StraightWrites, leave_out_the_ends_where_neighbours_may_have_staged) {
+    Node node;
+    test::PlainBytes expected;
+    const auto put = [&](std::size_t who, std::uint64_t offset, std::size_t size, std::uint64_t seed) {
+        const auto bytes = bytes_of(size, seed);
+        ASSERT_TRUE(node.write(who, offset, bytes));
+        expected.write(offset, bytes);
+    };
+    put(0, 0, 100, 1);
+    put(2, 6 * kMiB + 500'000, 100, 2);
+    put(1, 100, 6 * kMiB + 500'000 - 100, 3);
+    EXPECT_EQ(node.through(1), 5 * kMiB);
+    EXPECT_EQ(node.staged(1), kMiB - 100 + 500'000);
+    for (std::size_t reader = 0; reader < 3; ++reader) EXPECT_TRUE(same(node.read(reader, 0, expected.content.size()), expected.content));
+    ASSERT_TRUE(node.close());
+    EXPECT_TRUE(same(node.target().contents(), expected.content));
+}
+
+// What is staged later for the same place is newer, and comes to the target later.
+TEST(StraightWrites, are_overwritten_by_what_is_staged_afterwards) {
+    Node node;
+    auto bytes = bytes_of(2 * kMiB, 1);
+    ASSERT_TRUE(node.write(1, 0, bytes));
+    const auto newer = bytes_of(5000, 2);
+    ASSERT_TRUE(node.write(2, 700'000, newer));
+    std::copy(newer.begin(), newer.end(), bytes.begin() + 700'000);
+    for (std::size_t reader = 0; reader < 3; ++reader) EXPECT_TRUE(same(node.read(reader, 0, bytes.size()), bytes)) << reader;
+    ASSERT_TRUE(node.close());
+    EXPECT_TRUE(same(node.target().contents(), bytes));
+}
+
+TEST(StraightWrites, are_none_before_the_committed_end) {
+    Node node;
+    const auto committed = bytes_of(4 * kMiB, 1), later = bytes_of(2 * kMiB, 2);
+    ASSERT_TRUE(node.write(1, 0, committed));
+    ASSERT_EQ(node.through(1), committed.size());
+    ASSERT_TRUE(node.commit());
+    ASSERT_TRUE(node.write(1, kMiB, later));
+    EXPECT_EQ(node.through(1), committed.size());
+    EXPECT_TRUE(same(node.recovered(), committed)) << "what was overwritten, and not committed";
+    ASSERT_TRUE(node.close());
+}
+
+TEST(StraightWrites, beyond_the_committed_end_are_gone_after_a_crash) {
+    Node node;
+    const auto committed = bytes_of(700'000, 1);
+    ASSERT_TRUE(node.write(2, 0, committed));
+    ASSERT_TRUE(node.commit());
+    ASSERT_TRUE(node.write(1, 4 * kMiB, bytes_of(2 * kMiB, 2)));
+    EXPECT_EQ(node.through(1), 2 * kMiB);
+    EXPECT_EQ(node.target().contents().size(), 6 * kMiB);
+    EXPECT_TRUE(same(node.recovered(), committed));
+    ASSERT_TRUE(node.commit());
+    EXPECT_EQ(node.recovered().size(), 6 * kMiB);
+    ASSERT_TRUE(node.close());
+}
+
+// The cut is carried out later, by the drainer, and would take with it what others write beyond it.
+TEST(StraightWrites, are_none_after_a_cut) {
+    Node node;
+    node.share(0).set_memory_pace(0);   // the drainer finds out itself
+    ASSERT_TRUE(node.write(0, 0, bytes_of(8 * kMiB, 1)));
+    ASSERT_TRUE(node.drain());
+    ASSERT_GT(node.share(1).memory_pace(), 0u);
+    ASSERT_TRUE(node.truncate(kMiB));
+    EXPECT_EQ(node.share(1).memory_pace(), 0u);
+    const auto bytes = bytes_of(2 * kMiB, 2);
+    ASSERT_TRUE(node.write(1, 20 * kMiB, bytes));
+    EXPECT_EQ(node.staged(1), bytes.size());
+    ASSERT_TRUE(node.Participants::commit());
+    ASSERT_TRUE(node.drain());
+    EXPECT_EQ(node.share(1).memory_pace(), 0u);
+    EXPECT_TRUE(same(node.read(2, 20 * kMiB, 2 * kMiB), bytes));
+    EXPECT_TRUE(same(node.read(2, 2 * kMiB, 1000), std::vector<std::byte>(1000)));
+    ASSERT_TRUE(node.close());
+    EXPECT_EQ(node.target().contents().size(), 22 * kMiB);
+}
+
+TEST(StraightWrites, that_fail_are_staged_instead) {
+    const auto plan = std::make_shared<io::FaultPlan>();
+    Participants::Around around;
+    std::size_t opened = 0;   // participant 1's
+    around.target = [&](std::unique_ptr<io::File> file) { return opened++ == 1 ? io::make_fault_file(std::move(file), plan) : std::move(file); };
+    Node node(3, options(), nullptr, {}, false, around);
+    const auto staged = bytes_of(1000, 1);
+    ASSERT_TRUE(node.write(1, 0, staged));
+    plan->fail(io::Operation::kWrite, 1, UINT64_MAX, ENOSPC);
+    const auto bytes = bytes_of(5 * kMiB, 2);
+    ASSERT_TRUE(node.write(1, 4 * kMiB, bytes));
+    EXPECT_EQ(plan->fired(), 1u) << "not for each part of the call";
+    EXPECT_EQ(node.through(1), 0u);
+    EXPECT_EQ(node.staged(1), 1000 + bytes.size());
+    EXPECT_TRUE(same(node.read(2, 0, 1000), staged));
+    EXPECT_TRUE(same(node.read(2, 4 * kMiB, bytes.size()), bytes));
+    ASSERT_TRUE(node.close());   // the drainer's own descriptor is well
+    EXPECT_EQ(node.target().contents().size(), 9 * kMiB);
+}
+
+TEST(StraightWrites, are_none_once_the_drainer_has_failed) {
+    const auto plan = std::make_shared<io::FaultPlan>();
+    Node node(2, options(), plan);
+    node.share(0).set_memory_pace(0);   // the drainer finds out itself
+    ASSERT_TRUE(node.write(0, 0, bytes_of(2 * kMiB, 1)));
+    ASSERT_TRUE(node.drain());
+    ASSERT_GT(node.share(1).memory_pace(), 0u);
+    plan->fail(io::Operation::kWrite, 1, UINT64_MAX, EIO);
+    ASSERT_TRUE(node.write(0, 0, bytes_of(2000, 1)));
+    EXPECT_FALSE(node.drain());
+    EXPECT_EQ(node.share(1).memory_pace(), 0u);
+    ASSERT_TRUE(node.write(1, 8 * kMiB, bytes_of(kMiB, 2)));
+    EXPECT_EQ(node.staged(1), kMiB);
+    EXPECT_FALSE(node.close());
+}
+
+// Does something just before the target is made longer, in whichever way.
+class LengthenedFile final : public io::ForwardingFile {
+  public:
+    LengthenedFile(std::unique_ptr<io::File> file, std::uint64_t size, const std::function<void()>& before)
+        : ForwardingFile(std::move(file)), size_(size), before_(before) {}
+    Status write_at(std::uint64_t offset, io::Bytes bytes) override {
+        if (offset + bytes.size() == size_) before_();
+        return ForwardingFile::write_at(offset, bytes);
+    }
+    Status resize(std::uint64_t size) override {
+        if (size == size_) before_();
+        return ForwardingFile::resize(size);
+    }
+
+  private:
+    const std::uint64_t size_;
+    const std::function<void()>& before_;
+};
+
+// The size that is committed comes to the target in the background; others write what lies beyond it meanwhile.
+TEST(StraightWrites, are_not_cut_off_by_a_commit_whose_size_comes_to_the_target_later) {
+    const auto bytes = bytes_of(kMiB, 2);
+    Node* there = nullptr;
+    std::size_t times = 0;
+    const std::function<void()> before = [&] {
+        if (times++ == 0) {
+            there->share(0).set_memory_pace(kNoTime);
+            EXPECT_TRUE(there->write(1, 4 * kMiB, bytes));
+        }
+    };
+    Participants::Around around;
+    std::size_t opened = 0;   // the drainer's
+    around.target = [&](std::unique_ptr<io::File> file) -> std::unique_ptr<io::File> {
+        if (opened++ != 0) return file;
+        return std::make_unique<LengthenedFile>(std::move(file), 3 * kMiB, before);
+    };
+    Node node(2, options(), nullptr, {}, false, around);
+    there = &node;
+    node.share(0).set_memory_pace(0);   // the drainer finds out itself
+    ASSERT_TRUE(node.write(0, 0, bytes_of(2 * kMiB, 1)));
+    ASSERT_TRUE(node.drain());
+    ASSERT_GT(node.share(1).memory_pace(), 0u);
+    ASSERT_TRUE(node.truncate(3 * kMiB));
+    ASSERT_TRUE(node.write(0, 0, bytes_of(1000, 1)));
+    ASSERT_TRUE(node.commit());
+    ASSERT_TRUE(node.drain());
+    EXPECT_EQ(times, 1u) << "the target has become longer once";
+    EXPECT_EQ(node.through(1), kMiB);
+    EXPECT_TRUE(same(node.read(0, 4 * kMiB, kMiB), bytes));
+    EXPECT_TRUE(same(node.read(1, 2 * kMiB, 1000), std::vector<std::byte>(1000)));
+    ASSERT_TRUE(node.close());
+    const auto contents = node.target().contents();
+    ASSERT_EQ(contents.size(), 5 * kMiB);
+    EXPECT_TRUE(same({contents.begin() + 4 * kMiB, contents.end()}, bytes));
+}
+
+// All at a time, with small writes of metadata in between; what was measured of the target decides, not the fixture.
+TEST(StraightWrites, of_several_participants_at_a_time_reach_the_target_whole) {
+    constexpr std::size_t kCount = 3, kRounds = 16, kPart = 3 * kMiB / 2;
+    Node node(kCount);
+    node.listen();
+    std::vector<std::vector<std::byte>> parts;   // beforehand: no time is spent between the calls
+    for (std::size_t i = 0; i < kCount * kRounds; ++i) parts.push_back(bytes_of(kPart, i));
+    const auto small = bytes_of(100, 99);
+    {
+        std::vector<std::jthread> threads;
+        for (std::size_t who = 0; who < kCount; ++who)
+            threads.emplace_back([&, who] {
+                for (std::size_t round = 0; round < kRounds; ++round) {
+                    const std::size_t part = round * kCount + who;
+                    EXPECT_TRUE(node.write(who, part * kPart, parts[part]));
+                    if (round % 4 == 0) {
+                        EXPECT_TRUE(node.write(who, part * kPart + kPart / 2, small, ByteClass::kMetadata));
+                    }
+                }
+            });
+    }
+    test::PlainBytes expected;
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+        expected.write(part * kPart, parts[part]);
+        if (part / kCount % 4 == 0) expected.write(part * kPart + kPart / 2, small);
+    }
+    for (std::size_t reader = 0; reader < kCount; ++reader) EXPECT_TRUE(same(node.read(reader, 0, expected.content.size()), expected.content)) << reader;
+    EXPECT_GT(node.through(1), 0u);
+    EXPECT_GT(node.through(2), 0u);
+    ASSERT_TRUE(node.commit());
+    EXPECT_TRUE(same(node.recovered(), expected.content));
+    ASSERT_TRUE(node.close());
+    EXPECT_TRUE(same(node.target().contents(), expected.content));
+}
+
+TEST(StagedRegions, are_told_from_those_that_nobody_has_staged_to) {
+    Node node(2);
+    const auto first = [&](std::uint64_t begin, std::uint64_t end) { return node.share(1).first_unstaged({begin, end}); };
+    EXPECT_EQ(first(0, 10 * kMiB), (ByteRange{0, 10 * kMiB}));
+    ASSERT_TRUE(node.write(0, 3 * kMiB - 1, bytes_of(2, 1)));
+    EXPECT_EQ(first(0, 10 * kMiB), (ByteRange{0, 2 * kMiB}));
+    EXPECT_EQ(first(2 * kMiB + 7, 10 * kMiB), (ByteRange{4 * kMiB, 10 * kMiB}));
+    EXPECT_EQ(first(4 * kMiB + 5, 4 * kMiB + 9), (ByteRange{4 * kMiB + 5, 4 * kMiB + 9}));
+    EXPECT_TRUE(first(3 * kMiB, 4 * kMiB).empty());
+    EXPECT_TRUE(first(7, 7).empty());
+    const std::uint64_t round = log::Exposed::kMarks * log::Exposed::kRegionBytes;
+    EXPECT_TRUE(first(round + 3 * kMiB, round + 4 * kMiB).empty()) << "regions share marks";
+    ASSERT_TRUE(node.close());
+}
+
+}   // namespace
+}   // namespace forebay
