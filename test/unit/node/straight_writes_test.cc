@@ -45,8 +45,32 @@ struct Node : Participants {
         share(0).set_memory_pace(kNoTime);   // the drainer has said what it knows
         return outcome;
     }
+    // The drainer finds out itself. A write tells nothing about the target if the machine was too busy with others meanwhile.
+    void find_out() {
+        constexpr int kMost = 1000;
+        share(0).set_memory_pace(0);
+        const auto bytes = bytes_of(2 * kMiB, 1);
+        for (int i = 0; i < kMost && share(1).memory_pace() == 0; ++i) {
+            ASSERT_TRUE(write(0, 0, bytes));
+            ASSERT_TRUE(drain());
+        }
+        ASSERT_GT(share(1).memory_pace(), 0u);
+    }
     std::uint64_t through(std::size_t i) const { return file(i).counters().through; }
     std::uint64_t staged(std::size_t i) const { return file(i).counters().staged; }
+};
+
+// Sleeps in each write.
+class SlowFile final : public io::ForwardingFile {
+  public:
+    SlowFile(std::unique_ptr<io::File> file, std::chrono::milliseconds time) : ForwardingFile(std::move(file)), time_(time) {}
+    Status write_at(std::uint64_t offset, io::Bytes bytes) override {
+        std::this_thread::sleep_for(time_);
+        return ForwardingFile::write_at(offset, bytes);
+    }
+
+  private:
+    const std::chrono::milliseconds time_;
 };
 
 TEST(StraightWrites, are_seen_by_all_at_once_and_by_the_target) {
@@ -89,7 +113,13 @@ TEST(StraightWrites, are_none_where_the_target_may_hang) {
 TEST(StraightWrites, do_not_keep_the_log_from_being_used_again) {
     LoadedOptions small = options();
     small.options.size = 8 * kMiB;
-    Node node(2, small);
+    Participants::Around around;
+    std::size_t opened = 0;   // the drainer's: it must not find out that the target is fast
+    around.target = [&](std::unique_ptr<io::File> file) -> std::unique_ptr<io::File> {
+        if (opened++ != 0) return file;
+        return std::make_unique<SlowFile>(std::move(file), std::chrono::milliseconds(20));
+    };
+    Node node(2, small, nullptr, {}, false, around);
     node.listen();
     ASSERT_TRUE(node.write(0, 0, bytes_of(100, 1), ByteClass::kMetadata));
     ASSERT_TRUE(node.write(1, 4 * kMiB, bytes_of(2 * kMiB, 2)));
@@ -101,20 +131,10 @@ TEST(StraightWrites, do_not_keep_the_log_from_being_used_again) {
     ASSERT_TRUE(node.close());
 }
 
-// Sleeps in each write.
-class SlowFile final : public io::ForwardingFile {
-  public:
-    explicit SlowFile(std::unique_ptr<io::File> file) : ForwardingFile(std::move(file)) {}
-    Status write_at(std::uint64_t offset, io::Bytes bytes) override {
-        std::this_thread::sleep_for(std::chrono::milliseconds(200));
-        return ForwardingFile::write_at(offset, bytes);
-    }
-};
-
 TEST(StraightWrites, end_when_the_target_has_to_be_waited_for) {
     for (const std::size_t writer : {0, 1}) {
         Participants::Around around;
-        around.target = [&](std::unique_ptr<io::File> file) -> std::unique_ptr<io::File> { return std::make_unique<SlowFile>(std::move(file)); };
+        around.target = [&](std::unique_ptr<io::File> file) -> std::unique_ptr<io::File> { return std::make_unique<SlowFile>(std::move(file), std::chrono::milliseconds(200)); };
         Node node(2, options(), nullptr, {}, false, around);
         ASSERT_TRUE(node.write(writer, 0, bytes_of(kMiB, 1)));
         EXPECT_EQ(node.through(writer), kMiB);
@@ -221,10 +241,9 @@ TEST(StraightWrites, beyond_the_committed_end_are_gone_after_a_crash) {
 // The cut is carried out later, by the drainer, and would take with it what others write beyond it.
 TEST(StraightWrites, are_none_after_a_cut) {
     Node node;
-    node.share(0).set_memory_pace(0);   // the drainer finds out itself
+    node.share(0).set_memory_pace(0);
     ASSERT_TRUE(node.write(0, 0, bytes_of(8 * kMiB, 1)));
-    ASSERT_TRUE(node.drain());
-    ASSERT_GT(node.share(1).memory_pace(), 0u);
+    node.find_out();
     ASSERT_TRUE(node.truncate(kMiB));
     EXPECT_EQ(node.share(1).memory_pace(), 0u);
     const auto bytes = bytes_of(2 * kMiB, 2);
@@ -262,10 +281,7 @@ TEST(StraightWrites, that_fail_are_staged_instead) {
 TEST(StraightWrites, are_none_once_the_drainer_has_failed) {
     const auto plan = std::make_shared<io::FaultPlan>();
     Node node(2, options(), plan);
-    node.share(0).set_memory_pace(0);   // the drainer finds out itself
-    ASSERT_TRUE(node.write(0, 0, bytes_of(2 * kMiB, 1)));
-    ASSERT_TRUE(node.drain());
-    ASSERT_GT(node.share(1).memory_pace(), 0u);
+    node.find_out();
     plan->fail(io::Operation::kWrite, 1, UINT64_MAX, EIO);
     ASSERT_TRUE(node.write(0, 0, bytes_of(2000, 1)));
     EXPECT_FALSE(node.drain());
@@ -313,10 +329,7 @@ TEST(StraightWrites, are_not_cut_off_by_a_commit_whose_size_comes_to_the_target_
     };
     Node node(2, options(), nullptr, {}, false, around);
     there = &node;
-    node.share(0).set_memory_pace(0);   // the drainer finds out itself
-    ASSERT_TRUE(node.write(0, 0, bytes_of(2 * kMiB, 1)));
-    ASSERT_TRUE(node.drain());
-    ASSERT_GT(node.share(1).memory_pace(), 0u);
+    node.find_out();
     ASSERT_TRUE(node.truncate(3 * kMiB));
     ASSERT_TRUE(node.write(0, 0, bytes_of(1000, 1)));
     ASSERT_TRUE(node.commit());
@@ -331,25 +344,31 @@ TEST(StraightWrites, are_not_cut_off_by_a_commit_whose_size_comes_to_the_target_
     EXPECT_TRUE(same({contents.begin() + 4 * kMiB, contents.end()}, bytes));
 }
 
-// All at a time, with small writes of metadata in between; what was measured of the target decides, not the fixture.
+// All at a time, with small writes of metadata in between. After the first round what was measured of the target decides.
 TEST(StraightWrites, of_several_participants_at_a_time_reach_the_target_whole) {
     constexpr std::size_t kCount = 3, kRounds = 16, kPart = 3 * kMiB / 2;
     Node node(kCount);
-    node.listen();
     std::vector<std::vector<std::byte>> parts;   // beforehand: no time is spent between the calls
     for (std::size_t i = 0; i < kCount * kRounds; ++i) parts.push_back(bytes_of(kPart, i));
     const auto small = bytes_of(100, 99);
+    const auto write = [&](std::size_t who, std::size_t round) {
+        const std::size_t part = round * kCount + who;
+        EXPECT_TRUE(node.write(who, part * kPart, parts[part]));
+        if (round % 4 == 0) {
+            EXPECT_TRUE(node.write(who, part * kPart + kPart / 2, small, ByteClass::kMetadata));
+        }
+    };
+    for (std::size_t who = 0; who < kCount; ++who) {
+        node.share(0).set_memory_pace(kNoTime);
+        write(who, 0);
+        EXPECT_GT(node.through(who), 0u) << who;
+    }
+    node.listen();
     {
         std::vector<std::jthread> threads;
         for (std::size_t who = 0; who < kCount; ++who)
             threads.emplace_back([&, who] {
-                for (std::size_t round = 0; round < kRounds; ++round) {
-                    const std::size_t part = round * kCount + who;
-                    EXPECT_TRUE(node.write(who, part * kPart, parts[part]));
-                    if (round % 4 == 0) {
-                        EXPECT_TRUE(node.write(who, part * kPart + kPart / 2, small, ByteClass::kMetadata));
-                    }
-                }
+                for (std::size_t round = 1; round < kRounds; ++round) write(who, round);
             });
     }
     test::PlainBytes expected;
@@ -358,8 +377,6 @@ TEST(StraightWrites, of_several_participants_at_a_time_reach_the_target_whole) {
         if (part / kCount % 4 == 0) expected.write(part * kPart + kPart / 2, small);
     }
     for (std::size_t reader = 0; reader < kCount; ++reader) EXPECT_TRUE(same(node.read(reader, 0, expected.content.size()), expected.content)) << reader;
-    EXPECT_GT(node.through(1), 0u);
-    EXPECT_GT(node.through(2), 0u);
     ASSERT_TRUE(node.commit());
     EXPECT_TRUE(same(node.recovered(), expected.content));
     ASSERT_TRUE(node.close());
