@@ -324,6 +324,13 @@ bool StagedFile::worth_draining_locked() const noexcept {
     return ready_bytes_locked() >= std::max(plan_from_bytes_, in_flight_bytes_ + stripe());
 }
 
+// After the end of a write to the target, the drain's or the program's own: whether there is something to take now. What would not go
+// beside the writes in flight is planned once they have all ended.
+bool StagedFile::look_again_locked() noexcept {
+    if (wraps_ && in_flight_.empty()) plan_from_bytes_ = 0;
+    return !planned_.empty() || worth_draining_locked() || target_size_ < committed_size_;
+}
+
 // The end of a write in flight: its range may be written again, its segments may go.
 void StagedFile::release_locked(const plan::TargetWrite& write) {
     in_flight_.remove(write.range);
@@ -381,8 +388,7 @@ void StagedFile::complete(const plan::TargetWrite& write, const Status& outcome,
         ++completions_;
         completed_.notify_all();
         settled = in_flight_.empty();
-        if (settled && wraps_) plan_from_bytes_ = 0;
-        more = !planned_.empty() || worth_draining_locked() || target_size_ < committed_size_;
+        more = look_again_locked();
         let_through_locked();
         if (settled && share_) share_->at_rest();
     }

@@ -265,22 +265,29 @@ Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
     completed_.notify_all();
     surroundings_.pool()->announce_change();
     // What was staged for these bytes stays so after a failure: nothing else has them.
-    if (!outcome) return outcome;
+    if (outcome) written_through_locked(range);
+    const bool more = look_again_locked();
+    lock.unlock();
+    if (more) wake();
+    return outcome;
+}
+
+// The target has the range, and nothing older than that may come to it any more.
+void StagedFile::written_through_locked(ByteRange range) {
     index_.drop(range);
     if (unreadable_.overlaps(range)) unreadable_.clear();
     if (!log_->empty() && (!log_->marker_fits() || !append_through_locked(range))) {
         // After a crash recovery would bring older bytes back.
         log_failed_ = true;
-        add(slot_->guarantee_given_up, bytes.size());
+        add(slot_->guarantee_given_up, range.size());
     }
     target_unsynced_ = true;
-    add(slot_->through, bytes.size());
+    add(slot_->through, range.size());
     add(slot_->target_writes, 1);
     logical_size_ = std::max(logical_size_, range.end);
     dirty_ = true;
     recycle_locked();
     update_ledger_locked();
-    return outcome;
 }
 
 Status StagedFile::write_direct_writer(std::uint64_t offset, io::Bytes bytes) {

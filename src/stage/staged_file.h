@@ -240,6 +240,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     enum class Beside : std::uint8_t { kPerhapsStaged, kNeverStaged };
     bool append_through_locked(ByteRange range, Beside beside = Beside::kPerhapsStaged);
     Status write_through_writer(std::uint64_t offset, io::Bytes bytes);
+    void written_through_locked(ByteRange range);
     Status write_beside_writer(std::span<const Part> parts, Beside beside = Beside::kPerhapsStaged);
     Status write_straight_writer(const Part& part);
     Status write_direct_writer(std::uint64_t offset, io::Bytes bytes);
@@ -321,6 +322,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     void wait_out_pause_locked(std::unique_lock<std::mutex>& lock);
     [[nodiscard]] bool goes_through_after_failure() const;
     void wake();
+    [[nodiscard]] bool look_again_locked() noexcept;
     [[nodiscard]] bool worth_draining_locked() const noexcept;
     [[nodiscard]] bool readable_left_locked() const;
     // Records from here on may have older ones that are not known yet, and have to wait.

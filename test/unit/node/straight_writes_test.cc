@@ -5,7 +5,9 @@
 
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -143,6 +145,88 @@ TEST(StraightWrites, end_when_the_target_has_to_be_waited_for) {
         EXPECT_EQ(node.staged(writer), kMiB);
         ASSERT_TRUE(node.close());
     }
+}
+
+// Tells which bytes its writes have brought it, and stops one of them.
+class StoppedFile final : public io::ForwardingFile {
+  public:
+    struct Writes {
+        std::mutex mutex;
+        std::condition_variable changed;
+        std::uint64_t bytes = 0;
+        std::uint64_t stopped_at = 0;   // the offset; 0: none
+        bool stopped = false;
+
+        void wrote(std::uint64_t offset, std::uint64_t size) {
+            std::unique_lock lock(mutex);
+            stopped = offset == stopped_at && offset != 0;
+            changed.notify_all();
+            if (stopped) changed.wait(lock, [&] { return stopped_at == 0; });
+            bytes += size;
+            changed.notify_all();
+        }
+        void await_stopped() {
+            std::unique_lock lock(mutex);
+            changed.wait(lock, [&] { return stopped; });
+        }
+        void let_go() {
+            const std::lock_guard lock(mutex);
+            stopped_at = 0;
+            changed.notify_all();
+        }
+        // False: not within a time that is long on any machine.
+        bool wait_for(std::uint64_t wanted) {
+            std::unique_lock lock(mutex);
+            return changed.wait_for(lock, std::chrono::seconds(30), [&] { return bytes >= wanted; });
+        }
+    };
+
+    StoppedFile(std::unique_ptr<io::File> file, Writes& writes) : ForwardingFile(std::move(file)), writes_(writes) {}
+    Status write_at(std::uint64_t offset, io::Bytes bytes) override {
+        FOREBAY_TRY(ForwardingFile::write_at(offset, bytes));
+        writes_.wrote(offset, bytes.size());
+        return Status::ok();
+    }
+    Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
+        FOREBAY_TRY(ForwardingFile::write_gather_at(offset, pieces));
+        std::uint64_t size = 0;
+        for (const io::Bytes& piece : pieces) size += piece.size();
+        writes_.wrote(offset, size);
+        return Status::ok();
+    }
+
+  private:
+    Writes& writes_;
+};
+
+// The drain leaves what lies before its cursor until the writes in flight have ended. The last one to end may be one of these.
+TEST(StraightWrites, leave_nothing_waiting_that_waited_for_them) {
+    StoppedFile::Writes writes;
+    Participants::Around around;
+    std::size_t opened = 0;   // the drainer's
+    around.target = [&](std::unique_ptr<io::File> file) -> std::unique_ptr<io::File> {
+        if (opened++ != 0) return file;
+        return std::make_unique<StoppedFile>(std::move(file), writes);
+    };
+    LoadedOptions loaded = options();
+    loaded.options.write_max = 4 * kMiB;   // one plan takes it all
+    Node node(2, loaded, nullptr, {}, false, around);
+    const auto small = bytes_of(200'000, 1), straight = bytes_of(kMiB, 2);
+    ASSERT_TRUE(node.write(1, 20 * kMiB, small));
+    ASSERT_TRUE(node.drain());
+    node.share(0).set_memory_pace(kNoTime);
+    ASSERT_TRUE(node.write(1, 33 * kMiB, small)) << "what grows at the end waits";
+    writes.stopped_at = 5 * kMiB;
+    {
+        std::jthread writer([&] { EXPECT_TRUE(node.write(0, 5 * kMiB, straight)); });
+        writes.await_stopped();
+        for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(node.write(1, 10 * kMiB + i * small.size(), small));
+        EXPECT_FALSE(static_cast<drain::Source&>(node.file(0)).take()) << "not beside the write in flight";
+        writes.let_go();
+    }
+    EXPECT_EQ(node.through(0), kMiB);
+    EXPECT_TRUE(writes.wait_for(small.size() + kMiB + kMiB)) << "nobody has looked again";
+    ASSERT_TRUE(node.close());
 }
 
 TEST(StraightWrites, are_none_of_metadata_and_none_that_are_small) {
