@@ -12,6 +12,7 @@
 
 #include "base/attempt.h"
 #include "io/guarded_access.h"
+#include "io/page_buffer.h"
 
 namespace forebay::recover {
 
@@ -105,22 +106,6 @@ class Copying {
     }
 
   private:
-    // Aligned: a file system that hands pages on, instead of copying them, need not cut a write into more of them.
-    class Buffer {
-      public:
-        explicit Buffer(std::size_t size) : memory_(new std::byte[size + kPage]), size_(size) {}
-        [[nodiscard]] io::MutableBytes bytes() const noexcept {
-            void* begin = memory_.get();
-            std::size_t space = size_ + kPage;
-            return {static_cast<std::byte*>(std::align(kPage, size_, begin, space)), size_};
-        }
-
-      private:
-        static constexpr std::size_t kPage = 4096;
-        std::unique_ptr<std::byte[]> memory_;
-        std::size_t size_;
-    };
-
     struct Piece {
         std::uint32_t log;
         std::uint64_t at, bytes;
@@ -132,7 +117,7 @@ class Copying {
     };
 
     void work() {
-        const Buffer buffer(std::min(kWriteBytes, picture_.bytes));
+        const io::PageBuffer buffer(std::min(kWriteBytes, picture_.bytes));
         for (Batch batch; take(batch);) {
             Status status = attempt([&] { return carry_out(batch, buffer.bytes()); });
             const bool written = status.is_ok();

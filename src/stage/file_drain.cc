@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "extent/stripe.h"
 #include "io/guarded_access.h"
+#include "io/page_buffer.h"
 #include "stage/staged_file.h"
 
 namespace forebay::stage {
@@ -29,10 +30,12 @@ constexpr std::uint64_t kDeadMax = std::uint64_t{16} << 20;
 // Only writes of at least this size, carried out alone, tell how the target behaves.
 constexpr std::uint64_t kTellingWriteMin = 64 * 1024;
 constexpr std::array<std::byte, 64 * 1024> kZeros{};
-// A write of many pieces, smaller than this on average, is put together in memory first: one system call
-// takes only so many pieces, and each costs more than copying it.
-constexpr std::uint64_t kGatherBelowBytes = 2048;
+// A write of many pieces, smaller than this on average, is put together in memory first: one system call takes only so many pieces,
+// and each costs more than copying it. A target that is waited for is worth more copying: what hands pages on (FUSE) makes twice as many
+// requests of pieces of a page, as each of them lies in two.
+constexpr std::uint64_t kGatherBelowBytes = 2048, kGatherBelowBytesWaiting = 32 * 1024;
 constexpr std::size_t kGatherFromPieces = 32;
+constexpr std::uint64_t kGatherBytes = std::uint64_t{1} << 20;   // at a time: what FUSE takes in one request, unless told otherwise
 
 // on_error=retry: so many attempts more, after pauses that double. Together less than a second.
 constexpr unsigned kAttemptsMax = 5;
@@ -81,18 +84,42 @@ Status out_of_memory(const char* doing, const std::string& path) noexcept {
     }
 }
 
+bool has_small_pieces(const plan::TargetWrite& write, std::uint64_t below_bytes) noexcept {
+    return write.pieces.size() >= kGatherFromPieces && write.range.size() / write.pieces.size() < below_bytes;
+}
+
+// EFAULT: bytes of the log cannot be read.
+Status copy_piece(const plan::Piece& piece, std::uint64_t from, io::MutableBytes to) noexcept {
+    if (piece.bytes == nullptr) {
+        std::memset(to.data(), 0, to.size());
+        return Status::ok();
+    }
+    const io::Bytes bytes(piece.bytes + from, to.size());
+    if (io::guarded(bytes, [=]() noexcept { std::memcpy(to.data(), bytes.data(), bytes.size()); }) == nullptr) return Status::ok();
+    return {Code::kIo, "staged bytes cannot be read", EFAULT};
+}
+
+// By way of a buffer that stays small: pages that were not touched before would cost more than the copy.
+Status write_gathered(io::File& target, const plan::TargetWrite& write) {
+    const io::PageBuffer buffer(std::min(write.range.size(), kGatherBytes));
+    const io::MutableBytes bytes = buffer.bytes();
+    std::uint64_t offset = write.range.begin;
+    std::size_t filled = 0;
+    for (const plan::Piece& piece : write.pieces)
+        for (std::uint64_t from = 0; from < piece.range.size();) {
+            const io::MutableBytes part = bytes.subspan(filled, std::min(piece.range.size() - from, bytes.size() - filled));
+            FOREBAY_TRY(copy_piece(piece, from, part));
+            from += part.size();
+            filled += part.size();
+            if (filled < bytes.size() && offset + filled < write.range.end) continue;
+            FOREBAY_TRY(target.write_at(offset, bytes.first(filled)));
+            offset += std::exchange(filled, 0);
+        }
+    return Status::ok();
+}
+
 // EFAULT: bytes of the log cannot be read.
 Status write_pieces(io::File& target, const plan::TargetWrite& write) {
-    if (write.pieces.size() >= kGatherFromPieces && write.range.size() / write.pieces.size() < kGatherBelowBytes) {
-        std::vector<std::byte> whole(write.range.size());
-        for (const plan::Piece& piece : write.pieces)
-            if (piece.bytes != nullptr &&
-                io::guarded({piece.bytes, piece.range.size()}, [to = whole.data() + (piece.range.begin - write.range.begin), &piece]() noexcept {
-                    std::memcpy(to, piece.bytes, piece.range.size());
-                }) != nullptr)
-                return {Code::kIo, "staged bytes cannot be read", EFAULT};
-        return target.write_at(write.range.begin, whole);
-    }
     std::vector<io::Bytes> pieces;
     pieces.reserve(write.pieces.size());
     for (const plan::Piece& piece : write.pieces) {
@@ -133,9 +160,10 @@ struct StagedFile::Cost {
 
 class StagedFile::WriteWork final : public drain::Work {
   public:
-    WriteWork(std::shared_ptr<StagedFile> file, std::shared_ptr<io::File> target, plan::TargetWrite write, bool alone,
+    // `waits`: the target is known to be waited for.
+    WriteWork(std::shared_ptr<StagedFile> file, std::shared_ptr<io::File> target, plan::TargetWrite write, bool alone, bool waits,
               std::optional<std::uint64_t> beside)
-        : file_(std::move(file)), target_(std::move(target)), write_(std::move(write)), alone_(alone), beside_(beside) {}
+        : file_(std::move(file)), target_(std::move(target)), write_(std::move(write)), alone_(alone), waits_(waits), beside_(beside) {}
 
     void run() noexcept override {
         Cost cost;
@@ -144,7 +172,9 @@ class StagedFile::WriteWork final : public drain::Work {
         Status outcome;
         std::vector<ByteRange> unreadable;
         try {
-            outcome = file_->given_up() ? Status(Code::kUnavailable, "given up", ECANCELED) : write_pieces(*target_, write_);
+            outcome = file_->given_up() ? Status(Code::kUnavailable, "given up", ECANCELED) 
+                      : has_small_pieces(write_, waits_ ? kGatherBelowBytesWaiting : kGatherBelowBytes) ? write_gathered(*target_, write_)
+                                                                                                     : write_pieces(*target_, write_);
             if (outcome.sys_errno() == EFAULT) unreadable = find_unreadable(write_, outcome);
         } catch (const std::bad_alloc&) {
             outcome = out_of_memory("write to", file_->path_);
@@ -157,7 +187,7 @@ class StagedFile::WriteWork final : public drain::Work {
     std::shared_ptr<StagedFile> file_;
     std::shared_ptr<io::File> target_;
     plan::TargetWrite write_;
-    const bool alone_;
+    const bool alone_, waits_;
     const std::optional<std::uint64_t> beside_;
 };
 
@@ -220,11 +250,15 @@ drain::Source::Taken StagedFile::take_locked() {
         return short_of_commit ? take_resize_locked(committed_size_) : Taken{};
     }
     // The one thing that may fail comes first.
-    auto work = std::make_unique<WriteWork>(shared_from_this(), target_, std::move(planned_.front()), running_ == 0, beside_locked().none_now());
+    auto work = std::make_unique<WriteWork>(shared_from_this(), target_, std::move(planned_.front()), running_ == 0, waits_for_target_locked(),
+                                            beside_locked().none_now());
     planned_.pop_front();
     if (running_++ == 0) busy_since_ns_ = monotonic_ns();
     return {std::move(work), !planned_.empty() && running_ < concurrency_.allowed()};
 }
+
+// Before anything was measured: as far as is known of its file system.
+bool StagedFile::waits_for_target_locked() const noexcept { return target_pace_.of_memory() == 0 && (target_pace_.known() || may_hang_); }
 
 drain::Source::Taken StagedFile::take_resize_locked(std::uint64_t size) {
     // Others may be writing straight what comes after the commit. What came before it has been followed, and is shorter.

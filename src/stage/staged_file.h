@@ -323,6 +323,7 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     [[nodiscard]] bool goes_through_after_failure() const;
     void wake();
     [[nodiscard]] bool look_again_locked() noexcept;
+    [[nodiscard]] bool waits_for_target_locked() const noexcept;
     [[nodiscard]] bool worth_draining_locked() const noexcept;
     [[nodiscard]] bool readable_left_locked() const;
     // Records from here on may have older ones that are not known yet, and have to wait.

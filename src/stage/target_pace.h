@@ -18,6 +18,8 @@ class TargetPace {
         cpu_ns_ = cpu_ns_ / 2 + cpu_ns;
         took_ns_ = took_ns_ / 2 + (slept ? took_ns : cpu_ns);
     }
+    // Whether anybody has written yet.
+    [[nodiscard]] bool known() const noexcept { return bytes_ != 0; }
     // What SpareTime::kPaceBytes take, in ns. 0: the target is waited for, or nobody has written yet.
     [[nodiscard]] std::uint64_t of_memory() const noexcept {
         if (2 * cpu_ns_ <= took_ns_ || bytes_ == 0) return 0;

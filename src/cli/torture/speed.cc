@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
 #include "cli/torture/campaign.h"
 #include "cli/torture/victim.h"
+#include "io/page_buffer.h"
 #include "io/posix_file.h"
 
 namespace forebay::cli {
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kPiece = std::uint64_t{8} << 20;   // the largest write of recovery, too
 constexpr std::uint64_t kOfOneWrite = std::uint64_t{1} << 20;
-constexpr std::size_t kPage = 4096, kTimes = 5;   // the latter is odd
+constexpr std::size_t kTimes = 5;   // odd
 constexpr std::uint64_t kLongNs = 3'600'000'000'000;
 
 // The bytes that the writing process puts there.
@@ -53,10 +53,8 @@ Result<std::uint64_t> write_in_order(const std::string& path, std::uint64_t byte
     auto file = open_file(path, O_RDWR | O_CREAT | O_EXCL);
     if (!file) return file.status();
     // Aligned as recovery's: some file systems take such writes in fewer parts.
-    std::vector<std::byte> memory(kPiece + kPage);
-    void* begin = memory.data();
-    std::size_t space = memory.size();
-    const std::span<std::byte> piece(static_cast<std::byte*>(std::align(kPage, kPiece, begin, space)), kPiece);
+    const io::PageBuffer buffer(kPiece);
+    const std::span<std::byte> piece = buffer.bytes();
     fill_piece(0, piece);
     const std::uint64_t begin_ns = monotonic_ns();
     for (std::uint64_t offset = 0; offset < bytes; offset += kPiece)

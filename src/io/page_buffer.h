@@ -1,0 +1,30 @@
+// Memory for one transfer, from a page boundary on: a file system that hands pages on, instead of copying them, takes a transfer in
+// requests of so many pages, and a page that is used in part counts as one.
+// Ownership: the buffer's own. Not initialised. Throws std::bad_alloc.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "io/file.h"
+
+namespace forebay::io {
+
+class PageBuffer {
+  public:
+    static constexpr std::size_t kPageBytes = 4096;   // the smallest one there is
+
+    explicit PageBuffer(std::size_t size) : memory_(new std::byte[size + kPageBytes]), size_(size) {}
+
+    [[nodiscard]] MutableBytes bytes() const noexcept {
+        void* begin = memory_.get();
+        std::size_t space = size_ + kPageBytes;
+        return {static_cast<std::byte*>(std::align(kPageBytes, size_, begin, space)), size_};
+    }
+
+  private:
+    std::unique_ptr<std::byte[]> memory_;
+    std::size_t size_;
+};
+
+}   // namespace forebay::io
