@@ -92,25 +92,37 @@ bool someone_lacks_connector(hid_t list) {
     return unequal->all_seen;
 }
 
+// Reading it needs no memory: all ranks come to the same.
 struct Ballot {
     std::shared_ptr<node::Team> team;
     // Each a Vote and, where it is to stage, '+' or '-' for nodes=consistent, and the node's name.
-    std::vector<std::string> votes;
+    node::Gathered votes;
 
+    [[nodiscard]] std::string_view vote(std::size_t rank) const noexcept {
+        return {reinterpret_cast<const char*>(votes[rank].data()), votes[rank].size()};
+    }
+    [[nodiscard]] std::string_view node(std::size_t rank) const noexcept {
+        return vote(rank).substr(std::min<std::size_t>(2, vote(rank).size()));
+    }
+    [[nodiscard]] bool any_rank(std::size_t end, auto&& is) const {
+        for (std::size_t rank = 0; rank < end; ++rank)
+            if (is(rank)) return true;
+        return false;
+    }
     // All are to stage.
     [[nodiscard]] bool several_nodes() const {
-        return std::any_of(votes.begin(), votes.end(), [&](const std::string& one) { return one.compare(2, one.npos, votes.front(), 2) != 0; });
+        return any_rank(votes.size(), [&](std::size_t rank) { return node(rank) != node(0); });
     }
     // No lower rank is on this one's node.
     [[nodiscard]] bool leads_node() const {
-        const auto own = votes.begin() + team->rank();
-        return std::none_of(votes.begin(), own, [&](const std::string& one) { return one.compare(2, one.npos, *own, 2, own->npos) == 0; });
+        const auto own = static_cast<std::size_t>(team->rank());
+        return !any_rank(own, [&](std::size_t rank) { return node(rank) == node(own); });
     }
     [[nodiscard]] bool all_consistent() const {
-        return std::all_of(votes.begin(), votes.end(), [](const std::string& one) { return one.size() > 1 && one[1] == '+'; });
+        return !any_rank(votes.size(), [&](std::size_t rank) { return !vote(rank).substr(1).starts_with('+'); });
     }
-    [[nodiscard]] bool any(Vote vote) const {
-        return std::any_of(votes.begin(), votes.end(), [&](const std::string& one) { return one.front() == static_cast<char>(vote); });
+    [[nodiscard]] bool any(Vote what) const {
+        return any_rank(votes.size(), [&](std::size_t rank) { return vote(rank).front() == static_cast<char>(what); });
     }
 };
 
@@ -130,22 +142,13 @@ std::optional<Ballot> ballot(hid_t list, Vote mine, const std::string& node = {}
     if (!team)
         return std::nullopt;
     std::string told;
-    const Status ready = team.value()->agree(attempt([&] {
+    const Status ready = attempt([&] {
         told = static_cast<char>(mine) + node;
-    }));
-    if (!ready)
-        return std::nullopt;
-    const auto all = team.value()->gather(std::as_bytes(std::span(told)));
+    });
+    auto all = team.value()->gather(ready, std::as_bytes(std::span(told)));
     if (!all)
         return std::nullopt;
-    Ballot result{std::move(team).value(), {}};
-    const Status counted = result.team->agree(attempt([&] {
-        for (const auto& one : all.value())
-            result.votes.emplace_back(reinterpret_cast<const char*>(one.data()), one.size());
-    }));
-    if (!counted)
-        return std::nullopt;
-    return result;
+    return Ballot{std::move(team).value(), std::move(all).value()};
 }
 
 }   // namespace

@@ -96,16 +96,24 @@ Status open_everywhere(MpiFile& file, const char* name, unsigned flags) {
         return Status::ok();
     FOREBAY_TRY(file.team->agree(attempt([&] { return first ? empty(file) : Status::ok(); })));
     file.end_of_file = 0;
-    return file.team->agree(attempt([&] { return engine != nullptr ? engine->forget_before({file.device, file.inode}, name) : Status::ok(); }));
+    return Status::ok();
 }
 
-// The shared file that the same ranks have open already, a new one, or an error on all of them.
-Result<std::shared_ptr<SharedFile>> share(MpiFile& file, const std::shared_ptr<stage::Engine>& engine) {
+// Each rank by itself, once the file is there as the flags say: it is empty, if it was to be, on all.
+Status find_engine(MpiFile& file, const char* name, unsigned flags) {
+    file.engine = Session::get().engine();
+    if (file.engine == nullptr)
+        return {Code::kUnavailable, "the staging engine has ended"};
+    return (flags & H5F_ACC_TRUNC) != 0 ? file.engine->forget_before({file.device, file.inode}, name) : Status::ok();
+}
+
+// The shared file that the same ranks have open already, a new one, or an error on all of them: one that is not `ready`, too.
+Result<std::shared_ptr<SharedFile>> share(MpiFile& file, const Status& ready) {
     auto existing = OpenFiles::get().find(file.device, file.inode);
     const bool same = existing != nullptr && existing->team().size() == file.team->size() &&
                       existing->team().rank() == file.team->rank();
     enum class Known : std::uint64_t { kNot, kSame, kOther };
-    const auto all = file.team->exchange(static_cast<std::uint64_t>(existing == nullptr ? Known::kNot : same ? Known::kSame : Known::kOther));
+    const auto all = file.team->agree(ready, static_cast<std::uint64_t>(existing == nullptr ? Known::kNot : same ? Known::kSame : Known::kOther));
     if (!all)
         return all.status();
     const auto every = [&](Known what) {
@@ -121,7 +129,7 @@ Result<std::shared_ptr<SharedFile>> share(MpiFile& file, const std::shared_ptr<s
         const auto aside = file.unclaimed ? std::optional(log::AsideReason::kStagingArea) : std::nullopt;
         target = stage::OpenTarget{file.path, file.descriptor, true, aside};
     });
-    auto opened = SharedFile::open(engine, target, file.team);
+    auto opened = SharedFile::open(file.engine, target, file.team);
     if (!opened)
         return opened.status();
     opened.value().file->hold(std::move(file.claim));
@@ -132,49 +140,37 @@ Result<std::shared_ptr<SharedFile>> share(MpiFile& file, const std::shared_ptr<s
     return std::move(opened.value().file);
 }
 
-// The end of file that all ranks begin with. Each of them tells before any of them can write.
-Result<haddr_t> agree_on_size(node::Team& team, std::uint64_t mine) {
-    const auto all = team.exchange(mine);
-    if (!all)
-        return all.status();
-    return haddr_t{std::ranges::max(all.value())};
-}
-
 }   // namespace
 
 Status open_file(MpiFile& file, const char* name, unsigned flags) {
     FOREBAY_TRY(open_everywhere(file, name, flags));
-    file.engine = Session::get().engine();
-    FOREBAY_TRY(file.team->agree(file.engine != nullptr ? Status::ok()
-                                                        : Status(Code::kUnavailable, "the staging engine has ended")));
-    if ((flags & H5F_ACC_RDWR) != 0) {
-        auto shared = share(file, file.engine);
-        if (!shared)
-            return shared.status();
-        const auto size = agree_on_size(*file.team, shared.value()->size());
-        if (!size)
-            return size.status();
-        const Status added = attempt([&] {
-            OpenFiles::get().add(file.device, file.inode, shared.value());
-        });
-        if (Status known = file.team->agree(added); !known) {
-            const bool last = added ? OpenFiles::get().remove(file.device, file.inode) : OpenFiles::get().find(file.device, file.inode) == nullptr;
-            if (last)   // on all ranks alike
-                (void)shared.value()->close();
-            return known;
-        }
-        file.shared = std::move(shared).value();
-        file.end_of_file = size.value();
-        return Status::ok();
+    const Status ready = attempt([&] { return find_engine(file, name, flags); });
+    if ((flags & H5F_ACC_RDWR) == 0)
+        return file.team->agree(!ready ? ready : attempt([&] {
+            auto attached = file.engine->attach({file.path, file.descriptor, false});
+            if (attached) {
+                file.read_only = std::move(attached.value().file);
+                file.end_of_file = file.read_only->size();
+            }
+            return attached.status();
+        }));
+    auto shared = share(file, ready);
+    if (!shared)
+        return shared.status();
+    const Status added = attempt([&] {
+        OpenFiles::get().add(file.device, file.inode, shared.value());
+    });
+    // The end of file that all begin with: each of them tells before any of them can write.
+    const auto sizes = file.team->agree(added, shared.value()->size());
+    if (!sizes) {
+        const bool last = added ? OpenFiles::get().remove(file.device, file.inode) : OpenFiles::get().find(file.device, file.inode) == nullptr;
+        if (last)   // on all ranks alike
+            (void)shared.value()->close();
+        return sizes.status();
     }
-    return file.team->agree(attempt([&] {
-        auto attached = file.engine->attach({file.path, file.descriptor, false});
-        if (attached) {
-            file.read_only = std::move(attached.value().file);
-            file.end_of_file = file.read_only->size();
-        }
-        return attached.status();
-    }));
+    file.end_of_file = std::ranges::max(sizes.value());
+    file.shared = std::move(shared).value();
+    return Status::ok();
 }
 
 Result<OfferedTeam> offer_from(hid_t list, const node::Door& door) {
@@ -184,16 +180,15 @@ Result<OfferedTeam> offer_from(hid_t list, const node::Door& door) {
     OfferedTeam offered{std::move(made).value(), true};
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     std::string node;
-    FOREBAY_TRY(offered.team->agree(attempt([&] {
+    const Status ready = attempt([&] {
         if (engine != nullptr)
             node = engine->node_name();
-    })));
-    const auto all = offered.team->gather(std::as_bytes(std::span(node)));
+    });
+    const auto all = offered.team->gather(ready, std::as_bytes(std::span(node)));
     if (!all)
         return all.status();
     for (int rank = 0; rank < offered.team->rank(); ++rank) {
-        const auto& told = all.value()[static_cast<std::size_t>(rank)];
-        if (std::ranges::equal(told, std::as_bytes(std::span(node))))
+        if (std::ranges::equal(all.value()[static_cast<std::size_t>(rank)], std::as_bytes(std::span(node))))
             offered.leads = false;
     }
     return offered;

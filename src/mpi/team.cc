@@ -104,10 +104,10 @@ class CommunicatorTeam final : public node::Team {
     }
 
   protected:
-    Status gather_into(std::span<const std::byte> mine, std::span<const std::uint64_t> lengths, std::span<std::byte> all) override {
+    Status gather_into(std::span<const std::byte> mine, std::span<const std::size_t> ends, std::span<std::byte> all) override {
         int begin = 0;   // the team has made sure that there are no more than INT_MAX
-        for (std::size_t i = 0; i < lengths.size(); begin += counts_[i++]) {
-            counts_[i] = static_cast<int>(lengths[i]);
+        for (std::size_t i = 0; i < ends.size(); begin += counts_[i++]) {
+            counts_[i] = static_cast<int>(ends[i]) - begin;
             begins_[i] = begin;
         }
         return check(MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, all.data(), counts_.data(), begins_.data(),

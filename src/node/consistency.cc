@@ -23,10 +23,11 @@ struct Wishes {
 };
 
 Result<Wishes> tell(Team& team, const Wish& mine) {
-    const auto told = team.gather(std::as_bytes(std::span(&mine, 1)));
+    const auto told = team.gather(Status::ok(), std::as_bytes(std::span(&mine, 1)));
     if (!told) return told.status();
     Wishes wishes;
-    for (const auto& bytes : told.value()) {
+    for (std::size_t rank = 0; rank < told.value().size(); ++rank) {
+        const auto bytes = told.value()[rank];
         Wish one;
         if (bytes.size() != sizeof one) return Status(Code::kInternal, "another rank runs another forebay");
         std::memcpy(&one, bytes.data(), sizeof one);

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstring>
 #include <set>
+#include <string_view>
 
 #include "base/attempt.h"
 #include "base/checksum.h"
@@ -28,8 +29,8 @@ struct Introduction {
     std::uint64_t segment_bytes = 0;
     std::uint64_t segments_max = 0;     // that its log can have
     std::uint64_t durable = 0;          // 1: durability=node
-    std::string node;                   // members that say the same share memory
-    std::string directory;              // its process directory on the staging area
+    std::string_view node;              // members that say the same share memory
+    std::string_view directory;         // its process directory on the staging area
 };
 
 namespace {
@@ -56,7 +57,8 @@ Bytes encode(const Introduction& mine) {
     return told;
 }
 
-Result<Introduction> decode(const Bytes& told) {
+// What it names lies in `told`.
+Result<Introduction> decode(io::Bytes told) {
     std::array<std::uint64_t, 9> numbers{};
     Introduction one;
     const std::size_t fixed = sizeof numbers + one.process.boot_id.size();
@@ -72,13 +74,13 @@ Result<Introduction> decode(const Bytes& told) {
     one.segments_max = numbers[5];
     one.durable = numbers[8];
     const auto* const text = reinterpret_cast<const char*>(told.data() + fixed);
-    one.node.assign(text, numbers[6]);
-    one.directory.assign(text + numbers[6], numbers[7]);
+    one.node = {text, numbers[6]};
+    one.directory = {text + numbers[6], numbers[7]};
     return one;
 }
 
-Result<std::unique_ptr<io::File>> open_in(const std::string& directory, const std::string& name) {
-    auto door = io::open_posix_directory(directory);
+Result<std::unique_ptr<io::File>> open_in(std::string_view directory, const std::string& name) {
+    auto door = io::open_posix_directory(std::string(directory));
     if (!door) return door.status();
     return door.value()->open_file(name, io::OpenMode::kReadWrite);
 }
@@ -131,7 +133,6 @@ Status SharedFile::introduce(const Result<stage::OpenTarget>& opened, Introducti
     me.segment_bytes = options.segment;
     me.segments_max = std::max<std::uint64_t>(2, options.size / options.segment) + 2;
     me.durable = options.durability == Durability::kNode ? 1 : 0;
-    me.node = engine_->node_name();
     if (io::Directory* const directory = engine_->directory()) me.directory = directory->name();
     return Status::ok();
 }
@@ -141,30 +142,30 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
     Opened result;
     std::shared_ptr<SharedFile> self;
     Introduction me;
+    std::string node;
     Bytes introduction;
+    std::vector<Introduction> all;
+    std::vector<std::size_t> members;
     const Status introduced = attempt([&] {
+        all.resize(static_cast<std::size_t>(team->size()));
+        members.reserve(all.size());
+        node = engine->node_name();
+        me.node = node;
         self = std::shared_ptr<SharedFile>(new SharedFile(std::move(engine), team));
         const Status mine = self->introduce(opened, me, result.warning);
         introduction = encode(me);
         return mine;
     });
-    FOREBAY_TRY(team->agree(introduced));
-    const auto gathered = team->gather(introduction);
-    if (!gathered) return gathered.status();
-    std::vector<Introduction> all;
-    std::vector<std::size_t> members;
-    FOREBAY_TRY(team->agree(attempt([&]() -> Status {
-        for (const Bytes& told : gathered.value()) {
-            auto one = decode(told);
-            if (!one) return one.status();
-            all.push_back(std::move(one).value());
-        }
-        for (std::size_t rank = 0; rank < all.size(); ++rank) {
-            if (all[rank].node == me.node) members.push_back(rank);
-            else self->several_nodes_ = true;
-        }
-        return Status::ok();
-    })));
+    const auto told = team->gather(introduced, introduction);
+    if (!told) return told.status();
+    // All find the same, and need no memory for it.
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        auto one = decode(told.value()[rank]);
+        if (!one) return one.status();
+        all[rank] = one.value();
+        if (all[rank].node == node) members.push_back(rank);
+        else self->several_nodes_ = true;
+    }
     // For all ranks; a warning is not worth failing for.
     const auto warn = [&](auto&& text) {
         if (team->rank() != 0) return;
@@ -247,7 +248,7 @@ Status SharedFile::share_board(const std::vector<std::size_t>& members, const st
     const Introduction& drainer = all[members.front()];
     const auto self = static_cast<std::uint64_t>(
         std::find(members.begin(), members.end(), static_cast<std::size_t>(team_->rank())) - members.begin());
-    std::set<std::string> nodes;
+    std::set<std::string_view> nodes;
     for (const Introduction& one : all) nodes.insert(one.node);
     if (!drains_) {
         auto file = open_in(drainer.directory, board_name(drainer.log));
@@ -302,7 +303,7 @@ Status SharedFile::begin_statements() {
 // The drainer of every node lets the others see what it has not drained yet.
 Status SharedFile::expose_to_others(const std::vector<Introduction>& all) {
     const Status known = attempt([&] {
-        std::set<std::string> seen{all[static_cast<std::size_t>(team_->rank())].node};
+        std::set<std::string_view> seen{all[static_cast<std::size_t>(team_->rank())].node};
         for (std::size_t rank = 0; rank < all.size(); ++rank)
             if (seen.insert(all[rank].node).second) other_drainers_.push_back(static_cast<int>(rank));
     });

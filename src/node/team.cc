@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <cstdint>
 #include <numeric>
 #include <string>
 
@@ -14,14 +15,18 @@ namespace forebay::node {
 
 namespace {
 
-// A failure as a word, which is not 0: code, errno, and the length of its text.
+// A failure as a word: code, errno, the length of its text, and that it is one.
 constexpr unsigned kErrnoShift = 8, kLengthShift = 32;
 constexpr std::uint64_t kErrnoMask = (std::uint64_t{1} << (kLengthShift - kErrnoShift)) - 1;
+constexpr std::uint64_t kFailure = std::uint64_t{1} << 63;
+constexpr std::uint64_t kLengthMax = INT32_MAX;
+
+std::uint64_t length_in(std::uint64_t word) noexcept { return (word & ~kFailure) >> kLengthShift; }
 
 std::uint64_t to_word(const Status& failure) noexcept {
-    const auto length = std::min<std::uint64_t>(failure.message().size(), UINT32_MAX);
+    const auto length = std::min<std::uint64_t>(failure.message().size(), kLengthMax);
     return static_cast<std::uint64_t>(failure.code()) | (static_cast<std::uint64_t>(failure.sys_errno()) & kErrnoMask) << kErrnoShift |
-           length << kLengthShift;
+           length << kLengthShift | kFailure;
 }
 
 // Texts go in pieces, so that nobody needs memory to take part.
@@ -30,15 +35,26 @@ using Piece = std::array<std::byte, 1024>;
 }   // namespace
 
 Status Team::agree(const Status& mine) noexcept {
-    const Status agreed = attempt([&]() -> Status {
-        const auto words = exchange(mine ? 0 : to_word(mine));
+    Words unused;
+    return agree(mine, 0, unused);
+}
+
+Result<Team::Words> Team::agree(const Status& mine, std::uint64_t word) noexcept {
+    Words told;
+    if (Status agreed = agree(mine, word, told); !agreed) return agreed;
+    return told;
+}
+
+Status Team::agree(const Status& mine, std::uint64_t word, Words& told) noexcept {
+    return attempt([&]() -> Status {
+        const auto words = exchange(mine ? word : to_word(mine));
         if (!words) return mine ? words.status() : mine;
-        const auto failed = std::find_if(words.value().begin(), words.value().end(), [](std::uint64_t word) { return word != 0; });
-        if (failed == words.value().end()) return Status::ok();
-        const int member = static_cast<int>(failed - words.value().begin());
+        told = words.value();
+        const auto failed = std::find_if(told.begin(), told.end(), [](std::uint64_t one) { return (one & kFailure) != 0; });
+        if (failed == told.end()) return Status::ok();
+        const int member = static_cast<int>(failed - told.begin());
         return member == rank() ? tell(mine) : hear(member, *failed);
     });
-    return agreed;
 }
 
 Status Team::tell(const Status& mine) {
@@ -58,7 +74,7 @@ Status Team::hear(int from, std::uint64_t word) {
     const int sys_errno = static_cast<int>(word >> kErrnoShift & kErrnoMask);
     std::string text;
     bool whole = true;
-    for (std::uint64_t left = word >> kLengthShift; left > 0;) {
+    for (std::uint64_t left = length_in(word); left > 0;) {
         Piece piece;
         const auto bytes = std::span(piece).first(std::min<std::uint64_t>(piece.size(), left));
         FOREBAY_TRY(broadcast(from, bytes));
@@ -75,30 +91,22 @@ Status Team::hear(int from, std::uint64_t word) {
     return heard;
 }
 
-Result<Team::Gathered> Team::gather(std::span<const std::byte> mine) {
-    const auto lengths = exchange(mine.size());
-    if (!lengths) return lengths.status();
+Result<Gathered> Team::gather(const Status& ready, std::span<const std::byte> mine) {
     Gathered gathered;
-    std::vector<std::uint64_t> counts;
-    std::vector<std::byte> all;
-    const Status ready = attempt([&]() -> Status {
-        counts.assign(lengths.value().begin(), lengths.value().end());
-        // MPI counts with int.
-        const std::uint64_t total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-        if (total > INT_MAX) return {Code::kInternal, "the members of a team have too much to tell each other"};
-        all.resize(total);
-        for (const std::uint64_t count : counts) gathered.emplace_back(count);
-        return Status::ok();
+    const auto members = static_cast<std::size_t>(size());
+    const Status prepared = !ready ? copy_of(ready, "not ready") : attempt([&] {
+        gathered.ends_.resize(members);
+        gathered.bytes_.reserve(members * kGatheredAhead);
     });
-    FOREBAY_TRY(agree(ready));
-    if (all.empty()) return gathered;
-    FOREBAY_TRY(gather_into(mine, counts, all));
-    auto from = all.begin();
-    for (auto& one : gathered) {
-        const auto to = from + static_cast<std::ptrdiff_t>(one.size());
-        std::copy(from, to, one.begin());
-        from = to;
-    }
+    Words lengths;
+    if (Status agreed = agree(prepared, mine.size(), lengths); !agreed) return agreed;
+    std::partial_sum(lengths.begin(), lengths.end(), gathered.ends_.begin());
+    const std::size_t total = gathered.ends_.back();
+    // MPI counts with int. All see the same, here and below.
+    if (total > INT_MAX) return Status(Code::kInternal, "the members of a team have too much to tell each other");
+    if (total > members * kGatheredAhead) FOREBAY_TRY(agree(attempt([&] { gathered.bytes_.reserve(total); })));
+    gathered.bytes_.resize(total);
+    if (total > 0) FOREBAY_TRY(gather_into(mine, gathered.ends_, gathered.bytes_));
     return gathered;
 }
 

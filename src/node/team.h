@@ -26,6 +26,21 @@ class Window {
     virtual Status read(int rank, std::size_t offset, std::span<std::byte> into) = 0;
 };
 
+// What each member of a team gave, by rank. Reading it needs no memory.
+class Gathered {
+  public:
+    [[nodiscard]] std::size_t size() const noexcept { return ends_.size(); }
+    [[nodiscard]] std::span<const std::byte> operator[](std::size_t rank) const noexcept {
+        const std::size_t begin = rank == 0 ? 0 : ends_[rank - 1];
+        return std::span(bytes_).subspan(begin, ends_[rank] - begin);
+    }
+
+  private:
+    friend class Team;
+    std::vector<std::byte> bytes_;
+    std::vector<std::size_t> ends_;
+};
+
 class Team {
   public:
     virtual ~Team() = default;
@@ -34,12 +49,13 @@ class Team {
 
     virtual Status barrier() = 0;
     // The word of each member, by rank; valid until the next call. Needs no memory.
-    virtual Result<std::span<const std::uint64_t>> exchange(std::uint64_t mine) = 0;
+    using Words = std::span<const std::uint64_t>;
+    virtual Result<Words> exchange(std::uint64_t mine) = 0;
     // The bytes of member `from`, into those of all others, which are as many. Needs no memory.
     virtual Status broadcast(int from, std::span<std::byte> bytes) = 0;
-    // What each member gives, by rank; the lengths may differ. Without memory on one member an error on all.
-    using Gathered = std::vector<std::vector<std::byte>>;
-    Result<Gathered> gather(std::span<const std::byte> mine);
+    // What each member gives, by rank; the lengths may differ. As `agree`, a failure of one that comes with nothing to give, or has no
+    // memory, is one on all. Two steps, unless it is much (kGatheredAhead): where ranks share cores each step may cost a time slice.
+    Result<Gathered> gather(const Status& ready, std::span<const std::byte> mine);
 
     // Each member exposes some memory, or none; it outlives the window. Without memory on one member an error on all.
     virtual Result<std::unique_ptr<Window>> expose(std::span<std::byte> mine) = 0;
@@ -47,12 +63,18 @@ class Team {
     // Ok if `mine` is ok everywhere; else, on every member, the failure of the lowest rank that has one,
     // with its rank named. Code and errno are kept; so is the text, where there is memory for it.
     Status agree(const Status& mine) noexcept;
+    // The same, and the word of each member, below 2^63, if all are ok. One step.
+    Result<Words> agree(const Status& mine, std::uint64_t word) noexcept;
 
   protected:
-    // What all give, one after the other in `all`; `lengths` tells how many bytes each of them gives. Needs no memory.
-    virtual Status gather_into(std::span<const std::byte> mine, std::span<const std::uint64_t> lengths, std::span<std::byte> all) = 0;
+    // What all give, one after the other in `all`; `ends` tells where what each of them gives ends there. Needs no memory.
+    virtual Status gather_into(std::span<const std::byte> mine, std::span<const std::size_t> ends, std::span<std::byte> all) = 0;
 
   private:
+    // For so much of each member there is memory before any of them says how much it has.
+    static constexpr std::size_t kGatheredAhead = 512;
+
+    Status agree(const Status& mine, std::uint64_t word, Words& told) noexcept;
     Status tell(const Status& mine);
     Status hear(int from, std::uint64_t word);
 };

@@ -142,13 +142,14 @@ class ForkedTeam {
         }
 
       protected:
-        Status gather_into(std::span<const std::byte> mine, std::span<const std::uint64_t> lengths, std::span<std::byte> all) override {
+        Status gather_into(std::span<const std::byte> mine, std::span<const std::size_t> ends, std::span<std::byte> all) override {
             static const Status too_much(Code::kInvalidArgument, "too much to gather");
-            if (std::any_of(lengths.begin(), lengths.end(), [](std::uint64_t length) { return length > kGivenMax; })) return too_much;
+            if (all.size() > kGivenMax) return too_much;
             std::copy(mine.begin(), mine.end(), shared_.given[static_cast<std::size_t>(rank_)].begin());
             FOREBAY_TRY(barrier());
             auto to = all.begin();
-            for (std::size_t member = 0; member < lengths.size(); ++member) to = std::copy_n(shared_.given[member].begin(), lengths[member], to);
+            for (std::size_t member = 0; member < ends.size(); ++member)
+                to = std::copy_n(shared_.given[member].begin(), ends[member] - static_cast<std::size_t>(to - all.begin()), to);
             return barrier();
         }
 

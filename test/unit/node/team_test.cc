@@ -25,25 +25,48 @@ constexpr int kMembers = 3;
 // Longer than the pieces in which it is told.
 const std::string kText(5000, 'x');
 
-std::array<std::byte, 300> bytes_of(int rank) {
-    std::array<std::byte, 300> bytes;
+using Bytes = std::array<std::byte, 3000>;
+
+Bytes bytes_of(int rank) {
+    Bytes bytes;
     bytes.fill(static_cast<std::byte>('a' + rank));
     return bytes;
 }
 
-// What `rank` gives: as many bytes more as it is higher.
-std::span<const std::byte> given_by(int rank, const std::array<std::byte, 300>& bytes) { return std::span(bytes).first(static_cast<std::size_t>(100 * rank)); }
+// What `rank` gives: as many bytes more as it is higher. With 1000 they are more than there is memory for ahead.
+std::span<const std::byte> given_by(int rank, const Bytes& bytes, std::size_t more) { return std::span(bytes).first(more * static_cast<std::size_t>(rank)); }
 
 TEST(Team, members_gather_what_each_of_them_gives) {
+    for (const std::size_t more : {0, 100, 1000})
+        test::ThreadTeam::run(kMembers, [=](const std::shared_ptr<Team>& team) {
+            const auto mine = bytes_of(team->rank());
+            const auto all = team->gather(Status::ok(), given_by(team->rank(), mine, more));
+            ASSERT_TRUE(all);
+            ASSERT_EQ(all.value().size(), static_cast<std::size_t>(kMembers));
+            for (int rank = 0; rank < kMembers; ++rank) {
+                const auto expected = bytes_of(rank);
+                EXPECT_TRUE(std::ranges::equal(all.value()[static_cast<std::size_t>(rank)], given_by(rank, expected, more))) << rank;
+            }
+        });
+}
+
+TEST(Team, members_that_all_are_well_hear_each_others_words) {
     test::ThreadTeam::run(kMembers, [](const std::shared_ptr<Team>& team) {
-        const auto mine = bytes_of(team->rank());
-        const auto all = team->gather(given_by(team->rank(), mine));
-        ASSERT_TRUE(all);
-        ASSERT_EQ(all.value().size(), static_cast<std::size_t>(kMembers));
-        for (int rank = 0; rank < kMembers; ++rank) {
-            const auto expected = bytes_of(rank);
-            EXPECT_TRUE(std::ranges::equal(all.value()[static_cast<std::size_t>(rank)], given_by(rank, expected))) << rank;
-        }
+        constexpr std::uint64_t kLargest = INT64_MAX;
+        const auto words = team->agree(Status::ok(), kLargest - static_cast<std::uint64_t>(team->rank()));
+        ASSERT_TRUE(words);
+        for (int rank = 0; rank < kMembers; ++rank) EXPECT_EQ(words.value()[static_cast<std::size_t>(rank)], kLargest - static_cast<std::uint64_t>(rank));
+    });
+}
+
+TEST(Team, nobody_hears_or_gathers_anything_if_one_has_failed) {
+    test::ThreadTeam::run(kMembers, [](const std::shared_ptr<Team>& team) {
+        const Status mine = team->rank() == 1 ? Status(Code::kNoSpace, kText, ENOSPC) : Status::ok();
+        EXPECT_EQ(team->agree(mine, 7).status().sys_errno(), ENOSPC);
+        const auto bytes = bytes_of(team->rank());
+        const auto all = team->gather(mine, given_by(team->rank(), bytes, 1000));
+        EXPECT_EQ(all.status().sys_errno(), ENOSPC);
+        EXPECT_EQ(all.status().message(), team->rank() == 1 ? kText : "rank 1: " + kText);
     });
 }
 
@@ -79,7 +102,7 @@ TEST_P(TeamWithoutMemory, all_members_take_part_in_everything) {
             {
                 const Status agreed = team->agree(rank == 1 ? failure : fine);
                 told += agreed.code() == Code::kNoSpace && agreed.sys_errno() == ENOSPC;
-                const auto all = team->gather(given_by(rank, mine));
+                const auto all = team->gather(fine, given_by(rank, mine, 1000));
                 gathered += all.is_ok();
                 in_step = in_step && team->agree(fine).is_ok();
             }
