@@ -94,7 +94,7 @@ bool someone_lacks_connector(hid_t list) {
 
 // Reading it needs no memory: all ranks come to the same.
 struct Ballot {
-    std::shared_ptr<node::Team> team;
+    OfferedTeam offered;
     // Each a Vote and, where it is to stage, '+' or '-' for nodes=consistent, and the node's name.
     node::Gathered votes;
 
@@ -115,7 +115,7 @@ struct Ballot {
     }
     // No lower rank is on this one's node.
     [[nodiscard]] bool leads_node() const {
-        const auto own = static_cast<std::size_t>(team->rank());
+        const auto own = static_cast<std::size_t>(offered.team->rank());
         return !any_rank(own, [&](std::size_t rank) { return node(rank) == node(own); });
     }
     [[nodiscard]] bool all_consistent() const {
@@ -138,17 +138,17 @@ std::optional<Ballot> ballot(hid_t list, Vote mine, const std::string& node = {}
                       (door ? "this HDF5 library hides the mode of its transfers" : door.status().message()));
         return std::nullopt;
     }
-    auto team = MpiHandles::make_team(list, *door.value());
-    if (!team)
+    auto offered = OfferedTeam::make(list, *door.value());
+    if (!offered)
         return std::nullopt;
     std::string told;
     const Status ready = attempt([&] {
         told = static_cast<char>(mine) + node;
     });
-    auto all = team.value()->gather(ready, std::as_bytes(std::span(told)));
+    auto all = offered.value().team->gather(ready, std::as_bytes(std::span(told)));
     if (!all)
         return std::nullopt;
-    return Ballot{std::move(team).value(), std::move(all).value()};
+    return Ballot{std::move(offered).value(), std::move(all).value()};
 }
 
 }   // namespace
@@ -192,7 +192,7 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
     if (declined || left_to_one_node) {
         // mpio opens it, and must find it whole all the same. Ranks that do not stage have nothing to look after.
         if ((flags & (H5F_ACC_TRUNC | H5F_ACC_EXCL)) == 0)
-            refusal_ = recover_together(*result->team, route_stages ? engine.get() : nullptr, path, writes);
+            refusal_ = recover_together(*result->offered.team, route_stages ? engine.get() : nullptr, path, writes);
         if (left_to_one_node)
             aside_ = AsideReason::kSeveralNodes;
         return false;
@@ -202,8 +202,8 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
         return false;
     if (result->several_nodes() && result->all_consistent())
         write_metadata_collectively();
-    const bool leads = result->leads_node();
-    offer_team(OfferedTeam{std::move(result->team), leads});
+    result->offered.leads = result->leads_node();
+    offer_team(std::move(result->offered));
     return true;
 }
 

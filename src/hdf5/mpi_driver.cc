@@ -53,7 +53,7 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
         }
         std::unique_ptr<MpiFile> file;
         const Status prepared = offered->team->agree(attempt([&]() -> Status {
-            auto handles = MpiHandles::of(list, *door.value());
+            auto handles = MpiHandles::of(list, *door.value(), offered->communicator);
             if (!handles)
                 return handles.status();
             file = std::make_unique<MpiFile>(std::move(handles).value());

@@ -17,7 +17,7 @@
 #include <memory>
 #include <optional>
 
-#include "hdf5/host.h"
+#include "hdf5/mpi_library.h"
 #include "node/shared_file.h"
 
 namespace forebay::hdf5 {
@@ -31,10 +31,6 @@ inline constexpr H5FD_class_value_t kMpiDriverValue = 483;
 [[nodiscard]] std::shared_ptr<node::SharedFile> take_opened_file();
 
 // For the open that comes next in this thread: the processes that take part, known already.
-struct OfferedTeam {
-    std::shared_ptr<node::Team> team;
-    bool leads = false;   // no rank below this one is on the same node
-};
 void offer_team(std::optional<OfferedTeam> team);
 
 // Locks every transfer of the file against those of other ranks (MPI's atomic mode), or no longer.

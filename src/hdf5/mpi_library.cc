@@ -68,28 +68,30 @@ Result<const node::Door*> mpi_door() {
     return *loaded;
 }
 
-Result<MpiHandles> MpiHandles::of(hid_t file_access_list, const node::Door& door) {
-    MpiHandles handles(door);
-    if (door.communicator_bytes > sizeof handles.communicator_ || door.info_bytes > sizeof handles.info_)
+Result<OfferedTeam> OfferedTeam::make(hid_t file_access_list, const node::Door& door) {
+    OfferedTeam offered;
+    if (door.communicator_bytes > sizeof offered.communicator)
         return Status(Code::kUnsupported, "the MPI handles are larger than any known MPI's");
-    if (host().H5Pget(file_access_list, "mpi_params_comm", &handles.communicator_) < 0 ||
-        host().H5Pget(file_access_list, "mpi_params_info", &handles.info_) < 0) {
-        handles.door_ = nullptr;
+    if (host().H5Pget(file_access_list, "mpi_params_comm", &offered.communicator) < 0)
         return Status(Code::kUnavailable, "the file access list has no MPI communicator");
+    auto team = door.make_team(&offered.communicator);
+    if (!team) return team.status();
+    offered.team = std::move(team).value();
+    return offered;
+}
+
+Result<MpiHandles> MpiHandles::of(hid_t file_access_list, const node::Door& door, std::uint64_t communicator) {
+    MpiHandles handles(door, communicator);
+    if (door.info_bytes > sizeof handles.info_ || host().H5Pget(file_access_list, "mpi_params_info", &handles.info_) < 0) {
+        handles.door_ = nullptr;
+        return Status(Code::kUnavailable, "the file access list has no MPI info object");
     }
     door.complete_info(&handles.info_);
     return handles;
 }
 
 MpiHandles::~MpiHandles() {
-    if (door_ != nullptr) door_->free_handles(&communicator_, &info_);
-}
-
-Result<std::shared_ptr<node::Team>> MpiHandles::make_team(hid_t file_access_list, const node::Door& door) {
-    std::uint64_t communicator = 0;
-    if (host().H5Pget(file_access_list, "mpi_params_comm", &communicator) < 0)
-        return Status(Code::kUnavailable, "the file access list has no MPI communicator");
-    return door.make_team(&communicator);
+    if (door_ != nullptr) door_->free_info(&info_);
 }
 
 Result<node::Membership> members_of(hid_t file_access_list, const node::Door& door) {

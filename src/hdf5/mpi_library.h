@@ -20,12 +20,24 @@ namespace forebay::hdf5 {
 // processes need not be in such a call. kUnsupported: the library hides it, or there is no MPI_COMM_WORLD; kUnavailable: the list has none.
 [[nodiscard]] Result<node::Membership> members_of(hid_t file_access_list, const node::Door& door);
 
-// The communicator and info object of a file access list, as HDF5 hands them out: duplicates, which are
-// freed with this object. Collective, as duplicating a communicator is. Handles are bytes here.
+// Those who open a file, and the communicator that they are a team over: a duplicate of the file access list's, which ends with the team.
+// HDF5 is handed the same one: each duplicate costs all of them several messages, and nobody but the program's thread, in its
+// calls of HDF5, uses either.
+struct OfferedTeam {
+    std::shared_ptr<node::Team> team;
+    std::uint64_t communicator = 0;   // no MPI has larger handles
+    bool leads = false;               // no rank below this one is on the same node
+
+    // Collective. kUnavailable: the list has no communicator.
+    [[nodiscard]] static Result<OfferedTeam> make(hid_t file_access_list, const node::Door& door);
+};
+
+// What HDF5 asks an open file for: its communicator, which is the team's, and an info object, which is freed with this one. Handles
+// are bytes here.
 class MpiHandles {
   public:
-    // kUnavailable: the list has none.
-    [[nodiscard]] static Result<MpiHandles> of(hid_t file_access_list, const node::Door& door);
+    // Local. kUnavailable: the list has no info object.
+    [[nodiscard]] static Result<MpiHandles> of(hid_t file_access_list, const node::Door& door, std::uint64_t communicator);
     MpiHandles(MpiHandles&& other) noexcept : door_(std::exchange(other.door_, nullptr)), communicator_(other.communicator_), info_(other.info_) {}
     MpiHandles& operator=(MpiHandles&&) = delete;
     ~MpiHandles();
@@ -34,14 +46,11 @@ class MpiHandles {
     [[nodiscard]] const void* info() const noexcept { return &info_; }
     [[nodiscard]] const node::Door& door() const noexcept { return *door_; }
 
-    // A team over a further duplicate; collective.
-    [[nodiscard]] static Result<std::shared_ptr<node::Team>> make_team(hid_t file_access_list, const node::Door& door);
-
   private:
-    explicit MpiHandles(const node::Door& door) noexcept : door_(&door) {}
+    MpiHandles(const node::Door& door, std::uint64_t communicator) noexcept : door_(&door), communicator_(communicator) {}
 
     const node::Door* door_;
-    std::uint64_t communicator_ = 0, info_ = 0;   // no MPI has larger handles
+    std::uint64_t communicator_, info_ = 0;
 };
 
 }   // namespace forebay::hdf5

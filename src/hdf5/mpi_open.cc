@@ -174,10 +174,11 @@ Status open_file(MpiFile& file, const char* name, unsigned flags) {
 }
 
 Result<OfferedTeam> offer_from(hid_t list, const node::Door& door) {
-    auto made = MpiHandles::make_team(list, door);
+    auto made = OfferedTeam::make(list, door);
     if (!made)
         return made.status();
-    OfferedTeam offered{std::move(made).value(), true};
+    OfferedTeam offered = std::move(made).value();
+    offered.leads = true;
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     std::string node;
     const Status ready = attempt([&] {

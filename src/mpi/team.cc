@@ -137,14 +137,11 @@ void complete_info(void* info) {
     if (hints == MPI_INFO_NULL && MPI_Info_create(&hints) == MPI_SUCCESS) std::memcpy(info, &hints, sizeof hints);
 }
 
-void free_handles(void* communicator, void* info) {
+void free_info(void* info) {
     int finalized = 0;
     if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
-    MPI_Comm comm;
     MPI_Info hints;
-    std::memcpy(&comm, communicator, sizeof comm);
     std::memcpy(&hints, info, sizeof hints);
-    if (comm != MPI_COMM_NULL) (void)MPI_Comm_free(&comm);
     if (hints != MPI_INFO_NULL) (void)MPI_Info_free(&hints);
 }
 
@@ -190,6 +187,6 @@ Result<node::Membership> members(const void* communicator) {
 extern "C" __attribute__((visibility("default"))) const forebay::node::Door* forebay_mpi_door() {
     static constexpr forebay::node::Door door{forebay::node::kDoorVersion, sizeof(MPI_Comm), sizeof(MPI_Info),
                                              forebay::mpi::make_team, forebay::mpi::complete_info,
-                                             forebay::mpi::free_handles, forebay::mpi::members};
+                                             forebay::mpi::free_info, forebay::mpi::members};
     return &door;
 }

@@ -30,13 +30,13 @@ struct Door {
     Result<std::shared_ptr<Team>> (*make_team)(const void* communicator) = nullptr;
     // Makes an info object without hints of a null handle: an open file has one, as with MPI-IO.
     void (*complete_info)(void* info) = nullptr;
-    // Frees both; null handles are let be, and everything once MPI has ended.
-    void (*free_handles)(void* communicator, void* info) = nullptr;
+    // A null handle is let be, and everything once MPI has ended.
+    void (*free_info)(void* info) = nullptr;
     // Local: no other process needs to do anything. The communicator stays the caller's.
     Result<Membership> (*members)(const void* communicator) = nullptr;
 };
 
-inline constexpr std::uint32_t kDoorVersion = 3;
+inline constexpr std::uint32_t kDoorVersion = 4;
 inline constexpr const char* kDoorSymbol = "forebay_mpi_door";
 using DoorFunction = const Door* (*)();
 

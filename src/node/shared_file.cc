@@ -462,8 +462,14 @@ Status SharedFile::close() {
     window_.reset();
     attached_ = false;
     // On one node the logs can bring back the last commit, which is better than a file that lacks metadata.
-    const Status whole = share_ != nullptr && !several_nodes_ ? agree(incomplete_) : Status::ok();
-    Status mine = meet();
+    Status whole, mine;
+    if (share_ != nullptr && !several_nodes_) {
+        const auto complete = team_->agree(Status::ok(), incomplete_ ? 1 : 0);
+        mine = copy_of(complete.status(), "a rank failed");
+        if (mine && std::ranges::count(complete.value(), 0u) > 0) whole = agree(incomplete_);
+    } else {
+        mine = meet();
+    }
     if (!mine) {
         // Somebody is gone; nobody waits for anybody any more.
         if (share_ != nullptr) share_->stop_listening();
@@ -488,9 +494,12 @@ Status SharedFile::close() {
         given_back = attempt([&] { return file_->finish_followed(outcome); });
         (void)engine_->detach(file_, true);
     }
+    if (!outcome) return outcome;
+    const Status untold = take_untold();
+    const auto told = team_->agree(given_back, untold ? 1 : 0);
     // The board goes last: without it recovery could not tell what the others' logs mean.
-    if (share_ != nullptr && outcome && agree(given_back)) remove_board(file_->log_number());
-    return outcome ? agree(take_untold()) : outcome;
+    if (told && share_ != nullptr) remove_board(file_->log_number());
+    return told && std::ranges::count(told.value(), 0u) == 0 ? Status::ok() : agree(untold);
 }
 
 }   // namespace forebay::node
