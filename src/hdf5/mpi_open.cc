@@ -146,7 +146,8 @@ Status open_file(MpiFile& file, const char* name, unsigned flags) {
     FOREBAY_TRY(open_everywhere(file, name, flags));
     const Status ready = attempt([&] { return find_engine(file, name, flags); });
     if ((flags & H5F_ACC_RDWR) == 0)
-        return file.team->agree(!ready ? ready : attempt([&] {
+        return file.team->agree(attempt([&]() -> Status {
+            FOREBAY_TRY(ready);
             auto attached = file.engine->attach({file.path, file.descriptor, false});
             if (attached) {
                 file.read_only = std::move(attached.value().file);
