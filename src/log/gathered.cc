@@ -14,8 +14,9 @@ namespace {
 constexpr std::size_t kPiecesMin = 64;
 constexpr std::uint64_t kPieceBytesMax = 1024;   // on average
 constexpr std::uint32_t kNone = UINT32_MAX;
-// A run of fewer pieces is staged piece by piece.
-constexpr std::size_t kRunMin = 8;
+// A run of fewer pieces is staged piece by piece; one of more goes on in another, so that what is noted of its pieces stays in the cache:
+// memory that nobody has touched before costs more than merging them.
+constexpr std::size_t kRunMin = 8, kRunMax = 16384;
 
 // Most pieces are a number or two.
 void copy_piece(std::byte* to, const std::byte* from, std::uint64_t size) noexcept {
@@ -74,7 +75,7 @@ std::optional<Gatherer::Runs> Gatherer::gather(std::span<const Record> records, 
         Cursor& first = active_.back();
         const ByteRange piece = *first.next;
         if (piece.begin < end || piece.empty()) return std::nullopt;
-        if (!run_.empty() && (piece.begin != end || piece.begin / cut != run_.front().range.begin / cut))
+        if (!run_.empty() && (piece.begin != end || run_.size() == kRunMax || piece.begin / cut != run_.front().range.begin / cut))
             if (!finish_run(records, runs)) return std::nullopt;
         run_.push_back({piece, first.payload, first.record});
         end = piece.end;

@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <deque>
+#include <utility>
 
 #include "io/memory_file.h"
 
@@ -83,6 +84,21 @@ TEST_F(GatheredTest, gaps_and_multiples_of_the_cut_end_a_run) {
     for (const auto& run : runs->gathered) ranges.push_back(run->range());
     EXPECT_EQ(ranges, (std::vector<ByteRange>{{0, 600}, {600, 1000}, {1500, 1800}, {1800, 2400}, {2400, 2500}}));
     for (const auto& run : runs->gathered) EXPECT_EQ(content(*run), expected(run->range(), records));
+}
+
+TEST_F(GatheredTest, a_run_of_very_many_pieces_goes_on_in_the_next) {
+    constexpr std::uint64_t kPieces = 20'000;   // of each record
+    const std::vector records{record(0, 1, 0, kPieces, 1, 2), record(1, 2, 1, kPieces, 1, 2)};
+    const auto runs = gatherer_.gather(records, 1 << 20);
+    ASSERT_TRUE(runs);
+    ASSERT_GT(runs->gathered.size(), 1u);
+    std::uint64_t end = 0;
+    for (const auto& run : runs->gathered) {
+        EXPECT_EQ(run->range().begin, std::exchange(end, run->range().end));
+        EXPECT_EQ(content(*run), expected(run->range(), records));
+    }
+    EXPECT_EQ(end, 2 * kPieces);
+    EXPECT_THAT(runs->loose, IsEmpty());
 }
 
 TEST_F(GatheredTest, pieces_without_neighbours_are_named_with_the_place_of_their_bytes) {
