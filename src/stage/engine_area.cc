@@ -16,6 +16,8 @@ namespace forebay::stage {
 
 namespace {
 
+// What a log has besides payload: headers, and what it keeps for commits (log/file_log.cc), which is a 32nd of a segment.
+constexpr std::uint64_t kPayloadPerRest = 16;
 // A process, or all of a node that share a file, take no more than this share of the machine's memory for pages touched ahead.
 constexpr std::uint64_t kReserveMemoryShare = 16;
 
@@ -27,7 +29,8 @@ std::uint64_t physical_memory_bytes() noexcept {
 }   // namespace
 
 std::uint64_t Engine::State::reserve_bytes(std::uint64_t processes) const noexcept {
-    return std::min({loaded_.options.reserve, loaded_.options.size / 2, physical_memory_bytes() / kReserveMemoryShare / processes});
+    const std::uint64_t payload = loaded_.options.reserve;
+    return std::min({payload + payload / kPayloadPerRest, loaded_.options.size / 2, physical_memory_bytes() / kReserveMemoryShare / processes});
 }
 
 // Whether a file may be staged: nothing, or the reason why not. An error only with option strict.
