@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/checksum.h"
+#include "base/options.h"
 #include "io/fault_file.h"
 #include "io/memory_file.h"
 #include "support/engine_fixture.h"
@@ -53,6 +54,17 @@ class FileLogTest : public ::testing::Test {
     FileLog log_;
     std::uint64_t next_ = 1;
 };
+
+// What the reserve counts on (stage/engine_area.cc).
+TEST(FileLogRoom, of_a_segment_of_the_usual_size_is_all_but_a_sixteenth_of_it_payload) {
+    const std::uint64_t segment = Options().segment;
+    SegmentPool pool(io::make_memory_file("/area/log"), PoolLimits{2 * segment, segment, 0}, {42, 4711, {}});
+    FileLog log(pool, 5, LogTarget{0x21, 0x22, "/scratch/run.h5"}, false);
+    auto taken = log.acquire();
+    ASSERT_TRUE(taken);
+    log.adopt(taken.value(), {}, 1);
+    EXPECT_GE(log.room(false) + log.room(false) / 16, segment);
+}
 
 TEST_F(FileLogTest, an_empty_log_has_no_room) {
     EXPECT_TRUE(log_.empty());
