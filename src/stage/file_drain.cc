@@ -99,8 +99,12 @@ Status copy_piece(const plan::Piece& piece, std::uint64_t from, io::MutableBytes
     return {Code::kIo, "staged bytes cannot be read", EFAULT};
 }
 
-// By way of a buffer that stays small: pages that were not touched before would cost more than the copy.
-Status write_gathered(io::File& target, const plan::TargetWrite& write) {
+Status given_up_meanwhile() { return {Code::kUnavailable, "given up", ECANCELED}; }
+
+// By way of a buffer that stays small: pages that were not touched before would cost more than the copy. `given_up` is asked before each call:
+// where one has hung for too long, nobody counts on the rest any more.
+template <class GivenUp>
+Status write_gathered(io::File& target, const plan::TargetWrite& write, GivenUp&& given_up) {
     const io::PageBuffer buffer(std::min(write.range.size(), kGatherBytes));
     const io::MutableBytes bytes = buffer.bytes();
     std::uint64_t offset = write.range.begin;
@@ -112,6 +116,7 @@ Status write_gathered(io::File& target, const plan::TargetWrite& write) {
             from += part.size();
             filled += part.size();
             if (filled < bytes.size() && offset + filled < write.range.end) continue;
+            if (given_up()) return given_up_meanwhile();
             FOREBAY_TRY(target.write_at(offset, bytes.first(filled)));
             offset += std::exchange(filled, 0);
         }
@@ -172,9 +177,10 @@ class StagedFile::WriteWork final : public drain::Work {
         Status outcome;
         std::vector<ByteRange> unreadable;
         try {
-            outcome = file_->given_up() ? Status(Code::kUnavailable, "given up", ECANCELED) 
-                      : has_small_pieces(write_, waits_ ? kGatherBelowBytesWaiting : kGatherBelowBytes) ? write_gathered(*target_, write_)
-                                                                                                     : write_pieces(*target_, write_);
+            if (has_small_pieces(write_, waits_ ? kGatherBelowBytesWaiting : kGatherBelowBytes))
+                outcome = write_gathered(*target_, write_, [this] { return file_->given_up(); });
+            else
+                outcome = file_->given_up() ? given_up_meanwhile() : write_pieces(*target_, write_);
             if (outcome.sys_errno() == EFAULT) unreadable = find_unreadable(write_, outcome);
         } catch (const std::bad_alloc&) {
             outcome = out_of_memory("write to", file_->path_);
@@ -199,7 +205,7 @@ class StagedFile::ResizeWork final : public drain::Work {
     void run() noexcept override {
         Status outcome;
         try {
-            outcome = file_->given_up() ? Status(Code::kUnavailable, "given up", ECANCELED)
+            outcome = file_->given_up() ? given_up_meanwhile()
                       : lengthen_            ? target_->write_at(size_ - 1, std::span(kZeros).first(1))
                                              : target_->resize(size_);
         } catch (const std::bad_alloc&) {

@@ -91,6 +91,23 @@ TEST_F(Patience, after_a_close_that_gave_up_no_write_begins) {
     EXPECT_LE(target_.contents().size(), 2u * 16'384);   // the one that was stuck, and one of a thread that came to help
 }
 
+// Small pieces go a MiB at a time.
+TEST_F(Patience, after_a_close_that_gave_up_a_write_of_small_pieces_goes_no_further) {
+    constexpr std::uint64_t kMiB = 1 << 20, kPieces = 1000;
+    options_.options.size = 64 * kMiB;
+    options_.options.segment = kMiB;
+    options_.options.stripe = options_.options.write_max = 8 * kMiB;
+    start();
+    const auto file = test::attach(*engine_, target_, true, plan_);
+    plan_->hang(Operation::kWrite);
+    for (std::uint64_t i = 0; i < kPieces; ++i) ASSERT_TRUE(file->write(i * 4096, test::bytes_of(4096, i), ByteClass::kMetadata));
+    expect_timed_out(engine_->detach(file, true), "4096000");
+    plan_->let_go();
+    for (int i = 0; i < 100 && target_.contents().empty(); ++i) std::this_thread::sleep_for(10ms);
+    std::this_thread::sleep_for(50ms);
+    EXPECT_LE(target_.contents().size(), kMiB) << "the one that was stuck";
+}
+
 TEST_F(Patience, a_flush_that_drains_gives_up_and_succeeds_once_the_target_is_back) {
     options_.options.flush = OnFlush::kDrain;
     start();
