@@ -128,7 +128,9 @@ struct Ballot {
 
 // Collective over the list's communicator. Nothing: the list does not name mpio, or MPI cannot be asked (which
 // is the same on all ranks: it depends on the libraries).
-std::optional<Ballot> ballot(hid_t list, Vote mine, const std::string& node = {}) {
+// `more` makes what is told with the vote.
+template <class More>
+std::optional<Ballot> ballot(hid_t list, Vote mine, More&& more) {
     if (!names_mpio(list))
         return std::nullopt;
     const auto door = mpi_door();
@@ -143,12 +145,16 @@ std::optional<Ballot> ballot(hid_t list, Vote mine, const std::string& node = {}
         return std::nullopt;
     std::string told;
     const Status ready = attempt([&] {
-        told = static_cast<char>(mine) + node;
+        told = more();
+        told.insert(told.begin(), static_cast<char>(mine));
     });
     auto all = offered.value().team->gather(ready, std::as_bytes(std::span(told)));
     if (!all)
         return std::nullopt;
     return Ballot{std::move(offered).value(), std::move(all).value()};
+}
+std::optional<Ballot> ballot(hid_t list, Vote mine) {
+    return ballot(list, mine, [] { return std::string(); });
 }
 
 }   // namespace
@@ -170,7 +176,7 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
     const bool refuses = obstacle && engine->options().options.strict;
     const Vote mine = mpi == WithMpi::kNode ? Vote::kStageOnNode : Vote::kStage;
     const bool consistent = can && engine->options().options.nodes == SeveralNodes::kConsistent;
-    auto result = can ? ballot(list_, mine, (consistent ? '+' : '-') + engine->node_name())
+    auto result = can ? ballot(list_, mine, [&] { return (consistent ? '+' : '-') + engine->node_name(); })
                       : ballot(list_, refuses ? Vote::kRefuse : Vote::kDecline);
     if (!result)
         return false;

@@ -119,7 +119,7 @@ bool Gatherer::finish_run(std::span<const Record> records, Runs& runs) {
         run->pieces_.push_back({static_cast<std::uint32_t>(at), source});
         at += piece.range.size();
     }
-    if (!copy_run(records, run->bytes_.get())) {
+    if (!copy_run(records, run->sources_, run->bytes_.get())) {
         run_.clear();
         return false;
     }
@@ -130,12 +130,12 @@ bool Gatherer::finish_run(std::span<const Record> records, Runs& runs) {
 }
 
 // False: the staging device has failed under a mapping (io/guarded_access.h).
-bool Gatherer::copy_run(std::span<const Record> records, std::byte* to) const noexcept {
+bool Gatherer::copy_run(std::span<const Record> records, std::span<const Gathered::Source> sources, std::byte* to) const noexcept {
     // Several mappings: whatever lies between them is not touched.
-    const std::byte* low = records.front().segment->bytes().data();
+    const std::byte* low = sources.front().segment->bytes().data();
     const std::byte* high = low;
-    for (const Record& record : records) {
-        const io::Bytes bytes = record.segment->bytes();
+    for (const Gathered::Source& source : sources) {
+        const io::Bytes bytes = source.segment->bytes();
         if (std::less<>{}(bytes.data(), low)) low = bytes.data();
         if (std::less<>{}(high, bytes.data() + bytes.size())) high = bytes.data() + bytes.size();
     }

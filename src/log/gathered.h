@@ -124,7 +124,7 @@ class Gatherer {
         std::size_t record = 0;
     };
     bool finish_run(std::span<const Record> records, Runs& runs);
-    bool copy_run(std::span<const Record> records, std::byte* to) const noexcept;
+    bool copy_run(std::span<const Record> records, std::span<const Gathered::Source> sources, std::byte* to) const noexcept;
 
     std::vector<Cursor> waiting_;   // by their first piece, the first one last
     std::vector<Cursor> active_;    // the same, by their next

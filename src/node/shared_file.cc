@@ -465,7 +465,7 @@ Status SharedFile::close() {
     Status whole, mine;
     if (share_ != nullptr && !several_nodes_) {
         const auto complete = team_->agree(Status::ok(), incomplete_ ? 1 : 0);
-        mine = copy_of(complete.status(), "a rank failed");
+        mine = attempt([&] { return complete.status(); });
         if (mine && std::ranges::count(complete.value(), 0u) > 0) whole = agree(incomplete_);
     } else {
         mine = meet();

@@ -89,7 +89,7 @@ bool has_small_pieces(const plan::TargetWrite& write, std::uint64_t below_bytes)
 }
 
 // EFAULT: bytes of the log cannot be read.
-Status copy_piece(const plan::Piece& piece, std::uint64_t from, io::MutableBytes to) noexcept {
+Status copy_piece(const plan::Piece& piece, std::uint64_t from, io::MutableBytes to) {
     if (piece.bytes == nullptr) {
         std::memset(to.data(), 0, to.size());
         return Status::ok();
@@ -111,11 +111,13 @@ Status write_gathered(io::File& target, const plan::TargetWrite& write, GivenUp&
     std::size_t filled = 0;
     for (const plan::Piece& piece : write.pieces)
         for (std::uint64_t from = 0; from < piece.range.size();) {
-            const io::MutableBytes part = bytes.subspan(filled, std::min(piece.range.size() - from, bytes.size() - filled));
+            // Each call ends at a multiple in the file.
+            const std::uint64_t limit = std::min<std::uint64_t>(bytes.size(), kGatherBytes - offset % kGatherBytes);
+            const io::MutableBytes part = bytes.subspan(filled, std::min(piece.range.size() - from, limit - filled));
             FOREBAY_TRY(copy_piece(piece, from, part));
             from += part.size();
             filled += part.size();
-            if (filled < bytes.size() && offset + filled < write.range.end) continue;
+            if (filled < limit && offset + filled < write.range.end) continue;
             if (given_up()) return given_up_meanwhile();
             FOREBAY_TRY(target.write_at(offset, bytes.first(filled)));
             offset += std::exchange(filled, 0);
