@@ -4,10 +4,10 @@ PREFIX ?= $(HOME)/.local
 CONFIGURE = cmake --preset release $(if $(FOREBAY_WERROR),-DFOREBAY_WERROR=$(FOREBAY_WERROR)) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench install clean
+.PHONY: help setup build format check test test-long demo bench install clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "  HDF5_ROOT=PREFIX names the HDF5 to use (1.14.0 or later); PREFIX=DIR is where install puts things."
 
@@ -19,9 +19,21 @@ build:  ## the release build without its tests, in build/release
 	@$(CONFIGURE) >/dev/null
 	@cmake --build --preset release --target src/all tools/slowfs/all
 
-test:  ## build and run every test; the last line is the sum
+format:  ## lay out all code, with clang-format and ruff
+	@tools/setup python
+	@tools/env tools/format
+
+check:  ## what to try each commit with, under 5 minutes: style, release build, compiled tests, some of the others
+	@tools/setup
+	@tools/run-tests --check
+
+test:  ## build and run every test, under 15 minutes (25 on a new machine); the last line is the sum
 	@tools/setup
 	@tools/run-tests
+
+test-long:  ## all that, and what takes hours: every point of the kill campaigns, long fuzzing, HDF5's long suites
+	@tools/setup
+	@tools/run-tests --long
 
 demo: build  ## a short program that shows what forebay does, in build/demo
 	@tools/setup python

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/options.h"
+#include "io/posix_file.h"
 #include "stage/engine.h"
 
 namespace {
@@ -31,11 +32,10 @@ namespace {
 using forebay::Status;
 using forebay::stage::ByteClass;
 using forebay::stage::Engine;
-using forebay::stage::OpenTarget;
 using forebay::stage::StagedFile;
 
-constexpr std::uint64_t kPieceBytes = 64;     // one extent
-constexpr std::uint64_t kSlotBytes = 256;     // distance of two extents: they never touch
+constexpr std::uint64_t kPieceBytes = 64;   // one extent
+constexpr std::uint64_t kSlotBytes = 256;   // distance of two extents: they never touch
 constexpr std::uint64_t kOverlayBytes = 64 * kSlotBytes;
 constexpr std::uint64_t kIterations = 20000;
 constexpr std::uint64_t kFewestExtents = 1000, kMostExtents = 1000000;
@@ -61,7 +61,7 @@ class StagedExtents {
         const auto no_environment = [](const char*) -> const char* { return nullptr; };
         auto loaded = forebay::load_options("nls=" + directory.native() + ";size=8GiB", no_environment);
         engine_ = Engine::create(std::move(loaded));
-        auto attached = engine_->attach(OpenTarget{path_.native(), descriptor_, true});
+        auto attached = engine_->attach({forebay::io::adopt_posix_file(::dup(descriptor_), path_.native()), true});
         require(attached.status(), "attach");
         file_ = std::move(attached).value().file;
         std::vector<std::uint64_t> slots(extents_);

@@ -70,8 +70,14 @@ class Figure:
         show = UNITS[self.unit]
         base = show(self.base) + ("" if self.base_name == "native" else f" ({self.base_name})")
         ratio = "–" if self.ratio is None else f"{self.ratio:.3g}" if self.ratio < 100 else f"{self.ratio:,.0f}"
-        return [self.what, base, show(self.forebay), ratio, str(self.target or ""),
-                {None: "", True: "met", False: "missed"}[self.met]]
+        return [
+            self.what,
+            base,
+            show(self.forebay),
+            ratio,
+            str(self.target or ""),
+            {None: "", True: "met", False: "missed"}[self.met],
+        ]
 
     def as_dict(self) -> dict:
         """For the JSON file."""
@@ -89,12 +95,29 @@ class Result:
     notes: list[str] = field(default_factory=list)
     samples: dict = field(default_factory=dict)
 
-    def add(self, what: str, base: Iterable[float], forebay: Iterable[float], unit: str, target: Target | None = None,
-            **options) -> None:
+    def add(
+        self,
+        what: str,
+        base: Iterable[float],
+        forebay: Iterable[float],
+        unit: str,
+        target: Target | None = None,
+        **options,
+    ) -> None:
         """Adds the medians of two series as one figure."""
         base, forebay = list(base), list(forebay)
-        self.figures.append(Figure(what, statistics.median(base), statistics.median(forebay), unit, target,
-                                   base_samples=base, forebay_samples=forebay, **options))
+        self.figures.append(
+            Figure(
+                what,
+                statistics.median(base),
+                statistics.median(forebay),
+                unit,
+                target,
+                base_samples=base,
+                forebay_samples=forebay,
+                **options,
+            )
+        )
 
 
 def at_most(bound: float, of: str = "ratio", unit: str = "") -> Target:

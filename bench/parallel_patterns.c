@@ -194,12 +194,9 @@ static int verify_pieces(hid_t file, const struct shape *shape, int rank) {
 static int write_file(const char *path, const struct shape *shape) {
     struct measured measured = start_clocks();
     hid_t file = create_shared(path, &measured), transfer = new_transfer(!shape->independent);
-    if (shape->pattern == kDatasets)
-        write_datasets(file, transfer, shape, &measured);
-    else if (shape->pattern == kPieces)
-        write_pieces(file, transfer, shape, &measured);
-    else
-        write_matrix(file, transfer, shape, &measured);
+    if (shape->pattern == kDatasets) write_datasets(file, transfer, shape, &measured);
+    else if (shape->pattern == kPieces) write_pieces(file, transfer, shape, &measured);
+    else write_matrix(file, transfer, shape, &measured);
     H5Pclose(transfer);
     close_shared(file, &measured);
     print_measured(shape->ranks, &measured, NULL, 0);

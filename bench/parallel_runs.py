@@ -31,9 +31,16 @@ def page_cache(places: Places) -> SlowTarget:
     return SlowTarget(places.target, places.target)
 
 
-def run_ranks(setting: Setting, program: Program, where: SlowTarget, *, repetitions: int | None = None,
-              touch_bytes: int = 0, need: Callable[[Path], Need] | None = None,
-              after_forebay: Callable[[], None] | None = None) -> Runs:
+def run_ranks(
+    setting: Setting,
+    program: Program,
+    where: SlowTarget,
+    *,
+    repetitions: int | None = None,
+    touch_bytes: int = 0,
+    need: Callable[[Path], Need] | None = None,
+    after_forebay: Callable[[], None] | None = None,
+) -> Runs:
     """Runs and verifies the program natively and with forebay in turns.
 
     Where a slow file system counts its writes, they become the figure `writes_at_target`. `need` tells, for a target
@@ -45,10 +52,18 @@ def run_ranks(setting: Setting, program: Program, where: SlowTarget, *, repetiti
     for number, mode in in_turns(setting, repetitions or setting.repetitions):
         name = f"{program.name}-{number}-{mode}.h5"
         before = where.writes() if where.file_system else 0
-        one = run_verified(setting.places, mode, command, where.mounted / name, verify=program.arguments,
-                           seen_at=where.backing / name, ranks=program.ranks, touch_bytes=touch_bytes,
-                           need=need(where.backing / name) if need else None,
-                           aside_allowed=setting.aside_allowed)
+        one = run_verified(
+            setting.places,
+            mode,
+            command,
+            where.mounted / name,
+            verify=program.arguments,
+            seen_at=where.backing / name,
+            ranks=program.ranks,
+            touch_bytes=touch_bytes,
+            need=need(where.backing / name) if need else None,
+            aside_allowed=setting.aside_allowed,
+        )
         if where.file_system:
             one.figures["writes_at_target"] = where.writes() - before
         runs[mode].append(one)
@@ -83,23 +98,37 @@ def add_waiting(result: Result, what: str, runs: Runs, target: Target | None = N
     result.add(what, map(waiting_s, runs[NATIVE]), map(waiting_s, runs[FOREBAY]), "s", target)
 
 
-def add_counter(result: Result, what: str, base: float, base_name: str, runs: Runs, key: str,
-                target: Target | None = None) -> None:
+def add_counter(
+    result: Result, what: str, base: float, base_name: str, runs: Runs, key: str, target: Target | None = None
+) -> None:
     """One line of the table: a counter of forebay beside what it is measured by."""
     samples = [float(one.counters.get(key, 0)) for one in runs[FOREBAY]]
-    result.figures.append(Figure(what, base, statistics.median(samples), "", target, base_name=base_name,
-                                 base_samples=[base], forebay_samples=samples))
+    result.figures.append(
+        Figure(
+            what,
+            base,
+            statistics.median(samples),
+            "",
+            target,
+            base_name=base_name,
+            base_samples=[base],
+            forebay_samples=samples,
+        )
+    )
 
 
 def merge_note(what: str, runs: Runs) -> str:
     """How many requests became how many writes."""
-    note = (f"{what}: {runs[NATIVE][0].figures['requests']:,} requests of the program; forebay received "
-            f"{counter(runs, 'requests'):,.0f} and made {counter(runs, 'target_writes'):,.0f} target writes; "
-            f"{counter(runs, 'merged') / MIB:,.1f} MiB merged, {morphed(runs) / MIB:,.1f} MiB morphed, "
-            f"{counter(runs, 'stolen') / MIB:,.1f} MiB stolen")
+    note = (
+        f"{what}: {runs[NATIVE][0].figures['requests']:,} requests of the program; forebay received "
+        f"{counter(runs, 'requests'):,.0f} and made {counter(runs, 'target_writes'):,.0f} target writes; "
+        f"{counter(runs, 'merged') / MIB:,.1f} MiB merged, {morphed(runs) / MIB:,.1f} MiB morphed, "
+        f"{counter(runs, 'stolen') / MIB:,.1f} MiB stolen"
+    )
     if "writes_at_target" in runs[NATIVE][0].figures:
         note += ", and the file system saw {:,.0f} writes natively, {:,.0f} with forebay".format(
-            *medians(runs, "writes_at_target"))
+            *medians(runs, "writes_at_target")
+        )
     return note
 
 
@@ -110,8 +139,12 @@ def morphed(runs: Runs) -> float:
 
 def say_aside(result: Result, groups: Iterable[Runs]) -> None:
     """Where stepping aside is allowed, and forebay did: a note, and no target is judged."""
-    reasons = {reason for runs in groups for one in runs[FOREBAY]
-               for reason in [*one.counters.get("not_staged", {}), *one.counters.get("reasons", [])]}
+    reasons = {
+        reason
+        for runs in groups
+        for one in runs[FOREBAY]
+        for reason in [*one.counters.get("not_staged", {}), *one.counters.get("reasons", [])]
+    }
     if reasons:
         for figure in result.figures:
             figure.target = None
@@ -120,8 +153,12 @@ def say_aside(result: Result, groups: Iterable[Runs]) -> None:
 
 def raw(runs: Runs) -> dict:
     """The samples, for the JSON file."""
-    return {mode: [{**one.figures, "wall_s": one.wall_s, "process_cpu_s": one.cpu_s, "counters": one.counters}
-                   for one in ones] for mode, ones in runs.items()}
+    return {
+        mode: [
+            {**one.figures, "wall_s": one.wall_s, "process_cpu_s": one.cpu_s, "counters": one.counters} for one in ones
+        ]
+        for mode, ones in runs.items()
+    }
 
 
 def finish(result: Result, groups: dict[str, Runs]) -> Result:

@@ -4,8 +4,9 @@
  *   parallel_small_writes --file F [--count 10000]
  *   parallel_small_writes --file F --verify [--count 10000]
  *
- * `count` are the writes of one rank. Prints, beside the common figures, the seconds spent in writes_s, and the processor
- * seconds of the rank's own thread among them in writes_cpu_s: what other ranks and threads take of the processors is not in these.
+ * `count` are the writes of one rank. Prints, beside the common figures, the seconds spent in writes_s, and the
+ * processor seconds of the rank's own thread among them in writes_cpu_s: what other ranks and threads take of the
+ * processors is not in these.
  */
 #include "parallel.h"
 

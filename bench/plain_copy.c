@@ -7,8 +7,8 @@
  * over them, as a staging log does which recycles its segments.
  * new_files_s: What one step takes that writes its buffers to new files instead, as the first step of a log must. Their
  * memory has been given back just before, so a virtual machine need not ask its host for it.
- * No HDF5. With several processes, each has buffers and files of its own, they start together, and the seconds are those
- * of the last.
+ * No HDF5. With several processes, each has buffers and files of its own, they start together, and the seconds are
+ * those of the last.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -34,12 +34,17 @@ def save(path: Path, heading: str, panels: Sequence[Panel]) -> str:
 
     columns = 2 if len(panels) in (2, 4) else min(3, len(panels))
     rows = -(-len(panels) // columns)
-    figure, axes = plt.subplots(rows, columns, squeeze=False, layout="constrained",
-                                figsize=(_PANEL_INCHES[0] * columns, _PANEL_INCHES[1] * rows + 0.4))
+    figure, axes = plt.subplots(
+        rows,
+        columns,
+        squeeze=False,
+        layout="constrained",
+        figsize=(_PANEL_INCHES[0] * columns, _PANEL_INCHES[1] * rows + 0.4),
+    )
     figure.suptitle(heading, fontsize=11)
     for panel, place in zip(panels, axes.flat):
         _draw(panel, place)
-    for place in list(axes.flat)[len(panels):]:
+    for place in list(axes.flat)[len(panels) :]:
         place.set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
@@ -53,8 +58,14 @@ def _draw(panel: Panel, axes) -> None:
     bottom = [0.0] * len(panel.groups)
     for number, (name, values) in enumerate(panel.series.items()):
         shift = 0 if panel.stacked else (number - (len(panel.series) - 1) / 2) * width
-        axes.bar([at + shift for at in positions], values, width, bottom=bottom if panel.stacked else None, label=name,
-                 color=COLOURS.get(name))
+        axes.bar(
+            [at + shift for at in positions],
+            values,
+            width,
+            bottom=bottom if panel.stacked else None,
+            label=name,
+            color=COLOURS.get(name),
+        )
         if panel.stacked:
             bottom = [low + value for low, value in zip(bottom, values)]
     axes.set_title(panel.title, fontsize=9.5)

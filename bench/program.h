@@ -66,12 +66,12 @@ UNUSED_OK static uint64_t word_at(uint64_t array, uint64_t index) {
 }
 
 /* Adds up the seconds spent inside HDF5. `call` must yield a value that is negative on failure. */
-#define TIMED(total_s, result, call)                                \
-    do {                                                            \
-        double begin_s_ = now_s();                                  \
-        (result) = (call);                                          \
-        (total_s) += now_s() - begin_s_;                            \
-        if ((result) < 0) fail(#call, "failed");                    \
+#define TIMED(total_s, result, call)             \
+    do {                                         \
+        double begin_s_ = now_s();               \
+        (result) = (call);                       \
+        (total_s) += now_s() - begin_s_;         \
+        if ((result) < 0) fail(#call, "failed"); \
     } while (0)
 
 #endif

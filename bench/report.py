@@ -1,10 +1,11 @@
-"""Showing results: on the terminal, as JSON, and as the tables of docs/performance.md."""
+"""Showing results: on the terminal, as JSON, and as the tables of docs/performance-tables.md."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import textwrap
 import time
 from pathlib import Path
 
@@ -19,8 +20,14 @@ HEADINGS = ["measured", "native", "forebay", "forebay ÷ native", "target", ""]
 def machine_facts(target: Path, staging: Path, hdf5_version: str) -> dict[str, str]:
     """What the figures depend on; no names of hosts and no paths."""
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    model = next((line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
-                  if line.startswith("model name")), platform.machine())
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
     return {
         "cores": f"{len(os.sched_getaffinity(0))} ({model})",
         "memory": f"{memory_bytes / (1 << 30):.0f} GiB",
@@ -115,7 +122,7 @@ def write_page(path: Path, command: str, facts: dict[str, str], results: list[Re
     _, found, after = rest.partition(END)
     if not found:
         raise SystemExit(f"{path.name} has lost its markers: {BEGIN} … {END}")
-    lines = [BEGIN, "", f"Made by `{command}` on:", "", "| | |", "| --- | --- |"]
+    lines = [BEGIN, "", _wrapped(f"Made by `{command}` on:"), "", "| | |", "| --- | --- |"]
     lines += [f"| {name} | {value} |" for name, value in facts.items()]
     for result in results:
         lines += ["", f"### {result.title}", "", f"`--only {result.name}`, medians of {result.repetitions}.", ""]
@@ -123,8 +130,13 @@ def write_page(path: Path, command: str, facts: dict[str, str], results: list[Re
             lines += [_row(HEADINGS), _row(["---", "---:", "---:", "---:", "---", "---"])]
             lines += [_row(_page_cells(figure)) for figure in result.figures]
         for note in result.notes:
-            lines += ["", note[0].upper() + note[1:] + "."]
+            lines += ["", _wrapped(note[0].upper() + note[1:] + ".")]
     path.write_text(before + "\n".join([*lines, "", END]) + after, encoding="utf-8")
+
+
+def _wrapped(text: str) -> str:
+    """In lines of 100 columns, as documents have them."""
+    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
 def _row(cells: list[str]) -> str:

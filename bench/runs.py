@@ -68,19 +68,6 @@ class Places:
         return str(path)
 
 
-def build_without_crash_safety() -> Path:
-    """The folder of a plugin that keeps nothing for a crash, built for the comparison alone."""
-    root = Path(__file__).parents[1]
-    folder = root / "build" / "without-crash-safety"
-    configure = ["cmake", "--preset", "release", "-B", str(folder), "-DFOREBAY_CRASH_SAFETY=OFF",
-                 "-DFOREBAY_BUILD_TESTS=OFF", "-DFOREBAY_BUILD_BENCH=OFF"]
-    for command in (configure, ["cmake", "--build", str(folder), "--target", "forebay_vol"]):
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise BenchError(f"{' '.join(command)}:\n{(done.stdout + done.stderr)[-2000:]}")
-    return folder / "plugins"
-
-
 def environment(places: Places, mode: str, stats: Path) -> dict[str, str]:
     """The environment of a run, without what the caller's may hold of forebay."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(_VARIABLES_OF_FOREBAY)}
@@ -105,8 +92,18 @@ def mpiexec(ranks: int) -> list[str]:
     return [launcher, *(["--oversubscribe"] if kind == "openmpi" else []), "-n", str(ranks)]
 
 
-def run(places: Places, mode: str, command: Sequence[str], *, ranks: int = 0, timeout_s: float = 300,
-        cwd: Path | None = None, sample_memory: bool = False, touch_bytes: int = 0, need: Need | None = None) -> Run:
+def run(
+    places: Places,
+    mode: str,
+    command: Sequence[str],
+    *,
+    ranks: int = 0,
+    timeout_s: float = 300,
+    cwd: Path | None = None,
+    sample_memory: bool = False,
+    touch_bytes: int = 0,
+    need: Need | None = None,
+) -> Run:
     """Runs a program to its end, by mpiexec if a number of ranks is given.
 
     With `sample_memory`, its peak of anonymous memory is taken from outside. `touch_bytes` of memory are at hand when
@@ -118,14 +115,28 @@ def run(places: Places, mode: str, command: Sequence[str], *, ranks: int = 0, ti
         return _run(places, mode, command, ranks, timeout_s, cwd, sample_memory)
 
 
-def _run(places: Places, mode: str, command: Sequence[str], ranks: int, timeout_s: float, cwd: Path | None,
-         sample_memory: bool) -> Run:
+def _run(
+    places: Places,
+    mode: str,
+    command: Sequence[str],
+    ranks: int,
+    timeout_s: float,
+    cwd: Path | None,
+    sample_memory: bool,
+) -> Run:
     stats = places.staging / f"statistics-{os.getpid()}"
     stats.unlink(missing_ok=True)
     begin, cpu_before_s = time.monotonic(), _cpu_of_ended_children_s()
     started = [*mpiexec(ranks), *command] if ranks else command
-    with subprocess.Popen(started, env=environment(places, mode, stats), cwd=cwd, text=True, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        started,
+        env=environment(places, mode, stats),
+        cwd=cwd,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
         try:
             peak = _watch_memory(process, begin + timeout_s) if sample_memory else 0
             output, errors = process.communicate(timeout=timeout_s)
@@ -156,9 +167,19 @@ def _end(process: subprocess.Popen) -> None:
         process.kill()
 
 
-def run_verified(places: Places, mode: str, command: Sequence[str], file: Path, *, verify: Sequence[str] = (),
-                 seen_at: Path | None = None, keep: bool = False, ranks: int = 0, aside_allowed: bool = False,
-                 **options) -> Run:
+def run_verified(
+    places: Places,
+    mode: str,
+    command: Sequence[str],
+    file: Path,
+    *,
+    verify: Sequence[str] = (),
+    seen_at: Path | None = None,
+    keep: bool = False,
+    ranks: int = 0,
+    aside_allowed: bool = False,
+    **options,
+) -> Run:
     """A run that writes `file`, natively read back and compared, then removed.
 
     `seen_at` is where the file can be read without the target's slowness. With forebay, all bytes that the

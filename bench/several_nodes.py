@@ -2,9 +2,9 @@
 
     tools/env python3 bench/several_nodes.py [TURNS [FOLDER]]
 
-Two ranks, each on a played node with a staging area of its own, run the program of the crash tests with the option and without
-it, in turns. The file is in FOLDER, if that is given. Printed are milliseconds per epoch (a rewrite of everything, and a flush), and the ratios
-of each turn.
+Two ranks run the program of the crash tests, in turns with the option and without it. Each rank is on a played node
+with a staging area of its own. The file is in FOLDER, if that is given. The output is milliseconds per epoch, and the
+ratio of each turn. An epoch rewrites everything and flushes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def seconds(folder: Path, home: Path, nodes: str, epochs: int) -> float:
     path = home / f"{nodes}-{epochs}.h5"
     command = [program(), path, "latest", epochs, 0, "mpi"]
     begin = time.monotonic()
-    done = launch(command, staged(folder / "unused", FOREBAY_NODES=nodes), folder, RANKS, SECONDS_MAX, per_rank=per_rank)
+    done = launch(
+        command, staged(folder / "unused", FOREBAY_NODES=nodes), folder, RANKS, SECONDS_MAX, per_rank=per_rank
+    )
     elapsed = time.monotonic() - begin
     if done.hung is not None or flushed(done.stdout) != epochs:
         sys.exit(done.told())
@@ -62,7 +64,10 @@ def main() -> None:
     ratios = [consistent / fast for fast, consistent in zip(taken["fast"], taken["consistent"], strict=True)]
     for nodes, each in taken.items():
         print(f"nodes={nodes}: median {statistics.median(each):.2f} ms per epoch, {min(each):.2f} to {max(each):.2f}")
-    print(f"consistent / fast: median {statistics.median(ratios):.2f}, {min(ratios):.2f} to {max(ratios):.2f}, of {turns} turns")
+    print(
+        f"consistent / fast: median {statistics.median(ratios):.2f}, "
+        f"{min(ratios):.2f} to {max(ratios):.2f}, of {turns} turns"
+    )
 
 
 if __name__ == "__main__":

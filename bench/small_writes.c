@@ -65,8 +65,7 @@ static void write_file(const char *path, const uint64_t *data, uint64_t count, i
     TIMED(create_s, file, H5Fcreate(path, H5F_ACC_EXCL, H5P_DEFAULT, access));
     TIMED(create_s, space, H5Screate_simple(1, &words, NULL));
     TIMED(create_s, memory, H5Screate_simple(1, &piece, NULL));
-    TIMED(create_s, dataset,
-          H5Dcreate2(file, "data", H5T_NATIVE_UINT64, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    TIMED(create_s, dataset, H5Dcreate2(file, "data", H5T_NATIVE_UINT64, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
     double begin_s = now_s();
     for (uint64_t i = 0; i < count; ++i) {
         hsize_t at = order[i] * kPieceWords;
@@ -91,10 +90,8 @@ int main(int argc, char **argv) {
     uint64_t count = count_argument(argc, argv, "--count", "20000");
     if (path == NULL) fail("--file", "is needed");
     uint64_t *data = new_data(count * kPieceWords);
-    if (flag(argc, argv, "--verify"))
-        verify_file(path, data, count * kPieceWords);
-    else
-        write_file(path, data, count, flag(argc, argv, "--shuffle"));
+    if (flag(argc, argv, "--verify")) verify_file(path, data, count * kPieceWords);
+    else write_file(path, data, count, flag(argc, argv, "--shuffle"));
     free(data);
     return 0;
 }

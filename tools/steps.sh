@@ -19,7 +19,8 @@ forebay_logs="$forebay_cache/logs"
 step() {
   local title="$1" log started status=0
   shift
-  mkdir -p "$forebay_logs" 2>/dev/null || die "cannot create $forebay_logs: set FOREBAY_CACHE to a directory that can be written"
+  mkdir -p "$forebay_logs" 2>/dev/null ||
+    die "cannot create $forebay_logs: set FOREBAY_CACHE to a directory that can be written"
   log="$forebay_logs/${log_prefix:-}$(printf '%s' "${1##*/}" | tr -c 'A-Za-z0-9_.-' '-').log"
   printf '==> %s … ' "$title"
   started=$SECONDS
@@ -63,8 +64,10 @@ as_root() {
 
 # lock NAME: one process at a time builds the thing called NAME; held until the script ends.
 lock() {
-  mkdir -p "$forebay_cache" 2>/dev/null || die "cannot create $forebay_cache: set FOREBAY_CACHE to a directory that can be written"
-  { exec 9>"$forebay_cache/.$1.lock"; } 2>/dev/null || die "cannot write to $forebay_cache: set FOREBAY_CACHE to a directory that can be written"
+  mkdir -p "$forebay_cache" 2>/dev/null ||
+    die "cannot create $forebay_cache: set FOREBAY_CACHE to a directory that can be written"
+  { exec 9>"$forebay_cache/.$1.lock"; } 2>/dev/null ||
+    die "cannot write to $forebay_cache: set FOREBAY_CACHE to a directory that can be written"
   if ! flock -n 9; then
     printf '==> waiting for another process that is preparing %s\n' "$1"
     flock 9

@@ -129,7 +129,7 @@ static int write_file(const char *path, const struct shape *shape) {
     hid_t space = new_space(2, extent), transfer = new_transfer(shape->collective);
     hid_t dataset = create_dataset(file, "matrix", H5T_NATIVE_UINT64, space, H5P_DEFAULT, &measured);
     times[0].value = (shape->pattern == kMorphing ? write_overlapping : write_rows)(dataset, space, transfer, shape,
-                                                                                   &measured);
+                                                                                    &measured);
     if (shape->pattern == kStealing) {
         MPI_Barrier(MPI_COMM_WORLD);
         wrong = compare_rows(dataset, space, transfer, shape,

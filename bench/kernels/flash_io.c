@@ -41,10 +41,8 @@ static void fill_tree(void *data, const struct shape *shape, int rank, int i) {
     const uint64_t count = shape->blocks * kTree[i].per_block, first = (uint64_t)rank * count;
     for (uint64_t k = 0; k < count; ++k) {
         uint64_t word = word_at(1000 + (uint64_t)i, first + k) >> 40;
-        if (kTree[i].is_integer)
-            ((int *)data)[k] = (int)word;
-        else
-            ((double *)data)[k] = (double)word;
+        if (kTree[i].is_integer) ((int *)data)[k] = (int)word;
+        else ((double *)data)[k] = (double)word;
     }
 }
 
@@ -107,12 +105,9 @@ static void extract(void *values, const double *cells, const struct shape *shape
         for (uint64_t z = 0; z < extent[1]; ++z)
             for (uint64_t y = 0; y < extent[2]; ++y)
                 for (uint64_t x = 0; x < extent[3]; ++x, ++i) {
-                    if (shape->kind == kCheckpoint)
-                        ((double *)values)[i] = *cell(cells, shape, b, z, y, x);
-                    else if (shape->kind == kPlot)
-                        ((float *)values)[i] = (float)*cell(cells, shape, b, z, y, x);
-                    else
-                        ((float *)values)[i] = (float)corner(cells, shape, b, z, y, x);
+                    if (shape->kind == kCheckpoint) ((double *)values)[i] = *cell(cells, shape, b, z, y, x);
+                    else if (shape->kind == kPlot) ((float *)values)[i] = (float)*cell(cells, shape, b, z, y, x);
+                    else ((float *)values)[i] = (float)corner(cells, shape, b, z, y, x);
                 }
 }
 

@@ -23,8 +23,7 @@ struct shape {
 static const struct {
     const char *name;
     int is_integer;
-} kProperty[kProperties] = {{"x", 0},  {"y", 0},  {"z", 0},   {"id1", 1},
-                            {"id2", 1}, {"px", 0}, {"py", 0}, {"pz", 0}};
+} kProperty[kProperties] = {{"x", 0}, {"y", 0}, {"z", 0}, {"id1", 1}, {"id2", 1}, {"px", 0}, {"py", 0}, {"pz", 0}};
 
 static hid_t type_of(int property) { return kProperty[property].is_integer ? H5T_NATIVE_INT32 : H5T_NATIVE_FLOAT; }
 

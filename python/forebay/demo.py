@@ -21,15 +21,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from forebay.demo_report import (
-    Bars,
-    Figures,
-    Settings,
-    Target,
-    draw_timeline,
-    print_result,
-    write_json,
-)
+from forebay.demo_report import Bars, Figures, Settings, Target, draw_timeline, print_result, write_json
 from forebay.file_system_watch import FileSystemWatch
 from forebay.measured import COMPUTE, MIB, MeasurementError, Run, read_counters, read_trace
 from forebay.program import native_environment, run_simulation, staged_environment

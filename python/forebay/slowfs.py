@@ -56,8 +56,9 @@ def available() -> tuple[bool, str]:
 class SlowFS:
     """A mount of ``backing`` on ``mount_point``; both are created if they are missing.
 
-    The arguments are the program's options, in its units: ``bandwidth="200MiB/s"`` or bytes per second, ``latency="1ms"``
-    or ``{"fsync": "20ms", "read|write": "1ms"}``. The mount ends with the context, or with this process however it dies.
+    The arguments are the program's options, in its units: ``bandwidth="200MiB/s"`` or bytes per second,
+    ``latency="1ms"`` or ``{"fsync": "20ms", "read|write": "1ms"}``. The mount ends with the context. It also ends with
+    this process, however it dies.
     """
 
     def __init__(
@@ -68,6 +69,8 @@ class SlowFS:
         bandwidth: str | int | None = None,
         read_bandwidth: str | int | None = None,
         write_bandwidth: str | int | None = None,
+        thread_bandwidth: str | int | None = None,
+        process_bandwidth: str | int | None = None,
         latency: str | dict[str, str] | None = None,
         faults: Iterable[str] = (),
         page_cache: bool = False,
@@ -82,6 +85,8 @@ class SlowFS:
             ("--bandwidth", bandwidth),
             ("--read-bandwidth", read_bandwidth),
             ("--write-bandwidth", write_bandwidth),
+            ("--thread-bandwidth", thread_bandwidth),
+            ("--process-bandwidth", process_bandwidth),
         ):
             if value is not None:
                 self._arguments += [option, str(value)]
@@ -129,7 +134,7 @@ class SlowFS:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            start_new_session=True,   # an interrupt from the keyboard is for the tests, which unmount then
+            start_new_session=True,  # an interrupt from the keyboard is for the tests, which unmount then
         )
         if not self._is_ready():
             message = self._words() or "slowfs did not become ready"

@@ -15,8 +15,8 @@ namespace forebay {
 // Short enough to need no memory itself.
 [[nodiscard]] inline Status out_of_memory() noexcept { return {Code::kUnavailable, "out of memory", ENOMEM}; }
 
-// What `act` returns, a Status, or ok if it returns nothing; out_of_memory() if it has thrown std::bad_alloc, kInternal if something else,
-// which nothing does on purpose.
+// What `act` returns, a Status, or ok if it returns nothing; out_of_memory() if it has thrown std::bad_alloc, kInternal
+// if something else, which nothing does on purpose.
 template <class Act>
 [[nodiscard]] Status attempt(Act&& act) noexcept {
     try {

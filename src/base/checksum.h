@@ -6,12 +6,10 @@
 #include <cstdint>
 #include <span>
 
-#include "base/crash_safety.h"
-
 namespace forebay {
 
 [[nodiscard]] inline std::uint64_t checksum(std::span<const std::byte> bytes) noexcept {
-    return kCrashSafety ? XXH3_64bits(bytes.data(), bytes.size()) : 0;
+    return XXH3_64bits(bytes.data(), bytes.size());
 }
 
 }   // namespace forebay

@@ -1,4 +1,5 @@
-// The clocks that forebay uses, in nanoseconds, and how often a thread has slept. The system calls behind them cannot fail.
+// The clocks that forebay uses, in nanoseconds, and how often a thread has slept. The system calls behind them cannot
+// fail.
 #pragma once
 
 #include <sys/resource.h>
@@ -11,12 +12,14 @@ namespace forebay {
 
 // CLOCK_MONOTONIC: for durations and traces.
 [[nodiscard]] inline std::uint64_t monotonic_ns() noexcept {
-    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                                      std::chrono::nanoseconds(1));
 }
 
 // CLOCK_REALTIME: for what people and other processes read.
 [[nodiscard]] inline std::uint64_t realtime_ns() noexcept {
-    return static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+    return static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch() /
+                                      std::chrono::nanoseconds(1));
 }
 
 // CLOCK_BOOTTIME: since the machine was started.

@@ -27,44 +27,58 @@ constexpr std::array kTable{
                "Most space that the logs of one process take on the staging area."},
     OptionSpec{"full", kChoice, "wait", "", 0, 0, "wait|through",
                "When that space is used up: a write waits for the drain, or goes straight to the file."},
-    OptionSpec{
-        "strict", kBool, "off", "", 0, 0, "",
-        "Opening a file fails when the staging area is unusable; off: the file is written as without forebay."},
+    OptionSpec{"strict", kBool, "off", "", 0, 0, "",
+               "Opening a file fails when the staging area is unusable; off: the file is written as without forebay."},
     OptionSpec{"drain_threads", kCount, "4", "threads", 1, 256, "",
-               "Writes to the files that are in flight at a time, per process."},
+               "Writes to the files that are in flight at a time, per process. "
+               "Where one drains for several ranks of its node, at least one for each of them, up to 64."},
     OptionSpec{"stripe", kSize, "0", "bytes", 0, kGiB, "",
-               "Alignment of writes to the file; best the stripe size of the parallel file system. 0: what the file system names "
-               "(Lustre's stripe size, or a large block size), else 1 MiB."},
+               "Alignment of writes to the file; best the stripe size of the parallel file system. 0: "
+               "what the file system names (Lustre's stripe size, or a large block size), else 1 MiB."},
     OptionSpec{"write_max", kSize, "8MiB", "bytes", 4 * kKiB, kGiB, "", "Largest single write to the file."},
     OptionSpec{"segment", kSize, "1MiB", "bytes", 64 * kKiB, kGiB, "",
                "Unit in which log space is allocated and given back; at most half of size."},
     OptionSpec{"reserve", kSize, "512MiB", "bytes", 0, kPiB, "",
-               "Log space made ready ahead of the first burst of writes; at most size."},
+               "Log space made ready ahead of a burst of writes: "
+               "as much as was in use at one time before, at most this; at most size."},
     OptionSpec{"checksum", kChoice, "lazy", "", 0, 0, "inline|lazy",
                "Payloads over 64 KiB: checksummed as they are written, or only where a recovery would need it."},
     OptionSpec{"flush", kChoice, "commit", "", 0, 0, "commit|drain",
                "H5Fflush returns when the state is committed to the log, or when it has reached the file."},
-    OptionSpec{"durability", kChoice, "process", "", 0, 0, "process|node",
-               "A flush or close that has returned outlives the death of the process, or also the node's loss of power: it "
-               "syncs the log, and close the file. node implies checksum=inline."},
+    OptionSpec{
+        "durability", kChoice, "process", "", 0, 0, "process|node",
+        "A flush or close that has returned outlives the death of the process, or also the node's loss of power: it "
+        "syncs the log, and close the file. node implies checksum=inline."},
     OptionSpec{"on_error", kChoice, "fail", "", 0, 0, "fail|retry|through",
-               "A background write to the file fails: flushes and close report it; the same, after a few more attempts if it may "
-               "pass; or the same, and what is written from then on goes straight to the file."},
+               "A background write to the file fails: flushes and close report it; "
+               "the same, after a few more attempts if it may pass; or the same, "
+               "and what is written from then on goes straight to the file."},
     OptionSpec{"patience", kCount, "600", "seconds", 0, 31'536'000, "",
-               "A close, a flush that drains and a write that waits for room fail once nothing has reached the file for so many "
-               "seconds; what is staged stays in the log. 0: they wait for ever."},
+               "A close, a flush that drains and a write that waits for room fail once nothing has reached "
+               "the file for so many seconds; what is staged stays in the log. 0: they wait for ever."},
     OptionSpec{"recover", kBool, "on", "", 0, 0, "",
                "Opening a file that a dead process of this node had staged brings it to its last flush first."},
     OptionSpec{"mpi", kChoice, "on", "", 0, 0, "on|node|off",
                "Stage files that are opened for writing with MPI: all, or only those opened by processes of one node."},
-    OptionSpec{"node", kString, "", "", 0, 0, "",
-               "Name of this process's node; processes of one name share what they stage. Empty: those of one machine."},
+    OptionSpec{
+        "read_cache", kBool, "off", "", 0, 0, "",
+        "Files that are opened read-only are read through a cache on the staging area, which all processes of the "
+        "node share. Files on a local file system are left alone."},
+    OptionSpec{"read_cache_size", kSize, "8GiB", "bytes", kMiB, kPiB, "",
+               "Most space that the read cache takes on the staging area, for all processes and files together."},
+    OptionSpec{
+        "node", kString, "", "", 0, 0, "",
+        "Name of this process's node; processes of one name share what they stage. Empty: those of one machine."},
     OptionSpec{"nodes", kChoice, "fast", "", 0, 0, "fast|consistent",
-               "Files that several nodes write with MPI, after a crash: as far as they had come, or, after recovery on every node, at their last flush; then what is overwritten is copied first."},
+               "Files that several nodes write with MPI, after a crash: as far as they had come, or, "
+               "after recovery on every node, at their last flush; then what is overwritten is copied first."},
     OptionSpec{"stats", kPath, "", "", 0, 0, "",
                "File to which one line of JSON is appended per closed file and per process; empty: none."},
     OptionSpec{"trace", kPath, "", "", 0, 0, "",
                "File to which one line of JSON is appended per write to a file; empty: none."},
+    OptionSpec{"registry", kPath, "", "", 0, 0, "",
+               "Directory on a local device, absolute, in which each user's staging areas are noted, "
+               "so that commands find them; set it for programs and commands alike. Empty: /var/tmp, else /tmp."},
     OptionSpec{"under_vol", kString, "0", "", 0, 0, "",
                "Connector beneath, by value or name; 0 is HDF5's own. Above any other, nothing is staged."},
     OptionSpec{"under_info", kString, "", "", 0, 0, "",
@@ -76,17 +90,16 @@ std::string cell(std::string_view text) {
     std::string result;
     for (const char c : text) {
         if (c == '|') result += '\\';
-        if (c == '<')
-            result += "&lt;";
-        else
-            result += c;
+        if (c == '<') result += "&lt;";
+        else result += c;
     }
     return result;
 }
 
 constexpr std::string_view kIntroduction = R"(# Options
 
-This page is made by `forebay options --markdown`; `forebay doctor` shows the values in effect and where each comes from.
+This page is made by `forebay options --markdown`; `forebay doctor` shows the values in effect and
+where each comes from.
 
 A value is taken from the first of these that gives one:
 
@@ -95,22 +108,24 @@ A value is taken from the first of these that gives one:
 3. the TOML file that `FOREBAY_CONFIG` names: `nls = "/local"`, `size = "16GiB"` as top-level keys
 4. the default
 
-Given twice in one connector string, the later one counts. `forebay run -o size=16GiB -- program` sets the variable for one
-program after checking it.
+Given twice in one connector string, the later one counts. `forebay run -o size=16GiB -- program`
+sets the variable for one program after checking it; messages name `-o` as the source then.
 
-Sizes are whole numbers of bytes, or of k, M, G or T, which are powers of 1024: `64k`, `8MiB`, `16G`, `1048576`. On and off
-may also be written true and false, yes and no, 1 and 0.
+Sizes are whole numbers of bytes, or of k, M, G or T, which are powers of 1024: `64k`, `8MiB`,
+`16G`, `1048576`. On and off may also be written true and false, yes and no, 1 and 0.
 
-A value that cannot be used is reported with its option, its source and what is allowed, and so is an option that does not
-exist. Nothing is staged then: a misspelt setting is not silently ignored.
+One rule holds for a value that cannot be used and for an option that does not exist, wherever it is
+given. The message names the option, its source and what is allowed. A program opens its files
+natively and says so once; with `strict` the open fails. A command of forebay ends with exit status
+2 (`doctor` lists it as a problem: 1), and `forebay run` does not start the program.
 
 )";
 
 constexpr std::string_view kConnectorString = R"(
 ## The connector string
 
-Pairs `name=value`, separated by semicolons; blanks around names and values do not count. A value that contains semicolons
-stands in braces, and those inside it come in pairs:
+Pairs `name=value`, separated by semicolons; blanks around names and values do not count. A value
+that contains semicolons stands in braces, and those inside it come in pairs:
 
 ```
 HDF5_VOL_CONNECTOR="forebay nls=/local;size=16GiB;under_vol=0;under_info={}"
@@ -118,8 +133,10 @@ HDF5_VOL_CONNECTOR="forebay nls=/local;size=16GiB;under_vol=0;under_info={}"
 
 ## When sizes do not fit each other
 
-`segment` may take at most half of `size`, and `reserve` at most all of it. Where only `size` was set, the other two are made
-to fit; where they were set as well, that is reported.
+`segment` may take at most half of `size`, and `reserve` at most all of it. Where only `size` was
+set, the other two are made to fit; where they were set as well, that is reported. A staging area
+smaller than the default of `size` makes that default shrink. A `size` that was set and does not fit
+is refused.
 )";
 
 }   // namespace
@@ -138,9 +155,10 @@ std::string options_as_markdown() {
     for (const OptionSpec& spec : kTable) {
         std::string allowed = option_range(spec);
         if (allowed.empty()) allowed = spec.type == kPath ? "a path" : "any text";
-        fmt::format_to(
-            std::back_inserter(page), "| `{}` | `{}` | {} | {} | {} |\n", spec.name, option_variable(spec.name),
-            spec.default_text.empty() ? "" : fmt::format("`{}`", spec.default_text), cell(allowed), cell(spec.doc));
+        fmt::format_to(std::back_inserter(page), "| `{}` | `{}` | {} | {} | {} |\n", spec.name,
+                       option_variable(spec.name),
+                       spec.default_text.empty() ? "" : fmt::format("`{}`", spec.default_text), cell(allowed),
+                       cell(spec.doc));
     }
     page += kConnectorString;
     return page;

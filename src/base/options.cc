@@ -40,13 +40,20 @@ constexpr std::string_view kDefault = "default";
 
 // Variables of forebay that are not options: the configuration file, and what the project's own tools,
 // builds and tests read.
-constexpr std::array<std::string_view, 7> kOtherVariables{
-    "FOREBAY_CONFIG",     "FOREBAY_CACHE",  "FOREBAY_BUILD_DIR", "FOREBAY_HDF5",
-    "FOREBAY_PLUGIN_DIR", "FOREBAY_PYTHON", "FOREBAY_WERROR"};
-constexpr std::array<std::string_view, 4> kOtherPrefixes{"FOREBAY_TEST_", "FOREBAY_BENCH_", "FOREBAY_DEMO_",
-                                                         "FOREBAY_HDF5_"};
+constexpr const char* kGivenVariable = "FOREBAY_RUN_OPTIONS";
+constexpr std::array<std::string_view, 10> kOtherVariables{
+    kGivenVariable,       "FOREBAY_CONFIG", "FOREBAY_CACHE",  "FOREBAY_BUILD_DIR", "FOREBAY_HDF5",
+    "FOREBAY_PLUGIN_DIR", "FOREBAY_PYTHON", "FOREBAY_WERROR", "FOREBAY_RUN",       "FOREBAY_SEED"};
+constexpr std::array<std::string_view, 6> kOtherPrefixes{"FOREBAY_TEST_", "FOREBAY_BENCH_",        "FOREBAY_DEMO_",
+                                                         "FOREBAY_HDF5_", "FOREBAY_DIFFERENTIAL_", "FOREBAY_PARALLEL_"};
 
 constexpr std::size_t kConfigBytesMax = std::size_t{1} << 20;
+
+std::string& origin_in(LoadedOptions& loaded, std::string_view name) {
+    return std::find_if(loaded.origins.begin(), loaded.origins.end(),
+                        [&](const OptionOrigin& one) { return one.name == name; })
+        ->source;
+}
 
 // Collects values level by level, weakest first, so that an unusable one leaves the weaker one standing.
 class Loader {
@@ -56,29 +63,28 @@ class Loader {
             loaded_.origins.push_back({std::string(spec.name), std::string(kDefault)});
     }
 
+    // What `forebay run -o` was given, "name=value" on each line: whoever passes it on, it is told of as such.
+    void note_given(std::string_view lines) { given_ = fmt::format("\n{}\n", lines); }
+
     void set(std::string_view name, std::string_view value, std::string_view source) {
+        if (!given_.empty() && given_.find(fmt::format("\n{}={}\n", name, value)) != std::string::npos) source = "-o";
         const OptionSpec* spec = find_option(name);
         if (spec == nullptr) {
             loaded_.problems.push_back(unknown_option(name, value, source));
             return;
         }
         const Status stored = store_value(*spec, value, loaded_.options);
-        if (stored)
-            origin(name) = source;
-        else
-            loaded_.problems.push_back(refusal(name, value, source, stored.message()));
+        if (stored) origin(name) = source;
+        else loaded_.problems.push_back(refusal(name, value, source, stored.message()));
     }
 
     void problem(Status status) { loaded_.problems.push_back(std::move(status)); }
-    std::string& origin(std::string_view name) {
-        return std::find_if(loaded_.origins.begin(), loaded_.origins.end(),
-                            [&](const OptionOrigin& one) { return one.name == name; })
-            ->source;
-    }
+    std::string& origin(std::string_view name) { return origin_in(loaded_, name); }
     LoadedOptions& loaded() { return loaded_; }
 
   private:
     LoadedOptions loaded_;
+    std::string given_;
 };
 
 // ---- The connector string --------------------------------------------------------------------------
@@ -98,8 +104,8 @@ std::size_t value_length(std::string_view rest) {
 
 void load_connector_string(std::string_view rest, Loader& loader) {
     const auto malformed = [&](std::string_view where, std::string_view what) {
-        loader.problem(
-            {Code::kInvalidArgument, fmt::format("{}: {} at '{}'", kConnectorString, what, where.substr(0, 80))});
+        loader.problem({Code::kInvalidArgument,
+                        fmt::format("{}: {} at '{}'", kConnectorString, what, where.substr(0, 80))});
     };
     while (!trim(rest).empty()) {
         const std::size_t sign = rest.find_first_of("=;");
@@ -121,8 +127,7 @@ void load_connector_string(std::string_view rest, Loader& loader) {
         const std::size_t end = std::min(rest.find(';'), rest.size());
         if (const std::string_view more = trim(rest.substr(0, end)); !more.empty())
             malformed(more, fmt::format("text after the closing brace of {}", name));
-        else
-            loader.set(name, value, kConnectorString);
+        else loader.set(name, value, kConnectorString);
         rest.remove_prefix(std::min(end + 1, rest.size()));
     }
 }
@@ -137,13 +142,13 @@ void load_environment(const Getenv& getenv, std::span<const std::string> names, 
     }
     for (const std::string& variable : names) {
         if (!variable.starts_with(kPrefix)) continue;
-        const bool is_option =
-            std::any_of(option_table().begin(), option_table().end(),
-                        [&](const OptionSpec& spec) { return option_variable(spec.name) == variable; });
-        const bool is_other =
-            std::find(kOtherVariables.begin(), kOtherVariables.end(), variable) != kOtherVariables.end() ||
-            std::any_of(kOtherPrefixes.begin(), kOtherPrefixes.end(),
-                        [&](std::string_view prefix) { return variable.starts_with(prefix); });
+        const bool is_option = std::any_of(option_table().begin(), option_table().end(), [&](const OptionSpec& spec) {
+            return option_variable(spec.name) == variable;
+        });
+        const bool is_other = std::find(kOtherVariables.begin(), kOtherVariables.end(), variable) !=
+                                  kOtherVariables.end() ||
+                              std::any_of(kOtherPrefixes.begin(), kOtherPrefixes.end(),
+                                          [&](std::string_view prefix) { return variable.starts_with(prefix); });
         if (!is_option && !is_other) loader.problem(unknown_variable(variable));
     }
 }
@@ -175,8 +180,8 @@ void load_config(const std::string& path, Loader& loader) {
     const toml::parse_result parsed = toml::parse(text.value(), path);
     if (!parsed) {
         const toml::source_position at = parsed.error().source().begin;
-        return loader.problem(
-            {Code::kCorrupt, fmt::format("{}:{}:{}: {}", path, at.line, at.column, parsed.error().description())});
+        return loader.problem({Code::kCorrupt,
+                               fmt::format("{}:{}:{}: {}", path, at.line, at.column, parsed.error().description())});
     }
     // A table is sorted by name; messages come in the order of the lines.
     std::vector<std::pair<std::string_view, const toml::node*>> pairs;
@@ -185,32 +190,34 @@ void load_config(const std::string& path, Loader& loader) {
               [](const auto& a, const auto& b) { return a.second->source().begin < b.second->source().begin; });
     for (const auto& [name, node] : pairs) {
         const std::string source = fmt::format("{}:{}", path, node->source().begin.line);
-        if (const auto* word = node->as_string())
-            loader.set(name, word->get(), source);
-        else if (const auto* number = node->as_integer())
-            loader.set(name, std::to_string(number->get()), source);
-        else if (const auto* flag = node->as_boolean())
-            loader.set(name, flag->get() ? "true" : "false", source);
-        else if (find_option(name) == nullptr)
-            loader.problem(unknown_option(name, "...", source));
-        else
-            loader.problem(refusal(name, "...", source, "neither a string, a whole number, true nor false"));
+        if (const auto* word = node->as_string()) loader.set(name, word->get(), source);
+        else if (const auto* number = node->as_integer()) loader.set(name, std::to_string(number->get()), source);
+        else if (const auto* flag = node->as_boolean()) loader.set(name, flag->get() ? "true" : "false", source);
+        else if (find_option(name) == nullptr) loader.problem(unknown_option(name, "...", source));
+        else loader.problem(refusal(name, "...", source, "neither a string, a whole number, true nor false"));
     }
 }
 
 // ---- What holds between options --------------------------------------------------------------------
 
-void fit(std::string_view name, std::uint64_t Options::*field, std::uint64_t most, std::string_view rule,
-         Loader& loader) {
-    Options& options = loader.loaded().options;
+void fit(std::string_view name, std::uint64_t Options::* field, std::uint64_t most, std::string_view rule,
+         LoadedOptions& loaded) {
+    Options& options = loaded.options;
     if (options.*field <= most) return;
-    std::string& origin = loader.origin(name);
-    if (origin != kDefault)
-        loader.problem(refusal(
-            name, exact_size(options.*field), origin,
-            fmt::format("more than {} size={} ({})", rule, exact_size(options.size), loader.origin("size"))));
+    std::string& origin = origin_in(loaded, name);
+    if (!origin.starts_with(kDefault))
+        loaded.problems.push_back(refusal(name, exact_size(options.*field), origin,
+                                          fmt::format("more than {} size={} ({})", rule, exact_size(options.size),
+                                                      origin_in(loaded, "size"))));
     options.*field = most;
     origin = "default, made to fit size";
+}
+
+void fit_to_size(LoadedOptions& loaded) {
+    constexpr std::uint64_t kPage = 4096;
+    const Options& options = loaded.options;
+    fit("segment", &Options::segment, options.size / 2 / kPage * kPage, "half of", loaded);
+    fit("reserve", &Options::reserve, options.size, "all of", loaded);
 }
 
 void choose_staging_area(const Getenv& getenv, Loader& loader) {
@@ -233,20 +240,27 @@ std::string_view LoadedOptions::origin_of(std::string_view name) const noexcept 
 LoadedOptions load_options(std::string_view connector_string, const Getenv& getenv,
                            std::span<const std::string> names_in_environment) {
     Loader loader;
+    if (const char* given = getenv(kGivenVariable); given != nullptr && *given != '\0') loader.note_given(given);
     if (const char* path = getenv("FOREBAY_CONFIG"); path != nullptr && *path != '\0') load_config(path, loader);
     load_environment(getenv, names_in_environment, loader);
     load_connector_string(connector_string, loader);
-    const Options& options = loader.loaded().options;
-    constexpr std::uint64_t kPage = 4096;
-    fit("segment", &Options::segment, options.size / 2 / kPage * kPage, "half of", loader);
-    fit("reserve", &Options::reserve, options.size, "all of", loader);
+    fit_to_size(loader.loaded());
     choose_staging_area(getenv, loader);
     return std::move(loader.loaded());
 }
 
+void shrink_default_size(LoadedOptions& loaded, std::uint64_t most_bytes, std::string_view why) {
+    const OptionSpec& size = *find_option("size");
+    if (loaded.options.size <= most_bytes || loaded.origin_of(size.name) != kDefault) return;
+    constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+    loaded.options.size = std::max(most_bytes / kMiB * kMiB, size.minimum);
+    origin_in(loaded, size.name) = fmt::format("{}, {}", kDefault, why);
+    fit_to_size(loaded);
+}
+
 std::string quote_connector_value(std::string_view value) {
-    const bool misread =
-        value.find(';') != std::string_view::npos || value.starts_with('{') || trim(value).size() != value.size();
+    const bool misread = value.find(';') != std::string_view::npos || value.starts_with('{') ||
+                         trim(value).size() != value.size();
     return misread ? fmt::format("{{{}}}", value) : std::string(value);
 }
 
@@ -255,9 +269,8 @@ std::string to_connector_string(const Options& options) {
     for (const OptionSpec& spec : option_table()) {
         const std::string value = option_text(options, spec.name);
         if (!result.empty()) result += ';';
-        result +=
-            fmt::format("{}={}", spec.name,
-                        spec.name == "under_info" ? fmt::format("{{{}}}", value) : quote_connector_value(value));
+        result += fmt::format("{}={}", spec.name,
+                              spec.name == "under_info" ? fmt::format("{{{}}}", value) : quote_connector_value(value));
     }
     return result;
 }

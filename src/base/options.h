@@ -6,7 +6,8 @@
 //   2. the environment           FOREBAY_NLS=/local
 //   3. the TOML file             FOREBAY_CONFIG=/etc/forebay.toml   (top-level keys, option names)
 //   4. the table's default
-// An option given twice at the same level: the later one wins. Everything here is pure but for
+// `forebay run -o` sets variables, or adds to the connector string where there is one; FOREBAY_RUN_OPTIONS tells that
+// they come from there. An option given twice at the same level: the later one wins. Everything here is pure but for
 // `load_options`, which reads the environment through the given function and one file.
 #pragma once
 
@@ -25,14 +26,14 @@ namespace forebay {
 enum class OptionType : std::uint8_t { kString, kPath, kBool, kSize, kCount, kChoice };
 
 struct OptionSpec {
-    std::string_view name;            // "size"
+    std::string_view name;   // "size"
     OptionType type;
-    std::string_view default_text;    // as a user would write it: "8GiB"
-    std::string_view unit;            // "bytes", "threads" or empty
-    std::uint64_t minimum;            // of kSize and kCount; 0 elsewhere
-    std::uint64_t maximum;            // inclusive
-    std::string_view choices;         // of kChoice: "wait|through"
-    std::string_view doc;             // one line
+    std::string_view default_text;   // as a user would write it: "8GiB"
+    std::string_view unit;           // "bytes", "threads" or empty
+    std::uint64_t minimum;           // of kSize and kCount; 0 elsewhere
+    std::uint64_t maximum;           // inclusive
+    std::string_view choices;        // of kChoice: "wait|through"
+    std::string_view doc;            // one line
 };
 
 // All options, in the order in which the documentation lists them. Static storage.
@@ -48,40 +49,44 @@ enum class SeveralNodes : std::uint8_t { kFast, kConsistent };
 
 // Parsed values. Sizes are bytes.
 struct Options {
-    bool stage = true;                          // off: pass everything through
-    std::string nls;                            // staging area; resolved: never empty after load_options
-    std::uint64_t size = std::uint64_t{8} << 30;        // most bytes of one process's logs on the staging area
+    bool stage = true;                             // off: pass everything through
+    std::string nls;                               // staging area; resolved: never empty after load_options
+    std::uint64_t size = std::uint64_t{8} << 30;   // most bytes of one process's logs on the staging area
     WhenFull full = WhenFull::kWait;
-    bool strict = false;                        // unusable staging: fail the open instead of running natively
-    std::uint64_t drain_threads = 4;            // target writes in flight per process
+    bool strict = false;                                // unusable staging: fail the open instead of running natively
+    std::uint64_t drain_threads = 4;                    // target writes in flight per process
     std::uint64_t stripe = 0;                           // alignment of target writes; 0: the file system is asked
     std::uint64_t write_max = std::uint64_t{8} << 20;   // largest single target write
     std::uint64_t segment = std::uint64_t{1} << 20;     // unit of allocation and recycling in the log
     std::uint64_t reserve = std::uint64_t{512} << 20;   // log space touched ahead of the first burst
-    Checksum checksum = Checksum::kLazy;        // payloads over 64 KiB: at write, or only where needed
-    OnFlush flush = OnFlush::kCommit;           // H5Fflush returns at the commit, or once drained
-    OnError on_error = OnError::kFail;          // a background write to the file has failed
-    std::uint64_t patience = 600;               // seconds without a byte reaching the target before a call gives up; 0: never
+    Checksum checksum = Checksum::kLazy;                // payloads over 64 KiB: at write, or only where needed
+    OnFlush flush = OnFlush::kCommit;                   // H5Fflush returns at the commit, or once drained
+    OnError on_error = OnError::kFail;                  // a background write to the file has failed
+    std::uint64_t patience = 600;   // seconds without a byte reaching the target before a call gives up; 0: never
     Durability durability = Durability::kProcess;   // what a commit outlives: the process, or the node's loss of power
-    bool recover = true;                        // before a file is opened: bring home what a dead process has left of it
-    WithMpi mpi = WithMpi::kOn;                 // stage files that are opened with MPI; kNode: by ranks of one node only
-    SeveralNodes nodes = SeveralNodes::kFast;   // kConsistent: a crash can be undone to the last commit, also with several nodes
-    std::string node;                           // members of one name share memory; empty: those of one machine
-    std::string stats;                          // append one JSON line per closed file; empty: none
-    std::string trace;                          // append one JSON line per target write; empty: none
-    std::string under_vol = "0";                // connector beneath: value or name
-    std::string under_info;                     // its info string, verbatim
+    bool recover = true;          // before a file is opened: bring home what a dead process has left of it
+    WithMpi mpi = WithMpi::kOn;   // stage files that are opened with MPI; kNode: by ranks of one node only
+    SeveralNodes nodes =
+        SeveralNodes::kFast;   // kConsistent: a crash can be undone to the last commit, also with several nodes
+    bool read_cache = false;   // read files through the read cache
+    std::uint64_t read_cache_size = std::uint64_t{8} << 30;   // most bytes of it, of all processes together
+    std::string node;              // members of one name share memory; empty: those of one machine
+    std::string stats;             // append one JSON line per closed file; empty: none
+    std::string trace;             // append one JSON line per target write; empty: none
+    std::string registry;          // where the areas in use are noted for commands; empty: /var/tmp, else /tmp
+    std::string under_vol = "0";   // connector beneath: value or name
+    std::string under_info;        // its info string, verbatim
 };
 
 // Where a value came from, for messages: "option size=12x (FOREBAY_SIZE): not a size".
 struct OptionOrigin {
     std::string name;
-    std::string source;               // "connector string", "FOREBAY_SIZE", "/etc/forebay.toml:3", "default"
+    std::string source;   // "connector string", "-o", "FOREBAY_SIZE", "/etc/forebay.toml:3", "default"
 };
 
 struct LoadedOptions {
     Options options;
-    std::vector<OptionOrigin> origins;          // one per option in the table
+    std::vector<OptionOrigin> origins;   // one per option in the table
     // Every unusable value, unknown option or unreadable file, each naming the option and its source.
     // The bad value is left at the next lower level's value. Empty: all is well.
     std::vector<Status> problems;
@@ -98,6 +103,10 @@ using Getenv = std::function<const char*(const char*)>;
 //   value  = "{" anything with balanced braces "}"  |  anything without ";"
 [[nodiscard]] LoadedOptions load_options(std::string_view connector_string, const Getenv& getenv,
                                          std::span<const std::string> names_in_environment = {});
+
+// A size that nobody has set is made `most_bytes`, if it is more; `segment` and `reserve` are made to fit it, as above.
+// `why` becomes a part of its origin.
+void shrink_default_size(LoadedOptions& loaded, std::uint64_t most_bytes, std::string_view why);
 
 // "8GiB", "64k", "1048576": binary units (k, M, G, T with or without iB / B), no sign, no fraction.
 [[nodiscard]] Result<std::uint64_t> parse_size(std::string_view text);

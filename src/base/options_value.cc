@@ -39,8 +39,8 @@ struct NamedBinding {
     std::string_view name;
     Binding field;
 };
-const std::array<NamedBinding, 23>& bindings() {
-    static const std::array<NamedBinding, 23> all{{
+const std::array<NamedBinding, 26>& bindings() {
+    static const std::array<NamedBinding, 26> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
         {"size", &Options::size},
@@ -58,10 +58,13 @@ const std::array<NamedBinding, 23>& bindings() {
         {"flush", choice<&Options::flush>()},
         {"recover", &Options::recover},
         {"mpi", choice<&Options::mpi>()},
+        {"read_cache", &Options::read_cache},
+        {"read_cache_size", &Options::read_cache_size},
         {"node", &Options::node},
         {"nodes", choice<&Options::nodes>()},
         {"stats", &Options::stats},
         {"trace", &Options::trace},
+        {"registry", &Options::registry},
         {"under_vol", &Options::under_vol},
         {"under_info", &Options::under_info},
     }};
@@ -113,8 +116,7 @@ Result<std::uint64_t> parse_digits(std::string_view digits) {
     return value;
 }
 
-Status store_number(const OptionSpec& spec, std::string_view text, Options& options,
-                    std::uint64_t Options::*field) {
+Status store_number(const OptionSpec& spec, std::string_view text, Options& options, std::uint64_t Options::* field) {
     const bool is_size = spec.type == OptionType::kSize;
     const Result<std::uint64_t> parsed = is_size ? parse_size(text) : parse_digits(text);
     const std::string allowed = "; allowed: " + option_range(spec);
@@ -130,9 +132,9 @@ Status store_number(const OptionSpec& spec, std::string_view text, Options& opti
     return Status::ok();
 }
 
-Status store_text(const OptionSpec& spec, std::string_view text, Options& options, std::string Options::*field) {
+Status store_text(const OptionSpec& spec, std::string_view text, Options& options, std::string Options::* field) {
     if (text.find('\0') != std::string_view::npos) return invalid("contains a zero byte");
-    if (spec.name == "nls" && !text.empty() && text.front() != '/')
+    if ((spec.name == "nls" || spec.name == "registry") && !text.empty() && text.front() != '/')
         return invalid("not an absolute path; it would move with the program's working directory");
     if (spec.name == "under_vol" && text.empty())
         return invalid("empty; give a connector's value or name, 0 is HDF5's own");
@@ -247,12 +249,10 @@ Status unknown_option(std::string_view name, std::string_view value, std::string
 Status unknown_variable(std::string_view variable) {
     std::string message(variable);
     message += " is not an option of forebay";
-    const OptionSpec* nearest =
-        nearest_option(variable.substr(std::min(variable.size(), std::string_view("FOREBAY_").size())));
-    if (nearest != nullptr)
-        message += ": did you mean " + option_variable(nearest->name) + "?";
-    else
-        message += "; `forebay options` lists them all";
+    const OptionSpec* nearest = nearest_option(variable.substr(std::min(variable.size(),
+                                                                        std::string_view("FOREBAY_").size())));
+    if (nearest != nullptr) message += ": did you mean " + option_variable(nearest->name) + "?";
+    else message += "; `forebay options` lists them all";
     return {Code::kInvalidArgument, std::move(message)};
 }
 

@@ -16,7 +16,8 @@ Code code_of(int sys_errno) noexcept {
         case EPERM:
         case EROFS: return Code::kPermissionDenied;
         case ENOSPC:
-        case EDQUOT: return Code::kNoSpace;
+        case EDQUOT:
+        case EFBIG: return Code::kNoSpace;
         case EINVAL:
         case ENAMETOOLONG:
         case ELOOP: return Code::kInvalidArgument;

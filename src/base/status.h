@@ -21,12 +21,12 @@ enum class Code : std::uint8_t {
     kNotFound,
     kAlreadyExists,
     kPermissionDenied,
-    kNoSpace,           // ENOSPC, EDQUOT, or the staging area is used up
-    kIo,                // the operating system reported a failed transfer
-    kCorrupt,           // stored bytes are not what was written
-    kUnsupported,       // not possible with this file, library or file system
-    kUnavailable,       // a resource could not be had (threads, memory, descriptors)
-    kInternal,          // a broken invariant of forebay itself
+    kNoSpace,       // ENOSPC, EDQUOT, or the staging area is used up
+    kIo,            // the operating system reported a failed transfer
+    kCorrupt,       // stored bytes are not what was written
+    kUnsupported,   // not possible with this file, library or file system
+    kUnavailable,   // a resource could not be had (threads, memory, descriptors)
+    kInternal,      // a broken invariant of forebay itself
 };
 
 // The lower-case name of a code, e.g. "no_space". Never null.
@@ -67,7 +67,7 @@ class [[nodiscard]] Status {
 template <class T>
 class [[nodiscard]] Result {
   public:
-    Result(T result) : state_(std::in_place_index<0>, std::move(result)) {}   // NOLINT: implicit on purpose
+    Result(T result) : state_(std::in_place_index<0>, std::move(result)) {}          // NOLINT: implicit on purpose
     Result(Status failure) : state_(std::in_place_index<1>, std::move(failure)) {}   // NOLINT
 
     [[nodiscard]] bool is_ok() const noexcept { return state_.index() == 0; }
@@ -84,8 +84,7 @@ class [[nodiscard]] Result {
 }   // namespace forebay
 
 // Returns the failure of `expression` from the enclosing function.
-#define FOREBAY_TRY(expression)                                    \
-    do {                                                           \
-        if (::forebay::Status forebay_status_ = (expression); !forebay_status_) \
-            return forebay_status_;                                \
+#define FOREBAY_TRY(expression)                                                                         \
+    do {                                                                                                \
+        if (::forebay::Status forebay_status_ = (expression); !forebay_status_) return forebay_status_; \
     } while (false)

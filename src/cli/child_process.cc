@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -14,6 +16,8 @@
 namespace forebay::cli {
 
 namespace {
+
+constexpr int kFirstLookMs = 2, kLastLookMs = 8192;
 
 constexpr std::array kForwarded{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
 
@@ -50,7 +54,8 @@ bool reap(pid_t child, ChildEnd& end) {
 
 }   // namespace
 
-Result<ChildEnd> run_child(const std::vector<std::string>& arguments, const std::vector<std::string>& environment) {
+Result<ChildEnd> run_child(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
+                           const std::function<void(pid_t)>& look) {
     sigset_t signals, mask_before;
     ::sigemptyset(&signals);
     for (const int number : kForwarded) ::sigaddset(&signals, number);
@@ -66,7 +71,13 @@ Result<ChildEnd> run_child(const std::vector<std::string>& arguments, const std:
         return child.status();
     }
     ChildEnd end;
-    for (;;) {
+    for (int pause_ms = kFirstLookMs;;) {
+        pollfd signal_comes{descriptor, POLLIN, 0};
+        if (look && ::poll(&signal_comes, 1, pause_ms) == 0) {
+            look(child.value());
+            pause_ms = std::min(2 * pause_ms, kLastLookMs);
+            continue;
+        }
         signalfd_siginfo info{};
         const ssize_t got = ::read(descriptor, &info, sizeof info);
         if (got < 0 && errno == EINTR) continue;

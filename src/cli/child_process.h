@@ -1,6 +1,9 @@
 // Running a program as a child that gets every signal we get.
 #pragma once
 
+#include <sys/types.h>
+
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,7 +21,9 @@ struct ChildEnd {
 // SIGWINCH. A signal from the terminal is not forwarded: the kernel gave it to the child already.
 // Blocks. To be called once, before other threads exist: it changes the signal mask. kNotFound and
 // kPermissionDenied: there is no such program, or it cannot be executed.
+// While the child runs `look` is called with its process number, soon after the start and then ever more rarely.
 [[nodiscard]] Result<ChildEnd> run_child(const std::vector<std::string>& arguments,
-                                         const std::vector<std::string>& environment);
+                                         const std::vector<std::string>& environment,
+                                         const std::function<void(pid_t)>& look = {});
 
 }   // namespace forebay::cli

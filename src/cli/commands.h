@@ -4,18 +4,9 @@
 
 #include <CLI/App.hpp>
 
-namespace forebay::cli {
+#include "cli/exit_status.h"
 
-// Exit statuses, as documented in `forebay --help`.
-inline constexpr int kExitFine = 0;
-inline constexpr int kExitProblem = 1;   // what was asked about is not as it should be
-inline constexpr int kExitUsage = 2;     // the command line, or an option's value
-inline constexpr int kExitUnknown = 3;    // wait: nobody can tell
-inline constexpr int kExitInternal = 70;
-inline constexpr int kExitNotDrained = 74;       // run: staged bytes did not reach their file
-inline constexpr int kExitNotExecutable = 126;   // run, as shells have it
-inline constexpr int kExitNotFound = 127;
-inline constexpr int kExitSignal = 128;   // run: plus the signal's number
+namespace forebay::cli {
 
 void add_run(CLI::App& app, int& exit_status);
 void add_env(CLI::App& app, int& exit_status);

@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <memory>
 #include <string>
 
+#include "cli/acting_as.h"
 #include "cli/commands.h"
 #include "cli/recover_view.h"
 #include "cli/staging_areas.h"
@@ -23,7 +25,7 @@ struct Request {
 
 int complain(const Status& status) {
     fmt::print(stderr, "forebay discard: {}\n", status.message());
-    return kExitProblem;
+    return exit_status(status);
 }
 
 bool confirmed() {
@@ -34,37 +36,52 @@ bool confirmed() {
     return answer == "y" || answer == "Y" || answer == "yes";
 }
 
+Result<recover::Report> discard_all(const Survey& asked, const recover::Discarded& what,
+                                    const recover::Outside& outside) {
+    recover::Report all;
+    for (const UserAreas& user : asked.users) {
+        const auto acting = ActingAs::user(user.user);
+        if (!acting) return acting.status();
+        const auto areas = user.open_areas();
+        if (areas.empty()) continue;
+        auto report = recover::discard(areas, what, outside);
+        if (!report) return report.status();
+        append(all, std::move(report).value());
+    }
+    return all;
+}
+
 int run(const Request& request) {
-    const auto selected = select(request.names, request.nls);
-    if (!selected) return complain(selected.status());
-    const Selection& selection = selected.value();
+    const auto asked = survey({request.names, request.nls});
+    if (!asked) return complain(asked.status());
+    const Survey& where = asked.value();
     const auto outside = recover::Outside::real();
     if (!outside) return complain(outside.status());
-    recover::Discarded what{selection.files, selection.directories, selection.missing, !request.yes};
+    recover::Discarded what{where.files, where.directories, where.missing, !request.yes};
     what.patience = kPatience;
-    if (what.files.empty() && what.directories.empty() && what.paths.empty()) {
+    if (what.files.empty() && what.directories.empty() && what.paths.empty() && where.unseen.empty()) {
         fmt::print(stderr, "forebay discard: name files or process directories, not a whole staging area\n");
         return kExitUsage;
     }
-    const auto areas = selection.open_areas();
-    auto report = recover::discard(areas, what, outside.value());
+    auto report = discard_all(where, what, outside.value());
     if (!report) return complain(report.status());
-    if (what.dry_run && (!report.value().files.empty() || !report.value().removed.empty())) {
+    const bool any = std::any_of(report.value().files.begin(), report.value().files.end(),
+                                 [](const recover::FileReport& file) {
+                                     return file.outcome == recover::Outcome::kDiscarded;
+                                 });
+    if (what.dry_run && (any || !report.value().removed.empty())) {
         if (request.json || ::isatty(STDIN_FILENO) == 0) {
             fmt::print(stderr, "forebay discard: nobody to ask; with --yes it is done without asking\n");
             return kExitUsage;
         }
-        fmt::print("{}", report_as_text(selection.nls, report.value(), true));
+        print_report(where, report.value(), true, false);
         if (!confirmed()) return kExitProblem;
         what.dry_run = false;
-        report = recover::discard(areas, what, outside.value());
+        report = discard_all(where, what, outside.value());
         if (!report) return complain(report.status());
     }
-    if (request.json)
-        fmt::print("{}\n", report_as_json(selection.nls, report.value(), false).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-    else
-        fmt::print("{}", report_as_text(selection.nls, report.value(), false));
-    return report.value().all_well() ? kExitFine : kExitProblem;
+    print_report(where, report.value(), false, request.json);
+    return exit_status(report.value().all_well(), where.unseen);
 }
 
 }   // namespace
@@ -73,10 +90,12 @@ void add_discard(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("discard", "Give up what only the logs of dead processes hold");
     auto request = std::make_shared<Request>();
     command->add_option("what", request->names, "Files, or process directories in a staging area")->required();
-    command->add_option("--nls", request->nls, "The staging area to look in for files");
+    command->add_option("--nls", request->nls, "A staging area to look in, too");
     command->add_flag("-y,--yes", request->yes, "Do not ask");
     command->add_flag("--json", request->json, "The report as JSON");
-    command->footer("\nExit status: 0 done, or nothing there; 1 something was left alone; 2 the command line is wrong.\n");
+    command->footer("\nExit status: 0 done, or nothing there; 1 something was left alone; "
+                    "2 the command line or an option is wrong;\n"
+                    "3 nobody can tell, as something could not be looked into.\n");
     command->callback([request, &exit_status] { exit_status = run(*request); });
 }
 

@@ -1,19 +1,26 @@
 // `forebay doctor`: would a program started here be staged, and if not, why?
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "area/staging_area.h"
 #include "cli/build_facts.h"
 #include "cli/commands.h"
+#include "cli/file_view.h"
 #include "cli/launch.h"
 #include "cli/plugin_probe.h"
+#include "cli/staging_areas.h"
 #include "cli/write_speed.h"
-#include "log/ledger.h"
-#include "log/staging_area.h"
+#include "ledger/ledger.h"
 
 namespace forebay::cli {
 
@@ -49,12 +56,14 @@ class Examination {
         // What `forebay run` would set, so that the options are those of a program started by it.
         Result<Variables> variables = launch_variables(request_.settings, "");
         if (!variables) problem(variables.status().message());
-        const LoadedOptions loaded = options_with(variables ? variables.value() : Variables{});
+        LoadedOptions loaded = options_with(variables ? variables.value() : Variables{});
+        area::fit_to_staging_area(loaded);
         examine_plugin();
+        examine_plugin_path();
         examine_options(loaded);
         examine_staging(loaded);
         if (!request_.target.empty()) examine_target();
-        examine_ledgers(loaded.options.nls);
+        examine_leftovers();
         report_["problems"] = problems_;
         report_["notes"] = notes_;
         return report_;
@@ -77,8 +86,7 @@ class Examination {
         ordered_json plugin{{"file", nullptr}, {"loads", false}, {"registered", false}, {"message", ""}};
         const Result<std::string> folder = plugin_folder();
         const std::string file = folder ? plugin_file(folder.value()).value_or("") : "";
-        const Result<PluginProbe> probe =
-            folder ? probe_plugin(file, library) : Result<PluginProbe>(folder.status());
+        const Result<PluginProbe> probe = folder ? probe_plugin(file, library) : Result<PluginProbe>(folder.status());
         if (folder) plugin["file"] = file;
         if (probe) {
             describe(probe.value(), hdf5, plugin);
@@ -91,21 +99,53 @@ class Examination {
         report_["plugin"] = std::move(plugin);
     }
 
+    // What HDF5 finds in a program that is started from this shell, without `forebay run`.
+    void examine_plugin_path() {
+        const char* const connector = std::getenv("HDF5_VOL_CONNECTOR");
+        const char* const path = std::getenv("HDF5_PLUGIN_PATH");
+        const Result<std::string> own = plugin_folder();
+        const std::string_view name = connector != nullptr ? std::string_view(connector) : std::string_view();
+        if (name.substr(0, name.find_first_of(" \t")) != "forebay" || !own) return;
+        const std::string set = path != nullptr ? fmt::format("HDF5_PLUGIN_PATH={}", path)
+                                                : std::string("HDF5_PLUGIN_PATH is not set, and");
+        constexpr std::string_view kRemedy = "eval \"$(forebay env)\"";
+        std::string_view rest = path != nullptr ? std::string_view(path) : std::string_view();
+        while (!rest.empty()) {
+            const std::string folder(rest.substr(0, rest.find(':')));
+            rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
+            std::error_code error;
+            if (folder.empty()) continue;
+            if (!std::filesystem::is_directory(folder, error)) {
+                note(fmt::format("HDF5_PLUGIN_PATH names {}, which is no directory", folder));
+                continue;
+            }
+            if (!plugin_file(folder)) continue;
+            if (!std::filesystem::equivalent(folder, own.value(), error))
+                problem(fmt::format("{}: HDF5 finds the forebay in {} first, not that of this command in {}: {}", set,
+                                    folder, own.value(), kRemedy));
+            return;
+        }
+        problem(fmt::format(
+            "HDF5_VOL_CONNECTOR is set to forebay, but {} does not name {}: programs do not find the plugin: {}", set,
+            own.value(), kRemedy));
+    }
+
     void describe(const PluginProbe& found, ordered_json& hdf5, ordered_json& plugin) {
         hdf5["loads"] = found.library_loads;
         if (found.library_loads) {
             hdf5["version"] = found.library_version;
             hdf5["parallel"] = found.library_parallel;
             hdf5["threadsafe"] = found.library_threadsafe;
-            if (is_older_than_1_14(found.library_version))
-                problem(fmt::format("HDF5 {} is too old: 1.14.0 is the first that will do", found.library_version));
-        } else if (!found.library_message.empty()) {
-            note(fmt::format("HDF5 could not be loaded, so the plugin was tried without it: {}",
-                             found.library_message));
+        } else {
+            problem(fmt::format("the HDF5 library {} does not load, so the plugin was tried without it: {}",
+                                found.library, found.library_message));
         }
         plugin["loads"] = found.plugin_loads;
         plugin["registered"] = found.registered;
         plugin["message"] = found.plugin_message;
+        // That is all there is to say of it.
+        if (found.library_loads && is_older_than_1_14(found.library_version))
+            return problem(fmt::format("HDF5 {} is too old: 1.14.0 is the first that will do", found.library_version));
         if (!found.plugin_loads)
             problem(fmt::format("the plugin {} does not load: {}", plugin["file"].get<std::string>(),
                                 found.plugin_message));
@@ -131,7 +171,7 @@ class Examination {
         ordered_json staging{
             {"nls", loaded.options.nls}, {"source", loaded.origin_of("nls")}, {"usable", false}, {"message", ""}};
         describe_directory(loaded.options.nls, staging);
-        if (const Result<log::StagingArea> area = log::open_staging_area(loaded)) {
+        if (const Result<area::StagingArea> area = area::open_staging_area(loaded)) {
             staging["usable"] = true;
             describe(area.value(), loaded, staging);
         } else {
@@ -141,18 +181,17 @@ class Examination {
         report_["staging"] = std::move(staging);
     }
 
-    void describe(const log::StagingArea& area, const LoadedOptions& loaded, ordered_json& staging) {
+    void describe(const area::StagingArea& area, const LoadedOptions& loaded, ordered_json& staging) {
         staging["root"] = area.root;
         staging["file_system"] = area.file_system;
         staging["memory"] = area.is_memory;
         staging["free_bytes"] = area.free_bytes;
         staging["device_bytes"] = area.device_bytes;
         if (area.device_bytes != 0 && area.free_bytes < loaded.options.size)
-            note(
-                fmt::format("{} free in {}, less than size={} ({}): writes will wait for the drain, or go through, "
-                            "that much earlier",
-                            format_size(area.free_bytes), loaded.options.nls, option_text(loaded.options, "size"),
-                            loaded.origin_of("size")));
+            note(fmt::format("{} free in {}, less than size={} ({}): writes will wait for the drain, or go through, "
+                             "that much earlier",
+                             format_size(area.free_bytes), loaded.options.nls, option_text(loaded.options, "size"),
+                             loaded.origin_of("size")));
         if (area.is_memory)
             note(fmt::format("{} is in memory: what is staged counts against the memory of the program",
                              loaded.options.nls));
@@ -160,7 +199,7 @@ class Examination {
     }
 
     void describe_directory(const std::string& path, ordered_json& into) {
-        struct stat facts {};
+        struct stat facts{};
         if (::lstat(path.c_str(), &facts) != 0) return;
         into["owner"] = facts.st_uid;
         into["mode"] = fmt::format("{:04o}", facts.st_mode & 07777);
@@ -180,7 +219,16 @@ class Examination {
     void examine_target() {
         ordered_json target = ordered_json::object();
         target["directory"] = request_.target;
-        if (const auto kind = log::file_system_of(request_.target)) {
+        struct stat facts{};
+        const bool found = ::stat(request_.target.c_str(), &facts) == 0;
+        if (!found || !S_ISDIR(facts.st_mode) || ::eaccess(request_.target.c_str(), W_OK | X_OK) != 0) {
+            problem(found && !S_ISDIR(facts.st_mode)
+                        ? fmt::format("--target {}: not a directory", request_.target)
+                        : Status::from_errno(errno, "--target " + request_.target).message());
+            report_["target"] = std::move(target);
+            return;
+        }
+        if (const auto kind = io::file_system_of(request_.target)) {
             target["file_system"] = kind.value().name;
             target["network"] = kind.value().network;
             measure(request_.target, target);
@@ -189,31 +237,39 @@ class Examination {
         }
         const ordered_json& staging = report_["staging"];
         if (target.contains("write_bytes_per_s") && staging.contains("write_bytes_per_s")) {
-            const double ratio =
-                staging["write_bytes_per_s"].get<double>() / target["write_bytes_per_s"].get<double>();
+            const double ratio = staging["write_bytes_per_s"].get<double>() / target["write_bytes_per_s"].get<double>();
             target["staging_ratio"] = ratio;
             if (ratio < 1)
-                note(fmt::format(
-                    "the staging area is slower than {} ({:.2f} of its speed): little is gained by staging",
-                    request_.target, ratio));
+                note(
+                    fmt::format("the staging area is slower than {} ({:.2f} of its speed): little is gained by staging",
+                                request_.target, ratio));
         }
         report_["target"] = std::move(target);
     }
 
-    void examine_ledgers(const std::string& nls) {
-        const Result<log::LedgerScan> scan = log::scan_ledgers(nls);
-        if (!scan) return;   // the staging area's own problem tells why
+    void examine_leftovers() {
+        const auto asked = survey({});
+        if (!asked) return;   // an option is wrong: told already
         std::uint64_t dead = 0, bytes = 0;
-        for (const log::ProcessView& process : scan.value().processes) {
-            if (process.alive) continue;
-            ++dead;
-            for (const log::FileCounters& file : process.files) bytes += file.pending;
-        }
-        report_["left_behind"] = {{"processes", dead}, {"bytes", bytes}};
+        std::set<std::string> processes;
+        for (const UserAreas& user : asked.value().users)
+            for (const auto& area : user.areas) {
+                const ledger::LedgerScan scan = ledger::scan_ledgers(*area);
+                for (const FileView& file : files_of(scan)) {
+                    if (file.state != FileState::kLeftBehind) continue;
+                    ++dead;
+                    for (const FileMember& member : file.members) processes.insert(member.process->directory);
+                    bytes += file.pending;
+                }
+                for (const std::string& skipped : scan.skipped) problem("not read: " + skipped);
+            }
+        report_["left_behind"] = {{"processes", processes.size()}, {"files", dead}, {"bytes", bytes}};
         if (dead > 0)
-            note(fmt::format("{}: {} left behind in its log; forebay status shows more",
-                             dead == 1 ? "a process died" : fmt::format("{} processes died", dead),
-                             format_size(bytes)));
+            problem(fmt::format("a process died and left {} of {} in its log; "
+                                "forebay status shows more, forebay recover brings home what was flushed",
+                                bytes > 0 ? format_size(bytes) : "something",
+                                dead == 1 ? "a file" : fmt::format("{} files", dead)));
+        for (const std::string& unseen : asked.value().unseen) note("not looked into: " + unseen);
     }
 
     const Request& request_;
@@ -239,9 +295,8 @@ void print_text(const ordered_json& report) {
         if (!what.empty()) fmt::print("{:<16} {}\n", title, what);
     };
     const auto& hdf5 = report["hdf5"];
-    row("HDF5",
-        fmt::format("{}, {}{}", text_of(hdf5["version"]), hdf5["parallel"].get<bool>() ? "parallel" : "serial",
-                    hdf5.value("threadsafe", false) ? ", thread-safe" : ""));
+    row("HDF5", fmt::format("{}, {}{}", text_of(hdf5["version"]), hdf5["parallel"].get<bool>() ? "parallel" : "serial",
+                            hdf5.value("threadsafe", false) ? ", thread-safe" : ""));
     row("  library",
         fmt::format("{}{}", text_of(hdf5["library"]), hdf5["loads"].get<bool>() ? "" : " (does not load)"));
     const auto& plugin = report["plugin"];
@@ -271,31 +326,29 @@ void print_text(const ordered_json& report) {
         fmt::print("  {:<14} {:<20} {}\n", name, text_of(option["value"]), text_of(option["source"]));
     for (const auto& note : report["notes"]) fmt::print("note: {}\n", text_of(note));
     for (const auto& problem : report["problems"]) fmt::print("problem: {}\n", text_of(problem));
+    // Only what was looked at is well.
     if (report["problems"].empty()) fmt::print("All is well: programs started with forebay run are staged.\n");
 }
 
 int examine(const Request& request) {
     const ordered_json report = Examination(request).conduct();
-    if (request.json)
-        fmt::print("{}\n", report.dump(2, ' ', false, ordered_json::error_handler_t::replace));
-    else
-        print_text(report);
+    if (request.json) fmt::print("{}\n", report.dump(2, ' ', false, ordered_json::error_handler_t::replace));
+    else print_text(report);
     return report["problems"].empty() ? kExitFine : kExitProblem;
 }
 
 }   // namespace
 
 void add_doctor(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand(
-        "doctor", "Would a program be staged here, and if not, why? Exit status 1: it would not");
+    CLI::App* command = app.add_subcommand("doctor", "Would a program be staged here, and if not, why? Exit status 1: "
+                                                     "it would not, or a dead process left something behind");
     auto request = std::make_shared<Request>();
     command->add_flag("--json", request->json, "As one JSON object");
     command->add_option("--target", request->target, "Also measure this directory, where the real files go");
     command->add_option("--library", request->library,
                         "The libhdf5 to try, e.g. that of a Python wheel; default: the one forebay was built with");
     command
-        ->add_option("-o,--option", request->settings,
-                     "As if forebay run had this option, key=value; may be repeated")
+        ->add_option("-o,--option", request->settings, "As if forebay run had this option, key=value; may be repeated")
         ->allow_extra_args(false);
     command->callback([request, &exit_status] { exit_status = examine(*request); });
 }

@@ -15,10 +15,8 @@ namespace {
 std::string quoted_for_sh(std::string_view text) {
     std::string result = "'";
     for (const char c : text)
-        if (c == '\'')
-            result += "'\\''";
-        else
-            result += c;
+        if (c == '\'') result += "'\\''";
+        else result += c;
     return result + "'";
 }
 
@@ -42,29 +40,31 @@ int print_variables(const std::vector<std::string>& settings, bool csh) {
         fmt::print(stderr, "forebay env: {}\n", folder.status().message());
         return kExitProblem;
     }
-    const Result<Variables> variables = launch_variables(settings, folder.value());
+    Result<Variables> variables = launch_variables(settings, folder.value());
     if (!variables) {
         fmt::print(stderr, "forebay env: {}\n", variables.status().message());
         return kExitUsage;
     }
+    variables.value().erase(kGivenVariable);   // whoever evaluates this sets variables
+    if (const LoadedOptions loaded = options_with(variables.value()); !loaded.problems.empty()) {
+        for (const Status& problem : loaded.problems) fmt::print(stderr, "forebay env: {}\n", problem.message());
+        return kExitUsage;
+    }
     // The semicolons keep the lines apart where a shell joins them, as eval `forebay env` does.
     for (const auto& [name, value] : variables.value())
-        if (csh)
-            fmt::print("setenv {} {};\n", name, quoted_for_csh(value));
-        else
-            fmt::print("export {}={};\n", name, quoted_for_sh(value));
+        if (csh) fmt::print("setenv {} {};\n", name, quoted_for_csh(value));
+        else fmt::print("export {}={};\n", name, quoted_for_sh(value));
     return kExitFine;
 }
 
 }   // namespace
 
 void add_env(CLI::App& app, int& exit_status) {
-    CLI::App* command =
-        app.add_subcommand("env", "Lines that switch forebay on in this shell: eval \"$(forebay env)\"");
+    CLI::App* command = app.add_subcommand("env",
+                                           "Lines that switch forebay on in this shell: eval \"$(forebay env)\"");
     auto settings = std::make_shared<std::vector<std::string>>();
     command
-        ->add_option("-o,--option", *settings,
-                     "Set an option, key=value; may be repeated (forebay options lists them)")
+        ->add_option("-o,--option", *settings, "Set an option, key=value; may be repeated (forebay options lists them)")
         ->allow_extra_args(false);
     auto csh = std::make_shared<bool>(false);
     auto sh = std::make_shared<bool>(false);

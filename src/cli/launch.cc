@@ -15,8 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kConnectorVariable = "HDF5_VOL_CONNECTOR";
-constexpr const char* kPluginVariable = "HDF5_PLUGIN_PATH";
 constexpr std::string_view kConnector = "forebay";
 // Where HDF5 looks by itself; setting the variable replaces it, and with it filters that were found there.
 constexpr const char* kDefaultPluginFolder = "/usr/local/hdf5/lib/plugin";
@@ -49,6 +47,15 @@ std::string plugin_path_with(const std::string& folder) {
 }
 
 }   // namespace
+
+bool names_folder(std::string_view plugin_path, std::string_view folder) {
+    for (;;) {
+        const std::size_t colon = plugin_path.find(':');
+        if (plugin_path.substr(0, colon) == folder) return true;
+        if (colon == std::string_view::npos) return false;
+        plugin_path.remove_prefix(colon + 1);
+    }
+}
 
 Result<std::string> own_path() {
     std::error_code error;
@@ -97,11 +104,13 @@ Result<Variables> launch_variables(const std::vector<std::string>& settings, con
                           fmt::format("-o {}: expected key=value, for example -o size=16GiB", setting));
         const std::string name = setting.substr(0, sign);
         const OptionSpec* spec = find_option(name);
-        const Result<std::string> value =
-            spec != nullptr ? absolute(*spec, setting.substr(sign + 1)) : setting.substr(sign + 1);
+        const Result<std::string> value = spec != nullptr ? absolute(*spec, setting.substr(sign + 1))
+                                                          : setting.substr(sign + 1);
         if (!value) return value.status();
         FOREBAY_TRY(check_option(name, value.value(), "-o"));
         variables[option_variable(name)] = value.value();
+        std::string& given = variables[kGivenVariable];
+        given += fmt::format("{}{}={}", given.empty() ? "" : "\n", name, value.value());
         if (has_info) connector += fmt::format(";{}={}", name, quote_connector_value(value.value()));
     }
     variables[kConnectorVariable] = connector;

@@ -21,6 +21,11 @@ namespace forebay::cli {
 // This executable.
 [[nodiscard]] Result<std::string> own_path();
 
+inline constexpr const char* kConnectorVariable = "HDF5_VOL_CONNECTOR";
+inline constexpr const char* kPluginVariable = "HDF5_PLUGIN_PATH";
+// Whether a value of the latter has the folder in it.
+[[nodiscard]] bool names_folder(std::string_view plugin_path, std::string_view folder);
+
 // Variables to set, by name.
 using Variables = std::map<std::string, std::string>;
 
@@ -28,8 +33,10 @@ using Variables = std::map<std::string, std::string>;
 // checked against the option table. Relative paths in settings become absolute. A connector string of
 // forebay that is set already is kept, and a setting overrides what it says. kInvalidArgument: a bad
 // setting, or another connector is set. `folder` is the plugin's.
-[[nodiscard]] Result<Variables> launch_variables(const std::vector<std::string>& settings,
-                                                 const std::string& folder);
+[[nodiscard]] Result<Variables> launch_variables(const std::vector<std::string>& settings, const std::string& folder);
+
+// Says in the environment of a program which of its variables come from -o.
+inline constexpr const char* kGivenVariable = "FOREBAY_RUN_OPTIONS";
 
 // The options that a program sees which is started with these variables in addition to our own.
 [[nodiscard]] LoadedOptions options_with(const Variables& variables);

@@ -1,15 +1,14 @@
 // The `forebay` command.
+#include <fmt/format.h>
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <fmt/format.h>
 
 #include <cstdio>
 #include <exception>
 
 #include "cli/build_facts.h"
 #include "cli/commands.h"
-#include "cli/torture/victim.h"
 
 namespace {
 
@@ -18,8 +17,9 @@ constexpr const char* kFooter =
     "For this shell:     eval \"$(forebay env)\"\n"
     "Is all well here?   forebay doctor\n"
     "After a crash:      forebay recover\n\n"
-    "Exit status: 0 all is well; 1 something is not as it should be; 2 the command line or an option is wrong.\n"
-    "forebay run has its own: see forebay run --help.\n";
+    "Exit status: 0 all is well; 1 something is not as it should be; 2 the command line or an option is wrong;\n"
+    "3 nobody can tell, as something could not be looked into.\n"
+    "forebay run and forebay status --check have their own: see their --help.\n";
 
 int run_command_line(int argc, char** argv) {
     using namespace forebay::cli;
@@ -42,7 +42,6 @@ int run_command_line(int argc, char** argv) {
     add_torture(app, exit_status);
     add_options(app, exit_status);
     add_probe(app, exit_status);
-    add_torture_victim(app, exit_status);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

@@ -7,6 +7,7 @@
 
 #include "base/options.h"
 #include "cli/commands.h"
+#include "cli/launch.h"
 
 namespace forebay::cli {
 
@@ -37,11 +38,12 @@ void add_options(CLI::App& app, int& exit_status) {
     auto markdown = std::make_shared<bool>(false);
     command->add_flag("--markdown", *markdown, "As the page docs/options.md");
     command->callback([markdown, &exit_status] {
-        if (*markdown)
-            fmt::print("{}", options_as_markdown());
-        else
-            print_table();
-        exit_status = kExitFine;
+        if (*markdown) fmt::print("{}", options_as_markdown());
+        else print_table();
+        // As every command: what is set here and cannot be used is told of.
+        const LoadedOptions loaded = options_with({});
+        for (const Status& problem : loaded.problems) fmt::print(stderr, "forebay options: {}\n", problem.message());
+        exit_status = loaded.problems.empty() ? kExitFine : kExitUsage;
     });
 }
 

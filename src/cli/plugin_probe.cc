@@ -66,8 +66,7 @@ void ask_library(const std::string& path, json& answer) {
     auto* get_version = symbol<int(unsigned*, unsigned*, unsigned*)>(library, "H5get_libversion");
     auto* is_threadsafe = symbol<int(bool*)>(library, "H5is_library_threadsafe");
     auto* set_auto = symbol<int(std::int64_t, void*, void*)>(library, "H5Eset_auto2");
-    auto* register_by_name =
-        symbol<std::int64_t(const char*, std::int64_t)>(library, "H5VLregister_connector_by_name");
+    auto* register_by_name = symbol<std::int64_t(const char*, std::int64_t)>(library, "H5VLregister_connector_by_name");
     unsigned major = 0, minor = 0, release = 0;
     if (get_version == nullptr || get_version(&major, &minor, &release) < 0) {
         answer["library_message"] = path + " is no HDF5 library";
@@ -83,10 +82,8 @@ void ask_library(const std::string& path, json& answer) {
         return;
     }
     set_auto(kDefaultId, nullptr, nullptr);
-    if (register_by_name("forebay", kDefaultId) >= 0)
-        answer["plugin_loads"] = answer["registered"] = true;
-    else
-        answer["plugin_message"] = error_stack(library);
+    if (register_by_name("forebay", kDefaultId) >= 0) answer["plugin_loads"] = answer["registered"] = true;
+    else answer["plugin_message"] = error_stack(library);
 }
 
 // HDF5 passes over a plugin that the loader refuses; the loader itself says why.
@@ -173,7 +170,8 @@ Result<Output> run_probe(const std::string& plugin, const std::string& library) 
         if (got <= 0) break;
         output.text.append(block.data(), static_cast<std::size_t>(got));
     }
-    while (::waitpid(child, &output.wait_status, 0) < 0 && errno == EINTR) {}
+    while (::waitpid(child, &output.wait_status, 0) < 0 && errno == EINTR) {
+    }
     return output;
 }
 
@@ -186,9 +184,8 @@ Result<PluginProbe> probe_plugin(const std::string& plugin, const std::string& l
     probe.library = library;
     if (WIFSIGNALED(output.value().wait_status)) {
         const int number = WTERMSIG(output.value().wait_status);
-        probe.plugin_message = number == SIGALRM
-                                   ? fmt::format("loading it did not end within {} seconds", kSecondsMax)
-                                   : fmt::format("loading it ended the process: {}", ::strsignal(number));
+        probe.plugin_message = number == SIGALRM ? fmt::format("loading it did not end within {} seconds", kSecondsMax)
+                                                 : fmt::format("loading it ended the process: {}", ::strsignal(number));
         return probe;
     }
     // The last line is the answer; a library may have printed something before.

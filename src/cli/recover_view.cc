@@ -2,7 +2,10 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <ctime>
 #include <iterator>
 
@@ -33,19 +36,25 @@ std::string headline(const FileReport& file, bool dry_run) {
     switch (file.outcome) {
         case Outcome::kRecovered:
             return fmt::format("{}: {}: {} from the log, now {}{}", dry_run ? "would be recovered" : "recovered",
-                               file.commit_sequence == 0 ? "what this node had staged"
+                               file.commit_sequence == 0  ? "what this node had staged"
                                : file.commit_time_ns == 0 ? "to its last commit"
                                                           : "to its commit of " + local_time(file.commit_time_ns),
-                               format_size(file.bytes), dry_run && file.size == 0 ? "as long as it is" : format_size(file.size),
-                               dry_run ? "" : fmt::format(" ({} {})", file.writes, file.writes == 1 ? "write" : "writes"));
+                               format_size(file.bytes),
+                               dry_run && file.size == 0 ? "as long as it is" : format_size(file.size),
+                               dry_run ? ""
+                                       : fmt::format(" ({} {})", file.writes, file.writes == 1 ? "write" : "writes"));
         case Outcome::kRolledBack:
             return fmt::format("{}: it was never flushed, and is as it was when it was opened: {}",
                                dry_run ? "would be taken back" : "taken back", format_size(file.size));
-        case Outcome::kComplete: return dry_run ? "complete; its log would be removed" : "complete; its log was removed";
+        case Outcome::kComplete:
+            return dry_run ? "complete; its log would be removed" : "complete; its log was removed";
         case Outcome::kDiscarded:
-            return fmt::format("{}: {} that only the log held", dry_run ? "would be discarded" : "discarded", format_size(file.dropped_bytes));
+            return fmt::format("{}: {} that only the log held", dry_run ? "would be discarded" : "discarded",
+                               format_size(file.dropped_bytes));
         case Outcome::kRefused: return "NOT RECOVERED: " + file.status.message();
-        case Outcome::kWaiting: return (dry_run ? "this node would do its part; " : "this node has done its part; ") + file.status.message();
+        case Outcome::kWaiting:
+            return (dry_run ? "this node would do its part; " : "this node has done its part; ") +
+                   file.status.message();
         case Outcome::kFailed: return "FAILED: " + file.status.message();
     }
     return {};
@@ -53,41 +62,95 @@ std::string headline(const FileReport& file, bool dry_run) {
 
 }   // namespace
 
-std::string report_as_text(const std::vector<std::string>& nls, const recover::Report& report, bool dry_run) {
+std::vector<recover::Wanted> wanted(const Survey& asked) {
+    std::vector<recover::Wanted> all = asked.files;
+    for (const std::string& path : asked.missing) all.push_back({{}, path});
+    return all;
+}
+
+std::string unknown_file(const Survey& asked, const recover::Report& report) {
+    for (const std::string& path : asked.missing)
+        if (std::none_of(report.files.begin(), report.files.end(),
+                         [&](const FileReport& file) { return file.path == path; }))
+            return path;
+    return {};
+}
+
+void append(recover::Report& all, recover::Report more) {
+    const auto move_to = [](auto& to, auto& from) {
+        to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+    };
+    move_to(all.files, more.files);
+    move_to(all.refused, more.refused);
+    move_to(all.living, more.living);
+    move_to(all.removed, more.removed);
+}
+
+std::string report_as_text(const Survey& asked, const recover::Report& report, bool dry_run) {
     std::string text;
     const auto out = std::back_inserter(text);
     for (const FileReport& file : report.files) {
         fmt::format_to(out, "{}\n  {}\n", printable(file.path), headline(file, dry_run));
         if (file.outcome != Outcome::kDiscarded && file.dropped_bytes > 0)
-            fmt::format_to(out, "  written after that commit, and dropped: {} in {} {}\n", format_size(file.dropped_bytes), file.dropped_records,
+            fmt::format_to(out, "  written after that commit, and dropped: {} in {} {}\n",
+                           format_size(file.dropped_bytes), file.dropped_records,
                            file.dropped_records == 1 ? "record" : "records");
         if (file.unchecked_bytes > 0 && file.outcome == Outcome::kRecovered)
-            fmt::format_to(out, "  of the log, {} have no checksum, and were believed: the machine was not restarted since (option checksum=inline)\n",
+            fmt::format_to(out,
+                           "  of the log, {} have no checksum, and were believed: "
+                           "the machine was not restarted since (option checksum=inline)\n",
                            format_size(file.unchecked_bytes));
-        if (file.unread_bytes > 0) fmt::format_to(out, "  of the log, {} behind damage could not be read\n", format_size(file.unread_bytes));
+        if (file.unread_bytes > 0)
+            fmt::format_to(out, "  of the log, {} behind damage could not be read\n", format_size(file.unread_bytes));
         if (file.uncommitted_bytes > 0)
-            fmt::format_to(out, "  {} had reached the file before their commit, for want of room: check the file\n", format_size(file.uncommitted_bytes));
+            fmt::format_to(out, "  {} had reached the file before their commit, for want of room: check the file\n",
+                           format_size(file.uncommitted_bytes));
         if (file.restarted && file.outcome == Outcome::kRecovered)
-            fmt::format_to(out, "  the machine was restarted since; what the log lost with that is not known: check the file\n");
-        if (file.mark == recover::Mark::kCleared) fmt::format_to(out, "  HDF5's mark of a file open for writing was cleared\n");
-        if (file.mark == recover::Mark::kUnreadable) fmt::format_to(out, "  its superblock has a wrong checksum, and was left as it is\n");
-        if (const std::string todo = recover::advice(file); !todo.empty()) fmt::format_to(out, "  what to do: {}\n", todo);
+            fmt::format_to(
+                out, "  the machine was restarted since; what the log lost with that is not known: check the file\n");
+        if (file.mark == recover::Mark::kCleared)
+            fmt::format_to(out, "  HDF5's mark of a file open for writing was cleared\n");
+        if (file.mark == recover::Mark::kUnreadable)
+            fmt::format_to(out, "  its superblock has a wrong checksum, and was left as it is\n");
+        if (const std::string todo = recover::advice(file); !todo.empty())
+            fmt::format_to(out, "  what to do: {}\n", todo);
     }
     for (const recover::DirectoryReport& directory : report.refused)
         fmt::format_to(out, "{}\n  left alone: {}\n", printable(directory.path), directory.status.message());
-    for (const std::string& directory : report.removed) fmt::format_to(out, "{}\n  {}\n", printable(directory), dry_run ? "would be removed" : "removed");
-    for (const std::string& directory : report.living) fmt::format_to(out, "{}\n  belongs to a process that is at work\n", printable(directory));
+    for (const std::string& directory : report.removed)
+        fmt::format_to(out, "{}\n  {}\n", printable(directory), dry_run ? "would be removed" : "removed");
+    for (const std::string& directory : report.living)
+        fmt::format_to(out, "{}\n  belongs to a process that is at work\n", printable(directory));
     if (report.files.empty() && report.refused.empty() && report.removed.empty()) {
-        fmt::format_to(out, "Nothing was left behind in");
-        for (const std::string& each : nls) fmt::format_to(out, " {}", printable(each));
+        // Only where everything was looked into is that an answer.
+        fmt::format_to(out, "{}",
+                       asked.unseen.empty() ? "Nothing was left behind" : "Nothing was found that was left behind");
+        if (asked.names_files())
+            for (const recover::Wanted& file : wanted(asked)) fmt::format_to(out, " of {}", printable(file.path));
+        fmt::format_to(out, " in");
+        for (const std::string& each : asked.nls()) fmt::format_to(out, " {}", printable(each));
         fmt::format_to(out, ".\n");
     }
+    if (!asked.others.empty()) fmt::format_to(out, "Not asked about: the logs of {}.\n", fmt::join(asked.others, ", "));
+    text += unseen_as_text(asked.unseen);
     return text;
 }
 
-ordered_json report_as_json(const std::vector<std::string>& nls, const recover::Report& report, bool dry_run) {
-    ordered_json result{{"nls", nls},         {"dry_run", dry_run},         {"files", ordered_json::array()}, {"refused_directories", ordered_json::array()},
-                        {"living", report.living}, {"removed", report.removed}};
+void print_report(const Survey& asked, const recover::Report& report, bool dry_run, bool json) {
+    if (json)
+        fmt::print("{}\n",
+                   report_as_json(asked, report, dry_run).dump(2, ' ', false, ordered_json::error_handler_t::replace));
+    else fmt::print("{}", report_as_text(asked, report, dry_run));
+}
+
+ordered_json report_as_json(const Survey& asked, const recover::Report& report, bool dry_run) {
+    ordered_json result{{"nls", asked.nls()},
+                        {"dry_run", dry_run},
+                        {"files", ordered_json::array()},
+                        {"refused_directories", ordered_json::array()},
+                        {"living", report.living},
+                        {"removed", report.removed},
+                        {"unseen", asked.unseen}};
     for (const FileReport& file : report.files)
         result["files"].push_back({
             {"path", file.path},

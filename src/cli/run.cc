@@ -10,11 +10,13 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <set>
 
+#include "area/run_record.h"
 #include "cli/commands.h"
 #include "cli/launch.h"
+#include "cli/program_witness.h"
 #include "cli/run_summary.h"
+#include "io/posix_file.h"
 
 namespace forebay::cli {
 
@@ -36,67 +38,61 @@ struct Request {
 
 void complain(std::string_view what) { fmt::print(stderr, "forebay run: {}\n", what); }
 
-// Where the engine writes its statistics: the user's own file from where it ended, or one that goes away.
-class StatisticsFile {
+// What the program, and all that it starts, tells this process (area/run_record.h). It goes away with this object.
+class RunFile {
   public:
-    explicit StatisticsFile(Variables& variables) {
-        path_ = options_with(variables).options.stats;
-        if (!path_.empty()) {
-            std::error_code missing;
-            const std::uintmax_t size = fs::file_size(path_, missing);
-            if (!missing) offset_ = size;
-            return;
-        }
+    explicit RunFile(Variables& variables) {
         const char* folder = std::getenv("TMPDIR");
-        std::string name =
-            fmt::format("{}/forebay-run-XXXXXX", folder != nullptr && *folder == '/' ? folder : "/tmp");
+        // A colon separates the files of a run in a run.
+        const bool usable = folder != nullptr && *folder == '/' &&
+                            std::string_view(folder).find(':') == std::string_view::npos;
+        std::string name = fmt::format("{}/forebay-run-XXXXXX", usable ? folder : "/tmp");
         const int descriptor = ::mkstemp(name.data());
         if (descriptor < 0) {
-            complain(
-                fmt::format("there will be no summary: {}", Status::from_errno(errno, "create " + name).message()));
+            why_not_ = Status::from_errno(errno, "create " + name);
             return;
         }
         ::close(descriptor);
-        is_temporary_ = true;
         path_ = name;
-        variables[option_variable("stats")] = path_;
+        const char* outer = std::getenv(area::kRunVariable);
+        variables[area::kRunVariable] = outer != nullptr && *outer != '\0' ? fmt::format("{}:{}", outer, path_) : path_;
+        if (options_with(variables).options.stats.empty()) variables[option_variable("stats")] = path_;
     }
-    ~StatisticsFile() {
-        if (is_temporary_) ::unlink(path_.c_str());
+    ~RunFile() {
+        if (!path_.empty()) ::unlink(path_.c_str());
     }
-    StatisticsFile(const StatisticsFile&) = delete;
-    StatisticsFile& operator=(const StatisticsFile&) = delete;
+    RunFile(const RunFile&) = delete;
+    RunFile& operator=(const RunFile&) = delete;
 
+    // An error: it is not known what the program did.
     [[nodiscard]] Result<Statistics> read() const {
-        return path_.empty() ? Statistics{} : read_statistics(path_, offset_);
+        if (path_.empty()) return why_not_;
+        return read_statistics(path_, 0);
     }
 
   private:
     std::string path_;
-    std::uint64_t offset_ = 0;
-    bool is_temporary_ = false;
+    Status why_not_;
 };
 
-std::vector<log::ProcessView> ledgers(const std::string& nls) {
-    auto scan = log::scan_ledgers(nls);
-    return scan ? std::move(scan).value().processes : std::vector<log::ProcessView>{};
-}
-
-// Processes that were not there before the run, are gone, and did not drain.
-std::vector<log::ProcessView> left_behind(const std::string& nls, const std::set<std::string>& before) {
-    std::vector<log::ProcessView> result;
-    for (log::ProcessView& process : ledgers(nls)) {
-        const bool holds_bytes = std::any_of(process.files.begin(), process.files.end(),
-                                             [](const log::FileCounters& file) { return file.pending > 0; });
-        if (!process.alive && holds_bytes && !before.contains(process.directory))
-            result.push_back(std::move(process));
+// Processes of the program that are gone, and of which something is left.
+std::vector<ledger::ProcessView> left_behind(const Statistics& statistics) {
+    std::vector<ledger::ProcessView> result;
+    for (const std::string& path : statistics.directories) {
+        const auto directory = io::open_posix_directory(path);
+        if (!directory) continue;   // it has ended well
+        auto view = ledger::read_ledger(*directory.value());
+        if (view && !view.value().alive) result.push_back(std::move(view).value());
     }
+    std::erase_if(result, [](const ledger::ProcessView& process) {
+        return std::ranges::none_of(process.files, [](const ledger::FileCounters& file) { return file.pending > 0; });
+    });
     return result;
 }
 
 bool write_json(const std::string& path, const RunSummary& summary) {
-    const std::string text =
-        as_json(summary).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+    const std::string text = as_json(summary).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
+                             "\n";
     if (path == "-") return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
     std::ofstream file(path, std::ios::binary | std::ios::trunc);
     file << text;
@@ -129,26 +125,29 @@ int run(const Request& request) {
         complain(variables.status().message());
         return kExitUsage;
     }
-    const StatisticsFile statistics_file(variables.value());
+    const RunFile run_file(variables.value());
     const LoadedOptions loaded = options_with(variables.value());
     for (const Status& problem : loaded.problems) complain(problem.message());
+    if (!loaded.problems.empty()) return kExitUsage;
 
-    std::set<std::string> before;
-    for (const log::ProcessView& process : ledgers(loaded.options.nls)) before.insert(process.directory);
+    ProgramWitness witness(folder.value());
     const auto begin = std::chrono::steady_clock::now();
-    const Result<ChildEnd> end = run_child(request.program, environment_with(variables.value()));
+    const Result<ChildEnd> end = run_child(request.program, environment_with(variables.value()),
+                                           [&witness](pid_t child) { witness.look(child); });
     if (!end) return start_failure(end.status());
 
     RunSummary summary;
     summary.program = request.program;
     summary.end = end.value();
     summary.elapsed_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    Result<Statistics> statistics = statistics_file.read();
-    if (statistics)
+    Result<Statistics> statistics = run_file.read();
+    if (statistics) {
         summary.statistics = std::move(statistics).value();
-    else
-        complain(statistics.status().message());
-    summary.left_behind = left_behind(loaded.options.nls, before);
+        summary.remarks = witness.remarks(request.program, summary.statistics.began);
+    } else {
+        summary.unknown = statistics.status().message();
+    }
+    summary.left_behind = left_behind(summary.statistics);
     summary.exit_status = exit_status_of(summary);
     if (!request.json_path.empty() && !write_json(request.json_path, summary) && summary.exit_status == kExitFine)
         summary.exit_status = kExitProblem;
@@ -160,8 +159,8 @@ int run(const Request& request) {
 }   // namespace
 
 void add_run(CLI::App& app, int& exit_status) {
-    CLI::App* command =
-        app.add_subcommand("run", "Run a program with forebay switched on: forebay run -- PROGRAM ARGUMENTS");
+    CLI::App* command = app.add_subcommand("run",
+                                           "Run a program with forebay switched on: forebay run -- PROGRAM ARGUMENTS");
     command->footer(kFooter);
     command->positionals_at_end();   // from the program's name on, every argument is the program's
     auto request = std::make_shared<Request>();
@@ -170,8 +169,7 @@ void add_run(CLI::App& app, int& exit_status) {
                      "Set an option, key=value; may be repeated (forebay options lists them)")
         ->allow_extra_args(false);
     command->add_flag("-q,--quiet", request->quiet, "No summary, unless bytes were not drained");
-    command->add_option("--json", request->json_path,
-                        "Write the summary to this file as JSON; - is standard output");
+    command->add_option("--json", request->json_path, "Write the summary to this file as JSON; - is standard output");
     command->add_option("PROGRAM", request->program, "The program and its arguments; -- may stand before it")
         ->required();
     command->callback([request, &exit_status] { exit_status = run(*request); });

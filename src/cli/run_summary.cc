@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <set>
 
 #include "base/options.h"
+#include "cli/file_view.h"
 
 namespace forebay::cli {
 
@@ -20,37 +22,33 @@ std::string counted(std::uint64_t count, std::string_view one, std::string_view 
     return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
-std::size_t distinct_files(const std::vector<log::FileCounters>& files) {
+std::size_t distinct_files(const std::vector<ledger::FileCounters>& files) {
     std::set<std::string_view> paths;
-    for (const log::FileCounters& file : files) paths.insert(file.path);
+    for (const ledger::FileCounters& file : files) paths.insert(file.path);
     return paths.size();
 }
 
 }   // namespace
 
-log::FileCounters totals(const std::vector<log::FileCounters>& files) {
-    log::FileCounters sum;
-    for (const log::FileCounters& file : files) {
-        sum.requests += file.requests;
-        sum.staged += file.staged;
-        sum.drained += file.drained;
-        sum.superseded += file.superseded;
-        sum.through += file.through;
-        sum.pending += file.pending;
-        sum.held += file.held;
-        sum.commits += file.commits;
-        sum.target_writes += file.target_writes;
-        sum.drain_ns += file.drain_ns;
-        sum.stage_ns += file.stage_ns;
-        sum.stall_ns += file.stall_ns;
-        sum.close_ns += file.close_ns;
-        sum.guarantee_given_up += file.guarantee_given_up;
-        sum.merged += file.merged;
-        sum.stolen += file.stolen;
-        sum.syncs += file.syncs;
-        sum.aside |= file.aside;
-    }
+ledger::FileCounters totals(const std::vector<ledger::FileCounters>& files) {
+    ledger::FileCounters sum;
+    for (const ledger::FileCounters& file : files) add(sum, file);
     return sum;
+}
+
+std::vector<ledger::FileCounters> all_files(const RunSummary& summary) {
+    std::vector<ledger::FileCounters> files;
+    const auto note = [&](const ledger::FileCounters& file) {
+        const auto known = std::find_if(files.begin(), files.end(), [&](const ledger::FileCounters& one) {
+            return file.opened_ns != 0 && one.opened_ns == file.opened_ns && one.path == file.path;
+        });
+        if (known == files.end()) files.push_back(file);
+        else *known = file;
+    };
+    for (const ledger::FileCounters& file : summary.statistics.files) note(file);
+    for (const ledger::ProcessView& process : summary.left_behind)
+        for (const ledger::FileCounters& file : process.files) note(file);
+    return files;
 }
 
 std::map<std::string, std::uint64_t> aside_by_reason(const Statistics& statistics) {
@@ -60,65 +58,76 @@ std::map<std::string, std::uint64_t> aside_by_reason(const Statistics& statistic
             if (count > 0) result[reason] += count;
     if (!statistics.processes.empty()) return result;
     // No process ended by itself: what its files said is all there is.
-    for (const log::FileCounters& file : statistics.files)
-        for (std::size_t i = 0; i < log::kReasonCount; ++i)
+    for (const ledger::FileCounters& file : statistics.files)
+        for (std::size_t i = 0; i < ledger::kReasonCount; ++i)
             if ((file.aside >> i & 1) != 0)
-                ++result[std::string(log::reason_name(static_cast<log::AsideReason>(i)))];
+                ++result[std::string(ledger::reason_name(static_cast<ledger::AsideReason>(i)))];
     return result;
 }
 
 std::vector<std::string> not_drained(const RunSummary& summary) {
     std::vector<std::string> lines;
-    for (const log::FileCounters& file : summary.statistics.files) {
+    for (const ledger::FileCounters& file : all_files(summary)) {
         if (file.pending == 0 && file.error == 0) continue;
-        lines.push_back(
-            fmt::format("{}: {} not drained{}", file.path, format_size(file.pending),
-                        file.error != 0 ? fmt::format(": {}", std::strerror(static_cast<int>(file.error))) : ""));
+        std::string line = fmt::format("{}: {} not drained{}", file.path, format_size(file.pending),
+                                       file.error != 0
+                                           ? fmt::format(": {}", std::strerror(static_cast<int>(file.error)))
+                                           : "");
+        for (const ledger::ProcessView& process : summary.left_behind)
+            for (const ledger::FileCounters& left : process.files)
+                if (left.path == file.path && left.opened_ns == file.opened_ns && left.pending > 0)
+                    line += fmt::format(": process {} died and left them in {}", process.pid, process.directory);
+        lines.push_back(std::move(line));
     }
-    for (const log::ProcessView& process : summary.left_behind)
-        for (const log::FileCounters& file : process.files)
-            if (file.pending > 0)
-                lines.push_back(fmt::format("{}: {} not drained: process {} died and left them in {}", file.path,
-                                            format_size(file.pending), process.pid, process.directory));
     return lines;
 }
 
 std::string as_text(const RunSummary& summary) {
-    const std::vector<log::FileCounters>& files = summary.statistics.files;
-    const log::FileCounters sum = totals(files);
+    const std::vector<ledger::FileCounters> files = all_files(summary);
+    const ledger::FileCounters sum = totals(files);
+    const std::size_t processes = summary.statistics.processes.size() + summary.left_behind.size();
     std::string text;
     const auto line = [&](const std::string& what) { text += "forebay: " + what + "\n"; };
-    if (files.empty() && summary.statistics.processes.empty() && summary.left_behind.empty()) {
-        line("no HDF5 file went through forebay (forebay doctor tells whether it can be loaded)");
+    if (!summary.unknown.empty()) {
+        line("what went through forebay is not known: " + summary.unknown);
+    } else if (!summary.statistics.began && files.empty() && summary.statistics.processes.empty()) {
+        line("no HDF5 file went through forebay" +
+             std::string(summary.remarks.empty() ? " (forebay doctor tells whether it can be loaded)" : ""));
     } else {
         line(fmt::format("{}: {} staged, {} drained, {} superseded, {} written through",
                          counted(distinct_files(files), "file", "files"), format_size(sum.staged),
                          format_size(sum.drained), format_size(sum.superseded), format_size(sum.through)));
         line(fmt::format("{} became {}", counted(sum.requests, "write of the program", "writes of the program"),
                          counted(sum.target_writes, "write to the files", "writes to the files")));
-        line(
-            fmt::format("time in staged writes {:.2f} s ({:.2f} s of it waiting for room), in flush and close "
-                        "{:.2f} s, of {:.2f} s",
-                        seconds(sum.stage_ns), seconds(sum.stall_ns), seconds(sum.close_ns), summary.elapsed_s));
+        const std::string times = fmt::format(
+            "in staged writes {:.2f} s ({:.2f} s of it waiting for room), in flush and close {:.2f} s",
+            seconds(sum.stage_ns), seconds(sum.stall_ns), seconds(sum.close_ns));
+        // Side by side, a sum over processes is no time that passed.
+        if (processes > 1)
+            line(fmt::format("added up over {} processes: {}; the run took {:.2f} s", processes, times,
+                             summary.elapsed_s));
+        else line(fmt::format("time {}, of {:.2f} s", times, summary.elapsed_s));
     }
+    for (const std::string& remark : summary.remarks) line(remark);
     std::string reasons;
     for (const auto& [reason, count] : aside_by_reason(summary.statistics))
         reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count);
     if (!reasons.empty()) line("stepped aside, files by reason: " + reasons);
     if (sum.guarantee_given_up > 0)
-        line(
-            fmt::format("{} drained before their commit for want of room: a crash then would have mixed two states",
-                        format_size(sum.guarantee_given_up)));
+        line(fmt::format("{} drained before their commit for want of room: a crash then would have mixed two states",
+                         format_size(sum.guarantee_given_up)));
     if (summary.statistics.unreadable_lines > 0)
         line(fmt::format("{} of the statistics could not be read",
                          counted(summary.statistics.unreadable_lines, "line", "lines")));
     for (const std::string& file : not_drained(summary)) line("NOT DRAINED: " + file);
-    if (!summary.left_behind.empty()) line("the staged bytes are kept in the log on the staging area");
+    if (sum.pending > 0)
+        line("the staged bytes are kept in the log on the staging area: "
+             "`forebay recover` brings the files to their last flush");
     return text;
 }
 
 ordered_json as_json(const RunSummary& summary) {
-    const auto plain = [](const log::FileCounters& file) { return ordered_json::parse(log::to_json(file)); };
+    const auto plain = [](const ledger::FileCounters& file) { return ordered_json::parse(ledger::to_json(file)); };
     ordered_json result{
         {"program", summary.program},
         {"exit_status", summary.exit_status},
@@ -126,15 +135,17 @@ ordered_json as_json(const RunSummary& summary) {
         {"program_signal", summary.end.signal == 0 ? ordered_json() : ordered_json(summary.end.signal)},
         {"elapsed_s", summary.elapsed_s},
         {"files_closed", summary.statistics.files.size()},
-        {"distinct_files", distinct_files(summary.statistics.files)},
-        {"totals", plain(totals(summary.statistics.files))},
+        {"processes", summary.statistics.processes.size() + summary.left_behind.size()},
+        {"distinct_files", distinct_files(all_files(summary))},
+        {"totals", plain(totals(all_files(summary)))},
         {"aside", aside_by_reason(summary.statistics)},
         {"not_drained", not_drained(summary)},
         {"unreadable_lines", summary.statistics.unreadable_lines},
+        {"remarks", summary.remarks},
         {"files", ordered_json::array()},
     };
     for (const char* of_one_file : {"path", "opened_ns", "oldest_ns", "error"}) result["totals"].erase(of_one_file);
-    for (const log::FileCounters& file : summary.statistics.files) result["files"].push_back(plain(file));
+    for (const ledger::FileCounters& file : summary.statistics.files) result["files"].push_back(plain(file));
     return result;
 }
 

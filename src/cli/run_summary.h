@@ -9,7 +9,7 @@
 
 #include "cli/child_process.h"
 #include "cli/stats_reader.h"
-#include "log/ledger.h"
+#include "ledger/ledger.h"
 
 namespace forebay::cli {
 
@@ -18,12 +18,16 @@ struct RunSummary {
     ChildEnd end;
     double elapsed_s = 0;
     Statistics statistics;
-    std::vector<log::ProcessView> left_behind;   // dead processes of this run with staged bytes
-    int exit_status = 0;                         // of `forebay run` itself
+    std::vector<ledger::ProcessView> left_behind;   // dead processes of this run with staged bytes
+    std::string unknown;                            // why it is not known what went through forebay; empty: it is
+    std::vector<std::string> remarks;               // what kept the program from being staged, as far as was seen
+    int exit_status = 0;                            // of `forebay run` itself
 };
 
-// Sums over all closed files; `path` is empty.
-[[nodiscard]] log::FileCounters totals(const std::vector<log::FileCounters>& files);
+// Of each file and opening the last that is known: from the statistics, or from the ledger of a process that died.
+[[nodiscard]] std::vector<ledger::FileCounters> all_files(const RunSummary& summary);
+// Sums over all files; `path` is empty.
+[[nodiscard]] ledger::FileCounters totals(const std::vector<ledger::FileCounters>& files);
 // Files that stepped aside, by reason.
 [[nodiscard]] std::map<std::string, std::uint64_t> aside_by_reason(const Statistics& statistics);
 // One line for every file of which not everything arrived: by the statistics, or left behind by a crash.

@@ -16,8 +16,8 @@ std::uint64_t number(const json& object, const char* key) {
     return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
 }
 
-log::FileCounters file_of(const json& object) {
-    log::FileCounters file;
+ledger::FileCounters file_of(const json& object) {
+    ledger::FileCounters file;
     if (const auto path = object.find("path"); path != object.end() && path->is_string())
         file.path = path->get<std::string>();
     file.opened_ns = number(object, "opened_ns");
@@ -62,6 +62,9 @@ void read_statistics_line(const std::string& line, Statistics& statistics) {
         ++statistics.unreadable_lines;
         return;
     }
+    statistics.began = statistics.began || parsed.contains("began");
+    if (const auto area = parsed.find("area"); area != parsed.end() && area->is_object())
+        statistics.directories.push_back(area->value("directory", ""));
     if (const auto file = parsed.find("file"); file != parsed.end() && file->is_object())
         statistics.files.push_back(file_of(*file));
     if (const auto process = parsed.find("process"); process != parsed.end() && process->is_object())

@@ -1,4 +1,5 @@
-// Reading the statistics that the engine appends (option stats): docs/statistics.md.
+// Reading the statistics that the engine appends (option stats): docs/statistics.md; and a run record
+// (area/run_record.h).
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "log/ledger.h"
+#include "ledger/ledger.h"
 
 namespace forebay::cli {
 
@@ -18,7 +19,9 @@ struct ProcessStatistics {
 };
 
 struct Statistics {
-    std::vector<log::FileCounters> files;       // one per close
+    bool began = false;                         // a program has come to forebay: it has opened a file, or tried to
+    std::vector<std::string> directories;       // of processes that stage, as they were made
+    std::vector<ledger::FileCounters> files;    // one per close
     std::vector<ProcessStatistics> processes;   // one per process that ended by itself
     std::uint64_t unreadable_lines = 0;         // torn or foreign ones
 };

@@ -7,17 +7,20 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <clocale>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <memory>
-#include <optional>
 
 #include "base/clock.h"
+#include "cli/acting_as.h"
 #include "cli/commands.h"
 #include "cli/launch.h"
+#include "cli/staging_areas.h"
 #include "cli/status_view.h"
 
 namespace forebay::cli {
@@ -25,8 +28,8 @@ namespace forebay::cli {
 namespace {
 
 struct Request {
-    bool watch = false;
-    bool json = false;
+    bool watch = false, json = false, check = false, all_users = false;
+    std::vector<std::string> names;
     std::string nls;
 };
 
@@ -50,23 +53,59 @@ std::string frame_of(const std::string& text) {
     return frame + "\033[J";
 }
 
-// One look at the ledgers, shown. The sample is what the next one is compared with.
-std::optional<Sample> show(const Request& request, const Sample* before, bool redraw) {
-    auto scan = log::scan_ledgers(request.nls);
-    if (!scan) {
-        fmt::print(stderr, "forebay status: {}\n", scan.status().message());
-        return std::nullopt;
+// Only what concerns the files that are asked about.
+void keep_asked(const Survey& asked, ledger::LedgerScan& scan) {
+    if (!asked.names_files()) return;
+    const auto is_asked = [&](std::uint64_t device, std::uint64_t inode, const std::string& path) {
+        return std::any_of(asked.files.begin(), asked.files.end(),
+                           [&](const recover::Wanted& file) { return file.identity == io::Identity{device, inode}; }) ||
+               std::find(asked.missing.begin(), asked.missing.end(), path) != asked.missing.end();
+    };
+    for (ledger::ProcessView& process : scan.processes) {
+        std::erase_if(process.files,
+                      [&](const ledger::FileCounters& file) { return !is_asked(file.device, file.inode, file.path); });
+        std::erase_if(process.logged,
+                      [&](const ledger::LoggedFile& file) { return !is_asked(file.device, file.inode, file.path); });
     }
-    Sample now{std::move(scan).value(), realtime_ns()};
-    if (request.json)
+    std::erase_if(scan.processes,
+                  [](const ledger::ProcessView& process) { return process.files.empty() && process.logged.empty(); });
+}
+
+Result<Sample> take_sample(const Request& request) {
+    const auto asked = survey({request.names, request.nls, request.all_users});
+    if (!asked) return asked.status();
+    const Survey& where = asked.value();
+    Sample sample{{}, realtime_ns(), where.nls(), where.unseen, where.others};
+    for (const UserAreas& user : where.users) {
+        const auto acting = ActingAs::user(user.user);
+        if (!acting) return acting.status();
+        for (const auto& area : user.areas) {
+            ledger::LedgerScan scan = ledger::scan_ledgers(*area);
+            std::move(scan.processes.begin(), scan.processes.end(), std::back_inserter(sample.scan.processes));
+            std::move(scan.skipped.begin(), scan.skipped.end(), std::back_inserter(sample.scan.skipped));
+        }
+    }
+    keep_asked(where, sample.scan);
+    return sample;
+}
+
+// One look at the ledgers, shown. The sample is what the next one is compared with.
+Result<Sample> show(const Request& request, const Sample* before, bool redraw) {
+    auto now = take_sample(request);
+    if (!now) {
+        fmt::print(stderr, "forebay status: {}\n", now.status().message());
+        return now;
+    }
+    if (request.json) {
+        const std::string nls = !request.nls.empty() ? request.nls : options_with({}).options.nls;
         fmt::print("{}\n",
-                   status_as_json(request.nls, now, before)
+                   status_as_json(nls, now.value(), before)
                        .dump(request.watch ? -1 : 2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-    else {
-        const std::string text = status_as_text(request.nls, now, before, screen_of_stdout());
+    } else {
+        const std::string text = status_as_text(now.value(), before, screen_of_stdout());
         fmt::print("{}", redraw ? frame_of(text) : text);
     }
-    if (std::fflush(stdout) != 0) return std::nullopt;
+    if (std::fflush(stdout) != 0) return Status::from_errno(errno, "write to standard output");
     return now;
 }
 
@@ -118,29 +157,41 @@ int watch(const Request& request) {
     }
     const bool redraw = !request.json && ::isatty(STDOUT_FILENO) != 0;
     if (redraw) fmt::print("\033[2J");
-    std::optional<Sample> before = show(request, nullptr, redraw);
+    Result<Sample> before = show(request, nullptr, redraw);
     while (before && ticks.next()) {
         if (!redraw && !request.json) fmt::print("\n");
-        before = show(request, &*before, redraw);
+        before = show(request, &before.value(), redraw);
     }
-    return before ? kExitFine : kExitProblem;
+    return before ? kExitFine : exit_status(before.status());
 }
 
 }   // namespace
 
 void add_status(CLI::App& app, int& exit_status) {
-    CLI::App* command =
-        app.add_subcommand("status", "What is staged, what is drained, and what died processes left behind");
+    CLI::App* command = app.add_subcommand("status",
+                                           "What is staged, what is drained, and what died processes left behind");
     auto request = std::make_shared<Request>();
     command->add_flag("-w,--watch", request->watch, "Show it again every second, until interrupted");
     command->add_flag("--json", request->json, "As JSON; with --watch one object per line");
-    command->add_option("nls,--nls", request->nls, "The staging area; default: the one in effect here");
+    command->add_flag("--check", request->check, "Tell by the exit status")->excludes("--watch");
+    command->add_flag("--all-users", request->all_users, "As root: the processes of all users");
+    command->add_option("what", request->names,
+                        "Files, or staging areas; default: all areas of this user on this node");
+    command->add_option("--nls", request->nls, "A staging area to look in, too");
+    command->footer("\nExit status: 0; 1 there is no such staging area; "
+                    "2 the command line or an option is wrong; 3 something could not be looked into.\n"
+                    "With --check: 0 the files have all that was staged; 1 a dead process left something behind, "
+                    "or a living one cannot write; 3 nobody can tell, as something could not be\n"
+                    "looked into; 4 living processes have staged bytes that are on their way.\n");
     command->callback([request, &exit_status] {
-        if (request->nls.empty()) request->nls = options_with({}).options.nls;
-        if (request->watch)
+        if (request->watch) {
             exit_status = watch(*request);
-        else
-            exit_status = show(*request, nullptr, false) ? kExitFine : kExitProblem;
+            return;
+        }
+        const auto shown = show(*request, nullptr, false);
+        exit_status = !shown           ? cli::exit_status(shown.status())
+                      : request->check ? check(shown.value())
+                                       : cli::exit_status(true, shown.value().unseen);
     });
 }
 

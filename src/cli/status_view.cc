@@ -1,12 +1,16 @@
 #include "cli/status_view.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 
 #include "base/options.h"
+#include "cli/commands.h"
+#include "cli/file_view.h"
 
 namespace forebay::cli {
 
@@ -16,32 +20,33 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t kBarCells = 20;
 
-std::string reasons_of(const std::array<std::uint64_t, log::kReasonCount>& files_aside) {
+std::string reasons_of(const std::array<std::uint64_t, ledger::kReasonCount>& files_aside) {
     std::string text;
     for (std::size_t i = 0; i < files_aside.size(); ++i)
         if (files_aside[i] > 0)
             text += fmt::format("{}{} {}", text.empty() ? "" : ", ",
-                                log::reason_name(static_cast<log::AsideReason>(i)), files_aside[i]);
+                                ledger::reason_name(static_cast<ledger::AsideReason>(i)), files_aside[i]);
     return text;
 }
 
 std::string reasons_of(std::uint64_t mask) {
     std::string text;
-    for (std::size_t i = 0; i < log::kReasonCount; ++i)
+    for (std::size_t i = 0; i < ledger::kReasonCount; ++i)
         if ((mask >> i & 1) != 0)
-            (text += text.empty() ? "" : ", ") += log::reason_name(static_cast<log::AsideReason>(i));
+            (text += text.empty() ? "" : ", ") += ledger::reason_name(static_cast<ledger::AsideReason>(i));
     return text;
 }
 
-double age_s(const log::FileCounters& file, const Sample& now) {
+double age_s(const ledger::FileCounters& file, const Sample& now) {
     if (file.oldest_ns == 0 || file.oldest_ns >= now.time_ns) return 0;
     return static_cast<double>(now.time_ns - file.oldest_ns) / 1e9;
 }
 
-// The part of the staged bytes that needs no draining any more, 0 to 1.
-double progress(const log::FileCounters& file) {
-    if (file.staged == 0) return 1;
-    return 1 - static_cast<double>(std::min(file.pending, file.staged)) / static_cast<double>(file.staged);
+double drain_rate(const FileView& file, const Sample& now, const Sample* before) {
+    double rate = 0;
+    for (const FileMember& member : file.members)
+        if (member.counters != nullptr) rate += cli::drain_rate(*member.process, *member.counters, now, before);
+    return rate;
 }
 
 std::string bar(double part, const Screen& screen) {
@@ -62,55 +67,110 @@ std::string shortened(std::string_view path, std::size_t columns) {
     return "..." + text.substr(begin);
 }
 
-void append_file(std::string& text, const log::ProcessView& process, const log::FileCounters& file,
-                 const Sample& now, const Sample* before, const Screen& screen) {
-    const auto out = std::back_inserter(text);
-    fmt::format_to(out, "  {}\n", shortened(file.path, screen.columns - 2));
-    fmt::format_to(out, "    {} {:3.0f} %  staged {}, drained {}, pending {}, held {}", bar(progress(file), screen),
-                   progress(file) * 100, format_size(file.staged), format_size(file.drained),
-                   format_size(file.pending), format_size(file.held));
-    if (file.drained > 0)
-        fmt::format_to(out, ", {}/s",
-                       format_size(static_cast<std::uint64_t>(drain_rate(process, file, now, before))));
-    if (file.pending > 0) fmt::format_to(out, ", oldest {:.1f} s", age_s(file, now));
-    text += '\n';
-    if (file.requests > 0)
-        fmt::format_to(out, "    {} requests in, {} writes out; {} merged, {} superseded, {} stolen\n", file.requests, file.target_writes,
-                       format_size(file.merged), format_size(file.superseded), format_size(file.stolen));
-    if (file.through > 0) fmt::format_to(out, "    written through: {}\n", format_size(file.through));
-    if (file.aside != 0) fmt::format_to(out, "    stepped aside: {}\n", reasons_of(file.aside));
-    if (file.guarantee_given_up > 0)
-        fmt::format_to(out, "    {} drained before their commit for want of room\n",
-                       format_size(file.guarantee_given_up));
-    if (file.error != 0) fmt::format_to(out, "    ERROR: {}\n", std::strerror(static_cast<int>(file.error)));
+std::string who(const FileView& file) {
+    std::string text;
+    for (const FileMember& member : file.members) {
+        std::string more;
+        if (member.drains && file.members.size() > 1) more = "drains for all";
+        if (!member.process->alive) more += more.empty() ? "dead" : ", dead";
+        text += fmt::format("{}{}{}", text.empty() ? "" : ", ", member.process->pid,
+                            more.empty() ? "" : fmt::format(" ({})", more));
+    }
+    return fmt::format("{} {}",
+                       file.members.size() == 1 ? "process" : fmt::format("{} processes:", file.members.size()), text);
 }
 
-void append_process(std::string& text, const log::ProcessView& process, const Sample& now, const Sample* before,
-                    const Screen& screen) {
+void append_counters(std::string& text, const FileView& file, const Sample& now, const Sample* before,
+                     const Screen& screen) {
     const auto out = std::back_inserter(text);
-    const std::uint64_t used =
-        (process.segments_allocated - std::min(process.segments_free, process.segments_allocated)) *
-        process.segment;
+    const ledger::FileCounters& sum = file.sum;
+    fmt::format_to(out, "    {} {:3.0f} %  staged {}, drained {}, pending {}, held {}", bar(file.progress(), screen),
+                   std::floor(file.progress() * 100), format_size(sum.staged), format_size(sum.drained),
+                   format_size(file.pending), format_size(sum.held));
+    if (sum.drained > 0)
+        fmt::format_to(out, ", {}/s", format_size(static_cast<std::uint64_t>(drain_rate(file, now, before))));
+    if (file.pending > 0) fmt::format_to(out, ", oldest {:.1f} s", age_s(sum, now));
+    text += '\n';
+    if (sum.requests > 0)
+        fmt::format_to(out, "    {} requests in, {} writes out; {} merged, {} superseded, {} stolen\n", sum.requests,
+                       sum.target_writes, format_size(sum.merged), format_size(sum.superseded),
+                       format_size(sum.stolen));
+    if (sum.through > 0) fmt::format_to(out, "    written through: {}\n", format_size(sum.through));
+    if (sum.aside != 0) fmt::format_to(out, "    stepped aside: {}\n", reasons_of(sum.aside));
+    if (sum.guarantee_given_up > 0)
+        fmt::format_to(out, "    {} drained before their commit for want of room\n",
+                       format_size(sum.guarantee_given_up));
+    if (sum.error != 0) fmt::format_to(out, "    ERROR: {}\n", std::strerror(static_cast<int>(sum.error)));
+}
+
+void append_file(std::string& text, const FileView& file, const Sample& now, const Sample* before,
+                 const Screen& screen) {
+    const auto out = std::back_inserter(text);
+    fmt::format_to(out, "{}\n    {}\n", shortened(file.path, screen.columns), who(file));
+    const bool counted = std::any_of(file.members.begin(), file.members.end(),
+                                     [](const FileMember& member) { return member.counters != nullptr; });
+    if (counted) append_counters(text, file, now, before, screen);
+    else fmt::format_to(out, "    only its log tells of it: no counters\n");
+    if (file.state == FileState::kLeftBehind)
+        fmt::format_to(out,
+                       "    left behind by a process that died: `forebay recover` brings the file to its last flush\n");
+    if (file.state == FileState::kDrained)
+        fmt::format_to(out, "    its process ended without closing it; all that was staged is in the file\n");
+}
+
+void append_process(std::string& text, const ledger::ProcessView& process) {
+    const auto out = std::back_inserter(text);
+    const std::uint64_t used = (process.segments_allocated -
+                                std::min(process.segments_free, process.segments_allocated)) *
+                               process.segment;
     fmt::format_to(out, "process {}{}: {} opened, {} staged; log {} of {}\n", process.pid,
                    process.alive ? "" : " (dead)", process.files_opened, process.files_staged, format_size(used),
                    format_size(process.size));
-    for (const log::FileCounters& file : process.files) append_file(text, process, file, now, before, screen);
     if (process.files_without_slot > 0)
-        fmt::format_to(out, "  {} more files are not shown\n", process.files_without_slot);
+        fmt::format_to(out, "  {} more files than its table holds have been open\n", process.files_without_slot);
     if (const std::string reasons = reasons_of(process.aside); !reasons.empty())
         fmt::format_to(out, "  stepped aside, files by reason: {}\n", reasons);
-    if (!process.alive) fmt::format_to(out, "  left behind by a process that died: `forebay recover` brings its files to their last flush\n");
+}
+
+ordered_json file_as_json(const FileView& file, const Sample& now, const Sample* before) {
+    ordered_json one = ordered_json::parse(ledger::to_json(file.sum));
+    one["path"] = file.path;
+    one["pending"] = file.pending;
+    one["device"] = file.device;
+    one["inode"] = file.inode;
+    one["state"] = state_name(file.state);
+    one["progress"] = file.progress();
+    one["rate_bytes_per_s"] = drain_rate(file, now, before);
+    one["oldest_age_s"] = age_s(file.sum, now);
+    one["processes"] = ordered_json::array();
+    for (const FileMember& member : file.members)
+        one["processes"].push_back({{"pid", member.process->pid},
+                                    {"alive", member.process->alive},
+                                    {"drains", member.drains},
+                                    {"directory", member.process->directory},
+                                    {"requests", member.counters == nullptr ? 0 : member.counters->requests},
+                                    {"staged", member.counters == nullptr ? 0 : member.counters->staged}});
+    return one;
+}
+
+// Something of it is in its log only, as far as anybody can tell.
+bool is_left_behind(const ledger::ProcessView& process, const std::vector<FileView>& files) {
+    return !process.alive && std::any_of(files.begin(), files.end(), [&](const FileView& file) {
+        return file.state == FileState::kLeftBehind &&
+               std::any_of(file.members.begin(), file.members.end(),
+                           [&](const FileMember& member) { return member.process == &process; });
+    });
 }
 
 }   // namespace
 
-double drain_rate(const log::ProcessView& process, const log::FileCounters& file, const Sample& now,
+double drain_rate(const ledger::ProcessView& process, const ledger::FileCounters& file, const Sample& now,
                   const Sample* before) {
     std::uint64_t since_ns = file.opened_ns, drained_then = 0;
     if (before != nullptr)
-        for (const log::ProcessView& old : before->scan.processes) {
+        for (const ledger::ProcessView& old : before->scan.processes) {
             if (old.directory != process.directory) continue;
-            for (const log::FileCounters& old_file : old.files)
+            for (const ledger::FileCounters& old_file : old.files)
                 if (old_file.path == file.path && old_file.opened_ns == file.opened_ns) {
                     since_ns = before->time_ns;
                     drained_then = old_file.drained;
@@ -120,24 +180,57 @@ double drain_rate(const log::ProcessView& process, const log::FileCounters& file
     return static_cast<double>(file.drained - drained_then) * 1e9 / static_cast<double>(now.time_ns - since_ns);
 }
 
-std::string status_as_text(const std::string& nls, const Sample& now, const Sample* before, const Screen& screen) {
+std::string status_as_text(const Sample& now, const Sample* before, const Screen& screen) {
     std::string text;
-    for (const log::ProcessView& process : now.scan.processes) append_process(text, process, now, before, screen);
-    if (now.scan.processes.empty()) text = fmt::format("No process has logs in {}.\n", nls);
+    for (const FileView& file : files_of(now.scan)) append_file(text, file, now, before, screen);
+    bool any = false;
+    for (const ledger::ProcessView& process : now.scan.processes) {
+        if (is_empty(process)) continue;
+        any = true;
+        append_process(text, process);
+    }
+    if (!any)
+        text = fmt::format("{} {}.\n",
+                           now.unseen.empty() && now.scan.skipped.empty() ? "No process has logs in"
+                                                                          : "No logs were found in",
+                           fmt::join(now.areas, ", "));
     for (const std::string& skipped : now.scan.skipped) text += fmt::format("not read: {}\n", skipped);
+    for (const std::string& unseen : now.unseen) text += fmt::format("not looked into: {}\n", unseen);
+    if (!now.others.empty()) text += fmt::format("Not asked about: the logs of {}.\n", fmt::join(now.others, ", "));
     return text;
+}
+
+int check(const Sample& now) {
+    const std::vector<FileView> files = files_of(now.scan);
+    const auto any = [&](const auto& is) { return std::any_of(files.begin(), files.end(), is); };
+    if (any([](const FileView& file) {
+            return file.state == FileState::kLeftBehind || file.state == FileState::kFailing;
+        }))
+        return kExitProblem;
+    if (!now.unseen.empty() || !now.scan.skipped.empty()) return kExitUnknown;
+    const bool at_work = any([](const FileView& file) {
+        return file.pending > 0 || std::any_of(file.members.begin(), file.members.end(), [](const FileMember& member) {
+                   return member.process->alive && member.counters == nullptr;
+               });
+    });
+    return at_work ? kExitAtWork : kExitFine;
 }
 
 ordered_json status_as_json(const std::string& nls, const Sample& now, const Sample* before) {
     ordered_json result{{"nls", nls},
+                        {"areas", now.areas},
                         {"time_ns", now.time_ns},
+                        {"files", ordered_json::array()},
                         {"processes", ordered_json::array()},
-                        {"skipped", now.scan.skipped}};
-    for (const log::ProcessView& process : now.scan.processes) {
+                        {"skipped", now.scan.skipped},
+                        {"unseen", now.unseen}};
+    const std::vector<FileView> files = files_of(now.scan);
+    for (const FileView& file : files) result["files"].push_back(file_as_json(file, now, before));
+    for (const ledger::ProcessView& process : now.scan.processes) {
         ordered_json one{
             {"pid", process.pid},
             {"alive", process.alive},
-            {"left_behind", !process.alive},
+            {"left_behind", is_left_behind(process, files)},
             {"directory", process.directory},
             {"size", process.size},
             {"segment", process.segment},
@@ -151,9 +244,9 @@ ordered_json status_as_json(const std::string& nls, const Sample& now, const Sam
         };
         for (std::size_t i = 0; i < process.aside.size(); ++i)
             if (process.aside[i] > 0)
-                one["aside"][std::string(log::reason_name(static_cast<log::AsideReason>(i)))] = process.aside[i];
-        for (const log::FileCounters& file : process.files) {
-            ordered_json counters = ordered_json::parse(log::to_json(file));
+                one["aside"][std::string(ledger::reason_name(static_cast<ledger::AsideReason>(i)))] = process.aside[i];
+        for (const ledger::FileCounters& file : process.files) {
+            ordered_json counters = ordered_json::parse(ledger::to_json(file));
             counters["rate_bytes_per_s"] = drain_rate(process, file, now, before);
             counters["oldest_age_s"] = age_s(file, now);
             one["files"].push_back(std::move(counters));

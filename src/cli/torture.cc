@@ -1,117 +1,48 @@
-// `forebay torture`: kills programs on a site's own storage and makes their calls fail, again and again, and looks what comes of it.
+// `forebay torture`: hands over to the program `forebay-torture`, which lies beside this one.
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
-#include <map>
-#include <memory>
+#include <filesystem>
+#include <string>
+#include <vector>
 
-#include "base/clock.h"
-#include "base/options.h"
+#include "base/status.h"
 #include "cli/commands.h"
 #include "cli/launch.h"
-#include "cli/torture/campaign.h"
-#include "cli/torture/victim.h"
-#include "cli/torture/view.h"
 
 namespace forebay::cli {
 
 namespace {
 
-struct Request {
-    double minutes = 1;
-    std::string nls, target = ".", log;
-    std::uint64_t seed = 0;
-    bool json = false;
-    std::vector<std::string> settings;
-    std::string spoil = "nothing";
-    double patience_s = static_cast<double>(kHangNs) / 1e9;
-};
-
-// Not for people: they show that torture notices.
-const std::map<std::string, Spoil> kSpoils{{"nothing", Spoil::kNothing}, {"byte", Spoil::kByte}, {"loss", Spoil::kLoss}, {"silence", Spoil::kSilence}, {"hang", Spoil::kHang}};
-
-constexpr const char* kFooter =
-    "\nA process of forebay's own writes to a file in a new folder of --target, staged in a new folder of --nls, and is\n"
-    "killed; the file must then be what it was at the last commit that the process had told of, or at one under way.\n"
-    "In other campaigns its calls on the file or on the staging area fail (EIO, ENOSPC, EDQUOT, ESTALE, short writes):\n"
-    "it has to be told, and everything has to be in the file, or come home from the log.\n"
-    "The folders are removed, unless something went wrong. docs/reliability.md tells what it shows, and what it does not.\n"
-    "\nExit status: 0 nothing was lost or wrong, nothing hung, no failure went unsaid; 1 otherwise, or it could not be tried; 2 the command line or\n"
-    "a directory is wrong; 128 plus the signal's number if a signal ended it.\n";
-
-int complain(const Status& status, int exit_status) {
-    fmt::print(stderr, "forebay torture: {}\n", status.message());
-    return exit_status;
-}
-
-int run(Request request) {
-    std::string nls_origin = "--nls";
-    if (request.nls.empty()) {
-        const LoadedOptions loaded = options_with({});
-        request.nls = loaded.options.nls;
-        nls_origin = fmt::format("option nls ({})", loaded.origin_of("nls"));
+int hand_over(const std::vector<std::string>& arguments) {
+    const auto own = own_path();
+    if (!own) {
+        fmt::print(stderr, "forebay torture: {}\n", own.status().message());
+        return kExitNotFound;
     }
-    std::uint64_t log_bytes = 0;
-    if (!request.log.empty()) {
-        const auto parsed = parse_size(request.log);
-        if (!parsed || parsed.value() == 0) return complain({Code::kInvalidArgument, fmt::format("--log {}: not a size, like 1GiB", request.log)}, kExitUsage);
-        log_bytes = parsed.value();
-    }
-    if (!(request.minutes > 0) || request.minutes > 1e5) return complain({Code::kInvalidArgument, "--minutes: a number above 0"}, kExitUsage);
-    for (const std::string& setting : request.settings)
-        if (const Status checked = check_setting(setting); !checked) return complain(checked, kExitUsage);
-    if (request.seed == 0) request.seed = realtime_ns();
-    Ground ground;
-    if (const Status opened = ground.open(request.nls, nls_origin, request.target); !opened) return complain(opened, kExitUsage);
-
-    const auto duration_ns = static_cast<std::uint64_t>(request.minutes * 60e9);
-    const std::uint64_t begin_ns = monotonic_ns();
-    const bool terminal = ::isatty(STDERR_FILENO) != 0;
-    std::uint64_t drawn_ns = 0;
-    const TortureOrder order{.seed = request.seed, .duration_ns = duration_ns, .settings = request.settings, .hang_ns = static_cast<std::uint64_t>(request.patience_s * 1e9), .spoil = kSpoils.at(request.spoil)};
-    Torture torture(ground, order, [&](std::span<const Campaign> campaigns, std::size_t at) {
-        const std::uint64_t now = monotonic_ns();
-        if (!terminal || now - drawn_ns < 100'000'000) return;
-        drawn_ns = now;
-        draw_progress(campaigns, at, static_cast<double>(now - begin_ns) / static_cast<double>(duration_ns));
-    });
-    auto campaigns = torture.run();
-    if (terminal) fmt::print(stderr, "\r\033[K");
-    if (!campaigns) return complain(campaigns.status(), kExitProblem);
-    Torment torment{.nls = request.nls, .target = request.target, .seed = request.seed, .settings = request.settings, .campaigns = std::move(campaigns).value()};
-    for (const Campaign& campaign : torment.campaigns)
-        if (campaign.bad() > 0) torment.kept = ground.nls() + " and " + ground.folder();
-    if (log_bytes > 0 && torment.kept.empty() && !torture.interrupted()) {
-        const auto speed = measure_recovery(ground, log_bytes, request.settings);
-        if (!speed && !torture.interrupted()) return complain(speed.status(), kExitProblem);
-        if (speed) torment.speed = speed.value();
-    }
-    torment.seconds = static_cast<double>(monotonic_ns() - begin_ns) / 1e9;
-    torment.interrupted = torture.interrupted();
-    if (request.json) fmt::print("{}\n", as_json(torment).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-    else fmt::print("{}", as_text(torment));
-    if (torment.interrupted) return kExitSignal + ground.signals.asked();
-    return torment.well() ? kExitFine : kExitProblem;
+    std::string program = std::filesystem::path(own.value()).replace_filename("forebay-torture").string();
+    std::vector<std::string> words{program};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    ::execv(program.c_str(), pointers.data());
+    const int error = errno;
+    fmt::print(stderr, "forebay torture: {}\n", Status::from_errno(error, "execute " + program).message());
+    return error == ENOENT ? kExitNotFound : kExitNotExecutable;
 }
 
 }   // namespace
 
 void add_torture(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand("torture", "Kill programs on this storage and make their calls fail, again and again, and check what becomes of their files");
-    auto request = std::make_shared<Request>();
-    command->add_option("--minutes", request->minutes, "How long, about")->capture_default_str();
-    command->add_option("--nls", request->nls, "The staging directory; default: the one in effect here");
-    command->add_option("--target", request->target, "The directory of the files: on the file system that programs write to")->capture_default_str();
-    command->add_option("--log", request->log, "Then also measure the recovery of a log of this size, like 1GiB");
-    command->add_option("--seed", request->seed, "Repeat the operations of another run; instants differ");
-    command->add_option("-o,--option", request->settings, "NAME=VALUE: an option for the process that writes, like durability=node; may be given several times")
-        ->allow_extra_args(false);
-    command->add_option("--spoil", request->spoil)->check(CLI::IsMember(kSpoils))->group("");
-    command->add_option("--patience", request->patience_s)->check(CLI::Range(0.1, 3600.0))->group("");
-    command->add_flag("--json", request->json, "The table as JSON");
-    command->footer(kFooter);
-    command->callback([request, &exit_status] { exit_status = run(*request); });
+    CLI::App* command = app.add_subcommand("torture", "Kill programs on this storage and make their calls fail, "
+                                                      "again and again, and check what becomes of their files");
+    // All that follows is that program's, --help too.
+    command->set_help_flag();
+    command->prefix_command();
+    command->callback([command, &exit_status] { exit_status = hand_over(command->remaining()); });
 }
 
 }   // namespace forebay::cli

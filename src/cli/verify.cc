@@ -1,5 +1,6 @@
 // `forebay verify`: whether the logs and undo journals that dead processes have left can be read.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -7,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/options.h"
+#include "cli/acting_as.h"
 #include "cli/commands.h"
 #include "cli/staging_areas.h"
 
@@ -17,40 +19,50 @@ namespace {
 using nlohmann::ordered_json;
 
 struct Request {
+    std::vector<std::string> names;
     std::string nls;
-    bool json = false;
+    bool json = false, all_users = false;
 };
 
 bool is_sound(const recover::VerifiedDirectory& directory) {
-    return directory.refused.is_ok() &&
-           std::all_of(directory.logs.begin(), directory.logs.end(), [](const recover::VerifiedLog& log) { return log.damage.empty(); });
+    return directory.refused.is_ok() && std::all_of(directory.logs.begin(), directory.logs.end(),
+                                                    [](const recover::VerifiedLog& log) { return log.damage.empty(); });
 }
 
-void print_text(const std::vector<recover::VerifiedDirectory>& directories, const std::vector<std::string>& nls) {
-    if (directories.empty()) fmt::print("No process has logs in {}.\n", fmt::join(nls, ", "));
+void print_text(const std::vector<recover::VerifiedDirectory>& directories, const Survey& asked) {
+    if (directories.empty())
+        fmt::print("{} {}{}.\n", asked.unseen.empty() ? "No process has logs in" : "No logs were found in",
+                   fmt::join(asked.nls(), ", "), asked.names_files() ? " of what was named" : "");
+    fmt::print("{}", unseen_as_text(asked.unseen));
     for (const recover::VerifiedDirectory& directory : directories) {
         fmt::print("{}\n", directory.path);
         if (!directory.refused) fmt::print("  NOT READ: {}\n", directory.refused.message());
         if (directory.alive) fmt::print("  process {} is at work: not looked into\n", directory.pid);
         for (const recover::VerifiedLog& log : directory.logs) {
-            fmt::print("  {}\n    {} {}, {}, in {} {}; {} without a checksum\n", log.path.empty() ? "(nothing written)" : log.path,
-                       log.records, log.records == 1 ? "record" : "records", format_size(log.bytes), log.segments, log.segments == 1 ? "segment" : "segments", format_size(log.unchecked_bytes));
+            fmt::print("  {}\n    {} {}, {}, in {} {}; {} without a checksum\n",
+                       log.path.empty() ? "(nothing written)" : log.path, log.records,
+                       log.records == 1 ? "record" : "records", format_size(log.bytes), log.segments,
+                       log.segments == 1 ? "segment" : "segments", format_size(log.unchecked_bytes));
             for (const std::string& damage : log.damage) fmt::print("    DAMAGED: {}\n", damage);
             if (!log.damage.empty())
                 fmt::print("    {} could not be read; {}\n", format_size(log.unread_bytes),
-                           log.damaged_before_commit ? "it may belong to the last commit: `forebay recover` refuses this log"
-                                                     : "all of it was written after the last commit");
+                           log.damaged_before_commit
+                               ? "it may belong to the last commit: `forebay recover` refuses this log"
+                               : "all of it was written after the last commit");
         }
         for (const recover::VerifiedJournal& journal : directory.journals)
-            fmt::print("  {}\n    undo journal of rank {} of {}: {} records, {}; {}\n", journal.path, journal.member, journal.members, journal.records,
-                       format_size(journal.bytes), journal.closed ? "closed" : fmt::format("last commit {}", journal.commit));
+            fmt::print("  {}\n    undo journal of rank {} of {}: {} records, {}; {}\n", journal.path, journal.member,
+                       journal.members, journal.records, format_size(journal.bytes),
+                       journal.closed ? "closed" : fmt::format("last commit {}", journal.commit));
     }
 }
 
-ordered_json as_json(const std::vector<recover::VerifiedDirectory>& directories) {
-    ordered_json result{{"directories", ordered_json::array()}};
+ordered_json as_json(const std::vector<recover::VerifiedDirectory>& directories,
+                     const std::vector<std::string>& unseen) {
+    ordered_json result{{"directories", ordered_json::array()}, {"unseen", unseen}};
     for (const recover::VerifiedDirectory& directory : directories) {
-        ordered_json one{{"path", directory.path}, {"pid", directory.pid}, {"alive", directory.alive}, {"refused", directory.refused.message()},
+        ordered_json one{{"path", directory.path},        {"pid", directory.pid},
+                         {"alive", directory.alive},      {"refused", directory.refused.message()},
                          {"logs", ordered_json::array()}, {"journals", ordered_json::array()}};
         for (const recover::VerifiedLog& log : directory.logs)
             one["logs"].push_back({{"path", log.path},
@@ -76,31 +88,65 @@ ordered_json as_json(const std::vector<recover::VerifiedDirectory>& directories)
     return result;
 }
 
+// Of those that are asked about: all, or the ones that have something of a file.
+bool concerns(const Survey& asked, const recover::VerifiedDirectory& directory) {
+    if (!asked.names_files())
+        return asked.directories.empty() ||
+               std::find(asked.directories.begin(), asked.directories.end(), directory.path) != asked.directories.end();
+    const auto named = [&](const io::Identity& identity, const std::string& path) {
+        return std::any_of(asked.files.begin(), asked.files.end(),
+                           [&](const recover::Wanted& file) { return file.identity == identity; }) ||
+               std::find(asked.missing.begin(), asked.missing.end(), path) != asked.missing.end();
+    };
+    return !directory.refused || std::any_of(directory.logs.begin(), directory.logs.end(), [&](const auto& log) {
+        return named(log.identity, log.path);
+    }) || std::any_of(directory.journals.begin(), directory.journals.end(), [&](const auto& journal) {
+        return named(journal.identity, journal.path);
+    }) || std::any_of(directory.open_files.begin(), directory.open_files.end(), [&](const auto& file) {
+        return named({file.device, file.inode}, file.path);
+    });
+}
+
 int run(const Request& request) {
     const auto complain = [](const Status& status) {
         fmt::print(stderr, "forebay verify: {}\n", status.message());
-        return kExitProblem;
+        return exit_status(status);
     };
-    const auto selected = select({}, request.nls);
-    if (!selected) return complain(selected.status());
+    const auto asked = survey({request.names, request.nls, request.all_users});
+    if (!asked) return complain(asked.status());
+    const Survey& where = asked.value();
     const auto outside = recover::Outside::real();
     if (!outside) return complain(outside.status());
-    const auto areas = selected.value().open_areas();
-    const auto verified = recover::verify(areas, outside.value());
-    if (!verified) return complain(verified.status());
-    if (request.json) fmt::print("{}\n", as_json(verified.value()).dump(2, ' ', false, ordered_json::error_handler_t::replace));
-    else print_text(verified.value(), selected.value().nls);
-    return std::all_of(verified.value().begin(), verified.value().end(), is_sound) ? kExitFine : kExitProblem;
+    std::vector<recover::VerifiedDirectory> directories;
+    for (const UserAreas& user : where.users) {
+        const auto acting = ActingAs::user(user.user);
+        if (!acting) return complain(acting.status());
+        const auto verified = recover::verify(user.open_areas(), outside.value());
+        if (!verified) return complain(verified.status());
+        for (const recover::VerifiedDirectory& directory : verified.value())
+            if (concerns(where, directory)) directories.push_back(directory);
+    }
+    if (request.json)
+        fmt::print("{}\n",
+                   as_json(directories, where.unseen).dump(2, ' ', false, ordered_json::error_handler_t::replace));
+    else print_text(directories, where);
+    return exit_status(std::all_of(directories.begin(), directories.end(), is_sound), where.unseen);
 }
 
 }   // namespace
 
 void add_verify(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand("verify", "Check the logs and undo journals that dead processes left: headers, tables, checksums");
+    CLI::App* command = app.add_subcommand(
+        "verify", "Check the logs and undo journals that dead processes left: headers, tables, checksums");
     auto request = std::make_shared<Request>();
-    command->add_option("nls,--nls", request->nls, "The staging area; default: the one in effect here");
+    command->add_option("what", request->names,
+                        "Files, or staging areas; default: all areas of this user on this node");
+    command->add_option("--nls", request->nls, "A staging area to look in, too");
+    command->add_flag("--all-users", request->all_users, "As root: what all users' processes have left");
     command->add_flag("--json", request->json, "As JSON");
-    command->footer("\nExit status: 0 all of it can be read; 1 something cannot; 2 the command line is wrong.\n");
+    command->footer(
+        "\nExit status: 0 all of it can be read; 1 something cannot; 2 the command line or an option is wrong;\n"
+        "3 nobody can tell, as something could not be looked into.\n");
     command->callback([request, &exit_status] { exit_status = run(*request); });
 }
 

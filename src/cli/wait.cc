@@ -1,4 +1,5 @@
-// `forebay wait`: until everything that programs have staged of some files is in the files, and the files are on their device.
+// `forebay wait`: until everything that programs have staged of some files is in the files, and the files are on their
+// device.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -10,19 +11,24 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 
+#include "area/process.h"
 #include "base/options.h"
+#include "board/board_format.h"
+#include "cli/acting_as.h"
 #include "cli/commands.h"
 #include "cli/staging_areas.h"
 #include "io/posix_file.h"
-#include "log/ledger.h"
-#include "log/process.h"
+#include "ledger/ledger.h"
 #include "log/scan.h"
-#include "log/undo_format.h"
+#include "undo/undo_format.h"
 
 namespace forebay::cli {
 
@@ -31,8 +37,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// What makes the counters change is mostly seen: writes to the files, closing them, directories that come and go on the staging area. Counters
-// alone, and what another machine does to a file, are not: so often it is looked at in any case.
+// What makes the counters change is mostly seen: writes to the files, closing them, directories that come and go on the
+// staging area. Counters alone, and what another machine does to a file, are not: so often it is looked at in any case.
 constexpr milliseconds kLookInterval{500};
 // Events come in heaps, and a counter is lowered a moment after the write that it tells of.
 constexpr milliseconds kSettle{10};
@@ -51,113 +57,206 @@ int complain(std::string_view what, int exit_status = kExitProblem) {
     return exit_status;
 }
 
-// What keeps one of the files from being known to be complete. In order: what comes later is told only if nothing before it is to be told.
+// What keeps a file from being known to be complete. In order: what comes later is told only if nothing before it is to
+// be told.
 struct Pending {
-    enum class Kind { kAlive, kDead, kUnknown };
+    enum class Kind { kDead, kStuck, kAlive, kUnknown };
     Kind kind;
+    std::string path;   // of the file, as it was asked for; empty: it may be any
     std::string text;
 };
 
+// One look at all that was staged of the files. Each file is told of once, with what is worst.
 class Look {
   public:
-    explicit Look(const Selection& selection) : selection_(selection) {}
+    // `failing`: how much had been drained of files whose process has had an error, by process directory and file, when
+    // they were last looked at.
+    using Failing = std::map<std::pair<std::string, std::string>, std::uint64_t>;
+    Look(const Survey& asked, std::set<std::string>& empty, const Failing& failing_before)
+        : asked_(asked), empty_(empty), failing_before_(failing_before) {}
 
-    // Nothing: all that was staged of the files is in them.
-    Result<std::optional<Pending>> operator()() {
-        std::optional<Pending> worst;
-        for (const std::string& nls : selection_.nls) {
-            auto area = recover::find_area(nls);
-            if (!area) return area.status();
-            if (area.value() == nullptr) continue;
-            const auto names = area.value()->list();
-            if (!names) return names.status();
-            for (const std::string& name : names.value())
-                if (const auto owner = log::owner_of_directory(name))
-                    if (auto found = look_into(*area.value(), name, *owner); found && (!worst || found->kind < worst->kind)) worst = std::move(found);
+    [[nodiscard]] Status operator()() {
+        for (const UserAreas& user : asked_.users) {
+            const auto acting = ActingAs::user(user.user);
+            if (!acting) return acting.status();
+            for (const auto& area : user.areas) {
+                const auto names = area->list();
+                if (!names) {
+                    note(Kind::kUnknown, "", names.status().message());
+                    continue;
+                }
+                for (const std::string& name : names.value())
+                    if (const auto owner = area::owner_of_directory(name)) look_into(*area, name, *owner);
+            }
         }
-        return worst;
+        for (const std::string& unseen : asked_.unseen) note(Kind::kUnknown, "", unseen);
+        return Status::ok();
     }
+    [[nodiscard]] const std::vector<Pending>& pending() const { return pending_; }
+    [[nodiscard]] Failing& failing() { return failing_; }
 
   private:
     using Kind = Pending::Kind;
 
-    std::optional<Pending> look_into(io::Directory& area, const std::string& name, const log::ProcessIdentity& owner) {
+    void note(Kind kind, const std::string& path, const std::string& text) {
+        const auto known = std::find_if(pending_.begin(), pending_.end(),
+                                        [&](const Pending& one) { return one.path == path && !path.empty(); });
+        if (known == pending_.end()) pending_.push_back({kind, path, text});
+        else if (kind < known->kind) *known = {kind, path, text};
+    }
+
+    void look_into(io::Directory& area, const std::string& name, const area::ProcessIdentity& owner) {
         const std::string path = fmt::format("{}/{}", area.name(), name);
-        const auto unknown = [&](const Status& why) -> std::optional<Pending> {
-            if (why.code() == Code::kNotFound && area.facts(name).status().code() == Code::kNotFound) return std::nullopt;   // it has ended
-            return Pending{Kind::kUnknown, fmt::format("{}: {}", path, why.message())};
+        const auto unknown = [&](const Status& why) {
+            if (why.code() == Code::kNotFound && area.facts(name).status().code() == Code::kNotFound)
+                return;   // it has ended
+            note(Kind::kUnknown, "", fmt::format("{}: {}", path, why.message()));
         };
         const auto directory = area.open_directory(name);
         if (!directory) return unknown(directory.status());
-        const auto view = log::read_ledger(*directory.value());
-        if (view ? !view.value().alive : !log::owner_is_alive(owner, path)) return look_into_dead(*directory.value(), path, owner, unknown);
+        // Before the ledger: what is found in the meantime is in the counters then.
+        const std::vector<Pending> unfollowed = look_at_boards(*directory.value());
+        const auto view = ledger::read_ledger(*directory.value());
+        if (view ? !view.value().alive : !area::owner_is_alive(owner, path))
+            return look_into_dead(*directory.value(), path, owner, unknown);
+        for (const Pending& one : unfollowed) note(one.kind, one.path, one.text);
+        std::set<std::string> listed;
         if (view) {
-            bool listed = false;
-            for (const log::FileCounters& file : view.value().files) {
-                if (!named({file.device, file.inode})) continue;
-                listed = true;
-                if (file.pending > 0) return Pending{Kind::kAlive, fmt::format("{}: {} are not in the file yet", file.path, format_size(file.pending))};
+            for (const ledger::FileCounters& file : view.value().files) {
+                const recover::Wanted* const wanted = named({file.device, file.inode});
+                if (wanted == nullptr) continue;
+                listed.insert(wanted->path);
+                if (file.pending > 0) look_at_pending(*wanted, file, path, owner);
             }
-            if (listed || view.value().files_without_slot == 0) return std::nullopt;
+            if (view.value().files_without_slot == 0) return;
         }
-        // The counters do not have it; its log tells.
-        const auto log = directory.value()->open_file("log", io::OpenMode::kRead);
-        if (!log) return log.status().code() == Code::kNotFound && view ? std::nullopt : unknown(log.status());
+        look_at_log(*directory.value(), owner, listed, view ? Status::ok() : view.status(), unknown);
+    }
+
+    // What cannot be written now may never be: it is waited for as long as something comes of it.
+    void look_at_pending(const recover::Wanted& wanted, const ledger::FileCounters& file, const std::string& path,
+                         const area::ProcessIdentity& owner) {
+        const std::string bytes = fmt::format("{}: {} are not in the file yet", wanted.path, format_size(file.pending));
+        if (file.error == 0) return note(Kind::kAlive, wanted.path, bytes);
+        const std::pair key{path, wanted.path};
+        failing_[key] = file.drained;
+        const auto before = failing_before_.find(key);
+        note(before != failing_before_.end() && before->second == file.drained ? Kind::kStuck : Kind::kAlive,
+             wanted.path,
+             fmt::format("{}, and process {} cannot write them: {}", bytes, owner.pid,
+                         std::strerror(static_cast<int>(file.error))));
+    }
+
+    // Of files that several processes write: what the one that drains has not found yet in the logs of the others is in
+    // nobody's counter.
+    std::vector<Pending> look_at_boards(io::Directory& directory) {
+        std::vector<Pending> pending;
+        const auto names = directory.list();
+        if (!names) return {{Kind::kUnknown, "", names.status().message()}};
+        for (const std::string& name : names.value()) {
+            if (!name.starts_with(board::kBoardPrefix)) continue;
+            const auto file = directory.open_file(name, io::OpenMode::kRead);
+            const auto board = file ? board::read_board(*file.value()) : Result<board::BoardView>(file.status());
+            if (!board || board.value().unfollowed_bytes == 0) continue;   // no board yet, or none any more
+            const auto log = directory.open_file("log", io::OpenMode::kRead);
+            const auto targets = log ? log::scan_targets(*log.value())
+                                     : Result<std::vector<log::OpenPayload>>(log.status());
+            if (!targets) {
+                pending.push_back({Kind::kUnknown, "", targets.status().message()});
+                continue;
+            }
+            for (const log::OpenPayload& target : targets.value())
+                if (const auto* const wanted = named({target.device, target.inode});
+                    wanted != nullptr && target.sharing.group == board.value().group)
+                    pending.push_back({Kind::kAlive, wanted->path,
+                                       fmt::format("{}: {} are not in the file yet", wanted->path,
+                                                   format_size(board.value().unfollowed_bytes))});
+        }
+        return pending;
+    }
+
+    // The counters do not have all files; its log tells.
+    template <class Unknown>
+    void look_at_log(io::Directory& directory, const area::ProcessIdentity& owner, const std::set<std::string>& listed,
+                     const Status& ledger, const Unknown& unknown) {
+        const auto log = directory.open_file("log", io::OpenMode::kRead);
+        if (!log) {
+            if (log.status().code() != Code::kNotFound || !ledger) unknown(log.status());
+            return;
+        }
         const auto targets = log::scan_targets(*log.value());
         if (!targets) return unknown(targets.status());
-        for (const log::OpenPayload& target : targets.value())
-            if (named({target.device, target.inode}))
-                return Pending{Kind::kAlive, fmt::format("{}: process {}, which has too many files open for its table, has a log of it", target.path, owner.pid)};
-        return view ? std::nullopt : unknown(view.status());
+        bool any = false;
+        for (const log::OpenPayload& target : targets.value()) {
+            const recover::Wanted* const wanted = named({target.device, target.inode});
+            if (wanted == nullptr || listed.contains(wanted->path)) continue;
+            any = true;
+            note(Kind::kAlive, wanted->path,
+                 fmt::format("{}: process {}, which has too many files open for its table, has a log of it",
+                             wanted->path, owner.pid));
+        }
+        if (!any && !ledger) unknown(ledger);
     }
 
     template <class Unknown>
-    std::optional<Pending> look_into_dead(io::Directory& directory, const std::string& path, const log::ProcessIdentity& owner, const Unknown& unknown) {
-        if (empty_.contains(path)) return std::nullopt;
-        const auto died = [&](const std::string& file) {
-            return Pending{Kind::kDead, fmt::format("{}: process {} died and left a log of it in {}: `forebay recover`", file, owner.pid, path)};
+    void look_into_dead(io::Directory& directory, const std::string& path, const area::ProcessIdentity& owner,
+                        const Unknown& unknown) {
+        if (empty_.contains(path)) return;
+        const auto died = [&](const recover::Wanted& wanted) {
+            note(Kind::kDead, wanted.path,
+                 fmt::format("{}: process {} died and left a log of it in {}: `forebay recover {}`", wanted.path,
+                             owner.pid, path, wanted.path));
         };
+        const std::size_t before = pending_.size();
         const auto names = directory.list();
         if (!names) return unknown(names.status());
         for (const std::string& name : names.value()) {
-            if (!name.starts_with(log::kUndoPrefix)) continue;
+            if (!name.starts_with(undo::kUndoPrefix)) continue;
             const auto journal = directory.open_file(name, io::OpenMode::kRead);
             if (!journal) return unknown(journal.status());
             const auto bytes = journal.value()->size();
-            if (bytes && bytes.value() < log::kUndoFrontBytes) continue;   // none yet
-            const auto header = log::read_undo_header(*journal.value());
+            if (bytes && bytes.value() < undo::kUndoFrontBytes) continue;   // none yet
+            const auto header = undo::read_undo_header(*journal.value());
             if (!header) return unknown(header.status());
-            if (named({header.value().device, header.value().inode})) return died(header.value().path);
+            if (const auto* const wanted = named({header.value().device, header.value().inode})) died(*wanted);
         }
         if (const auto log = directory.open_file("log", io::OpenMode::kRead)) {
             const auto logs = log::scan(*log.value(), log::Payloads::kLeft);
             if (!logs) return unknown(logs.status());
             for (const log::ScannedLog& each : logs.value()) {
-                if (named({each.target.device, each.target.inode})) return died(each.target.path);
-                if (each.target.path.empty() && !each.damage.empty()) return unknown(each.damage.front());   // it may be anybody's
+                if (const auto* const wanted = named({each.target.device, each.target.inode})) died(*wanted);
+                if (each.target.path.empty() && !each.damage.empty())
+                    return unknown(each.damage.front());   // it may be anybody's
             }
         } else if (log.status().code() != Code::kNotFound) {
             return unknown(log.status());
         }
-        empty_.insert(path);
-        return std::nullopt;
+        if (pending_.size() == before) empty_.insert(path);
     }
 
-    [[nodiscard]] bool named(const io::Identity& identity) const {
-        return std::any_of(selection_.files.begin(), selection_.files.end(), [&](const recover::Wanted& wanted) { return wanted.identity == identity; });
+    [[nodiscard]] const recover::Wanted* named(const io::Identity& identity) const {
+        const auto found = std::find_if(asked_.files.begin(), asked_.files.end(),
+                                        [&](const recover::Wanted& wanted) { return wanted.identity == identity; });
+        return found == asked_.files.end() ? nullptr : &*found;
     }
 
-    const Selection& selection_;
-    std::set<std::string> empty_;   // of dead processes, that hold nothing of the files
+    const Survey& asked_;
+    std::set<std::string>& empty_;   // of dead processes, that hold nothing of the files
+    const Failing& failing_before_;
+    Failing failing_;
+    std::vector<Pending> pending_;
 };
 
 // Wakes when something happens to the files, or on the staging areas.
 class Events {
   public:
-    explicit Events(const Selection& selection) : descriptor_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
+    explicit Events(const Survey& asked) : descriptor_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
         if (descriptor_ < 0) return;   // then there is the interval only
-        for (const recover::Wanted& file : selection.files) (void)::inotify_add_watch(descriptor_, file.path.c_str(), IN_MODIFY | IN_CLOSE_WRITE);
-        for (const auto& area : selection.areas) (void)::inotify_add_watch(descriptor_, area->name().c_str(), IN_CREATE | IN_DELETE | IN_ONLYDIR);
+        for (const recover::Wanted& file : asked.files)
+            (void)::inotify_add_watch(descriptor_, file.path.c_str(), IN_MODIFY | IN_CLOSE_WRITE);
+        for (const UserAreas& user : asked.users)
+            for (const auto& area : user.areas)
+                (void)::inotify_add_watch(descriptor_, area->name().c_str(), IN_CREATE | IN_DELETE | IN_ONLYDIR);
     }
     ~Events() {
         if (descriptor_ >= 0) ::close(descriptor_);
@@ -186,8 +285,10 @@ Status make_durable(const recover::Wanted& file) {
         Status outcome;
         const auto identity = io::identify(descriptor, path);
         if (!identity) outcome = identity.status();
-        else if (expected != nullptr && identity.value() != *expected) outcome = {Code::kNotFound, path + ": another file has taken its place meanwhile"};
-        else if (::fsync(descriptor) != 0 && (expected != nullptr || errno != EINVAL)) outcome = Status::from_errno(errno, "sync " + path);
+        else if (expected != nullptr && identity.value() != *expected)
+            outcome = {Code::kNotFound, path + ": another file has taken its place meanwhile"};
+        else if (::fsync(descriptor) != 0 && (expected != nullptr || errno != EINVAL))
+            outcome = Status::from_errno(errno, "sync " + path);
         ::close(descriptor);
         return outcome;
     };
@@ -195,34 +296,92 @@ Status make_durable(const recover::Wanted& file) {
     return sync(std::filesystem::path(file.path).parent_path().string(), O_DIRECTORY, nullptr);
 }
 
-int run(const Request& request) {
-    const auto selected = select(request.names, request.nls);
-    if (!selected) return complain(selected.status().message());
-    const Selection& selection = selected.value();
-    if (!selection.missing.empty()) return complain(selection.missing.front() + ": there is no such file", kExitUsage);
-    const auto begin = Clock::now();
-    const auto deadline = begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::max(0.0, request.timeout_s)));
-    const Events events(selection);
-    Look look(selection);
-    auto clear = begin;   // when it was last clear what is to be waited for
-    for (;;) {
-        const auto pending = look();
-        if (!pending) return complain(pending.status().message(), kExitUnknown);
-        if (!pending.value()) break;
-        const Pending& what = *pending.value();
-        const auto now = Clock::now();
-        if (what.kind == Pending::Kind::kDead) return complain(what.text);
-        if (what.kind == Pending::Kind::kAlive) clear = now;
-        const bool over = request.timeout_s >= 0 && now >= deadline;
-        if (what.kind == Pending::Kind::kUnknown && (over || now - clear >= kUnclear))
-            return complain("cannot tell whether anything is staged: " + what.text, kExitUnknown);
-        if (over) return complain(what.text);
-        auto at_most = kLookInterval;
-        if (request.timeout_s >= 0) at_most = std::min(at_most, std::chrono::ceil<milliseconds>(deadline - now));
-        events.wait(at_most);
+// What there is to be told of: all that is worse than the rest.
+std::vector<Pending> of_kind(const std::vector<Pending>& pending, Pending::Kind kind) {
+    std::vector<Pending> some;
+    std::copy_if(pending.begin(), pending.end(), std::back_inserter(some),
+                 [&](const Pending& one) { return one.kind == kind; });
+    return some;
+}
+
+int complain(const std::vector<Pending>& pending, int exit_status) {
+    std::set<std::string> told;
+    for (const Pending& one : pending)
+        if (told.insert(one.text).second)
+            complain(one.kind == Pending::Kind::kUnknown ? "cannot tell whether anything is staged: " + one.text
+                                                         : one.text);
+    return exit_status;
+}
+
+// Until nothing is pending. 0, or the exit status with which it was given up.
+class Waiting {
+  public:
+    Waiting(const Request& request, const Question& question, const Survey& asked)
+        : request_(request),
+          question_(question),
+          files_(asked.files),
+          events_(asked),
+          deadline_(begin_ + std::chrono::duration_cast<Clock::duration>(
+                                 std::chrono::duration<double>(std::max(0.0, request.timeout_s)))) {}
+
+    int operator()() {
+        for (;;) {
+            // Staging areas may have come.
+            auto asked = survey(question_);
+            if (!asked) return complain(asked.status().message(), exit_status(asked.status()));
+            asked.value().files = files_;   // not what may have taken their places
+            Look look(asked.value(), empty_, failing_);
+            if (const Status looked = look(); !looked) return complain(looked.message(), kExitUnknown);
+            if (const auto end = judge(look)) return *end;
+            auto at_most = kLookInterval;
+            if (request_.timeout_s >= 0)
+                at_most = std::min(at_most, std::chrono::ceil<milliseconds>(deadline_ - Clock::now()));
+            events_.wait(at_most);
+        }
     }
+
+  private:
+    using Kind = Pending::Kind;
+
+    std::optional<int> judge(Look& look) {
+        const std::vector<Pending>& pending = look.pending();
+        if (pending.empty()) return kExitFine;
+        const auto now = Clock::now();
+        const auto dead = of_kind(pending, Kind::kDead), stuck = of_kind(pending, Kind::kStuck),
+                   alive = of_kind(pending, Kind::kAlive), unknown = of_kind(pending, Kind::kUnknown);
+        if (!dead.empty()) return complain(pending, kExitProblem);
+        if (!alive.empty()) clear_ = now;
+        const bool over = request_.timeout_s >= 0 && now >= deadline_;
+        if (over) return complain(pending, alive.empty() && stuck.empty() ? kExitUnknown : kExitProblem);
+        if (!alive.empty() || (stuck.empty() && now - clear_ < kUnclear)) {
+            if (now - failing_since_ >= kUnclear) {
+                failing_ = std::move(look.failing());
+                failing_since_ = now;
+            }
+            return std::nullopt;
+        }
+        return complain(pending, stuck.empty() ? kExitUnknown : kExitProblem);
+    }
+
+    const Request& request_;
+    const Question& question_;
+    const std::vector<recover::Wanted> files_;
+    const Events events_;
+    const Clock::time_point begin_ = Clock::now(), deadline_;
+    Clock::time_point clear_ = begin_, failing_since_ = begin_;   // when it was last clear what is to be waited for
+    std::set<std::string> empty_;
+    Look::Failing failing_;
+};
+
+int run(const Request& request) {
+    const Question question{request.names, request.nls, false, true};
+    const auto asked = survey(question);
+    if (!asked) return complain(asked.status().message(), exit_status(asked.status()));
+    if (!asked.value().missing.empty())
+        return complain(asked.value().missing.front() + ": there is no such file", kExitUsage);
+    if (const int given_up = Waiting(request, question, asked.value())(); given_up != kExitFine) return given_up;
     if (request.no_sync) return kExitFine;
-    for (const recover::Wanted& file : selection.files)
+    for (const recover::Wanted& file : asked.value().files)
         if (const Status durable = make_durable(file); !durable) return complain(durable.message());
     return kExitFine;
 }
@@ -230,16 +389,21 @@ int run(const Request& request) {
 }   // namespace
 
 void add_wait(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand("wait", "Wait until nothing of some files is staged any more, and they are on their device");
+    CLI::App* command = app.add_subcommand(
+        "wait", "Wait until nothing of some files is staged any more, and they are on their device");
     auto request = std::make_shared<Request>();
     command->add_option("files", request->names, "Files")->required();
-    command->add_option("--nls", request->nls, "The staging area to look in; default: the one in effect here");
-    command->add_option("--timeout", request->timeout_s, "Give up after so many seconds")->check(CLI::NonNegativeNumber);
-    command->add_flag("--no-sync", request->no_sync, "Do not sync the files at the end: they hold everything, but a loss of power may take it");
+    command->add_option("--nls", request->nls, "A staging area to look in, too");
+    command->add_option("--timeout", request->timeout_s, "Give up after so many seconds")
+        ->check(CLI::NonNegativeNumber);
+    command->add_flag("--no-sync", request->no_sync,
+                      "Do not sync the files at the end: they hold everything, but a loss of power may take it");
     command->footer(
-        "\nOf this node only. A file counts from the moment that all that was staged of it is in it; what is written later is not waited for.\n"
-        "\nExit status: 0 the files hold everything, synced; 1 a process died and left something, the time is over, or a sync failed;\n"
-        "2 the command line is wrong; 3 nobody can tell, for the reason given.\n");
+        "\nOf this node only. A file counts from the moment that all that "
+        "was staged of it is in it; what is written later is not waited for.\n"
+        "\nExit status: 0 the files hold everything, synced; "
+        "1 a process died and left something, one cannot write, the time is\n"
+        "over, or a sync failed; 2 the command line or an option is wrong; 3 nobody can tell, for the reason given.\n");
     command->callback([request, &exit_status] { exit_status = run(*request); });
 }
 

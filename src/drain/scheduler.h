@@ -59,6 +59,8 @@ class Scheduler {
 
     // Work waits, and every thread is in a write that does not return: one thread more (task::Engine::assist).
     void assist() { engine_.assist(); }
+    // Threads may be so many from now on, if fewer were said.
+    void allow(std::size_t threads) { engine_.allow(threads); }
     // No work begins any more. False: at `until` some is still being carried out (task::Engine::stop).
     [[nodiscard]] bool stop(std::chrono::steady_clock::time_point until) { return engine_.stop(until); }
 

@@ -180,7 +180,9 @@ class ExtentMap {
         std::size_t count = 0;
         std::array<Extent, kLeafExtents> extents;   // ascending
 
-        [[nodiscard]] auto iterator(std::size_t at) noexcept { return extents.begin() + static_cast<std::ptrdiff_t>(at); }
+        [[nodiscard]] auto iterator(std::size_t at) noexcept {
+            return extents.begin() + static_cast<std::ptrdiff_t>(at);
+        }
         [[nodiscard]] const Extent& last() const noexcept { return extents[count - 1]; }
 
         // The number of extents that end at or before `offset`.
@@ -194,7 +196,8 @@ class ExtentMap {
         // The extent that reaches beyond `range` at both ends, or null.
         [[nodiscard]] const Extent* around(ByteRange range) const noexcept {
             const std::size_t at = first_beyond(range.begin);
-            if (at == count || extents[at].range.begin >= range.begin || extents[at].range.end <= range.end) return nullptr;
+            if (at == count || extents[at].range.begin >= range.begin || extents[at].range.end <= range.end)
+                return nullptr;
             return &extents[at];
         }
         void add(std::size_t at, const Extent& extent) noexcept {
@@ -344,7 +347,8 @@ class ExtentMap {
         }
         bool beyond = range.end <= recent_range_.end;   // the range ends within the leaf
         beyond = clear_from(leaf->second, at, range, displaced) || beyond;
-        for (auto next = std::next(leaf); !beyond && next != leaves_.end() && next->first < range.end; next = std::next(leaf)) {
+        for (auto next = std::next(leaf); !beyond && next != leaves_.end() && next->first < range.end;
+             next = std::next(leaf)) {
             beyond = clear_from(next->second, 0, range, displaced);
             if (!absorb(leaf, next)) break;   // not emptied: something of it is beyond the range
         }
@@ -373,7 +377,8 @@ class ExtentMap {
     Leaves leaves_;
     std::vector<Node> spare_;
     std::size_t size_ = 0;
-    mutable typename Leaves::const_iterator recent_;   // where the last search ended, for the offsets in `recent_range_`
+    mutable
+        typename Leaves::const_iterator recent_;   // where the last search ended, for the offsets in `recent_range_`
     mutable ByteRange recent_range_{};
 };
 

@@ -1,73 +1,67 @@
-// The files of this process that it writes together with other ranks.
+// The files that the drivers have open for HDF5, for the connector to find.
+//
+// HDF5 gives each open file a number (H5FD_t::fileno, H5Fget_fileno), the same to both sides, and never the same twice
+// in one library. It stores the number once the driver's `open` has returned, so it is read when it is asked for.
+// Several opens of one file share one H5FD_t, and with it one OpenFile, unless the driver is the MPI driver: HDF5 opens
+// that anew each time, and those opens have a SharedFile in common.
 //
 // Thread-safety: all calls from any thread. Nothing blocks.
 #pragma once
 
-#include <sys/types.h>
-
-#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <utility>
+#include <vector>
 
-#include "node/shared_file.h"
+#include "base/immortal.h"
+#include "hdf5/host/host.h"
+#include "hdf5/open_file.h"
 
 namespace forebay::hdf5 {
 
-// By what several opens of one file have in common.
 class OpenFiles {
   public:
-    static OpenFiles& get() {
-        static OpenFiles& files = *new OpenFiles;   // as the session: HDF5 closes files from its exit handler
-        return files;
+    static OpenFiles& get();
+
+    // From the driver's `open` to its `close`.
+    void add(const H5FD_t& handle, const std::shared_ptr<OpenFile>& file);
+    void remove(const H5FD_t& handle) noexcept;
+    // Null: no file of ours has this number.
+    [[nodiscard]] std::shared_ptr<OpenFile> find(unsigned long number);
+    // The only one there is. Null: there are none, or several.
+    [[nodiscard]] std::shared_ptr<OpenFile> only();
+
+    // ---- files that ranks open together ----
+
+    [[nodiscard]] bool any_with_mpi() const noexcept { return with_mpi_.load(std::memory_order_acquire) > 0; }
+    // What the ranks share of the file with this identity. Null: it is not open for writing.
+    [[nodiscard]] std::shared_ptr<node::SharedFile> shared(const io::Identity& identity);
+    // The only one there is. Null: there are none, or several.
+    [[nodiscard]] std::shared_ptr<node::SharedFile> only_shared();
+    [[nodiscard]] std::vector<std::shared_ptr<node::SharedFile>> on_several_nodes();
+    // Nothing while another thread is at it.
+    [[nodiscard]] std::vector<std::shared_ptr<node::SharedFile>> all_shared_if_idle();
+
+    // An object without a link may be open: closing it frees what it holds.
+    void note_unlinked() noexcept {
+        if (any_with_mpi()) unlinked_.store(true, std::memory_order_relaxed);
     }
-    std::shared_ptr<node::SharedFile> find(dev_t device, ino_t inode) {
-        const std::lock_guard lock(mutex_);
-        const auto found = files_.find({device, inode});
-        return found == files_.end() ? nullptr : found->second.file;
-    }
-    void add(dev_t device, ino_t inode, const std::shared_ptr<node::SharedFile>& file) {
-        const std::lock_guard lock(mutex_);
-        Entry& entry = files_[{device, inode}];
-        entry.file = file;
-        ++entry.handles;
-    }
-    // True if that was the last handle.
-    bool remove(dev_t device, ino_t inode) {
-        const std::lock_guard lock(mutex_);
-        const auto found = files_.find({device, inode});
-        if (--found->second.handles > 0)
-            return false;
-        files_.erase(found);
-        return true;
-    }
-    void set_atomic(const node::SharedFile& file, bool atomic) {
-        const std::lock_guard lock(mutex_);
-        for (auto& [identity, entry] : files_)
-            if (entry.file.get() == &file)
-                entry.atomic = atomic;
-    }
-    bool is_atomic(const node::SharedFile& file) {
-        const std::lock_guard lock(mutex_);
-        return std::any_of(files_.begin(), files_.end(),
-                           [&](const auto& item) { return item.second.file.get() == &file && item.second.atomic; });
-    }
-    bool is_atomic(dev_t device, ino_t inode) {
-        const std::lock_guard lock(mutex_);
-        const auto found = files_.find({device, inode});
-        return found != files_.end() && found->second.atomic;
-    }
+    [[nodiscard]] bool may_have_unlinked() const noexcept { return unlinked_.load(std::memory_order_relaxed); }
 
   private:
-    struct Entry {
-        std::shared_ptr<node::SharedFile> file;
-        std::size_t handles = 0;
-        bool atomic = false;
-    };
+    friend class forebay::Immortal<OpenFiles>;
+    OpenFiles() = default;
+    [[nodiscard]] std::vector<std::shared_ptr<node::SharedFile>> all_shared_locked() const;
+
     std::mutex mutex_;
-    std::map<std::pair<dev_t, ino_t>, Entry> files_;
+    std::map<const H5FD_t*, std::shared_ptr<OpenFile>> files_;
+    std::atomic<std::size_t> with_mpi_{0};
+    std::atomic<bool> unlinked_{false};
 };
+
+// Of a file object of the connector beneath. Null: HDF5 does not tell, or it is no file of ours.
+[[nodiscard]] std::shared_ptr<OpenFile> open_file_of(void* under, hid_t connector);
 
 }   // namespace forebay::hdf5

@@ -7,9 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "hdf5/driver.h"
-#include "hdf5/guard.h"
-#include "hdf5/mpi_driver.h"
+#include "hdf5/driver/mpi_driver.h"
+#include "hdf5/driver/serial_driver.h"
+#include "hdf5/host/guard.h"
+#include "hdf5/open_files.h"
 #include "hdf5/warning.h"
 #include "stage/fork.h"
 
@@ -21,8 +22,7 @@ std::vector<std::string> our_variables() {
     std::vector<std::string> names;
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
         const std::string_view variable = *entry;
-        if (variable.starts_with("FOREBAY_"))
-            names.emplace_back(variable.substr(0, variable.find('=')));
+        if (variable.starts_with("FOREBAY_")) names.emplace_back(variable.substr(0, variable.find('=')));
     }
     return names;
 }
@@ -39,43 +39,37 @@ hid_t register_connector(const std::string& name_or_value) {
     const hid_t id = parsed.ec == std::errc{} && parsed.ptr == end
                          ? host().H5VLregister_connector_by_value(value, H5P_DEFAULT)
                          : host().H5VLregister_connector_by_name(name_or_value.c_str(), H5P_DEFAULT);
-    if (id < 0)
-        host().H5Eclear2(H5E_DEFAULT);
+    if (id < 0) host().H5Eclear2(H5E_DEFAULT);
     return id;
 }
 
 }   // namespace
 
 Session& Session::get() {
-    static Session& session = *new Session;
-    return session;
+    static Immortal<Session> session;
+    return *session;
 }
 
 const Route& Session::route(const std::string& text) {
     const std::lock_guard lock(mutex_);
-    if (const auto known = routes_.find(text); known != routes_.end())
-        return known->second;
+    if (const auto known = routes_.find(text); known != routes_.end()) return known->second;
     return routes_.emplace(text, judge(text)).first->second;
 }
 
 Route Session::judge(const std::string& text) {
     Route route;
     const LoadedOptions loaded = load(text);
-    const auto object_to = [&](const Status& problem, log::AsideReason reason) {
+    const auto object_to = [&](const Status& problem, ledger::AsideReason reason) {
         if (loaded.options.strict) {
-            if (route.refusal.is_ok())
-                route.refusal = problem;
+            if (route.refusal.is_ok()) route.refusal = problem;
         } else {
             warn_once(problem.message() + "; files are opened natively");
             route.aside = reason;
         }
     };
-    if (!loaded.options.stage)
-        route.aside = log::AsideReason::kDisabled;
-    for (const Status& problem : loaded.problems)
-        object_to(problem, log::AsideReason::kBadOption);
-    if (const Status found = find_under(loaded, route); !found)
-        object_to(found, log::AsideReason::kBadOption);
+    if (!loaded.options.stage) route.aside = ledger::AsideReason::kDisabled;
+    for (const Status& problem : loaded.problems) object_to(problem, ledger::AsideReason::kBadOption);
+    if (const Status found = find_under(loaded, route); !found) object_to(found, ledger::AsideReason::kBadOption);
     if (engine_ == nullptr) {
         make_engine(loaded, text);
     } else if (engine_text_ != text) {
@@ -94,6 +88,7 @@ Route Session::judge(const std::string& text) {
 
 void Session::make_engine(const LoadedOptions& loaded, const std::string& text) {
     engine_ = stage::Engine::create(loaded);
+    made_.push_back(engine_);
     engine_text_ = text;
     engine_generation_ = stage::fork_generation();
 }
@@ -113,8 +108,7 @@ Status Session::find_under(const LoadedOptions& loaded, Route& route) {
     Status problem;
     hid_t id = register_connector(name);
     H5VL_class_value_t value = -1;
-    if (id >= 0)
-        host().H5VLget_value(id, &value);
+    if (id >= 0) host().H5VLget_value(id, &value);
     if (id < 0) {
         problem = {Code::kInvalidArgument, what + ": HDF5 knows no such connector and finds no plugin for it"};
     } else if (value == kConnectorValue) {
@@ -125,30 +119,27 @@ Status Session::find_under(const LoadedOptions& loaded, Route& route) {
         const QuietErrors quiet;
         if (host().H5VLconnector_str_to_info(loaded.options.under_info.c_str(), id, &route.under_info) < 0)
             problem = {Code::kInvalidArgument, "option under_info={" + loaded.options.under_info + "} (" +
-                                                   std::string(loaded.origin_of("under_info")) +
-                                                   "): connector " + name + " does not understand it"};
+                                                   std::string(loaded.origin_of("under_info")) + "): connector " +
+                                                   name + " does not understand it"};
     }
     if (id < 0) {
         id = register_connector("0");
         value = H5_VOL_NATIVE;
     }
-    if (value != H5_VOL_NATIVE && problem.is_ok())
-        route.aside = log::AsideReason::kUnderConnector;
+    if (value != H5_VOL_NATIVE && problem.is_ok()) route.aside = ledger::AsideReason::kUnderConnector;
     route.under_connector = id;
     return problem;
 }
 
 hid_t Session::driver() {
     const std::lock_guard lock(mutex_);
-    if (driver_ < 0)
-        driver_ = register_driver();
+    if (driver_ < 0) driver_ = register_driver();
     return driver_;
 }
 
 hid_t Session::mpi_driver() {
     const std::lock_guard lock(mutex_);
-    if (mpi_driver_ < 0)
-        mpi_driver_ = register_mpi_driver();
+    if (mpi_driver_ < 0) mpi_driver_ = register_mpi_driver();
     return mpi_driver_;
 }
 
@@ -159,35 +150,21 @@ void Session::end_mpi_driver() {
         mpi_driver_ = H5I_INVALID_HID;
         last = driver_ < 0;
     }
-    if (last)
-        end();
+    if (last) end();
 }
 
-void Session::count_aside(log::AsideReason reason, const char* path) {
-    if (const std::shared_ptr<stage::Engine> counting = engine())
-        counting->count_aside(reason, path);
+void Session::count_aside(ledger::AsideReason reason, const char* path) {
+    if (const std::shared_ptr<stage::Engine> counting = engine()) counting->count_aside(reason, path);
 }
 
-void Session::keep_failure(Status failure) {
+void Session::keep_unreported(Status failure) noexcept {
     const std::lock_guard lock(mutex_);
-    if (failure_.is_ok())
-        failure_ = std::move(failure);
+    if (unreported_.is_ok()) unreported_ = std::move(failure);
 }
 
-Status Session::take_failure() {
+Status Session::take_unreported() {
     const std::lock_guard lock(mutex_);
-    return std::exchange(failure_, Status::ok());
-}
-
-void Session::keep_flush_failure(Status failure) {
-    const std::lock_guard lock(mutex_);
-    if (flush_failure_.is_ok())
-        flush_failure_ = std::move(failure);
-}
-
-Status Session::take_flush_failure() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(flush_failure_, Status::ok());
+    return std::exchange(unreported_, Status::ok());
 }
 
 void Session::forget_connectors() {
@@ -198,8 +175,25 @@ void Session::forget_connectors() {
         routes_.clear();
         driver_ends_it = driver_ >= 0 || mpi_driver_ >= 0;
     }
-    if (!driver_ends_it)
-        end();
+    if (!driver_ends_it) end();
+}
+
+void Session::end_of_process() noexcept {
+    try {
+        std::vector<std::shared_ptr<stage::Engine>> alive;
+        {
+            const std::unique_lock lock(mutex_, std::try_to_lock);
+            if (!lock) return;   // another thread is in a call, and will not come back from it
+            for (const auto& made : made_)
+                if (auto engine = made.lock()) alive.push_back(std::move(engine));
+        }
+        for (const auto& shared : OpenFiles::get().all_shared_if_idle()) shared->finish_unclosed();
+        for (const auto& engine : alive)
+            for (const std::string& left : engine->end_of_process()) warn_once(left);
+        if (const Status failure = take_unreported(); !failure) warn_once(failure.message());
+    } catch (...) {
+        warn_once("out of memory at the end of the process; `forebay recover` brings home what is still staged");
+    }
 }
 
 void Session::end() {
@@ -213,8 +207,7 @@ void Session::end() {
             driver_ = H5I_INVALID_HID;
         }
     }   // they end here, without the lock
-    if (const Status failure = take_failure(); !failure)
-        warn_once(failure.message());
+    if (const Status failure = take_unreported(); !failure) warn_once(failure.message());
 }
 
 }   // namespace forebay::hdf5

@@ -22,7 +22,8 @@
 #include <utility>
 #include <vector>
 
-#include "hdf5/host.h"
+#include "base/immortal.h"
+#include "hdf5/host/host.h"
 #include "stage/engine.h"
 
 namespace forebay::hdf5 {
@@ -33,10 +34,10 @@ inline constexpr H5VL_class_value_t kConnectorValue = 482;
 
 // How files with one connector text are opened.
 struct Route {
-    hid_t under_connector = H5I_INVALID_HID;        // held by the session
-    void* under_info = nullptr;                     // held by the session
-    std::optional<log::AsideReason> aside;          // why no file with this text is staged
-    Status refusal;                                 // option strict: why every open with this text fails
+    hid_t under_connector = H5I_INVALID_HID;    // held by the session
+    void* under_info = nullptr;                 // held by the session
+    std::optional<ledger::AsideReason> aside;   // why no file with this text is staged
+    Status refusal;                             // option strict: why every open with this text fails
 };
 
 class Session {
@@ -55,29 +56,28 @@ class Session {
     [[nodiscard]] bool is_ours(hid_t driver_id) const noexcept { return driver_ >= 0 && driver_id == driver_; }
     // The same for files opened with MPI.
     hid_t mpi_driver();
-    [[nodiscard]] bool is_our_mpi(hid_t driver_id) const noexcept { return mpi_driver_ >= 0 && driver_id == mpi_driver_; }
+    [[nodiscard]] bool is_our_mpi(hid_t driver_id) const noexcept {
+        return mpi_driver_ >= 0 && driver_id == mpi_driver_;
+    }
 
+    void count_aside(ledger::AsideReason reason, const char* path);
 
-    void count_aside(log::AsideReason reason, const char* path);
-
-    // Failures to bring staged data home, found while HDF5 closed a file inside another call. The next
-    // close callback reports them; `end` writes what nobody asked for to standard error.
-    void keep_failure(Status failure);
-    [[nodiscard]] Status take_failure();
-    // The same of a flush that HDF5 made inside another call. A flush or close of the file that led here reports it; whatever else
-    // did, a close of an object most of all, does not fail for it: the file keeps the failure and tells it at its next flush, and HDF5
-    // frees an object whose close fails while the program still has its identifier.
-    void keep_flush_failure(Status failure);
-    [[nodiscard]] Status take_flush_failure();
+    // A failure of a file that is closed, which no call could report (call_scope.h). `end` writes it to standard error.
+    void keep_unreported(Status failure) noexcept;
 
     void forget_connectors();   // HDF5 ends the connector
     void end();                 // HDF5 ends the driver
     void end_mpi_driver();
+    // After HDF5's exit handler, when no code of HDF5 runs any more: brings home what files have staged that HDF5 could
+    // not close.
+    void end_of_process() noexcept;
 
   private:
+    friend class forebay::Immortal<Session>;
     Session() = default;
     Route judge(const std::string& text);
     void make_engine(const LoadedOptions& loaded, const std::string& text);
+    [[nodiscard]] Status take_unreported();
     Status find_under(const LoadedOptions& loaded, Route& route);
 
     std::mutex mutex_;
@@ -86,8 +86,10 @@ class Session {
     std::string engine_text_;
     std::uint64_t engine_generation_ = 0;   // of forks
     std::vector<std::shared_ptr<stage::Engine>> inherited_;
+    std::vector<std::weak_ptr<stage::Engine>>
+        made_;   // all of this process: a file that was never closed keeps one alive
     hid_t driver_ = H5I_INVALID_HID, mpi_driver_ = H5I_INVALID_HID;
-    Status failure_, flush_failure_;
+    Status unreported_;
 };
 
 }   // namespace forebay::hdf5

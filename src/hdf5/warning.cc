@@ -2,25 +2,29 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <mutex>
 #include <set>
 #include <string>
+
+#include "base/background_thread.h"
+#include "base/immortal.h"
 
 namespace forebay::hdf5 {
 
 void warn_once(std::string_view message) noexcept {
     try {
-        // Never destroyed: HDF5 closes files from its own exit handler, after static destructors.
-        static auto& mutex = *new std::mutex;
-        static auto& said = *new std::set<std::string, std::less<>>;
+        static Immortal<std::mutex> mutex;
+        static Immortal<std::set<std::string, std::less<>>> said;
         {
-            const std::lock_guard lock(mutex);
-            if (!said.emplace(message).second)
-                return;
+            const std::lock_guard lock(*mutex);
+            if (!(*said).emplace(message).second) return;
         }
         std::string line = "forebay: ";
         line.append(message).append("\n");
-        [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+        const OwnWrite own;
+        while (::write(STDERR_FILENO, line.data(), line.size()) < 0 && errno == EINTR) {
+        }
     } catch (...) {   // no memory for a warning: nothing better can be done
     }
 }

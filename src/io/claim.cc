@@ -1,7 +1,7 @@
 #include "io/claim.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,96 +13,54 @@ namespace forebay::io {
 
 namespace {
 
-// Each attempt fails because somebody else has just given the name up.
-constexpr int kAttempts = 1000;
+class Folder {
+  public:
+    explicit Folder(const std::string& path) noexcept
+        : descriptor_(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {}
+    ~Folder() {
+        if (descriptor_ >= 0) ::close(descriptor_);
+    }
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+    [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
 
-struct flock whole(short type) noexcept {
-    struct flock range {};
-    range.l_type = type;
-    range.l_whence = SEEK_SET;
-    return range;
-}
-
-bool lock(int file) noexcept {
-    struct flock range = whole(F_WRLCK);
-    return ::fcntl(file, F_SETLK, &range) == 0;
-}
-
-// Whoever gives a name up removes the file while it is locked: then a lock on it is worth nothing.
-bool is_there(int file) noexcept {
-    struct stat facts {};
-    return ::fstat(file, &facts) == 0 && facts.st_nlink > 0;
-}
-
-int open_folder(const std::string& folder) noexcept {
-    return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
+  private:
+    const int descriptor_;
+};
 
 }   // namespace
 
-Claim::Claim(int folder, int file, std::string name) noexcept : folder_(folder), file_(file), name_(std::move(name)), process_(::getpid()) {}
-
 Result<std::unique_ptr<Claim>> Claim::make(const std::string& folder, const std::string& name) {
     if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return Status::from_errno(errno, "make " + folder);
-    const int at = open_folder(folder);
-    if (at < 0) return Status::from_errno(errno, "open " + folder);
-    std::unique_ptr<Claim> claim(new Claim(at, -1, name));
-    const std::string path = folder + "/" + name;
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
-        const int file = ::openat(at, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (file < 0) return Status::from_errno(errno, "open " + path);
-        if (lock(file)) {
-            if (is_there(file)) {
-                claim->file_ = file;
-                return claim;
-            }
-            ::close(file);
-            continue;
-        }
-        const int error = errno;
-        struct flock holder = whole(F_WRLCK);
-        const bool known = ::fcntl(file, F_GETLK, &holder) == 0;
-        ::close(file);
-        if (error != EACCES && error != EAGAIN) return Status::from_errno(error, "lock " + path);
-        if (known && holder.l_type == F_UNLCK) continue;
-        return Status(Code::kUnavailable, known && holder.l_pid > 0 ? fmt::format("process {}", holder.l_pid) : std::string("another process"), EBUSY, true);
-    }
-    return Status(Code::kUnavailable, "lock " + path + ": others take and give it back all the time", EAGAIN, true);
+    const Folder at(folder);
+    if (at.descriptor() < 0) return Status::from_errno(errno, "open " + folder);
+    std::string path = folder + "/" + name;
+    auto lock = ProcessLock::take(at.descriptor(), name, path);
+    if (!lock) return lock.status();
+    return std::unique_ptr<Claim>(new Claim(std::move(path), std::move(lock).value()));
 }
 
+// Before the lock ends, so that it is never the file of somebody else.
 Claim::~Claim() {
-    if (file_ >= 0) {
-        if (::getpid() == process_) (void)::unlinkat(folder_, name_.c_str(), 0);
-        ::close(file_);
-    }
-    ::close(folder_);
+    if (lock_->is_of_this_process()) (void)::unlink(path_.c_str());
 }
 
 bool Claim::is_held(const std::string& folder, const std::string& name) noexcept {
-    const int at = open_folder(folder);
-    if (at < 0) return false;
-    const int file = ::openat(at, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    ::close(at);
-    if (file < 0) return false;
-    struct flock holder = whole(F_WRLCK);
-    const bool held = ::fcntl(file, F_GETLK, &holder) == 0 && holder.l_type != F_UNLCK;
-    ::close(file);
-    return held;
+    return ProcessLock::holder_at(folder, name) == Holder::kSomebody;
 }
 
+// One at a time: two that have found the same file free might remove it, and the file that somebody has made in its
+// place.
 void Claim::remove_leftovers(const std::string& folder) {
+    const Folder at(folder);
+    if (at.descriptor() < 0 || ::flock(at.descriptor(), LOCK_EX | LOCK_NB) != 0) return;
     const auto directory = open_posix_directory(folder);
     const auto names = directory ? directory.value()->list() : directory.status();
     if (!names) return;
-    const int at = open_folder(folder);
-    if (at < 0) return;
     for (const std::string& name : names.value()) {
-        const int file = ::openat(at, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (file < 0) continue;
-        if (lock(file) && is_there(file)) (void)::unlinkat(at, name.c_str(), 0);
-        ::close(file);
+        const auto kept = ProcessLock::keep_free(at.descriptor(), name, folder + "/" + name);
+        if (kept) (void)::unlinkat(at.descriptor(), name.c_str(), 0);
     }
-    ::close(at);
 }
 
 }   // namespace forebay::io

@@ -1,41 +1,40 @@
 // A name that one process at a time has: while it lives, and does not give it up.
 //
-// An empty file of that name, locked (fcntl, so that a forked child does not inherit the lock), which is removed when the claim is
-// given up. After a crash the file stays, unlocked, and means nothing. A process must not claim a name twice: the system takes
-// the lock away with the first of the two. Thread-safety: none needed, a claim is a value. Nothing blocks.
+// A file of that name, with a lock that ends with the process (process_lock.h), which is removed when the claim is
+// given up. After a crash the file stays, unlocked, and means nothing. Thread-safety: none needed, a claim is a value.
+// Nothing blocks.
 #pragma once
-
-#include <sys/types.h>
 
 #include <memory>
 #include <string>
 
 #include "base/status.h"
+#include "io/process_lock.h"
 
 namespace forebay::io {
 
 class Claim {
   public:
-    // kUnavailable with EBUSY: another process has the name; the message names it. Other errors: it cannot be known. The folder
-    // is made if it is missing (0700); its parent has to be there.
+    // kUnavailable with EBUSY: somebody has the name; the message says who. Other errors: it cannot be known. The
+    // folder is made if it is missing (0700); its parent has to be there.
     [[nodiscard]] static Result<std::unique_ptr<Claim>> make(const std::string& folder, const std::string& name);
+    // In a forked child it gives nothing up.
     ~Claim();
     Claim(const Claim&) = delete;
     Claim& operator=(const Claim&) = delete;
 
-    // Whether another process has the name now, whatever namespace it is in. Must not be asked of a name that this process has: that
-    // would take the claim away from it.
+    // Whether somebody has the name now, in whatever PID namespace, this process included.
     [[nodiscard]] static bool is_held(const std::string& folder, const std::string& name) noexcept;
 
     // Removes the files that processes which have died left. Best effort.
     static void remove_leftovers(const std::string& folder);
 
   private:
-    Claim(int folder, int file, std::string name) noexcept;
+    Claim(std::string path, std::unique_ptr<ProcessLock> lock) noexcept
+        : path_(std::move(path)), lock_(std::move(lock)) {}
 
-    int folder_, file_;
-    std::string name_;
-    pid_t process_;   // that has it: not a child that was forked meanwhile
+    const std::string path_;
+    const std::unique_ptr<ProcessLock> lock_;
 };
 
 }   // namespace forebay::io

@@ -104,10 +104,15 @@ class FaultFile final : public File {
         return Status::from_errno(verdict.sys_errno, fmt::format("write at offset {} of {}", offset, name()));
     }
 
+    FileTraits traits() override { return file_->traits(); }
+    Result<Identity> identity() override { return file_->identity(); }
+
     Result<std::uint64_t> size() override {
         FOREBAY_TRY(admit(Operation::kSize, "stat"));
         return file_->size();
     }
+
+    Result<FileState> state(Ask ask) override { return file_->state(ask); }
 
     Status resize(std::uint64_t size) override {
         FOREBAY_TRY(admit(Operation::kResize, "resize"));
@@ -134,6 +139,7 @@ class FaultFile final : public File {
         return file_->sync();
     }
     void begin_sync(std::uint64_t offset, std::uint64_t length) noexcept override { file_->begin_sync(offset, length); }
+    void rest() noexcept override { file_->rest(); }
 
   private:
     Status admit(Operation operation, const char* call) {
@@ -187,7 +193,11 @@ class FaultDirectory final : public Directory {
         return Status::from_errno(verdict.sys_errno, "sync " + name());
     }
     Result<Facts> facts(const std::string& name) override { return directory_->facts(name); }
+    void rest() noexcept override { directory_->rest(); }
     Result<std::unique_ptr<Lock>> lock(Patience patience) override { return directory_->lock(patience); }
+    Result<std::unique_ptr<Lock>> hold(const std::string& name) override { return directory_->hold(name); }
+    Result<Holder> holder_of(const std::string& name) override { return directory_->holder_of(name); }
+    Result<std::unique_ptr<Lock>> keep_free(const std::string& name) override { return directory_->keep_free(name); }
 
   private:
     Result<std::unique_ptr<Directory>> wrapped(Result<std::unique_ptr<Directory>> directory) {
@@ -210,8 +220,7 @@ std::unique_ptr<File> make_fault_file(std::unique_ptr<File> file, std::shared_pt
     return std::make_unique<FaultFile>(std::move(file), std::move(plan));
 }
 
-std::unique_ptr<Directory> make_fault_directory(std::unique_ptr<Directory> directory,
-                                                std::shared_ptr<FaultPlan> plan) {
+std::unique_ptr<Directory> make_fault_directory(std::unique_ptr<Directory> directory, std::shared_ptr<FaultPlan> plan) {
     return std::make_unique<FaultDirectory>(std::move(directory), std::move(plan));
 }
 

@@ -2,8 +2,8 @@
 // must fail.
 //
 // Fault model: a call is counted when it arrives and fails *instead of* being carried out (a failing
-// write may be told to carry out a prefix first, as a real one may), or hangs before it is carried out. The device itself never lies:
-// what a call reported as done is there. Power loss is modelled by test/support/power.h.
+// write may be told to carry out a prefix first, as a real one may), or hangs before it is carried out. The device
+// itself never lies: what a call reported as done is there. Power loss is modelled by test/support/power.h.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,17 @@
 namespace forebay::io {
 
 enum class Operation : std::uint8_t {
-    kOpen, kCreateDirectory, kRemove, kRead, kWrite, kSize, kResize, kAllocate, kPunch, kMap, kSync,
+    kOpen,
+    kCreateDirectory,
+    kRemove,
+    kRead,
+    kWrite,
+    kSize,
+    kResize,
+    kAllocate,
+    kPunch,
+    kMap,
+    kSync,
 };
 
 // Shared by all files made from it. Thread-safe.

@@ -53,11 +53,16 @@ void wait_while(const Seen& first, const Seen& second, std::optional<millisecond
     if (at_most) {
         timespec now{};
         (void)::clock_gettime(CLOCK_MONOTONIC, &now);
-        const milliseconds then = *at_most + std::chrono::duration_cast<milliseconds>(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
+        const milliseconds then = *at_most +
+                                  std::chrono::duration_cast<milliseconds>(std::chrono::seconds(now.tv_sec) +
+                                                                           std::chrono::nanoseconds(now.tv_nsec));
         until = time_of(then);
     }
-    if (::syscall(SYS_futex_waitv, waiters, 2, 0, at_most ? &until : nullptr, CLOCK_MONOTONIC) >= 0 || (errno != ENOSYS && errno != EPERM)) return;
-    if (second.word.load() == second.value) wait_while(first.word, first.value, std::min(at_most.value_or(kLookAtTheOther), kLookAtTheOther));
+    if (::syscall(SYS_futex_waitv, waiters, 2, 0, at_most ? &until : nullptr, CLOCK_MONOTONIC) >= 0 ||
+        (errno != ENOSYS && errno != EPERM))
+        return;
+    if (second.word.load() == second.value)
+        wait_while(first.word, first.value, std::min(at_most.value_or(kLookAtTheOther), kLookAtTheOther));
 }
 
 void raise_and_wake(SharedWord& word) noexcept {

@@ -22,12 +22,13 @@ void wait_while(const SharedWord& word, std::uint32_t seen,
 // Raises `word` and wakes all who wait for it.
 void raise_and_wake(SharedWord& word) noexcept;
 
-// The same for two words: returns once either may differ from what was seen. Before Linux 5.16 a thread waits for one word only,
-// and looks at the other one twice a second. Source: futex2, `futex_waitv`.
+// The same for two words: returns once either may differ from what was seen. Before Linux 5.16 a thread waits for one
+// word only, and looks at the other one twice a second. Source: futex2, `futex_waitv`.
 struct Seen {
     const SharedWord& word;
     std::uint32_t value;
 };
-void wait_while(const Seen& first, const Seen& second, std::optional<std::chrono::milliseconds> at_most = std::nullopt) noexcept;
+void wait_while(const Seen& first, const Seen& second,
+                std::optional<std::chrono::milliseconds> at_most = std::nullopt) noexcept;
 
 }   // namespace forebay::io

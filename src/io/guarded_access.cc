@@ -35,7 +35,7 @@ thread_local Guard* current = nullptr;
 
 struct Shared {
     std::uintptr_t page = 4096;
-    struct sigaction previous {};
+    struct sigaction previous{};
     std::atomic<bool> previous_used_up{false};   // SA_RESETHAND
     struct Slot {
         std::atomic<std::uintptr_t> begin{0}, end{0};
@@ -56,13 +56,14 @@ AddressRange whole_pages(Bytes bytes) noexcept {
     return {begin / page * page, (begin + bytes.size() + page - 1) / page * page};
 }
 
-// A fault of an access, in the thread that made it; not a signal that was sent, nor advice about memory that nobody touched.
+// A fault of an access, in the thread that made it; not a signal that was sent, nor advice about memory that nobody
+// touched.
 bool is_access(const siginfo_t& info) noexcept {
     return info.si_code == BUS_ADRERR || info.si_code == BUS_OBJERR || info.si_code == BUS_MCEERR_AR;
 }
 
 void take_default_action(const siginfo_t& info) noexcept {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = SIG_DFL;
     ::sigaction(SIGBUS, &action, nullptr);
     if (info.si_code <= 0) ::raise(SIGBUS);   // sent: it does not come again by itself
@@ -75,7 +76,8 @@ void hand_on(int signal, siginfo_t* info, void* context) noexcept {
     if (!takes_info && previous.sa_handler == SIG_IGN && info->si_code <= 0) return;
     const bool none = !takes_info && (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN);
     if (none || all.previous_used_up.load()) return take_default_action(*info);
-    if ((static_cast<unsigned>(previous.sa_flags) & SA_RESETHAND) != 0 && all.previous_used_up.exchange(true)) return take_default_action(*info);
+    if ((static_cast<unsigned>(previous.sa_flags) & SA_RESETHAND) != 0 && all.previous_used_up.exchange(true))
+        return take_default_action(*info);
 
     sigset_t blocked = previous.sa_mask, before;
     if ((previous.sa_flags & SA_NODEFER) == 0) ::sigaddset(&blocked, signal);
@@ -85,8 +87,8 @@ void hand_on(int signal, siginfo_t* info, void* context) noexcept {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// Straight to the kernel: libraries put hooks of their own in place of these two functions (UCX does, which MPI loads), which are not
-// made for a signal handler, or do not hand on where a mapping is to go.
+// Straight to the kernel: libraries put hooks of their own in place of these two functions (UCX does, which MPI loads),
+// which are not made for a signal handler, or do not hand on where a mapping is to go.
 std::byte* map_page(std::size_t size) noexcept {
     const long at = ::syscall(SYS_mmap, nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return at == -1 ? nullptr : reinterpret_cast<std::byte*>(at);
@@ -136,7 +138,7 @@ void install_fault_handler() noexcept {
         current = nullptr;   // so that this thread has it before it needs it
         // Known before ours can be called.
         ::sigaction(SIGBUS, nullptr, &all.previous);
-        struct sigaction action {};
+        struct sigaction action{};
         action.sa_sigaction = &on_fault;
         action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
         ::sigemptyset(&action.sa_mask);

@@ -12,7 +12,7 @@
 //
 // Limits. A program that sets a handler of its own later has the signal, and with it the decision; so has one whose
 // handler restores the default. A thread that blocks SIGBUS is ended by the kernel whatever the handler. Memory is
-// guarded only where `guarded` is used; docs/design.md, "Faults of a mapping", tells where.
+// guarded only where `guarded` is used; docs/faults.md, "The mapping of the log faults", tells where.
 //
 // Cost: saving the registers once, about ten nanoseconds. Nothing is locked, allocated or asked of the system.
 // Thread-safety: all of it; a guard is its thread's own. Guards nest. Blocks on page faults only.
@@ -50,9 +50,10 @@ template <class Act>
 // The first byte of `mapped`, page by page, that cannot be loaded; null: all of them can. `from` is where to begin.
 [[nodiscard]] const std::byte* find_unreadable(Bytes mapped, const std::byte* from) noexcept;
 
-// Mapped memory of which the process can do without what others store, such as counters shown to others: as long as this lives, a page
-// of it that faults is replaced by memory of the process, with the page's bytes if they can be had and zeros if not, and the access goes on.
-// Others then no longer see what is stored there. A process can name 256 of them; more are not protected.
+// Mapped memory of which the process can do without what others store, such as counters shown to others: as long as
+// this lives, a page of it that faults is replaced by memory of the process, with the page's bytes if they can be had
+// and zeros if not, and the access goes on. Others then no longer see what is stored there. A process can name 256 of
+// them; more are not protected.
 class Replaceable {
   public:
     explicit Replaceable(MutableBytes mapped) noexcept;

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 
 namespace forebay::io {
 
@@ -31,9 +32,16 @@ class Content {
     Content(const Content&) = delete;
     Content& operator=(const Content&) = delete;
 
+    const Identity identity{0, next_number()};
     std::mutex mutex;
     std::byte* base_ = nullptr;
     std::uint64_t size = 0;
+
+  private:
+    static std::uint64_t next_number() noexcept {
+        static std::atomic<std::uint64_t> next{1};
+        return next.fetch_add(1, std::memory_order_relaxed);
+    }
 };
 
 // Somebody may store to a mapping of the file meanwhile, as of any file: each word is read whole, as it is then.
@@ -54,7 +62,7 @@ class MemoryMapping final : public Mapping {
   public:
     MemoryMapping(std::shared_ptr<Content> content, MutableBytes bytes)
         : Mapping(bytes), content_(std::move(content)) {}
-    void touch() noexcept override {}
+    void touch(MutableBytes) noexcept override {}
     bool present(Bytes) noexcept override { return true; }
 
   private:
@@ -71,8 +79,7 @@ class MemoryFile final : public File {
     Result<std::size_t> read_at(std::uint64_t offset, MutableBytes into) override {
         const std::lock_guard lock(content_->mutex);
         if (into.empty() || offset >= content_->size) return std::size_t{0};
-        const auto count =
-            static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), content_->size - offset));
+        const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), content_->size - offset));
         copy_while_stored_to(into.data(), content_->base_ + offset, count);
         return count;
     }
@@ -93,6 +100,8 @@ class MemoryFile final : public File {
         }
         return Status::ok();
     }
+
+    Result<Identity> identity() override { return content_->identity; }
 
     Result<std::uint64_t> size() override {
         const std::lock_guard lock(content_->mutex);
@@ -127,8 +136,8 @@ class MemoryFile final : public File {
     Result<std::unique_ptr<Mapping>> map(std::uint64_t offset, std::size_t length) override {
         FOREBAY_TRY(check_writable("map", EACCES));
         FOREBAY_TRY(check_room(offset, length));
-        return std::unique_ptr<Mapping>(
-            std::make_unique<MemoryMapping>(content_, MutableBytes(content_->base_ + offset, length)));
+        return std::unique_ptr<Mapping>(std::make_unique<MemoryMapping>(content_, MutableBytes(content_->base_ + offset,
+                                                                                               length)));
     }
 
     Status sync() override { return Status::ok(); }
@@ -141,8 +150,7 @@ class MemoryFile final : public File {
     Status check_room(std::uint64_t offset, std::uint64_t length) const {
         if (content_->base_ != nullptr && length <= kMemoryFileMax && offset <= kMemoryFileMax - length)
             return Status::ok();
-        return Status::from_errno(
-            ENOSPC, fmt::format("write {} bytes at offset {} of {}", length, offset, name_));
+        return Status::from_errno(ENOSPC, fmt::format("write {} bytes at offset {} of {}", length, offset, name_));
     }
 
     std::string name_;
@@ -156,6 +164,8 @@ struct Node {
     std::mutex mutex;
     std::condition_variable unlocked;
     bool locked = false, removed = false;
+    std::map<std::string, std::size_t> kept_free;   // and by how many
+    std::set<std::string> held;
 };
 
 class MemoryLock final : public Lock {
@@ -172,10 +182,30 @@ class MemoryLock final : public Lock {
     std::shared_ptr<Node> node_;
 };
 
+// Of a file in a directory: a name that is held, or kept free.
+class MemoryNameLock final : public Lock {
+  public:
+    void begin(std::shared_ptr<Node> node, std::string name, bool held) noexcept {
+        node_ = std::move(node);
+        name_ = std::move(name);
+        held_ = held;
+    }
+    ~MemoryNameLock() override {
+        if (node_ == nullptr) return;
+        const std::lock_guard lock(node_->mutex);
+        if (held_) node_->held.erase(name_);
+        else if (--node_->kept_free[name_] == 0) node_->kept_free.erase(name_);
+    }
+
+  private:
+    std::shared_ptr<Node> node_;
+    std::string name_;
+    bool held_ = false;
+};
+
 class MemoryDirectory final : public Directory {
   public:
-    MemoryDirectory(std::string name, std::shared_ptr<Node> node)
-        : name_(std::move(name)), node_(std::move(node)) {}
+    MemoryDirectory(std::string name, std::shared_ptr<Node> node) : name_(std::move(name)), node_(std::move(node)) {}
 
     const std::string& name() const noexcept override { return name_; }
 
@@ -189,8 +219,8 @@ class MemoryDirectory final : public Directory {
         }
         if (found == node_->files.end())
             return failure(node_->directories.contains(name) ? EISDIR : ENOENT, "open", name);
-        return std::unique_ptr<File>(
-            std::make_unique<MemoryFile>(name_ + "/" + name, found->second, mode != OpenMode::kRead));
+        return std::unique_ptr<File>(std::make_unique<MemoryFile>(name_ + "/" + name, found->second,
+                                                                  mode != OpenMode::kRead));
     }
 
     Result<std::unique_ptr<Directory>> create_directory(const std::string& name) override {
@@ -256,14 +286,47 @@ class MemoryDirectory final : public Directory {
         const auto is_free = [this] { return !node_->locked; };
         if (patience.at_most) (void)node_->unlocked.wait_for(lock, *patience.at_most, is_free);
         else node_->unlocked.wait(lock, is_free);
-        if (node_->locked) return Status(Code::kUnavailable, "lock " + name_ + ": another process holds it", EWOULDBLOCK, true);
+        if (node_->locked)
+            return Status(Code::kUnavailable, "lock " + name_ + ": another process holds it", EWOULDBLOCK, true);
         auto made = std::make_unique<MemoryLock>();   // nothing is locked if there is no memory for it
         node_->locked = true;
         made->hold(node_);
         return std::unique_ptr<Lock>(std::move(made));
     }
 
+    Result<std::unique_ptr<Lock>> hold(const std::string& name) override { return lock_name(name, true); }
+    Result<std::unique_ptr<Lock>> keep_free(const std::string& name) override { return lock_name(name, false); }
+    Result<Holder> holder_of(const std::string& name) override {
+        const std::lock_guard lock(node_->mutex);
+        if (node_->held.contains(name)) return Holder::kSomebody;
+        const auto found = node_->files.find(name);
+        if (found == node_->files.end()) return Holder::kUntold;
+        const auto bytes = MemoryFile(name, found->second, false).size();
+        if (!bytes) return bytes.status();
+        return bytes.value() > 0 ? Holder::kNobody : Holder::kUntold;
+    }
+
   private:
+    Result<std::unique_ptr<Lock>> lock_name(const std::string& name, bool held) {
+        const std::lock_guard lock(node_->mutex);
+        if (node_->removed) return failure(ENOENT, "open", name);
+        if (node_->held.contains(name) || (held && node_->kept_free.contains(name)))
+            return Status(Code::kUnavailable, "another process", EBUSY, true);
+        auto made = std::make_unique<MemoryNameLock>();
+        const auto found = node_->files.find(name);
+        const auto content = found != node_->files.end()
+                                 ? found->second
+                                 : node_->files.emplace(name, std::make_shared<Content>()).first->second;
+        std::string own(name);
+        if (held) {
+            FOREBAY_TRY(MemoryFile(name, content, true).resize(1));
+            node_->held.insert(name);
+        } else {
+            ++node_->kept_free[name];
+        }
+        made->begin(node_, std::move(own), held);   // nothing is locked if there is no memory for it
+        return std::unique_ptr<Lock>(std::move(made));
+    }
     std::unique_ptr<Directory> handle(const std::string& name, std::shared_ptr<Node> node) const {
         return std::make_unique<MemoryDirectory>(name_ + "/" + name, std::move(node));
     }

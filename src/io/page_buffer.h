@@ -1,6 +1,6 @@
-// Memory for one transfer, from a page boundary on: a file system that hands pages on, instead of copying them, takes a transfer in
-// requests of so many pages, and a page that is used in part counts as one.
-// Ownership: the buffer's own. Not initialised. Throws std::bad_alloc.
+// Memory for one transfer, from a page boundary on: a file system that hands pages on, instead of copying them, takes a
+// transfer in requests of so many pages, and a page that is used in part counts as one. Ownership: the buffer's own.
+// Not initialised. Throws std::bad_alloc.
 #pragma once
 
 #include <cstddef>

@@ -3,9 +3,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/fs.h>
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -16,8 +18,15 @@
 #include <cerrno>
 #include <climits>
 #include <limits>
+#include <optional>
 
+#include "base/background_thread.h"
+#include "io/file_system.h"
 #include "io/guarded_access.h"
+#include "io/path.h"
+#include "io/posix_mapping.h"
+#include "io/process_limits.h"
+#include "io/process_lock.h"
 
 namespace forebay::io {
 
@@ -36,59 +45,54 @@ auto restarted(Call call) {
 }
 
 std::uint64_t modified_ns(const struct stat& facts) {
-    return static_cast<std::uint64_t>(facts.st_mtim.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(facts.st_mtim.tv_nsec);
+    return static_cast<std::uint64_t>(facts.st_mtim.tv_sec) * 1'000'000'000 +
+           static_cast<std::uint64_t>(facts.st_mtim.tv_nsec);
+}
+
+std::uint64_t nanoseconds(const struct statx_timestamp& time) noexcept {
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+// STATX_MNT_ID_UNIQUE, since Linux 6.8: a number of the mount that is not given again. Kernels before leave it out of
+// their answer.
+constexpr unsigned kMountUnique = 0x4000;
+
+// Nothing: errno says why.
+std::optional<FileState> state_of(int at, const char* path, int flags) noexcept {
+    struct statx facts{};
+    if (::statx(at, path, flags, STATX_BASIC_STATS | STATX_BTIME | kMountUnique, &facts) != 0) return std::nullopt;
+    FileState state{facts.stx_size, nanoseconds(facts.stx_mtime), nanoseconds(facts.stx_ctime)};
+    if ((facts.stx_mask & STATX_BTIME) != 0) state.born_ns = nanoseconds(facts.stx_btime);
+    state.mode = facts.stx_mode;
+    state.links = facts.stx_nlink;
+    state.owner = facts.stx_uid;
+    state.group = facts.stx_gid;
+#ifdef STATX_MNT_ID
+    if ((facts.stx_mask & kMountUnique) != 0) state.mount = facts.stx_mnt_id;
+#endif
+    return state;
 }
 
 off_t as_off(std::uint64_t value) { return static_cast<off_t>(value); }
 
-class PosixMapping final : public Mapping {
-  public:
-    explicit PosixMapping(MutableBytes bytes) noexcept : Mapping(bytes) {}
-    ~PosixMapping() override { ::munmap(bytes().data(), bytes().size()); }
-
-    void touch() noexcept override {
-#ifdef MADV_POPULATE_WRITE
-        if (::madvise(bytes().data(), bytes().size(), MADV_POPULATE_WRITE) == 0) return;
-#endif
-        // Kernels before 5.14: pages are touched by whoever stores first.
-    }
-    bool present(Bytes part) noexcept override {
-        if (part.empty()) return true;
-        const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)), before = reinterpret_cast<std::uintptr_t>(part.data()) % page;
-        const MutableBytes pages(const_cast<std::byte*>(part.data()) - before, part.size() + before);
-        if (all_in_memory(pages, page)) return true;
-#ifdef MADV_POPULATE_READ
-        if (restarted([&] { return ::madvise(pages.data(), pages.size(), MADV_POPULATE_READ); }) == 0) return true;
-#endif
-        return find_unreadable(part, part.data()) == nullptr;
-    }
-
-  private:
-    // Asks the page cache, a fifth of the cost of loading the pages into the process's tables.
-    static bool all_in_memory(MutableBytes pages, std::size_t page) noexcept {
-        std::array<unsigned char, 512> in_memory;
-        for (; !pages.empty(); pages = pages.subspan(std::min(pages.size(), in_memory.size() * page))) {
-            const std::size_t bytes = std::min(pages.size(), in_memory.size() * page), count = (bytes + page - 1) / page;
-            if (::mincore(pages.data(), bytes, in_memory.data()) != 0) return false;
-            if (!std::all_of(in_memory.begin(), in_memory.begin() + static_cast<std::ptrdiff_t>(count), [](unsigned char flags) { return (flags & 1) != 0; })) return false;
-        }
-        return true;
-    }
-};
-
 class PosixFile final : public File {
   public:
-    PosixFile(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
-    ~PosixFile() override { ::close(descriptor_); }
+    // `staging`: a file of forebay's own, which never grows beyond what the process may write (ulimit -f).
+    PosixFile(std::shared_ptr<Descriptor> descriptor, std::string name, bool staging)
+        : descriptor_(std::move(descriptor)), name_(std::move(name)), staging_(staging) {}
 
     const std::string& name() const noexcept override { return name_; }
 
     Result<std::size_t> read_at(std::uint64_t offset, MutableBytes into) override {
+        const auto use = descriptor_->use();
+        if (!use) return use.status();
+        const int descriptor = use.value().number();
         std::size_t done = 0;
         while (done < into.size()) {
             const std::size_t want = std::min(into.size() - done, kTransferMax);
-            const ssize_t got = restarted(
-                [&] { return ::pread(descriptor_, into.data() + done, want, as_off(offset + done)); });
+            const ssize_t got = restarted([&] {
+                return ::pread(descriptor, into.data() + done, want, as_off(offset + done));
+            });
             if (got < 0) return failure("read", offset + done, want);
             if (got == 0) break;
             done += static_cast<std::size_t>(got);
@@ -101,6 +105,10 @@ class PosixFile final : public File {
     }
 
     Status write_gather_at(std::uint64_t offset, std::span<const Bytes> pieces) override {
+        FOREBAY_TRY(stay_within(offset, pieces));
+        const auto use = descriptor_->use();
+        if (!use) return use.status();
+        const int descriptor = use.value().number();
         std::size_t skip = 0;   // bytes of pieces.front() already written
         while (!pieces.empty()) {
             if (pieces.front().size() == skip) {
@@ -118,8 +126,9 @@ class PosixFile final : public File {
                 want += take;
                 if (take < rest.size()) break;
             }
-            const ssize_t wrote = restarted(
-                [&] { return ::pwritev(descriptor_, vector.data(), static_cast<int>(count), as_off(offset)); });
+            const ssize_t wrote = restarted([&] {
+                return ::pwritev(descriptor, vector.data(), static_cast<int>(count), as_off(offset));
+            });
             if (wrote < 0) return failure("write", offset, want);
             if (wrote == 0) {
                 errno = EIO;
@@ -136,32 +145,71 @@ class PosixFile final : public File {
         return Status::ok();
     }
 
+    FileTraits traits() override {
+        const auto use = descriptor_->use();
+        return use ? traits_of(use.value().number()) : FileTraits{};
+    }
+
+    Result<Identity> identity() override {
+        const auto use = descriptor_->use();
+        if (!use) return use.status();
+        return identify(use.value().number(), name_);
+    }
+
     Result<std::uint64_t> size() override {
-        struct stat facts {};
-        if (::fstat(descriptor_, &facts) != 0) return failure("stat");
+        const auto use = descriptor_->use();
+        if (!use) return use.status();
+        struct stat facts{};
+        if (::fstat(use.value().number(), &facts) != 0) return failure("stat");
         return static_cast<std::uint64_t>(facts.st_size);
     }
 
+    Result<FileState> state(Ask ask) override {
+        const auto use = descriptor_->use();
+        if (!use) return use.status();
+        auto found = state_of(use.value().number(), "", AT_EMPTY_PATH);
+        if (!found) return failure("stat");
+        if (ask == Ask::kWithGeneration) {
+            // Its number says that this writes a long; file systems write an int.
+            long generation = 0;
+            if (::ioctl(use.value().number(), FS_IOC_GETVERSION, &generation) == 0)
+                found->generation = static_cast<std::uint32_t>(generation);
+        }
+        return *found;
+    }
+
     Status resize(std::uint64_t size) override {
-        if (restarted([&] { return ::ftruncate(descriptor_, as_off(size)); }) != 0)
+        FOREBAY_TRY(stay_within(size));
+        const auto use = descriptor_->use();
+        if (!use) return use.status();
+        if (restarted([&] { return ::ftruncate(use.value().number(), as_off(size)); }) != 0)
             return Status::from_errno(errno, fmt::format("set size of {} to {} bytes", name_, size));
         return Status::ok();
     }
 
     Status allocate(std::uint64_t offset, std::uint64_t length) override {
-        if (restarted([&] { return ::fallocate(descriptor_, 0, as_off(offset), as_off(length)); }) == 0)
+        FOREBAY_TRY(stay_within(offset + length));
+        const auto use = descriptor_->use();
+        if (!use) return use.status();
+        const int descriptor = use.value().number();
+        // In memory an allocation that a signal interrupts begins anew: with a timer that is faster than it, it would
+        // never end.
+        const SignalsBlocked blocked;
+        if (restarted([&] { return ::fallocate(descriptor, 0, as_off(offset), as_off(length)); }) == 0)
             return Status::ok();
         if (errno != EOPNOTSUPP) return failure("allocate", offset, length);
         // File systems without fallocate: writing is the only reservation there is.
-        const int error = ::posix_fallocate(descriptor_, as_off(offset), as_off(length));
+        const int error = ::posix_fallocate(descriptor, as_off(offset), as_off(length));
         if (error == 0) return Status::ok();
         errno = error;
         return failure("allocate", offset, length);
     }
 
     Status punch(std::uint64_t offset, std::uint64_t length) override {
+        const auto use = descriptor_->use();
+        if (!use) return use.status();
         if (restarted([&] {
-                return ::fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, as_off(offset),
+                return ::fallocate(use.value().number(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, as_off(offset),
                                    as_off(length));
             }) != 0)
             return failure("punch a hole", offset, length);
@@ -169,52 +217,75 @@ class PosixFile final : public File {
     }
 
     Result<std::unique_ptr<Mapping>> map(std::uint64_t offset, std::size_t length) override {
+        const auto use = descriptor_->use();
+        if (!use) return use.status();
         install_fault_handler();
-        void* address =
-            ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, as_off(offset));
+        void* address = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, use.value().number(),
+                               as_off(offset));
         if (address == MAP_FAILED) return failure("map", offset, length);
-        return std::unique_ptr<Mapping>(
-            std::make_unique<PosixMapping>(MutableBytes(static_cast<std::byte*>(address), length)));
+        if (staging_)
+            ::munlock(address,
+                      length);   // a program that locks all of its memory means its own, and may have no more to lock
+        return own_mapping({static_cast<std::byte*>(address), length});
     }
 
     Status sync() override {
-        if (restarted([&] { return ::fdatasync(descriptor_); }) != 0) return failure("sync");
+        const auto use = descriptor_->use();
+        if (!use) return use.status();
+        if (restarted([&] { return ::fdatasync(use.value().number()); }) != 0) return failure("sync");
         return Status::ok();
     }
 
     void begin_sync(std::uint64_t offset, std::uint64_t length) noexcept override {
         // This flag alone waits for nothing, and takes no error of the file away from a later sync.
-        (void)::sync_file_range(descriptor_, as_off(offset), as_off(length), SYNC_FILE_RANGE_WRITE);
+        if (descriptor_->is_ours())
+            (void)::sync_file_range(descriptor_->number(), as_off(offset), as_off(length), SYNC_FILE_RANGE_WRITE);
     }
 
+    void rest() noexcept override { descriptor_->rest(); }
+
   private:
+    // The system would end the process with SIGXFSZ for a file that the program knows nothing of.
+    Status stay_within(std::uint64_t end) const {
+        const std::uint64_t limit = staging_ ? file_size_limit() : UINT64_MAX;
+        if (end <= limit) return Status::ok();
+        return Status::from_errno(
+            EFBIG, fmt::format("write {} to offset {}, beyond the limit of the process for files (ulimit -f, {} bytes)",
+                               name_, end, limit));
+    }
+    Status stay_within(std::uint64_t offset, std::span<const Bytes> pieces) const {
+        if (!staging_) return Status::ok();
+        std::uint64_t end = offset;
+        for (const Bytes& piece : pieces) end += piece.size();
+        return stay_within(end);
+    }
     Status failure(const char* call) const {
         const int error = errno;
         return Status::from_errno(error, fmt::format("{} {}", call, name_));
     }
     Status failure(const char* call, std::uint64_t offset, std::uint64_t length) const {
         const int error = errno;
-        return Status::from_errno(error,
-                                  fmt::format("{} {} bytes at offset {} of {}", call, length, offset, name_));
+        return Status::from_errno(error, fmt::format("{} {} bytes at offset {} of {}", call, length, offset, name_));
     }
 
-    int descriptor_;
-    std::string name_;
+    const std::shared_ptr<Descriptor> descriptor_;
+    const std::string name_;
+    const bool staging_;
 };
 
 // Of an open file of its own, so that closing it ends the lock.
 class PosixLock final : public Lock {
   public:
-    explicit PosixLock(int descriptor) noexcept : descriptor_(descriptor) {}
-    ~PosixLock() override { ::close(descriptor_); }
+    PosixLock(int descriptor, std::string path) noexcept
+        : descriptor_(descriptor, std::move(path), O_RDONLY | O_DIRECTORY) {}
 
   private:
-    int descriptor_;
+    Descriptor descriptor_;
 };
 
-// Whether the lock was had; else errno says why. flock waits without end or not at all, so somebody else's lock is waited for by its
-// effect: whoever gives it up, or dies, closes the directory, and the kernel tells (inotify). It does not tell of another machine's, and may
-// refuse to, so it is tried again now and then all the same.
+// Whether the lock was had; else errno says why. flock waits without end or not at all, so somebody else's lock is
+// waited for by its effect: whoever gives it up, or dies, closes the directory, and the kernel tells (inotify). It does
+// not tell of another machine's, and may refuse to, so it is tried again now and then all the same.
 bool lock_within(int directory, std::chrono::milliseconds at_most) {
     constexpr std::chrono::milliseconds kTryAgain{500};
     const auto end = std::chrono::steady_clock::now() + at_most;
@@ -230,7 +301,9 @@ bool lock_within(int directory, std::chrono::milliseconds at_most) {
         }
         if (closed < 0) {
             closed = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-            if (closed >= 0 && ::inotify_add_watch(closed, fmt::format("/proc/self/fd/{}", directory).c_str(), IN_CLOSE) >= 0) continue;   // it may have been closed before that
+            if (closed >= 0 &&
+                ::inotify_add_watch(closed, fmt::format("/proc/self/fd/{}", directory).c_str(), IN_CLOSE) >= 0)
+                continue;   // it may have been closed before that
         }
         pollfd waiting{closed, POLLIN, 0};   // a negative one is passed over
         (void)::poll(&waiting, 1, static_cast<int>(std::min(left, kTryAgain).count()));
@@ -244,8 +317,8 @@ bool lock_within(int directory, std::chrono::milliseconds at_most) {
 
 class PosixDirectory final : public Directory {
   public:
-    PosixDirectory(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
-    ~PosixDirectory() override { ::close(descriptor_); }
+    PosixDirectory(int descriptor, std::string name)
+        : descriptor_(descriptor, complete_path(name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW), name_(std::move(name)) {}
 
     const std::string& name() const noexcept override { return name_; }
 
@@ -256,36 +329,54 @@ class PosixDirectory final : public Directory {
             case OpenMode::kReadWrite: flags |= O_RDWR; break;
             case OpenMode::kCreateNew: flags |= O_RDWR | O_CREAT | O_EXCL; break;
         }
-        const int descriptor = restarted([&] { return ::openat(descriptor_, name.c_str(), flags, 0600); });
+        const auto use = descriptor_.use();
+        if (!use) return use.status();
+        const int descriptor = restarted([&] { return ::openat(use.value().number(), name.c_str(), flags, 0600); });
         if (descriptor < 0) return failure("open", name);
-        return adopt_posix_file(descriptor, path_of(name));
+        auto owned = std::make_shared<Descriptor>(descriptor, complete_path(path_of(name)), flags);
+        return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(owned), path_of(name), true));
     }
 
     Result<std::unique_ptr<Directory>> create_directory(const std::string& name) override {
-        if (::mkdirat(descriptor_, name.c_str(), 0700) != 0) return failure("create directory", name);
+        const auto use = descriptor_.use();
+        if (!use) return use.status();
+        if (restarted([&] { return ::mkdirat(use.value().number(), name.c_str(), 0700); }) != 0)
+            return failure("create directory", name);
         return open_directory(name);
     }
 
     Result<std::unique_ptr<Directory>> open_directory(const std::string& name) override {
+        const auto use = descriptor_.use();
+        if (!use) return use.status();
         const int descriptor = restarted([&] {
-            return ::openat(descriptor_, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            return ::openat(use.value().number(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         });
         if (descriptor < 0) return failure("open directory", name);
         return std::unique_ptr<Directory>(std::make_unique<PosixDirectory>(descriptor, path_of(name)));
     }
 
     Status remove_file(const std::string& name) override {
-        if (::unlinkat(descriptor_, name.c_str(), 0) != 0) return failure("remove", name);
+        const auto use = descriptor_.use();
+        if (!use) return use.status();
+        if (restarted([&] { return ::unlinkat(use.value().number(), name.c_str(), 0); }) != 0)
+            return failure("remove", name);
         return Status::ok();
     }
 
     Status remove_directory(const std::string& name) override {
-        if (::unlinkat(descriptor_, name.c_str(), AT_REMOVEDIR) != 0) return failure("remove directory", name);
+        const auto use = descriptor_.use();
+        if (!use) return use.status();
+        if (restarted([&] { return ::unlinkat(use.value().number(), name.c_str(), AT_REMOVEDIR); }) != 0)
+            return failure("remove directory", name);
         return Status::ok();
     }
 
     Result<std::vector<std::string>> list() override {
-        const int descriptor = ::openat(descriptor_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        const auto use = descriptor_.use();
+        if (!use) return use.status();
+        const int descriptor = restarted([&] {
+            return ::openat(use.value().number(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        });
         if (descriptor < 0) return failure("list", ".");
         DIR* stream = ::fdopendir(descriptor);
         if (stream == nullptr) {
@@ -312,13 +403,18 @@ class PosixDirectory final : public Directory {
     }
 
     Status sync() override {
-        if (restarted([&] { return ::fsync(descriptor_); }) != 0) return failure("sync", ".");
+        const auto use = descriptor_.use();
+        if (!use) return use.status();
+        if (restarted([&] { return ::fsync(use.value().number()); }) != 0) return failure("sync", ".");
         return Status::ok();
     }
 
     Result<Facts> facts(const std::string& name) override {
-        struct stat found {};
-        if (::fstatat(descriptor_, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0) return failure("stat", name);
+        const auto use = descriptor_.use();
+        if (!use) return use.status();
+        struct stat found{};
+        if (::fstatat(use.value().number(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0)
+            return failure("stat", name);
         Facts facts;
         facts.owner = found.st_uid;
         facts.mode = found.st_mode & 07777;
@@ -330,13 +426,39 @@ class PosixDirectory final : public Directory {
     }
 
     Result<std::unique_ptr<Lock>> lock(Patience patience) override {
-        const int own = ::openat(descriptor_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        const auto use = descriptor_.use();
+        if (!use) return use.status();
+        const int own = restarted([&] {
+            return ::openat(use.value().number(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        });
         if (own < 0) return failure("open", ".");
-        auto lock = std::make_unique<PosixLock>(own);
-        if (patience.at_most ? lock_within(own, *patience.at_most) : restarted([&] { return ::flock(own, LOCK_EX); }) == 0)
+        auto lock = std::make_unique<PosixLock>(own, name_);
+        if (patience.at_most ? lock_within(own, *patience.at_most)
+                             : restarted([&] { return ::flock(own, LOCK_EX); }) == 0)
             return std::unique_ptr<Lock>(std::move(lock));
-        if (errno == EWOULDBLOCK) return Status(Code::kUnavailable, "lock " + name_ + ": another process holds it", EWOULDBLOCK, true);
+        if (errno == EWOULDBLOCK)
+            return Status(Code::kUnavailable, "lock " + name_ + ": another process holds it", EWOULDBLOCK, true);
         return Status::from_errno(errno, "lock " + name_);
+    }
+
+    void rest() noexcept override { descriptor_.rest(); }
+
+    Result<std::unique_ptr<Lock>> hold(const std::string& name) override {
+        const auto use = descriptor_.use();
+        if (!use) return use.status();
+        auto lock = ProcessLock::take(use.value().number(), name, path_of(name));
+        if (!lock) return lock.status();
+        return std::unique_ptr<Lock>(std::move(lock).value());
+    }
+    Result<Holder> holder_of(const std::string& name) override {
+        const auto use = descriptor_.use();
+        if (!use) return use.status();
+        return ProcessLock::holder(use.value().number(), name, path_of(name));
+    }
+    Result<std::unique_ptr<Lock>> keep_free(const std::string& name) override {
+        const auto use = descriptor_.use();
+        if (!use) return use.status();
+        return ProcessLock::keep_free(use.value().number(), name, path_of(name));
     }
 
   private:
@@ -346,65 +468,97 @@ class PosixDirectory final : public Directory {
         return Status::from_errno(error, fmt::format("{} {}", call, path_of(name)));
     }
 
-    int descriptor_;
-    std::string name_;
+    Descriptor descriptor_;
+    const std::string name_;
 };
 
 }   // namespace
 
 std::unique_ptr<File> adopt_posix_file(int descriptor, std::string name) {
-    return std::make_unique<PosixFile>(descriptor, std::move(name));
+    const int flags = ::fcntl(descriptor, F_GETFL);
+    std::string path = complete_path(name);
+    return make_posix_file(std::make_shared<Descriptor>(descriptor, std::move(path), flags < 0 ? O_RDONLY : flags),
+                           std::move(name));
 }
 
-Result<std::unique_ptr<File>> duplicate_posix_file(int descriptor, std::string name) {
-    const int copy = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
-    if (copy < 0) return Status::from_errno(errno, "duplicate the descriptor of " + name);
-    return adopt_posix_file(copy, std::move(name));
+std::unique_ptr<File> make_posix_file(std::shared_ptr<Descriptor> descriptor, std::string name) {
+    return std::make_unique<PosixFile>(std::move(descriptor), std::move(name), false);
 }
 
 Result<Identity> identify(int descriptor, const std::string& name) {
-    struct stat facts {};
+    struct stat facts{};
     if (::fstat(descriptor, &facts) != 0) return Status::from_errno(errno, "stat " + name);
     return Identity{static_cast<std::uint64_t>(facts.st_dev), static_cast<std::uint64_t>(facts.st_ino)};
 }
 
 Result<Identity> identify(const std::string& path) {
-    struct stat facts {};
+    struct stat facts{};
     if (::stat(path.c_str(), &facts) != 0) return Status::from_errno(errno, "stat " + path);
     return Identity{static_cast<std::uint64_t>(facts.st_dev), static_cast<std::uint64_t>(facts.st_ino)};
 }
 
+std::uint64_t owner_of(const std::string& path) noexcept {
+    struct stat facts{};
+    return ::stat(path.c_str(), &facts) == 0 ? facts.st_uid : ::geteuid();
+}
+
 std::uint64_t born_ns(const std::string& path) noexcept {
-    struct statx facts {};
-    if (::statx(AT_FDCWD, path.c_str(), 0, STATX_BTIME, &facts) != 0 || (facts.stx_mask & STATX_BTIME) == 0) return 0;
-    return static_cast<std::uint64_t>(facts.stx_btime.tv_sec) * 1'000'000'000 + facts.stx_btime.tv_nsec;
+    const auto state = state_of(AT_FDCWD, path.c_str(), 0);
+    return state ? state->born_ns : 0;
 }
 
 Status set_modified(const std::string& path, std::uint64_t modified_ns) {
     constexpr std::uint64_t kSecond = 1'000'000'000;
-    const timespec times[] = {{0, UTIME_OMIT}, {static_cast<time_t>(modified_ns / kSecond), static_cast<long>(modified_ns % kSecond)}};
-    if (::utimensat(AT_FDCWD, path.c_str(), times, 0) != 0) return Status::from_errno(errno, "set the time of the last change of " + path);
+    const timespec times[] = {{0, UTIME_OMIT},
+                              {static_cast<time_t>(modified_ns / kSecond), static_cast<long>(modified_ns % kSecond)}};
+    if (::utimensat(AT_FDCWD, path.c_str(), times, 0) != 0)
+        return Status::from_errno(errno, "set the time of the last change of " + path);
     return Status::ok();
 }
 
-Result<ExistingFile> open_existing_file(const std::string& path) {
-    // Not blocking: what has taken the file's place may be a pipe.
-    const int descriptor = restarted([&] { return ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); });
-    if (descriptor < 0) return Status::from_errno(errno, "open " + path);
-    ExistingFile existing{adopt_posix_file(descriptor, path), {}, 0};
-    struct stat facts {};
+namespace {
+
+Status check_existing(int descriptor, const std::string& path, ExistingFile& existing) {
+    struct stat facts{};
     if (::fstat(descriptor, &facts) != 0) return Status::from_errno(errno, "stat " + path);
     if (!S_ISREG(facts.st_mode)) return Status(Code::kInvalidArgument, "open " + path + ": it is no regular file");
     existing.identity = {static_cast<std::uint64_t>(facts.st_dev), static_cast<std::uint64_t>(facts.st_ino)};
     existing.modified_ns = modified_ns(facts);
-    if (restarted([&] { return ::flock(descriptor, LOCK_EX | LOCK_NB); }) != 0 && errno == EWOULDBLOCK)
+    return Status::ok();
+}
+
+// With the descriptor's own word of it, so that what is opened anew is locked again.
+bool lock_within(Descriptor& descriptor, std::chrono::milliseconds at_most) {
+    if (at_most.count() > 0 && !lock_within(descriptor.number(), at_most)) return false;
+    return descriptor.lock(LOCK_EX | LOCK_NB);
+}
+
+}   // namespace
+
+Result<ExistingFile> open_existing_file(const std::string& path, Directory::Patience patience) {
+    // Not blocking: what has taken the file's place may be a pipe.
+    const int descriptor = restarted([&] { return ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); });
+    if (descriptor < 0) return Status::from_errno(errno, "open " + path);
+    const auto owned = std::make_shared<Descriptor>(descriptor, complete_path(path), O_RDWR);
+    ExistingFile existing{make_posix_file(owned, path), {}, 0};
+    FOREBAY_TRY(check_existing(descriptor, path, existing));
+    if (!lock_within(*owned, patience.at_most.value_or(std::chrono::hours(24))) && errno == EWOULDBLOCK)
         return Status(Code::kUnavailable, "open " + path + ": another process has it open", EWOULDBLOCK, true);
     return existing;
 }
 
+Result<ExistingFile> existing_file(const std::shared_ptr<Descriptor>& descriptor, const std::string& path) {
+    const auto use = descriptor->use();
+    if (!use) return use.status();
+    ExistingFile existing{make_posix_file(descriptor, path), {}, 0};
+    FOREBAY_TRY(check_existing(use.value().number(), path, existing));
+    return existing;
+}
+
 Result<std::unique_ptr<Directory>> open_posix_directory(const std::string& path) {
-    const int descriptor = restarted(
-        [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); });
+    const int descriptor = restarted([&] {
+        return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    });
     if (descriptor < 0) return Status::from_errno(errno, "open directory " + path);
     return std::unique_ptr<Directory>(std::make_unique<PosixDirectory>(descriptor, path));
 }

@@ -8,15 +8,17 @@
 #include <memory>
 #include <string>
 
+#include "io/descriptor.h"
 #include "io/file.h"
 
 namespace forebay::io {
 
-// Takes ownership of `descriptor` (closed by the File). `name` is for messages.
+// Takes ownership of `descriptor` (closed by the File). `name` is for messages, and for opening it anew
+// (io/descriptor.h).
 [[nodiscard]] std::unique_ptr<File> adopt_posix_file(int descriptor, std::string name);
 
-// A second descriptor for the same open file (dup, close-on-exec); the caller's stays the caller's.
-[[nodiscard]] Result<std::unique_ptr<File>> duplicate_posix_file(int descriptor, std::string name);
+// The same of a descriptor that is shared with whoever opened the file: there is one for each open file.
+[[nodiscard]] std::unique_ptr<File> make_posix_file(std::shared_ptr<Descriptor> descriptor, std::string name);
 
 [[nodiscard]] Result<Identity> identify(int descriptor, const std::string& name);
 
@@ -28,14 +30,22 @@ struct ExistingFile {
 };
 // Opens an existing regular file for reading and writing, and locks it as HDF5 locks a file that it opens for
 // writing (flock, exclusive), until it is closed. kNotFound, kPermissionDenied; kInvalidArgument: it is no
-// regular file; kUnavailable: another process has it open and locked. A file system without locks is no error.
-[[nodiscard]] Result<ExistingFile> open_existing_file(const std::string& path);
+// regular file; kUnavailable: another process has it open and locked, for longer than `patience`. A file system without
+// locks is no error.
+[[nodiscard]] Result<ExistingFile> open_existing_file(const std::string& path,
+                                                      Directory::Patience patience = Directory::Patience::kTry);
+// The same of one that the caller has open and locked, and shares.
+[[nodiscard]] Result<ExistingFile> existing_file(const std::shared_ptr<Descriptor>& descriptor,
+                                                 const std::string& path);
 
 // When the file was made, CLOCK_REALTIME; 0: its file system does not tell.
 [[nodiscard]] std::uint64_t born_ns(const std::string& path) noexcept;
 
 // Makes `modified_ns` (CLOCK_REALTIME) the time at which the file was last written.
 [[nodiscard]] Status set_modified(const std::string& path, std::uint64_t modified_ns);
+
+// The user that the file at `path` belongs to; the calling one, if that cannot be known.
+[[nodiscard]] std::uint64_t owner_of(const std::string& path) noexcept;
 
 // What `path` is now; symbolic links are followed.
 [[nodiscard]] Result<Identity> identify(const std::string& path);

@@ -19,7 +19,9 @@ constexpr std::size_t kStripeSizeAt = 24, kFixedPartBytes = 32;
 // Smaller blocks are the page of a local file system, larger ones some address space.
 constexpr std::uint64_t kTellingMin = 64 << 10, kTellingMax = 64 << 20;
 
-std::uint64_t if_telling(std::uint64_t bytes) noexcept { return bytes >= kTellingMin && bytes <= kTellingMax ? bytes : 0; }
+std::uint64_t if_telling(std::uint64_t bytes) noexcept {
+    return bytes >= kTellingMin && bytes <= kTellingMax ? bytes : 0;
+}
 
 }   // namespace
 
@@ -27,17 +29,20 @@ std::uint64_t stripe_size(Bytes lustre_layout, std::uint64_t block_bytes) noexce
     if (lustre_layout.size() >= kFixedPartBytes) {
         const auto magic = load_le<std::uint32_t>(lustre_layout.data());
         if (magic == kLayoutV1 || magic == kLayoutV3)
-            if (const std::uint64_t told = if_telling(load_le<std::uint32_t>(lustre_layout.data() + kStripeSizeAt)); told != 0) return told;
+            if (const std::uint64_t told = if_telling(load_le<std::uint32_t>(lustre_layout.data() + kStripeSizeAt));
+                told != 0)
+                return told;
     }
     return if_telling(block_bytes);
 }
 
 std::uint64_t ask_stripe_size(int descriptor) noexcept {
-    struct stat facts {};
+    struct stat facts{};
     if (::fstat(descriptor, &facts) != 0) return 0;
-    // A layout is as long as it has stripes; its beginning does not come alone, so the longest one that Lustre allows must fit.
+    // A layout is as long as it has stripes; its beginning does not come alone, so the longest one that Lustre allows
+    // must fit.
     static constexpr std::size_t kLayoutMax = 64 << 10;
-    struct statfs system {};
+    struct statfs system{};
     // Elsewhere the question may go to a server, for nothing.
     const bool lustre = ::fstatfs(descriptor, &system) == 0 && static_cast<std::uint32_t>(system.f_type) == kLustre;
     const ssize_t bytes = lustre ? ::fgetxattr(descriptor, "lustre.lov", nullptr, 0) : -1;
@@ -46,7 +51,8 @@ std::uint64_t ask_stripe_size(int descriptor) noexcept {
     try {
         std::vector<std::byte> layout(static_cast<std::size_t>(bytes));
         const ssize_t got = ::fgetxattr(descriptor, "lustre.lov", layout.data(), layout.size());
-        return stripe_size(Bytes(layout).first(got > 0 ? static_cast<std::size_t>(got) : 0), static_cast<std::uint64_t>(facts.st_blksize));
+        return stripe_size(Bytes(layout).first(got > 0 ? static_cast<std::size_t>(got) : 0),
+                           static_cast<std::uint64_t>(facts.st_blksize));
     } catch (const std::bad_alloc&) {
         return stripe_size({}, static_cast<std::uint64_t>(facts.st_blksize));
     }

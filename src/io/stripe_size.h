@@ -1,9 +1,9 @@
 // What a file system says of the unit in which it likes to be written: a stripe, or a large block.
 //
-// Lustre tells the layout of each file in the extended attribute `lustre.lov` (a lov_user_md: magic at 0, stripe size at 24, both
-// little-endian 32 bits; lustre/include/uapi/linux/lustre/lustre_user.h). GPFS, BeeGFS and NFS tell a block, a chunk or their largest
-// request as `st_blksize` (stat(2)). A page or two of a local file system says nothing of use.
-// Thread-safety: all of it. `ask_stripe_size` blocks as stat(2) does.
+// Lustre tells the layout of each file in the extended attribute `lustre.lov` (a lov_user_md: magic at 0, stripe size
+// at 24, both little-endian 32 bits; lustre/include/uapi/linux/lustre/lustre_user.h). GPFS, BeeGFS and NFS tell a
+// block, a chunk or their largest request as `st_blksize` (stat(2)). A page or two of a local file system says nothing
+// of use. Thread-safety: all of it. `ask_stripe_size` blocks as stat(2) does.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <new>
 #include <vector>
@@ -10,7 +11,6 @@
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/copy.h"
-#include "log/statement.h"
 
 namespace forebay::log {
 
@@ -44,7 +44,8 @@ bool FileLog::marker_fits() const noexcept {
 bool FileLog::adopt(Segment* segment, const LastCommit& commit, std::uint64_t sequence) {
     std::vector<std::byte> payload;
     try {
-        payload = encode(OpenPayload{target_.device, target_.inode, commit.sequence, target_.sharing, target_.path});
+        payload = encode(OpenPayload{target_.device, target_.inode, commit.sequence, target_.sharing, target_.path,
+                                     target_.born});
         segments_.push_back(segment);
     } catch (const std::bad_alloc&) {
         pool_.release(segment);   // the next one takes its place in the log, and recovery must not find both
@@ -53,11 +54,14 @@ bool FileLog::adopt(Segment* segment, const LastCommit& commit, std::uint64_t se
     ++next_order_;
     newest_ = segment;
     std::byte* const at = end();
-    const RecordHeader header{RecordKind::kOpen, DataClass::kRaw, true, sequence, payload.size(), commit.size,
-                              commit.time_ns, checksum(payload), target_.durable};
+    const RecordHeader header{RecordKind::kOpen, DataClass::kRaw,   true,
+                              sequence,          payload.size(),    commit.size,
+                              commit.time_ns,    checksum(payload), target_.durable};
     // All before it have been given back, if there were any: recovery must not look for them.
-    if (target_.durable && segments_.size() == 1 && next_order_ > 1 && !declare_needed_from(next_order_ - 1)) return false;
+    if (target_.durable && segments_.size() == 1 && next_order_ > 1 && !declare_needed_from(next_order_ - 1))
+        return false;
     return store({}, [&]() noexcept {
+        if (state_.serial != 0) store_state(*newest_);
         std::memcpy(at + payload_offset(0), payload.data(), payload.size());
         encode(header, {}, newest_->use(), {at, payload_offset(0)});
         publish(record_bytes(0, payload.size()));
@@ -69,8 +73,8 @@ FileLog::Position FileLog::append_data(std::span<const Part> parts, DataClass da
     return append(parts, {}, data_class, sequence, time_ns);
 }
 
-FileLog::Position FileLog::append(std::span<const Part> parts, io::Bytes from, DataClass data_class, std::uint64_t sequence,
-                                  std::uint64_t time_ns) {
+FileLog::Position FileLog::append(std::span<const Part> parts, io::Bytes from, DataClass data_class,
+                                  std::uint64_t sequence, std::uint64_t time_ns) {
     extents_.clear();
     std::uint64_t bytes = 0;
     for (const Part& part : parts) {
@@ -81,9 +85,14 @@ FileLog::Position FileLog::append(std::span<const Part> parts, io::Bytes from, D
     const std::uint64_t begin = payload_offset(parts.size());
     const Position position{newest_, newest_->tail + begin};
     const bool checked = check_large_payloads_ || bytes <= kCheckedPayloadMax;
-    const bool write = !newest_->warm() && !checked;
+    bool write = !newest_->warm() && !checked;
+    if (write && !write_payload(parts, position.offset)) {
+        // The limit of the process for files was lowered to below what the log has: memory that is mapped has none.
+        if (write_failure_.sys_errno() != EFBIG) return Position{};
+        write_failure_ = Status::ok();
+        write = false;
+    }
     if (!write) pool_.make_warm(*newest_);
-    else if (!write_payload(parts, position.offset)) return Position{};
     const bool stored = store(from, [&]() noexcept {
         std::byte* payload = at + begin;
         if (!write) {
@@ -123,7 +132,15 @@ bool FileLog::append_marker(RecordKind kind, std::uint64_t argument, std::uint64
 
 bool FileLog::append_through(ByteRange range, std::uint64_t sequence, bool supersedes) {
     std::byte* const at = end();
-    const RecordHeader header{RecordKind::kThrough, DataClass::kRaw, false, sequence, 0, supersedes ? 0 : kSupersedesNothing, realtime_ns(), 0, false};
+    const RecordHeader header{RecordKind::kThrough,
+                              DataClass::kRaw,
+                              false,
+                              sequence,
+                              0,
+                              supersedes ? 0 : kSupersedesNothing,
+                              realtime_ns(),
+                              0,
+                              false};
     return store({}, [&]() noexcept {
         encode(header, {&range, 1}, newest_->use(), {at, payload_offset(1)});
         publish(record_bytes(1, 0));
@@ -142,9 +159,12 @@ std::size_t FileLog::idle_segments() const noexcept {
     return count;
 }
 
-std::size_t FileLog::segments_that_may_go(const Frontier& frontier, std::uint64_t drained_metadata, std::size_t keep) const noexcept {
+std::size_t FileLog::segments_that_may_go(const Frontier& frontier, std::uint64_t drained_metadata,
+                                          std::size_t keep) const noexcept {
     std::size_t count = 0;
-    while (count + keep < segments_.size() && segments_[count]->idle() && segments_[count]->order.may_go(frontier, drained_metadata)) ++count;
+    while (count + keep < segments_.size() && segments_[count]->idle() &&
+           segments_[count]->order.may_go(frontier, drained_metadata))
+        ++count;
     return count;
 }
 
@@ -177,6 +197,25 @@ void FileLog::release_all() {
 void FileLog::abandon() noexcept {
     segments_.clear();
     newest_ = nullptr;
+}
+
+// Over the older one of the two copies: whoever dies in the midst of it leaves the other. Word by word, as another
+// thread may be syncing the segment.
+void FileLog::store_state(Segment& segment) const noexcept {
+    const auto bytes = encode(state_, segment.use());
+    static_assert(sizeof bytes % sizeof(std::uint64_t) == 0);
+    auto* to = reinterpret_cast<std::uint64_t*>(segment.at(state_offset(state_.serial)));
+    for (std::size_t at = 0; at < bytes.size(); at += sizeof *to, ++to) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, &bytes[at], sizeof word);
+        std::atomic_ref<std::uint64_t>(*to).store(word, std::memory_order_relaxed);
+    }
+}
+
+void FileLog::note(const TargetState& state) noexcept {
+    state_ = state;
+    if (newest_ == nullptr) return;
+    (void)io::guarded(newest_->bytes(), io::Bytes{}, [&]() noexcept { store_state(*newest_); });
 }
 
 void FileLog::publish(std::uint64_t bytes) noexcept {

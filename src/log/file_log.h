@@ -1,8 +1,8 @@
 // The log of one open file: appending records to its segments, giving segments back oldest first.
 //
-// A staging device that fails shows as a fault of the mapping (io/guarded_access.h) or, of a cold segment, as the failure of
-// a write. What appends or stores here then has appended nothing, says so by its result, and `fault` tells what happened.
-// Thread-safety: the owner serialises appending, which touches the newest segment only; everything that
+// A staging device that fails shows as a fault of the mapping (io/guarded_access.h) or, of a cold segment, as the
+// failure of a write. What appends or stores here then has appended nothing, says so by its result, and `fault` tells
+// what happened. Thread-safety: the owner serialises appending, which touches the newest segment only; everything that
 // changes the list of segments (adopt, release_*) needs the lock that guards the segments' accounts.
 // After a crash: a record exists once `append_*` has returned.
 #pragma once
@@ -23,6 +23,7 @@ struct LogTarget {
     std::string path;
     Sharing sharing{};
     bool durable = false;   // see RecordHeader
+    Birth born{};
 };
 
 class FileLog {
@@ -60,12 +61,16 @@ class FileLog {
         std::uint64_t size = 0;       // of the file; of none yet: at open
         std::uint64_t time_ns = 0;    // CLOCK_REALTIME
     };
-    // Makes `segment` the newest and begins it with an open record. False: a fault; the segment is the newest all the same.
+    // What is known of the target from now on; goes into the newest segment, and into each that comes. For who holds
+    // the lock that guards the list of segments. Best effort: a fault is found out by whoever appends.
+    void note(const TargetState& state) noexcept;
+    // Makes `segment` the newest and begins it with an open record. False: a fault; the segment is the newest all the
+    // same.
     bool adopt(Segment* segment, const LastCommit& commit, std::uint64_t sequence);
 
     struct Position {
         Segment* segment = nullptr;   // null: a fault
-        std::uint64_t offset = 0;   // of the payload
+        std::uint64_t offset = 0;     // of the payload
     };
     // Bytes for one place in the file.
     struct Part {
@@ -84,8 +89,8 @@ class FileLog {
         return append_data({&part, 1}, data_class, sequence, time_ns);
     }
     // The same for bytes that lie in a segment themselves.
-    Position copy_data(std::uint64_t offset, const Segment& from, io::Bytes bytes, DataClass data_class, std::uint64_t sequence,
-                       std::uint64_t time_ns) {
+    Position copy_data(std::uint64_t offset, const Segment& from, io::Bytes bytes, DataClass data_class,
+                       std::uint64_t sequence, std::uint64_t time_ns) {
         const Part part{offset, bytes};
         return append({&part, 1}, from.bytes(), data_class, sequence, time_ns);
     }
@@ -105,9 +110,11 @@ class FileLog {
     [[nodiscard]] std::size_t idle_segments() const noexcept;
 
     // How many of the oldest segments may go, if the newest `keep` stay; for a file that is shared.
-    [[nodiscard]] std::size_t segments_that_may_go(const Frontier& frontier, std::uint64_t drained_metadata, std::size_t keep) const noexcept;
+    [[nodiscard]] std::size_t segments_that_may_go(const Frontier& frontier, std::uint64_t drained_metadata,
+                                                   std::size_t keep) const noexcept;
 
-    // The end of its last complete record (log_position); 0 if it is empty. Under the lock that guards the list of segments.
+    // The end of its last complete record (log_position); 0 if it is empty. Under the lock that guards the list of
+    // segments.
     [[nodiscard]] std::uint64_t end_position() const noexcept;
 
     // Whether anybody still looks at one of the segments.
@@ -125,10 +132,12 @@ class FileLog {
   private:
     // Where the next record goes. Readers look below the tail only: nothing has to be cleared first.
     [[nodiscard]] std::byte* end() const noexcept { return newest_->at(newest_->tail); }
-    Position append(std::span<const Part> parts, io::Bytes from, DataClass data_class, std::uint64_t sequence, std::uint64_t time_ns);
+    Position append(std::span<const Part> parts, io::Bytes from, DataClass data_class, std::uint64_t sequence,
+                    std::uint64_t time_ns);
     // Into the newest segment, by a system call. False: it failed.
     bool write_payload(std::span<const Part> parts, std::uint64_t offset);
     void publish(std::uint64_t bytes) noexcept;
+    void store_state(Segment& segment) const noexcept;
     // Runs `act`, which stores into the newest segment and may load from memory at `from`.
     template <class Act>
     bool store(io::Bytes from, Act&& act) noexcept {
@@ -142,13 +151,14 @@ class FileLog {
     SegmentPool& pool_;
     const std::uint64_t log_;
     LogTarget target_;
+    TargetState state_;
     const bool check_large_payloads_;
     const std::uint64_t slack_bytes_;
     std::uint64_t next_order_ = 0;
-    std::deque<Segment*> segments_;   // oldest first
-    Segment* newest_ = nullptr;       // segments_.back(), readable without the lock by the appender
-    std::vector<ByteRange> extents_;  // of the record being appended
-    std::vector<io::Bytes> pieces_;   // of its payload
+    std::deque<Segment*> segments_;    // oldest first
+    Segment* newest_ = nullptr;        // segments_.back(), readable without the lock by the appender
+    std::vector<ByteRange> extents_;   // of the record being appended
+    std::vector<io::Bytes> pieces_;    // of its payload
     Status write_failure_;
     const std::byte* fault_at_ = nullptr;
     const Segment* fault_in_ = nullptr;

@@ -15,15 +15,15 @@ namespace {
 
 constexpr std::uint64_t kSegmentMagic = 0x3147455359414246;   // "FBAYSEG1" in memory
 constexpr std::uint32_t kRecordMagic = 0x43455246;            // "FREC" in memory
-constexpr std::uint32_t kVersion = 4;
+constexpr std::uint32_t kVersion = 5;
 constexpr std::size_t kRecordChecksumOffset = 56;
 constexpr std::uint16_t kFlagPayloadChecked = 1;
 constexpr std::uint16_t kFlagDurable = 2;
 constexpr std::uint16_t kFlagsKnown = kFlagPayloadChecked | kFlagDurable;
-constexpr std::size_t kOpenPayloadBytes = 40;   // without the path
+constexpr std::size_t kOpenPayloadBytes = 56;   // without the path
 
-// Over the use of the segment, the checksummed front of a record header, and the extent table behind it, which do not adjoin:
-// each is the seed of the next one's checksum.
+// Over the use of the segment, the checksummed front of a record header, and the extent table behind it, which do not
+// adjoin: each is the seed of the next one's checksum.
 std::uint64_t header_checksum(const std::byte* header, std::size_t extents, std::uint64_t use) noexcept {
     const std::uint64_t front = XXH3_64bits_withSeed(header, kRecordChecksumOffset, use);
     return XXH3_64bits_withSeed(header + kRecordHeaderBytes, extents * kExtentBytes, front);
@@ -36,8 +36,8 @@ Status unsupported(std::uint32_t version) {
 
 }   // namespace
 
-// With the magic the segment is in use: it comes last, whenever the process dies. What is the same for every use of a segment,
-// version and size, is the same all the time.
+// With the magic the segment is in use: it comes last, whenever the process dies. What is the same for every use of a
+// segment, version and size, is the same all the time.
 void encode(const SegmentHeader& header, std::span<std::byte> at) noexcept {
     std::array<std::byte, kTailOffset> whole{};
     std::byte* const p = whole.data();
@@ -92,16 +92,19 @@ Result<std::uint64_t> decode_segment_bytes(std::span<const std::byte> header) {
     if (load_le<std::uint64_t>(in_use.data()) != kSegmentMagic ||
         load_le<std::uint64_t>(header.data() + kUseOffset) != checksum(in_use))
         return Status(Code::kNotFound, "no segment header");
-    if (const auto version = load_le<std::uint32_t>(in_use.data() + 8); version != kVersion) return unsupported(version);
+    if (const auto version = load_le<std::uint32_t>(in_use.data() + 8); version != kVersion)
+        return unsupported(version);
     return load_le<std::uint64_t>(in_use.data() + 16);
 }
 
 std::uint64_t segment_bytes_being_begun(std::span<const std::byte> header) noexcept {
     const std::byte* const p = header.data();
-    return load_le<std::uint64_t>(p) == 0 && load_le<std::uint32_t>(p + 8) == kVersion ? load_le<std::uint64_t>(p + 16) : 0;
+    return load_le<std::uint64_t>(p) == 0 && load_le<std::uint32_t>(p + 8) == kVersion ? load_le<std::uint64_t>(p + 16)
+                                                                                       : 0;
 }
 
-void encode(const RecordHeader& header, std::span<const ByteRange> extents, std::uint64_t use, std::span<std::byte> at) noexcept {
+void encode(const RecordHeader& header, std::span<const ByteRange> extents, std::uint64_t use,
+            std::span<std::byte> at) noexcept {
     std::byte* const p = at.data();
     store_le(p, kRecordMagic);
     p[4] = static_cast<std::byte>(header.kind);
@@ -124,12 +127,16 @@ void encode(const RecordHeader& header, std::span<const ByteRange> extents, std:
     store_le(p + kRecordChecksumOffset, header_checksum(p, extents.size(), use));
 }
 
-bool begins_like_a_record(std::span<const std::byte> header) noexcept { return load_le<std::uint32_t>(header.data()) == kRecordMagic; }
+bool begins_like_a_record(std::span<const std::byte> header) noexcept {
+    return load_le<std::uint32_t>(header.data()) == kRecordMagic;
+}
 
 std::uint64_t bytes_looked_at(std::span<const std::byte> header, std::uint64_t limit) noexcept {
     const std::byte* const p = header.data();
-    const std::uint64_t front = payload_offset(load_le<std::uint32_t>(p + 8)), payload_bytes = load_le<std::uint64_t>(p + 24);
-    const bool payload = (load_le<std::uint16_t>(p + 6) & kFlagPayloadChecked) != 0 || static_cast<std::uint8_t>(p[4]) == static_cast<std::uint8_t>(RecordKind::kOpen);
+    const std::uint64_t front = payload_offset(load_le<std::uint32_t>(p + 8)),
+                        payload_bytes = load_le<std::uint64_t>(p + 24);
+    const bool payload = (load_le<std::uint16_t>(p + 6) & kFlagPayloadChecked) != 0 ||
+                         static_cast<std::uint8_t>(p[4]) == static_cast<std::uint8_t>(RecordKind::kOpen);
     if (front >= limit || (payload && payload_bytes >= limit - front)) return limit;
     return payload ? front + payload_bytes : front;
 }
@@ -150,15 +157,10 @@ Result<DecodedRecord> decode_record(std::span<const std::byte> bytes, std::uint6
     if (data_class > 1) return corrupt("record class is unknown");
     const auto flags = load_le<std::uint16_t>(p + 6);
     if ((flags & ~kFlagsKnown) != 0) return corrupt("record flags are unknown");
-    record.header = {static_cast<RecordKind>(kind),
-                     static_cast<DataClass>(data_class),
-                     (flags & kFlagPayloadChecked) != 0,
-                     load_le<std::uint64_t>(p + 16),
-                     load_le<std::uint64_t>(p + 24),
-                     load_le<std::uint64_t>(p + 32),
-                     load_le<std::uint64_t>(p + 40),
-                     load_le<std::uint64_t>(p + 48),
-                     (flags & kFlagDurable) != 0};
+    record.header = {
+        static_cast<RecordKind>(kind),  static_cast<DataClass>(data_class), (flags & kFlagPayloadChecked) != 0,
+        load_le<std::uint64_t>(p + 16), load_le<std::uint64_t>(p + 24),     load_le<std::uint64_t>(p + 32),
+        load_le<std::uint64_t>(p + 40), load_le<std::uint64_t>(p + 48),     (flags & kFlagDurable) != 0};
     const std::uint64_t front = payload_offset(extents);
     if (record.header.payload_bytes > bytes.size() - front) return corrupt("payload is cut off");
     record.bytes = record_bytes(extents, record.header.payload_bytes);
@@ -176,7 +178,8 @@ Result<DecodedRecord> decode_record(std::span<const std::byte> bytes, std::uint6
     }
     if (record.header.kind == RecordKind::kData && covered != record.header.payload_bytes)
         return corrupt("extents and payload differ in length");
-    if (check == PayloadCheck::kVerify && record.header.payload_checked && checksum(record.payload) != record.header.payload_checksum)
+    if (check == PayloadCheck::kVerify && record.header.payload_checked &&
+        checksum(record.payload) != record.header.payload_checksum)
         return corrupt("payload checksum is wrong");
     return record;
 }
@@ -186,8 +189,11 @@ std::vector<std::byte> encode(const OpenPayload& payload) {
     store_le(bytes.data(), payload.device);
     store_le(bytes.data() + 8, payload.inode);
     store_le(bytes.data() + 16, payload.commit_sequence);
-    store_le(bytes.data() + 24, static_cast<std::uint64_t>(payload.sharing.kind) | std::uint64_t{payload.sharing.member} << 32);
+    store_le(bytes.data() + 24,
+             static_cast<std::uint64_t>(payload.sharing.kind) | std::uint64_t{payload.sharing.member} << 32);
     store_le(bytes.data() + 32, payload.sharing.group);
+    store_le(bytes.data() + 40, payload.born.time_ns);
+    store_le(bytes.data() + 48, payload.born.generation);
     if (!payload.path.empty()) std::memcpy(bytes.data() + kOpenPayloadBytes, payload.path.data(), payload.path.size());
     return bytes;
 }
@@ -199,8 +205,11 @@ Result<OpenPayload> decode_open_payload(std::span<const std::byte> payload) {
     decoded.inode = load_le<std::uint64_t>(payload.data() + 8);
     decoded.commit_sequence = load_le<std::uint64_t>(payload.data() + 16);
     const auto kind = load_le<std::uint32_t>(payload.data() + 24);
-    if (kind > static_cast<std::uint64_t>(Sharing::Kind::kConsistentNodes)) return corrupt("open record: kind of sharing is unknown");
-    decoded.sharing = {static_cast<Sharing::Kind>(kind), load_le<std::uint64_t>(payload.data() + 32), load_le<std::uint32_t>(payload.data() + 28)};
+    if (kind > static_cast<std::uint64_t>(Sharing::Kind::kConsistentNodes))
+        return corrupt("open record: kind of sharing is unknown");
+    decoded.sharing = {static_cast<Sharing::Kind>(kind), load_le<std::uint64_t>(payload.data() + 32),
+                       load_le<std::uint32_t>(payload.data() + 28)};
+    decoded.born = {load_le<std::uint64_t>(payload.data() + 40), load_le<std::uint64_t>(payload.data() + 48)};
     const auto path = payload.subspan(kOpenPayloadBytes);
     decoded.path.assign(reinterpret_cast<const char*>(path.data()), path.size());
     return decoded;

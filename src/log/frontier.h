@@ -41,10 +41,10 @@ struct Frontier {
 
 // What a segment knows of the order of its records.
 struct SegmentOrder {
-    Frontier first;                       // no live record has a lower number, by class
-    std::uint64_t last = 0;               // the highest
-    std::uint64_t live_metadata = 0;      // of the segment's live bytes, those of records that wait for a commit
-    std::uint64_t supersedes = 0;         // no record of another log that waits for a commit and was superseded here is later
+    Frontier first;                    // no live record has a lower number, by class
+    std::uint64_t last = 0;            // the highest
+    std::uint64_t live_metadata = 0;   // of the segment's live bytes, those of records that wait for a commit
+    std::uint64_t supersedes = 0;   // no record of another log that waits for a commit and was superseded here is later
 
     // A record whose bytes are to become live.
     void note(DataClass data_class, std::uint64_t sequence, std::uint64_t live_bytes) noexcept {

@@ -25,9 +25,10 @@ struct ScannedSegment {
     std::optional<RecordHeader> open;   // none: the segment was taken, and nothing written yet
     OpenPayload target;
     std::vector<ScannedRecord> records;
+    std::optional<TargetState> state;
     std::optional<Status> damage;   // what ended it before its tail
     std::uint64_t unread_bytes = 0;
-    bool hides_commit = false;      // there is a commit behind the damage
+    bool hides_commit = false;   // there is a commit behind the damage
 };
 
 // Reads as much of `into` as the file has; the rest is zeros.
@@ -47,7 +48,9 @@ Result<std::uint64_t> find_segment_bytes(io::File& file, std::uint64_t file_byte
         const auto stated = decode_segment_bytes(header);
         if (!stated && stated.status().code() == Code::kUnsupported) return stated.status();
         // The process may have died while it began the first segment.
-        const bool begun = stated || begin > 0 || std::any_of(header.begin(), header.begin() + 8, [](std::byte byte) { return byte != std::byte{0}; });
+        const bool begun = stated || begin > 0 || std::any_of(header.begin(), header.begin() + 8, [](std::byte byte) {
+                               return byte != std::byte{0};
+                           });
         anything = anything || (begun && header != std::array<std::byte, kSegmentHeaderBytes>{});
         if (!stated && begun) continue;
         const std::uint64_t bytes = stated ? stated.value() : segment_bytes_being_begun(header);
@@ -72,7 +75,8 @@ bool has_commit(io::Bytes part, std::uint64_t use) {
 class BelowTail {
   public:
     // `bytes` is the buffer; its first `loaded` bytes are there.
-    BelowTail(io::File& file, std::uint64_t begin, io::MutableBytes bytes, std::uint64_t loaded) : file_(file), begin_(begin), bytes_(bytes), loaded_(loaded) {}
+    BelowTail(io::File& file, std::uint64_t begin, io::MutableBytes bytes, std::uint64_t loaded)
+        : file_(file), begin_(begin), bytes_(bytes), loaded_(loaded) {}
 
     [[nodiscard]] std::uint64_t size() const noexcept { return bytes_.size(); }
     [[nodiscard]] io::Bytes from(std::uint64_t at) const noexcept { return bytes_.subspan(at); }
@@ -110,7 +114,8 @@ Status read_records(BelowTail& below_tail, ScannedSegment& segment, Payloads pay
     while (at < below_tail.size()) {
         FOREBAY_TRY(below_tail.need(at, payloads == Payloads::kCopied ? below_tail.size() : at + kRecordHeaderBytes));
         const std::uint64_t left = below_tail.size() - at;
-        if (left >= kRecordHeaderBytes) FOREBAY_TRY(below_tail.need(at, at + bytes_looked_at(below_tail.from(at), left)));
+        if (left >= kRecordHeaderBytes)
+            FOREBAY_TRY(below_tail.need(at, at + bytes_looked_at(below_tail.from(at), left)));
         auto decoded = decode_record(below_tail.from(at), segment.header.use);
         if (!decoded) return wrong(decoded.status().message());
         DecodedRecord& record = decoded.value();
@@ -119,7 +124,8 @@ Status read_records(BelowTail& below_tail, ScannedSegment& segment, Payloads pay
         if (segment.open) {
             const auto payload_at = segment.begin + at + payload_offset(record.extents.size());
             segment.records.push_back({record.header, std::move(record.extents), {}, payload_at});
-            if (payloads == Payloads::kCopied) segment.records.back().payload.assign(record.payload.begin(), record.payload.end());
+            if (payloads == Payloads::kCopied)
+                segment.records.back().payload.assign(record.payload.begin(), record.payload.end());
         } else {
             auto target = decode_open_payload(record.payload);
             if (!target) return wrong(target.status().message());
@@ -131,8 +137,8 @@ Status read_records(BelowTail& below_tail, ScannedSegment& segment, Payloads pay
     return Status::ok();
 }
 
-// A record of this use of the segment lies behind its tail. In the newest segment of a log it is one that was never published; in any other
-// all were, so the tail, which has no checksum, is not what it was.
+// A record of this use of the segment lies behind its tail. In the newest segment of a log it is one that was never
+// published; in any other all were, so the tail, which has no checksum, is not what it was.
 Result<bool> goes_on(io::File& file, const ScannedSegment& segment) {
     if (!segment.open || segment.damage) return false;
     const std::uint64_t tail = segment.header.tail, left = segment.header.segment_bytes - tail;
@@ -150,7 +156,14 @@ auto key_of(const SegmentHeader& header) {
 }
 
 bool same_target(const OpenPayload& one, const OpenPayload& other) {
-    return one.device == other.device && one.inode == other.inode && one.path == other.path && one.sharing == other.sharing;
+    return one.device == other.device && one.inode == other.inode && one.born == other.born && one.path == other.path &&
+           one.sharing == other.sharing;
+}
+
+// All segments of a log are durable, or none; it is told by those that can be read.
+std::vector<ScannedSegment>::const_iterator find_durable(const std::vector<ScannedSegment>& segments) {
+    return std::ranges::find_if(segments,
+                                [](const ScannedSegment& segment) { return segment.open && segment.open->durable; });
 }
 
 // The same of a log whose commits were made durable. All that the last commit promises was on the device before
@@ -168,12 +181,14 @@ ScannedLog assemble_durable(std::vector<ScannedSegment> segments) {
     // What was given back, and is there again.
     std::erase_if(segments, [&](const ScannedSegment& segment) { return segment.header.order < needed_from; });
 
-    bool commit_there = false;     // the record of the last commit is there, in the segment of this order
+    bool commit_there = false;   // the record of the last commit is there, in the segment of this order
     std::uint64_t commit_at = 0;
     bool opened = false;
     for (const ScannedSegment& segment : segments) {
         log.unread_bytes += segment.unread_bytes;
-        if (segment.damage) log.damage.emplace_back(Code::kCorrupt, fmt::format("segment {} at offset {}: {}", segment.header.order, segment.begin, segment.damage->message()));
+        if (segment.damage)
+            log.damage.emplace_back(Code::kCorrupt, fmt::format("segment {} at offset {}: {}", segment.header.order,
+                                                                segment.begin, segment.damage->message()));
         if (!segment.open) continue;
         if (!std::exchange(opened, true)) {
             log.target = segment.target;
@@ -196,7 +211,8 @@ ScannedLog assemble_durable(std::vector<ScannedSegment> segments) {
     }
 
     const auto broken = [&](const ScannedSegment& segment, std::string_view what) {
-        log.damage.emplace_back(Code::kCorrupt, fmt::format("segment {} at offset {}: {}", segment.header.order, segment.begin, what));
+        log.damage.emplace_back(Code::kCorrupt,
+                                fmt::format("segment {} at offset {}: {}", segment.header.order, segment.begin, what));
         log.lost_after = 0;
     };
     std::uint64_t expected = needed_from;
@@ -204,20 +220,23 @@ ScannedLog assemble_durable(std::vector<ScannedSegment> segments) {
         const std::uint64_t order = segment.header.order;
         const bool promised = commit_there && order <= commit_at;
         if (promised && order != expected) broken(segment, fmt::format("segment {} should be there", expected));
-        if (promised && (!segment.open || !same_target(log.target, segment.target))) broken(segment, "it does not say whose it is");
+        if (promised && (!segment.open || !same_target(log.target, segment.target)))
+            broken(segment, "it does not say whose it is");
         if (promised && order < commit_at && segment.damage) log.lost_after = 0;
         if (segment.open && segment.hides_commit) log.lost_after = 0;
         expected = order + 1;
         bool behind = !promised;
         for (ScannedRecord& record : segment.records) {
-            const bool commit = record.header.kind == RecordKind::kCommit && record.header.sequence == log.commit_sequence;
+            const bool commit = record.header.kind == RecordKind::kCommit &&
+                                record.header.sequence == log.commit_sequence;
             if (!behind || (record.header.kind == RecordKind::kData && record.header.sequence > log.commit_sequence))
                 log.records.push_back(std::move(record));
             behind = behind || (commit && commit_at == order);
         }
     }
     // The record of the commit is gone: it was needed no more when the oldest segment was begun.
-    if (!commit_there && log.commit_sequence > 0 && (!segments.front().open || segments.front().target.commit_sequence < log.commit_sequence))
+    if (!commit_there && log.commit_sequence > 0 &&
+        (!segments.front().open || segments.front().target.commit_sequence < log.commit_sequence))
         broken(segments.front(), "the last commit is missing");
     std::stable_sort(log.records.begin(), log.records.end(), [](const ScannedRecord& one, const ScannedRecord& other) {
         return one.header.sequence < other.header.sequence;
@@ -236,7 +255,9 @@ ScannedLog assemble_durable_member(std::vector<ScannedSegment> segments) {
         log.segments.push_back(segment.begin);
         log.segment_bytes = segment.header.segment_bytes;
         log.unread_bytes += segment.unread_bytes;
-        if (segment.damage) log.damage.emplace_back(Code::kCorrupt, fmt::format("segment {} at offset {}: {}", segment.header.order, segment.begin, segment.damage->message()));
+        if (segment.damage)
+            log.damage.emplace_back(Code::kCorrupt, fmt::format("segment {} at offset {}: {}", segment.header.order,
+                                                                segment.begin, segment.damage->message()));
         if (!segment.open) continue;
         log.target = segment.target;   // that of the newest one
         if (segment.target.commit_sequence > log.commit_sequence) {
@@ -244,7 +265,8 @@ ScannedLog assemble_durable_member(std::vector<ScannedSegment> segments) {
             log.committed_size = segment.open->argument;
             log.commit_time_ns = segment.open->time_ns;
         }
-        log.pieces.push_back({segment.header.order, segment.begin, segment.header.tail - segment.unread_bytes, !segment.damage});
+        log.pieces.push_back({segment.header.order, segment.begin, segment.header.tail - segment.unread_bytes,
+                              !segment.damage});
         std::move(segment.records.begin(), segment.records.end(), std::back_inserter(log.records));
     }
     std::stable_sort(log.records.begin(), log.records.end(), [](const ScannedRecord& one, const ScannedRecord& other) {
@@ -255,9 +277,9 @@ ScannedLog assemble_durable_member(std::vector<ScannedSegment> segments) {
 
 // What the segments of one log, ascending in order, say together.
 ScannedLog assemble(std::vector<ScannedSegment> segments) {
-    const auto durable = std::find_if(segments.begin(), segments.end(), [](const ScannedSegment& segment) { return segment.open && segment.open->durable; });
-    if (durable != segments.end())
-        return durable->target.sharing.kind == Sharing::Kind::kAlone ? assemble_durable(std::move(segments)) : assemble_durable_member(std::move(segments));
+    if (const auto durable = find_durable(segments); durable != segments.end())
+        return durable->target.sharing.kind == Sharing::Kind::kAlone ? assemble_durable(std::move(segments))
+                                                                     : assemble_durable_member(std::move(segments));
     ScannedLog log;
     log.process = segments.front().header.process;
     log.log = segments.front().header.log;
@@ -272,7 +294,8 @@ ScannedLog assemble(std::vector<ScannedSegment> segments) {
     for (ScannedSegment& segment : segments) {
         const std::uint64_t order = segment.header.order;
         const auto wrong = [&](std::string_view what) {
-            log.damage.emplace_back(Code::kCorrupt, fmt::format("segment {} at offset {}: {}", order, segment.begin, what));
+            log.damage.emplace_back(Code::kCorrupt,
+                                    fmt::format("segment {} at offset {}: {}", order, segment.begin, what));
             if (!log.lost_after) log.lost_after = log.commit_sequence;
         };
         log.segments.push_back(segment.begin);
@@ -334,6 +357,7 @@ Result<std::vector<ScannedLog>> scan(io::File& file, Payloads payloads) {
         ScannedSegment segment;
         segment.begin = begin;
         segment.header = header.value();
+        segment.state = newest_target_state(std::span(buffer).first(kSegmentHeaderBytes), segment.header.use);
         FOREBAY_TRY(read_records(below_tail, segment, payloads));
         segments[key_of(segment.header)].push_back(std::move(segment));
     }
@@ -341,12 +365,15 @@ Result<std::vector<ScannedLog>> scan(io::File& file, Payloads payloads) {
 
     std::vector<ScannedLog> logs;
     for (auto& [key, of_one_log] : segments) {
-        std::stable_sort(of_one_log.begin(), of_one_log.end(), [](const ScannedSegment& one, const ScannedSegment& other) {
-            return one.header.order < other.header.order;
-        });
-        for (std::size_t i = 0; i + 1 < of_one_log.size(); ++i) {
+        std::stable_sort(of_one_log.begin(), of_one_log.end(),
+                         [](const ScannedSegment& one, const ScannedSegment& other) {
+                             return one.header.order < other.header.order;
+                         });
+        // What counts of a durable log is told otherwise. Its newest segment may have lost even its open record with
+        // the power.
+        const bool durable = find_durable(of_one_log) != of_one_log.end();
+        for (std::size_t i = 0; !durable && i + 1 < of_one_log.size(); ++i) {
             ScannedSegment& segment = of_one_log[i];
-            if (of_one_log.back().open && of_one_log.back().open->durable) continue;   // what counts of these is told otherwise
             // The first record is there before a later segment is begun.
             const auto more = !segment.open && !segment.damage ? Result<bool>(true) : goes_on(file, segment);
             if (!more) return more.status();
@@ -354,30 +381,54 @@ Result<std::vector<ScannedLog>> scan(io::File& file, Payloads payloads) {
             segment.damage = Status(Code::kCorrupt, "its tail is not where it was");
             segment.hides_commit = true;
         }
+        std::optional<TargetState> state;
+        std::uint64_t state_at = 0, state_use = 0;
+        for (const ScannedSegment& segment : of_one_log) {
+            if (!segment.open) continue;
+            // What recovery notes goes into the newest segment, which is given back last.
+            state_at = segment.begin;
+            state_use = segment.header.use;
+            if (segment.state && (!state || state->serial < segment.state->serial)) state = segment.state;
+        }
         logs.push_back(assemble(std::move(of_one_log)));
+        logs.back().state = std::move(state);
+        logs.back().state_at = state_at;
+        logs.back().state_use = state_use;
         logs.back().damage.insert(logs.back().damage.end(), anybodys.begin(), anybodys.end());
         if (!anybodys.empty() && !logs.back().durable) logs.back().lost_after = 0;
     }
     return logs;
 }
 
-Result<std::vector<OpenPayload>> scan_targets(io::File& file) {
+Result<std::vector<OpenPayload>> scan_targets(io::File& file, Status* unread) {
     const auto file_bytes = file.size();
     if (!file_bytes) return file_bytes.status();
     const auto segment_bytes = find_segment_bytes(file, file_bytes.value());
     if (!segment_bytes) return segment_bytes.status();
     std::vector<OpenPayload> targets;
+    const auto pass_over = [&](std::uint64_t begin, const Status& why) {
+        if (unread != nullptr && unread->is_ok())
+            *unread = why.with_context(fmt::format("scan {}: segment at offset {}", file.name(), begin));
+    };
     std::vector<std::byte> buffer(segment_bytes.value());
     for (std::uint64_t begin = 0; !buffer.empty() && begin < file_bytes.value(); begin += buffer.size()) {
         const auto front = std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), kOpenRecordMax));
         FOREBAY_TRY(read_or_zeros(file, begin, front));
         const auto header = decode_segment_header(buffer);
+        if (!header && header.status().code() != Code::kNotFound) pass_over(begin, header.status());
         if (!header || header.value().tail <= kSegmentHeaderBytes) continue;
         const auto open = decode_record(front.subspan(kSegmentHeaderBytes), header.value().use);
-        if (!open || open.value().header.kind != RecordKind::kOpen) continue;
-        if (auto target = decode_open_payload(open.value().payload)) targets.push_back(std::move(target).value());
+        auto target = open && open.value().header.kind == RecordKind::kOpen
+                          ? decode_open_payload(open.value().payload)
+                          : Result<OpenPayload>(Status(Code::kCorrupt, "no open record"));
+        if (target) targets.push_back(std::move(target).value());
+        else pass_over(begin, open ? target.status() : open.status());
     }
     return targets;
+}
+
+Status store_target_state(io::File& file, const ScannedLog& log, const TargetState& state) {
+    return file.write_at(log.state_at + state_offset(state.serial), encode(state, log.state_use));
 }
 
 Status free_segments(io::File& file, std::span<const std::uint64_t> oldest_first, bool durable) {

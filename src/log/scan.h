@@ -2,8 +2,8 @@
 //
 // Believes nothing that it reads (docs/log-format.md, "Reading a log that may be damaged"): a record that
 // is not right ends its segment, later segments of the same log still count, and everything that was
-// wrong is told. The caller holds all records in memory at once; with copies of their payloads, up to the size of the file.
-// Blocks on reads of the file. The process that owns the log must not change it meanwhile.
+// wrong is told. The caller holds all records in memory at once; with copies of their payloads, up to the size of the
+// file. Blocks on reads of the file. The process that owns the log must not change it meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace forebay::log {
 struct ScannedRecord {
     RecordHeader header;
     std::vector<ByteRange> extents;
-    std::vector<std::byte> payload;       // empty with Payloads::kLeft
-    std::uint64_t payload_at = 0;         // where it is in the file
+    std::vector<std::byte> payload;   // empty with Payloads::kLeft
+    std::uint64_t payload_at = 0;     // where it is in the file
 };
 
 // Of a durable log of several processes: a segment, and how far it is right.
@@ -34,8 +34,8 @@ struct ScannedPiece {
 
 // What is left of the log of one open file.
 struct ScannedLog {
-    ProcessIdentity process;
-    std::uint64_t log = 0;                 // number within the process
+    area::ProcessIdentity process;
+    std::uint64_t log = 0;   // number within the process
     OpenPayload target;
     // The last commit: as its record says, or the open record of a later segment. Sequence 0: there was
     // none yet, and the size is that at open.
@@ -46,14 +46,18 @@ struct ScannedLog {
     std::vector<ScannedRecord> records;    // ascending sequence; without the open records
     std::uint64_t commit_time_ns = 0;      // of the last commit; 0: there was none
     std::vector<std::uint64_t> segments;   // where in the file, oldest first
+    // What the process knew of the target; none: nothing, or it cannot be read. And where the next one goes: the
+    // segment's place in the file, and its use.
+    std::optional<TargetState> state;
+    std::uint64_t state_at = 0, state_use = 0;
     // Something could not be read. It was appended after the commit of this number, the last one that was known
     // at that place; 0: nobody can tell.
     std::optional<std::uint64_t> lost_after;
     // Of a durable log of several processes `records` has all that could be read: which of them count tells the
-    // statement on the board (log/statement.h), and so it does the commit.
+    // statement on the board (board/statement.h), and so it does the commit.
     std::vector<ScannedPiece> pieces;
     std::uint64_t segment_bytes = 0;
-    std::uint64_t unread_bytes = 0;        // below the tails, from what was wrong on
+    std::uint64_t unread_bytes = 0;   // below the tails, from what was wrong on
     // What was wrong. A segment whose header is unreadable may have been anybody's: every log says so.
     std::vector<Status> damage;
 };
@@ -66,8 +70,11 @@ enum class Payloads : std::uint8_t { kCopied, kLeft };
 [[nodiscard]] Result<std::vector<ScannedLog>> scan(io::File& file, Payloads payloads = Payloads::kCopied);
 
 // Which files the logs in `file` are about: the open records of the segments, and nothing else, are read. Segments that
-// cannot be read are passed over.
-[[nodiscard]] Result<std::vector<OpenPayload>> scan_targets(io::File& file);
+// cannot be read are passed over; the first reason goes to `unread`.
+[[nodiscard]] Result<std::vector<OpenPayload>> scan_targets(io::File& file, Status* unread = nullptr);
+
+// Stores what is known of the target now beside what `log` had of it, with a serial higher than that.
+[[nodiscard]] Status store_target_state(io::File& file, const ScannedLog& log, const TargetState& state);
 
 // Makes the segments of a log free, oldest first. The process that owned it is gone. With `durable` they stay so after
 // a loss of power, and what a loss of power leaves while this is under way may be replayed once more.

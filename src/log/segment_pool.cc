@@ -9,6 +9,7 @@
 #include <new>
 #include <system_error>
 
+#include "base/background_thread.h"
 #include "base/bytes.h"
 #include "extent/stripe.h"
 #include "io/guarded_access.h"
@@ -20,6 +21,9 @@ namespace {
 // Who has not asked for a segment for so long is not in the middle of writing.
 constexpr std::chrono::milliseconds kQuiet{100};
 constexpr std::array<std::byte, 16 * 1024> kZeros{};
+// Twice what somebody at most writes elsewhere who has asked for a warm segment and got none (stage/file_write.cc):
+// part of the next burst comes before the drain of the last one has ended.
+constexpr std::uint64_t kMissedBytes = std::uint64_t{128} << 20;
 
 // The two words of a segment header that change while it is in use are shared with other processes.
 std::atomic_ref<std::uint64_t> word(const Segment& segment, std::size_t offset) noexcept {
@@ -40,7 +44,9 @@ std::uint64_t Segment::generation() const noexcept {
     return little_endian(word(*this, kGenerationOffset).load(std::memory_order_acquire));
 }
 
-std::uint64_t Segment::use() const noexcept { return little_endian(word(*this, kUseOffset).load(std::memory_order_relaxed)); }
+std::uint64_t Segment::use() const noexcept {
+    return little_endian(word(*this, kUseOffset).load(std::memory_order_relaxed));
+}
 
 std::uint64_t Segment::published_tail() const noexcept {
     return little_endian(word(*this, kTailOffset).load(std::memory_order_acquire));
@@ -48,34 +54,81 @@ std::uint64_t Segment::published_tail() const noexcept {
 
 Status Segment::fault(const std::byte* address) const {
     const auto offset = static_cast<std::uint64_t>(address - bytes().data()) + index_ * size();
-    return Status::from_errno(EIO, fmt::format("access offset {} of the staging log {}", offset, file_ != nullptr ? file_->name() : ""));
+    return Status::from_errno(EIO, fmt::format("access offset {} of the staging log {}", offset,
+                                               file_ != nullptr ? file_->name() : ""));
 }
 
-SegmentPool::SegmentPool(std::unique_ptr<io::File> file, PoolLimits limits, const ProcessIdentity& process,
+SegmentPool::SegmentPool(std::unique_ptr<io::File> file, PoolLimits limits, const area::ProcessIdentity& process,
                          PoolGauges gauges)
     : file_(std::move(file)),
       limits_(limits),
       process_(process),
       gauges_(gauges),
       reserve_bytes_(limits.reserve_bytes),
-      limit_segments_(std::max<std::uint64_t>(2, limits.capacity_bytes / limits.segment_bytes)) {}
+      limit_segments_(std::max<std::uint64_t>(2, limits.capacity_bytes / limits.segment_bytes)),
+      limit_at_start_(limit_segments_) {}
 
 SegmentPool::~SegmentPool() = default;   // the jthread stops and joins first: it is the last member
 
 Result<std::unique_ptr<Segment>> SegmentPool::create_segment(std::uint64_t index) {
     const std::uint64_t begin = index * limits_.segment_bytes;
-    // A file that was cut must not grow again: what was staged beyond the cut would turn into zeros, and nobody would know.
+    // A file that was cut must not grow again: what was staged beyond the cut would turn into zeros, and nobody would
+    // know.
     const std::uint64_t grown_to = grown_to_.load();
     const auto file_bytes = file_->size();
     if (!file_bytes) return file_bytes.status();
     if (file_bytes.value() < grown_to)
-        return Status::from_errno(EIO, fmt::format("{}: the staging log was cut to {} bytes", file_->name(), file_bytes.value()));
+        return Status::from_errno(EIO, fmt::format("{}: the staging log was cut to {} bytes", file_->name(),
+                                                   file_bytes.value()));
     FOREBAY_TRY(file_->allocate(begin, limits_.segment_bytes));
-    auto mapping = file_->map(begin, limits_.segment_bytes);
-    if (!mapping) return mapping.status();
-    auto segment = std::make_unique<Segment>(index, std::move(mapping).value(), file_.get());
-    for (std::uint64_t to = grown_to; to < begin + limits_.segment_bytes && !grown_to_.compare_exchange_weak(to, begin + limits_.segment_bytes);) {}
+    const auto map = map_of(index);
+    if (!map) return map.status();
+    auto part = std::make_unique<io::MappingPart>(*map.value(), begin % map.value()->bytes().size(),
+                                                  limits_.segment_bytes);
+    auto segment = std::make_unique<Segment>(index, std::move(part), file_.get());
+    for (std::uint64_t to = grown_to;
+         to < begin + limits_.segment_bytes && !grown_to_.compare_exchange_weak(to, begin + limits_.segment_bytes);) {
+    }
     return segment;
+}
+
+// The mapping that the segment lies in. What is beyond the file's end is not touched before it is there.
+Result<io::Mapping*> SegmentPool::map_of(std::uint64_t index) {
+    const std::uint64_t at_once = std::max<std::uint64_t>(1, std::min(limits_.map_bytes / limits_.segment_bytes,
+                                                                      limit_at_start_)),
+                        which = index / at_once;
+    const std::lock_guard lock(mapping_);
+    if (which >= maps_.size()) maps_.resize(which + 1);
+    if (!maps_[which]) {
+        auto mapping = file_->map(which * at_once * limits_.segment_bytes, at_once * limits_.segment_bytes);
+        if (!mapping) return mapping.status();
+        maps_[which] = std::move(mapping).value();
+    }
+    return maps_[which].get();
+}
+
+// Where the next segment goes: nobody else makes one there.
+std::uint64_t SegmentPool::new_slot_locked() {
+    if (!vacant_.empty()) {
+        const std::uint64_t index = vacant_.back();
+        vacant_.pop_back();
+        return index;
+    }
+    segments_.emplace_back();
+    reserve_free_locked();
+    return segments_.size() - 1;
+}
+
+// A device that is full stays so. What the process may have changes: descriptors, the size of a file, memory.
+void SegmentPool::give_up_slot_locked(std::uint64_t index, const Status& why) noexcept {
+    const bool of_the_process = why.sys_errno() == EFBIG || why.sys_errno() == EMFILE || why.sys_errno() == ENFILE ||
+                                why.sys_errno() == ENOMEM || why.sys_errno() == EAGAIN;
+    vacant_.push_back(index);   // has room (reserve_free_locked)
+    taken_when_refused_ = taken_;
+    if (!of_the_process) {
+        limit_segments_ = std::min<std::uint64_t>(limit_segments_, index);
+        vacant_.clear();   // those below are not missed
+    }
 }
 
 Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Take take) {
@@ -85,30 +138,36 @@ Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Ta
             std::unique_lock lock(mutex_);
             ++taken_;
             // The one that is being warmed is free, too: it must not be missed.
-            const bool may_grow = take == Take::kAny && segments_.size() < limit_segments_;
+            const bool may_grow = take == Take::kAny && may_grow_locked();
             changed_.wait(lock, [&] { return !free_.empty() || !free_cold_.empty() || may_grow || !warming_; });
             if (!free_.empty() || !free_cold_.empty()) {
                 auto& from = free_.empty() ? free_cold_ : free_;
                 segment = from.back();
                 from.pop_back();
             } else if (may_grow) {
-                const std::uint64_t index = segments_.size();
-                segments_.emplace_back();
-                reserve_free_locked();
+                const std::uint64_t index = new_slot_locked();
                 lock.unlock();
                 auto created = create_segment(index);
                 lock.lock();
                 if (!created) {
-                    // The slot stays empty; what the device could not give now is not asked for again.
-                    limit_segments_ = std::min<std::uint64_t>(limit_segments_, index);
+                    give_up_slot_locked(index, created.status());
                     return Status(Code::kNoSpace, created.status().message(), created.status().sys_errno());
                 }
                 segment = created.value().get();
                 segments_[index] = std::move(created).value();
             } else {
+                if (take == Take::kWarm) {
+                    // What goes straight to the target for want of a warm one is as good as in use: the next burst
+                    // finds more.
+                    most_in_use_ = std::min(limit_segments_,
+                                            most_in_use_ +
+                                                std::max<std::uint64_t>(1, kMissedBytes / limits_.segment_bytes));
+                    if (toucher_idle_ && wants_more_locked()) changed_.notify_all();
+                }
                 return Status(Code::kNoSpace, "the staging log of " + file_->name() + " is full");
             }
             show_locked();
+            if (toucher_idle_ && wants_more_locked()) changed_.notify_all();
         }
         if (begin_segment(*segment, log, order)) return segment;
         // Its device fails: nobody gets it again.
@@ -160,7 +219,8 @@ void SegmentPool::make_warm(Segment& segment) noexcept {
         const std::uint64_t begin = segment.index() * limits_.segment_bytes;
         const std::uint64_t from = align_up(segment.tail, kZeros.size());
         try {
-            const std::vector<io::Bytes> zeros((limits_.segment_bytes - std::min(from, limits_.segment_bytes)) / kZeros.size(), io::Bytes(kZeros));
+            const std::vector<io::Bytes> zeros(
+                (limits_.segment_bytes - std::min(from, limits_.segment_bytes)) / kZeros.size(), io::Bytes(kZeros));
             (void)file_->write_gather_at(begin + from, zeros);
         } catch (const std::bad_alloc&) {
             // Then its pages fault more slowly.
@@ -174,7 +234,10 @@ void SegmentPool::warm_up() {
     const std::lock_guard lock(mutex_);
     if (toucher_ || limits_.reserve_bytes == 0) return;
     try {
-        toucher_ = std::make_unique<std::jthread>([this](const std::stop_token& stop) { touch(stop); });
+        // Its place first: a thread that has begun would wait for the lock while its end is awaited under it.
+        auto thread = std::make_unique<std::jthread>();
+        *thread = start_background_thread([this](const std::stop_token& stop) { touch(stop); });
+        toucher_ = std::move(thread);
     } catch (const std::system_error&) {
         // No thread to be had: pages fault when they are first stored to.
     }
@@ -182,19 +245,17 @@ void SegmentPool::warm_up() {
 
 void SegmentPool::lower_reserve(std::uint64_t bytes) noexcept {
     for (std::uint64_t now = reserve_bytes_.load(std::memory_order_relaxed);
-         bytes < now && !reserve_bytes_.compare_exchange_weak(now, bytes, std::memory_order_relaxed);) {}
+         bytes < now && !reserve_bytes_.compare_exchange_weak(now, bytes, std::memory_order_relaxed);) {
+    }
 }
 
 void SegmentPool::touch(const std::stop_token& stop) {
-    std::uint64_t ahead_bytes = 0;
-    const auto wants_more = [&] { return ahead_bytes < reserve_bytes_.load(std::memory_order_relaxed) && segments_.size() < limit_segments_; };
     try {
         std::unique_lock lock(mutex_);
         changed_.wait_for(lock, stop, limits_.warm_up_after, [] { return false; });
-        while (await_quiet(lock, stop, [&] { return !free_cold_.empty() || wants_more(); })) {
+        while (await_quiet(lock, stop, [&] { return !free_cold_.empty() || wants_more_locked(); })) {
             if (free_cold_.empty()) {
                 make_one_warm(lock);
-                ahead_bytes += limits_.segment_bytes;
             } else {
                 warm_one_that_came_back(lock);
             }
@@ -204,29 +265,37 @@ void SegmentPool::touch(const std::stop_token& stop) {
     }
 }
 
-// Returns once there is something to do and nobody has asked for a segment for a while: whoever is in the middle of writing
-// needs the processors. False: the pool ends.
-bool SegmentPool::await_quiet(std::unique_lock<std::mutex>& lock, const std::stop_token& stop, const std::function<bool()>& anything) {
-    while (changed_.wait(lock, stop, anything) && !stop.stop_requested()) {
+// Where the last one could not be had, not before somebody else has asked for one.
+bool SegmentPool::wants_more_locked() const noexcept {
+    const std::uint64_t ahead_max = std::min(reserve_bytes_.load(std::memory_order_relaxed),
+                                             most_in_use_ * limits_.segment_bytes);
+    return ahead_bytes_ < ahead_max && may_grow_locked() && taken_ != taken_when_refused_;
+}
+
+// Returns once there is something to do and nobody has asked for a segment for a while: whoever is in the middle of
+// writing needs the processors. False: the pool ends.
+bool SegmentPool::await_quiet(std::unique_lock<std::mutex>& lock, const std::stop_token& stop,
+                              const std::function<bool()>& anything) {
+    for (;;) {
+        toucher_idle_ = true;
+        const bool any = changed_.wait(lock, stop, anything);
+        toucher_idle_ = false;
+        if (!any || stop.stop_requested()) return false;
         const std::uint64_t seen = taken_;
         if (seen == taken_when_quiet_) return true;
-        if (!changed_.wait_for(lock, stop, std::min(kQuiet, limits_.warm_up_after), [&] { return taken_ != seen; })) taken_when_quiet_ = seen;
+        if (!changed_.wait_for(lock, stop, std::min(kQuiet, limits_.warm_up_after), [&] { return taken_ != seen; }))
+            taken_when_quiet_ = seen;
     }
-    return false;
 }
 
 void SegmentPool::make_one_warm(std::unique_lock<std::mutex>& lock) {
-    const std::uint64_t index = segments_.size();
-    segments_.emplace_back();
-    reserve_free_locked();
+    const std::uint64_t index = new_slot_locked();
     lock.unlock();
     auto created = create_segment(index);
     if (created) make_warm(*created.value());
     lock.lock();
-    if (!created) {
-        limit_segments_ = std::min<std::uint64_t>(limit_segments_, index);
-        return;
-    }
+    if (!created) return give_up_slot_locked(index, created.status());
+    ahead_bytes_ += limits_.segment_bytes;
     // Below the warm ones: what was just used is better still.
     free_.insert(free_.begin(), created.value().get());
     segments_[index] = std::move(created).value();
@@ -250,12 +319,17 @@ void SegmentPool::warm_one_that_came_back(std::unique_lock<std::mutex>& lock) no
 // Giving back must not need memory.
 void SegmentPool::reserve_free_locked() {
     free_.reserve(segments_.capacity());
+    vacant_.reserve(segments_.capacity());
     free_cold_.reserve(segments_.capacity());
 }
 
-void SegmentPool::show_locked() const noexcept {
-    if (gauges_.allocated != nullptr) gauges_.allocated->store(segments_.size(), std::memory_order_relaxed);
-    if (gauges_.free != nullptr) gauges_.free->store(free_.size() + free_cold_.size() + (warming_ ? 1 : 0), std::memory_order_relaxed);
+void SegmentPool::show_locked() noexcept {
+    most_in_use_ = std::max<std::uint64_t>(most_in_use_, segments_.size() - vacant_.size() - free_.size() -
+                                                             free_cold_.size() - (warming_ ? 1 : 0));
+    if (gauges_.allocated != nullptr)
+        gauges_.allocated->store(segments_.size() - vacant_.size(), std::memory_order_relaxed);
+    if (gauges_.free != nullptr)
+        gauges_.free->store(free_.size() + free_cold_.size() + (warming_ ? 1 : 0), std::memory_order_relaxed);
 }
 
 std::uint64_t SegmentPool::changes() const {
@@ -278,7 +352,7 @@ void SegmentPool::announce_change() {
 
 std::uint64_t SegmentPool::allocated() const {
     const std::lock_guard lock(mutex_);
-    return segments_.size();
+    return segments_.size() - vacant_.size();
 }
 
 std::uint64_t SegmentPool::free() const {

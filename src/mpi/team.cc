@@ -32,14 +32,16 @@ class CommunicatorWindow final : public node::Window {
     }
     // Collective.
     Status create(std::span<std::byte> mine, MPI_Comm communicator) {
-        FOREBAY_TRY(check(MPI_Win_create(mine.data(), static_cast<MPI_Aint>(mine.size()), 1, MPI_INFO_NULL, communicator, &window_),
+        FOREBAY_TRY(check(MPI_Win_create(mine.data(), static_cast<MPI_Aint>(mine.size()), 1, MPI_INFO_NULL,
+                                         communicator, &window_),
                           "MPI_Win_create"));
         FOREBAY_TRY(check(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler"));
         return check(MPI_Win_lock_all(MPI_MODE_NOCHECK, window_), "MPI_Win_lock_all");
     }
     Status read(int rank, std::size_t offset, std::span<std::byte> into) override {
         const int bytes = static_cast<int>(into.size());
-        FOREBAY_TRY(check(MPI_Get(into.data(), bytes, MPI_BYTE, rank, static_cast<MPI_Aint>(offset), bytes, MPI_BYTE, window_),
+        FOREBAY_TRY(check(MPI_Get(into.data(), bytes, MPI_BYTE, rank, static_cast<MPI_Aint>(offset), bytes, MPI_BYTE,
+                                  window_),
                           "MPI_Get"));
         return check(MPI_Win_flush(rank, window_), "MPI_Win_flush");
     }
@@ -66,7 +68,8 @@ class CommunicatorTeam final : public node::Team {
         // All have a team, or none.
         const int made = mine ? 1 : 0;
         int all = 0;
-        if (const Status told = check(MPI_Allreduce(&made, &all, 1, MPI_INT, MPI_MIN, communicator), "MPI_Allreduce"); !told || all == 0) {
+        if (const Status told = check(MPI_Allreduce(&made, &all, 1, MPI_INT, MPI_MIN, communicator), "MPI_Allreduce");
+            !told || all == 0) {
             (void)MPI_Comm_free(&communicator);
             if (!mine) return mine;
             return told ? out_of_memory() : told;
@@ -77,7 +80,8 @@ class CommunicatorTeam final : public node::Team {
     ~CommunicatorTeam() override {
         int finalized = 0;
         // A program may end MPI before HDF5; the communicator is gone then.
-        if (communicator_ != MPI_COMM_NULL && MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0) (void)MPI_Comm_free(&communicator_);
+        if (communicator_ != MPI_COMM_NULL && MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0)
+            (void)MPI_Comm_free(&communicator_);
     }
 
     [[nodiscard]] int rank() const noexcept override { return rank_; }
@@ -86,32 +90,33 @@ class CommunicatorTeam final : public node::Team {
     Status barrier() override { return check(MPI_Barrier(communicator_), "MPI_Barrier"); }
 
     Result<std::span<const std::uint64_t>> exchange(std::uint64_t mine) override {
-        FOREBAY_TRY(check(MPI_Allgather(&mine, 1, MPI_UINT64_T, words_.data(), 1, MPI_UINT64_T, communicator_), "MPI_Allgather"));
+        FOREBAY_TRY(check(MPI_Allgather(&mine, 1, MPI_UINT64_T, words_.data(), 1, MPI_UINT64_T, communicator_),
+                          "MPI_Allgather"));
         return std::span<const std::uint64_t>(words_);
     }
     Status broadcast(int from, std::span<std::byte> bytes) override {
-        return check(MPI_Bcast(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, from, communicator_), "MPI_Bcast");
+        return check(MPI_Bcast(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, from, communicator_),
+                     "MPI_Bcast");
     }
 
     Result<std::unique_ptr<node::Window>> expose(std::span<std::byte> mine) override {
         std::unique_ptr<CommunicatorWindow> window;
         // Its end is collective too: all have one, or none.
-        FOREBAY_TRY(agree(attempt([&] {
-            window = std::make_unique<CommunicatorWindow>();
-        })));
+        FOREBAY_TRY(agree(attempt([&] { window = std::make_unique<CommunicatorWindow>(); })));
         FOREBAY_TRY(window->create(mine, communicator_));
         return std::unique_ptr<node::Window>(std::move(window));
     }
 
   protected:
-    Status gather_into(std::span<const std::byte> mine, std::span<const std::size_t> ends, std::span<std::byte> all) override {
+    Status gather_into(std::span<const std::byte> mine, std::span<const std::size_t> ends,
+                       std::span<std::byte> all) override {
         int begin = 0;   // the team has made sure that there are no more than INT_MAX
         for (std::size_t i = 0; i < ends.size(); begin += counts_[i++]) {
             counts_[i] = static_cast<int>(ends[i]) - begin;
             begins_[i] = begin;
         }
-        return check(MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, all.data(), counts_.data(), begins_.data(),
-                                    MPI_BYTE, communicator_),
+        return check(MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, all.data(), counts_.data(),
+                                    begins_.data(), MPI_BYTE, communicator_),
                      "MPI_Allgatherv");
     }
 
@@ -173,7 +178,8 @@ Result<node::Membership> members(const void* communicator) {
     std::iota(places.begin(), places.end(), 0);
     node::Membership found;
     found.ranks.resize(places.size(), -1);
-    FOREBAY_TRY(check(MPI_Group_translate_ranks(some.group, size, places.data(), all.group, found.ranks.data()), "MPI_Group_translate_ranks"));
+    FOREBAY_TRY(check(MPI_Group_translate_ranks(some.group, size, places.data(), all.group, found.ranks.data()),
+                      "MPI_Group_translate_ranks"));
     for (int& rank : found.ranks)
         if (rank == MPI_UNDEFINED) rank = -1;
     if (place >= 0 && place < size) found.own = found.ranks[static_cast<std::size_t>(place)];
@@ -185,8 +191,8 @@ Result<node::Membership> members(const void* communicator) {
 }   // namespace forebay::mpi
 
 extern "C" __attribute__((visibility("default"))) const forebay::node::Door* forebay_mpi_door() {
-    static constexpr forebay::node::Door door{forebay::node::kDoorVersion, sizeof(MPI_Comm), sizeof(MPI_Info),
-                                             forebay::mpi::make_team, forebay::mpi::complete_info,
-                                             forebay::mpi::free_info, forebay::mpi::members};
+    static constexpr forebay::node::Door door{
+        forebay::node::kDoorVersion, sizeof(MPI_Comm),        sizeof(MPI_Info),     forebay::mpi::make_team,
+        forebay::mpi::complete_info, forebay::mpi::free_info, forebay::mpi::members};
     return &door;
 }

@@ -1,5 +1,5 @@
-// A shared file of several nodes with nodes=consistent: undo journals, and commits in two steps. docs/design.md, "Several nodes,
-// consistent after a crash", tells why.
+// A shared file of several nodes with nodes=consistent: undo journals, and commits in two steps. docs/several-nodes.md,
+// "The same, consistent after a crash", tells why.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -41,9 +41,10 @@ Result<Wishes> tell(Team& team, const Wish& mine) {
 
 }   // namespace
 
-Result<std::string> SharedFile::begin_consistency(std::uint64_t team, const log::ProcessIdentity& process) {
+Result<std::string> SharedFile::begin_consistency(std::uint64_t team, const area::ProcessIdentity& process) {
     const Options& options = engine_->options().options;
-    const auto told = tell(*team_, {options.nodes == SeveralNodes::kConsistent ? 1u : 0u, options.strict ? 1u : 0u, file_->size()});
+    const auto told = tell(*team_, {options.nodes == SeveralNodes::kConsistent ? 1u : 0u, options.strict ? 1u : 0u,
+                                    file_->size()});
     if (!told) return told.status();
     const Wishes& wishes = told.value();
     if (!wishes.any) return std::string();
@@ -54,9 +55,10 @@ Result<std::string> SharedFile::begin_consistency(std::uint64_t team, const log:
     if (begun) {
         const Status guarded = team_->agree(attempt([&] {
             file_->guard_target([&](std::shared_ptr<io::File> target) {
-                return log::make_guarded_file(std::move(target), journal_, [file = std::weak_ptr(file_)](std::uint64_t bytes) {
-                    if (const auto alive = file.lock()) alive->count_given_up(bytes);
-                });
+                return undo::make_guarded_file(std::move(target), journal_,
+                                               [file = std::weak_ptr(file_)](std::uint64_t bytes) {
+                                                   if (const auto alive = file.lock()) alive->count_given_up(bytes);
+                                               });
             });
             return Status::ok();
         }));
@@ -66,24 +68,25 @@ Result<std::string> SharedFile::begin_consistency(std::uint64_t team, const log:
     }
     remove_journal();
     Status why = copy_of(begun, "not consistent");
-    (void)attempt([&] {
-        why = begun.with_context("open " + file_->path() + " with nodes=consistent");
-    });
+    (void)attempt([&] { why = begun.with_context("open " + file_->path() + " with nodes=consistent"); });
     if (wishes.strict) return why;
     std::string warning = "not consistent";   // short enough to need no memory
-    (void)attempt([&] {
-        warning = why.message() + "; a crash may leave it torn";
-    });
+    (void)attempt([&] { warning = why.message() + "; a crash may leave it torn"; });
     return warning;
 }
 
-Status SharedFile::begin_journal(std::uint64_t team, const log::ProcessIdentity& process, std::uint64_t size) {
+Status SharedFile::begin_journal(std::uint64_t team, const area::ProcessIdentity& process, std::uint64_t size) {
     const io::Identity& identity = file_->identity();
-    const log::UndoHeader header{team, static_cast<std::uint64_t>(team_->rank()), static_cast<std::uint64_t>(team_->size()),
-                                 process, identity.device, identity.inode, file_->path()};
-    auto file = engine_->directory()->open_file(log::undo_name(file_->log_number()), io::OpenMode::kCreateNew);
+    const undo::UndoHeader header{team,
+                                  static_cast<std::uint64_t>(team_->rank()),
+                                  static_cast<std::uint64_t>(team_->size()),
+                                  process,
+                                  identity.device,
+                                  identity.inode,
+                                  file_->path()};
+    auto file = engine_->directory()->open_file(undo::undo_name(file_->log_number()), io::OpenMode::kCreateNew);
     FOREBAY_TRY(file.status());
-    auto made = log::UndoJournal::create(std::move(file).value(), header, size, engine_->options().options.size);
+    auto made = undo::UndoJournal::create(std::move(file).value(), header, size, engine_->options().options.size);
     FOREBAY_TRY(made.status());
     journal_ = std::move(made).value();
     return Status::ok();
@@ -97,8 +100,8 @@ Result<std::uint64_t> SharedFile::largest_size() {
     return wishes.value().size;
 }
 
-// Everything is in the target on all nodes; all say so; all take note that all have said so. A member that dies in between
-// leaves what the others, or recovery, need.
+// Everything is in the target on all nodes; all say so; all take note that all have said so. A member that dies in
+// between leaves what the others, or recovery, need.
 Status SharedFile::commit_consistently() {
     FOREBAY_TRY(settle());
     const auto size = largest_size();
@@ -117,7 +120,7 @@ Status SharedFile::end_consistency() {
 void SharedFile::remove_journal() noexcept {
     journal_.reset();
     if (io::Directory* const directory = engine_->directory())
-        (void)attempt([&] { return directory->remove_file(log::undo_name(file_->log_number())); });
+        (void)attempt([&] { return directory->remove_file(undo::undo_name(file_->log_number())); });
 }
 
 }   // namespace forebay::node

@@ -22,9 +22,9 @@ struct Membership {
 };
 
 struct Door {
-    std::uint32_t version = 0;             // kDoorVersion of the build
-    std::size_t communicator_bytes = 0;    // sizeof(MPI_Comm)
-    std::size_t info_bytes = 0;            // sizeof(MPI_Info)
+    std::uint32_t version = 0;            // kDoorVersion of the build
+    std::size_t communicator_bytes = 0;   // sizeof(MPI_Comm)
+    std::size_t info_bytes = 0;           // sizeof(MPI_Info)
     // The processes of a communicator, which this takes over and frees with the team. Its errors are
     // returned, not fatal, from then on.
     Result<std::shared_ptr<Team>> (*make_team)(const void* communicator) = nullptr;

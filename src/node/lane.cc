@@ -17,7 +17,7 @@ constexpr std::uint64_t kMapBytes = std::uint64_t{64} << 20;
 class Slice final : public io::Mapping {
   public:
     explicit Slice(io::MutableBytes bytes) noexcept : io::Mapping(bytes) {}
-    void touch() noexcept override {}
+    void touch(io::MutableBytes) noexcept override {}
     bool present(io::Bytes part) noexcept override { return io::find_unreadable(part, part.data()) == nullptr; }
 };
 
@@ -31,12 +31,14 @@ Status check_readable(const log::Segment& segment, std::uint64_t begin, std::uin
 Status check_record_readable(const log::Segment& segment, std::uint64_t at, std::uint64_t tail) {
     if (tail - at < log::kRecordHeaderBytes) return check_readable(segment, at, tail);
     FOREBAY_TRY(check_readable(segment, at, at + log::kRecordHeaderBytes));
-    return check_readable(segment, at, at + log::bytes_looked_at(segment.bytes().subspan(at, log::kRecordHeaderBytes), tail - at));
+    return check_readable(segment, at,
+                          at + log::bytes_looked_at(segment.bytes().subspan(at, log::kRecordHeaderBytes), tail - at));
 }
 
 }   // namespace
 
-Lane::Lane(const Board& board, std::uint64_t participant, std::unique_ptr<io::File> pool, std::uint64_t segment_bytes)
+Lane::Lane(const board::Board& board, std::uint64_t participant, std::unique_ptr<io::File> pool,
+           std::uint64_t segment_bytes)
     : board_(board), participant_(participant), pool_(std::move(pool)), segment_bytes_(segment_bytes) {}
 
 Result<log::Segment*> Lane::view(std::uint64_t order) {
@@ -63,7 +65,7 @@ Result<log::Segment*> Lane::view(std::uint64_t order) {
 
 Status Lane::read(std::vector<Record>& records) {
     if (!pool_) return Status::ok();
-    const BoardRow& row = board_.row(participant_);
+    const board::BoardRow& row = board_.row(participant_);
     for (;;) {
         const std::uint64_t adopted = row.adopted.load(std::memory_order_acquire);
         if (!open_.empty()) {
@@ -101,7 +103,8 @@ Status Lane::read_segment(Open& open, std::uint64_t tail, std::vector<Record>& r
         const std::uint64_t payload = open.read_to + log::payload_offset(record.extents.size());
         if (record.header.kind != log::RecordKind::kOpen) {
             records.push_back({record.header.kind, record.header.data_class, record.header.sequence,
-                               record.header.argument, std::move(record.extents), &segment, payload, open.generation, record.header.payload_bytes});
+                               record.header.argument, std::move(record.extents), &segment, payload, open.generation,
+                               record.header.payload_bytes});
             segment.unindexed.fetch_add(1, std::memory_order_relaxed);
         }
         open.read_to += record.bytes;   // without memory it is read once more
@@ -137,15 +140,17 @@ std::uint64_t Lane::end() const noexcept {
 // The newest one still grows, but for an owner that waits: then it has been read to its end.
 bool Lane::may_release(const Open& open) const noexcept {
     if (&open != &open_.back()) return true;
-    const BoardRow& row = board_.row(participant_);
-    return open.order + 1 == row.adopted.load(std::memory_order_acquire) && row.wants_room.load(std::memory_order_acquire) != 0 &&
+    const board::BoardRow& row = board_.row(participant_);
+    return open.order + 1 == row.adopted.load(std::memory_order_acquire) &&
+           row.wants_room.load(std::memory_order_acquire) != 0 &&
            io::find_unreadable(open.segment->bytes().first(log::kSegmentHeaderBytes), open.segment->at(0)) == nullptr &&
            open.segment->published_tail() == open.read_to;
 }
 
 std::uint64_t Lane::needed_from(const log::Frontier& frontier, std::uint64_t drained_metadata) const noexcept {
     for (const Open& open : open_)
-        if (!open.segment->idle() || !open.segment->order.may_go(frontier, drained_metadata) || !may_release(open)) return open.order;
+        if (!open.segment->idle() || !open.segment->order.may_go(frontier, drained_metadata) || !may_release(open))
+            return open.order;
     return next_order_;
 }
 

@@ -12,16 +12,17 @@
 #include <memory>
 #include <vector>
 
+#include "board/board.h"
 #include "io/file.h"
 #include "log/segment_pool.h"
-#include "node/board.h"
 
 namespace forebay::node {
 
 class Lane {
   public:
     // `pool` is the participant's pool file; null: nothing can be read (this process's own log).
-    Lane(const Board& board, std::uint64_t participant, std::unique_ptr<io::File> pool, std::uint64_t segment_bytes);
+    Lane(const board::Board& board, std::uint64_t participant, std::unique_ptr<io::File> pool,
+         std::uint64_t segment_bytes);
 
     struct Record {
         log::RecordKind kind;
@@ -34,8 +35,8 @@ class Lane {
     };
     // Appends the new records to `records`; each counts as not indexed in its segment until the caller says otherwise.
     // kNotFound: a segment was used again before it was read (not
-    // for the drainer, who releases); EIO: a page of the log cannot be had (io/guarded_access.h); other errors: the pool
-    // cannot be mapped, or is damaged.
+    // for the drainer, who releases); EIO: a page of the log cannot be had (io/guarded_access.h); other errors: the
+    // pool cannot be mapped, or is damaged.
     Status read(std::vector<Record>& records);
 
     // Begins again with the oldest segment that is not released.
@@ -45,16 +46,15 @@ class Lane {
     [[nodiscard]] log::Frontier needed() const noexcept;
 
     // For the drainer: nothing in the oldest segment is live or pinned.
-    [[nodiscard]] bool idle() const noexcept {
-        return !open_.empty() && open_.front().segment->idle();
-    }
+    [[nodiscard]] bool idle() const noexcept { return !open_.empty() && open_.front().segment->idle(); }
     // For the drainer: the same, and it might be released. The newest one never is but for an owner that waits.
     [[nodiscard]] bool waits_for_frontier() const noexcept {
         return idle() && (open_.size() > 1 || board_.row(participant_).wants_room.load() != 0);
     }
     // For the drainer: the lowest order of a segment that has to stay. The others' views have neither live bytes nor
     // pins, and they may go (log::SegmentOrder::may_go); the newest only when its owner waits for room.
-    [[nodiscard]] std::uint64_t needed_from(const log::Frontier& frontier, std::uint64_t drained_metadata) const noexcept;
+    [[nodiscard]] std::uint64_t needed_from(const log::Frontier& frontier,
+                                            std::uint64_t drained_metadata) const noexcept;
     // For the drainer: releases those, as far as that is still so. True if any was released.
     bool release_below(std::uint64_t order) noexcept;
     // The oldest segment that is followed, and the end of what was read (log::log_position); 0 if that is given back.
@@ -77,14 +77,14 @@ class Lane {
     [[nodiscard]] bool may_release(const Open& open) const noexcept;
     Status read_segment(Open& open, std::uint64_t tail, std::vector<Record>& records);
 
-    const Board& board_;
+    const board::Board& board_;
     const std::uint64_t participant_;
     const std::unique_ptr<io::File> pool_;
     const std::uint64_t segment_bytes_;
     std::vector<std::unique_ptr<io::Mapping>> maps_;     // of many segments each; they outlive the views
     std::vector<std::unique_ptr<log::Segment>> views_;   // by place in the pool
-    std::deque<Open> open_;          // oldest first: being followed and not released
-    std::uint64_t next_order_ = 0;   // the first segment that has not been looked at
+    std::deque<Open> open_;                              // oldest first: being followed and not released
+    std::uint64_t next_order_ = 0;                       // the first segment that has not been looked at
 };
 
 }   // namespace forebay::node

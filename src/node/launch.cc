@@ -14,7 +14,8 @@ namespace forebay::node {
 namespace {
 
 // Where launchers say which rank a process is: MPICH and its relatives, Open MPI, PMIx, Slurm.
-constexpr std::array<std::string_view, 4> kRankVariables{"PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"};
+constexpr std::array<std::string_view, 4> kRankVariables{"PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                                         "SLURM_PROCID"};
 constexpr std::string_view kConnectorVariable = "HDF5_VOL_CONNECTOR";
 constexpr std::string_view kConnector = "forebay";
 

@@ -2,11 +2,12 @@
 //
 // A rank whose environment does not name the connector knows nothing of forebay, and nothing that the others say to it
 // through MPI arrives: it is in HDF5's own open meanwhile, and both sides would wait for ever. So the others look
-// before they say anything, without MPI: at the children of the process that has started this one, and at the environment that
-// each of them was given (/proc/<pid>/environ), which has the rank and the connector. All ranks of a node see the same there,
-// so they come to the same answer. A program may choose the connector by itself (H5Pset_vol, setenv), and then its
-// environment does not show it; so unequal ranks are an answer, equal ones that lack the connector are none.
-// Thread-safety: one call at a time. Blocks as reading /proc does. Nothing here fails: what cannot be read is not known.
+// before they say anything, without MPI: at the children of the process that has started this one, and at the
+// environment that each of them was given (/proc/<pid>/environ), which has the rank and the connector. All ranks of a
+// node see the same there, so they come to the same answer. A program may choose the connector by itself (H5Pset_vol,
+// setenv), and then its environment does not show it; so unequal ranks are an answer, equal ones that lack the
+// connector are none. Thread-safety: one call at a time. Blocks as reading /proc does. Nothing here fails: what cannot
+// be read is not known.
 #pragma once
 
 #include <map>
@@ -19,9 +20,9 @@ namespace forebay::node {
 
 // Some ranks have been given the connector, and others have not.
 struct Unequal {
-    int with = 0;           // the lowest rank (of all, MPI_COMM_WORLD) that has it
-    int without = 0;        // the lowest one that has not
-    bool all_seen = false;  // every rank that was asked about runs here; all of them know this answer
+    int with = 0;            // the lowest rank (of all, MPI_COMM_WORLD) that has it
+    int without = 0;         // the lowest one that has not
+    bool all_seen = false;   // every rank that was asked about runs here; all of them know this answer
 };
 
 class Launch {
@@ -29,8 +30,9 @@ class Launch {
     // Of process `pid`, by default this one. `proc` is where the system shows its processes.
     explicit Launch(int pid, std::string proc = "/proc");
 
-    // About some ranks of all, of which this process is rank `own`; below 0: one that is not in MPI_COMM_WORLD. Nothing: they are
-    // equal, or it cannot be known. What was found is kept: an environment that was given does not change.
+    // About some ranks of all, of which this process is rank `own`; below 0: one that is not in MPI_COMM_WORLD.
+    // Nothing: they are equal, or it cannot be known. What was found is kept: an environment that was given does not
+    // change.
     std::optional<Unequal> compare(std::span<const int> ranks, int own);
 
   private:

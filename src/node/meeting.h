@@ -1,13 +1,13 @@
-// Something that all members of a team do together, as their undo journals count it (log/undo_journal.h).
+// Something that all members of a team do together, as their undo journals count it (undo/undo_journal.h).
 #pragma once
 
-#include "log/undo_journal.h"
+#include "undo/undo_journal.h"
 
 namespace forebay::node {
 
 class Meeting {
   public:
-    explicit Meeting(log::UndoJournal* journal) noexcept : journal_(journal) {
+    explicit Meeting(undo::UndoJournal* journal) noexcept : journal_(journal) {
         if (journal_ != nullptr) journal_->step();
     }
     ~Meeting() {
@@ -17,7 +17,7 @@ class Meeting {
     Meeting& operator=(const Meeting&) = delete;
 
   private:
-    log::UndoJournal* journal_;
+    undo::UndoJournal* journal_;
 };
 
 }   // namespace forebay::node

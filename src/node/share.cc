@@ -6,12 +6,17 @@
 #include <chrono>
 #include <system_error>
 
+#include "base/attempt.h"
+#include "base/background_thread.h"
+
 namespace forebay::node {
 
 namespace {
 
 // So often whoever waits looks whether the drainer still lives. Nothing else depends on it.
 constexpr std::chrono::milliseconds kLivenessInterval{500};
+// Between two questions to the drainer whether it has drained everything.
+constexpr std::chrono::milliseconds kAskAgain{1};
 // Of all segments: after so many were released a reader begins afresh rather than keep what is gone.
 constexpr std::uint64_t kForgetAfterSegments = 256;
 
@@ -45,17 +50,18 @@ void NodeShare::adopted(const log::Segment& segment, std::uint64_t order) noexce
 
 bool NodeShare::worth_following() const noexcept {
     if (setup_.board.lost()) return false;   // nothing comes any more
-    const BoardHeader& header = setup_.board.header();
-    if (header.wants_room.load() > 0 || header.awaited.load() == Awaited::kArrived) return true;
+    const board::BoardHeader& header = setup_.board.header();
+    if (header.wants_room.load() > 0 || header.awaited.load() == board::Awaited::kArrived) return true;
     if (setup_.several_nodes) return header.tickets.load() != header.followed_tickets.load();
     // A record may be found before it is counted.
-    return static_cast<std::int64_t>(header.appended.load() - header.followed.load()) >= static_cast<std::int64_t>(setup_.wake_bytes);
+    return static_cast<std::int64_t>(header.appended.load() - header.followed.load()) >=
+           static_cast<std::int64_t>(setup_.wake_bytes);
 }
 
 // `appended` before `listening` here, `listening` before `appended` in the listener, both in one total
 // order: one of the two sees the other.
 void NodeShare::appended(std::span<const log::FileLog::Part> parts) noexcept {
-    BoardHeader& header = setup_.board.header();
+    board::BoardHeader& header = setup_.board.header();
     std::uint64_t bytes = 0;
     for (const auto& part : parts) bytes += part.bytes.size();
     if (!drains()) header.appended.fetch_add(bytes);
@@ -69,10 +75,12 @@ void NodeShare::appended(std::span<const log::FileLog::Part> parts) noexcept {
 
 void NodeShare::mark(ByteRange range, std::uint64_t ticket) noexcept {
     if (range.empty()) return;
-    const std::uint64_t first = range.begin / Exposed::kRegionBytes, last = (range.end - 1) / Exposed::kRegionBytes;
-    for (std::uint64_t region = first; region <= last && region - first < Exposed::kMarks; ++region) {
-        auto& at = exposed().marks[region % Exposed::kMarks];
-        for (std::uint64_t there = at.load(); there < ticket && !at.compare_exchange_weak(there, ticket);) {}
+    const std::uint64_t first = range.begin / board::Exposed::kRegionBytes,
+                        last = (range.end - 1) / board::Exposed::kRegionBytes;
+    for (std::uint64_t region = first; region <= last && region - first < board::Exposed::kMarks; ++region) {
+        auto& at = exposed().marks[region % board::Exposed::kMarks];
+        for (std::uint64_t there = at.load(); there < ticket && !at.compare_exchange_weak(there, ticket);) {
+        }
     }
 }
 
@@ -81,17 +89,22 @@ void NodeShare::note_staged(std::span<const log::FileLog::Part> parts) noexcept 
     std::uint64_t noted = UINT64_MAX;
     for (const auto& part : parts) {
         if (part.bytes.empty()) continue;
-        const std::uint64_t first = part.offset / Exposed::kRegionBytes, last = (part.offset + part.bytes.size() - 1) / Exposed::kRegionBytes;
+        const std::uint64_t first = part.offset / board::Exposed::kRegionBytes,
+                            last = (part.offset + part.bytes.size() - 1) / board::Exposed::kRegionBytes;
         if (first == noted && last == noted) continue;
-        for (std::uint64_t region = first; region <= last && region - first < Exposed::kMarks; ++region)
-            if (auto& mark = exposed().marks[region % Exposed::kMarks]; mark.load() == 0) mark.store(1);
+        for (std::uint64_t region = first; region <= last && region - first < board::Exposed::kMarks; ++region)
+            if (auto& mark = exposed().marks[region % board::Exposed::kMarks]; mark.load() == 0) mark.store(1);
         noted = last;
     }
 }
 
 ByteRange NodeShare::first_unstaged(ByteRange range) const noexcept {
-    const auto staged = [this](std::uint64_t offset) { return exposed().marks[offset / Exposed::kRegionBytes % Exposed::kMarks].load() != 0; };
-    const auto next = [&range](std::uint64_t offset) { return std::min(range.end, (offset / Exposed::kRegionBytes + 1) * Exposed::kRegionBytes); };
+    const auto staged = [this](std::uint64_t offset) {
+        return exposed().marks[offset / board::Exposed::kRegionBytes % board::Exposed::kMarks].load() != 0;
+    };
+    const auto next = [&range](std::uint64_t offset) {
+        return std::min(range.end, (offset / board::Exposed::kRegionBytes + 1) * board::Exposed::kRegionBytes);
+    };
     while (!range.empty() && staged(range.begin)) range.begin = next(range.begin);
     ByteRange part{range.begin, range.begin};
     while (part.end < range.end && !staged(part.end)) part.end = next(part.end);
@@ -108,9 +121,9 @@ std::uint64_t NodeShare::next_sequence() noexcept {
 // Either the drainer, having said that it waits, sees no number drawn here any more, or this sees that it waits.
 void NodeShare::published() noexcept {
     setup_.board.row(setup_.self).drawing.store(0);
-    BoardHeader& header = setup_.board.header();
-    Awaited expected = Awaited::kRecords;
-    if (header.awaited.load() == expected && header.awaited.compare_exchange_strong(expected, Awaited::kArrived))
+    board::BoardHeader& header = setup_.board.header();
+    board::Awaited expected = board::Awaited::kRecords;
+    if (header.awaited.load() == expected && header.awaited.compare_exchange_strong(expected, board::Awaited::kArrived))
         io::raise_and_wake(header.doorbell);
 }
 
@@ -118,29 +131,40 @@ void NodeShare::published() noexcept {
 std::uint64_t NodeShare::visible_below() const noexcept {
     std::uint64_t below = setup_.board.header().sequence.load();
     for (std::uint64_t i = 0; i < setup_.processes.size(); ++i)
-        if (const std::uint64_t drawing = setup_.board.row(i).drawing.load(); drawing != 0) below = std::min(below, drawing);
+        if (const std::uint64_t drawing = setup_.board.row(i).drawing.load(); drawing != 0)
+            below = std::min(below, drawing);
     return below;
+}
+
+// By the lock in its directory, which means the same in all containers of the node. What cannot be known is taken for
+// life.
+bool NodeShare::is_alive(std::uint64_t participant) const noexcept {
+    if (participant < setup_.directories.size())
+        return area::life_at(setup_.directories[participant]) != area::Life::kEnded;
+    bool seen = true;
+    (void)attempt([&] { seen = area::is_seen_running(setup_.processes[participant]); });
+    return seen;
 }
 
 // Whoever died between drawing a number and publishing its record never will.
 void NodeShare::forget_numbers_of_the_dead() noexcept {
     for (std::uint64_t i = 0; i < setup_.processes.size(); ++i) {
         auto& drawing = setup_.board.row(i).drawing;
-        if (drawing.load() != 0 && !log::is_alive(setup_.processes[i])) drawing.store(0);
+        if (drawing.load() != 0 && !is_alive(i)) drawing.store(0);
     }
 }
 
 void NodeShare::await_complete() noexcept {
-    BoardHeader& header = setup_.board.header();
-    header.awaited.store(Awaited::kRecords);
+    board::BoardHeader& header = setup_.board.header();
+    header.awaited.store(board::Awaited::kRecords);
     if (!alone_ && visible_below() <= complete_below_) return;
     completeness_awaited_ = true;
-    header.awaited.store(Awaited::kArrived);
+    header.awaited.store(board::Awaited::kArrived);
     io::raise_and_wake(header.doorbell);
 }
 
 void NodeShare::at_rest() noexcept {
-    BoardHeader& header = setup_.board.header();
+    board::BoardHeader& header = setup_.board.header();
     if (header.wants_room.load() > 0) io::raise_and_wake(header.doorbell);
 }
 
@@ -153,54 +177,94 @@ void NodeShare::all_drained() noexcept {
 }
 
 Status NodeShare::drainer_gone() const {
-    const BoardHeader& header = setup_.board.header();
-    if (const int error = static_cast<int>(header.failed.load()); error != 0 && header.through.load() == log::Through::kNo)
+    const board::BoardHeader& header = setup_.board.header();
+    if (const int error = static_cast<int>(header.failed.load());
+        error != 0 && header.through.load() == board::Through::kNo)
         return Status::from_errno(error, "the process that drains for this node cannot write the file");
-    const log::ProcessIdentity& drainer = setup_.processes[setup_.drainer];
-    if (log::is_alive(drainer)) return Status::ok();
-    return {Code::kUnavailable, fmt::format("process {}, which drains for this node, has died; what was staged stays in the logs",
-                                            drainer.pid)};
+    const area::ProcessIdentity& drainer = setup_.processes[setup_.drainer];
+    if (is_alive(setup_.drainer)) return Status::ok();
+    return {Code::kUnavailable,
+            fmt::format("process {}, which drains for this node, has died; what was staged stays in the logs",
+                        drainer.pid)};
 }
 
 Status NodeShare::wait_for_room(std::uint64_t seen) {
-    BoardHeader& header = setup_.board.header();
-    BoardRow& row = setup_.board.row(setup_.self);
+    board::BoardHeader& header = setup_.board.header();
+    board::BoardRow& row = setup_.board.row(setup_.self);
     const std::uint32_t progress = header.progress.load();
     row.wants_room.store(1);
     header.wants_room.fetch_add(1);
     io::raise_and_wake(header.doorbell);
-    if (!setup_.board.lost() && row.released.load() == seen) io::wait_while(header.progress, progress, kLivenessInterval);
+    if (!setup_.board.lost() && row.released.load() == seen)
+        io::wait_while(header.progress, progress, kLivenessInterval);
     header.wants_room.fetch_sub(1);
     row.wants_room.store(0);
     FOREBAY_TRY(lost());
     return drainer_gone();
 }
 
+Status NodeShare::await_drained() {
+    const std::uint64_t needed = setup_.board.header().tickets.load();
+    for (std::uint64_t asked = 1;; ++asked) {
+        const std::uint64_t clean = exposed().clean.load();
+        FOREBAY_TRY(lost());
+        if (clean == board::Exposed::kCannotDrain) {
+            FOREBAY_TRY(drainer_gone());
+            return {Code::kUnavailable, "the process that drains for this node cannot write what is staged"};
+        }
+        if (clean >= needed) return Status::ok();
+        if (asked % (kLivenessInterval / kAskAgain) == 0) FOREBAY_TRY(drainer_gone());
+        // Nobody raises a word for this.
+        static constexpr io::SharedWord kNobodyRaises{0};
+        io::wait_while(kNobodyRaises, 0, kAskAgain);
+    }
+}
+
+Status NodeShare::drain_below(std::uint64_t below) {
+    board::BoardHeader& header = setup_.board.header();
+    header.wants_room.fetch_add(1);
+    Status outcome = lost();
+    while (outcome) {
+        const std::uint32_t progress = header.progress.load();
+        io::raise_and_wake(header.doorbell);
+        if (frontier().lower() >= below) break;
+        io::wait_while(header.progress, progress, kLivenessInterval);
+        outcome = lost();
+        if (outcome) outcome = drainer_gone();
+    }
+    header.wants_room.fetch_sub(1);
+    return outcome;
+}
+
 // ---- the drainer -----------------------------------------------------------------------------------
 
 Status NodeShare::listen(std::function<void(bool)> look) {
     try {
-        listener_ = std::jthread([this, look = std::move(look)](const std::stop_token& stop) { serve(stop, look); });
+        listener_ = start_background_thread([this, look = std::move(look)](const std::stop_token& stop) {
+            serve(stop, look);
+        });
     } catch (const std::system_error& error) {
-        return {Code::kUnavailable, std::string("start the thread that listens to the other processes: ") + error.what()};
+        return {Code::kUnavailable,
+                std::string("start the thread that listens to the other processes: ") + error.what()};
     }
     return Status::ok();
 }
 
 void NodeShare::serve(const std::stop_token& stop, const std::function<void(bool)>& look) {
-    BoardHeader& header = setup_.board.header();
+    board::BoardHeader& header = setup_.board.header();
     while (!stop.stop_requested()) {
         const std::uint32_t rung = header.doorbell.load();
         header.listening.store(1);
         if (!worth_following() && !stop.stop_requested()) {
-            const bool waits = header.awaited.load() == Awaited::kRecords;
+            const bool waits = header.awaited.load() == board::Awaited::kRecords;
             // Where the board is lost nobody rings any more whom this thread would hear.
-            io::wait_while({header.doorbell, rung}, {ending_, 0}, waits ? std::optional(kLivenessInterval) : std::nullopt);
+            io::wait_while({header.doorbell, rung}, {ending_, 0},
+                           waits ? std::optional(kLivenessInterval) : std::nullopt);
         }
         header.listening.store(0);
         if (stop.stop_requested()) return;
-        if (header.awaited.load() == Awaited::kRecords) forget_numbers_of_the_dead();
-        else header.awaited.store(Awaited::kNothing);
+        if (header.awaited.load() == board::Awaited::kRecords) forget_numbers_of_the_dead();
+        else header.awaited.store(board::Awaited::kNothing);
         const bool room_wanted = header.wants_room.load() > 0;
         look(room_wanted);
         // Whoever waits looks again when something was released; until then the bell may rest.
@@ -227,20 +291,22 @@ std::optional<log::Frontier> NodeShare::next_frontier(const Account& account) co
 }
 
 // A segment's account is coarse, so less may seem dead than before. What was dead stays so.
-void NodeShare::store_frontier(const log::Frontier& frontier) noexcept {
-    BoardHeader& header = setup_.board.header();
-    header.dead_raw.store(std::max(frontier.raw, header.dead_raw.load()));
-    header.dead_metadata.store(std::max(frontier.metadata, header.dead_metadata.load()));
+// True: it has moved.
+bool NodeShare::store_frontier(const log::Frontier& next) noexcept {
+    board::BoardHeader& header = setup_.board.header();
+    const log::Frontier before = frontier();
+    header.dead_raw.store(std::max(next.raw, before.raw));
+    header.dead_metadata.store(std::max(next.metadata, before.metadata));
+    return next.raw > before.raw || next.metadata > before.metadata;
 }
 
 std::optional<log::Frontier> NodeShare::recycle(const Account& account) noexcept {
-    BoardHeader& header = setup_.board.header();
+    board::BoardHeader& header = setup_.board.header();
     const std::optional<log::Frontier> next = next_frontier(account);
     if (!next) return std::nullopt;
     const bool limited = next->lower() == complete_below_;
-    store_frontier(*next);
-    if (setup_.board.lost()) return std::nullopt;   // recovery would not know of it
-    bool any = false, waits = account.idle;
+    bool any = store_frontier(*next), waits = account.idle;   // somebody may wait for either
+    if (setup_.board.lost()) return std::nullopt;             // recovery would not know of it
     for (const auto& lane : lanes_) {
         any = lane->release_below(lane->needed_from(frontier(), account.drained)) || any;
         waits = waits || lane->waits_for_frontier();
@@ -252,14 +318,14 @@ std::optional<log::Frontier> NodeShare::recycle(const Account& account) noexcept
 
 // ---- durability=node ---------------------------------------------------------------------------------
 
-log::Statement NodeShare::survey() const {
-    log::Statement statement;
+board::Statement NodeShare::survey() const {
+    board::Statement statement;
     statement.frontier = frontier();
     for (const auto& lane : lanes_) statement.logs.push_back({lane->begin(), lane->end()});
     return statement;
 }
 
-bool NodeShare::plan_release(const Account& account, log::Statement& plan) {
+bool NodeShare::plan_release(const Account& account, board::Statement& plan) {
     const std::optional<log::Frontier> next = next_frontier(account);
     if (!next) return false;
     plan.frontier = {std::max(next->raw, plan.frontier.raw), std::max(next->metadata, plan.frontier.metadata)};
@@ -274,42 +340,44 @@ bool NodeShare::plan_release(const Account& account, log::Statement& plan) {
     return true;
 }
 
-Status NodeShare::state(const log::Statement& statement) {
+Status NodeShare::state(const board::Statement& statement) {
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
-        const BoardRow& row = setup_.board.row(i);
-        if (lanes_[i]->readable() && row.synced.load(std::memory_order_acquire) < statement.logs[i].end) FOREBAY_TRY(lanes_[i]->sync());
+        const board::BoardRow& row = setup_.board.row(i);
+        if (lanes_[i]->readable() && row.synced.load(std::memory_order_acquire) < statement.logs[i].end)
+            FOREBAY_TRY(lanes_[i]->sync());
     }
-    log::Statement numbered = statement;
+    board::Statement numbered = statement;
     numbered.number = ++statements_;
     for (std::size_t i = 0; i < lanes_.size(); ++i)
-        if (log::Statement::Log& one = numbered.logs[i]; one.end <= one.needed_from * lanes_[i]->segment_bytes()) one.end = 0;
+        if (board::Statement::Log& one = numbered.logs[i]; one.end <= one.needed_from * lanes_[i]->segment_bytes())
+            one.end = 0;
     return setup_.board.state(numbered);
 }
 
-void NodeShare::release(const log::Statement& stated) noexcept {
-    BoardHeader& header = setup_.board.header();
-    store_frontier(stated.frontier);
+void NodeShare::release(const board::Statement& stated) noexcept {
+    board::BoardHeader& header = setup_.board.header();
+    bool any = store_frontier(stated.frontier);
     if (setup_.board.lost()) return;
-    bool any = false;
-    for (std::size_t i = 0; i < lanes_.size(); ++i) any = (lanes_[i]->readable() && lanes_[i]->release_below(stated.logs[i].needed_from)) || any;
+    for (std::size_t i = 0; i < lanes_.size(); ++i)
+        any = (lanes_[i]->readable() && lanes_[i]->release_below(stated.logs[i].needed_from)) || any;
     if (any && header.wants_room.load() > 0) io::raise_and_wake(header.progress);
 }
 
 Status NodeShare::retire() {
-    store_frontier({log::Frontier::kNothing, log::Frontier::kNothing});
+    (void)store_frontier({log::Frontier::kNothing, log::Frontier::kNothing});
     FOREBAY_TRY(lost());
     return setup_.board.sync();
 }
 
 void NodeShare::fail(int sys_errno, bool through) noexcept {
-    if (through && !goes_through()) setup_.board.header().through.store(log::Through::kSoon);
-    if (setup_.several_nodes) exposed().clean.store(Exposed::kCannotDrain);
+    if (through && !goes_through()) setup_.board.header().through.store(board::Through::kSoon);
+    if (setup_.several_nodes) exposed().clean.store(board::Exposed::kCannotDrain);
     setup_.board.header().failed.store(static_cast<std::uint32_t>(sys_errno != 0 ? sys_errno : EIO));
     io::raise_and_wake(setup_.board.header().progress);
 }
 
 void NodeShare::let_through() noexcept {
-    setup_.board.header().through.store(log::Through::kNow, std::memory_order_release);
+    setup_.board.header().through.store(board::Through::kNow, std::memory_order_release);
     io::raise_and_wake(setup_.board.header().progress);
 }
 
@@ -318,9 +386,38 @@ void NodeShare::finished() noexcept {
     io::raise_and_wake(setup_.board.header().progress);
 }
 
-Status NodeShare::wait_until_finished() {
-    BoardHeader& header = setup_.board.header();
+void NodeShare::come_to_end(End end) noexcept {
+    setup_.board.row(setup_.self).wants_room.store(static_cast<std::uint64_t>(end), std::memory_order_release);
+    io::raise_and_wake(setup_.board.header().doorbell);
+}
+
+Status NodeShare::await_ends(End end, std::chrono::milliseconds at_most) {
+    board::BoardHeader& header = setup_.board.header();
+    const auto until = std::chrono::steady_clock::now() + at_most;
     for (;;) {
+        const std::uint32_t rung = header.doorbell.load();
+        std::uint64_t going_on = 0;
+        for (std::uint64_t i = 0; i < setup_.processes.size(); ++i)
+            if (i != setup_.self &&
+                setup_.board.row(i).wants_room.load(std::memory_order_acquire) < static_cast<std::uint64_t>(end) &&
+                is_alive(i))
+                going_on = setup_.processes[i].pid;
+        FOREBAY_TRY(lost());
+        if (going_on == 0) return Status::ok();
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+        if (left.count() <= 0)
+            return {Code::kUnavailable, fmt::format("process {}, which has it open as well, goes on", going_on)};
+        io::wait_while(header.doorbell, rung, std::min(left, kLivenessInterval));
+    }
+}
+
+Status NodeShare::wait_until_finished(std::optional<std::chrono::milliseconds> at_most) {
+    board::BoardHeader& header = setup_.board.header();
+    const auto begin = std::chrono::steady_clock::now();
+    for (;;) {
+        if (at_most && std::chrono::steady_clock::now() - begin > *at_most && header.finished.load() == 0)
+            return {Code::kUnavailable, fmt::format("process {}, which drains for this node, has not come to its end",
+                                                    setup_.processes[setup_.drainer].pid)};
         const std::uint32_t progress = header.progress.load();
         if (header.finished.load() != 0) return Status::ok();
         io::wait_while(header.progress, progress, kLivenessInterval);
@@ -328,7 +425,7 @@ Status NodeShare::wait_until_finished() {
         // If the drainer could not store to this page of the board, nor can this process.
         header.progress.fetch_add(0);
         FOREBAY_TRY(lost());
-        if (!log::is_alive(setup_.processes[setup_.drainer])) return drainer_gone();
+        if (!is_alive(setup_.drainer)) return drainer_gone();
     }
 }
 
@@ -360,16 +457,21 @@ bool NodeShare::find() {
     // What has a ticket is visible; the logs are read after the tickets.
     found_ = {setup_.board.header().tickets.load(), alone_ ? log::Frontier::kNothing : visible_below()};
     if (!read_cut()) return false;
-    if (drains()) {
-        std::uint64_t bytes = 0;
+    new_bytes_ = 0;
+    if (drains())
         for (; counted_ < records_.size(); ++counted_)
-            if (records_[counted_].kind == log::RecordKind::kData) bytes += records_[counted_].bytes;
-        setup_.board.header().followed.fetch_add(bytes);
-    }
+            if (records_[counted_].kind == log::RecordKind::kData) new_bytes_ += records_[counted_].bytes;
     // Stable: a record that was copied forward keeps its number, and the copy comes later.
     std::stable_sort(records_.begin(), records_.end(),
                      [](const Lane::Record& one, const Lane::Record& other) { return one.sequence < other.sequence; });
     return true;
+}
+
+void NodeShare::count_found(std::atomic<std::uint64_t>& pending) noexcept {
+    const std::uint64_t bytes = std::exchange(new_bytes_, 0);
+    found_bytes_ += bytes;
+    pending.fetch_add(bytes);
+    setup_.board.header().followed.fetch_add(bytes);
 }
 
 void NodeShare::visit_found(const Visit& visit) {
@@ -386,6 +488,7 @@ void NodeShare::forget_records() noexcept {
     for (const Lane::Record& record : records_) record.segment->unindexed.fetch_sub(1, std::memory_order_relaxed);
     records_.clear();
     counted_ = 0;
+    found_bytes_ = 0;
 }
 
 void NodeShare::followed() {

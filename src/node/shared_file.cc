@@ -23,14 +23,14 @@ namespace forebay::node {
 
 // What a member tells the others of itself when a file is opened.
 struct Introduction {
-    log::ProcessIdentity process;
-    std::uint64_t staged = 0;           // 0: this member cannot stage
-    std::uint64_t log = 0;              // number of its log
+    area::ProcessIdentity process;
+    std::uint64_t staged = 0;   // 0: this member cannot stage
+    std::uint64_t log = 0;      // number of its log
     std::uint64_t segment_bytes = 0;
-    std::uint64_t segments_max = 0;     // that its log can have
-    std::uint64_t durable = 0;          // 1: durability=node
-    std::string_view node;              // members that say the same share memory
-    std::string_view directory;         // its process directory on the staging area
+    std::uint64_t segments_max = 0;   // that its log can have
+    std::uint64_t durable = 0;        // 1: durability=node
+    std::string_view node;            // members that say the same share memory
+    std::string_view directory;       // its process directory on the staging area
 };
 
 namespace {
@@ -47,9 +47,9 @@ void put(Bytes& to, const void* from, std::size_t size) {
 
 Bytes encode(const Introduction& mine) {
     Bytes told;
-    const std::array<std::uint64_t, 9> numbers{mine.process.pid,   mine.process.start_ticks, mine.staged,
-                                               mine.log,           mine.segment_bytes,       mine.segments_max,
-                                               mine.node.size(),   mine.directory.size(),    mine.durable};
+    const std::array<std::uint64_t, 9> numbers{mine.process.pid, mine.process.start_ticks, mine.staged,
+                                               mine.log,         mine.segment_bytes,       mine.segments_max,
+                                               mine.node.size(), mine.directory.size(),    mine.durable};
     put(told, numbers.data(), sizeof numbers);
     put(told, mine.process.boot_id.data(), mine.process.boot_id.size());
     put(told, mine.node.data(), mine.node.size());
@@ -85,7 +85,7 @@ Result<std::unique_ptr<io::File>> open_in(std::string_view directory, const std:
     return door.value()->open_file(name, io::OpenMode::kReadWrite);
 }
 
-using log::board_name;
+using board::board_name;
 
 std::string unstaged(const Status& why) { return why.message() + " (no rank stages the file)"; }
 
@@ -108,18 +108,19 @@ SharedFile::~SharedFile() {
 }
 
 // What this member can say of itself, and, in `warning`, to the user.
-Status SharedFile::introduce(const Result<stage::OpenTarget>& opened, Introduction& me, std::string& warning) {
+Status SharedFile::introduce(Result<stage::OpenTarget>&& opened, Introduction& me, std::string& warning) {
     FOREBAY_TRY(opened.status());
-    auto attached = engine_->attach(opened.value());
+    auto attached = engine_->attach(std::move(opened).value());
     FOREBAY_TRY(attached.status());
     file_ = std::move(attached.value().file);
     attached_ = true;
     warning = std::move(attached.value().warning);
     if (file_->shared())
         return {Code::kUnsupported, fmt::format("open {}: it is open for writing already, with another communicator "
-                                                "or by an open that has not been closed", opened.value().path)};
+                                                "or by an open that has not been closed",
+                                                file_->path())};
     const Options& options = engine_->options().options;
-    const auto process = log::identify_this_process();
+    const auto process = area::identify_this_process();
     FOREBAY_TRY(process.status());
     me.process = process.value();
     me.staged = file_->staged() ? 1 : 0;
@@ -137,8 +138,8 @@ Status SharedFile::introduce(const Result<stage::OpenTarget>& opened, Introducti
     return Status::ok();
 }
 
-Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engine,
-                                            const Result<stage::OpenTarget>& opened, std::shared_ptr<Team> team) {
+Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engine, Result<stage::OpenTarget> opened,
+                                            std::shared_ptr<Team> team) {
     Opened result;
     std::shared_ptr<SharedFile> self;
     Introduction me;
@@ -152,7 +153,7 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
         node = engine->node_name();
         me.node = node;
         self = std::shared_ptr<SharedFile>(new SharedFile(std::move(engine), team));
-        const Status mine = self->introduce(opened, me, result.warning);
+        const Status mine = self->introduce(std::move(opened), me, result.warning);
         introduction = encode(me);
         return mine;
     });
@@ -169,9 +170,7 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
     // For all ranks; a warning is not worth failing for.
     const auto warn = [&](auto&& text) {
         if (team->rank() != 0) return;
-        (void)attempt([&] {
-            result.warning += (result.warning.empty() ? "" : "; ") + text();
-        });
+        (void)attempt([&] { result.warning += (result.warning.empty() ? "" : "; ") + text(); });
     };
     self->drains_ = members.front() == static_cast<std::size_t>(team->rank());
     if (std::any_of(all.begin(), all.end(), [](const Introduction& one) { return one.staged == 0; })) {
@@ -182,8 +181,10 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
         self->durable_ = !self->several_nodes_ && std::all_of(all.begin(), all.end(), wants);
         if (!self->durable_ && std::any_of(all.begin(), all.end(), wants))
             warn([&] {
-                return fmt::format("{} is opened by {}: durability=node does not hold for it, a flush outlives the processes only", opened.value().path,
-                                   self->several_nodes_ ? "several nodes" : "ranks of which not all have durability=node");
+                return fmt::format(
+                    "{} is opened by {}: durability=node does not hold for it, a flush outlives the processes only",
+                    self->file_->path(),
+                    self->several_nodes_ ? "several nodes" : "ranks of which not all have durability=node");
             });
         if (self->several_nodes_) {
             const auto begun = self->begin_consistency(group_of(all.front()), me.process);
@@ -211,14 +212,18 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
 Status SharedFile::stay_unstaged() {
     durable_ = false;
     if (journal_ != nullptr) FOREBAY_TRY(end_consistency());
-    return team_->agree(attempt([&] { return file_->staged() ? file_->step_aside(log::AsideReason::kStagingArea) : Status::ok(); }));
+    return team_->agree(attempt([&] {
+        if (!file_->staged()) return Status::ok();   // counted when it was attached
+        engine_->count_never_staged(ledger::AsideReason::kStagingArea);
+        return file_->step_aside(ledger::AsideReason::kStagingArea);
+    }));
 }
 
 // The drainer makes the board, all others open it, and everybody the logs of everybody.
 Status SharedFile::join_node(const std::vector<std::size_t>& members, const std::vector<Introduction>& all) {
     const Introduction& drainer = all[members.front()];
     engine_->share_reserve(members.size());
-    Result<Board> board = Status(Code::kInternal, "no board");
+    Result<board::Board> board = Status(Code::kInternal, "no board");
     const Status mine = attempt([&] { return drains_ ? make_board(members, all, board) : Status::ok(); });
     Status made = team_->agree(mine);
     if (!made && mine) remove_board(drainer.log);   // that of another node failed
@@ -228,13 +233,14 @@ Status SharedFile::join_node(const std::vector<std::size_t>& members, const std:
     return several_nodes_ ? expose_to_others(all) : Status::ok();
 }
 
-Status SharedFile::make_board(const std::vector<std::size_t>& members, const std::vector<Introduction>& all, Result<Board>& board) {
+Status SharedFile::make_board(const std::vector<std::size_t>& members, const std::vector<Introduction>& all,
+                              Result<board::Board>& board) {
     const Introduction& drainer = all[members.front()];
     std::uint64_t ring = 0;
     for (const std::size_t rank : members) ring = std::max(ring, all[rank].segments_max);
     auto file = engine_->directory()->open_file(board_name(drainer.log), io::OpenMode::kCreateNew);
     const Status made = attempt([&] {
-        if (file) board = Board::create(std::move(file).value(), members.size(), ring, group_of(drainer));
+        if (file) board = board::Board::create(std::move(file).value(), members.size(), ring, group_of(drainer));
         else board = file.status();
         return board.status();
     });
@@ -244,7 +250,8 @@ Status SharedFile::make_board(const std::vector<std::size_t>& members, const std
     return made;
 }
 
-Status SharedFile::share_board(const std::vector<std::size_t>& members, const std::vector<Introduction>& all, Result<Board>& board) {
+Status SharedFile::share_board(const std::vector<std::size_t>& members, const std::vector<Introduction>& all,
+                               Result<board::Board>& board) {
     const Introduction& drainer = all[members.front()];
     const auto self = static_cast<std::uint64_t>(
         std::find(members.begin(), members.end(), static_cast<std::size_t>(team_->rank())) - members.begin());
@@ -253,14 +260,18 @@ Status SharedFile::share_board(const std::vector<std::size_t>& members, const st
     if (!drains_) {
         auto file = open_in(drainer.directory, board_name(drainer.log));
         FOREBAY_TRY(file.status());
-        board = Board::open(std::move(file).value(), members.size());
+        board = board::Board::open(std::move(file).value(), members.size());
         FOREBAY_TRY(board.status());
     }
-    std::vector<log::ProcessIdentity> processes;
-    for (const std::size_t rank : members) processes.push_back(all[rank].process);
-    share_ = std::make_shared<NodeShare>(NodeShare::Setup{std::move(board).value(), self, 0, std::move(processes),
-                                                          file_->stripe(), several_nodes_, durable_,
-                                                          several_nodes_ ? group_of(all.front()) : 0, nodes.size(), journal_ != nullptr});
+    std::vector<area::ProcessIdentity> processes;
+    std::vector<std::string> directories;
+    for (const std::size_t rank : members) {
+        processes.push_back(all[rank].process);
+        directories.emplace_back(all[rank].directory);
+    }
+    share_ = std::make_shared<NodeShare>(NodeShare::Setup{
+        std::move(board).value(), self, 0, std::move(processes), file_->stripe(), several_nodes_, durable_,
+        several_nodes_ ? group_of(all.front()) : 0, nodes.size(), journal_ != nullptr, std::move(directories)});
     Status mine;
     for (std::size_t i = 0; i < members.size() && mine; ++i) {
         const Introduction& one = all[members[i]];
@@ -281,7 +292,8 @@ Status SharedFile::share_board(const std::vector<std::size_t>& members, const st
     });
 }
 
-// All come to nothing, and nobody has written. The board goes last: without it recovery could not tell what the logs mean.
+// All come to nothing, and nobody has written. The board goes last: without it recovery could not tell what the logs
+// mean.
 void SharedFile::leave_board(std::uint64_t log) noexcept {
     remove_journal();
     attached_ = false;
@@ -317,24 +329,42 @@ Status SharedFile::expose_to_others(const std::vector<Introduction>& all) {
     return team_->agree(known ? exposed : known);
 }
 
-// Until every other node has drained what it had staged for this range when the call began.
-Status SharedFile::await_others(ByteRange range) {
-    const std::uint64_t first = range.begin / Exposed::kRegionBytes, last = (range.end - 1) / Exposed::kRegionBytes;
-    const std::uint64_t count = std::min(last - first + 1, Exposed::kMarks);
+// Until every other node has drained what it had staged for these places when the call began.
+Status SharedFile::await_others(std::span<const ByteRange> places) {
+    const auto region_of = [](std::uint64_t offset) { return offset / board::Exposed::kRegionBytes; };
+    std::uint64_t first = UINT64_MAX, last = 0;
+    for (const ByteRange& place : places) {
+        first = std::min(first, region_of(place.begin));
+        last = std::max(last, region_of(place.end - 1));
+    }
+    if (first > last) return Status::ok();
+    const std::uint64_t count = std::min(last - first + 1, board::Exposed::kMarks);
     std::vector<std::uint64_t> marks(count);
     for (const int drainer : other_drainers_) {
         // Marks are a ring: at most two pieces.
-        const std::uint64_t begin = first % Exposed::kMarks, front = std::min(count, Exposed::kMarks - begin);
+        const std::uint64_t begin = first % board::Exposed::kMarks,
+                            front = std::min(count, board::Exposed::kMarks - begin);
         const auto bytes = std::as_writable_bytes(std::span(marks));
-        const auto offset_of = [](std::uint64_t mark) { return offsetof(Exposed, marks) + mark * sizeof(std::uint64_t); };
+        const auto offset_of = [](std::uint64_t mark) {
+            return offsetof(board::Exposed, marks) + mark * sizeof(std::uint64_t);
+        };
         FOREBAY_TRY(window_->read(drainer, offset_of(begin), bytes.first(front * sizeof(std::uint64_t))));
         if (front < count)
             FOREBAY_TRY(window_->read(drainer, offset_of(0), bytes.subspan(front * sizeof(std::uint64_t))));
-        const std::uint64_t needed = *std::max_element(marks.begin(), marks.end());
+        std::uint64_t needed = 0;
+        for (const ByteRange& place : places) {
+            const std::uint64_t from = region_of(place.begin), to = region_of(place.end - 1);
+            for (std::uint64_t region = from; region <= to && region - from < count; ++region)
+                needed = std::max(needed, marks[(region - first) % count]);
+        }
         for (std::uint64_t clean = 0; needed > 0;) {
-            FOREBAY_TRY(window_->read(drainer, offsetof(Exposed, clean), std::as_writable_bytes(std::span(&clean, 1))));
-            if (clean == Exposed::kCannotDrain)
-                return {Code::kUnavailable, fmt::format("read {}: rank {}, which drains for another node, cannot write what is staged there", file_->path(), drainer)};
+            FOREBAY_TRY(window_->read(drainer, offsetof(board::Exposed, clean),
+                                      std::as_writable_bytes(std::span(&clean, 1))));
+            if (clean == board::Exposed::kCannotDrain)
+                return {
+                    Code::kUnavailable,
+                    fmt::format("read {}: rank {}, which drains for another node, cannot write what is staged there",
+                                file_->path(), drainer)};
             if (clean >= needed) break;
             // Another node cannot wake this one. A word that nobody raises makes for a pause.
             static constexpr io::SharedWord kNobodyRaises{0};
@@ -346,8 +376,13 @@ Status SharedFile::await_others(ByteRange range) {
 
 Status SharedFile::write(std::span<const stage::StagedFile::Part> parts, stage::ByteClass byte_class, bool together) {
     if (parts.empty()) return Status::ok();
-    Status written = attempt([&] { return file_->write(parts, several_nodes_ && together ? stage::ByteClass::kMetadata : byte_class); });
-    if (written && share_ != nullptr && !share_->lost().is_ok()) written = copy_of(share_->lost(), "board lost");   // nobody may see it
+    Status written = attempt([&] {
+        return several_nodes_ && together ? file_->write_bypassing(parts) : file_->write(parts, byte_class);
+    });
+    if (written && share_ != nullptr && !share_->lost().is_ok())
+        written = copy_of(share_->lost(), "board lost");   // nobody may see it
+    if (written && read_around_ && byte_class == stage::ByteClass::kRaw)
+        written = attempt([&] { return file_->drain_present(); });
     if (!written) tell_later(copy_of(written, "a write failed"), byte_class);
     return written;
 }
@@ -364,9 +399,24 @@ Status SharedFile::take_untold() noexcept {
     return told;
 }
 
-Status SharedFile::read(std::uint64_t offset, io::MutableBytes into) {
-    if (window_ != nullptr && !into.empty()) FOREBAY_TRY(await_others({offset, offset + into.size()}));
-    return file_->read(offset, into);
+Status SharedFile::read(std::span<const stage::StagedFile::ReadPart> parts) {
+    if (window_ != nullptr) {
+        // One question for all of them: each is a message to every other node.
+        std::vector<ByteRange> places;
+        places.reserve(parts.size());
+        for (const auto& part : parts)
+            if (!part.into.empty()) places.push_back({part.offset, part.offset + part.into.size()});
+        FOREBAY_TRY(await_others(places));
+    }
+    return file_->read(parts);
+}
+
+// A member alone cannot have all of them step aside.
+Status SharedFile::give_addresses() {
+    if (share_ == nullptr) return file_->give_addresses();
+    file_->note_addresses_given();
+    read_around_ = true;
+    return file_->drain_present();
 }
 
 // By MPI, not asleep on the board: what another rank still waits for in MPI may need this one to be in MPI too.
@@ -383,10 +433,7 @@ Status SharedFile::agree(const Status& mine) {
 Status SharedFile::agree_on_write(const Status& mine) {
     const Status outcome = agree(mine);
     untold_ = Status::ok();   // all know
-    if (share_ != nullptr && drains_ && !several_nodes_)
-        (void)attempt([&] {
-            file_->look_at_all();
-        });
+    if (share_ != nullptr && drains_ && !several_nodes_) (void)attempt([&] { file_->look_at_all(); });
     return outcome;
 }
 
@@ -416,7 +463,8 @@ Status SharedFile::truncate(std::uint64_t size) {
     }
     FOREBAY_TRY(by_drainers([&] { return file_->truncate(size); }));
     if (!drains_ && share_ != nullptr)
-        if (Status followed = attempt([&] { return file_->truncate(size); }); !followed) tell_later(std::move(followed), stage::ByteClass::kRaw);
+        if (Status followed = attempt([&] { return file_->truncate(size); }); !followed)
+            tell_later(std::move(followed), stage::ByteClass::kRaw);
     return Status::ok();
 }
 
@@ -428,10 +476,12 @@ Status SharedFile::commit() {
     if (several_nodes_) return by_drainers([&] { return file_->drain(); }, Untold::kTell);
     // All at a time; the drainer syncs what was written since, if anything was.
     if (durable_) FOREBAY_TRY(agree(attempt([&] { return file_->sync_own_log(); })));
-    return by_drainers([&] {
-        const Status committed = file_->commit();
-        return committed ? file_->drain() : committed;
-    }, Untold::kTell);
+    return by_drainers(
+        [&] {
+            const Status committed = file_->commit();
+            return committed ? file_->drain() : committed;
+        },
+        Untold::kTell);
 }
 
 Status SharedFile::settle() {
@@ -439,11 +489,26 @@ Status SharedFile::settle() {
     return by_drainers([&] { return file_->drain(); });
 }
 
-Status SharedFile::step_aside(log::AsideReason reason) {
+Status SharedFile::await_drained() {
+    if (!on_several_nodes()) return Status::ok();
+    FOREBAY_TRY(attempt([&] { return drains_ ? file_->drain() : share_->await_drained(); }));
+    const ByteRange everything{0, board::Exposed::kMarks * board::Exposed::kRegionBytes};
+    return attempt([&] { return await_others({&everything, 1}); });
+}
+
+Result<bool> SharedFile::any(bool mine) {
+    const Meeting meeting(journal_.get());
+    const auto all = team_->agree(Status::ok(), mine ? 1 : 0);
+    if (!all) return all.status();
+    return std::ranges::count(all.value(), 0u) < static_cast<std::ptrdiff_t>(all.value().size());
+}
+
+Status SharedFile::step_aside(ledger::AsideReason reason) {
     const Status outcome = by_drainers([&] { return file_->step_aside(reason); });
     if (!outcome || share_ == nullptr) return outcome;
     Status mine;
-    // If this fails there may be something to be undone still; the file is written through all the same, as the drainers do already.
+    // If this fails there may be something to be undone still; the file is written through all the same, as the
+    // drainers do already.
     const Status ended = journal_ != nullptr ? end_consistency() : Status::ok();
     if (drains_) share_->stop_listening();
     else mine = attempt([&] { return file_->go_through(reason); });

@@ -25,8 +25,9 @@ std::uint64_t length_in(std::uint64_t word) noexcept { return (word & ~kFailure)
 
 std::uint64_t to_word(const Status& failure) noexcept {
     const auto length = std::min<std::uint64_t>(failure.message().size(), kLengthMax);
-    return static_cast<std::uint64_t>(failure.code()) | (static_cast<std::uint64_t>(failure.sys_errno()) & kErrnoMask) << kErrnoShift |
-           length << kLengthShift | kFailure;
+    return static_cast<std::uint64_t>(failure.code()) |
+           (static_cast<std::uint64_t>(failure.sys_errno()) & kErrnoMask) << kErrnoShift | length << kLengthShift |
+           kFailure;
 }
 
 // Texts go in pieces, so that nobody needs memory to take part.
@@ -50,7 +51,8 @@ Status Team::agree(const Status& mine, std::uint64_t word, Words& told) noexcept
         const auto words = exchange(mine ? word : to_word(mine));
         if (!words) return mine ? words.status() : mine;
         told = words.value();
-        const auto failed = std::find_if(told.begin(), told.end(), [](std::uint64_t one) { return (one & kFailure) != 0; });
+        const auto failed = std::find_if(told.begin(), told.end(),
+                                         [](std::uint64_t one) { return (one & kFailure) != 0; });
         if (failed == told.end()) return Status::ok();
         const int member = static_cast<int>(failed - told.begin());
         return member == rank() ? tell(mine) : hear(member, *failed);
@@ -78,16 +80,11 @@ Status Team::hear(int from, std::uint64_t word) {
         Piece piece;
         const auto bytes = std::span(piece).first(std::min<std::uint64_t>(piece.size(), left));
         FOREBAY_TRY(broadcast(from, bytes));
-        whole = whole && attempt([&] {
-            text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        });
+        whole = whole && attempt([&] { text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size()); });
         left -= bytes.size();
     }
     Status heard(code, "a rank failed", sys_errno);
-    if (whole)
-        (void)attempt([&] {
-            heard = Status(code, text, sys_errno).with_context(fmt::format("rank {}", from));
-        });
+    if (whole) (void)attempt([&] { heard = Status(code, text, sys_errno).with_context(fmt::format("rank {}", from)); });
     return heard;
 }
 

@@ -4,8 +4,9 @@
 // processes they fork. Every call is collective: all members make it, in the same order, from the thread
 // that called HDF5; never a background thread. Thread-safety: one call at a time. Blocks until all are there.
 //
-// A member that misses a call, or makes one too many, leaves all others waiting. So none of these calls is left because memory is short:
-// what a member does in between goes through `attempt` (base/attempt.h), and the others hear of it by `agree`.
+// A member that misses a call, or makes one too many, leaves all others waiting. So none of these calls is left because
+// memory is short: what a member does in between goes through `attempt` (base/attempt.h), and the others hear of it by
+// `agree`.
 #pragma once
 
 #include <cstddef>
@@ -53,8 +54,9 @@ class Team {
     virtual Result<Words> exchange(std::uint64_t mine) = 0;
     // The bytes of member `from`, into those of all others, which are as many. Needs no memory.
     virtual Status broadcast(int from, std::span<std::byte> bytes) = 0;
-    // What each member gives, by rank; the lengths may differ. As `agree`, a failure of one that comes with nothing to give, or has no
-    // memory, is one on all. Two steps, unless it is much (kGatheredAhead): where ranks share cores each step may cost a time slice.
+    // What each member gives, by rank; the lengths may differ. As `agree`, a failure of one that comes with nothing to
+    // give, or has no memory, is one on all. Two steps, unless it is much (kGatheredAhead): where ranks share cores
+    // each step may cost a time slice.
     Result<Gathered> gather(const Status& ready, std::span<const std::byte> mine);
 
     // Each member exposes some memory, or none; it outlives the window. Without memory on one member an error on all.
@@ -67,8 +69,10 @@ class Team {
     Result<Words> agree(const Status& mine, std::uint64_t word) noexcept;
 
   protected:
-    // What all give, one after the other in `all`; `ends` tells where what each of them gives ends there. Needs no memory.
-    virtual Status gather_into(std::span<const std::byte> mine, std::span<const std::size_t> ends, std::span<std::byte> all) = 0;
+    // What all give, one after the other in `all`; `ends` tells where what each of them gives ends there. Needs no
+    // memory.
+    virtual Status gather_into(std::span<const std::byte> mine, std::span<const std::size_t> ends,
+                               std::span<std::byte> all) = 0;
 
   private:
     // For so much of each member there is memory before any of them says how much it has.

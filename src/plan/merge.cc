@@ -7,8 +7,8 @@ namespace forebay::plan {
 namespace {
 
 Piece slice(const Piece& piece, ByteRange range) noexcept {
-    return {range, piece.bytes == nullptr ? nullptr : piece.bytes + (range.begin - piece.range.begin),
-            piece.sequence, piece.segment, piece.gathered};
+    return {range, piece.bytes == nullptr ? nullptr : piece.bytes + (range.begin - piece.range.begin), piece.sequence,
+            piece.keeper};
 }
 
 }   // namespace
@@ -21,7 +21,8 @@ std::vector<TargetWrite> merge(std::span<const Piece> pieces, const Policy& poli
 
         ByteRange rest{pieces[first].range.begin, pieces[last].range.end};
         const std::uint64_t boundary = align_down(rest.end, policy.stripe);
-        if (rest.end == policy.growing_at || (boundary > rest.begin && rest.end - boundary < policy.run_min)) rest.end = boundary;
+        if (rest.end == policy.growing_at || (boundary > rest.begin && rest.end - boundary < policy.run_min))
+            rest.end = boundary;
         if (rest.begin < rest.end && rest.size() < policy.run_min) rest.end = rest.begin;
         std::size_t at = first;
         while (!rest.empty()) {

@@ -11,26 +11,23 @@
 
 #include "extent/range.h"
 
-namespace forebay::log {
-class Gathered;
-class Segment;
-}
-
 namespace forebay::plan {
+
+// What keeps the bytes of a piece where they are: a word of whoever gives the piece. The planner only passes it on.
+enum class Keeper : std::uintptr_t { kNone = 0 };
 
 // A staged extent: where it goes, and its bytes (null: zeros).
 struct Piece {
     ByteRange range;
     const std::byte* bytes = nullptr;
-    std::uint64_t sequence = 0;        // which record it came from
-    log::Segment* segment = nullptr;   // where that lies; the planner only passes both on
-    log::Gathered* gathered = nullptr;
+    std::uint64_t sequence = 0;   // which record it came from
+    Keeper keeper = Keeper::kNone;
 };
 
 struct Policy {
-    std::uint64_t stripe = 1;              // bytes, at least 1
-    std::uint64_t write_max = 1;           // bytes, at least 1
-    std::size_t pieces_max = 65536;        // per write, at least 1
+    std::uint64_t stripe = 1;         // bytes, at least 1
+    std::uint64_t write_max = 1;      // bytes, at least 1
+    std::size_t pieces_max = 65536;   // per write, at least 1
     // Leave runs shorter than this for later, and as much behind the last stripe boundary of longer ones:
     // neighbours may come. At most a stripe. 0 or 1: leave none.
     std::uint64_t run_min = 0;

@@ -6,8 +6,8 @@
 namespace forebay::recover {
 
 Result<Claim> claim(std::span<io::Directory* const> areas, const std::set<io::Identity>& named,
-                    const std::function<std::set<io::Identity>(const Inventory&)>& concerned, io::Directory::Patience patience, bool dry_run,
-                    const IsAlive& is_alive) {
+                    const std::function<std::set<io::Identity>(const Inventory&)>& concerned,
+                    io::Directory::Patience patience, bool dry_run, const IsAlive& is_alive) {
     Claim claim;
     std::set<io::Identity> known, wanted = named;
     for (;;) {
@@ -33,7 +33,8 @@ Result<Claim> claim(std::span<io::Directory* const> areas, const std::set<io::Id
     }
 }
 
-void tidy_up(std::span<io::Directory* const> areas, Inventory& seen, io::Directory::Patience patience, bool dry_run, const IsAlive& is_alive, Report& report) {
+void tidy_up(std::span<io::Directory* const> areas, Inventory& seen, io::Directory::Patience patience, bool dry_run,
+             const IsAlive& is_alive, Report& report) {
     if (dry_run) {
         tell_of_directories(seen, report);
         remove_directories(seen, true, report);

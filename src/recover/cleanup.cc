@@ -1,8 +1,9 @@
 #include "recover/cleanup.h"
 
 #include <algorithm>
+#include <cerrno>
 
-#include "log/process.h"
+#include "area/process.h"
 
 namespace forebay::recover {
 
@@ -25,15 +26,18 @@ Status remove_if_there(io::Directory& directory, const std::string& name) {
 // The log before the ledger: a directory without log holds nothing.
 Status remove_directory(FoundDirectory& found) {
     found.pool.reset();
+    // What was not a process's yet when it was looked at may be now.
+    const auto ended = found.directory->keep_free(std::string(area::kAliveFile));
+    if (!ended) return ended.status().with_context("remove " + found.path());
     for (const FoundBoard& board : found.boards) FOREBAY_TRY(remove_if_there(*found.directory, board.name));
     for (const std::string& board : found.unfinished) FOREBAY_TRY(remove_if_there(*found.directory, board));
     const auto names = found.directory->list();
     if (!names) return names.status();
     for (const std::string& name : names.value())
-        if (name.starts_with(log::kUndoPrefix)) FOREBAY_TRY(remove_if_there(*found.directory, name));
+        if (name.starts_with(undo::kUndoPrefix)) FOREBAY_TRY(remove_if_there(*found.directory, name));
     FOREBAY_TRY(remove_if_there(*found.directory, "log"));
     FOREBAY_TRY(remove_if_there(*found.directory, "ledger"));
-    FOREBAY_TRY(remove_if_there(*found.directory, std::string(log::kAliveClaim)));
+    FOREBAY_TRY(remove_if_there(*found.directory, std::string(area::kAliveFile)));
     found.directory.reset();
     return found.area->remove_directory(found.name);
 }
@@ -45,7 +49,7 @@ Status remove_unread(FoundDirectory& found) {
     if (!names) return names.status();
     found.boards.clear();
     for (const std::string& name : names.value())
-        if (name.starts_with(log::kBoardPrefix)) FOREBAY_TRY(remove_if_there(*found.directory, name));
+        if (name.starts_with(board::kBoardPrefix)) FOREBAY_TRY(remove_if_there(*found.directory, name));
     return remove_directory(found);
 }
 
@@ -53,7 +57,7 @@ Status give_back_logs(const Session& session) {
     if (session.board != nullptr) {
         auto file = session.board_at->directory->open_file(session.board->name, io::OpenMode::kReadWrite);
         if (!file) return file.status();
-        FOREBAY_TRY(log::retire_board(*file.value()));
+        FOREBAY_TRY(board::retire_board(*file.value()));
         if (session.durable_group) FOREBAY_TRY(file.value()->sync());
     }
     for (auto found = session.logs.rbegin(); found != session.logs.rend(); ++found) FOREBAY_TRY(free_log(*found));
@@ -64,7 +68,8 @@ Status give_back_team(const TeamSession& team) {
     for (const Session* const session : team.sessions) FOREBAY_TRY(give_back_logs(*session));
     for (const TeamSession::Member& member : team.members) {
         FOREBAY_TRY(remove_if_there(*member.directory->directory, member.journal));
-        std::erase_if(member.directory->journals, [&](const FoundJournal& journal) { return journal.name == member.journal; });
+        std::erase_if(member.directory->journals,
+                      [&](const FoundJournal& journal) { return journal.name == member.journal; });
     }
     return Status::ok();
 }
@@ -84,13 +89,17 @@ void remove_directories(Inventory& inventory, bool dry_run, Report& report) {
         });
         if (!empty || !directory->journals.empty()) continue;
         // Its board tells what logs in other directories mean, as long as they are there.
-        const bool wanted = std::any_of(inventory.sessions.begin(), inventory.sessions.end(), [&](const Session& session) {
-            return session.board_at == directory.get() &&
-                   std::any_of(session.logs.begin(), session.logs.end(), [](const FoundLog& found) { return !found.log->segments.empty(); });
-        });
+        const bool wanted = std::any_of(
+            inventory.sessions.begin(), inventory.sessions.end(), [&](const Session& session) {
+                return session.board_at == directory.get() &&
+                       std::any_of(session.logs.begin(), session.logs.end(),
+                                   [](const FoundLog& found) { return !found.log->segments.empty(); });
+            });
         if (wanted) continue;
         const std::string path = directory->path();
-        if (const Status removed = dry_run ? Status::ok() : remove_directory(*directory); removed) report.removed.push_back(path);
+        if (const Status removed = dry_run ? Status::ok() : remove_directory(*directory); removed)
+            report.removed.push_back(path);
+        else if (removed.sys_errno() == EBUSY) report.living.push_back(path);
         else report.refused.push_back({path, removed});
     }
 }

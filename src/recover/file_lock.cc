@@ -33,7 +33,9 @@ std::string whose(io::Directory& directory) {
 
 }   // namespace
 
-std::string FileLock::name(const io::Identity& identity) { return fmt::format("{}{:x}-{:x}", kFileLockPrefix, identity.device, identity.inode); }
+std::string FileLock::name(const io::Identity& identity) {
+    return fmt::format("{}{:x}-{:x}", kFileLockPrefix, identity.device, identity.inode);
+}
 
 Result<FileLock::Held> FileLock::take(io::Directory& area, io::Directory::Patience patience) const {
     // Whoever ends removes the directory, so what was locked may be gone: then a file cannot be made in it any more.
@@ -59,11 +61,13 @@ Result<FileLock::Held> FileLock::take(io::Directory& area, io::Directory::Patien
     }
 }
 
-Result<FileLock> FileLock::take(std::span<io::Directory* const> areas, const io::Identity& identity, io::Directory::Patience patience) {
+Result<FileLock> FileLock::take(std::span<io::Directory* const> areas, const io::Identity& identity,
+                                io::Directory::Patience patience) {
     FileLock self(name(identity));
     // In one order for everybody, so that nobody waits for each other.
     std::vector<io::Directory*> ordered(areas.begin(), areas.end());
-    std::sort(ordered.begin(), ordered.end(), [](const io::Directory* one, const io::Directory* other) { return one->name() < other->name(); });
+    std::sort(ordered.begin(), ordered.end(),
+              [](const io::Directory* one, const io::Directory* other) { return one->name() < other->name(); });
     for (io::Directory* const area : ordered) {
         FOREBAY_TRY(check_trusted(*area, ".", io::Facts::Kind::kDirectory));
         auto held = self.take(*area, patience);

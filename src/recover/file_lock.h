@@ -1,9 +1,9 @@
 // Excludes all other recoveries of one file on this node, while its target is being written too.
 //
-// A directory `recovering-<device>-<inode>` in each staging area, locked (flock) by the process whose number is in the name of
-// the file in it. A lock ends with its process; what a killed one leaves is an empty lock, which the next recovery removes.
-// So a recovery that hangs in a target keeps others from that file, and from no other. Blocks on file I/O, and for others' locks as
-// long as `patience` says. Not thread-safe.
+// A directory `recovering-<device>-<inode>` in each staging area, locked (flock) by the process whose number is in the
+// name of the file in it. A lock ends with its process; what a killed one leaves is an empty lock, which the next
+// recovery removes. So a recovery that hangs in a target keeps others from that file, and from no other. Blocks on file
+// I/O, and for others' locks as long as `patience` says. Not thread-safe.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,8 @@ inline constexpr std::string_view kFileLockPrefix = "recovering-";
 class FileLock {
   public:
     // kUnavailable, with the number of the process: somebody else has it. Other errors are those of the areas.
-    [[nodiscard]] static Result<FileLock> take(std::span<io::Directory* const> areas, const io::Identity& identity, io::Directory::Patience patience);
+    [[nodiscard]] static Result<FileLock> take(std::span<io::Directory* const> areas, const io::Identity& identity,
+                                               io::Directory::Patience patience);
     ~FileLock();
     FileLock(FileLock&&) noexcept = default;
     FileLock& operator=(FileLock&&) = delete;

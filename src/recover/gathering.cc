@@ -42,7 +42,8 @@ Result<std::optional<std::uint64_t>> read_whole(io::File& file) {
     if (!got) return got.status();
     const bool right = got.value() == whole.size() && load_le<std::uint64_t>(whole.data()) == kWholeMagic &&
                        load_le<std::uint64_t>(whole.data() + 8) == bytes.value() &&
-                       load_le<std::uint64_t>(whole.data() + kWholeChecksumAt) == checksum(std::span<const std::byte>(whole).first(kWholeChecksumAt));
+                       load_le<std::uint64_t>(whole.data() + kWholeChecksumAt) ==
+                           checksum(std::span<const std::byte>(whole).first(kWholeChecksumAt));
     return right ? std::optional(load_le<std::uint64_t>(whole.data() + 16)) : std::nullopt;
 }
 
@@ -50,9 +51,12 @@ Status gone_is_fine(const Status& status) { return status.code() == Code::kNotFo
 
 }   // namespace
 
-std::string Gathering::name(const std::string& file, std::uint64_t team) { return fmt::format(".{}.forebay-{:016x}", file, team); }
+std::string Gathering::name(const std::string& file, std::uint64_t team) {
+    return fmt::format(".{}.forebay-{:016x}", file, team);
+}
 
-Result<std::unique_ptr<Gathering>> Gathering::open(std::unique_ptr<io::Directory> home, const std::string& file, std::uint64_t team, bool create, io::Directory::Patience patience) {
+Result<std::unique_ptr<Gathering>> Gathering::open(std::unique_ptr<io::Directory> home, const std::string& file,
+                                                   std::uint64_t team, bool create, io::Directory::Patience patience) {
     std::unique_ptr<Gathering> self(new Gathering(std::move(home), name(file, team)));
     io::Directory& at = *self->home_;
     // Somebody else may bring the file home, and remove it, between looking for it and having its lock.
@@ -66,8 +70,10 @@ Result<std::unique_ptr<Gathering>> Gathering::open(std::unique_ptr<io::Directory
             if (facts.status().code() == Code::kNotFound && create) continue;
             return facts.status();
         }
-        if (facts.value().kind != io::Facts::Kind::kDirectory || facts.value().owner != ::geteuid() || (facts.value().mode & kWritableByOthers) != 0)
-            return Status(Code::kPermissionDenied, fmt::format("{}/{} is not a directory of this user alone", at.name(), self->name_));
+        if (facts.value().kind != io::Facts::Kind::kDirectory || facts.value().owner != ::geteuid() ||
+            (facts.value().mode & kWritableByOthers) != 0)
+            return Status(Code::kPermissionDenied,
+                          fmt::format("{}/{} is not a directory of this user alone", at.name(), self->name_));
         auto directory = at.open_directory(self->name_);
         if (!directory) {
             if (directory.status().code() == Code::kNotFound && create) continue;
@@ -76,8 +82,10 @@ Result<std::unique_ptr<Gathering>> Gathering::open(std::unique_ptr<io::Directory
         self->directory_ = std::move(directory).value();
         auto lock = self->directory_->lock(patience);
         if (lock) self->lock_ = std::move(lock).value();
-        else if (lock.status().code() == Code::kUnavailable) return Status(Code::kUnavailable, "another recovery is bringing it home", EWOULDBLOCK, true);
-        else if (const int error = lock.status().sys_errno(); error != ENOTSUP && error != ENOSYS && error != ENOLCK) return lock.status();
+        else if (lock.status().code() == Code::kUnavailable)
+            return Status(Code::kUnavailable, "another recovery is bringing it home", EWOULDBLOCK, true);
+        else if (const int error = lock.status().sys_errno(); error != ENOTSUP && error != ENOSYS && error != ENOLCK)
+            return lock.status();
         if (const auto still = at.facts(self->name_)) return self;
         else if (still.status().code() != Code::kNotFound || !create) return still.status();
     }
@@ -108,7 +116,8 @@ Result<bool> Gathering::empty() {
     return names.value().empty();
 }
 
-Status Gathering::tell(io::File& journal, std::uint64_t member, std::uint64_t wrote_ns, const std::function<Status()>& promise) {
+Status Gathering::tell(io::File& journal, std::uint64_t member, std::uint64_t wrote_ns,
+                       const std::function<Status()>& promise) {
     const std::string name = fmt::format("{}{}", kMember, member);
     auto copy = directory_->open_file(name, io::OpenMode::kReadWrite);
     if (copy) {
@@ -148,7 +157,9 @@ Result<std::map<std::uint64_t, Gathering::Told>> Gathering::members() {
         if (!name.starts_with(kMember)) continue;
         std::uint64_t member = 0;
         const char* const end = name.data() + name.size();
-        if (const auto parsed = std::from_chars(name.data() + kMember.size(), end, member); parsed.ec != std::errc{} || parsed.ptr != end) continue;
+        if (const auto parsed = std::from_chars(name.data() + kMember.size(), end, member);
+            parsed.ec != std::errc{} || parsed.ptr != end)
+            continue;
         const auto facts = directory_->facts(name);
         if (!facts) return facts.status();
         if (facts.value().kind != io::Facts::Kind::kFile || facts.value().owner != ::geteuid()) continue;
@@ -167,7 +178,8 @@ Status Gathering::remove() {
     if (!names) return names.status();
     for (const std::string& name : names.value())
         if (name.starts_with(kMember)) FOREBAY_TRY(gone_is_fine(directory_->remove_file(name)));
-    for (const std::string_view name : {kClosed, kBegun}) FOREBAY_TRY(gone_is_fine(directory_->remove_file(std::string(name))));
+    for (const std::string_view name : {kClosed, kBegun})
+        FOREBAY_TRY(gone_is_fine(directory_->remove_file(std::string(name))));
     FOREBAY_TRY(gone_is_fine(directory_->remove_file(std::string(kDone))));
     return gone_is_fine(home_->remove_directory(name_));
 }

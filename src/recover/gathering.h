@@ -1,11 +1,12 @@
-// What the nodes that wrote one file together lay beside it when they recover: copies of their undo journals, until all are there.
+// What the nodes that wrote one file together lay beside it when they recover: copies of their undo journals, until all
+// are there.
 //
-// A directory `.<file>.forebay-<team>` beside the target, mode 0700, with a file `member-<rank>` for each rank that has been told of,
-// `begun` from when a recovery may have written to the target, `done` once the file has been brought home, and `closed` if a rank tells
-// that it was closed. The last node's recovery removes it. docs/recovery.md, "Several nodes, nodes=consistent", tells why each step is
-// where it is.
-// Each call may be the last one of a process that is killed. Blocks on file I/O; syncs. Not thread-safe; recoveries of several nodes
-// exclude each other by a lock on the directory, where the file system has locks.
+// A directory `.<file>.forebay-<team>` beside the target, mode 0700, with a file `member-<rank>` for each rank that has
+// been told of, `begun` from when a recovery may have written to the target, `done` once the file has been brought
+// home, and `closed` if a rank tells that it was closed. The last node's recovery removes it. docs/recovery.md,
+// "Several nodes, nodes=consistent", tells why each step is where it is. Each call may be the last one of a process
+// that is killed. Blocks on file I/O; syncs. Not thread-safe; recoveries of several nodes exclude each other by a lock
+// on the directory, where the file system has locks.
 #pragma once
 
 #include <cstdint>
@@ -18,27 +19,29 @@
 
 #include "base/status.h"
 #include "io/file.h"
-#include "log/undo_format.h"
+#include "undo/undo_format.h"
 
 namespace forebay::recover {
 
 class Gathering {
   public:
-    // `home` is the target's directory. `patience`: with another recovery, of whatever node, that is at work there; kUnavailable when it
-    // ends. kNotFound: it is not there, and `create` does not ask for it. kPermissionDenied: it is not
-    // this user's own.
-    [[nodiscard]] static Result<std::unique_ptr<Gathering>> open(std::unique_ptr<io::Directory> home, const std::string& file, std::uint64_t team, bool create,
-                                                                 io::Directory::Patience patience);
+    // `home` is the target's directory. `patience`: with another recovery, of whatever node, that is at work there;
+    // kUnavailable when it ends. kNotFound: it is not there, and `create` does not ask for it. kPermissionDenied: it is
+    // not this user's own.
+    [[nodiscard]] static Result<std::unique_ptr<Gathering>> open(std::unique_ptr<io::Directory> home,
+                                                                 const std::string& file, std::uint64_t team,
+                                                                 bool create, io::Directory::Patience patience);
     [[nodiscard]] static std::string name(const std::string& file, std::uint64_t team);
 
     // The file has been brought home; what is left of the directory may go.
     [[nodiscard]] Result<bool> done();
     // The file was closed, and there is nothing to be undone; but not everybody who has to know may have been here.
     [[nodiscard]] Result<bool> closed();
-    // Copies a rank's journal, unless that was done before. `wrote_ns`: when it was certainly at work. `promise` is called between: the
-    // copy's name is on the device then and stays until the directory goes, but the copy does not count yet. Whoever has promised, and finds the
-    // directory gone or empty later, knows that all copies had counted.
-    [[nodiscard]] Status tell(io::File& journal, std::uint64_t member, std::uint64_t wrote_ns, const std::function<Status()>& promise);
+    // Copies a rank's journal, unless that was done before. `wrote_ns`: when it was certainly at work. `promise` is
+    // called between: the copy's name is on the device then and stays until the directory goes, but the copy does not
+    // count yet. Whoever has promised, and finds the directory gone or empty later, knows that all copies had counted.
+    [[nodiscard]] Status tell(io::File& journal, std::uint64_t member, std::uint64_t wrote_ns,
+                              const std::function<Status()>& promise);
     struct Told {
         std::unique_ptr<io::File> file;
         std::uint64_t wrote_ns = 0;
@@ -50,7 +53,8 @@ class Gathering {
     [[nodiscard]] Result<bool> empty();
 
     [[nodiscard]] Status set_closed();
-    // A recovery, of whatever node, has begun to write to the target: when that was last written tells nothing any more.
+    // A recovery, of whatever node, has begun to write to the target: when that was last written tells nothing any
+    // more.
     [[nodiscard]] Result<bool> begun();
     // It is on the device when this returns.
     [[nodiscard]] Status set_begun();

@@ -1,12 +1,11 @@
 #include "recover/inventory.h"
 
-
 #include <algorithm>
 #include <charconv>
 #include <map>
 #include <tuple>
 
-#include "log/process.h"
+#include "area/process.h"
 #include "recover/stated.h"
 #include "recover/trust.h"
 
@@ -14,24 +13,26 @@ namespace forebay::recover {
 
 namespace {
 
-using log::kBoardPrefix;
+using board::kBoardPrefix;
 
 Status look_for_journals(FoundDirectory& found) {
     const auto names = found.directory->list();
     if (!names) return names.status();
     for (const std::string& name : names.value()) {
-        if (!name.starts_with(log::kUndoPrefix)) continue;
+        if (!name.starts_with(undo::kUndoPrefix)) continue;
         FoundJournal journal;
         journal.name = name;
         const char* const end = name.data() + name.size();
-        if (const auto parsed = std::from_chars(name.data() + log::kUndoPrefix.size(), end, journal.log); parsed.ec != std::errc{} || parsed.ptr != end) continue;
+        if (const auto parsed = std::from_chars(name.data() + undo::kUndoPrefix.size(), end, journal.log);
+            parsed.ec != std::errc{} || parsed.ptr != end)
+            continue;
         auto file = open_trusted(*found.directory, name, io::OpenMode::kReadWrite);
         if (!file) return file.status();
         // The process died when it had just begun to make it, and nothing was written to the target.
         const auto bytes = file.value()->size();
         if (!bytes) return bytes.status();
-        if (bytes.value() < log::kUndoFrontBytes) continue;
-        auto view = log::read_undo(*file.value());
+        if (bytes.value() < undo::kUndoFrontBytes) continue;
+        auto view = undo::read_undo(*file.value());
         if (!view) return view.status();
         journal.file = std::move(file).value();
         journal.view = std::move(view).value();
@@ -51,7 +52,7 @@ Status look_for_boards(FoundDirectory& found) {
         if (std::from_chars(digits, name.data() + name.size(), board.log).ptr != name.data() + name.size()) continue;
         auto file = open_trusted(*found.directory, name, io::OpenMode::kReadWrite);
         if (!file) return file.status();
-        auto read = log::read_board(*file.value());
+        auto read = board::read_board(*file.value());
         // The process died when it had just begun to make it: nobody has seen it, and nothing was staged.
         if (read.status().code() == Code::kNotFound) {
             found.unfinished.push_back(name);
@@ -66,7 +67,8 @@ Status look_for_boards(FoundDirectory& found) {
 
 Status look_into_dead(FoundDirectory& found) {
     FOREBAY_TRY(look_for_journals(found));
-    FOREBAY_TRY(look_for_boards(found));   // a board tells of the logs of others, also where this process has given its own back
+    FOREBAY_TRY(look_for_boards(
+        found));   // a board tells of the logs of others, also where this process has given its own back
     auto pool = open_trusted(*found.directory, "log", io::OpenMode::kReadWrite);
     if (!pool) return pool.status().code() == Code::kNotFound ? Status::ok() : pool.status();
     found.pool = std::move(pool).value();
@@ -78,13 +80,15 @@ Status look_into_dead(FoundDirectory& found) {
 
 void look_into(FoundDirectory& found, const IsAlive& is_alive) {
     found.refused = check_trusted(*found.area, found.name, io::Facts::Kind::kDirectory);
-    if (!found.refused) return;
     auto directory = found.area->open_directory(found.name);
+    found.alive = directory ? area::owner_is_alive(found.process, *directory.value(), is_alive)
+                            : is_alive(found.process);
+    if (!found.refused) return;
     found.refused = directory.status();
     if (!directory) return;
     found.directory = std::move(directory).value();
-    found.alive = is_alive(found.process) || log::says_it_is_alive(found.path());
-    if (auto view = log::read_ledger(*found.directory)) {
+    if (auto view = ledger::read_ledger(*found.directory)) {
+        found.has_ledger = true;
         found.open_files = std::move(view.value().files);
         found.wrote_ns = view.value().wrote_ns;
         found.files_without_slot = view.value().files_without_slot;
@@ -133,12 +137,13 @@ void make_sessions(Inventory& inventory) {
 void make_teams(Inventory& inventory) {
     for (const auto& directory : inventory.directories) {
         for (const FoundJournal& journal : directory->journals) {
-            const log::UndoHeader& header = journal.view.header;
+            const undo::UndoHeader& header = journal.view.header;
             const io::Identity identity{header.device, header.inode};
             auto team = std::find_if(inventory.teams.begin(), inventory.teams.end(), [&](const TeamSession& other) {
                 return other.team == header.team && other.identity == identity;
             });
-            if (team == inventory.teams.end()) team = inventory.teams.insert(team, {header.team, identity, header.path, {}, {}});
+            if (team == inventory.teams.end())
+                team = inventory.teams.insert(team, {header.team, identity, header.path, {}, {}});
             team->members.push_back({directory.get(), journal.name});
         }
     }
@@ -147,9 +152,11 @@ void make_teams(Inventory& inventory) {
         for (const Session& session : inventory.sessions)
             if (session.sharing.kind == log::Sharing::Kind::kConsistentNodes && session.identity == team.identity &&
                 std::any_of(session.logs.begin(), session.logs.end(), [&](const FoundLog& found) {
-                    return std::any_of(team.members.begin(), team.members.end(), [&](const TeamSession::Member& member) {
-                        return member.directory == found.directory && TeamSession::journal_of(member).log == found.log->log;
-                    });
+                    return std::any_of(team.members.begin(), team.members.end(),
+                                       [&](const TeamSession::Member& member) {
+                                           return member.directory == found.directory &&
+                                                  TeamSession::journal_of(member).log == found.log->log;
+                                       });
                 }))
                 team.sessions.push_back(&session);
 }
@@ -157,25 +164,33 @@ void make_teams(Inventory& inventory) {
 }   // namespace
 
 FoundJournal& TeamSession::journal_of(const Member& member) {
-    return *std::find_if(member.directory->journals.begin(), member.directory->journals.end(), [&](const FoundJournal& journal) { return journal.name == member.journal; });
+    return *std::find_if(member.directory->journals.begin(), member.directory->journals.end(),
+                         [&](const FoundJournal& journal) { return journal.name == member.journal; });
 }
 
 const FoundDirectory* Inventory::living_user_of(const io::Identity& identity) const {
     for (const auto& directory : directories) {
         if (!directory->alive) continue;
         if (directory->files_without_slot > 0) return directory.get();   // nobody can tell
-        for (const log::FileCounters& file : directory->open_files)
+        for (const ledger::FileCounters& file : directory->open_files)
             if (file.device == identity.device && file.inode == identity.inode) return directory.get();
     }
     return nullptr;
 }
 
-bool Inventory::has_living(const log::ProcessIdentity& process) const {
-    return std::any_of(directories.begin(), directories.end(), [&](const auto& directory) { return directory->alive && directory->process == process; });
+bool Inventory::is_alive(const area::ProcessIdentity& process, const IsAlive& is_seen) const {
+    bool here = false, lives = false;
+    for (const auto& directory : directories) {
+        if (directory->process != process) continue;
+        here = true;
+        lives = lives || directory->alive;
+    }
+    return here ? lives : is_seen(process);
 }
 
 std::size_t Inventory::nodes_here(const Session& session) const {
-    return static_cast<std::size_t>(std::count_if(sessions.begin(), sessions.end(), [&](const Session& other) { return session.same_run(other); }));
+    return static_cast<std::size_t>(std::count_if(sessions.begin(), sessions.end(),
+                                                  [&](const Session& other) { return session.same_run(other); }));
 }
 
 Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const IsAlive& is_alive) {
@@ -185,7 +200,7 @@ Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const Is
         const auto names = area->list();
         if (!names) return names.status();
         for (const std::string& name : names.value()) {
-            const auto owner = log::owner_of_directory(name);
+            const auto owner = area::owner_of_directory(name);
             if (!owner) continue;
             auto found = std::make_unique<FoundDirectory>();
             found->area = area;

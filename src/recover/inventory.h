@@ -14,44 +14,46 @@
 #include <string>
 #include <vector>
 
+#include "area/process.h"
 #include "base/status.h"
+#include "board/board_format.h"
 #include "io/file.h"
-#include "log/board_format.h"
-#include "log/ledger.h"
+#include "ledger/ledger.h"
 #include "log/scan.h"
-#include "log/undo_format.h"
+#include "undo/undo_format.h"
 
 namespace forebay::recover {
 
 struct FoundBoard {
     std::string name;
     std::uint64_t log = 0;   // the drainer's
-    log::BoardView board;
+    board::BoardView board;
 };
 
-// The undo journal of a rank (log/undo_format.h).
+// The undo journal of a rank (undo/undo_format.h).
 struct FoundJournal {
     std::string name;
     std::uint64_t log = 0;   // the number of the file's log in this directory
     std::unique_ptr<io::File> file;
-    log::UndoView view;
+    undo::UndoView view;
 };
 
 struct FoundDirectory {
     io::Directory* area = nullptr;
     std::string name;                           // in the area
     std::unique_ptr<io::Directory> directory;   // null if it was refused
-    log::ProcessIdentity process;
-    bool alive = false;
-    Status refused;                             // why it was not looked into
-    std::vector<log::FileCounters> open_files;  // as the ledger has them, if it can be read
+    area::ProcessIdentity process;
+    bool alive = false;                             // by the lock in it (area/process.h); also if it was refused
+    Status refused;                                 // why it was not looked into
+    std::vector<ledger::FileCounters> open_files;   // as the ledger has them, if it can be read
+    bool has_ledger = false;                        // it can
     std::uint64_t files_without_slot = 0, wrote_ns = 0;
     // Of a dead process:
-    std::unique_ptr<io::File> pool;             // null: there is no log
+    std::unique_ptr<io::File> pool;   // null: there is no log
     std::vector<log::ScannedLog> logs;
     std::vector<FoundBoard> boards;
     std::vector<FoundJournal> journals;
-    std::vector<std::string> unfinished;        // boards whose maker died before anybody had seen them: no more than names
+    std::vector<std::string> unfinished;   // boards whose maker died before anybody had seen them: no more than names
 
     [[nodiscard]] std::string path() const { return area->name() + "/" + name; }
 };
@@ -65,26 +67,30 @@ struct FoundLog {
 // What is left of the time in which one file was open for writing: one log, or those of all processes of the node that
 // wrote it together.
 struct Session {
-    io::Identity identity;                  // of the target
-    io::Identity logged;                    // the same, unless its file system was mounted again since and somebody vouches for it
+    io::Identity identity;   // of the target
+    io::Identity logged;     // the same, unless its file system was mounted again since and somebody vouches for it
     std::string path;
     log::Sharing sharing;
-    std::vector<FoundLog> logs;             // that of the process that commits first, if it is there
-    FoundDirectory* board_at = nullptr;     // null: no board, or none needed
+    std::vector<FoundLog> logs;           // that of the process that commits first, if it is there
+    FoundDirectory* board_at = nullptr;   // null: no board, or none needed
     FoundBoard* board = nullptr;
     // Those that nobody else has to do with, or, of a file of several nodes, those of one run.
     [[nodiscard]] bool same_run(const Session& other) const noexcept {
-        return this == &other || (sharing.kind == log::Sharing::Kind::kSeveralNodes && other.sharing.kind == sharing.kind && identity == other.identity &&
-                                  board != nullptr && other.board != nullptr && board->board.team != 0 && board->board.team == other.board->board.team);
+        return this == &other ||
+               (sharing.kind == log::Sharing::Kind::kSeveralNodes && other.sharing.kind == sharing.kind &&
+                identity == other.identity && board != nullptr && other.board != nullptr && board->board.team != 0 &&
+                board->board.team == other.board->board.team);
     }
-    bool has_drainer = true;                // the log of the process that commits is there
+    [[nodiscard]] const log::Birth& born() const noexcept { return logs.front().log->target.born; }
+    bool has_drainer = true;   // the log of the process that commits is there
     // Of durable logs of several processes (stated.h):
     bool durable_group = false;
-    bool unwritten = false;                 // nobody had come to write anything
-    Status missing, damage;                 // of what is stated
+    bool unwritten = false;   // nobody had come to write anything
+    Status missing, damage;   // of what is stated
 };
 
-// The same for a file that several nodes wrote with nodes=consistent: the undo journals that are here, and the sessions of its logs.
+// The same for a file that several nodes wrote with nodes=consistent: the undo journals that are here, and the sessions
+// of its logs.
 struct TeamSession {
     std::uint64_t team = 0;
     io::Identity identity;
@@ -99,25 +105,26 @@ struct TeamSession {
     [[nodiscard]] static FoundJournal& journal_of(const Member& member);
 };
 
+// Whether a process is seen to run: of those whose directory has no lock that would tell (area/process.h).
+using IsAlive = area::IsSeenRunning;
+
 struct Inventory {
     std::vector<std::unique_ptr<FoundDirectory>> directories;
-    std::vector<Session> sessions;          // by file, in order of directories
+    std::vector<Session> sessions;   // by file, in order of directories
     std::vector<TeamSession> teams;
 
     // Of the nodes that wrote a file together with these logs, how many have left logs here.
     [[nodiscard]] std::size_t nodes_here(const Session& session) const;
 
-    // Its directory is here, and it is alive, be it only by its own word.
-    [[nodiscard]] bool has_living(const log::ProcessIdentity& process) const;
+    // One that took part in a file. By the lock in its directory; if that is not here, by whether it is seen to run.
+    [[nodiscard]] bool is_alive(const area::ProcessIdentity& process, const IsAlive& is_seen) const;
 
     // A living process has the file open, as far as its ledger tells.
     [[nodiscard]] const FoundDirectory* living_user_of(const io::Identity& identity) const;
 };
 
-using IsAlive = std::function<bool(const log::ProcessIdentity&)>;
-
-// Of all process directories in `areas`, each of which is a `forebay-<uid>`, open. The error is that of an area that must
-// not be trusted or cannot be listed.
+// Of all process directories in `areas`, each of which is a `forebay-<uid>`, open. The error is that of an area that
+// must not be trusted or cannot be listed.
 [[nodiscard]] Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const IsAlive& is_alive);
 
 }   // namespace forebay::recover

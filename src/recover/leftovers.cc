@@ -1,11 +1,13 @@
 #include "recover/leftovers.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <string_view>
 
 #include "base/clock.h"
-#include "log/process.h"
-#include "log/undo_format.h"
+#include "io/process_lock.h"
+#include "ledger/ledger.h"
 #include "recover/trust.h"
 
 namespace forebay::recover {
@@ -14,117 +16,207 @@ namespace {
 
 // A change within the same tick of the file system's clock as a listing might not show. Far more than a tick.
 constexpr std::uint64_t kTickNs = 50'000'000;
+// Others who look at the file at the same time have it locked for a moment.
+constexpr io::Directory::Patience kOthersLook{std::chrono::seconds(1)};
 
 }   // namespace
 
-void Leftovers::note_dead(const std::string& name) {
-    std::map<io::Identity, std::string> files;
-    dead_[name] = {};
-    if (!check_trusted(*area_, name, io::Facts::Kind::kDirectory)) return;   // `forebay recover` tells of it
-    const auto directory = area_->open_directory(name);
-    if (!directory) return;
-    if (const auto pool = open_trusted(*directory.value(), "log", io::OpenMode::kRead)) {
-        // What cannot be read is left for `forebay recover` to complain about.
-        if (const auto targets = log::scan_targets(*pool.value()))
-            for (const log::OpenPayload& target : targets.value()) files[{target.device, target.inode}] = target.path;
+void Leftovers::note(Area& area, const std::string& name, const area::ProcessIdentity& owner) {
+    ProcessDirectory found = judge(*area.directory, name, owner);
+    if (found.state == ProcessDirectory::State::kLiving) area.living[name] = owner;
+    if (found.state != ProcessDirectory::State::kDead) return;
+    if (!area.is_ours && found.unread.is_ok())
+        found.unread = check_trusted(*area.directory, ".", io::Facts::Kind::kDirectory);
+    area.dead[name] = std::move(found);
+}
+
+// True: it has changed, and was listed.
+bool Leftovers::look_into(Area& area) {
+    const auto facts = area.directory->facts(".");
+    const bool unchanged = facts && area.seen_change_ns != 0 && facts.value().modified_ns == area.seen_change_ns;
+    const std::uint64_t now = unchanged ? 0 : realtime_ns();
+    const auto names = unchanged ? Result<std::vector<std::string>>(std::vector<std::string>())
+                                 : area.directory->list();
+    if (!unchanged && facts && names) {
+        ++listings_;
+        // Just changed: it may change again without showing.
+        area.seen_change_ns = facts.value().modified_ns + kTickNs < now ? facts.value().modified_ns : 0;
+        const std::set<std::string> there(names.value().begin(), names.value().end());
+        std::erase_if(area.dead, [&](const auto& known) { return !there.contains(known.first); });
+        area.living.clear();
+        for (const std::string& name : there)
+            if (const auto owner = area::owner_of_directory(name); owner && !area.dead.contains(name))
+                note(area, name, *owner);
+        return true;
     }
-    if (const auto names = directory.value()->list())
-        for (const std::string& each : names.value()) {
-            if (!each.starts_with(log::kUndoPrefix)) continue;
-            const auto journal = open_trusted(*directory.value(), each, io::OpenMode::kRead);
-            if (!journal) continue;
-            if (const auto header = log::read_undo_header(*journal.value())) files[{header.value().device, header.value().inode}] = header.value().path;
+    const auto living = std::move(area.living);
+    area.living.clear();
+    for (const auto& [name, owner] : living) {
+        if (area::owner_is_alive(owner, area.directory->name() + "/" + name)) area.living[name] = owner;
+        else note(area, name, owner);
+    }
+    return false;
+}
+
+void Leftovers::find_areas(bool others) {
+    const auto add = [&](std::unique_ptr<io::Directory> directory) {
+        if (std::any_of(areas_.begin(), areas_.end(),
+                        [&](const Area& known) { return known.directory->name() == directory->name(); }))
+            return;
+        const auto facts = directory->facts(".");
+        if (!facts) return;
+        const bool is_ours = check_trusted(*directory, ".", io::Facts::Kind::kDirectory).is_ok();
+        directory->rest();   // the process keeps no descriptor of what others have left
+        areas_.push_back({std::move(directory), is_ours, facts.value().owner, 0, {}, {}});
+    };
+    if (!own_found_) {
+        auto area = find_area_();
+        if (area && area.value() != nullptr) {
+            own_found_ = true;
+            others = true;
+            add(std::move(area).value());
         }
-    dead_[name] = std::move(files);
+    }
+    if (others)
+        for (auto& area : find_others_()) add(std::move(area));
 }
 
 void Leftovers::look() {
-    if (area_ == nullptr) {
-        auto area = find_area_();
-        if (!area || area.value() == nullptr || !check_trusted(*area.value(), ".", io::Facts::Kind::kDirectory)) return;
-        area_ = std::move(area).value();
-    }
-    const auto facts = area_->facts(".");
-    const bool unchanged = facts && seen_change_ns_ != 0 && facts.value().modified_ns == seen_change_ns_;
-    if (!unchanged) {
-        const std::uint64_t now = realtime_ns();
-        const auto names = area_->list();
-        if (!facts || !names) return;
-        ++listings_;
-        // Just changed: it may change again without showing.
-        seen_change_ns_ = facts.value().modified_ns + kTickNs < now ? facts.value().modified_ns : 0;
-        const std::set<std::string> there(names.value().begin(), names.value().end());
-        std::erase_if(dead_, [&](const auto& known) { return !there.contains(known.first); });
-        living_.clear();
-        for (const std::string& name : there) {
-            const auto owner = log::owner_of_directory(name);
-            if (!owner || dead_.contains(name)) continue;
-            if (log::owner_is_alive(*owner, area_->name() + "/" + name)) living_[name] = *owner;
-            else note_dead(name);
-        }
-    }
-    for (auto at = living_.begin(); at != living_.end();) {
-        if (log::number_is_taken(at->second) || log::owner_is_alive(at->second, area_->name() + "/" + at->first)) {
-            ++at;
-            continue;
-        }
-        note_dead(at->first);
-        at = living_.erase(at);
-    }
+    find_areas(areas_.empty() && !std::exchange(others_found_, true));
+    bool listed = false;
+    for (Area& area : areas_) listed = look_into(area) || listed;
+    if (!listed) return;
+    const std::size_t known = areas_.size();
+    find_areas(true);
+    for (std::size_t i = known; i < areas_.size(); ++i) (void)look_into(areas_[i]);
 }
 
-bool Leftovers::concern(const io::Identity& identity) {
-    look();
-    return std::any_of(dead_.begin(), dead_.end(), [&](const auto& dead) { return dead.second.contains(identity); });
+const ProcessDirectory* Leftovers::find_dead(const io::Identity& identity, std::uint64_t owner, const log::Birth& born,
+                                             bool only_unread) const {
+    for (const Area& area : areas_) {
+        if (area.owner != ::geteuid() && area.owner != owner) continue;
+        for (const auto& [name, dead] : area.dead)
+            if (dead.concerns(identity, born) && !(only_unread && dead.unread.is_ok())) return &dead;
+    }
+    return nullptr;
 }
 
-std::string Leftovers::stranded(const io::Identity& identity, const std::string& path) {
+bool Leftovers::concern(const io::Identity& identity, std::uint64_t owner, const log::Birth& born) {
     look();
+    return find_dead(identity, owner, born, false) != nullptr;
+}
+
+bool Leftovers::await_end_of_writers(const io::Identity& identity, bool locked, std::chrono::milliseconds at_most) {
+    const auto self = area::identify_this_process();
+    bool any = false;
+    for (const Area& area : areas_)
+        for (const auto& [name, owner] : area.living) {
+            if (self && owner == self.value()) continue;
+            const auto directory = area.directory->open_directory(name);
+            if (!directory || !ledger::ledger_has(*directory.value(), identity) || area::is_seen_staying(owner))
+                continue;
+            if (!locked && !area::is_seen_running(owner)) continue;
+            any = true;
+            (void)io::ProcessLock::await_end(directory.value()->name(), std::string(area::kAliveFile), at_most);
+        }
+    return any;
+}
+
+const ProcessDirectory* Leftovers::unread(const io::Identity& identity, std::uint64_t owner, const log::Birth& born) {
+    look();
+    return find_dead(identity, owner, born, true);
+}
+
+std::vector<ProcessDirectory> Leftovers::new_unread() {
+    std::vector<ProcessDirectory> found;
+    for (const Area& area : areas_)
+        for (const auto& [name, dead] : area.dead)
+            if (dead.may_be_any && area.owner == ::geteuid() && told_.insert(dead.path).second) found.push_back(dead);
+    return found;
+}
+
+std::string Leftovers::stranded(const io::Identity& identity, const std::string& path, const log::Birth& born) {
     const auto name_of = [](const std::string& whole) { return std::string_view(whole).substr(whole.rfind('/') + 1); };
-    for (const auto& [directory, files] : dead_)
-        for (const auto& [logged, logged_path] : files)
-            if (logged != identity && (logged_path == path || (logged.inode == identity.inode && name_of(logged_path) == name_of(path))))
-                return area_->name() + "/" + directory;
+    for (const Area& area : areas_) {
+        if (!area.is_ours) continue;
+        for (const auto& [name, dead] : area.dead)
+            for (const auto& [logged, file] : dead.files) {
+                const bool other = file.born.differs(born);
+                const bool same_name = file.path == path || (logged.inode == identity.inode && !other &&
+                                                             name_of(file.path) == name_of(path));
+                if ((logged != identity || other) && same_name) return dead.path;
+            }
+    }
     return {};
 }
 
-Result<std::optional<FileReport>> Leftovers::recover(const Wanted& file) {
-    const auto outside = Outside::real();
+std::vector<io::Directory*> Leftovers::ours() const {
+    std::vector<io::Directory*> directories;
+    for (const Area& area : areas_)
+        if (area.is_ours) directories.push_back(area.directory.get());
+    return directories;
+}
+
+// Some of it is gone now.
+void Leftovers::look_again() {
+    for (Area& area : areas_) {
+        area.dead.clear();
+        area.seen_change_ns = 0;
+    }
+}
+
+Result<std::optional<FileReport>> Leftovers::recover(const Wanted& file,
+                                                     const std::shared_ptr<io::Descriptor>& descriptor) {
+    auto outside = Outside::real();
     if (!outside) return outside.status();
+    outside.value().open_target = [descriptor](const std::string& path) {
+        return descriptor != nullptr ? io::existing_file(descriptor, path) : io::open_existing_file(path, kOthersLook);
+    };
     Request request;
     request.only = {file};
     request.unasked = true;
     request.patience = request.beside = patience_;
-    io::Directory* const areas[] = {area_.get()};
+    const auto areas = ours();
+    if (areas.empty()) return std::optional<FileReport>();
     auto report = recover::recover(areas, request, outside.value());
-    dead_.clear();   // some of it is gone now
-    seen_change_ns_ = 0;
+    look_again();
     if (!report) return report.status();
     if (report.value().files.empty()) return std::optional<FileReport>();
     // Nodes that are played on one machine have a report each: what is left undone counts, else all that was done.
-    const auto& files = report.value().files;
+    auto& files = report.value().files;
+    // A log of another file, whose inode number was given again.
+    std::erase_if(files, [](const FileReport& one) {
+        return one.outcome == Outcome::kRefused && one.reason == Reason::kReplaced;
+    });
+    if (files.empty()) return std::optional<FileReport>();
     const auto undone = std::find_if(files.begin(), files.end(), [](const FileReport& one) {
         return one.outcome == Outcome::kRefused || one.outcome == Outcome::kWaiting || one.outcome == Outcome::kFailed;
     });
     if (undone != files.end()) return std::optional(*undone);
     // The one that has most to tell speaks for all.
-    const auto weight = [](const FileReport& one) { return one.outcome == Outcome::kRecovered ? 2 : one.outcome == Outcome::kRolledBack ? 1 : 0; };
-    FileReport all = *std::max_element(files.begin(), files.end(), [&](const FileReport& one, const FileReport& other) { return weight(one) < weight(other); });
+    const auto weight = [](const FileReport& one) {
+        return one.outcome == Outcome::kRecovered ? 2 : one.outcome == Outcome::kRolledBack ? 1 : 0;
+    };
+    FileReport all = *std::max_element(files.begin(), files.end(), [&](const FileReport& one, const FileReport& other) {
+        return weight(one) < weight(other);
+    });
     all.bytes = 0;
     for (const FileReport& one : files) all.bytes += one.bytes;
     return std::optional(std::move(all));
 }
 
-Status Leftovers::void_log(const Wanted& file) {
+Status Leftovers::void_log(const Wanted& file, bool only_ask) {
     const auto outside = Outside::real();
     if (!outside) return outside.status();
     Discarded request;
     request.files = {file};
+    request.unasked = true;
+    request.dry_run = only_ask;
     request.patience = request.beside = patience_;
-    io::Directory* const areas[] = {area_.get()};
+    const auto areas = ours();
+    if (areas.empty()) return Status::ok();
     const auto report = discard(areas, request, outside.value());
-    dead_.clear();
-    seen_change_ns_ = 0;
+    look_again();
     if (!report) return report.status();
     for (const FileReport& left : report.value().files)
         if (left.outcome != Outcome::kDiscarded) return left.status;

@@ -1,18 +1,25 @@
-// What dead processes have left on this node, as an engine asks before it opens a file.
+// What dead processes have left on this node, as an engine asks before it uses a file.
 //
-// Cheap when there is nothing: the staging area is listed again only when it has changed, and of a directory that a dead
-// process has left only the beginnings of the segments are read, once. Recovery itself is that of recovery.h; it waits
-// for another one of the same file as long as `patience` says, and for none of another file. Blocks on file I/O. Thread-safety: one call at a time.
+// Cheap when there is nothing: a staging area is listed again only when it has changed, of each living process only the
+// lock is asked for, and of a directory that a dead process has left only the beginnings of the segments are read,
+// once. Recovery itself is that of recovery.h; it waits for another one of the same file as long as `patience` says,
+// and for none of another file. The areas of other users in the same staging directory are looked at, too, where they
+// can be listed: root sees them all. Of those only what is about files of that user counts: nobody keeps others from
+// their files by what he claims. Blocks on file I/O. Thread-safety: one call at a time.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "io/file.h"
+#include "recover/process_directory.h"
 #include "recover/recovery.h"
 
 namespace forebay::recover {
@@ -21,31 +28,62 @@ class Leftovers {
   public:
     // The folder `forebay-<uid>`, or null while there is none.
     using FindArea = std::function<Result<std::unique_ptr<io::Directory>>()>;
-    Leftovers(FindArea find_area, io::Directory::Patience patience) : find_area_(std::move(find_area)), patience_(patience) {}
+    // Those of others.
+    using FindAreas = std::function<std::vector<std::unique_ptr<io::Directory>>()>;
+    Leftovers(FindArea find_area, FindAreas find_others, io::Directory::Patience patience)
+        : find_area_(std::move(find_area)), find_others_(std::move(find_others)), patience_(patience) {}
 
-    // Whether the log of a dead process may be about this file.
-    [[nodiscard]] bool concern(const io::Identity& identity);
-    // A dead process has left a log of a file of this name that is another one: it was replaced, or its file system was mounted again,
-    // and then the file has not what the log holds. The directory of the process; empty: none.
-    [[nodiscard]] std::string stranded(const io::Identity& identity, const std::string& path);
-    // Brings it home. No report: there was nothing after all.
-    [[nodiscard]] Result<std::optional<FileReport>> recover(const Wanted& file);
-    // The file has been emptied: what a log still holds of it is void.
-    [[nodiscard]] Status void_log(const Wanted& file);
+    // Whether a dead process may have left something of this file, which belongs to this user.
+    [[nodiscard]] bool concern(const io::Identity& identity, std::uint64_t owner, const log::Birth& born = {});
+    // A process has the file open, and is about to end: it is seen to, or it cannot be seen, and the file's lock, which
+    // it would hold, has been had (`locked`). A dying process's locks end in any order. Waits for its end, at most so
+    // long. True: there was one.
+    bool await_end_of_writers(const io::Identity& identity, bool locked, std::chrono::milliseconds at_most);
+    // A directory that has something of this file, and cannot be used; null: none has.
+    [[nodiscard]] const ProcessDirectory* unread(const io::Identity& identity, std::uint64_t owner,
+                                                 const log::Birth& born = {});
+    // Directories of which nobody can tell what they hold, each once.
+    [[nodiscard]] std::vector<ProcessDirectory> new_unread();
+    // A dead process has left a log of a file of this name that is another one: it was replaced, or its file system was
+    // mounted again, and then the file has not what the log holds. The directory of the process; empty: none.
+    [[nodiscard]] std::string stranded(const io::Identity& identity, const std::string& path,
+                                       const log::Birth& born = {});
+    // Brings it home; through `descriptor`, which the caller has locked for writing, if there is one. No report: there
+    // was nothing after all, or only what cannot be read (`unread`).
+    [[nodiscard]] Result<std::optional<FileReport>> recover(
+        const Wanted& file, const std::shared_ptr<io::Descriptor>& descriptor = nullptr);
+    // The file has been made or emptied: what a log still holds of it, or of one that had its number, is void. With
+    // `only_ask`: whether that could be done.
+    [[nodiscard]] Status void_log(const Wanted& file, bool only_ask = false);
 
-    // For tests: how often the area was listed.
+    // For tests: how often the areas were listed.
     [[nodiscard]] std::uint64_t listings() const noexcept { return listings_; }
 
   private:
+    struct Area {
+        std::unique_ptr<io::Directory> directory;
+        bool is_ours = false;   // what lies there may be brought home
+        std::uint64_t owner = 0;
+        std::uint64_t seen_change_ns = 0;                      // as it was listed; 0: list it again
+        std::map<std::string, area::ProcessIdentity> living;   // by directory, when last looked at
+        std::map<std::string, ProcessDirectory> dead;
+    };
+
     void look();
-    void note_dead(const std::string& name);
+    void find_areas(bool others);
+    bool look_into(Area& area);
+    void note(Area& area, const std::string& name, const area::ProcessIdentity& owner);
+    [[nodiscard]] std::vector<io::Directory*> ours() const;
+    [[nodiscard]] const ProcessDirectory* find_dead(const io::Identity& identity, std::uint64_t owner,
+                                                    const log::Birth& born, bool only_unread) const;
+    void look_again();
 
     FindArea find_area_;
+    FindAreas find_others_;
     const io::Directory::Patience patience_;   // with another recovery of the same file
-    std::unique_ptr<io::Directory> area_;
-    std::uint64_t seen_change_ns_ = 0;                             // of the area, as it was listed; 0: list it again
-    std::map<std::string, log::ProcessIdentity> living_;           // by directory, when last looked at
-    std::map<std::string, std::map<io::Identity, std::string>> dead_;   // the files that their logs are about, and their paths
+    std::vector<Area> areas_;
+    bool own_found_ = false, others_found_ = false;
+    std::set<std::string> told_;   // directories that were told as unread
     std::uint64_t listings_ = 0;
 };
 

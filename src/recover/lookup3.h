@@ -19,7 +19,8 @@ namespace forebay::recover {
     // Up to twelve bytes as three little-endian words; what is missing counts as zero.
     const auto add = [&](std::span<const std::byte> block) {
         std::array<std::uint32_t, 3> words{};
-        for (std::size_t i = 0; i < block.size(); ++i) words[i / 4] += std::to_integer<std::uint32_t>(block[i]) << (8 * (i % 4));
+        for (std::size_t i = 0; i < block.size(); ++i)
+            words[i / 4] += std::to_integer<std::uint32_t>(block[i]) << (8 * (i % 4));
         a += words[0];
         b += words[1];
         c += words[2];

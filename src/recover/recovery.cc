@@ -7,20 +7,22 @@
 #include <map>
 #include <set>
 
+#include "area/process.h"
+#include "area/staging_area.h"
 #include "base/clock.h"
-#include "log/process.h"
-#include "log/staging_area.h"
 #include "recover/claim.h"
 #include "recover/cleanup.h"
+#include "recover/in_use.h"
 #include "recover/replay.h"
 #include "recover/rewrite.h"
 #include "recover/session.h"
 #include "recover/teams.h"
+#include "recover/untouched.h"
+#include "recover/witnessed_target.h"
 
 namespace forebay::recover {
 
 namespace {
-
 
 Result<std::unique_ptr<io::Directory>> home_of(const std::string& path) {
     std::error_code error;
@@ -35,7 +37,9 @@ Result<std::unique_ptr<io::Directory>> home_of(const std::string& path) {
 std::uint64_t last_sign_of_life(const Session& session, const Outside& outside) {
     std::uint64_t last = 0;
     for (const FoundLog& found : session.logs) {
-        if (found.log->durable && found.log->process.boot_id != outside.boot_id) last = std::max(last, outside.booted_ns);
+        if (found.log->state) last = std::max(last, found.log->state->begun_ns);
+        if (found.log->durable && found.log->process.boot_id != outside.boot_id)
+            last = std::max(last, outside.booted_ns);
         last = std::max({last, found.directory->wrote_ns, found.log->commit_time_ns});
         for (const log::ScannedRecord& record : found.log->records) last = std::max(last, record.header.time_ns);
     }
@@ -51,13 +55,16 @@ class Recovery {
         std::vector<const Session*> todo;
         for (const Session& session : inventory_.sessions)
             if (wanted(session) && !of_team(session)) todo.push_back(&session);
-        files_ = todo.size() + static_cast<std::size_t>(std::count_if(inventory_.teams.begin(), inventory_.teams.end(), [&](const TeamSession& team) {
-                     return !request_.only || named(team.identity) != nullptr;
-                 }));
+        files_ = todo.size() + static_cast<std::size_t>(std::count_if(inventory_.teams.begin(), inventory_.teams.end(),
+                                                                      [&](const TeamSession& team) {
+                                                                          return !request_.only ||
+                                                                                 named(team.identity) != nullptr;
+                                                                      }));
         for (std::size_t i = 0; i < todo.size(); ++i) {
             file_ = i;
             const auto busy = busy_.find(todo[i]->identity);
-            report_.files.push_back(busy == busy_.end() ? recover_file(*todo[i]) : refused(introduce(*todo[i]), Reason::kInUse, busy->second));
+            report_.files.push_back(busy == busy_.end() ? recover_file(*todo[i])
+                                                        : refused(introduce(*todo[i]), Reason::kInUse, busy->second));
         }
         for (const TeamSession& team : inventory_.teams)
             if (const Wanted* const name = named(team.identity); !request_.only || name != nullptr) {
@@ -69,7 +76,8 @@ class Recovery {
                         progress.of_files = files_;
                         request_.progress(progress);
                     };
-                report_.files.push_back(recover_team(inventory_, team, name != nullptr ? name->path : team.path, request, outside_,
+                report_.files.push_back(recover_team(inventory_, team, name != nullptr ? name->path : team.path,
+                                                     request, outside_,
                                                      busy == busy_.end() ? Status::ok() : busy->second));
             }
         return std::move(report_);
@@ -84,9 +92,12 @@ class Recovery {
     }
     const Wanted* named(const Session& session) const {
         const Wanted* const found = named(session.identity);
+        // Of a file that is no more: its number was given again. Whoever opens the other one has nothing to do with it.
+        if (found != nullptr && request_.unasked && found->born.differs(session.born())) return nullptr;
         if (found != nullptr || !request_.only || request_.unasked) return found;
         // Another file has its name now: whoever asks for that is told so.
-        const auto same_name = std::find_if(request_.only->begin(), request_.only->end(), [&](const Wanted& wanted) { return wanted.path == session.path; });
+        const auto same_name = std::find_if(request_.only->begin(), request_.only->end(),
+                                            [&](const Wanted& wanted) { return wanted.path == session.path; });
         return same_name == request_.only->end() ? nullptr : &*same_name;
     }
     bool of_team(const Session& session) const {
@@ -101,25 +112,35 @@ class Recovery {
         const FoundDirectory* user = inventory_.living_user_of(session.identity);
         if (user == nullptr) user = inventory_.living_user_of(session.logged);
         if (user != nullptr)
-            return refused(report, Reason::kInUse, {Code::kUnavailable, fmt::format("process {} has it open", user->process.pid)});
+            return refused(report, Reason::kInUse,
+                           {Code::kUnavailable, fmt::format("process {} has it open", user->process.pid)});
         if (session.board != nullptr)
-            for (const log::ProcessIdentity& process : session.board->board.participants)
-                if (inventory_.has_living(process) || outside_.is_alive(process))
-                    return refused(report, Reason::kInUse, {Code::kUnavailable, fmt::format("process {}, which wrote it too, is still there", process.pid)});
+            for (const area::ProcessIdentity& process : session.board->board.participants)
+                if (inventory_.is_alive(process, outside_.is_alive))
+                    return refused(report, Reason::kInUse,
+                                   {Code::kUnavailable,
+                                    fmt::format("process {}, which wrote it too, is still there", process.pid)});
         if (session.sharing.kind != log::Sharing::Kind::kAlone && session.board == nullptr && !is_complete(session))
-            return refused(report, Reason::kIncomplete, {Code::kNotFound, "the board of the processes that wrote it together is not here"});
+            return refused(report, Reason::kIncomplete,
+                           {Code::kNotFound, "the board of the processes that wrote it together is not here"});
         return std::nullopt;
     }
 
     // The same where something is left to be replayed.
     std::optional<FileReport> refuse_by_others(const Session& session, const FileReport& report) const {
-        if (std::any_of(inventory_.teams.begin(), inventory_.teams.end(), [&](const TeamSession& team) { return team.identity == session.identity && !is_closed(team); }))
-            return refused(report, Reason::kSeveralRuns, {Code::kUnsupported, "another program, of several nodes, has left undo journals of it"});
-        const auto others = std::count_if(inventory_.sessions.begin(), inventory_.sessions.end(), [&](const Session& other) {
-            return other.identity == session.identity && !is_complete(other) && !session.same_run(other);
-        });
+        if (std::any_of(inventory_.teams.begin(), inventory_.teams.end(),
+                        [&](const TeamSession& team) { return team.identity == session.identity && !is_closed(team); }))
+            return refused(report, Reason::kSeveralRuns,
+                           {Code::kUnsupported, "another program, of several nodes, has left undo journals of it"});
+        const auto others = std::count_if(inventory_.sessions.begin(), inventory_.sessions.end(),
+                                          [&](const Session& other) {
+                                              return other.identity == session.identity &&
+                                                     !other.born().differs(session.born()) && !is_complete(other) &&
+                                                     !session.same_run(other);
+                                          });
         if (others > 0)
-            return refused(report, Reason::kSeveralRuns, {Code::kUnsupported, "several programs have left logs of it, one after the other"});
+            return refused(report, Reason::kSeveralRuns,
+                           {Code::kUnsupported, "several programs have left logs of it, one after the other"});
         if (session.board == nullptr) return std::nullopt;
         for (const auto& directory : inventory_.directories)
             if (!directory->refused) return refused(report, Reason::kIncomplete, directory->refused);
@@ -129,26 +150,38 @@ class Recovery {
             return std::nullopt;
         }
         if (session.board->board.logs > session.logs.size())
-            return refused(report, Reason::kIncomplete, {Code::kNotFound, fmt::format("{} processes wrote it together, only {} of their logs are here", session.board->board.logs, session.logs.size())});
+            return refused(report, Reason::kIncomplete,
+                           {Code::kNotFound,
+                            fmt::format("{} processes wrote it together, only {} of their logs are here",
+                                        session.board->board.logs, session.logs.size())});
         return std::nullopt;
     }
 
     // The same for what would have to be replayed.
-    std::optional<FileReport> refuse_by_content(const Session& session, const Picture& picture, FileReport& report) const {
+    std::optional<FileReport> refuse_by_content(const Session& session, const Picture& picture,
+                                                FileReport& report) const {
         bool durable = true;   // what cannot be read was never promised
         for (const FoundLog& found : session.logs) {
             const log::ScannedLog& log = *found.log;
             report.unread_bytes += log.unread_bytes;
             report.restarted = report.restarted || log.process.boot_id != outside_.boot_id;
             durable = durable && log.durable;
-            if (hides_a_commit(log, picture.commit_sequence)) return refused(report, Reason::kDamaged, log.damage.front());
+            if (hides_a_commit(log, picture.commit_sequence))
+                return refused(report, Reason::kDamaged, log.damage.front());
         }
         if (report.unread_bytes > 0 && request_.unasked && !durable)
-            return refused(report, Reason::kNotAsked, {Code::kCorrupt, fmt::format("{} bytes at the end of its log cannot be read", report.unread_bytes)});
+            return refused(report, Reason::kNotAsked,
+                           {Code::kCorrupt,
+                            fmt::format("{} bytes at the end of its log cannot be read", report.unread_bytes)});
         if (report.restarted && picture.unchecked_bytes > 0)
-            return refused(report, Reason::kRestarted, {Code::kCorrupt, fmt::format("the machine was restarted since, and {} bytes of the log have no checksum", picture.unchecked_bytes)});
+            return refused(report, Reason::kRestarted,
+                           {Code::kCorrupt,
+                            fmt::format("the machine was restarted since, and {} bytes of the log have no checksum",
+                                        picture.unchecked_bytes)});
         if (report.restarted && request_.unasked && !durable)
-            return refused(report, Reason::kNotAsked, {Code::kUnsupported, "the machine was restarted since; what the log lost with that is not known"});
+            return refused(report, Reason::kNotAsked,
+                           {Code::kUnsupported,
+                            "the machine was restarted since; what the log lost with that is not known"});
         return std::nullopt;
     }
 
@@ -159,7 +192,12 @@ class Recovery {
             report.nodes_here = inventory_.nodes_here(session);
         }
         if (auto no = refuse_by_logs(session, report)) return *no;
-        if (request_.only && !named(session.identity)) return refused(report, Reason::kReplaced, not_the_file(named(session)->path));
+        if (request_.only && !named(session.identity)) {
+            const Wanted& asked = *named(session);
+            if (asked.identity == io::Identity{})
+                return refused(report, Reason::kMissing, {Code::kNotFound, asked.path + ": there is no such file"});
+            return refused(report, Reason::kReplaced, not_the_file(asked.path));
+        }
         if (is_complete(session)) {
             report.outcome = Outcome::kComplete;
             give_back(session, report);
@@ -172,7 +210,8 @@ class Recovery {
             logs.push_back(found.log);
             pools.push_back(found.directory->pool.get());
         }
-        const Picture picture = replay(logs, session.board != nullptr ? session.board->board.frontier : log::Frontier{0, 0});
+        const Picture picture = replay(logs,
+                                       session.board != nullptr ? session.board->board.frontier : log::Frontier{0, 0});
         report.commit_sequence = picture.commit_sequence;
         report.commit_time_ns = picture.commit_time_ns;
         report.dropped_records = picture.dropped_records;
@@ -189,12 +228,22 @@ class Recovery {
         if (target.value().identity != session.identity)
             return refused(report, Reason::kReplaced, not_the_file(report.path));
         if (session.identity != session.logged && died_before_it_was_made(session, report.path))
-            return refused(report, Reason::kReplaced, {Code::kNotFound, fmt::format("{} was made after the process had died", report.path)});
+            return refused(report, Reason::kReplaced,
+                           {Code::kNotFound, fmt::format("{} was made after the process had died", report.path)});
 
-        if (const std::uint64_t died_ns = last_sign_of_life(session, outside_);
-            !request_.although_changed && died_ns != 0 && target.value().modified_ns > died_ns + kClocksApartNs)
-            return refused(report, Reason::kChanged, {Code::kUnsupported, fmt::format("{} was written to {} seconds after the last sign of the process that died",
-                                                                                      report.path, (target.value().modified_ns - died_ns) / 1'000'000'000)});
+        const auto now = state_of(*target.value().file, session);
+        if (!now) return refused(report, Reason::kSystem, now.status());
+        if (now.value() && session.born().differs({now.value()->born_ns, now.value()->generation}))
+            return refused(report, Reason::kReplaced,
+                           {Code::kNotFound,
+                            fmt::format("{} is another file, made later, that was given the same inode number",
+                                        report.path)});
+        if (const Status untouched = request_.although_changed
+                                         ? Status::ok()
+                                         : untouched_since(session, target.value(), now.value(), report);
+            !untouched)
+            return refused(report, untouched.code() == Code::kUnsupported ? Reason::kChanged : Reason::kSystem,
+                           untouched.with_context(report.path));
 
         const bool without_commits = session.sharing.kind == log::Sharing::Kind::kSeveralNodes;
         report.outcome = picture.commit_sequence > 0 || without_commits ? Outcome::kRecovered : Outcome::kRolledBack;
@@ -204,24 +253,37 @@ class Recovery {
             report.reason = Reason::kSystem;
             return report;
         }
-        // For the other nodes, which have parts of their own to bring home, this is no change by somebody else, also if it is killed.
+        // For the other nodes, which have parts of their own to bring home, this is no change by somebody else, also if
+        // it is killed.
         const auto as_unchanged = [&] {
-            return report.nodes > 1 && outside_.set_modified ? outside_.set_modified(report.path, target.value().modified_ns) : Status::ok();
+            return report.nodes > 1 && outside_.set_modified
+                       ? outside_.set_modified(report.path, target.value().modified_ns)
+                       : Status::ok();
         };
+        std::shared_ptr<io::File> file = std::move(target.value().file);
+        std::shared_ptr<WitnessedTarget> witnessed;
+        if (const FoundLog& first = session.logs.front(); first.log->state && now.value())
+            file = witnessed = std::make_shared<WitnessedTarget>(std::move(file), *first.directory->pool, *first.log,
+                                                                 *now.value());
         std::uint64_t done = 0;
-        const auto rewritten = rewrite(picture, pools, *target.value().file, picture.commit_sequence > 0, [&](std::uint64_t bytes) {
-            done += bytes;
-            (void)note_life(*session.logs.front().directory);
-            (void)as_unchanged();
-            if (request_.progress) request_.progress({report.path, done, picture.bytes, file_, files_});
-        }, outside_.start_thread);
+        const auto rewritten = rewrite(
+            picture, pools, *file, picture.commit_sequence > 0,
+            [&](std::uint64_t bytes) {
+                done += bytes;
+                (void)note_life(*session.logs.front().directory);
+                (void)as_unchanged();
+                if (request_.progress) request_.progress({report.path, done, picture.bytes, file_, files_});
+            },
+            outside_.start_thread);
         if (!rewritten) {
             report.outcome = Outcome::kFailed;
             report.reason = reason_of(rewritten.status());
             report.status = rewritten.status();
             return report;
         }
-        if (report.status = as_unchanged(); !report.status) {
+        report.status = as_unchanged();
+        if (report.status && witnessed) report.status = witnessed->note_rest();
+        if (!report.status) {
             report.outcome = Outcome::kFailed;
             report.reason = reason_of(report.status);
             return report;
@@ -233,11 +295,48 @@ class Recovery {
         return report;
     }
 
+    // Nothing: files of this kind have none.
+    static Result<std::optional<io::FileState>> state_of(io::File& target, const Session& session) {
+        auto now = target.state(session.born().generation != 0 ? io::File::Ask::kWithGeneration
+                                                               : io::File::Ask::kTimes);
+        if (now) return std::optional(now.value());
+        if (now.status().code() == Code::kUnsupported) return std::optional<io::FileState>();
+        return now.status();
+    }
+    // kUnsupported: it was touched.
+    Status untouched_since(const Session& session, const io::ExistingFile& target,
+                           const std::optional<io::FileState>& now, const FileReport& report) const {
+        const std::uint64_t died_ns = last_sign_of_life(session, outside_);
+        const std::optional<log::TargetState>& known = session.logs.front().log->state;
+        if (!known || known->kind == io::TimesKind::kUnknown || !now) {
+            if (died_ns == 0 || target.modified_ns <= died_ns + kClocksApartNs) return Status::ok();
+            return {Code::kUnsupported,
+                    fmt::format("it was written to {} seconds after the last sign of the process that died",
+                                (target.modified_ns - died_ns) / 1'000'000'000)};
+        }
+        // A durable log and its target may each have lost what was not synced; of others nobody has promised anything.
+        const bool durable = session.logs.front().log->durable;
+        const auto pool = durable ? session.logs.front().directory->pool->state()
+                                  : Result<io::FileState>(io::FileState{});
+        const bool stayed = !durable || (pool && known->mounts != 0 &&
+                                         known->mounts == log::mounts_of(now->mount, pool.value().mount));
+        Death death{died_ns, false, report.restarted || !stayed,
+                    session.sharing.kind == log::Sharing::Kind::kSeveralNodes};
+        if (outside_.identify) {
+            const auto there = outside_.identify(session.path);
+            death.renamed = !there || there.value() != session.identity;
+        }
+        return check_untouched(*known, *now, *target.file, death);
+    }
+
     static Status not_the_file(const std::string& path) {
-        return {Code::kNotFound, fmt::format("{} is not the file that the program wrote, or its file system was mounted again since", path)};
+        return {
+            Code::kNotFound,
+            fmt::format("{} is not the file that the program wrote, or its file system was mounted again since", path)};
     }
     bool died_before_it_was_made(const Session& session, const std::string& path) const {
-        const std::uint64_t died_ns = last_sign_of_life(session, outside_), born_ns = outside_.born_ns ? outside_.born_ns(path) : 0;
+        const std::uint64_t died_ns = last_sign_of_life(session, outside_),
+                            born_ns = outside_.born_ns ? outside_.born_ns(path) : 0;
         return died_ns != 0 && born_ns > died_ns + kClocksApartNs;
     }
 
@@ -257,15 +356,16 @@ class Recovery {
     std::size_t file_ = 0, files_ = 0;
 };
 
-// The file that is asked for, if it may be that of the session, on a file system that was mounted again: its inode and its name are
-// the same, the device has another number, and the old one is not to be found.
+// The file that is asked for, if it may be that of the session, on a file system that was mounted again: its inode and
+// its name are the same, the device has another number, and the old one is not to be found.
 const Wanted* moved(const Session& session, const Request& request, const Outside& outside) {
     const auto found = std::find_if(request.only->begin(), request.only->end(), [&](const Wanted& wanted) {
         return wanted.identity.inode == session.logged.inode && wanted.identity.device != session.logged.device &&
                std::filesystem::path(wanted.path).filename() == std::filesystem::path(session.path).filename();
     });
     if (found == request.only->end()) return nullptr;
-    const auto there = outside.identify ? outside.identify(session.path) : Result<io::Identity>(Status(Code::kNotFound, session.path));
+    const auto there = outside.identify ? outside.identify(session.path)
+                                        : Result<io::Identity>(Status(Code::kNotFound, session.path));
     if (there && there.value() == session.logged) return nullptr;
     return &*found;
 }
@@ -273,16 +373,23 @@ const Wanted* moved(const Session& session, const Request& request, const Outsid
 }   // namespace
 
 Result<Outside> Outside::real() {
-    const auto self = log::identify_this_process();
+    const auto self = area::identify_this_process();
     if (!self) return self.status();
-    return Outside{log::is_alive, self.value().boot_id, io::open_existing_file, realtime_ns() - std::min(realtime_ns(), boottime_ns()),
-                   io::set_modified, home_of, [](const std::string& path) { return io::identify(path); }, io::born_ns};
+    return Outside{area::is_seen_running,
+                   self.value().boot_id,
+                   [](const std::string& path) { return io::open_existing_file(path); },
+                   realtime_ns() - std::min(realtime_ns(), boottime_ns()),
+                   io::set_modified,
+                   home_of,
+                   [](const std::string& path) { return io::identify(path); },
+                   io::born_ns};
 }
 
 Result<Report> recover(std::span<io::Directory* const> areas, const Request& request, const Outside& outside) {
     std::set<io::Identity> named;
     if (request.only)
-        for (const Wanted& wanted : *request.only) named.insert(wanted.identity);
+        for (const Wanted& wanted : *request.only)
+            if (wanted.identity != io::Identity{}) named.insert(wanted.identity);
     const auto others = [&](const Inventory& inventory) {
         std::set<io::Identity> all;
         if (request.only) {
@@ -297,18 +404,38 @@ Result<Report> recover(std::span<io::Directory* const> areas, const Request& req
     auto claimed = claim(areas, named, others, request.patience, request.dry_run, outside.is_alive);
     if (!claimed) return claimed.status();
     for (Session& session : claimed.value().inventory.sessions)
-        if (const Wanted* const now = request.accept_moved ? moved(session, request, outside) : nullptr) session.identity = now->identity;
+        if (const Wanted* const now = request.accept_moved ? moved(session, request, outside) : nullptr)
+            session.identity = now->identity;
     Report report = Recovery(claimed.value(), request, outside).run();
+    // A file that is asked for is told of by itself, also if nobody has died.
+    Report users = report;
+    if (request.only && !request.unasked) tell_of_users(claimed.value().inventory, *request.only, users);
     tidy_up(areas, claimed.value().inventory, request.patience, request.dry_run, outside.is_alive, report);
-    return report;
+    if (!request.only || request.unasked) return report;
+    users.refused.insert(users.refused.end(), report.refused.begin(), report.refused.end());
+    users.removed = std::move(report.removed);
+    return users;
 }
 
 Result<std::unique_ptr<io::Directory>> find_area(const std::string& nls) {
     auto parent = io::open_posix_directory(nls);
     if (!parent) return parent.status();
-    auto area = parent.value()->open_directory(log::staging_folder());
+    auto area = parent.value()->open_directory(area::staging_folder());
     if (!area && area.status().code() == Code::kNotFound) return std::unique_ptr<io::Directory>();
     return area;
+}
+
+std::vector<std::unique_ptr<io::Directory>> find_areas_of_others(const std::string& nls) {
+    std::vector<std::unique_ptr<io::Directory>> areas;
+    const auto parent = io::open_posix_directory(nls);
+    const auto names = parent ? parent.value()->list() : parent.status();
+    if (!names) return areas;
+    for (const std::string& name : names.value()) {
+        if (!name.starts_with(area::kStagingFolderPrefix) || name == area::staging_folder()) continue;
+        auto area = parent.value()->open_directory(name);
+        if (area && area.value()->list()) areas.push_back(std::move(area).value());
+    }
+    return areas;
 }
 
 }   // namespace forebay::recover

@@ -13,7 +13,8 @@ using log::ScannedRecord;
 
 constexpr auto kUnaccounted = [](ByteRange, const Newest&) noexcept {};
 
-void apply(const ScannedRecord& record, std::uint32_t log, const log::Frontier& frontier, bool several_nodes, Picture& picture) {
+void apply(const ScannedRecord& record, std::uint32_t log, const log::Frontier& frontier, bool several_nodes,
+           Picture& picture) {
     const log::RecordHeader& header = record.header;
     if (header.kind == RecordKind::kTruncate) {
         const ByteRange beyond{header.argument, kOffsetMax};

@@ -31,8 +31,8 @@ struct Newest {
 };
 
 struct Picture {
-    ExtentMap<Newest> newest;              // what is not in it is as the target has it
-    std::optional<std::uint64_t> size;     // of the file; none: as the target's
+    ExtentMap<Newest> newest;                                // what is not in it is as the target has it
+    std::optional<std::uint64_t> size;                       // of the file; none: as the target's
     std::uint64_t commit_sequence = 0, commit_time_ns = 0;   // 0: there was no commit
     std::uint64_t bytes = 0, unchecked_bytes = 0;            // to be written from the logs, below `size`
     std::uint64_t dropped_records = 0, dropped_bytes = 0;    // later than the last commit

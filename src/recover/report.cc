@@ -9,9 +9,11 @@ namespace forebay::recover {
 
 namespace {
 
-constexpr std::array<std::string_view, 7> kOutcomes{"recovered", "rolled_back", "complete", "discarded", "refused", "waiting", "failed"};
-constexpr std::array<std::string_view, 14> kReasons{"none",      "missing",    "replaced",     "changed",   "read_only", "no_space", "in_use", "damaged",
-                                                    "restarted", "incomplete", "several_runs", "nodes_missing", "not_asked", "system"};
+constexpr std::array<std::string_view, 7> kOutcomes{"recovered", "rolled_back", "complete", "discarded",
+                                                    "refused",   "waiting",     "failed"};
+constexpr std::array<std::string_view, 14> kReasons{
+    "none",    "missing",   "replaced",   "changed",      "read_only",     "no_space",  "in_use",
+    "damaged", "restarted", "incomplete", "several_runs", "nodes_missing", "not_asked", "system"};
 
 }   // namespace
 
@@ -25,24 +27,33 @@ std::string_view dropped_reason(const FileReport& report) noexcept {
 }
 
 std::string advice(const FileReport& report) {
-    const std::string discard = fmt::format("`forebay discard {}` gives up what only the log holds", report.directories.empty() ? report.path : report.directories.front());
+    const std::string discard = fmt::format("`forebay discard {}` gives up what only the log holds",
+                                            report.directories.empty() ? report.path : report.directories.front());
     switch (report.reason) {
         case Reason::kNone: return about_nodes(report);
         case Reason::kMissing:
             return "if the file was moved, name it: `forebay recover FILE`; if it was deleted, " + discard;
-        case Reason::kReplaced: return "if it is the same file, on a file system that was mounted again: `forebay recover --accept-moved FILE`; if not, move the file back that was there when the program ran, or " + discard;
+        case Reason::kReplaced:
+            return "if it is the same file, on a file system that was mounted again: "
+                   "`forebay recover --accept-moved FILE`; if not, "
+                   "move the file back that was there when the program ran, or " +
+                   discard;
         case Reason::kChanged:
-            return "if the change is to be kept, " + discard + "; if it came from nobody but the dead process, `forebay recover --changed FILE`";
+            return "if the change is to be kept, " + discard +
+                   "; if it came from nobody but the dead process, `forebay recover --changed FILE`";
         case Reason::kReadOnly: return "make the file and its file system writable, then run `forebay recover` again";
         case Reason::kNoSpace: return "make room where the file is, then run `forebay recover` again";
         case Reason::kInUse: return "wait until that process has ended, then run `forebay recover` again";
         case Reason::kDamaged: return "look with `forebay verify`; the file is as the process left it; " + discard;
         case Reason::kRestarted: return "the file is as the process left it; " + discard;
-        case Reason::kIncomplete: return "name the staging areas of all processes of this node that wrote the file together, or " + discard;
+        case Reason::kIncomplete:
+            return "name the staging areas of all processes of this node that wrote the file together, or " + discard;
         case Reason::kSeveralRuns:
-            return "only one of the logs can be right: `forebay discard DIRECTORY` the others, then run `forebay recover` again";
+            return "only one of the logs can be right: "
+                   "`forebay discard DIRECTORY` the others, then run `forebay recover` again";
         case Reason::kNodesMissing:
-            return "run `forebay recover` on the nodes of those ranks, in any order, and leave the file alone until the last one says that it is recovered";
+            return "run `forebay recover` on the nodes of those ranks, in any order, "
+                   "and leave the file alone until the last one says that it is recovered";
         case Reason::kNotAsked: return "run `forebay recover`";
         case Reason::kSystem: return "run `forebay recover` again";
     }
@@ -51,13 +62,15 @@ std::string advice(const FileReport& report) {
 
 std::string about_nodes(const FileReport& report) {
     if (report.nodes <= report.nodes_here) return {};
-    return fmt::format("{} nodes wrote it together; the logs of {} are not here: it is whole once `forebay recover` has run on each of them", report.nodes,
-                       report.nodes - report.nodes_here);
+    return fmt::format("{} nodes wrote it together; the logs of {} are not here: "
+                       "it is whole once `forebay recover` has run on each of them",
+                       report.nodes, report.nodes - report.nodes_here);
 }
 
 bool Report::all_well() const noexcept {
     return refused.empty() && std::none_of(files.begin(), files.end(), [](const FileReport& file) {
-               return file.outcome == Outcome::kRefused || file.outcome == Outcome::kWaiting || file.outcome == Outcome::kFailed;
+               return file.outcome == Outcome::kRefused || file.outcome == Outcome::kWaiting ||
+                      file.outcome == Outcome::kFailed;
            });
 }
 

@@ -38,7 +38,8 @@ class Source {
             const auto size = file.size();
             if (!size) return size.status();
             size_ = size.value();
-            if (auto mapping = size_ > 0 ? file.map(0, size_) : Status(Code::kNotFound, "")) mapping_ = std::move(mapping).value();
+            if (auto mapping = size_ > 0 ? file.map(0, size_) : Status(Code::kNotFound, ""))
+                mapping_ = std::move(mapping).value();
             looked_.resize(size_ / kLookBytes + 1);
         }
         if (at > size_ || bytes > size_ - at) return shorter(at, bytes);
@@ -57,13 +58,16 @@ class Source {
     Status copy(std::uint64_t at, io::MutableBytes into) const {
         if (mapping_ != nullptr && into.size() < kReadFrom) {
             const io::Bytes from = mapped(at, into.size());
-            if (io::guarded(from, [&]() noexcept { std::memcpy(into.data(), from.data(), from.size()); }) == nullptr) return Status::ok();
+            if (io::guarded(from, [&]() noexcept { std::memcpy(into.data(), from.data(), from.size()); }) == nullptr)
+                return Status::ok();
         }
         return read(at, into);
     }
 
   private:
-    [[nodiscard]] io::Bytes mapped(std::uint64_t at, std::uint64_t bytes) const { return io::Bytes(mapping_->bytes()).subspan(at, bytes); }
+    [[nodiscard]] io::Bytes mapped(std::uint64_t at, std::uint64_t bytes) const {
+        return io::Bytes(mapping_->bytes()).subspan(at, bytes);
+    }
     Status read(std::uint64_t at, io::MutableBytes into) const {
         const auto got = file_->read_at(at, into);
         if (!got) return got.status();
@@ -75,7 +79,8 @@ class Source {
         return read(at, there);
     }
     Status shorter(std::uint64_t at, std::uint64_t bytes) const {
-        return {Code::kCorrupt, fmt::format("read {} bytes at offset {} of {}: it has become shorter", bytes, at, file_->name())};
+        return {Code::kCorrupt,
+                fmt::format("read {} bytes at offset {} of {}: it has become shorter", bytes, at, file_->name())};
     }
 
     io::File* file_ = nullptr;
@@ -84,12 +89,18 @@ class Source {
     std::vector<bool> looked_;   // by window
 };
 
-// Brings the extents of a picture home, in this thread and one more: while one is in a write, the other reads what comes next, or
-// is in the write after that. The writes are disjoint, so that their order does not matter.
+// Brings the extents of a picture home, in this thread and one more: while one is in a write, the other reads what
+// comes next, or is in the write after that. The writes are disjoint, so that their order does not matter.
 class Copying {
   public:
-    Copying(const Picture& picture, std::span<const Source> logs, io::File& target, Rewritten& done, const std::function<void(std::uint64_t)>& written)
-        : picture_(picture), logs_(logs), target_(target), done_(done), written_(written), end_(picture.size.value_or(kOffsetMax)) {}
+    Copying(const Picture& picture, std::span<const Source> logs, io::File& target, Rewritten& done,
+            const std::function<void(std::uint64_t)>& written)
+        : picture_(picture),
+          logs_(logs),
+          target_(target),
+          done_(done),
+          written_(written),
+          end_(picture.size.value_or(kOffsetMax)) {}
 
     // Once. Returns when no thread is at it any more.
     Status run(const task::StartThread& start_thread) {
@@ -100,7 +111,8 @@ class Copying {
         }});
         const Status own = attempt([this] { work(); });
         if (second.has_thread) (void)engine.wait(second.task);
-        // What was taken has been written, or is in failure_. A thread that has no memory takes nothing: the other one may do without it.
+        // What was taken has been written, or is in failure_. A thread that has no memory takes nothing: the other one
+        // may do without it.
         if (!failure_) return failure_;
         return all_taken_ ? Status::ok() : own;
     }
@@ -149,7 +161,8 @@ class Copying {
             const std::uint64_t bytes = std::min({extent.end - begin, end_ - begin, kWriteBytes - begin % kWriteBytes});
             batch.pieces.push_back({newest.log, newest.advanced(begin - extent.begin).at, bytes});
             batch.range.end += bytes;
-            return batch.range.end == extent.end && batch.range.end % kWriteBytes != 0 && batch.pieces.size() < kPiecesMax;
+            return batch.range.end == extent.end && batch.range.end % kWriteBytes != 0 &&
+                   batch.pieces.size() < kPiecesMax;
         });
         if (batch.range.empty()) all_taken_ = true;
         else next_ = batch.range.end;
@@ -157,7 +170,9 @@ class Copying {
     }
     Status carry_out(const Batch& batch, io::MutableBytes buffer) {
         const std::uint64_t size = batch.range.size();
-        if (size > buffer.size()) return {Code::kInternal, fmt::format("{} bytes of {} are {} in the map", buffer.size(), target_.name(), size)};
+        if (size > buffer.size())
+            return {Code::kInternal,
+                    fmt::format("{} bytes of {} are {} in the map", buffer.size(), target_.name(), size)};
         io::MutableBytes left = buffer;
         for (const Piece& piece : batch.pieces) {
             FOREBAY_TRY(logs_[piece.log].copy(piece.at, left.first(piece.bytes)));
@@ -175,8 +190,8 @@ class Copying {
     Rewritten& done_;                                     // under mutex_
     const std::function<void(std::uint64_t)>& written_;   // under telling_
     const std::uint64_t end_;
-    std::mutex telling_;   // apart: what is told may wait for the target, while the other thread reads
-    std::mutex mutex_;     // neither is taken below the other
+    std::mutex telling_;       // apart: what is told may wait for the target, while the other thread reads
+    std::mutex mutex_;         // neither is taken below the other
     std::uint64_t next_ = 0;   // under mutex_. All before it was taken
     bool all_taken_ = false;   // under mutex_
     Status failure_;           // under mutex_. The first one
@@ -208,7 +223,8 @@ Result<Rewritten> rewrite(const Picture& picture, std::span<io::File* const> log
     std::vector<Source> sources(logs.size());
     Status failure;
     picture.newest.for_each(all, [&](ByteRange range, const Newest& newest) {
-        if (failure && newest.log != Newest::kZeros) failure = sources[newest.log].look(*logs[newest.log], newest.at, range.size());
+        if (failure && newest.log != Newest::kZeros)
+            failure = sources[newest.log].look(*logs[newest.log], newest.at, range.size());
     });
     if (!failure) return failure;
 

@@ -15,7 +15,7 @@ FileReport introduce(const Session& session) {
     for (const FoundLog& found : session.logs) {
         report.directories.push_back(found.directory->path());
         report.processes.push_back(found.log->process.pid);
-        for (const log::FileCounters& counters : found.directory->open_files)
+        for (const ledger::FileCounters& counters : found.directory->open_files)
             if (counters.device == session.logged.device && counters.inode == session.logged.inode)
                 report.uncommitted_bytes += counters.guarantee_given_up;
     }
@@ -27,11 +27,14 @@ bool is_complete(const Session& session) noexcept {
     if (session.sharing.kind == log::Sharing::Kind::kConsistentNodes) return true;
     if (session.durable_group && session.unwritten) return true;
     if (session.board == nullptr) return false;
-    return (!session.has_drainer && !session.durable_group) || session.board->board.frontier.lower() == log::Frontier::kNothing;
+    return (!session.has_drainer && !session.durable_group) ||
+           session.board->board.frontier.lower() == log::Frontier::kNothing;
 }
 
 bool is_closed(const TeamSession& team) {
-    return std::any_of(team.members.begin(), team.members.end(), [](const TeamSession::Member& member) { return TeamSession::journal_of(member).view.state.closed; });
+    return std::any_of(team.members.begin(), team.members.end(), [](const TeamSession::Member& member) {
+        return TeamSession::journal_of(member).view.state.closed;
+    });
 }
 
 Reason reason_of(const Status& status) noexcept {
@@ -47,7 +50,7 @@ Reason reason_of(const Status& status) noexcept {
 Status note_life(FoundDirectory& directory) {
     auto ledger = directory.directory->open_file("ledger", io::OpenMode::kReadWrite);
     if (!ledger) return ledger.status().code() == Code::kNotFound ? Status::ok() : ledger.status();
-    const Status noted = log::note_write(*ledger.value(), realtime_ns());
+    const Status noted = ledger::note_write(*ledger.value(), realtime_ns());
     return noted.code() == Code::kCorrupt ? Status::ok() : noted;   // ledgers are for people; this one tells nothing
 }
 
@@ -63,15 +66,18 @@ bool hides_a_commit(const log::ScannedLog& log, std::uint64_t commit_sequence) n
     return log.lost_after && (commit_sequence == 0 || *log.lost_after < commit_sequence);
 }
 
-Result<std::vector<std::unique_ptr<io::Lock>>> lock_all(std::span<io::Directory* const> areas, io::Directory::Patience patience) {
+Result<std::vector<std::unique_ptr<io::Lock>>> lock_all(std::span<io::Directory* const> areas,
+                                                        io::Directory::Patience patience) {
     // In one order for everybody, so that nobody waits for each other.
     std::vector<io::Directory*> ordered(areas.begin(), areas.end());
-    std::sort(ordered.begin(), ordered.end(), [](const io::Directory* one, const io::Directory* other) { return one->name() < other->name(); });
+    std::sort(ordered.begin(), ordered.end(),
+              [](const io::Directory* one, const io::Directory* other) { return one->name() < other->name(); });
     std::vector<std::unique_ptr<io::Lock>> locks;
     for (io::Directory* const area : ordered) {
         auto lock = area->lock(patience);
         if (!lock && lock.status().code() == Code::kUnavailable)
-            return Status(Code::kUnavailable, fmt::format("another recovery is at work in {}", area->name()), lock.status().sys_errno(), true);
+            return Status(Code::kUnavailable, fmt::format("another recovery is at work in {}", area->name()),
+                          lock.status().sys_errno(), true);
         if (!lock) return lock.status();
         locks.push_back(std::move(lock).value());
     }

@@ -8,9 +8,9 @@ namespace forebay::recover {
 
 namespace {
 
+using board::Statement;
 using log::ScannedLog;
 using log::ScannedPiece;
-using log::Statement;
 
 Status damaged(const FoundLog& found, std::string what) {
     return {Code::kCorrupt, fmt::format("{}/log: {}", found.directory->path(), what)};
@@ -20,21 +20,25 @@ Status damaged(const FoundLog& found, std::string what) {
 Status keep(const FoundLog& found, const Statement::Log& stated) {
     ScannedLog& log = *found.log;
     const std::uint64_t segment_bytes = log.segment_bytes;
-    const std::uint64_t last = segment_bytes == 0 ? 0 : (stated.end - 1) / segment_bytes;   // the segment that it ends in
+    const std::uint64_t last = segment_bytes == 0 ? 0
+                                                  : (stated.end - 1) / segment_bytes;   // the segment that it ends in
     if (segment_bytes == 0 || last < stated.needed_from || last - stated.needed_from >= log.pieces.size())
-        return damaged(found, fmt::format("segments {} to {} should be there, {} are", stated.needed_from, last, log.pieces.size()));
+        return damaged(found, fmt::format("segments {} to {} should be there, {} are", stated.needed_from, last,
+                                          log.pieces.size()));
     std::uint64_t expected = stated.needed_from;
     for (const ScannedPiece& piece : log.pieces) {   // ascending
         if (piece.order < stated.needed_from || piece.order > last) continue;
         if (piece.order != expected++) return damaged(found, fmt::format("segment {} should be there", expected - 1));
         if (piece.order < last ? !piece.whole : log::log_position(last, piece.right_to, segment_bytes) < stated.end)
-            return damaged(found, fmt::format("segment {} cannot be read beyond offset {} of the file", piece.order, piece.begin + piece.right_to));
+            return damaged(found, fmt::format("segment {} cannot be read beyond offset {} of the file", piece.order,
+                                              piece.begin + piece.right_to));
     }
     if (expected != last + 1) return damaged(found, fmt::format("segment {} should be there", expected));
     std::erase_if(log.records, [&](const log::ScannedRecord& record) {
         const std::uint64_t at = record.payload_at - log::payload_offset(record.extents.size());
-        const auto piece = std::find_if(log.pieces.begin(), log.pieces.end(),
-                                        [&](const ScannedPiece& one) { return at >= one.begin && at - one.begin < segment_bytes; });
+        const auto piece = std::find_if(log.pieces.begin(), log.pieces.end(), [&](const ScannedPiece& one) {
+            return at >= one.begin && at - one.begin < segment_bytes;
+        });
         return piece == log.pieces.end() || piece->order < stated.needed_from ||
                log::log_position(piece->order, at - piece->begin, segment_bytes) >= stated.end;
     });
@@ -47,7 +51,7 @@ void keep_what_is_stated(Session& session) {
     const auto is_durable = [](const FoundLog& found) { return found.log->durable; };
     if (session.board == nullptr || std::none_of(session.logs.begin(), session.logs.end(), is_durable)) return;
     session.durable_group = true;
-    log::BoardView& board = session.board->board;
+    board::BoardView& board = session.board->board;
     if (board.frontier.lower() == log::Frontier::kNothing) return;
     if (!std::all_of(session.logs.begin(), session.logs.end(), is_durable)) {
         session.damage = {Code::kCorrupt, "not all logs of the processes that wrote it together are durable"};
@@ -55,7 +59,9 @@ void keep_what_is_stated(Session& session) {
     }
     if (!board.statement) {
         for (const FoundLog& found : session.logs)
-            if (!found.log->records.empty()) session.damage = {Code::kCorrupt, session.board->name + ": there is no statement about logs that have been written to"};
+            if (!found.log->records.empty())
+                session.damage = {Code::kCorrupt,
+                                  session.board->name + ": there is no statement about logs that have been written to"};
         session.unwritten = session.damage.is_ok();
         return;
     }
@@ -79,7 +85,9 @@ void keep_what_is_stated(Session& session) {
     }
     for (std::size_t member = 0; member < seen.size(); ++member)
         if (!seen[member] && statement.logs[member].end != 0)
-            session.missing = {Code::kNotFound, fmt::format("{} processes wrote it together, and of process {} the log is not here", seen.size(), member)};
+            session.missing = {Code::kNotFound,
+                               fmt::format("{} processes wrote it together, and of process {} the log is not here",
+                                           seen.size(), member)};
 }
 
 }   // namespace forebay::recover

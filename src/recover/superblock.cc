@@ -29,7 +29,8 @@ Result<Mark> clear_open_mark(io::File& file) {
         std::array<std::byte, kSuperblockMax> block{};
         const auto got = file.read_at(at, block);
         if (!got) return got.status();
-        if (got.value() < kAddressesAt || std::memcmp(block.data(), kSignature.data(), kSignature.size()) != 0) continue;
+        if (got.value() < kAddressesAt || std::memcmp(block.data(), kSignature.data(), kSignature.size()) != 0)
+            continue;
         const auto version = std::to_integer<unsigned>(block[kVersionAt]);
         if (version != 2 && version != 3) return Mark::kNone;
         const auto checked = kAddressesAt + kAddresses * std::to_integer<std::size_t>(block[kOffsetSizeAt]);

@@ -33,35 +33,38 @@ std::string ranks(const std::vector<std::uint64_t>& numbers) {
 
 class TeamRecovery {
   public:
-    TeamRecovery(const Inventory& inventory, const TeamSession& team, const std::string& path, const Request& request, const Outside& outside)
+    TeamRecovery(const Inventory& inventory, const TeamSession& team, const std::string& path, const Request& request,
+                 const Outside& outside)
         : inventory_(inventory), team_(team), request_(request), outside_(outside) {
         report_.path = path;
         report_.identity = team.identity;
         for (const TeamSession::Member& member : team.members) {
             report_.directories.push_back(member.directory->path());
             report_.processes.push_back(member.directory->process.pid);
-            const log::UndoState& state = TeamSession::journal_of(member).view.state;
+            const undo::UndoState& state = TeamSession::journal_of(member).view.state;
             told_ = told_ && state.told;
         }
         closed_ = is_closed(team);
         members_ = TeamSession::journal_of(team.members.front()).view.header.members;
     }
 
-    // The target is opened, and so locked, only below the gathering's lock, and only to be written: nodes that come at the same time wait for
-    // each other there, and none of them finds the target in use by another.
+    // The target is opened, and so locked, only below the gathering's lock, and only to be written: nodes that come at
+    // the same time wait for each other there, and none of them finds the target in use by another.
     FileReport run(const Status& busy) {
         if (!busy) return refused(report_, Reason::kInUse, busy);
         if (auto no = refuse_by_journals()) return *no;
         if (!told_)   // nothing is told of a file that is not there any more
             if (auto no = refuse_by_name()) return *no;
         // The journals know where the gathering is, also if the file has another name now.
-        auto home = outside_.open_home ? outside_.open_home(team_.path) : Status(Code::kUnsupported, "no directory to gather in");
+        auto home = outside_.open_home ? outside_.open_home(team_.path)
+                                       : Status(Code::kUnsupported, "no directory to gather in");
         if (!home) return refused(report_, reason_of(home.status()), home.status());
         const std::string file = std::filesystem::path(team_.path).filename().string();
-        auto gathering = Gathering::open(std::move(home).value(), file, team_.team, !request_.dry_run && !told_, request_.beside);
+        auto gathering = Gathering::open(std::move(home).value(), file, team_.team, !request_.dry_run && !told_,
+                                         request_.beside);
         if (gathering.status().code() == Code::kNotFound) {
-            // Told, and gone: the last node has brought the file home. What has become of it since is its user's affair, but a file system
-            // that is not there tells nothing.
+            // Told, and gone: the last node has brought the file home. What has become of it since is its user's
+            // affair, but a file system that is not there tells nothing.
             if (told_ && !on_its_file_system())
                 if (auto no = refuse_by_name()) return *no;
             if (told_ || closed_) return complete();
@@ -76,12 +79,15 @@ class TeamRecovery {
   private:
     std::optional<FileReport> refuse_by_journals() {
         if (const FoundDirectory* const user = inventory_.living_user_of(team_.identity))
-            return refused(report_, Reason::kInUse, {Code::kUnavailable, fmt::format("process {} has it open", user->process.pid)});
+            return refused(report_, Reason::kInUse,
+                           {Code::kUnavailable, fmt::format("process {} has it open", user->process.pid)});
         for (const Session* const session : team_.sessions)
             if (session->board != nullptr)
-                for (const log::ProcessIdentity& process : session->board->board.participants)
-                    if (inventory_.has_living(process) || outside_.is_alive(process))
-                        return refused(report_, Reason::kInUse, {Code::kUnavailable, fmt::format("process {}, which wrote it too, is still there", process.pid)});
+                for (const area::ProcessIdentity& process : session->board->board.participants)
+                    if (inventory_.is_alive(process, outside_.is_alive))
+                        return refused(report_, Reason::kInUse,
+                                       {Code::kUnavailable,
+                                        fmt::format("process {}, which wrote it too, is still there", process.pid)});
         if (!closed_)
             if (auto no = refuse_by_others()) return no;
         for (const TeamSession::Member& member : team_.members) {
@@ -100,15 +106,20 @@ class TeamRecovery {
         if (std::any_of(inventory_.teams.begin(), inventory_.teams.end(), [&](const TeamSession& other) {
                 return &other != &team_ && other.identity == team_.identity && !is_closed(other);
             }))
-            return refused(report_, Reason::kSeveralRuns, {Code::kUnsupported, "several programs have left undo journals of it, one after the other"});
+            return refused(report_, Reason::kSeveralRuns,
+                           {Code::kUnsupported, "several programs have left undo journals of it, one after the other"});
         if (std::any_of(inventory_.sessions.begin(), inventory_.sessions.end(), [&](const Session& other) {
-                return other.identity == team_.identity && std::find(team_.sessions.begin(), team_.sessions.end(), &other) == team_.sessions.end() && !is_complete(other);
+                return other.identity == team_.identity &&
+                       std::find(team_.sessions.begin(), team_.sessions.end(), &other) == team_.sessions.end() &&
+                       !is_complete(other);
             }))
-            return refused(report_, Reason::kSeveralRuns, {Code::kUnsupported, "another program, before or after it, has left logs of it"});
+            return refused(report_, Reason::kSeveralRuns,
+                           {Code::kUnsupported, "another program, before or after it, has left logs of it"});
         return std::nullopt;
     }
     FileReport replaced() const {
-        return refused(report_, Reason::kReplaced, {Code::kNotFound, fmt::format("{} is not the file that the program wrote", report_.path)});
+        return refused(report_, Reason::kReplaced,
+                       {Code::kNotFound, fmt::format("{} is not the file that the program wrote", report_.path)});
     }
     // By what is to be seen of the target without opening it.
     std::optional<FileReport> refuse_by_name() const {
@@ -138,9 +149,10 @@ class TeamRecovery {
                 report_ = std::move(*no);
                 return Status::ok();
             }
-        const bool counts = std::all_of(team_.members.begin(), team_.members.end(), [&](const TeamSession::Member& member) {
-            return told.value().contains(TeamSession::journal_of(member).view.header.member);
-        });
+        const bool counts = std::all_of(
+            team_.members.begin(), team_.members.end(), [&](const TeamSession::Member& member) {
+                return told.value().contains(TeamSession::journal_of(member).view.header.member);
+            });
         if (report_.restarted && !counts && !closed_) {
             refuse_restarted();
             return Status::ok();
@@ -169,32 +181,34 @@ class TeamRecovery {
         return bring_home(gathering, told.value());
     }
 
-    // First the journal says so, then the copy counts: else another node might bring the file home in between, and this one would wait for
-    // those that are gone.
+    // First the journal says so, then the copy counts: else another node might bring the file home in between, and this
+    // one would wait for those that are gone.
     Status tell(Gathering& gathering) {
         for (const TeamSession::Member& member : team_.members) {
             FoundJournal& journal = TeamSession::journal_of(member);
             std::uint64_t wrote_ns = member.directory->wrote_ns;
-            for (const log::UndoView::Record& record : journal.view.records) wrote_ns = std::max(wrote_ns, record.record.time_ns);
+            for (const undo::UndoView::Record& record : journal.view.records)
+                wrote_ns = std::max(wrote_ns, record.record.time_ns);
             for (const Session* const session : team_.sessions)
                 for (const FoundLog& found : session->logs)
-                    for (const log::ScannedRecord& record : found.log->records) wrote_ns = std::max(wrote_ns, record.header.time_ns);
+                    for (const log::ScannedRecord& record : found.log->records)
+                        wrote_ns = std::max(wrote_ns, record.header.time_ns);
             FOREBAY_TRY(gathering.tell(*journal.file, journal.view.header.member, wrote_ns, [&]() -> Status {
                 if (journal.view.state.told) return Status::ok();
-                log::UndoState state = journal.view.state;
+                undo::UndoState state = journal.view.state;
                 state.told = true;
-                return log::write_undo_state(*journal.file, state.serial, state);
+                return undo::write_undo_state(*journal.file, state.serial, state);
             }));
         }
         return Status::ok();
     }
 
     Status bring_home(Gathering& gathering, std::map<std::uint64_t, Gathering::Told>& told) {
-        std::vector<log::UndoView> views;
+        std::vector<undo::UndoView> views;
         std::vector<io::File*> files;
         std::uint64_t died_ns = 0;
         for (auto& [member, each] : told) {
-            auto view = log::read_undo(*each.file);
+            auto view = undo::read_undo(*each.file);
             if (!view) return view.status();
             views.push_back(std::move(view).value());
             files.push_back(each.file.get());
@@ -225,9 +239,12 @@ class TeamRecovery {
         }
         const auto begun = gathering.begun();
         if (!begun) return begun.status();
-        if (!begun.value() && !request_.although_changed && died_ns != 0 && target.modified_ns > died_ns + kClocksApartNs) {
-            refuse(Reason::kChanged, {Code::kUnsupported, fmt::format("{} was written to {} seconds after the last sign of the processes that died",
-                                                                      report_.path, (target.modified_ns - died_ns) / 1'000'000'000)});
+        if (!begun.value() && !request_.although_changed && died_ns != 0 &&
+            target.modified_ns > died_ns + kClocksApartNs) {
+            refuse(Reason::kChanged,
+                   {Code::kUnsupported,
+                    fmt::format("{} was written to {} seconds after the last sign of the processes that died",
+                                report_.path, (target.modified_ns - died_ns) / 1'000'000'000)});
             return Status::ok();
         }
         report_.outcome = undoing.value().commit > 0 ? Outcome::kRecovered : Outcome::kRolledBack;
@@ -235,10 +252,13 @@ class TeamRecovery {
         // If this is killed, whichever node comes next must not take what this one wrote for a change by somebody else.
         FOREBAY_TRY(gathering.set_begun());
         std::uint64_t done = 0;
-        const auto rewritten = rewrite(picture, files, *target.file, undoing.value().commit > 0, [&](std::uint64_t bytes) {
-            done += bytes;
-            if (request_.progress) request_.progress({report_.path, done, picture.bytes, 0, 1});
-        }, outside_.start_thread);
+        const auto rewritten = rewrite(
+            picture, files, *target.file, undoing.value().commit > 0,
+            [&](std::uint64_t bytes) {
+                done += bytes;
+                if (request_.progress) request_.progress({report_.path, done, picture.bytes, 0, 1});
+            },
+            outside_.start_thread);
         if (!rewritten) return rewritten.status();
         report_.size = rewritten.value().size;
         report_.writes = rewritten.value().writes;
@@ -263,12 +283,16 @@ class TeamRecovery {
     FileReport wait_for(const std::vector<std::uint64_t>& missing) {
         report_.outcome = Outcome::kWaiting;
         report_.reason = Reason::kNodesMissing;
-        report_.status = {Code::kUnavailable, missing.empty() ? "nothing lies beside the file yet"
-                                                              : fmt::format("of {} ranks that wrote it together, {} have not been recovered yet", members_, ranks(missing))};
+        report_.status = {Code::kUnavailable,
+                          missing.empty()
+                              ? "nothing lies beside the file yet"
+                              : fmt::format("of {} ranks that wrote it together, {} have not been recovered yet",
+                                            members_, ranks(missing))};
         return report_;
     }
     void refuse_restarted() {
-        refuse(Reason::kRestarted, {Code::kCorrupt, "the machine was restarted since; what its undo journals lost with that is not known"});
+        refuse(Reason::kRestarted,
+               {Code::kCorrupt, "the machine was restarted since; what its undo journals lost with that is not known"});
     }
     void refuse(Reason reason, Status status) { report_ = refused(std::move(report_), reason, std::move(status)); }
     FileReport fail(const Status& status) {
@@ -284,19 +308,20 @@ class TeamRecovery {
     const Request& request_;
     const Outside& outside_;
     FileReport report_;
-    bool told_ = true;      // all of this node's journals lie beside the target, or will once the copies there are whole
+    bool told_ = true;   // all of this node's journals lie beside the target, or will once the copies there are whole
     bool closed_ = false;
     std::uint64_t members_ = 0;
 };
 
 }   // namespace
 
-FileReport recover_team(const Inventory& inventory, const TeamSession& team, const std::string& path, const Request& request, const Outside& outside,
-                        const Status& busy) {
+FileReport recover_team(const Inventory& inventory, const TeamSession& team, const std::string& path,
+                        const Request& request, const Outside& outside, const Status& busy) {
     return TeamRecovery(inventory, team, path, request, outside).run(busy);
 }
 
-FileReport discard_team(const Inventory& inventory, const TeamSession& team, const Discarded& request, const Outside& outside, const Status& busy) {
+FileReport discard_team(const Inventory& inventory, const TeamSession& team, const Discarded& request,
+                        const Outside& outside, const Status& busy) {
     FileReport report;
     report.path = team.path;
     report.identity = team.identity;
@@ -304,18 +329,23 @@ FileReport discard_team(const Inventory& inventory, const TeamSession& team, con
     for (const TeamSession::Member& member : team.members) {
         report.directories.push_back(member.directory->path());
         report.processes.push_back(member.directory->process.pid);
-        for (const log::UndoView::Record& record : TeamSession::journal_of(member).view.records) report.dropped_bytes += record.record.range.size();
+        for (const undo::UndoView::Record& record : TeamSession::journal_of(member).view.records)
+            report.dropped_bytes += record.record.range.size();
     }
     if (!busy) return refused(std::move(report), Reason::kInUse, busy);
     for (const Session* const session : team.sessions)
-        if (session->board != nullptr && std::any_of(session->board->board.participants.begin(), session->board->board.participants.end(),
-                                                     [&](const auto& process) { return inventory.has_living(process) || outside.is_alive(process); }))
-            return refused(std::move(report), Reason::kInUse, {Code::kUnavailable, "a process that wrote it too is still there"});
+        if (session->board != nullptr &&
+            std::any_of(session->board->board.participants.begin(), session->board->board.participants.end(),
+                        [&](const auto& process) { return inventory.is_alive(process, outside.is_alive); }))
+            return refused(std::move(report), Reason::kInUse,
+                           {Code::kUnavailable, "a process that wrote it too is still there"});
     if (request.dry_run) return report;
     // Else what the other nodes have told of would be written over what comes next.
     if (outside.open_home)
         if (auto home = outside.open_home(team.path)) {
-            auto gathering = Gathering::open(std::move(home).value(), std::filesystem::path(team.path).filename().string(), team.team, false, request.beside);
+            auto gathering = Gathering::open(std::move(home).value(),
+                                             std::filesystem::path(team.path).filename().string(), team.team, false,
+                                             request.beside);
             if (gathering) report.status = gathering.value()->remove();
             else if (gathering.status().code() != Code::kNotFound) report.status = gathering.status();
         }

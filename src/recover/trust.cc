@@ -22,7 +22,8 @@ Status check_trusted(io::Directory& directory, const std::string& name, io::Fact
     if (!facts) return facts.status();
     const std::string path = name == "." ? directory.name() : directory.name() + "/" + name;
     if (facts.value().kind == io::Facts::Kind::kSymbolicLink) return refuse(path, "it is a symbolic link");
-    if (facts.value().kind != kind) return refuse(path, kind == io::Facts::Kind::kFile ? "it is no file" : "it is no directory");
+    if (facts.value().kind != kind)
+        return refuse(path, kind == io::Facts::Kind::kFile ? "it is no file" : "it is no directory");
     if (facts.value().owner != ::geteuid())
         return refuse(path, fmt::format("it belongs to user {}, not to user {}", facts.value().owner, ::geteuid()));
     if ((facts.value().mode & kWritableByOthers) != 0)

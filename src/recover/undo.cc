@@ -21,11 +21,11 @@ struct First {
 
 struct Candidate {
     std::uint32_t member;
-    const log::UndoView::Record* record;
+    const undo::UndoView::Record* record;
 };
 
-// Phases are even between meetings and odd in them (log/undo_journal.h). Whoever has left a meeting that the other one had not come to
-// yet is later; one that was in a meeting may have stayed there until the next one began.
+// Phases are even between meetings and odd in them (undo/undo_journal.h). Whoever has left a meeting that the other one
+// had not come to yet is later; one that was in a meeting may have stayed there until the next one began.
 bool surely_later(std::uint64_t phase, std::uint64_t than_end) noexcept { return phase >= than_end + than_end % 2 + 2; }
 
 Result<bool> same(io::File& one, std::uint64_t at, io::File& other, std::uint64_t other_at, std::uint64_t bytes) {
@@ -38,13 +38,14 @@ Result<bool> same(io::File& one, std::uint64_t at, io::File& other, std::uint64_
 
 }   // namespace
 
-Result<Undoing> undo(std::span<const log::UndoView> views, std::span<io::File* const> files) {
+Result<Undoing> undo(std::span<const undo::UndoView> views, std::span<io::File* const> files) {
     Undoing undoing;
-    const log::UndoHeader& header = views.front().header;
+    const undo::UndoHeader& header = views.front().header;
     for (std::size_t i = 0; i < views.size(); ++i) {
-        const log::UndoView& view = views[i];
+        const undo::UndoView& view = views[i];
         if (view.header.team != header.team || view.header.members != views.size() || view.header.member != i)
-            return Status(Code::kCorrupt, fmt::format("{}: the undo journal of another file or rank", files[i]->name()));
+            return Status(Code::kCorrupt,
+                          fmt::format("{}: the undo journal of another file or rank", files[i]->name()));
         if (view.state.decided > undoing.commit || i == 0) {
             undoing.commit = view.state.decided;
             undoing.picture.size = view.state.decided_size;
@@ -57,15 +58,19 @@ Result<Undoing> undo(std::span<const log::UndoView> views, std::span<io::File* c
 
     std::vector<Candidate> candidates;
     for (std::uint32_t i = 0; i < views.size(); ++i) {
-        const log::UndoState& state = views[i].state;
+        const undo::UndoState& state = views[i].state;
         // A commit is decided once all have prepared it.
-        if (state.prepared < undoing.commit || (state.decided == undoing.commit && state.decided_size != undoing.picture.size))
-            return Status(Code::kCorrupt, fmt::format("{}: it does not know of commit {}", files[i]->name(), undoing.commit));
+        if (state.prepared < undoing.commit ||
+            (state.decided == undoing.commit && state.decided_size != undoing.picture.size))
+            return Status(Code::kCorrupt,
+                          fmt::format("{}: it does not know of commit {}", files[i]->name(), undoing.commit));
         undoing.given_up += state.given_up;
-        for (const log::UndoView::Record& record : views[i].records)
+        for (const undo::UndoView::Record& record : views[i].records)
             if (record.record.epoch > undoing.commit) candidates.push_back({i, &record});
     }
-    std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& one, const Candidate& other) { return one.record->record.phase < other.record->record.phase; });
+    std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& one, const Candidate& other) {
+        return one.record->record.phase < other.record->record.phase;
+    });
 
     ExtentMap<First> first;
     const auto ignore = [](ByteRange, const First&) noexcept {};
@@ -73,25 +78,31 @@ Result<Undoing> undo(std::span<const log::UndoView> views, std::span<io::File* c
         // Not a structured binding: the functions below refer to them.
         const auto& member = candidate.member;
         const auto& found = candidate.record;
-        const log::UndoRecord& record = found->record;
+        const undo::UndoRecord& record = found->record;
         std::vector<ByteRange> gaps;
         Status failure;
         first.for_each_and_gap(
             record.range,
             [&](ByteRange range, const First& there) {
                 if (!failure || there.member == member || surely_later(record.phase, there.phase_end)) return;
-                const auto equal = same(*files[there.member], there.at, *files[member], found->payload_at + (range.begin - record.range.begin), range.size());
+                const auto equal = same(*files[there.member], there.at, *files[member],
+                                        found->payload_at + (range.begin - record.range.begin), range.size());
                 if (!equal) failure = equal.status();
                 else if (!equal.value())
-                    failure = Status(Code::kCorrupt, fmt::format("ranks {} and {} overwrote bytes {} to {} without a flush in between; nobody can tell what was there before",
-                                                                 there.member, member, range.begin, range.end));
+                    failure = Status(Code::kCorrupt,
+                                     fmt::format("ranks {} and {} overwrote bytes {} to {} without a flush in between; "
+                                                 "nobody can tell what was there before",
+                                                 there.member, member, range.begin, range.end));
             },
             [&](ByteRange gap) { gaps.push_back(gap); });
         if (!failure) return failure;
-        for (const ByteRange gap : gaps) first.insert(gap, First{member, record.phase_end, found->payload_at + (gap.begin - record.range.begin)}, ignore);
+        for (const ByteRange gap : gaps)
+            first.insert(gap, First{member, record.phase_end, found->payload_at + (gap.begin - record.range.begin)},
+                         ignore);
     }
     first.for_each({0, *undoing.picture.size}, [&](ByteRange range, const First& from) {
-        undoing.picture.newest.insert(range, Newest{from.member, true, from.at}, [](ByteRange, const Newest&) noexcept {});
+        undoing.picture.newest.insert(range, Newest{from.member, true, from.at},
+                                      [](ByteRange, const Newest&) noexcept {});
         undoing.picture.bytes += range.size();
     });
     return undoing;

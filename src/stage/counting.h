@@ -13,7 +13,8 @@ inline void add(std::atomic<std::uint64_t>& counter, std::uint64_t amount) noexc
     counter.fetch_add(amount, std::memory_order_relaxed);
 }
 
-// A call of the program: adds the nanoseconds that it takes to a counter, and keeps account of the time between the calls.
+// A call of the program: adds the nanoseconds that it takes to a counter, and keeps account of the time between the
+// calls.
 class Call {
   public:
     Call(std::atomic<std::uint64_t>& counter, SpareTime& spare_time) noexcept

@@ -1,18 +1,14 @@
 #include "stage/engine.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 
 #include <chrono>
-#include <filesystem>
 
+#include "area/process.h"
+#include "area/staging_area.h"
 #include "base/attempt.h"
 #include "io/append.h"
-#include "io/posix_file.h"
-#include "io/stripe_size.h"
-#include "log/process.h"
-#include "log/staging_area.h"
+#include "io/path.h"
 #include "stage/engine_state.h"
 
 namespace forebay::stage {
@@ -21,36 +17,38 @@ namespace {
 
 // At the end drain threads get so long to come back, however long nothing has come of them.
 constexpr std::chrono::milliseconds kLastMoment{200};
-
-std::string absolute(const std::string& path) {
-    std::error_code error;
-    const auto full = std::filesystem::absolute(path, error);
-    return error ? path : full.lexically_normal().string();
-}
-
-// A file system may never answer unless it is known to be on a local device.
-StagedFile::TargetTraits traits_of(int descriptor) {
-    struct statfs facts {};
-    const bool local = ::fstatfs(descriptor, &facts) == 0 && log::file_system_kind(static_cast<std::uint32_t>(facts.f_type)).local;
-    return {!local, io::ask_stripe_size(descriptor)};
-}
+constexpr std::size_t kReadAroundMax = 65536;
 
 }   // namespace
 
 // ---- attaching and detaching -----------------------------------------------------------------------
 
-Result<Engine::Attached> Engine::State::attach(std::unique_ptr<io::File> file, const io::Identity& identity,
-                                               const std::string& path, bool writable, std::optional<log::AsideReason> aside,
-                                               StagedFile::TargetTraits traits) {
+Result<Engine::Attached> Engine::State::attach(OpenTarget target) {
+    const std::string& path = target.file->name();
     if (inherited())
         return Status(Code::kUnsupported, fmt::format("open {}: HDF5 was in use before this process was forked", path));
+    if (ended()) return Status(Code::kUnavailable, fmt::format("open {}: the process ends", path));
+    const auto identified = target.file->identity();
+    if (!identified) return identified.status();
+    const io::Identity identity = identified.value();
+    const bool writable = target.writable;
+    std::optional<ledger::AsideReason> aside = target.aside;
     const std::lock_guard opening(opening_);
+    tell_began_opening();
     Attached attached;
-    const log::AsideReason unstaged = aside.value_or(log::AsideReason::kReadOnly);
+    const ledger::AsideReason unstaged = aside.value_or(ledger::AsideReason::kReadOnly);
     if (writable && !aside) {
         auto decision = staging_opening(attached.warning);
         if (!decision) return decision.status();
         aside = decision.value();
+        if (!aside && !target.prepare && were_addresses_given(identity)) aside = ledger::AsideReason::kAddressGiven;
+    }
+    // Nobody else attaches meanwhile. The table is not locked: the file's server may not answer.
+    std::shared_ptr<io::File> source;
+    std::shared_ptr<cache::CachedFile> cached;
+    if (!writable) {
+        source = std::move(target.file);
+        if (!aside && find(identity) == nullptr) cached = read_cache_.open(source, attached.warning);
     }
     // The handle is counted first, so that nobody forgets the file meanwhile; map nodes do not move.
     Entry* entry;
@@ -65,19 +63,25 @@ Result<Engine::Attached> Engine::State::attach(std::unique_ptr<io::File> file, c
         first = found == files_.end();
         if (first) {
             StagedFile::Setup setup{identity, path, nullptr, next_log_++};
-            if (!writable) setup.target = std::move(file);
             Entry fresh;
+            if (!writable) setup.target = cached != nullptr ? cached : source;
+            fresh.cached = std::move(cached);
             fresh.file = std::make_shared<StagedFile>(*this, std::move(setup));
             found = files_.emplace(identity, std::move(fresh)).first;
         }
         entry = &found->second;
         first_writer = writable && entry->writers == 0;
+        if (target.prepare && !first_writer) {
+            if (first) forget_locked(found);
+            return Status(Code::kUnsupported, fmt::format("empty {}: it is open for writing already", path), EEXIST);
+        }
         ++entry->handles;
         if (writable) ++entry->writers;
     }
     // Without memory the handle must not go on counting.
     const Status outcome = attempt([&] {
-        if (first_writer) return start_writing(*entry, std::move(file), aside, traits);
+        if (first_writer) return start_writing(*entry, std::move(target.file), aside, target.prepare);
+        if (!first && entry->cached != nullptr) entry->cached->look_again();
         return writable ? Status::ok() : entry->file->refresh();
     });
     if (!outcome) {
@@ -89,35 +93,34 @@ Result<Engine::Attached> Engine::State::attach(std::unique_ptr<io::File> file, c
     if (first) {
         ledger_.header().files_opened.fetch_add(1, std::memory_order_relaxed);
         if (!writable)
-            ledger_.header()
-                .aside[static_cast<std::size_t>(unstaged)]
-                .fetch_add(1, std::memory_order_relaxed);
+            ledger_.header().aside[static_cast<std::size_t>(unstaged)].fetch_add(1, std::memory_order_relaxed);
     }
     attached.file = entry->file;
     return attached;
 }
 
 Status Engine::State::start_writing(Entry& entry, std::unique_ptr<io::File> target,
-                                           std::optional<log::AsideReason> aside, StagedFile::TargetTraits traits) {
+                                    std::optional<ledger::AsideReason> aside, const std::function<Status()>& prepare) {
+    const io::FileTraits traits = target->traits();
     const io::Identity& identity = entry.file->identity();
+    entry.being_written = read_cache_.begin_writing(*target);
     // A file that readers kept open between two writers keeps its slot.
     if (entry.slot == nullptr) entry.slot = ledger_.take_slot(entry.file->path(), identity.device, identity.inode);
     if (entry.slot == nullptr) {
-        entry.own_slot = std::make_unique<log::LedgerSlot>();
+        entry.own_slot = std::make_unique<ledger::LedgerSlot>();
         entry.slot = entry.own_slot.get();
     }
     // That of a file that failed goes on telling what is left in the log: the next call refuses.
-    if (!entry.file->failed()) log::open_slot(*entry.slot, entry.file->path(), identity.device, identity.inode);
-    FOREBAY_TRY(entry.file->open_for_writing(std::move(target), entry.slot, aside, traits));
-    if (aside)
-        ledger_.header().aside[static_cast<std::size_t>(*aside)].fetch_add(1, std::memory_order_relaxed);
-    else
-        ledger_.header().files_staged.fetch_add(1, std::memory_order_relaxed);
+    if (!entry.file->failed()) ledger::open_slot(*entry.slot, entry.file->path(), identity.device, identity.inode);
+    FOREBAY_TRY(entry.file->open_for_writing(std::move(target), entry.slot, aside, traits, prepare));
+    if (const auto cached = std::exchange(entry.cached, nullptr)) read_cache_.note_closed(*cached);
+    if (aside) ledger_.header().aside[static_cast<std::size_t>(*aside)].fetch_add(1, std::memory_order_relaxed);
+    else ledger_.header().files_staged.fetch_add(1, std::memory_order_relaxed);
     return Status::ok();
 }
 
 Status Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writable) noexcept {
-    if (inherited()) return Status::ok();
+    if (inherited() || ended()) return Status::ok();
     bool last_writer = false;
     {
         const std::lock_guard lock(mutex_);
@@ -129,27 +132,42 @@ Status Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writa
     Status outcome;
     if (last_writer) outcome = attempt([&] { return file->finish(); });
 
-    std::optional<log::FileCounters> closed;
+    std::optional<ledger::FileCounters> closed;
+    std::shared_ptr<cache::CachedFile> cached;
     {
         const std::lock_guard lock(mutex_);
         const auto found = files_.find(file->identity());
         Entry& entry = found->second;
         if (last_writer) {
             // Without memory there is no line of statistics.
-            (void)attempt([&] {
-                closed = file->counters();
-            });
+            (void)attempt([&] { closed = file->counters(); });
             entry.closing = false;
+            entry.being_written.reset();
         }
         // A file whose newest bytes are in the log only stays known.
-        if (--entry.handles == 0 && !file->failed() && !file->leaves_log()) forget_locked(found);
+        if (--entry.handles == 0 && !file->failed() && !file->leaves_log()) {
+            cached = std::move(entry.cached);
+            forget_locked(found);
+        }
+    }
+    if (cached != nullptr) {
+        cached->close();
+        read_cache_.note_closed(*cached);
     }
     closed_.notify_all();
-    if (closed)
-        (void)attempt([&] {
-            report_closed(*closed);
-        });
+    if (closed) (void)attempt([&] { report_closed(*closed); });
     return outcome;
+}
+
+void Engine::State::addresses_given(const io::Identity& identity) {
+    const std::lock_guard lock(mutex_);
+    if (read_around_.size() < kReadAroundMax) read_around_.insert(identity);
+    else any_read_around_ = any_read_around_ || !read_around_.contains(identity);
+}
+
+bool Engine::State::were_addresses_given(const io::Identity& identity) {
+    const std::lock_guard lock(mutex_);
+    return any_read_around_ || read_around_.contains(identity);
 }
 
 void Engine::State::forget_locked(std::map<io::Identity, Entry>::iterator found) {
@@ -164,16 +182,36 @@ std::shared_ptr<StagedFile> Engine::State::find(const io::Identity& identity) {
     return found == files_.end() ? nullptr : found->second.file;
 }
 
+std::vector<std::string> Engine::State::end_of_process() {
+    std::vector<std::string> left;
+    if (inherited() || ended_.exchange(true)) return left;
+    for (const auto& file : files_written()) {
+        const Status finished = attempt([&] { return file->finish_unclosed(); });
+        if (!finished)
+            left.push_back(fmt::format("{}: the program ended without closing it, and not all that was "
+                                       "staged of it could be written: {}; `forebay recover` does that",
+                                       file->path(), finished.message()));
+        report_closed(file->counters());
+    }
+    const bool at_rest = come_to_rest();
+    if (at_rest) leave_area();
+    return left;
+}
+
 bool Engine::State::come_to_rest() {
     const std::uint64_t patience = loaded_.options.patience;
     if (patience == 0) return true;   // whoever destroys it waits
-    // Whoever closed a file has waited for so long already. What hangs then is of files that were given up, however well others do.
+    // Whoever closed a file has waited for so long already. What hangs then is of files that were given up, however
+    // well others do.
     const auto now = std::chrono::steady_clock::now();
-    const std::chrono::steady_clock::time_point progress{std::chrono::nanoseconds(progress_ns())};
+    const std::chrono::steady_clock::time_point progress{std::chrono::nanoseconds(progress_.last_ns())};
     const auto files = open_files();
     const bool wanted = std::any_of(files.begin(), files.end(), [](const auto& file) { return file->staged(); });
     const auto last_moment = now + kLastMoment;
-    if (scheduler_.stop(wanted ? std::max(last_moment, progress + std::chrono::seconds(patience)) : last_moment)) return true;
+    const bool cache_rests = read_cache_.stop(last_moment);
+    if (cache_rests &&
+        scheduler_.stop(wanted ? std::max(last_moment, progress + std::chrono::seconds(patience)) : last_moment))
+        return true;
     leave_forks();
     tell_statistics();
     return false;
@@ -186,6 +224,14 @@ std::vector<std::shared_ptr<StagedFile>> Engine::State::open_files() {
     std::vector<std::shared_ptr<StagedFile>> files;
     files.reserve(files_.size());
     for (const auto& [identity, entry] : files_) files.push_back(entry.file);
+    return files;
+}
+
+std::vector<std::shared_ptr<StagedFile>> Engine::State::files_written() {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<StagedFile>> files;
+    for (const auto& [identity, entry] : files_)
+        if (entry.writers > 0) files.push_back(entry.file);
     return files;
 }
 
@@ -214,9 +260,8 @@ void Engine::State::trace(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRang
     }
 }
 
-void Engine::State::report_closed(const log::FileCounters& counters) {
-    if (loaded_.options.stats.empty()) return;
-    (void)io::append_line(loaded_.options.stats, fmt::format(R"({{"file":{}}})", log::to_json(counters)));
+void Engine::State::report_closed(const ledger::FileCounters& counters) {
+    tell_line(fmt::format(R"({{"file":{}}})", ledger::to_json(counters)));
 }
 
 // ---- Engine ----------------------------------------------------------------------------------------
@@ -224,6 +269,10 @@ void Engine::State::report_closed(const log::FileCounters& counters) {
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Engine::~Engine() {
+    if (state_->ended()) {
+        (void)state_.release();   // its threads have come to rest or never will; the process ends
+        return;
+    }
     if (!state_->inherited()) {
         if (!state_->come_to_rest()) (void)state_.release();
         return;
@@ -233,38 +282,33 @@ Engine::~Engine() {
     (void)state_.release();
 }
 
+bool Engine::inherited() const noexcept { return state_->inherited(); }
+
+std::vector<std::string> Engine::end_of_process() { return state_->end_of_process(); }
+
 std::unique_ptr<Engine> Engine::create(LoadedOptions options) {
+    area::fit_to_staging_area(options);
     auto shared = std::make_shared<const LoadedOptions>(options);
-    return create(std::move(options), [shared]() -> Result<std::unique_ptr<io::Directory>> {
-        auto area = log::open_staging_area(*shared);
+    OpenArea open_area = [shared]() -> Result<std::unique_ptr<io::Directory>> {
+        auto area = area::open_staging_area(*shared);
         if (!area) return area.status();
         return std::move(std::move(area).value().directory);
-    });
+    };
+    return std::unique_ptr<Engine>(new Engine(std::make_unique<State>(std::move(options), std::move(open_area), true)));
 }
 
 std::unique_ptr<Engine> Engine::create(LoadedOptions options, OpenArea open_area) {
-    return std::unique_ptr<Engine>(new Engine(std::make_unique<State>(std::move(options), std::move(open_area))));
+    return std::unique_ptr<Engine>(new Engine(std::make_unique<State>(std::move(options), std::move(open_area),
+                                                                      false)));
 }
 
-Result<Engine::Attached> Engine::attach(const OpenTarget& target) {
-    const std::string path = absolute(target.path);
-    struct stat facts {};
-    if (::fstat(target.descriptor, &facts) != 0) return Status::from_errno(errno, "stat " + path);
-    const io::Identity identity{static_cast<std::uint64_t>(facts.st_dev), static_cast<std::uint64_t>(facts.st_ino)};
-    auto file = io::duplicate_posix_file(target.descriptor, path);
-    if (!file) return file.status();
-    const auto aside = S_ISREG(facts.st_mode) ? target.aside : log::AsideReason::kNotRegular;
-    return state_->attach(std::move(file).value(), identity, path, target.writable, aside, target.writable ? traits_of(target.descriptor) : StagedFile::TargetTraits{.may_hang = false});
-}
-
-Result<Engine::Attached> Engine::attach(std::unique_ptr<io::File> file, const io::Identity& identity,
-                                        const std::string& path, bool writable) {
-    return state_->attach(std::move(file), identity, path, writable, std::nullopt, {});
-}
+Result<Engine::Attached> Engine::attach(OpenTarget target) { return state_->attach(std::move(target)); }
 
 Status Engine::admit() { return state_->admit(); }
 
-Status Engine::detach(const std::shared_ptr<StagedFile>& file, bool writable) noexcept { return state_->detach(file, writable); }
+Status Engine::detach(const std::shared_ptr<StagedFile>& file, bool writable) noexcept {
+    return state_->detach(file, writable);
+}
 
 std::shared_ptr<StagedFile> Engine::find(std::uint64_t device, std::uint64_t inode) {
     return state_->find({device, inode});
@@ -273,28 +317,50 @@ std::shared_ptr<StagedFile> Engine::find(std::uint64_t device, std::uint64_t ino
 std::string Engine::node_name() const {
     const std::string& named = state_->loaded().options.node;
     if (!named.empty()) return named;
-    const auto process = log::identify_this_process();
-    return process ? log::to_text(process.value().boot_id) : std::string("unknown");
+    const auto process = area::identify_this_process();
+    return process ? area::to_text(process.value().boot_id) : std::string("unknown");
 }
 
 Result<std::string> Engine::recover_before_open(const std::string& path, bool writable) {
-    return state_->recover_before_open(absolute(path), writable);
+    return state_->recover_before_open(io::usable_path(path), writable);
 }
 
-Status Engine::forget_before(const io::Identity& identity, const std::string& path) {
-    return state_->forget_before(identity, absolute(path));
+Result<std::string> Engine::recover_opened(const OpenedFile& file) {
+    OpenedFile named = file;
+    named.path = io::usable_path(file.path);
+    return state_->recover_opened(named);
+}
+
+Status Engine::admit_emptying(const std::string& path) { return state_->admit_emptying(io::usable_path(path)); }
+
+Status Engine::may_forget(const io::Identity& identity, const std::string& path) {
+    if (const auto known = state_->find(identity); known != nullptr && known->failed())
+        return {Code::kUnavailable,
+                fmt::format("open {}: closed with bytes that could not be written; they are in the staging log", path)};
+    return state_->may_forget(identity, io::usable_path(path));
+}
+
+Status Engine::forget_before(const io::Identity& identity, const std::string& path, bool open_here) {
+    return state_->forget_before(identity, io::usable_path(path), open_here);
 }
 
 std::uint64_t Engine::listings() const { return state_->listings(); }
 
 std::optional<Engine::Obstacle> Engine::obstacle() { return state_->obstacle(); }
-Result<std::unique_ptr<io::Claim>> Engine::claim(const io::Identity& identity) { return state_->claim(identity, node_name()); }
+Result<std::unique_ptr<io::Claim>> Engine::claim(const io::Identity& identity) {
+    return state_->claim(identity, node_name());
+}
 
 io::Directory* Engine::directory() noexcept { return state_->directory(); }
 
 void Engine::share_reserve(std::uint64_t processes) noexcept { state_->share_reserve(processes); }
 
-void Engine::count_aside(log::AsideReason reason, const std::string&) { state_->count_aside(reason); }
+void Engine::count_aside(ledger::AsideReason reason, const std::string&) { state_->count_aside(reason); }
+
+void Engine::count_never_staged(ledger::AsideReason reason) {
+    state_->count_aside(reason);
+    state_->count_unstaged();
+}
 
 const LoadedOptions& Engine::options() const noexcept { return state_->loaded(); }
 

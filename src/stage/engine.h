@@ -13,21 +13,24 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/options.h"
 #include "base/status.h"
 #include "io/claim.h"
+#include "io/descriptor.h"
 #include "io/file.h"
-#include "log/ledger.h"
+#include "ledger/ledger.h"
 #include "stage/staged_file.h"
 
 namespace forebay::stage {
 
 struct OpenTarget {
-    std::string path;         // as given or absolute; relative ones are completed, for messages and the log
-    int descriptor = -1;      // open on the target, stays the caller's; the engine duplicates it
+    std::unique_ptr<io::File> file;   // open on the target; its name is the complete path, for messages and the log
     bool writable = false;
-    std::optional<log::AsideReason> aside = std::nullopt;   // not to be staged, and why
+    std::optional<ledger::AsideReason> aside = std::nullopt;   // not to be staged, and why: no regular file, for one
+    std::function<Status()> prepare =
+        {};   // called once nothing refuses it any more, before its size is looked at: empties it
 };
 
 class Engine {
@@ -39,6 +42,13 @@ class Engine {
     [[nodiscard]] static std::unique_ptr<Engine> create(LoadedOptions options, OpenArea open_area);
     // How often it has looked what others have left on the staging area.
     [[nodiscard]] std::uint64_t listings() const;
+    // The process ends, and some files may never be closed (HDF5 keeps one open whose objects it cannot close): commits
+    // and drains them, as a close does, within the option patience, tells the statistics and removes the log. Returns a
+    // text for each file of which something stays in the log. From then on nothing is staged. Blocks as closing does.
+    // In a forked child it does nothing.
+    [[nodiscard]] std::vector<std::string> end_of_process();
+    // In a forked child: it is the parent's.
+    [[nodiscard]] bool inherited() const noexcept;
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
@@ -47,20 +57,40 @@ class Engine {
     // Without it always ok: `attach` then decides, warns and counts.
     [[nodiscard]] Status admit();
 
-    // Before the existing file at `path` is opened: if a process of this node has died and left a log of it, the file is
-    // brought to its last commit (option recover). Blocks until that is done, also by another process. The text
+    // Before the existing file at `path` is opened: if a process of this node has died and left a log of it, the file
+    // is brought to its last commit (option recover). Blocks until that is done, also by another process. The text
     // tells the user what happened; empty: nothing. It is an error if the log cannot be used and the file is to be
-    // written: its bytes would be mixed with those of the log later. It may be tried again if somebody else uses the file.
-    // A log of another file of this name (its file system was mounted again, or it was replaced) is told of, and counted; with
-    // option strict that is an error.
+    // written: its bytes would be mixed with those of the log later. It may be tried again if somebody else uses the
+    // file. A log of another file of this name (its file system was mounted again, or it was replaced) is told of, and
+    // counted; with option strict that is an error.
     [[nodiscard]] Result<std::string> recover_before_open(const std::string& path, bool writable);
-    // After a file was emptied: what dead processes have left of it is void. The same error.
-    [[nodiscard]] Status forget_before(const io::Identity& identity, const std::string& path);
+    // The same for a file that is open already, before anything is read of it, and once it is locked if it is to be:
+    // whoever wrote it may have died since another look, and while somebody waited for its lock. Retryable, also for
+    // reading: somebody else has the file in use.
+    struct OpenedFile {
+        io::Identity identity;
+        std::string path;
+        bool writable = false;
+        bool locked = false;   // as HDF5 does, for reading or writing
+        std::shared_ptr<io::Descriptor>
+            descriptor{};                   // locked for writing, so that the file is brought home through it
+        std::function<void()> give_way{};   // else called before it is: a lock for reading is in the way
+    };
+    [[nodiscard]] Result<std::string> recover_opened(const OpenedFile& file);
+    // Before the file at `path` is emptied: what dead processes have left of it can be given up.
+    [[nodiscard]] Status admit_emptying(const std::string& path);
+    // Before a file that is open now is emptied, or was made: whether what dead processes have left of it, or of one
+    // that had its number, can be given up; and whether this process may write it, as it may not what it could not
+    // close. The same error.
+    [[nodiscard]] Status may_forget(const io::Identity& identity, const std::string& path);
+    // After a file was made or emptied: what dead processes have left of it, or of one that had its number, is void.
+    // The same error. `open_here`: also if this process has attached it since.
+    [[nodiscard]] Status forget_before(const io::Identity& identity, const std::string& path, bool open_here = false);
 
-    // Why a file that is opened for writing now would not be staged; finds it out if need be. Nothing: it would. The text of
-    // the status is what `attach` would warn of, or with option strict fail with.
+    // Why a file that is opened for writing now would not be staged; finds it out if need be. Nothing: it would. The
+    // text of the status is what `attach` would warn of, or with option strict fail with.
     struct Obstacle {
-        log::AsideReason reason;
+        ledger::AsideReason reason;
         Status status;
     };
     [[nodiscard]] std::optional<Obstacle> obstacle();
@@ -72,15 +102,12 @@ class Engine {
         std::shared_ptr<StagedFile> file;
         std::string warning;   // to be shown once to the user; empty: none
     };
-    // The state of the file behind `target.descriptor`: the one that exists already in this process, or a
+    // The state of the file behind `target.file`: the one that exists already in this process, or a
     // new one. A read-only handle gets one too: it reads straight through, and sees staged bytes as soon
     // as a writer attaches. When staging is impossible (an option or the staging area is unusable) and
     // option strict is off, the file is attached in write-through mode with the reason counted, and
     // `warning`, given once per engine, says why; with strict on, that is the error.
-    Result<Attached> attach(const OpenTarget& target);
-    // For tests: the same for a file of any implementation of the seam.
-    Result<Attached> attach(std::unique_ptr<io::File> file, const io::Identity& identity, const std::string& path,
-                            bool writable);
+    Result<Attached> attach(OpenTarget target);
 
     // The end of one handle. The last writable one commits, and waits until everything is in the target.
     // Its Status is that of the data: on failure the staged bytes are kept and the message says so. The
@@ -90,20 +117,24 @@ class Engine {
     // The state of the open file with this identity, or null.
     [[nodiscard]] std::shared_ptr<StagedFile> find(std::uint64_t device, std::uint64_t inode);
 
-    // Processes that open a file together stage it for themselves: of two such groups neither would see what the other one stages, and the
-    // last drain would win. So the one of them that drains for a node claims the file there, before it is written or emptied.
-    // kUnavailable with EBUSY: a process of this node has it claimed, which is named. Other errors: it cannot be known. Null: nothing is staged here.
+    // Processes that open a file together stage it for themselves: of two such groups neither would see what the other
+    // one stages, and the last drain would win. So the one of them that drains for a node claims the file there, before
+    // it is written or emptied. kUnavailable with EBUSY: a process of this node has it claimed, which is named. Other
+    // errors: it cannot be known. Null: nothing is staged here.
     [[nodiscard]] Result<std::unique_ptr<io::Claim>> claim(const io::Identity& identity);
 
     // The directory of this process on the staging area, once a file is staged; else null.
     [[nodiscard]] io::Directory* directory() noexcept;
 
-    // So many processes of this node, this one included, stage together: what each touches ahead (option reserve) is bounded so
-    // that all of them together take no more of the machine's memory than one would. Once the staging area is in use.
+    // So many processes of this node, this one included, stage together: what each touches ahead (option reserve) is
+    // bounded so that all of them together take no more of the machine's memory than one would. Once the staging area
+    // is in use.
     void share_reserve(std::uint64_t processes) noexcept;
 
     // A file that stepped aside before it reached the engine (other driver, SWMR, ...): counted.
-    void count_aside(log::AsideReason reason, const std::string& path);
+    void count_aside(ledger::AsideReason reason, const std::string& path);
+    // A file that was attached to be staged is not, before anything was: others who share it cannot.
+    void count_never_staged(ledger::AsideReason reason);
 
     [[nodiscard]] const LoadedOptions& options() const noexcept;
 

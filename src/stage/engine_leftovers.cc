@@ -9,6 +9,13 @@
 
 namespace forebay::stage {
 
+namespace {
+
+// So long a process that is about to end is waited for.
+constexpr std::chrono::milliseconds kDying{2000};
+
+}   // namespace
+
 // ---- what others write now -----------------------------------------------------------------------------
 
 // In a folder of their own: whoever looks for what dead processes have left looks when the area itself has changed.
@@ -20,7 +27,8 @@ Result<std::unique_ptr<io::Claim>> Engine::State::claim(const io::Identity& iden
     const std::lock_guard opening(opening_);
     const std::string folder = area_->name() + "/claims";
     if (!std::exchange(claims_looked_at_, true)) io::Claim::remove_leftovers(folder);
-    return io::Claim::make(folder, fmt::format("{:x}-{:x}-{:x}", identity.device, identity.inode, checksum(std::as_bytes(std::span(node)))));
+    return io::Claim::make(folder, fmt::format("{:x}-{:x}-{:x}", identity.device, identity.inode,
+                                               checksum(std::as_bytes(std::span(node)))));
 }
 
 // Who recovers a file may be stuck in it.
@@ -31,17 +39,72 @@ io::Directory::Patience Engine::State::patience_with_others() const noexcept {
 
 // ---- what others have left ---------------------------------------------------------------------------
 
+bool Engine::State::looks_for_leftovers() const noexcept {
+    return loaded_.options.recover && loaded_.options.stage && !inherited();
+}
+
 Result<std::string> Engine::State::recover_before_open(const std::string& path, bool writable) {
-    if (!loaded_.options.recover || !loaded_.options.stage || inherited()) return std::string();
     const auto identity = io::identify(path);
-    if (!identity || find(identity.value()) != nullptr) return std::string();
+    if (!identity) return std::string();
+    auto recovered = recover_opened({identity.value(), path, writable});
+    // Whoever only reads is told, and goes on.
+    if (!recovered && !writable && recovered.status().retryable()) return recovered.status().message();
+    return recovered;
+}
+
+Result<std::string> Engine::State::recover_opened(const OpenedFile& file) {
+    if (!looks_for_leftovers() || find(file.identity) != nullptr) return std::string();
     const std::lock_guard looking(looking_);
-    if (!leftovers_.concern(identity.value())) return tell_of_stranded_looking(identity.value(), path);
-    const auto report = leftovers_.recover({identity.value(), path});
-    const std::string whose = path + ": a process that died had staged bytes of it";
+    const std::uint64_t owner = io::owner_of(file.path);
+    const log::Birth born{io::born_ns(file.path), 0};
+    bool concerned = leftovers_.concern(file.identity, owner, born);
+    if (!concerned && leftovers_.await_end_of_writers(file.identity, file.locked, kDying))
+        concerned = leftovers_.concern(file.identity, owner, born);
+    auto done = concerned ? bring_home_looking(file, born) : tell_of_stranded_looking(file.identity, file.path, born);
+    if (!done) return done;
+    if (concerned) FOREBAY_TRY(refuse_unread_looking(file.identity, file.path, born));
+    return tell_of_unread_looking(std::move(done).value());
+}
+
+// A directory that names the file, and cannot be used.
+Status Engine::State::refuse_unread_looking(const io::Identity& identity, const std::string& path,
+                                            const log::Birth& born) {
+    const recover::ProcessDirectory* const unread = leftovers_.unread(identity, io::owner_of(path), born);
+    if (unread == nullptr) return Status::ok();
+    return {Code::kUnavailable,
+            fmt::format("{}: process {} has died and left bytes of it in {}, which cannot be used: {}; {}", path,
+                        unread->process.pid, unread->path, unread->unread.message(), unread->advice())};
+}
+
+Status Engine::State::admit_emptying(const std::string& path) {
+    const auto identity = io::identify(path);
+    if (!identity || !looks_for_leftovers()) return Status::ok();
+    const std::lock_guard looking(looking_);
+    return leftovers_.concern(identity.value(), io::owner_of(path)) ? refuse_unread_looking(identity.value(), path)
+                                                                    : Status::ok();
+}
+
+// Of directories of which nobody can tell what they hold; each is told, and counted, once.
+Result<std::string> Engine::State::tell_of_unread_looking(std::string said) {
+    for (const recover::ProcessDirectory& unread : leftovers_.new_unread()) {
+        unread_.fetch_add(1, std::memory_order_relaxed);
+        std::string text = fmt::format(
+            "{}: process {} has died, and which files it has left bytes of cannot be told: {}; {}", unread.path,
+            unread.process.pid, unread.unread.message(), unread.advice());
+        if (loaded_.options.strict) return Status(Code::kUnavailable, std::move(text));
+        said += (said.empty() ? "" : "; ") + text;
+    }
+    return said;
+}
+
+Result<std::string> Engine::State::bring_home_looking(const OpenedFile& opened, const log::Birth& born) {
+    if (opened.give_way) opened.give_way();
+    const auto report = leftovers_.recover({opened.identity, opened.path, born}, opened.descriptor);
+    const std::string whose = opened.path + ": a process that died had staged bytes of it";
     const auto refuse = [&](const Status& why, const std::string& advice, bool in_use = false) -> Result<std::string> {
-        const std::string text = fmt::format("{}, which cannot be recovered: {}{}", whose, why.message(), advice.empty() ? "" : "; " + advice);
-        if (writable) return Status(Code::kUnavailable, text, 0, in_use);
+        std::string text = fmt::format("{}, which cannot be recovered: {}{}", whose, why.message(),
+                                       advice.empty() ? "" : "; " + advice);
+        if (opened.writable || in_use) return Status(Code::kUnavailable, std::move(text), 0, in_use);
         return text;
     };
     if (!report) return refuse(report.status(), "");
@@ -50,10 +113,12 @@ Result<std::string> Engine::State::recover_before_open(const std::string& path, 
     switch (file.outcome) {
         case recover::Outcome::kRecovered:
             if (file.nodes > 1 || file.commit_sequence == 0)   // several nodes: nothing was held back for a commit
-                return fmt::format("{}; those of this node are in it now ({} written){}{}", whose, format_size(file.bytes),
-                                   recover::about_nodes(file).empty() ? "" : "; ", recover::about_nodes(file));
+                return fmt::format("{}; those of this node are in it now ({} written){}{}", whose,
+                                   format_size(file.bytes), recover::about_nodes(file).empty() ? "" : "; ",
+                                   recover::about_nodes(file));
             return fmt::format("{}; it is at its last flush now ({} written)", whose, format_size(file.bytes));
-        case recover::Outcome::kRolledBack: return fmt::format("{}, and never flushed; it is as it was when it was opened", whose);
+        case recover::Outcome::kRolledBack:
+            return fmt::format("{}, and never flushed; it is as it was when it was opened", whose);
         case recover::Outcome::kComplete:
         case recover::Outcome::kDiscarded: return std::string();
         case recover::Outcome::kRefused:
@@ -64,23 +129,41 @@ Result<std::string> Engine::State::recover_before_open(const std::string& path, 
 }
 
 // Its old state must not pass for the newest one.
-Result<std::string> Engine::State::tell_of_stranded_looking(const io::Identity& identity, const std::string& path) {
-    const std::string directory = leftovers_.stranded(identity, path);
+Result<std::string> Engine::State::tell_of_stranded_looking(const io::Identity& identity, const std::string& path,
+                                                            const log::Birth& born) {
+    const std::string directory = leftovers_.stranded(identity, path, born);
     if (directory.empty()) return std::string();
     stranded_.fetch_add(1, std::memory_order_relaxed);
-    std::string text = fmt::format("{}: a process that died has left a log of a file of this name, with another identity, in {}; what the log holds is not in this file. "
-                                   "If its file system was mounted again, `forebay recover --accept-moved {}`; if the file was replaced, `forebay discard {}`",
-                                   path, directory, path, directory);
+    std::string text = fmt::format(
+        "{}: a process that died has left a log of a file of this name, with another identity, "
+        "in {}; what the log holds is not in this file. If its file system was mounted again, "
+        "`forebay recover --accept-moved {}`; if the file was replaced, `forebay discard {}`",
+        path, directory, path, directory);
     if (loaded_.options.strict) return Status(Code::kUnavailable, std::move(text));
     return text;
 }
 
-Status Engine::State::forget_before(const io::Identity& identity, const std::string& path) {
-    if (!loaded_.options.recover || !loaded_.options.stage || inherited()) return Status::ok();
-    if (find(identity) != nullptr) return Status::ok();
+Status Engine::State::may_forget(const io::Identity& identity, const std::string& path) {
+    if (!looks_for_leftovers()) return Status::ok();
     const std::lock_guard looking(looking_);
-    if (!leftovers_.concern(identity)) return Status::ok();
-    return leftovers_.void_log({identity, path}).with_context(path + ": a process that died has left a log of it, which cannot be removed");
+    if (!leftovers_.concern(identity, io::owner_of(path))) return Status::ok();
+    FOREBAY_TRY(leftovers_.void_log({identity, path}, true)
+                    .with_context(path + ": a process that died has left a log of it, which cannot be removed"));
+    return refuse_unread_looking(identity, path);
+}
+
+Status Engine::State::forget_before(const io::Identity& identity, const std::string& path, bool open_here) {
+    {
+        const std::lock_guard lock(mutex_);
+        read_around_.erase(identity);   // nothing is where it was
+    }
+    if (!looks_for_leftovers()) return Status::ok();
+    if (!open_here && find(identity) != nullptr) return Status::ok();
+    const std::lock_guard looking(looking_);
+    if (!leftovers_.concern(identity, io::owner_of(path))) return Status::ok();
+    FOREBAY_TRY(leftovers_.void_log({identity, path})
+                    .with_context(path + ": a process that died has left a log of it, which cannot be removed"));
+    return refuse_unread_looking(identity, path);
 }
 
 }   // namespace forebay::stage

@@ -1,5 +1,5 @@
-// What an Engine is made of: the table of open files, the process's part of the staging area, the drain threads, and what dead
-// processes have left. For the files that implement it, and nobody else:
+// What an Engine is made of: the table of open files, the process's part of the staging area, the drain threads, and
+// what dead processes have left. For the files that implement it, and nobody else:
 //
 //   engine.cc            the Engine's own calls, attaching and detaching files, what the files ask for
 //   engine_area.cc       the staging area: opening it once, refusing it, leaving it; statistics
@@ -13,12 +13,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "area/run_record.h"
 #include "base/clock.h"
-#include "log/ledger_writer.h"
+#include "cache/read_cache.h"
+#include "ledger/ledger_writer.h"
 #include "recover/leftovers.h"
 #include "stage/engine.h"
 #include "stage/fork.h"
@@ -27,10 +30,14 @@ namespace forebay::stage {
 
 class Engine::State final : public Surroundings, public ForkParty {
   public:
-    State(LoadedOptions loaded, OpenArea open_area)
+    // `registers`: the area is where the options say, and is noted for commands (area/registry.h).
+    State(LoadedOptions loaded, OpenArea open_area, bool registers)
         : loaded_(std::move(loaded)),
           open_area_(std::move(open_area)),
-          leftovers_([this] { return recover::find_area(loaded_.options.nls); }, patience_with_others()),
+          registers_(registers),
+          leftovers_([this] { return recover::find_area(loaded_.options.nls); },
+                     [this] { return recover::find_areas_of_others(loaded_.options.nls); }, patience_with_others()),
+          read_cache_(loaded_.options, open_area_),
           scheduler_(loaded_.options.drain_threads) {
         join_forks();
     }
@@ -38,19 +45,22 @@ class Engine::State final : public Surroundings, public ForkParty {
         leave_forks();
         close_area();
     }
-    // Before it is destroyed: no drain thread is at work any more. False: one is in a call that does not return, so everything
-    // has to stay as it is, to the end of the process.
+    // Before it is destroyed: no drain thread is at work any more. False: one is in a call that does not return, so
+    // everything has to stay as it is, to the end of the process.
     [[nodiscard]] bool come_to_rest();
+    std::vector<std::string> end_of_process();
+    [[nodiscard]] bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
 
-    Result<Attached> attach(std::unique_ptr<io::File> file, const io::Identity& identity, const std::string& path,
-                            bool writable, std::optional<log::AsideReason> aside, StagedFile::TargetTraits traits);
+    Result<Attached> attach(OpenTarget target);
     Status detach(const std::shared_ptr<StagedFile>& file, bool writable) noexcept;
     std::shared_ptr<StagedFile> find(const io::Identity& identity);
-    void count_aside(log::AsideReason reason) {
+    void count_aside(ledger::AsideReason reason) {
         const std::lock_guard opening(opening_);
+        tell_began_opening();
         ledger_.header().aside[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
         anything_to_tell_ = true;
     }
+    void count_unstaged() noexcept { ledger_.header().files_staged.fetch_sub(1, std::memory_order_relaxed); }
     const LoadedOptions& loaded() const noexcept { return loaded_; }
     io::Directory* directory() noexcept {
         const std::lock_guard opening(opening_);
@@ -69,8 +79,8 @@ class Engine::State final : public Surroundings, public ForkParty {
     bool inherited() const noexcept override { return ForkParty::inherited(); }
     bool press_files(const StagedFile& asking) override;
     bool promote_held() override;
-    void progressed() noexcept override { progress_ns_.store(monotonic_ns(), std::memory_order_relaxed); }
-    std::uint64_t progress_ns() const noexcept override { return progress_ns_.load(std::memory_order_relaxed); }
+    void addresses_given(const io::Identity& identity) override;
+    drain::Progress& progress() noexcept override { return progress_; }
     SpareTime& spare_time() noexcept override { return spare_time_; }
     void trace(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) override;
 
@@ -93,15 +103,20 @@ class Engine::State final : public Surroundings, public ForkParty {
 
     std::optional<Obstacle> obstacle() {
         const std::lock_guard opening(opening_);
-        if (!loaded_.options.stage) return Obstacle{log::AsideReason::kDisabled, {Code::kUnavailable, "staging is switched off"}};
+        if (!loaded_.options.stage)
+            return Obstacle{ledger::AsideReason::kDisabled, {Code::kUnavailable, "staging is switched off"}};
         look_opening();
         return obstacle_;
     }
 
     Result<std::unique_ptr<io::Claim>> claim(const io::Identity& identity, const std::string& node);
     Result<std::string> recover_before_open(const std::string& path, bool writable);
-    Result<std::string> tell_of_stranded_looking(const io::Identity& identity, const std::string& path);
-    Status forget_before(const io::Identity& identity, const std::string& path);
+    Result<std::string> recover_opened(const OpenedFile& file);
+    Result<std::string> tell_of_stranded_looking(const io::Identity& identity, const std::string& path,
+                                                 const log::Birth& born);
+    Status admit_emptying(const std::string& path);
+    Status may_forget(const io::Identity& identity, const std::string& path);
+    Status forget_before(const io::Identity& identity, const std::string& path, bool open_here);
     std::uint64_t listings() {
         const std::lock_guard looking(looking_);
         return leftovers_.listings();
@@ -109,57 +124,79 @@ class Engine::State final : public Surroundings, public ForkParty {
 
     void forget_threads() noexcept {
         scheduler_.forget_threads();
+        read_cache_.forget_threads();
         if (pool_) pool_->forget_thread();
     }
 
   private:
     struct Entry {
         std::shared_ptr<StagedFile> file;
+        std::shared_ptr<cache::CachedFile> cached;   // what `file` reads, if that is through the read cache
+        std::unique_ptr<io::Lock> being_written;     // tells readers of this node that they should store nothing
         std::uint64_t handles = 0, writers = 0;
-        bool closing = false;                        // the last writer is finishing
-        log::LedgerSlot* slot = nullptr;
-        std::unique_ptr<log::LedgerSlot> own_slot;   // where the ledger has none left
+        bool closing = false;   // the last writer is finishing
+        ledger::LedgerSlot* slot = nullptr;
+        std::unique_ptr<ledger::LedgerSlot> own_slot;   // where the ledger has none left
     };
 
+    [[nodiscard]] bool looks_for_leftovers() const noexcept;
+    Result<std::string> bring_home_looking(const OpenedFile& opened, const log::Birth& born);
+    Status refuse_unread_looking(const io::Identity& identity, const std::string& path, const log::Birth& born = {});
+    Result<std::string> tell_of_unread_looking(std::string said);
     [[nodiscard]] std::uint64_t reserve_bytes(std::uint64_t processes) const noexcept;
-    Result<std::optional<log::AsideReason>> staging_opening(std::string& warning);
+    Result<std::optional<ledger::AsideReason>> staging_opening(std::string& warning);
     [[nodiscard]] io::Directory::Patience patience_with_others() const noexcept;
     void look_opening();
     std::optional<Obstacle> open_area_opening();
     std::optional<Obstacle> make_process_directory_opening();
-    Status start_writing(Entry& entry, std::unique_ptr<io::File> target,
-                         std::optional<log::AsideReason> aside, StagedFile::TargetTraits traits);
+    Status make_living_directory_opening(const area::ProcessIdentity& process);
+    Status start_writing(Entry& entry, std::unique_ptr<io::File> target, std::optional<ledger::AsideReason> aside,
+                         const std::function<Status()>& prepare);
+    [[nodiscard]] bool were_addresses_given(const io::Identity& identity);
     void forget_locked(std::map<io::Identity, Entry>::iterator found);
-    void report_closed(const log::FileCounters& counters);
+    void tell_began_opening() noexcept;
+    void report_closed(const ledger::FileCounters& counters);
     void tell_statistics();
+    void tell_line(const std::string& line);
     std::vector<std::shared_ptr<StagedFile>> open_files();
+    std::vector<std::shared_ptr<StagedFile>> files_written();
     void close_area() noexcept;
+    void leave_area() noexcept;
     void remove_process_directory();
 
     const LoadedOptions loaded_;
     const OpenArea open_area_;
+    const bool registers_;
+    const area::RunRecord run_ = area::RunRecord::of_environment();
+    bool began_ = false;   // run_ has been told; guarded by opening_
     std::atomic<std::uint64_t> sequence_{1};
-    std::atomic<std::uint64_t> progress_ns_{0};
+    drain::Progress progress_;
     SpareTime spare_time_{monotonic_ns()};
-    std::atomic<std::uint64_t> stranded_{0};       // files opened of whose name a log of another file is left
+    std::atomic<bool> ended_{false};           // see end_of_process
+    std::atomic<std::uint64_t> stranded_{0};   // files opened of whose name a log of another file is left
+    std::atomic<std::uint64_t> unread_{0};     // directories of dead processes of which nobody can tell what they hold
 
     // Lock order: opening_, a file's writer_, mutex_, a file's mutex_, the pool's.
-    std::mutex opening_;   // serialises attach and what it finds out once
-    std::mutex mutex_;     // the map of files
+    std::mutex opening_;               // serialises attach and what it finds out once
+    std::mutex mutex_;                 // the map of files
     std::condition_variable closed_;   // an entry's closing has become false
     std::map<io::Identity, Entry> files_;
+    std::set<io::Identity> read_around_;   // files of which the program knows where its data are
+    bool any_read_around_ = false;         // more of them than that set takes: it may be any file
     std::uint64_t next_log_ = 1;
     bool area_tried_ = false, warned_ = false, anything_to_tell_ = false, claims_looked_at_ = false;
     std::optional<Obstacle> obstacle_;
-    std::unique_ptr<io::Directory> area_;          // forebay-<uid>
-    std::unique_ptr<io::Directory> directory_;     // of this process and engine
+    std::unique_ptr<io::Directory> area_;        // forebay-<uid>
+    std::unique_ptr<io::Directory> directory_;   // of this process and engine
     std::string directory_name_;
-    std::unique_ptr<io::Claim> alive_;             // says so there to those who do not see this process
-    std::mutex looking_;                           // guards leftovers_; no other lock is taken below it
+    std::unique_ptr<io::Lock> alive_;   // there, for as long as this lives, or this image of the process
+    std::mutex looking_;                // guards leftovers_; no other lock is taken below it
     recover::Leftovers leftovers_;
-    log::LedgerWriter ledger_;
+    ledger::LedgerWriter ledger_;
     std::unique_ptr<log::SegmentPool> pool_;
-    drain::Scheduler scheduler_;                   // last: its threads end first
+    std::uint64_t usable_memory_bytes_ = 0;   // by the process, when the staging area was opened
+    cache::ReadCache read_cache_;
+    drain::Scheduler scheduler_;   // last: its threads end first
 };
 
 }   // namespace forebay::stage

@@ -1,12 +1,78 @@
 #include "stage/extent_index.h"
 
+#include <cerrno>
+#include <utility>
+
 namespace forebay::stage {
 
-void ExtentIndex::lose(std::uint64_t& total, ByteRange range, const StagedBytes& bytes, bool superseded) noexcept {
+namespace {
+
+// A keeper is the address of a segment or, with this bit set, of what was gathered.
+constexpr std::uintptr_t kIsGathered = 1;
+static_assert(alignof(log::Segment) > kIsGathered && alignof(Gathered) > kIsGathered);
+
+log::Segment* segment_of(plan::Keeper keeper) noexcept {
+    const auto word = static_cast<std::uintptr_t>(keeper);
+    return (word & kIsGathered) != 0 ? nullptr : reinterpret_cast<log::Segment*>(word);
+}
+
+Gathered* gathered_of(plan::Keeper keeper) noexcept {
+    const auto word = static_cast<std::uintptr_t>(keeper);
+    return (word & kIsGathered) != 0 ? reinterpret_cast<Gathered*>(word & ~kIsGathered) : nullptr;
+}
+
+}   // namespace
+
+plan::Keeper StagedPlace::keeper() const noexcept {
+    return plan::Keeper{gathered != nullptr ? reinterpret_cast<std::uintptr_t>(gathered) | kIsGathered
+                                            : reinterpret_cast<std::uintptr_t>(segment)};
+}
+
+void ExtentIndex::pin(plan::Keeper keeper) noexcept {
+    if (Gathered* const gathered = gathered_of(keeper)) ++gathered->pins_;
+    else if (log::Segment* const segment = segment_of(keeper)) ++segment->pins;
+}
+
+void ExtentIndex::unpin(plan::Keeper keeper) noexcept {
+    if (Gathered* const gathered = gathered_of(keeper)) settle(*gathered, 0, 1);
+    else if (log::Segment* const segment = segment_of(keeper)) --segment->pins;
+}
+
+bool ExtentIndex::is_gathered(plan::Keeper keeper) noexcept { return gathered_of(keeper) != nullptr; }
+
+Status ExtentIndex::fault(plan::Keeper keeper, const std::byte* address) {
+    const log::Segment* const segment = segment_of(keeper);
+    return segment != nullptr ? segment->fault(address) : Status(Code::kIo, "staged bytes cannot be read", EIO);
+}
+
+// Takes off what is not staged, or not pinned, any more.
+void ExtentIndex::settle(Gathered& gathered, std::uint64_t bytes, std::uint64_t pins) noexcept {
+    gathered.live_bytes_ -= bytes;
+    gathered.pins_ -= pins;
+    if (gathered.live_bytes_ != 0 || gathered.pins_ != 0) return;
+    const std::size_t place = gathered.place_;
+    gathered_.back()->place_ = place;
+    std::swap(gathered_[place], gathered_.back());
+    gathered_.pop_back();
+}
+
+// A record that waits for a commit was superseded by these bytes (log/frontier.h).
+void ExtentIndex::note_superseded(const StagedPlace& by, ByteRange range, std::uint64_t sequence) noexcept {
+    const auto note = [&](log::Segment& segment) {
+        segment.order.supersedes = std::max(segment.order.supersedes, sequence);
+    };
+    if (by.gathered == nullptr) return note(*by.segment);
+    by.gathered->for_each_record(range, [&](log::Segment& segment, std::uint64_t, std::uint64_t) { note(segment); });
+}
+
+void ExtentIndex::lose(std::uint64_t& total, ByteRange range, const StagedPlace& bytes, bool superseded) noexcept {
     if (superseded && !bytes.zeros()) superseded_bytes_ += range.size();
     if (bytes.gathered != nullptr) {
         total -= range.size();
-        bytes.gathered->lose(range);
+        bytes.gathered->for_each_record(range, [](log::Segment& segment, std::uint64_t, std::uint64_t lost) {
+            segment.live_bytes -= lost;
+        });
+        settle(*bytes.gathered, range.size(), 0);
         return;
     }
     if (bytes.segment == nullptr) {
@@ -18,9 +84,9 @@ void ExtentIndex::lose(std::uint64_t& total, ByteRange range, const StagedBytes&
     total -= range.size();
 }
 
-void ExtentIndex::add(Map& map, std::uint64_t& total, ByteRange range, const StagedBytes& bytes) {
+void ExtentIndex::add(Map& map, std::uint64_t& total, ByteRange range, const StagedPlace& bytes) {
     if (range.empty()) return;
-    map.insert(range, bytes, [&](ByteRange lost, const StagedBytes& old) { lose(total, lost, old, true); });
+    map.insert(range, bytes, [&](ByteRange lost, const StagedPlace& old) { lose(total, lost, old, true); });
     if (bytes.segment == nullptr) {
         zero_bytes_ += range.size();
         return;
@@ -31,10 +97,10 @@ void ExtentIndex::add(Map& map, std::uint64_t& total, ByteRange range, const Sta
 }
 
 void ExtentIndex::remove(Map& map, std::uint64_t& total, ByteRange range, bool superseded) {
-    map.erase(range, [&](ByteRange lost, const StagedBytes& old) { lose(total, lost, old, superseded); });
+    map.erase(range, [&](ByteRange lost, const StagedPlace& old) { lose(total, lost, old, superseded); });
 }
 
-void ExtentIndex::insert(ByteRange range, const StagedBytes& bytes, std::uint64_t hold_below,
+void ExtentIndex::insert(ByteRange range, const StagedPlace& bytes, std::uint64_t hold_below,
                          std::uint64_t committed_size) {
     const std::uint64_t split = std::clamp(hold_below, range.begin, range.end);
     const ByteRange held{range.begin, split}, ready{split, range.end};
@@ -50,7 +116,7 @@ void ExtentIndex::insert(ByteRange range, const StagedBytes& bytes, std::uint64_
     if (!beyond.empty()) remove(ready_, ready_bytes_, beyond, true);
 }
 
-void ExtentIndex::insert_unless_newer(ByteRange range, const StagedBytes& bytes, std::uint64_t hold_below,
+void ExtentIndex::insert_unless_newer(ByteRange range, const StagedPlace& bytes, std::uint64_t hold_below,
                                       std::uint64_t committed_size) {
     take_apart(range, bytes.sequence);
     older_.clear();
@@ -61,20 +127,20 @@ void ExtentIndex::insert_unless_newer(ByteRange range, const StagedBytes& bytes,
     };
     for_each_newest(
         range,
-        [&](ByteRange piece, const StagedBytes& there) {
+        [&](ByteRange piece, const StagedPlace& there) {
             const bool older = there.sequence <= bytes.sequence;
             if (older) take(piece);
             else newer_bytes += piece.size();
             if (there.gathered != nullptr) {
-                if (!older && bytes.data_class == log::DataClass::kMetadata) there.gathered->note_superseded(piece, bytes.sequence);
+                if (!older && bytes.data_class == log::DataClass::kMetadata)
+                    note_superseded(there, piece, bytes.sequence);
                 return;
             }
             if (there.segment == nullptr || there.segment->lane == bytes.segment->lane) return;
-            const StagedBytes& newer = older ? bytes : there;
-            const StagedBytes& superseded = older ? there : bytes;
+            const StagedPlace& newer = older ? bytes : there;
+            const StagedPlace& superseded = older ? there : bytes;
             if (superseded.data_class != log::DataClass::kMetadata) return;
-            log::SegmentOrder& order = newer.segment->order;
-            order.supersedes = std::max(order.supersedes, superseded.sequence);
+            note_superseded(newer, piece, superseded.sequence);
         },
         take);
     bytes.segment->order.note(bytes.data_class, bytes.sequence, bytes.segment->live_bytes);
@@ -83,35 +149,46 @@ void ExtentIndex::insert_unless_newer(ByteRange range, const StagedBytes& bytes,
     superseded_bytes_ += newer_bytes;
 }
 
-void ExtentIndex::insert(std::unique_ptr<log::Gathered> gathered) {
+void ExtentIndex::insert(std::unique_ptr<Gathered> gathered) {
     const ByteRange range = gathered->range();
     ready_.reserve(Map::kInsertNodes);
-    log::Gathered* const staged = gathered.release();   // lives as long as any of it is staged or pinned
-    staged->come_alive();
-    ready_.insert(range, {nullptr, 0, staged->newest(), 0, log::DataClass::kRaw, staged}, [](ByteRange, const StagedBytes&) {});
+    gathered->place_ = gathered_.size();
+    gathered_.push_back(std::move(gathered));
+    Gathered& staged = *gathered_.back();
+    staged.for_each_record(range, [](log::Segment& segment, std::uint64_t sequence, std::uint64_t bytes) {
+        segment.order.note(log::DataClass::kRaw, sequence, segment.live_bytes);
+        segment.live_bytes += bytes;
+    });
+    staged.live_bytes_ = range.size();
+    ready_.insert(range, {nullptr, 0, staged.newest(), 0, log::DataClass::kRaw, &staged},
+                  [](ByteRange, const StagedPlace&) {});
     ready_bytes_ += range.size();
 }
 
 // So that what was gathered from records both older and newer than the number can be told from each other.
 void ExtentIndex::take_apart(ByteRange range, std::uint64_t sequence) {
     parts_.clear();
-    ready_.for_each(range, [&](ByteRange piece, const StagedBytes& there) {
-        if (there.gathered == nullptr || sequence < there.gathered->oldest() || sequence > there.gathered->newest()) return;
+    ready_.for_each(range, [&](ByteRange piece, const StagedPlace& there) {
+        if (there.gathered == nullptr || sequence < there.gathered->oldest() || sequence > there.gathered->newest())
+            return;
         const std::size_t before = parts_.size();
         there.gathered->for_each(piece, [&](ByteRange part, std::uint64_t number) {
-            parts_.push_back({part, {nullptr, part.begin - there.gathered->range().begin, number, 0, log::DataClass::kRaw, there.gathered}});
+            parts_.push_back({part,
+                              {nullptr, part.begin - there.gathered->range().begin, number, 0, log::DataClass::kRaw,
+                               there.gathered}});
         });
-        if (parts_.size() == before + 1 && parts_.back().value.sequence == there.sequence) parts_.pop_back();   // is apart
+        if (parts_.size() == before + 1 && parts_.back().value.sequence == there.sequence)
+            parts_.pop_back();   // is apart
     });
     for (const Map::Extent& part : parts_) {
         ready_.reserve(Map::kInsertNodes);
-        ready_.insert(part.range, part.value, [](ByteRange, const StagedBytes&) {});   // the same bytes, as before
+        ready_.insert(part.range, part.value, [](ByteRange, const StagedPlace&) {});   // the same bytes, as before
     }
 }
 
 void ExtentIndex::clear() noexcept {
-    ready_.for_each({0, kOffsetMax}, [](ByteRange range, const StagedBytes& bytes) {
-        if (bytes.gathered != nullptr) bytes.gathered->forget(range.size());
+    ready_.for_each({0, kOffsetMax}, [this](ByteRange range, const StagedPlace& bytes) {
+        if (bytes.gathered != nullptr) settle(*bytes.gathered, range.size(), 0);
     });
     held_.clear();
     ready_.clear();
@@ -122,19 +199,19 @@ void ExtentIndex::truncate(std::uint64_t size, std::uint64_t until, std::uint64_
     held_.reserve(Map::kInsertNodes);   // no extent reaches beyond kOffsetMax: removing needs nothing
     remove(held_, held_bytes_, {size, kOffsetMax}, true);
     remove(ready_, ready_bytes_, {std::max(size, committed_size), kOffsetMax}, true);
-    if (size < until) add(held_, held_bytes_, {size, until}, StagedBytes{});
+    if (size < until) add(held_, held_bytes_, {size, until}, StagedPlace{});
 }
 
 void ExtentIndex::move_held_to_ready() {
     std::uint64_t moved_to = 0;
     try {
-        held_.for_each({0, kOffsetMax}, [&](ByteRange range, const StagedBytes& bytes) {
+        held_.for_each({0, kOffsetMax}, [&](ByteRange range, const StagedPlace& bytes) {
             add(ready_, ready_bytes_, range, bytes);
             lose(held_bytes_, range, bytes, false);
             moved_to = range.end;
         });
     } catch (...) {
-        held_.erase({0, moved_to}, [](ByteRange, const StagedBytes&) {});   // accounted for
+        held_.erase({0, moved_to}, [](ByteRange, const StagedPlace&) {});   // accounted for
         throw;
     }
     held_.clear();
@@ -149,7 +226,7 @@ void ExtentIndex::commit(std::uint64_t size) {
 std::uint64_t ExtentIndex::promote_held() {
     if (held_.empty()) return 0;
     std::uint64_t bytes = 0;
-    held_.for_each({0, kOffsetMax}, [&](ByteRange range, const StagedBytes&) { bytes += range.size(); });
+    held_.for_each({0, kOffsetMax}, [&](ByteRange range, const StagedPlace&) { bytes += range.size(); });
     move_held_to_ready();
     return bytes;
 }
@@ -164,7 +241,7 @@ void ExtentIndex::drop(ByteRange range) {
 void ExtentIndex::drop_older(ByteRange range, std::uint64_t sequence) {
     take_apart(range, sequence);
     older_.clear();
-    const auto take = [&](ByteRange piece, const StagedBytes& bytes) {
+    const auto take = [&](ByteRange piece, const StagedPlace& bytes) {
         if (bytes.sequence < sequence) older_.push_back(piece);
     };
     held_.for_each(range, take);
@@ -179,13 +256,14 @@ void ExtentIndex::drop_older(ByteRange range, std::uint64_t sequence) {
 
 std::uint64_t ExtentIndex::erase_drained(const plan::TargetWrite& write) {
     const std::uint64_t before = ready_bytes_;
-    const auto forget = [&](ByteRange range, const StagedBytes& bytes) {
-        if (bytes.data_class == log::DataClass::kMetadata) drained_metadata_ = std::max(drained_metadata_, bytes.sequence);
+    const auto forget = [&](ByteRange range, const StagedPlace& bytes) {
+        if (bytes.data_class == log::DataClass::kMetadata)
+            drained_metadata_ = std::max(drained_metadata_, bytes.sequence);
         lose(ready_bytes_, range, bytes, false);
     };
     auto piece = write.pieces.begin();
     bool reaching_over = false;
-    const auto drained = [&](ByteRange range, const StagedBytes& bytes) {
+    const auto drained = [&](ByteRange range, const StagedPlace& bytes) {
         while (piece->range.end <= range.begin) ++piece;
         reaching_over = reaching_over || range.end > piece->range.end;
         return piece->sequence == bytes.sequence && range.end <= piece->range.end;
@@ -194,21 +272,22 @@ std::uint64_t ExtentIndex::erase_drained(const plan::TargetWrite& write) {
     if (!reaching_over) return before - ready_bytes_;
     // Put there meanwhile, over several pieces. Of one number with some of them are zeros only, which all have none.
     for (const plan::Piece& each : write.pieces)
-        ready_.erase_if(each.range, [&](ByteRange, const StagedBytes& bytes) { return bytes.sequence == each.sequence; }, forget);
+        ready_.erase_if(
+            each.range, [&](ByteRange, const StagedPlace& bytes) { return bytes.sequence == each.sequence; }, forget);
     return before - ready_bytes_;
 }
 
 std::vector<ExtentIndex::Map::Extent> ExtentIndex::held_in(const log::Segment* segment) const {
     std::vector<Map::Extent> extents;
-    held_.for_each({0, kOffsetMax}, [&](ByteRange range, const StagedBytes& bytes) {
+    held_.for_each({0, kOffsetMax}, [&](ByteRange range, const StagedPlace& bytes) {
         if (bytes.segment == segment) extents.push_back({range, bytes});
     });
     return extents;
 }
 
-void ExtentIndex::relocate_held(ByteRange range, const StagedBytes& bytes) {
+void ExtentIndex::relocate_held(ByteRange range, const StagedPlace& bytes) {
     std::vector<ByteRange> still;
-    held_.for_each(range, [&](ByteRange piece, const StagedBytes& old) {
+    held_.for_each(range, [&](ByteRange piece, const StagedPlace& old) {
         if (old.sequence == bytes.sequence) still.push_back(piece);
     });
     bytes.segment->order.note(bytes.data_class, bytes.sequence, bytes.segment->live_bytes);

@@ -11,12 +11,12 @@
 //   - pending_bytes is the sum of both maps' bytes that lie in segments, and each segment's live_bytes
 //     its share of that.
 // Extents without a segment are zeros, left behind by a truncation; they are counted apart. An extent of what was
-// gathered (log/gathered.h) stands for the pieces of many records. It carries the highest of their numbers; where that
-// would not do it is taken apart first.
-// Pure but for the segments' live_bytes. Not thread-safe.
-// Errors: std::bad_alloc, after which the accounts agree with the maps. What changes one range or cuts the
-// file changes all of it or nothing; `insert_unless_newer`, `commit`, `promote_held` and `relocate_held` may
-// have done a part, and do the rest when called again.
+// gathered (stage/gathered.h) stands for the pieces of many records. It carries the highest of their numbers; where
+// that would not do it is taken apart first. The index alone keeps the segments' accounts: live bytes, pins and order.
+// It owns what was gathered until none of it is staged or pinned. Not thread-safe. Errors:
+// std::bad_alloc, after which the accounts agree with the maps. What changes one range or cuts the file changes all of
+// it or nothing; `insert_unless_newer`, `commit`, `promote_held` and `relocate_held` may have done a part, and do the
+// rest when called again.
 #pragma once
 
 #include <cstdint>
@@ -24,35 +24,34 @@
 #include <vector>
 
 #include "extent/extent_map.h"
-#include "log/gathered.h"
 #include "log/segment_pool.h"
 #include "plan/merge.h"
+#include "stage/gathered.h"
 
 namespace forebay::stage {
 
-struct StagedBytes {
-    log::Segment* segment = nullptr;   // null, and nothing gathered: zeros
-    std::uint64_t offset = 0;          // in the segment, or in what was gathered
-    std::uint64_t sequence = 0;        // of the record
-    std::uint32_t generation = 0;      // of the segment, its lower half
+struct StagedPlace {
+    log::Segment* segment = nullptr;                    // null, and nothing gathered: zeros
+    std::uint64_t offset = 0;                           // in the segment, or in what was gathered
+    std::uint64_t sequence = 0;                         // of the record
+    std::uint32_t generation = 0;                       // of the segment, its lower half
     log::DataClass data_class = log::DataClass::kRaw;   // of the record
-    log::Gathered* gathered = nullptr;
+    Gathered* gathered = nullptr;
 
-    [[nodiscard]] StagedBytes advanced(std::uint64_t bytes) const noexcept {
+    [[nodiscard]] StagedPlace advanced(std::uint64_t bytes) const noexcept {
         return {segment, offset + bytes, sequence, generation, data_class, gathered};
     }
     [[nodiscard]] bool zeros() const noexcept { return segment == nullptr && gathered == nullptr; }
     [[nodiscard]] const std::byte* data() const noexcept {
         return gathered != nullptr ? gathered->at(offset) : segment == nullptr ? nullptr : segment->at(offset);
     }
-    // Not of zeros. The bytes stay where they are until unpinned.
-    void pin() const noexcept { gathered != nullptr ? gathered->pin() : static_cast<void>(++segment->pins); }
-    void unpin() const noexcept { gathered != nullptr ? gathered->unpin() : static_cast<void>(--segment->pins); }
+    // For a plan. Of zeros: nobody.
+    [[nodiscard]] plan::Keeper keeper() const noexcept;
 };
 
 class ExtentIndex {
   public:
-    using Map = ExtentMap<StagedBytes>;
+    using Map = ExtentMap<StagedPlace>;
 
     ExtentIndex() = default;
     ~ExtentIndex() { clear(); }
@@ -71,17 +70,17 @@ class ExtentIndex {
 
     // New bytes for `range`. What lies below `hold_below` is held (`kOffsetMax`: all of it, as metadata
     // is), the rest is ready. `committed_size` is the file's size at the last commit.
-    void insert(ByteRange range, const StagedBytes& bytes, std::uint64_t hold_below, std::uint64_t committed_size);
+    void insert(ByteRange range, const StagedPlace& bytes, std::uint64_t hold_below, std::uint64_t committed_size);
 
     // The same where nothing of a later record is staged yet: for records that come from several logs, in
     // no order. Notes in the segments what the frontier needs to know (log/frontier.h).
-    void insert_unless_newer(ByteRange range, const StagedBytes& bytes, std::uint64_t hold_below,
+    void insert_unless_newer(ByteRange range, const StagedPlace& bytes, std::uint64_t hold_below,
                              std::uint64_t committed_size);
 
     // Nothing is staged for any of the range.
     [[nodiscard]] bool nothing_in(ByteRange range) const { return !held_.overlaps(range) && !ready_.overlaps(range); }
     // What was gathered is ready. Nothing may be staged in its range.
-    void insert(std::unique_ptr<log::Gathered> gathered);
+    void insert(std::unique_ptr<Gathered> gathered);
 
     // The file was cut to `size`: [size, until) reads as zeros, uncommitted bytes there are dropped.
     void truncate(std::uint64_t size, std::uint64_t until, std::uint64_t committed_size);
@@ -103,11 +102,22 @@ class ExtentIndex {
     // The highest number of a record of class metadata whose bytes were drained so; 0: none.
     [[nodiscard]] std::uint64_t drained_metadata() const noexcept { return drained_metadata_; }
 
-    // The newest content of `range`: `staged(ByteRange, const StagedBytes&)` and `target(ByteRange)`, ascending.
+    // The bytes stay where they are until unpinned. Of zeros: nothing.
+    void pin(plan::Keeper keeper) noexcept;
+    void unpin(plan::Keeper keeper) noexcept;
+    // Bytes of several records, gathered.
+    [[nodiscard]] static bool is_gathered(plan::Keeper keeper) noexcept;
+    // EIO: bytes at `address`, which `keeper` keeps, cannot be read (io/guarded_access.h).
+    [[nodiscard]] static Status fault(plan::Keeper keeper, const std::byte* address);
+    // A through record in `segment`: see log::SegmentOrder.
+    static void note_through(log::Segment& segment, std::uint64_t sequence, bool supersedes) noexcept {
+        segment.order.note_through(sequence, supersedes);
+    }
+
+    // The newest content of `range`: `staged(ByteRange, const StagedPlace&)` and `target(ByteRange)`, ascending.
     template <class Staged, class Target>
     void for_each_newest(ByteRange range, Staged&& staged, Target&& target) const {
-        held_.for_each_and_gap(range, staged,
-                               [&](ByteRange gap) { ready_.for_each_and_gap(gap, staged, target); });
+        held_.for_each_and_gap(range, staged, [&](ByteRange gap) { ready_.for_each_and_gap(gap, staged, target); });
     }
 
     // Forgets everything, without a word to the segments.
@@ -122,15 +132,18 @@ class ExtentIndex {
     // The held extents that lie in `segment`, in ascending order.
     [[nodiscard]] std::vector<Map::Extent> held_in(const log::Segment* segment) const;
     // The bytes of that record, as far as they are still held for `range`, lie somewhere else now.
-    void relocate_held(ByteRange range, const StagedBytes& bytes);
+    void relocate_held(ByteRange range, const StagedPlace& bytes);
 
   private:
-    void add(Map& map, std::uint64_t& total, ByteRange range, const StagedBytes& bytes);
+    void add(Map& map, std::uint64_t& total, ByteRange range, const StagedPlace& bytes);
     void remove(Map& map, std::uint64_t& total, ByteRange range, bool superseded);
-    void lose(std::uint64_t& total, ByteRange range, const StagedBytes& bytes, bool superseded) noexcept;
+    void lose(std::uint64_t& total, ByteRange range, const StagedPlace& bytes, bool superseded) noexcept;
     void move_held_to_ready();
     void take_apart(ByteRange range, std::uint64_t sequence);
+    void settle(Gathered& gathered, std::uint64_t bytes, std::uint64_t pins) noexcept;
+    static void note_superseded(const StagedPlace& by, ByteRange range, std::uint64_t sequence) noexcept;
 
+    std::vector<std::unique_ptr<Gathered>> gathered_;
     Map held_;
     Map ready_;
     std::uint64_t held_bytes_ = 0;
@@ -138,8 +151,8 @@ class ExtentIndex {
     std::uint64_t zero_bytes_ = 0;         // of both maps
     std::uint64_t superseded_bytes_ = 0;   // ever
     std::uint64_t drained_metadata_ = 0;
-    std::vector<ByteRange> older_;         // scratch of insert_unless_newer
-    std::vector<Map::Extent> parts_;       // and of take_apart
+    std::vector<ByteRange> older_;     // scratch of insert_unless_newer
+    std::vector<Map::Extent> parts_;   // and of take_apart
 };
 
 }   // namespace forebay::stage

@@ -2,27 +2,27 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <utility>
 #include <vector>
 
+#include "base/attempt.h"
 #include "io/guarded_access.h"
+#include "plan/read_merge.h"
 #include "stage/counting.h"
 #include "stage/staged_file.h"
+#include "stage/target_reads.h"
 
 namespace forebay::stage {
 
 namespace {
 
-// So many staged bytes between two gaps are read from the target along with them: a request more costs a
-// file server as much.
-constexpr std::uint64_t kReadAlongMax = 64 * 1024;
-
-// Reads all of `into`; what the file does not have is zeros.
-Status read_or_zeros(io::File& file, std::uint64_t offset, io::MutableBytes into) {
-    auto got = file.read_at(offset, into);
-    if (!got) return got.status();
-    if (got.value() < into.size()) std::memset(into.data() + got.value(), 0, into.size() - got.value());
-    return Status::ok();
-}
+// So many bytes between two pieces are read from the target along with them, if it is waited for: a request more costs
+// a file server as much. From memory they are fetched as fast as that request takes.
+constexpr std::uint64_t kReadAlongMax = 64 * 1024, kReadAlongMaxMemory = 4096;
+// Larger pieces are read straight to where they belong; smaller ones together, up to what FUSE takes in one request.
+constexpr std::uint64_t kStraightMin = 64 * 1024, kReadTogetherMax = std::uint64_t{1} << 20;
+// So many pieces are looked up at a time: the lock is held for no longer, and the lists take no more memory.
+constexpr std::size_t kPartsAtATime = 16384;
 
 }   // namespace
 
@@ -30,41 +30,43 @@ Status read_or_zeros(io::File& file, std::uint64_t offset, io::MutableBytes into
 struct StagedFile::CopyPlan {
     struct Staged {
         ByteRange range;
-        StagedBytes bytes;
+        StagedPlace bytes;
+        std::byte* to;
     };
     std::vector<Staged> staged;
-    std::vector<ByteRange> target;
-    std::vector<ByteRange> zeros;
+    std::vector<plan::ReadPiece> target;
+    std::vector<io::MutableBytes> zeros;
 };
 
-// True if anything but the target is needed. Pins nothing.
-bool StagedFile::plan_copy_locked(ByteRange all, CopyPlan& plan) const {
+// Pins nothing.
+void StagedFile::plan_copy(const ReadPart& part, CopyPlan& plan) const {
+    const ByteRange all{part.offset, part.offset + part.into.size()};
+    const auto to = [&part](ByteRange range) { return part.into.subspan(range.begin - part.offset, range.size()); };
     const bool plain = state_ == State::kPassive || state_ == State::kThrough;
-    if (plain && index_.empty()) {
-        plan.target.push_back(all);
-        return false;
+    if (plain && index().empty()) {
+        plan.target.push_back({all, part.into.data()});
+        return;
     }
     // Others may have made the file longer than is known here: then the target tells where it ends.
     const ByteRange inside = share_ ? all : all.intersect({0, std::max(logical_size_, all.begin)});
-    const std::uint64_t real_end = shrink_to_.value_or(kOffsetMax);
-    index_.for_each_newest(
+    const std::uint64_t real_end = outflow_.cut_due().value_or(kOffsetMax);
+    index().for_each_newest(
         inside,
-        [&](ByteRange range, const StagedBytes& bytes) {
-            if (bytes.zeros()) plan.zeros.push_back(range);
-            else plan.staged.push_back({range, bytes});
+        [&](ByteRange range, const StagedPlace& bytes) {
+            if (bytes.zeros()) plan.zeros.push_back(to(range));
+            else plan.staged.push_back({range, bytes, to(range).data()});
         },
         [&](ByteRange gap) {
             // Bytes that the target still has, but that were cut off, are not content.
             const ByteRange real = gap.intersect({0, std::max(real_end, gap.begin)});
-            if (!real.empty()) plan.target.push_back(real);
-            if (real.end < gap.end) plan.zeros.push_back({real.end, gap.end});
+            if (!real.empty()) plan.target.push_back({real, to(real).data()});
+            if (real.end < gap.end) plan.zeros.push_back(to({real.end, gap.end}));
         });
-    if (inside.end < all.end) plan.zeros.push_back({inside.end, all.end});
-    return true;
+    if (inside.end < all.end) plan.zeros.push_back(to({inside.end, all.end}));
 }
 
 // Whether the segment is still in the use that the bytes are from. False as well if that cannot be seen.
-bool StagedFile::unchanged(const StagedBytes& bytes) noexcept {
+bool StagedFile::unchanged(const StagedPlace& bytes) noexcept {
     if (bytes.gathered != nullptr) return true;   // a copy
     bool same = false;
     const std::byte* const fault = io::guarded(bytes.segment->bytes(), [&]() noexcept {
@@ -73,31 +75,83 @@ bool StagedFile::unchanged(const StagedBytes& bytes) noexcept {
     return same && fault == nullptr;
 }
 
-// Copies what the plan says into the bytes of a read from `offset` on. False: a segment was used again
-// before its bytes were copied.
-Result<bool> StagedFile::carry_out(const CopyPlan& plan, io::File& target, std::uint64_t offset,
-                                   io::MutableBytes into) {
-    const auto part = [&](ByteRange range) { return into.subspan(range.begin - offset, range.size()); };
-    // What is staged or cut off between two gaps that are read in one goes on top of them.
-    for (std::size_t first = 0, last = 0; first < plan.target.size(); first = ++last) {
-        while (last + 1 < plan.target.size() && plan.target[last + 1].begin - plan.target[last].end <= kReadAlongMax) ++last;
-        const ByteRange hull{plan.target[first].begin, plan.target[last].end};
-        FOREBAY_TRY(read_or_zeros(target, hull.begin, part(hull)));
-    }
-    for (const ByteRange& range : plan.zeros) std::memset(part(range).data(), 0, range.size());
-    for (const auto& [range, bytes] : plan.staged) {
-        std::byte* const to = part(range).data();
+// Copies what is staged. False: a segment was used again before its bytes were copied.
+Result<bool> StagedFile::copy_staged(const CopyPlan& plan) {
+    for (const io::MutableBytes& part : plan.zeros) std::memset(part.data(), 0, part.size());
+    for (const auto& [range, bytes, to] : plan.staged) {
         const std::byte* const from = bytes.data();
-        const std::byte* const fault =
-            io::guarded({from, range.size()}, [to, from, size = range.size()]() noexcept { std::memcpy(to, from, size); });
+        const std::byte* const fault = io::guarded(
+            {from, range.size()}, [into = to, from, size = range.size()]() noexcept { std::memcpy(into, from, size); });
         if (fault != nullptr) return bytes.segment->fault(fault);
     }
     std::atomic_thread_fence(std::memory_order_acquire);
-    return std::all_of(plan.staged.begin(), plan.staged.end(), [](const CopyPlan::Staged& staged) { return unchanged(staged.bytes); });
+    return std::all_of(plan.staged.begin(), plan.staged.end(),
+                       [](const CopyPlan::Staged& staged) { return unchanged(staged.bytes); });
+}
+
+// The rest comes from the target, which had it when the plan was made. `threads`: that may be at it; 0: it is not
+// waited for.
+Status StagedFile::read_target(std::shared_ptr<io::File> target, std::vector<plan::ReadPiece> pieces,
+                               std::size_t threads) {
+    if (pieces.empty()) return Status::ok();
+    const auto begins_before = [](const plan::ReadPiece& a, const plan::ReadPiece& b) {
+        return a.range.begin < b.range.begin;
+    };
+    if (!std::is_sorted(pieces.begin(), pieces.end(), begins_before))
+        std::sort(pieces.begin(), pieces.end(), begins_before);
+    const plan::ReadPolicy policy{threads > 0 ? kReadAlongMax : kReadAlongMaxMemory, kReadTogetherMax, kStraightMin};
+    std::vector<plan::ReadRequest> requests = plan::merge_reads(pieces, policy);
+    if (requests.size() == 1 && pieces.size() == 1)
+        return read_or_zeros(*target, pieces.front().range.begin, {pieces.front().to, pieces.front().range.size()});
+    class Help final : public drain::Work {
+      public:
+        explicit Help(std::shared_ptr<TargetReads> reads) : reads_(std::move(reads)) {}
+        void run() noexcept override { reads_->work(); }
+
+      private:
+        std::shared_ptr<TargetReads> reads_;
+    };
+    const auto reads = std::make_shared<TargetReads>(std::move(target), std::move(pieces), std::move(requests));
+    const std::size_t helpers = std::min(std::max<std::size_t>(threads, 1), reads->size()) - 1;
+    // One that cannot be had is not missed.
+    (void)attempt([&] {
+        for (std::size_t i = 0; i < helpers; ++i) surroundings_.scheduler().carry_out(std::make_unique<Help>(reads));
+    });
+    reads->work();
+    return reads->wait();
 }
 
 Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
-    if (into.empty()) return Status::ok();
+    const ReadPart part{offset, into};
+    return read({&part, 1});
+}
+
+// Others of a shared file may have staged something. A log that was left behind has bytes that are nowhere else.
+void StagedFile::offer_target() noexcept {
+    const bool unstaged = !share_ && state_ != State::kFailed && bytes_.empty() && !outflow_.cut_due();
+    unstaged_.offer(unstaged ? target_.get() : nullptr);
+}
+
+bool StagedFile::read_unstaged(const ReadPart& part, Status& outcome) {
+    UnstagedTarget::Use use(unstaged_);
+    if (use.file() == nullptr) return false;
+    outcome = read_or_zeros(*use.file(), part.offset, part.into);
+    if (!outcome) outcome = outcome.with_context("read " + path_);
+    if (use.end()) {
+        const LockGuard lock(mutex());
+        unstaged_.let_go();
+    }
+    return true;
+}
+
+Status StagedFile::read(std::span<const ReadPart> parts) {
+    if (Status outcome; parts.size() == 1 && read_unstaged(parts.front(), outcome)) return outcome;
+    for (; parts.size() > kPartsAtATime; parts = parts.subspan(kPartsAtATime))
+        FOREBAY_TRY(read_some(parts.first(kPartsAtATime)));
+    return read_some(parts);
+}
+
+Status StagedFile::read_some(std::span<const ReadPart> parts) {
     const bool inherited = surroundings_.inherited();
     // Whoever does not drain cannot keep segments from being used again: it looks, and tries again.
     bool pinned = false;
@@ -105,44 +159,48 @@ Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
         CopyPlan plan;
         std::shared_ptr<io::File> target;
         std::shared_ptr<Share> share;   // keeps the segments of others mapped
+        std::size_t threads = 0;
         {
-            const std::lock_guard lock(mutex_);
-            if (!inherited) follow_locked();
+            const LockGuard lock(mutex());
+            if (!inherited) follow();
             if (share_ && !share_->damage().is_ok()) return share_->damage().with_context("read " + path_);
             target = target_;
             share = share_;
-            plan_copy_locked({offset, offset + into.size()}, plan);
+            for (const ReadPart& part : parts)
+                if (!part.into.empty()) plan_copy(part, plan);
+            if (!inherited && outflow_.waits_for_target()) threads = surroundings_.options().drain_threads;
             pinned = !plan.staged.empty() && !inherited && !follows();
             if (pinned)
-                for (const auto& staged : plan.staged) staged.bytes.pin();
+                for (const auto& staged : plan.staged) bytes_.index().pin(staged.bytes.keeper());
         }
-        const auto intact = carry_out(plan, *target, offset, into);
+        const auto intact = copy_staged(plan);
         if (intact && (intact.value() || pinned)) {   // else these bytes are read again
             std::uint64_t stolen = 0;
             for (const auto& staged : plan.staged) stolen += staged.range.size();
             add(slot_->stolen, stolen);
         }
         if (pinned) {
-            const std::lock_guard lock(mutex_);
-            for (const auto& staged : plan.staged) staged.bytes.unpin();
-            completed_.notify_all();   // a close may be waiting to give the segments back
-            if (log_) recycle_locked();
+            const LockGuard lock(mutex());
+            for (const auto& staged : plan.staged) bytes_.index().unpin(staged.bytes.keeper());
+            outflow_.announce_unpinned();   // a close may be waiting to give the segments back
+            if (log_) recycle();
         }
         if (!intact) return intact.status().with_context("read " + path_);
-        if (intact.value() || pinned) return Status::ok();
-        if (!inherited) {
-            // What was followed has been drained and its segment used again.
-            const std::lock_guard lock(mutex_);
-            if (!share_) continue;
-            index_.clear();
-            share_->restart();
-            continue;
+        if (!intact.value() && !pinned) {
+            if (!inherited) {
+                // What was followed has been drained and its segment used again.
+                const LockGuard lock(mutex());
+                if (!share_) continue;
+                index().clear();
+                share_->restart();
+                continue;
+            }
+            // The parent has drained these bytes and used the segment again.
+            for (const auto& [range, bytes, to] : plan.staged)
+                if (!unchanged(bytes)) plan.target.push_back({range, to});
         }
-        // The parent has drained these bytes and used the segment again.
-        for (const auto& [range, bytes] : plan.staged)
-            if (!unchanged(bytes))
-                FOREBAY_TRY(read_or_zeros(*target, range.begin, into.subspan(range.begin - offset, range.size())));
-        return Status::ok();
+        const Status rest = read_target(std::move(target), std::move(plan.target), threads);
+        return rest ? rest : rest.with_context("read " + path_);
     }
 }
 

@@ -3,7 +3,7 @@
 #include <cerrno>
 
 #include "base/clock.h"
-#include "base/crash_safety.h"
+#include "io/process_limits.h"
 #include "stage/counting.h"
 #include "stage/staged_file.h"
 
@@ -11,14 +11,20 @@ namespace forebay::stage {
 
 namespace {
 
-// Raw writes of at least this size may go straight to a target that is as fast as the log, in parts of at most so much: each leaves a
-// record, the sign by which recovery knows that nobody else has written the target.
-constexpr std::size_t kDirectMin = 256 * 1024, kDirectMax = std::size_t{64} << 20;
+// Raw writes of at least this size may bypass the log where the target is as fast, in parts of at most so much: each
+// leaves a record, the sign by which recovery knows that nobody else has written the target.
+constexpr std::size_t kBypassMin = 256 * 1024, kBypassMax = std::size_t{64} << 20;
 constexpr std::size_t kPage = 4096;
-// A straight write that takes so many times the processor time of each of those who may be writing was not to memory.
+// A bypass that takes so many times the processor time of each of those who may be writing was not to memory.
 constexpr std::uint64_t kPatient = 4;
 // Larger parts of a write get a record of their own.
 constexpr std::size_t kSharedRecordMax = 64 * 1024;
+
+std::uint64_t end_of(std::span<const StagedFile::Part> parts) noexcept {
+    std::uint64_t end = 0;
+    for (const StagedFile::Part& part : parts) end = std::max(end, part.offset + part.bytes.size());
+    return end;
+}
 
 }   // namespace
 
@@ -28,22 +34,32 @@ Status StagedFile::write(std::uint64_t offset, io::Bytes bytes, ByteClass byte_c
 }
 
 Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class) {
+    return write(parts, byte_class, Route::kLog);
+}
+
+Status StagedFile::write_bypassing(std::span<const Part> parts) {
+    return write(parts, ByteClass::kRaw, Route::kBypass);
+}
+
+Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class, Route route) {
     FOREBAY_TRY(refuse_if_inherited("write to"));
-    const std::lock_guard writer(writer_);
+    const LockGuard writer(writer_);
     const Call call(slot_->stage_ns, surroundings_.spare_time());
     add(slot_->requests, 1);
     switch (state_) {
         case State::kStaged:
-            if (several_nodes_ && byte_class == ByteClass::kMetadata) return write_beside_writer(parts);
-            if (follows() && share_->goes_through()) return write_beside_writer(parts);
+            FOREBAY_TRY(meet_size_limit(end_of(parts)));
+            if (several_nodes_ && (byte_class == ByteClass::kMetadata || route == Route::kBypass))
+                return bypass_beside_others(parts);
+            if (follows() && share_->goes_through()) return bypass_beside_others(parts);
             if (goes_through_after_failure()) {
                 for (const Part& part : parts)
-                    if (!part.bytes.empty()) FOREBAY_TRY(write_through_writer(part.offset, part.bytes));
+                    if (!part.bytes.empty()) FOREBAY_TRY(bypass(part.offset, part.bytes));
                 return Status::ok();
             }
-            return stage_parts_writer(parts, byte_class);
+            return stage_parts(parts, byte_class);
         case State::kThrough:
-            for (const Part& part : parts) FOREBAY_TRY(write_direct_writer(part.offset, part.bytes));
+            for (const Part& part : parts) FOREBAY_TRY(write_unstaged(part.offset, part.bytes));
             return Status::ok();
         case State::kPassive:
         case State::kFailed: break;
@@ -51,32 +67,48 @@ Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class) {
     return Status::from_errno(EBADF, "write to " + path_ + ", which is not open for writing");
 }
 
+// Where the process may not write the file so far (ulimit -f), the program gets SIGXFSZ as it does natively, now and in
+// its own thread. If it goes on, the bytes are staged all the same, and the drain's EFBIG is told by flush and close:
+// HDF5 does not survive failures in the midst of a close.
+Status StagedFile::meet_size_limit(std::uint64_t end) {
+    if (end <= within_limit_) return Status::ok();
+    const std::uint64_t limit = io::file_size_limit();
+    if (end <= limit) {
+        within_limit_ = end;
+        return Status::ok();
+    }
+    within_limit_ = 0;
+    constexpr std::byte kNone{};
+    const Status met = target_->write_at(limit, {&kNone, 1});   // the system takes no byte there
+    return met.sys_errno() == EFBIG ? Status::ok() : met;
+}
+
 // What is staged already stays so; its failure is told by flush and close.
 bool StagedFile::goes_through_after_failure() const {
     if (log_failed_) return true;
     if (surroundings_.options().on_error != OnError::kThrough || follows()) return false;
-    const std::lock_guard lock(mutex_);
-    return !background_error_.is_ok() && !(share_ && shrink_to_);
+    const LockGuard lock(mutex());
+    return !outflow_.first_error().is_ok() && !(share_ && outflow_.cut_due());
 }
 
 // Of a file that is shared, the record says whether its bytes wait for a commit, all or none of them.
 bool StagedFile::waits_for_commit(std::uint64_t offset, ByteClass byte_class) const noexcept {
-    return kCrashSafety && (byte_class == ByteClass::kMetadata || (share_ && offset < share_->committed_size()));
+    return byte_class == ByteClass::kMetadata || (share_ && offset < share_->committed_size());
 }
 
 // As many small parts as fit go into one record.
-Status StagedFile::stage_parts_writer(std::span<const Part> parts, ByteClass byte_class) {
+Status StagedFile::stage_parts(std::span<const Part> parts, ByteClass byte_class) {
     while (!parts.empty()) {
         if (parts.front().bytes.empty()) {
             parts = parts.subspan(1);
             continue;
         }
         if (parts.front().bytes.size() > kSharedRecordMax || parts.size() == 1) {
-            FOREBAY_TRY(stage_writer(parts.front().offset, parts.front().bytes, byte_class));
+            FOREBAY_TRY(stage_part(parts.front().offset, parts.front().bytes, byte_class));
             parts = parts.subspan(1);
             continue;
         }
-        const auto room = make_room_writer(parts.front().bytes.size(), log::SegmentPool::Take::kAny);
+        const auto room = make_room(parts.front().bytes.size(), log::SegmentPool::Take::kAny);
         if (!room) return room.status();
         const bool waits = waits_for_commit(parts.front().offset, byte_class);
         std::size_t count = 0;
@@ -87,18 +119,20 @@ Status StagedFile::stage_parts_writer(std::span<const Part> parts, ByteClass byt
                 waits_for_commit(parts[count].offset, byte_class) != waits)
                 break;
         }
-        if (count == 0) FOREBAY_TRY(stage_writer(parts.front().offset, parts.front().bytes, byte_class));
-        else if (!append_writer(parts.first(count), byte_class)) return write_after_fault_writer(parts);
+        if (count == 0) FOREBAY_TRY(stage_part(parts.front().offset, parts.front().bytes, byte_class));
+        else if (!append(parts.first(count), byte_class)) return write_after_fault(parts);
         parts = parts.subspan(std::max<std::size_t>(count, 1));
     }
     return Status::ok();
 }
 
-// What of the range may go straight to the target, which is as fast as the log. Nothing: all of it is to be staged.
-ByteRange StagedFile::straight_part(ByteRange range, ByteClass byte_class) const noexcept {
+// What of the range may bypass the log, as the target is as fast. Nothing: all of it is to be staged.
+ByteRange StagedFile::part_to_bypass(ByteRange range, ByteClass byte_class) const noexcept {
     constexpr ByteRange kNothing{0, 0};
     // Nobody could call a write back from a target that hangs.
-    if (byte_class != ByteClass::kRaw || durable_ || several_nodes_ || may_hang_ || range.size() < kDirectMin || memory_pace() == 0) return kNothing;
+    if (byte_class != ByteClass::kRaw || durable_ || several_nodes_ || outflow_.may_hang() ||
+        range.size() < kBypassMin || !memory_pace())
+        return kNothing;
     ByteRange part = range;
     if (follows()) {
         if (range.begin < share_->committed_size()) return kNothing;
@@ -107,65 +141,66 @@ ByteRange StagedFile::straight_part(ByteRange range, ByteClass byte_class) const
     } else if (range.begin < committed_size_) {
         return kNothing;
     }
-    part.end = std::min(part.end, part.begin + kDirectMax);
-    return part.size() >= kDirectMin ? part : kNothing;
+    part.end = std::min(part.end, part.begin + kBypassMax);
+    return part.size() >= kBypassMin ? part : kNothing;
 }
 
-// The part is as `straight_part` says.
-Status StagedFile::write_straight_writer(const Part& part) {
+// The part is as `part_to_bypass` says.
+Status StagedFile::bypass_fast(const Part& part) {
     const std::uint64_t begin_ns = monotonic_ns(), cpu_ns = thread_cpu_ns();
-    FOREBAY_TRY(follows() ? write_beside_writer({&part, 1}, Beside::kNeverStaged) : write_through_writer(part.offset, part.bytes));
+    FOREBAY_TRY(follows() ? bypass_beside_others({&part, 1}, Place::kNeverStaged) : bypass(part.offset, part.bytes));
     const std::uint64_t took_ns = monotonic_ns() - begin_ns, used_ns = thread_cpu_ns() - cpu_ns;
     // Writers of a file take turns, and share the processors. Beyond that it was the target that was waited for.
     const std::uint64_t writers = share_ ? share_->participants() : 1;
     if (took_ns <= kPatient * writers * used_ns) return Status::ok();
-    const std::lock_guard lock(mutex_);
-    target_pace_ = {};
-    memory_pace_ = 0;
-    if (share_) share_->set_memory_pace(0);   // until the drain finds it fast again
+    const LockGuard lock(mutex());
+    outflow_.forget_pace();
+    if (share_) share_->set_memory_pace(std::nullopt);   // until the drain finds it fast again
     return Status::ok();
 }
 
-std::uint64_t StagedFile::memory_pace() const noexcept {
-    return share_ ? share_->memory_pace() : memory_pace_.load(std::memory_order_relaxed);
+std::optional<std::uint64_t> StagedFile::memory_pace() const noexcept {
+    return share_ ? share_->memory_pace() : outflow_.pace();
 }
 
-Status StagedFile::stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) {
+Status StagedFile::stage_part(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) {
     bool refused = false;
     while (!bytes.empty()) {
-        const ByteRange straight = refused ? ByteRange{0, 0} : straight_part({offset, offset + bytes.size()}, byte_class);
-        if (straight.begin == offset && !straight.empty()) {
+        const ByteRange bypassed = refused ? ByteRange{0, 0}
+                                           : part_to_bypass({offset, offset + bytes.size()}, byte_class);
+        if (bypassed.begin == offset && !bypassed.empty()) {
             // A log that has to be touched first gains nothing, nor one whose bytes nobody has the time to drain.
-            const bool pays = surroundings_.spare_time().suffices_for(straight.size(), memory_pace(), surroundings_.options().size);
-            const auto room = pays ? make_room_writer(straight.size(), log::SegmentPool::Take::kWarm) : 0;
+            const bool pays = surroundings_.spare_time().suffices_for(bypassed.size(), memory_pace().value_or(0),
+                                                                      surroundings_.options().size);
+            const auto room = pays ? make_room(bypassed.size(), log::SegmentPool::Take::kWarm) : 0;
             if (!room) return room.status();
-            const Part part{offset, bytes.first(straight.size())};
+            const Part part{offset, bytes.first(bypassed.size())};
             // What fails is staged with all the rest of this call, and left to the drain and its policy.
-            refused = room.value() == 0 && !write_straight_writer(part);
+            refused = room.value() == 0 && !bypass_fast(part);
             if (room.value() == 0 && !refused) {
                 offset += part.bytes.size();
                 bytes = bytes.subspan(part.bytes.size());
                 continue;
             }
         }
-        const auto room = make_room_writer(bytes.size(), log::SegmentPool::Take::kAny);
+        const auto room = make_room(bytes.size(), log::SegmentPool::Take::kAny);
         if (!room) return room.status();
         if (room.value() == 0 && follows()) {
             const Part part{offset, bytes};
-            return write_beside_writer({&part, 1});
+            return bypass_beside_others({&part, 1});
         }
-        if (room.value() == 0) return write_through_writer(offset, bytes);
+        if (room.value() == 0) return bypass(offset, bytes);
 
         // What does not fit goes on at a page of the program's buffer, which copies faster.
         const std::size_t fits = room.value() >= kPage ? room.value() / kPage * kPage : room.value();
         std::size_t taken = std::min<std::size_t>(bytes.size(), fits);
-        if (straight.begin > offset) taken = std::min<std::uint64_t>(taken, straight.begin - offset);
+        if (bypassed.begin > offset) taken = std::min<std::uint64_t>(taken, bypassed.begin - offset);
         if (share_ && byte_class == ByteClass::kRaw && offset < share_->committed_size())
             taken = std::min<std::uint64_t>(taken, share_->committed_size() - offset);
         const Part part{offset, bytes.first(taken)};
-        if (!append_writer({&part, 1}, byte_class)) {
+        if (!append({&part, 1}, byte_class)) {
             const Part rest{offset, bytes};
-            return write_after_fault_writer({&rest, 1});
+            return write_after_fault({&rest, 1});
         }
         offset += part.bytes.size();
         bytes = bytes.subspan(part.bytes.size());
@@ -174,7 +209,7 @@ Status StagedFile::stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass
 }
 
 // One record, for which there is room. False: the log has failed, and has not got it.
-bool StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class) {
+bool StagedFile::append(std::span<const Part> parts, ByteClass byte_class) {
     const bool waits = waits_for_commit(parts.front().offset, byte_class);
     const auto data_class = waits ? log::DataClass::kMetadata : log::DataClass::kRaw;
     const std::uint64_t sequence = next_sequence();
@@ -185,117 +220,112 @@ bool StagedFile::append_writer(std::span<const Part> parts, ByteClass byte_class
     const std::uint64_t now = realtime_ns();
     const auto position = log_->append_data(parts, data_class, sequence, now);
     if (position.segment == nullptr) return false;
-    if (const std::uint64_t pace = memory_pace(); pace != 0)
-        for (const Part& part : parts) surroundings_.spare_time().spend(part.bytes.size(), pace);
-    const StagedBytes staged{position.segment, position.offset, sequence, static_cast<std::uint32_t>(position.segment->own_generation), data_class};
+    if (const auto pace = memory_pace())
+        for (const Part& part : parts) surroundings_.spare_time().spend(part.bytes.size(), *pace);
+    const StagedPlace staged{position.segment, position.offset, sequence,
+                             static_cast<std::uint32_t>(position.segment->own_generation), data_class};
     if (share_ && share_->drains()) {
-        append_own_writer(parts, {parts.size(), staged, waits, now});
+        append_own(parts, {parts.size(), staged, waits, now});
         drawn.forget();
         return true;
     }
     std::uint64_t bytes = 0;
     bool drain_now = false;
     {
-        const std::lock_guard lock(mutex_);
+        const LockGuard lock(mutex());
         if (position.segment->first_time_ns == 0) position.segment->first_time_ns = now;
         for (const Part& part : parts) {
             const ByteRange range{part.offset, part.offset + part.bytes.size()};
-            if (!share_) index_.insert(range, staged.advanced(bytes), waits ? kOffsetMax : kCrashSafety ? committed_size_ : 0, committed_size_);
+            if (!share_)
+                bytes_.index().insert(range, staged.advanced(bytes), waits ? kOffsetMax : committed_size_,
+                                      committed_size_);
             logical_size_ = std::max(logical_size_, range.end);
             bytes += range.size();
         }
         drawn.publish();
         dirty_ = true;
         add(slot_->staged, bytes);
-        update_ledger_locked();
+        update_ledger();
         // Otherwise whoever completes a target write looks again: waking a thread costs as much as a small write.
-        drain_now = !share_ && running_ < concurrency_.allowed() && worth_draining_locked();
+        drain_now = !share_ && outflow_.wants_thread();
     }
     if (share_) share_->appended(parts);
-    if (drain_now) wake();
+    if (drain_now) outflow_.wake();
     return true;
 }
 
 // The log has not taken these, nor will it. Of a shared file the others would not learn of them.
-Status StagedFile::write_after_fault_writer(std::span<const Part> parts) {
+Status StagedFile::write_after_fault(std::span<const Part> parts) {
     if (share_) return log_failure().with_context("write to " + path_);
-    FOREBAY_TRY(give_up_log_writer());
+    FOREBAY_TRY(give_up_log());
     for (const Part& part : parts)
-        if (!part.bytes.empty()) FOREBAY_TRY(write_through_writer(part.offset, part.bytes));
+        if (!part.bytes.empty()) FOREBAY_TRY(bypass(part.offset, part.bytes));
     return Status::ok();
 }
 
 // The log has no room and the bytes must not wait: they go to the target now. Records of the same bytes
 // that are still in the log stop counting, for this process and for recovery.
-Status StagedFile::write_through_writer(std::uint64_t offset, io::Bytes bytes) {
-    const ByteRange range{offset, offset + bytes.size()};
+Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
     if (share_) {
-        FOREBAY_TRY(make_marker_room_writer());   // the others have to be told
+        FOREBAY_TRY(make_marker_room());   // the others have to be told
     } else if (!log_->empty() && !log_->marker_fits() && !log_failed_) {
-        if (auto segment = log_->acquire(); !segment) FOREBAY_TRY(leave_log_writer());
-        else if (!adopt_writer(segment.value())) FOREBAY_TRY(give_up_log_writer());
+        if (auto segment = log_->acquire(); !segment) FOREBAY_TRY(leave_log());
+        else if (!adopt(segment.value())) FOREBAY_TRY(give_up_log());
     }
-    std::unique_lock lock(mutex_);
-    follow_locked();   // what others have written before is older than this
-    for (;;) {
-        FOREBAY_TRY(await_locked(lock, [&] { return !in_flight_.overlaps(range) && !resizing_; }));
-        if (!shrink_to_ || range.end <= *shrink_to_) break;
-        lock.unlock();
-        FOREBAY_TRY(drain_writer());   // carries the cut out
-        lock.lock();
+    const ByteRange range{offset, offset + bytes.size()};
+    board::WritesBeside* beside = nullptr;
+    {
+        const LockGuard lock(mutex());
+        follow();   // what others have written before is older than this
+        FOREBAY_TRY(outflow_.begin_bypass(offset, bytes));
+        if (range.begin < committed_size_)
+            add(slot_->guarantee_given_up, std::min(range.end, committed_size_) - range.begin);
+        beside = &bypasses();
     }
-    if (range.begin < committed_size_)
-        add(slot_->guarantee_given_up, std::min(range.end, committed_size_) - range.begin);
-    in_flight_.add(range);
-    target_size_ = std::max(target_size_, range.end);
-    log::WritesBeside& beside = beside_locked();
-    lock.unlock();
-
     const std::uint64_t begin_ns = monotonic_ns();
     const Status outcome = [&] {
-        const log::WriteBeside under_way(beside);
+        const board::WriteBeside under_way(*beside);
         return target_->write_at(offset, bytes);
     }();
     if (outcome) surroundings_.trace(begin_ns, monotonic_ns(), range);
-
-    lock.lock();
-    in_flight_.remove(range);
-    let_through_locked();
-    ++completions_;
-    completed_.notify_all();
-    surroundings_.pool()->announce_change();
-    // What was staged for these bytes stays so after a failure: nothing else has them.
-    if (outcome) written_through_locked(range);
-    const bool more = look_again_locked();
-    lock.unlock();
-    if (more) wake();
+    bool more = false;
+    {
+        const LockGuard lock(mutex());
+        outflow_.end_bypass(range, outcome.is_ok());
+        let_through();
+        surroundings_.pool()->announce_change();
+        // What was staged for these bytes stays so after a failure: nothing else has them.
+        if (outcome) note_bypassed(range);
+        more = outflow_.look_again();
+    }
+    if (more) outflow_.wake();
+    else if (!outflow_.may_hang()) outflow_.watch_rest();
     return outcome;
 }
 
 // The target has the range, and nothing older than that may come to it any more.
-void StagedFile::written_through_locked(ByteRange range) {
-    index_.drop(range);
-    if (unreadable_.overlaps(range)) unreadable_.clear();
-    if (!log_->empty() && (!log_->marker_fits() || !append_through_locked(range))) {
+void StagedFile::note_bypassed(ByteRange range) {
+    bytes_.index().drop(range);
+    outflow_.bypassed(range);
+    if (!log_->empty() && (!log_->marker_fits() || !append_bypass_record(range))) {
         // After a crash recovery would bring older bytes back.
         log_failed_ = true;
         add(slot_->guarantee_given_up, range.size());
     }
-    target_unsynced_ = true;
     add(slot_->through, range.size());
     add(slot_->target_writes, 1);
     logical_size_ = std::max(logical_size_, range.end);
     dirty_ = true;
-    recycle_locked();
-    update_ledger_locked();
+    recycle();
+    update_ledger();
 }
 
-Status StagedFile::write_direct_writer(std::uint64_t offset, io::Bytes bytes) {
+Status StagedFile::write_unstaged(std::uint64_t offset, io::Bytes bytes) {
     FOREBAY_TRY(target_->write_at(offset, bytes));
     add(slot_->through, bytes.size());
     add(slot_->target_writes, 1);
-    const std::lock_guard lock(mutex_);
-    target_unsynced_ = true;
+    const LockGuard lock(mutex());
+    outflow_.note_unsynced();
     logical_size_ = std::max(logical_size_, offset + bytes.size());
     return Status::ok();
 }

@@ -51,13 +51,9 @@ struct Registry {
 
 }   // namespace
 
-std::uint64_t fork_generation() noexcept {
-    return Registry::instance().generation.load(std::memory_order_relaxed);
-}
+std::uint64_t fork_generation() noexcept { return Registry::instance().generation.load(std::memory_order_relaxed); }
 
-ForkParty::ForkParty() : born_(fork_generation()) {
-    Registry::instance().ask_to_be_told_of_forks();
-}
+ForkParty::ForkParty() : born_(fork_generation()) { Registry::instance().ask_to_be_told_of_forks(); }
 
 void ForkParty::join_forks() {
     Registry& registry = Registry::instance();

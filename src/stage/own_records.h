@@ -1,7 +1,7 @@
 // The drainer's own records of a file that is shared, on their way into its index.
 //
 // The thread that writes only notes a record; whoever next needs the index takes in all that were noted, together
-// with what the other participants have appended (StagedFile::follow_locked). So no write waits while somebody else
+// with what the other participants have appended (StagedBytes::take_in). So no write waits while somebody else
 // has the index, and the drain finds many records at once.
 // Invariants: a record is noted before its number counts as published; its segment counts it in `unindexed` until it
 // is in the index, and stays so long.
@@ -23,7 +23,7 @@ class OwnRecords {
   public:
     struct Record {
         std::size_t extents = 0;   // so many of the batch's
-        StagedBytes at;            // of the first one; the others' bytes follow
+        StagedPlace at;            // of the first one; the others' bytes follow
         bool waits = false;        // for a commit
         std::uint64_t time_ns = 0;
         std::uint64_t bytes = 0;   // set by `note`

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/clock.h"
-#include "stage/patience.h"
 #include "stage/staged_file.h"
 
 namespace forebay::stage {
@@ -18,62 +17,60 @@ constexpr std::size_t kCompactFrom = 4;
 
 // How many payload bytes may be appended now. 0: none, and waiting would not help, or is not wanted
 // (option full, or only a warm segment would do); the caller writes through.
-Result<std::uint64_t> StagedFile::make_room_writer(std::uint64_t wanted_bytes, log::SegmentPool::Take take) {
+Result<std::uint64_t> StagedFile::make_room(std::uint64_t wanted_bytes, log::SegmentPool::Take take) {
     if (log_failed_) return std::uint64_t{0};
     if (const std::uint64_t room = log_->room(false); room >= std::min(wanted_bytes, kRecordPayloadMin)) return room;
-    if (follows()) return await_room_writer(take);
+    if (follows()) return await_room(take);
     log::SegmentPool& pool = *surroundings_.pool();
-    compact_writer();
-    Wait wait(surroundings_);
+    compact();
+    drain::Wait wait({surroundings_.options(), surroundings_.scheduler(), surroundings_.progress()});
     for (;;) {
         const std::uint64_t seen = pool.changes();
         if (auto segment = log_->acquire(take)) {
-            if (!adopt_writer(segment.value())) {
-                FOREBAY_TRY(give_up_log_writer());
+            if (!adopt(segment.value())) {
+                FOREBAY_TRY(give_up_log());
                 return std::uint64_t{0};
             }
-            sync_opening_writer();
+            sync_opening();
             return log_->room(false);
         }
         if (durable_) {
-            std::unique_lock lock(mutex_);
-            if (recycle_durably(lock)) continue;
-            if (sync_hangs_locked()) return timed_out_locked().with_context("write to " + path_ + ": the staging log is full");
+            const LockGuard lock(mutex());
+            if (recycle_durably()) continue;
+            if (outflow_.sync_hangs())
+                return outflow_.timed_out().with_context("write to " + path_ + ": the staging log is full");
         }
         if (take == log::SegmentPool::Take::kWarm) return std::uint64_t{0};
         {
-            const std::lock_guard lock(mutex_);
-            FOREBAY_TRY(background_error_locked());
-        }
-        {
-            std::unique_lock lock(mutex_);
-            wait_out_pause_locked(lock);
+            const LockGuard lock(mutex());
+            FOREBAY_TRY(outflow_.error());
+            outflow_.wait_out_pause();
         }
         const bool under_way = surroundings_.press_files(*this);
         if (surroundings_.options().full == WhenFull::kThrough) return std::uint64_t{0};
         const std::uint64_t begin = monotonic_ns();
         if (press() || under_way) {
             if (wait.over()) {
-                const std::lock_guard lock(mutex_);
-                return timed_out_locked().with_context("write to " + path_ + ": the staging log is full");
+                const LockGuard lock(mutex());
+                return outflow_.timed_out().with_context("write to " + path_ + ": the staging log is full");
             }
             pool.wait_for_change(seen, wait.until());
         } else if (!surroundings_.promote_held()) return std::uint64_t{0};
         slot_->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
-        compact_writer();
+        compact();
     }
 }
 
 // The same for a process that does not drain: only the drainer can make room.
-Result<std::uint64_t> StagedFile::await_room_writer(log::SegmentPool::Take take) {
+Result<std::uint64_t> StagedFile::await_room(log::SegmentPool::Take take) {
     for (;;) {
         const std::uint64_t released = share_->released();
         {
-            const std::lock_guard lock(mutex_);
-            while (!log_->empty() && log_->oldest_order() < released) log_->release_oldest();
+            const LockGuard lock(mutex());
+            Follower::release(*share_, *log_, 0);
         }
         if (auto segment = log_->acquire(take)) {
-            if (!adopt_writer(segment.value())) return log_failure().with_context("write to " + path_);
+            if (!adopt(segment.value())) return log_failure().with_context("write to " + path_);
             return log_->room(false);
         }
         if (take == log::SegmentPool::Take::kWarm || share_->goes_through()) return std::uint64_t{0};
@@ -85,8 +82,8 @@ Result<std::uint64_t> StagedFile::await_room_writer(log::SegmentPool::Take take)
 }
 
 // False: the log has failed.
-bool StagedFile::adopt_writer(log::Segment* segment) {
-    const std::lock_guard lock(mutex_);
+bool StagedFile::adopt(log::Segment* segment) {
+    const LockGuard lock(mutex());
     const std::uint64_t sequence = next_sequence();
     DrawnNumber drawn(share_.get());
     const bool begun = log_->adopt(segment, {commit_sequence_, committed_size_, commit_time_ns_}, sequence);
@@ -102,17 +99,19 @@ Status StagedFile::log_failure() const { return share_ && !share_->lost().is_ok(
 // Held bytes cannot drain, and a segment can only go when it is the oldest: a few metadata blocks would
 // keep the whole log. So the held bytes of the oldest segments are copied to the newest one, provided
 // nothing else in them is needed.
-void StagedFile::compact_writer() {
+void StagedFile::compact() {
     for (;;) {
         std::vector<ExtentIndex::Map::Extent> held;
         log::Segment* source;
         {
-            const std::lock_guard lock(mutex_);
-            recycle_locked();
+            const LockGuard lock(mutex());
+            recycle();
             if (log_->segments() < kCompactFrom) return;
             log::Segment& oldest = *log_->oldest();
-            if (oldest.live_bytes == 0 || oldest.pins > 0 || oldest.unindexed.load() > 0 || oldest.live_bytes > log_->room(true) / 2) return;
-            held = index_.held_in(&oldest);
+            if (oldest.live_bytes == 0 || oldest.pins > 0 || oldest.unindexed.load() > 0 ||
+                oldest.live_bytes > log_->room(true) / 2)
+                return;
+            held = bytes_.index().held_in(&oldest);
             std::uint64_t held_bytes = 0, needed = 0;
             for (const auto& extent : held) {
                 held_bytes += extent.range.size();
@@ -122,7 +121,7 @@ void StagedFile::compact_writer() {
             // Another file in want of room may have them drained meanwhile: the bytes must stay put, and
             // only what is still held is moved.
             source = &oldest;
-            ++source->pins;
+            bytes_.index().pin(StagedPlace{source}.keeper());
         }
         bool moved = true;
         for (const auto& [range, bytes] : held) {
@@ -130,50 +129,50 @@ void StagedFile::compact_writer() {
                                                   log::DataClass::kMetadata, bytes.sequence, realtime_ns());
             moved = position.segment != nullptr;
             if (!moved) break;   // the bytes stay where they are; whoever needs them finds out more
-            const std::lock_guard lock(mutex_);
-            index_.relocate_held(range, {position.segment, position.offset, bytes.sequence,
-                                         static_cast<std::uint32_t>(position.segment->own_generation), log::DataClass::kMetadata});
+            const LockGuard lock(mutex());
+            bytes_.index().relocate_held(range, {position.segment, position.offset, bytes.sequence,
+                                                 static_cast<std::uint32_t>(position.segment->own_generation),
+                                                 log::DataClass::kMetadata});
         }
-        const std::lock_guard lock(mutex_);
-        --source->pins;
+        const LockGuard lock(mutex());
+        bytes_.index().unpin(StagedPlace{source}.keeper());
         if (!moved) return;
     }
 }
 
 // Of a shared file: what is done to it beside the log, the others learn from a record only. If need be everything
 // is drained to make room for it.
-Status StagedFile::make_marker_room_writer() {
+Status StagedFile::make_marker_room() {
     while (log_->empty() || !log_->marker_fits()) {
         if (follows()) {
-            const auto room = await_room_writer(log::SegmentPool::Take::kAny);
+            const auto room = await_room(log::SegmentPool::Take::kAny);
             if (!room) return room.status();
             if (room.value() == 0)
-                return {Code::kNoSpace, "the staging log of " + path_ + " is full, and the process that drains for this node cannot write the file"};
+                return {Code::kNoSpace,
+                        "the staging log of " + path_ +
+                            " is full, and the process that drains for this node cannot write the file"};
             continue;
         }
         if (auto segment = log_->acquire()) {
-            if (!adopt_writer(segment.value())) return log_failure().with_context("write to " + path_);
+            if (!adopt(segment.value())) return log_failure().with_context("write to " + path_);
             continue;
         }
         if (log_->empty()) return {Code::kNoSpace, "other files use up the staging log that " + path_ + " needs"};
         {
-            const std::lock_guard lock(mutex_);
-            follow_locked();
-            slot_->guarantee_given_up.fetch_add(index_.promote_held(), std::memory_order_relaxed);
+            const LockGuard lock(mutex());
+            follow();
+            slot_->guarantee_given_up.fetch_add(bytes_.index().promote_held(), std::memory_order_relaxed);
         }
-        FOREBAY_TRY(drain_writer());
-        std::unique_lock lock(mutex_);
-        while (!(durable_ ? recycle_group_durably(lock, true) : recycle_locked(true))) {
-            FOREBAY_TRY(background_error_locked());
-            if (sync_hangs_locked()) return timed_out_locked();
-            const std::uint64_t seen = completions_;
+        const LockGuard lock(mutex());
+        FOREBAY_TRY(drain_all());
+        while (!(durable_ ? recycle_group_durably(true) : recycle(true))) {
+            FOREBAY_TRY(outflow_.error());
+            if (outflow_.sync_hangs()) return outflow_.timed_out();
             share_->await_complete();
-            FOREBAY_TRY(await_locked(lock, [&] { return completions_ != seen; }));
-            follow_locked();
-            if (index_.ready_empty()) continue;
-            lock.unlock();   // something of another participant keeps the frontier
-            FOREBAY_TRY(drain_writer());
-            lock.lock();
+            FOREBAY_TRY(outflow_.await_next());
+            follow();
+            if (!bytes_.index().ready_empty())
+                FOREBAY_TRY(drain_all());   // something of another participant keeps the frontier
         }
     }
     return Status::ok();
@@ -181,28 +180,28 @@ Status StagedFile::make_marker_room_writer() {
 
 // The record of a truncation is needed until its zeros, or the cut, have reached the target. True if a segment
 // of this log was released.
-bool StagedFile::recycle_locked(bool newest_too) {
-    if (index_.zero_bytes() > 0 || shrink_to_ || follows()) return false;
+bool StagedFile::recycle(bool newest_too) {
+    if (bytes_.index().zero_bytes() > 0 || outflow_.cut_due() || follows()) return false;
     if (durable_) {
         // That takes the device's time: whoever wants the room does it.
         if (share_) share_->at_rest();
-        if (!recycling_ && segments_to_give_back_locked() > 0) surroundings_.pool()->announce_change();
+        if (!recycling_ && segments_to_give_back() > 0) surroundings_.pool()->announce_change();
         return false;
     }
     std::optional<log::Frontier> frontier;
     if (share_) {
-        if (index_.empty() && in_flight_.empty()) {
+        if (bytes_.index().empty() && outflow_.nothing_in_flight()) {
             // The frontier would say that the file is complete, while its size is still to be set.
-            if (target_size_ < committed_size_) return false;
+            if (outflow_.target_size() < committed_size_) return false;
             share_->all_drained();
         }
         const bool waits = log_->segments() > (newest_too ? 0 : 1) && log_->oldest()->idle();
-        frontier = share_->recycle({log_->needed(), index_.drained_metadata(), waits, resize_sequence_});
+        frontier = share_->recycle({log_->needed(), bytes_.index().drained_metadata(), waits, resize_sequence_});
         if (!frontier) return false;
         resize_sequence_ = 0;
     }
-    const auto may_go = [&](const log::Segment& segment) {
-        return segment.idle() && (!share_ || segment.order.may_go(*frontier, index_.drained_metadata()));
+    const auto may_go = [&, drained = bytes_.index().drained_metadata()](const log::Segment& segment) {
+        return segment.idle() && (!share_ || segment.order.may_go(*frontier, drained));
     };
     const std::size_t keep = newest_too ? 0 : 1;
     bool any = false;
@@ -213,37 +212,29 @@ bool StagedFile::recycle_locked(bool newest_too) {
 
 // Asks for all that may be drained to be drained now; true if anything is under way.
 bool StagedFile::press() {
-    bool under_way;
-    bool anything;
+    drain::Outflow::Pressed pressed;
     {
-        std::unique_lock lock(mutex_);
+        const LockGuard lock(mutex());
         if (state_ != State::kStaged) return false;
-        if (recycle_durably(lock) || recycling_) return true;
+        if (recycle_durably() || recycling_) return true;
         if (follows()) {
             // The process in want of room must not count on another process's progress.
-            while (log_->segments() > 1 && log_->oldest_order() < share_->released()) log_->release_oldest();
+            Follower::release(*share_, *log_, 1);
             return false;
         }
-        follow_locked();
-        retry_at_ns_ = 0;   // whoever is in want of room cannot wait for this file
-        anything = !halted_ && (!index_.ready_empty() || shrink_to_.has_value());
-        if (anything) urgent_ = true;
-        if (anything && !unreadable_.empty() && !shrink_to_) {   // what cannot be read will not drain
-            if (planned_.empty()) plan_locked();
-            anything = !planned_.empty();
-        }
-        under_way = anything || !in_flight_.empty() || resizing_;
+        follow();
+        pressed = outflow_.press();
     }
-    if (anything) wake();
-    return under_way;
+    if (pressed.wants_thread) outflow_.wake();
+    return pressed.under_way;
 }
 
 std::uint64_t StagedFile::promote_held() {
-    const std::lock_guard lock(mutex_);
-    if (state_ != State::kStaged || halted_ || follows()) return 0;
-    const std::uint64_t bytes = index_.promote_held();
+    const LockGuard lock(mutex());
+    if (state_ != State::kStaged || outflow_.halted() || follows()) return 0;
+    const std::uint64_t bytes = bytes_.index().promote_held();
     slot_->guarantee_given_up.fetch_add(bytes, std::memory_order_relaxed);
-    update_ledger_locked();
+    update_ledger();
     return bytes;
 }
 

@@ -1,23 +1,24 @@
 // Whether staging pays in front of a target that is as fast as the log, such as a page cache.
 //
-// There the drain costs a second copy. That copy is free if it is made while the program does something else, and delays the
-// program if it never does. So a process keeps an account in time: what its program spends outside the calls of its files is earned,
-// what it takes to drain the bytes that are staged is spent, when they are. A program that only writes stages nothing more; one that
-// computes between its checkpoints stages as much as can be drained meanwhile.
+// There the drain costs a second copy. That copy is free if it is made while the program does something else, and
+// delays the program if it never does. So a process keeps an account in time: what its program spends outside the calls
+// of its files is earned, what it takes to drain the bytes that are staged is spent, when they are. A program that only
+// writes stages nothing more; one that computes between its checkpoints stages as much as can be drained meanwhile.
 //
-// Thread-safe. Calls of several threads at a time make the account coarse, and no more: nothing but speed depends on it.
+// Thread-safe. Calls of several threads at a time make the account coarse, and no more: nothing but speed depends on
+// it.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 
+#include "drain/target_pace.h"
+
 namespace forebay::stage {
 
 class SpareTime {
   public:
-    static constexpr std::uint64_t kPaceBytes = std::uint64_t{1} << 20;
-
     // All times are monotonic, in ns.
     explicit SpareTime(std::uint64_t now_ns) noexcept : left_ns_(now_ns) {}
 
@@ -28,26 +29,33 @@ class SpareTime {
     }
     void leave(std::uint64_t now_ns) noexcept { left_ns_.store(now_ns, kRelaxed); }
 
-    // These bytes are staged; kPaceBytes take `pace_ns` to drain.
-    void spend(std::uint64_t bytes, std::uint64_t pace_ns) noexcept { balance_ns_.fetch_sub(cost(bytes, pace_ns), kRelaxed); }
+    // These bytes are staged; drain::TargetPace::kBytes take `pace_ns` to drain.
+    void spend(std::uint64_t bytes, std::uint64_t pace_ns) noexcept {
+        balance_ns_.fetch_sub(cost(bytes, pace_ns), kRelaxed);
+    }
 
     // The program has waited until everything was drained.
     void forgive() noexcept {
-        for (std::int64_t balance = balance_ns_.load(kRelaxed); balance < 0 && !balance_ns_.compare_exchange_weak(balance, 0, kRelaxed);) {}
+        for (std::int64_t balance = balance_ns_.load(kRelaxed);
+             balance < 0 && !balance_ns_.compare_exchange_weak(balance, 0, kRelaxed);) {
+        }
     }
 
-    // These bytes, too, can be drained in what is left. More than the drain of `most_bytes` takes is never saved: the log holds no more.
+    // These bytes, too, can be drained in what is left. More than the drain of `most_bytes` takes is never saved: the
+    // log holds no more.
     [[nodiscard]] bool suffices_for(std::uint64_t bytes, std::uint64_t pace_ns, std::uint64_t most_bytes) noexcept {
         std::int64_t balance = balance_ns_.load(kRelaxed);
         const std::int64_t most = cost(most_bytes, pace_ns);
-        while (balance > most && !balance_ns_.compare_exchange_weak(balance, most, kRelaxed)) {}
+        while (balance > most && !balance_ns_.compare_exchange_weak(balance, most, kRelaxed)) {
+        }
         return std::min(balance, most) >= cost(bytes, pace_ns);
     }
 
   private:
     static constexpr auto kRelaxed = std::memory_order_relaxed;
     [[nodiscard]] static std::int64_t cost(std::uint64_t bytes, std::uint64_t pace_ns) noexcept {
-        return static_cast<std::int64_t>(static_cast<double>(bytes) / kPaceBytes * static_cast<double>(pace_ns));
+        return static_cast<std::int64_t>(static_cast<double>(bytes) / drain::TargetPace::kBytes *
+                                         static_cast<double>(pace_ns));
     }
 
     std::atomic<std::uint64_t> left_ns_;   // when the last call ended

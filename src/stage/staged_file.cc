@@ -7,20 +7,30 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/crash_safety.h"
+#include "base/attempt.h"
 #include "stage/counting.h"
 
 namespace forebay::stage {
+
+namespace {
+
+// What cannot be had of it is not known.
+log::Birth birth_of(io::File& target, const io::FileTraits& traits) {
+    const auto state = target.state(traits.local ? io::File::Ask::kWithGeneration : io::File::Ask::kTimes);
+    return state ? log::Birth{state.value().born_ns, state.value().generation} : log::Birth{};
+}
+
+}   // namespace
 
 StagedFile::StagedFile(Surroundings& surroundings, Setup setup)
     : surroundings_(surroundings),
       identity_(setup.identity),
       path_(std::move(setup.path)),
       log_number_(setup.log_number),
+      outflow_({surroundings.options(), surroundings.scheduler(), surroundings.progress()}, *this, path_),
       target_(std::move(setup.target)),
-      concurrency_(surroundings.options().drain_threads),
       slot_(nullptr),
-      own_slot_(std::make_unique<log::LedgerSlot>()) {
+      own_slot_(std::make_unique<ledger::LedgerSlot>()) {
     slot_ = own_slot_.get();
 }
 
@@ -38,43 +48,45 @@ Status StagedFile::refuse_if_inherited(const char* what) const {
 
 Status StagedFile::truncate(std::uint64_t size) {
     FOREBAY_TRY(refuse_if_inherited("set the size of"));
-    const std::lock_guard writer(writer_);
+    const LockGuard writer(writer_);
     State state;
     {
-        const std::lock_guard lock(mutex_);
+        const LockGuard lock(mutex());
         if (follows() && state_ == State::kStaged) {
-            // The drainer records it; here it only becomes the file's size. What is read after that is found with the record.
+            // The drainer records it; here it only becomes the file's size. What is read after that is found with the
+            // record.
             logical_size_ = size;
             dirty_ = true;
             return Status::ok();
         }
-        follow_locked();
+        follow();
         if (size == logical_size_) return Status::ok();
         state = state_;
     }
     if (state == State::kPassive || state == State::kFailed)
         return Status::from_errno(EBADF, "set the size of " + path_ + ", which is not open for writing");
+    if (state == State::kStaged) FOREBAY_TRY(meet_size_limit(size));
     const std::uint64_t sequence = state == State::kThrough ? 0 : next_sequence();
     DrawnNumber drawn(share_.get());
     if (share_) FOREBAY_TRY(share_->lost());
     if (state == State::kStaged) {
-        FOREBAY_TRY(append_marker_writer(log::RecordKind::kTruncate, size, sequence));
-        const std::lock_guard lock(mutex_);
+        FOREBAY_TRY(append_marker(log::RecordKind::kTruncate, size, sequence));
+        const LockGuard lock(mutex());
         state = state_;   // the log may have failed
     }
     if (state == State::kThrough) {
         FOREBAY_TRY(target_->resize(size));
-        target_unsynced_ = true;
+        outflow_.note_unsynced();
     }
 
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex());
     if (state == State::kStaged && size < logical_size_) {
         // Whatever older bytes there are beyond the cut must stay hidden, also when the file grows again.
-        index_.truncate(size, std::max({logical_size_, target_size_, committed_size_}), committed_size_);
-        was_cut_ = true;
-        tell_pace_locked();
-        recycle_locked();
-        update_ledger_locked();
+        bytes_.index().truncate(size, std::max({logical_size_, outflow_.target_size(), committed_size_}),
+                                committed_size_);
+        outflow_.note_cut();
+        recycle();
+        update_ledger();
     }
     logical_size_ = size;
     resize_sequence_ = sequence;
@@ -85,298 +97,351 @@ Status StagedFile::truncate(std::uint64_t size) {
 
 // A record that recovery needs. Nothing is logged as long as nothing is staged, the target has it all; but
 // for a cut, which only this process knows of until it has reached the target.
-Status StagedFile::append_marker_writer(log::RecordKind kind, std::uint64_t argument,
-                                        std::uint64_t sequence) {
+Status StagedFile::append_marker(log::RecordKind kind, std::uint64_t argument, std::uint64_t sequence) {
     const bool cut = kind == log::RecordKind::kTruncate && argument < logical_size_;
     if ((log_->empty() && !cut) || log_failed_) return Status::ok();
     if (share_) {
-        FOREBAY_TRY(make_marker_room_writer());
+        FOREBAY_TRY(make_marker_room());
     } else if (!log_->marker_fits()) {
-        const auto room = make_room_writer(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);
+        const auto room = make_room(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);
         if (!room) return room.status();
-        if (room.value() == 0) return log_failed_ ? Status::ok() : leave_log_writer();
+        if (room.value() == 0) return log_failed_ ? Status::ok() : leave_log();
     }
     if (log_->append_marker(kind, argument, sequence)) return Status::ok();
-    return give_up_log_writer();
+    return give_up_log();
+}
+
+Status StagedFile::await_unpinned() {
+    return outflow_.await([this]() NO_THREAD_SAFETY_ANALYSIS { return !log_->pinned() && !recycling_; });
+}
+
+// Nothing is staged any more: from here on the size of the target is the size of the file. Others may be making it
+// longer already.
+Status StagedFile::stop_staging() {
+    if (outflow_.target_size() != logical_size_) {
+        const Unlocked meanwhile(mutex());
+        FOREBAY_TRY(target_->resize(logical_size_));
+    }
+    log_->release_all();
+    outflow_.note_unsynced();
+    outflow_.set_target_size(logical_size_);
+    committed_size_ = logical_size_;
+    state_ = State::kThrough;
+    offer_target();
+    return Status::ok();
 }
 
 // Drains everything and gives the log back, so that the target alone tells the file's state.
-Status StagedFile::leave_log_writer() {
+Status StagedFile::leave_log() {
     {
-        const std::lock_guard lock(mutex_);
-        follow_locked();
-        add(slot_->guarantee_given_up, index_.promote_held());
+        const LockGuard lock(mutex());
+        follow();
+        add(slot_->guarantee_given_up, bytes_.index().promote_held());
     }
-    FOREBAY_TRY(drain_writer());
-    std::unique_lock lock(mutex_);
-    FOREBAY_TRY(await_locked(lock, [this] { return !log_->pinned() && !recycling_; }));
-    if (durable_) FOREBAY_TRY(share_ ? retire_group(lock) : release_all_durably(lock));
-    log_->release_all();
-    if (share_) share_->set_released(log_->oldest_order());
-    lock.unlock();
+    {
+        const LockGuard lock(mutex());
+        FOREBAY_TRY(drain_all());
+        FOREBAY_TRY(await_unpinned());
+        if (durable_) FOREBAY_TRY(share_ ? retire_group() : release_all_durably());
+        log_->release_all();
+        if (share_) share_->set_released(log_->oldest_order());
+    }
     return durable_ && share_ ? sync_given_back() : Status::ok();
 }
 
 Status StagedFile::commit() {
     if (surroundings_.inherited()) return Status::ok();
-    const std::lock_guard writer(writer_);
+    const LockGuard writer(writer_);
     {
-        const std::lock_guard lock(mutex_);
+        const LockGuard lock(mutex());
         if (state_ != State::kStaged && !(state_ == State::kThrough && durable_)) return Status::ok();
         if (follows()) return Status::ok();
     }
     const Call call(slot_->close_ns, surroundings_.spare_time());
-    if (state_ == State::kThrough) return target_unsynced_ ? sync_target(target_) : Status::ok();
-    FOREBAY_TRY(commit_writer(false));
-    if (surroundings_.options().flush == OnFlush::kDrain) return drain_writer();
-    return Status::ok();
+    if (state_ == State::kThrough) return outflow_.unsynced() ? sync_target() : Status::ok();
+    FOREBAY_TRY(make_commit(false));
+    const LockGuard lock(mutex());
+    return surroundings_.options().flush == OnFlush::kDrain ? drain_all() : outflow_.show_size();
 }
 
 // After a failure a closing file is committed all the same: what can be drained is, and what stays in the
 // log is a state that recovery can bring home.
-Status StagedFile::commit_writer(bool closing) {
+Status StagedFile::make_commit(bool closing) {
     bool drain_now = false;
     Status failure;
     {
-        const std::lock_guard lock(mutex_);
-        follow_locked();
-        failure = background_error_locked();
+        const LockGuard lock(mutex());
+        follow();
+        failure = outflow_.error();
         if (failure) failure = sync_error_;
         if (!failure && !closing) return failure;
         if (!dirty_) return failure;
     }
     if (durable_) {
         bool recorded = false;
-        const Status durable = share_ ? append_group_commit_writer(closing) : append_durable_commit_writer(closing, recorded);
-        // What the record tells of is the state to go back to, also if this call fails: nothing that comes later may drain into it.
+        const Status durable = share_ ? append_group_commit(closing) : append_durable_commit(closing, recorded);
+        // What the record tells of is the state to go back to, also if this call fails: nothing that comes later may
+        // drain into it.
         if (!durable && !closing && !recorded) return durable;
         if (failure) failure = durable;
     }
     const std::uint64_t sequence = durable_ ? durable_commit_ : next_sequence();
     DrawnNumber drawn(share_.get());
     if (share_ && !closing) FOREBAY_TRY(share_->lost());
-    if (!durable_ && kCrashSafety) {
-        if (failure) FOREBAY_TRY(append_marker_writer(log::RecordKind::kCommit, logical_size_, sequence));
-        else if (!log_->marker_fits() || !log_->append_marker(log::RecordKind::kCommit, logical_size_, sequence))
-            add(slot_->guarantee_given_up, index_.held_bytes());
+    if (!durable_) {
+        if (failure) FOREBAY_TRY(append_marker(log::RecordKind::kCommit, logical_size_, sequence));
+        else if (!log_->marker_fits() || !log_->append_marker(log::RecordKind::kCommit, logical_size_, sequence)) {
+            const LockGuard lock(mutex());
+            add(slot_->guarantee_given_up, bytes_.index().held_bytes());
+        }
     }
     drawn.publish();
     {
-        const std::lock_guard lock(mutex_);
-        index_.commit(logical_size_);
-        unreadable_.clear();
+        const LockGuard lock(mutex());
+        bytes_.index().commit(logical_size_);
         committed_size_ = logical_size_;
         if (share_) share_->set_committed_size(committed_size_);
         commit_sequence_ = sequence;
         commit_time_ns_ = realtime_ns();
-        // A cut that is still to come must not be forgotten for a later, longer one.
-        if (target_size_ > logical_size_) shrink_to_ = std::min(shrink_to_.value_or(kOffsetMax), logical_size_);
-        tell_pace_locked();
         dirty_ = false;
         add(slot_->commits, 1);
-        urgent_ = !index_.ready_empty() || shrink_to_.has_value();
-        drain_now = urgent_ || target_size_ < committed_size_;
-        recycle_locked();
-        update_ledger_locked();
+        drain_now = outflow_.committed();
+        recycle();
+        update_ledger();
     }
-    if (drain_now) wake();
+    if (drain_now) outflow_.wake();
     if (!failure || !log_->empty() || (!durable_ && (!drain_now || share_))) return failure;
     // No record tells of this commit, of its size or of a cut: the target has to be it.
-    FOREBAY_TRY(drain_writer());
-    return durable_ ? sync_target(target_) : Status::ok();
+    FOREBAY_TRY(drain_everything());
+    return durable_ ? sync_target() : Status::ok();
 }
 
 Status StagedFile::drain() {
     if (surroundings_.inherited()) return Status::ok();
-    const std::lock_guard writer(writer_);
+    const LockGuard writer(writer_);
     {
-        const std::lock_guard lock(mutex_);
-        if (state_ != State::kStaged || follows()) return background_error_locked();
-        follow_locked();
-        add(slot_->guarantee_given_up, index_.promote_held());
+        const LockGuard lock(mutex());
+        if (state_ != State::kStaged || follows()) return outflow_.error();
+        follow();
+        add(slot_->guarantee_given_up, bytes_.index().promote_held());
     }
     const Call call(slot_->close_ns, surroundings_.spare_time());
-    const Status drained = drain_writer();
+    const Status drained = drain_everything();
     if (drained) surroundings_.spare_time().forgive();
     return drained;
 }
 
-Status StagedFile::step_aside(log::AsideReason reason) {
+Status StagedFile::step_aside(ledger::AsideReason reason) {
     FOREBAY_TRY(refuse_if_inherited("step aside for"));
-    const std::lock_guard writer(writer_);
+    const LockGuard writer(writer_);
     slot_->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(reason), std::memory_order_relaxed);
-    give_back_first_writer();
+    give_back_first();
     {
-        const std::lock_guard lock(mutex_);
+        const LockGuard lock(mutex());
         if (state_ != State::kStaged) return Status::ok();
     }
-    FOREBAY_TRY(leave_log_writer());
-    // From here on the size of the target is the size of the file; others may be making it longer already.
-    if (target_size_ != logical_size_) FOREBAY_TRY(target_->resize(logical_size_));
-    const std::lock_guard lock(mutex_);
-    target_unsynced_ = true;
-    target_size_ = committed_size_ = logical_size_;
-    state_ = State::kThrough;
-    return Status::ok();
+    FOREBAY_TRY(leave_log());
+    const LockGuard lock(mutex());
+    return stop_staging();
+}
+
+void StagedFile::note_addresses_given() {
+    surroundings_.addresses_given(identity_);
+    slot_->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(ledger::AsideReason::kAddressGiven),
+                          std::memory_order_relaxed);
+}
+
+Status StagedFile::give_addresses() {
+    surroundings_.addresses_given(identity_);
+    {
+        const LockGuard lock(mutex());
+        if (state_ == State::kPassive) return Status::ok();
+        if (state_ == State::kFailed) return outflow_.error();
+        // A child writes nothing, and cannot drain for its parent.
+        if (surroundings_.inherited() && state_ == State::kStaged && pending_bytes() == 0) return Status::ok();
+    }
+    return step_aside(ledger::AsideReason::kAddressGiven);
 }
 
 // ---- opening and finishing -------------------------------------------------------------------------
 
-Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, log::LedgerSlot* slot,
-                                    std::optional<log::AsideReason> aside, TargetTraits traits) {
-    const std::lock_guard writer(writer_);
+Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, ledger::LedgerSlot* slot,
+                                    std::optional<ledger::AsideReason> aside, io::FileTraits traits,
+                                    const std::function<Status()>& prepare) {
+    const LockGuard writer(writer_);
+    {
+        const LockGuard lock(mutex());
+        if (state_ == State::kFailed) return outflow_.error();
+        if (state_ != State::kPassive) return {Code::kInternal, "open " + path_ + ": it is being written already"};
+    }   // nobody else leaves this state while the writer's lock is held
+    if (prepare) FOREBAY_TRY(prepare());
     const auto size = target->size();
     if (!size) return size.status();
-    std::unique_lock lock(mutex_);
-    if (state_ == State::kFailed) return background_error_locked();
-    if (state_ != State::kPassive) return {Code::kInternal, "open " + path_ + ": it is being written already"};
-    target_ = std::move(target);
+    const log::Birth born = birth_of(*target, traits);
+    const LockGuard lock(mutex());
+    unstaged_.replace(target_, std::move(target));
     slot_ = slot;
-    may_hang_ = traits.may_hang && surroundings_.options().patience != 0;
-    const std::uint64_t asked_for = surroundings_.options().stripe, told = traits.stripe;
-    stripe_ = asked_for != 0 ? asked_for : told != 0 ? told : kStripeUnlessTold;
-    logical_size_ = committed_size_ = target_size_ = size.value();
+    logical_size_ = committed_size_ = size.value();
     commit_sequence_ = commit_time_ns_ = 0;
     several_nodes_ = left_log_ = false;
     log_failed_ = false;
-    unreadable_.clear();
     dirty_ = false;
-    urgent_ = halted_ = false;
-    attempts_ = 0;
-    retry_at_ns_ = 0;
-    shrink_to_.reset();
-    cursor_ = planned_since_start_bytes_ = plan_from_bytes_ = resize_sequence_ = 0;
-    wraps_ = false;
-    background_error_ = sync_error_ = target_lost_ = Status::ok();
+    within_limit_ = 0;
+    resize_sequence_ = 0;
+    sync_error_ = Status::ok();
     durable_ = surroundings_.options().durability == Durability::kNode;
-    target_unsynced_ = true;   // emptied or extended by whoever opened it, perhaps
-    target_pace_ = {};
-    memory_pace_ = 0;
-    was_cut_ = told_pace_ = false;
     state_ = aside || surroundings_.pool() == nullptr ? State::kThrough : State::kStaged;
-    if (aside)
-        slot_->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(*aside), std::memory_order_relaxed);
+    if (aside) slot_->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(*aside), std::memory_order_relaxed);
     if (state_ == State::kStaged)
         log_ = std::make_unique<log::FileLog>(*surroundings_.pool(), log_number_,
-                                              log::LogTarget{identity_.device, identity_.inode, path_, {}, durable_},
+                                              log::LogTarget{
+                                                  identity_.device, identity_.inode, path_, {}, durable_, born},
                                               surroundings_.options().checksum == Checksum::kInline || durable_);
+    outflow_.open(target_, traits, size.value(), log_mount());
+    offer_target();
     return Status::ok();
 }
 
+// Of a durable log: where it is mounted. Only then somebody asks whether a device was gone meanwhile. 0: unknown.
+std::uint64_t StagedFile::log_mount() {
+    if (!durable_ || surroundings_.pool() == nullptr) return 0;
+    Result<io::FileState> state = out_of_memory();
+    (void)attempt([&] { state = surroundings_.pool()->state(); });
+    return state ? state.value().mount : 0;
+}
+
 Status StagedFile::finish() {
-    const std::lock_guard writer(writer_);
-    give_back_first_writer();
-    const Call call(slot_->close_ns, surroundings_.spare_time());
-    std::uint64_t size;
+    const LockGuard writer(writer_);
+    return close_staged();
+}
+
+Status StagedFile::finish_unclosed() {
+    if (!writer_.try_lock()) return {Code::kUnavailable, "a thread of the program is in a call of the file"};
+    const LockGuard writer(writer_, kLocked);
     {
-        std::unique_lock lock(mutex_);
-        follow_locked();
+        const LockGuard lock(mutex());
+        if (state_ == State::kFailed) return withheld_.is_ok() ? outflow_.error() : withheld_;
+        if (state_ == State::kPassive) return Status::ok();
+        if (share_) return withheld_.is_ok() ? Status(Code::kUnavailable, "other processes share the file") : withheld_;
+    }
+    return close_staged();
+}
+
+Status StagedFile::close_staged() {
+    give_back_first();
+    const Call call(slot_->close_ns, surroundings_.spare_time());
+    {
+        const LockGuard lock(mutex());
+        follow();
         if (state_ != State::kStaged) {
-            const bool to_sync = state_ == State::kThrough && durable_ && target_unsynced_;
+            const bool to_sync = state_ == State::kThrough && durable_ && outflow_.unsynced();
             if (state_ == State::kThrough) state_ = State::kPassive;
-            if (!background_error_.is_ok() || !to_sync) return background_error_locked();
-            lock.unlock();
-            return sync_target(target_);
+            offer_target();
+            return outflow_.first_error().is_ok() && to_sync ? outflow_.sync() : outflow_.error();
         }
         if (!withheld_.is_ok()) {
             state_ = State::kFailed;
-            keep_error_locked(withheld_);
-            return withheld_.with_context(fmt::format(
-                "close {}: what was written since the last flush that succeeded is incomplete, and stays in the staging log", path_));
+            offer_target();
+            outflow_.halt(withheld_);
+            return withheld_.with_context(fmt::format("close {}: what was written since the last flush that "
+                                                      "succeeded is incomplete, and stays in the staging log",
+                                                      path_));
         }
-        halted_ = false;   // a closing attempt
-        unreadable_.clear();
-        retry_at_ns_ = 0;
-        size = logical_size_;
+        outflow_.try_again();
     }
     // Fails if draining has failed before; whatever can still be drained is, all the same.
-    Status outcome = commit_writer(true);
-    if (const Status drained = drain_writer(); outcome) outcome = drained;
-    std::unique_lock lock(mutex_);
-    if (halted_ && background_error_.sys_errno() == ENOMEM) {
-        // What stopped this attempt may be a write that began, and got no memory, before it. None is left now.
-        halted_ = false;
-        lock.unlock();
-        (void)drain_writer();
-        lock.lock();
-    }
-    bool settled = index_.empty() && !shrink_to_ && in_flight_.empty() && !resizing_ && (!share_ || share_->damage().is_ok());
-    if (settled && target_size_ != size) {
-        lock.unlock();
-        const Status resized = target_->resize(size);
-        target_unsynced_ = true;
-        lock.lock();
-        settled = resized.is_ok();
-        if (outcome) outcome = resized;
-    }
-    if (settled) {
-        const Status alone = await_locked(lock, [this] { return !log_->pinned() && !recycling_; });
-        settled = alone.is_ok();
-        if (outcome) outcome = alone;
-    }
-    if (settled) {
-        if (durable_) {
-            const Status durable = share_ ? retire_group(lock) : release_all_durably(lock);
-            if (outcome) outcome = durable;
-            // Bytes that may not be there are in the log still.
-            settled = (share_ || log_->empty()) && target_lost_.is_ok() && durable.sys_errno() != ETIMEDOUT;
-        }
-    }
-    if (settled) {
-        const bool group = durable_ && share_;
+    Status outcome = make_commit(true);
+    bool group = false;
+    {
+        const LockGuard lock(mutex());
+        group = durable_ && share_;
+        if (!settle_for_close(outcome)) return leave_in_log(std::move(outcome));
         log_.reset();
         share_.reset();
+        follower_.reset();
         state_ = State::kPassive;
-        target_size_ = committed_size_ = size;
-        lock.unlock();
-        surroundings_.spare_time().forgive();
-        if (const Status given_back = group ? sync_given_back() : Status::ok(); outcome) outcome = given_back;
-        if (outcome) return outcome;
-        return outcome.with_context("all staged bytes were written by a later attempt, but before");
+        committed_size_ = logical_size_;
+        outflow_.set_target_size(logical_size_);
+        offer_target();
     }
-    if (const Status alone = await_locked(lock, [this] { return !recycling_; }); outcome) outcome = alone;
+    surroundings_.spare_time().forgive();
+    if (const Status given_back = group ? sync_given_back() : Status::ok(); outcome) outcome = given_back;
+    if (outcome) return outcome;
+    return outcome.with_context("all staged bytes were written by a later attempt, but before");
+}
+
+// True: the target has everything, and nobody needs the log any more. `outcome` keeps the first failure.
+bool StagedFile::settle_for_close(Status& outcome) {
+    if (const Status drained = drain_all(); outcome) outcome = drained;
+    if (outflow_.halted() && outflow_.first_error().sys_errno() == ENOMEM) {
+        // What stopped this attempt may be a write that began, and got no memory, before it. None is left now.
+        outflow_.resume();
+        (void)drain_all();
+    }
+    if (!bytes_.index().empty() || outflow_.cut_due() || !outflow_.idle() || (share_ && !share_->damage().is_ok()))
+        return false;
+    if (outflow_.target_size() != logical_size_) {
+        const Status resized = outflow_.resize_target(logical_size_);
+        if (outcome) outcome = resized;
+        if (!resized) return false;
+    }
+    const Status alone = await_unpinned();
+    if (outcome) outcome = alone;
+    if (!alone) return false;
+    if (!durable_) return true;
+    const Status durable = share_ ? retire_group() : release_all_durably();
+    if (outcome) outcome = durable;
+    // Bytes that may not be there are in the log still. So is what the last statement counts, if none came after it.
+    return (share_ ? durable.is_ok() : log_->empty()) && outflow_.target_lost().is_ok() &&
+           durable.sys_errno() != ETIMEDOUT;
+}
+
+Status StagedFile::leave_in_log(Status outcome) {
+    const Status alone = outflow_.await([this]() NO_THREAD_SAFETY_ANALYSIS { return !recycling_; });
+    if (outcome) outcome = alone;
     if (outcome && share_) outcome = share_->damage();
     state_ = State::kFailed;
-    keep_error_locked(outcome);
+    offer_target();
+    outflow_.halt(outcome);
     if (log_->marker_fits()) (void)log_->append_marker(log::RecordKind::kClose, logical_size_, next_sequence());
-    return outcome.with_context(
-        fmt::format("close {}: {} bytes stay in the staging log", path_, pending_bytes_locked()));
+    return outcome.with_context(fmt::format("close {}: {} bytes stay in the staging log", path_, pending_bytes()));
 }
 
 void StagedFile::withhold(Status why) noexcept {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex());
     withheld_ = std::move(why);
 }
 
 std::uint64_t StagedFile::size() const {
-    const std::lock_guard lock(mutex_);
-    return std::max(logical_size_, own_.end());
+    const LockGuard lock(mutex());
+    return std::max(logical_size_, bytes_.own().end());
 }
 
-// Whether a log with bytes that are nowhere else would be lost if it were given back.
+// Whether a log with bytes that are nowhere else would be lost if it were given back. Or one that the last statement of
+// a group counts: the close broke off before it could state that none does.
 bool StagedFile::leaves_log() const {
-    const std::lock_guard lock(mutex_);
-    return left_log_ || (log_ != nullptr && !log_->empty() && (state_ == State::kFailed || !index_.empty() || own_.bytes() > 0));
+    const LockGuard lock(mutex());
+    return left_log_ || (log_ != nullptr && !log_->empty() &&
+                         (state_ == State::kFailed || !index().empty() || bytes_.own().bytes() > 0 ||
+                          (durable_ && share_ != nullptr)));
 }
 
 bool StagedFile::failed() const {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex());
     return state_ == State::kFailed;
 }
 
 Status StagedFile::refresh() {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex());
     if (state_ != State::kPassive) return Status::ok();
     const auto size = target_->size();
     if (!size) return size.status();
-    logical_size_ = target_size_ = size.value();
+    logical_size_ = size.value();
+    outflow_.set_target_size(logical_size_);
+    offer_target();
     return Status::ok();
 }
 
-log::FileCounters StagedFile::counters() const { return log::snapshot(*slot_); }
-
-Status StagedFile::background_error_locked() const {
-    return background_error_.is_ok() ? Status::ok() : background_error_.with_context("an earlier background write failed");
-}
+ledger::FileCounters StagedFile::counters() const { return ledger::snapshot(*slot_); }
 
 }   // namespace forebay::stage

@@ -16,60 +16,59 @@
 //   failed    closed with bytes that could not be drained: they stay in the log and stay readable,
 //             writing is refused.
 //
-// When the mapping of the log faults (log_fault.cc), what is staged is drained and the file goes `through`; if not all of
-// it can be read back it stays `staged`, without taking more: writes go straight to the target.
+// When the mapping of the log faults (log_fault.cc), what is staged is drained and the file goes `through`; if not all
+// of it can be read back it stays `staged`, without taking more: writes bypass it.
 //
-// Locks: `writer_` serialises whatever changes the file from outside; `mutex_` guards the state and is
-// held for short, never across a transfer. Order: writer_ before mutex_.
-// Invariants under mutex_:
-//   - target writes in flight are disjoint, and nothing that overlaps one of them is planned: so two
-//     generations of a byte never race to the target;
+// Its parts: `StagedBytes` knows which bytes are staged, `Outflow` (drain/outflow.h) brings them to the target. This
+// class has the states, the calls of the program, and the room in the log. It gives the outflow what that asks for.
+//
+// A file that several processes of the node write together has a share (share.h). One of them drains: it takes in the
+// logs of all before it plans, reads, commits or finishes. The others are followers (follower.h). They keep no index of
+// what they write; when they read, they follow all logs. They leave `commit`, `drain` and `finish` to the drainer.
+// A follower writes to the target itself in three cases only:
+//   - where nothing has ever been staged, beyond the committed end (`SharedTarget::first_unstaged`);
+//   - what has to be there at once, with several nodes;
+//   - everything, once the drainer has failed with on_error=through.
+// The drainer may not know of that yet when it makes the target longer, so it never cuts it then.
+//
+// Locks: `writer_` serialises whatever changes the file from outside. `mutex()`, which is the outflow's lock, guards
+// the state. It is held for short, never across a transfer. Order: writer_, stating_, mutex(). Invariants under
+// mutex(), beside those of drain/outflow.h:
 //   - a segment that a target write or a reader looks at is pinned, and is not released;
 //   - segments are released oldest first, and never the newest while the file is staged.
-// A file that several processes of the node write together has a share (share.h). The one that drains feeds
-// its index from the logs of all, before it plans, reads, commits or finishes. The others keep no index of
-// what they write; reading, they follow all logs, theirs included, and check that the bytes were still there
-// after copying them. `commit`, `drain` and `finish` they leave to the drainer. To the target they write where nothing has ever been staged
-// (`Share::first_unstaged`) beyond the committed end; otherwise only what has to be there at once with several nodes, and all once the
-// drainer has failed with on_error=through. It may not know of that yet when it makes the target longer, which therefore never cuts.
 // Thread-safety: every call may come from any thread.
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/options.h"
 #include "base/status.h"
-#include "drain/concurrency.h"
+#include "drain/outflow.h"
 #include "drain/scheduler.h"
 #include "io/file.h"
+#include "ledger/ledger.h"
 #include "log/file_log.h"
-#include "log/ledger.h"
 #include "plan/merge.h"
-#include "stage/extent_index.h"
-#include "stage/own_records.h"
-#include "stage/range_set.h"
+#include "plan/read_merge.h"
+#include "stage/follower.h"
 #include "stage/share.h"
 #include "stage/spare_time.h"
-#include "stage/target_pace.h"
+#include "stage/staged_bytes.h"
+#include "stage/unstaged_target.h"
 
 namespace forebay::stage {
 
 enum class ByteClass : std::uint8_t { kRaw, kMetadata };
-
-// What target writes are aligned to if neither an option nor the file system says.
-inline constexpr std::uint64_t kStripeUnlessTold = std::uint64_t{1} << 20;
 
 class StagedFile;
 
@@ -89,21 +88,21 @@ class Surroundings {
     // Room is needed and nothing is under way: held bytes of all files may drain before their commit.
     // True if there were any.
     virtual bool promote_held() = 0;
-    // Something has reached a target: a write, or a change of its size; and when that was last (monotonic).
-    virtual void progressed() noexcept = 0;
-    [[nodiscard]] virtual std::uint64_t progress_ns() const noexcept = 0;
+    // The program knows where in this file its data are: from now on the file is not staged in this process.
+    virtual void addresses_given(const io::Identity& identity) = 0;
+    [[nodiscard]] virtual drain::Progress& progress() noexcept = 0;
     // That of the process.
     [[nodiscard]] virtual SpareTime& spare_time() noexcept = 0;
     // One target write has ended: for the trace, and for the time of the last one.
     virtual void trace(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) = 0;
 };
 
-class StagedFile final : public drain::Source, public std::enable_shared_from_this<StagedFile> {
+class StagedFile final : private drain::Supply, public std::enable_shared_from_this<StagedFile> {
   public:
     struct Setup {
         io::Identity identity;
-        std::string path;                    // absolute, for messages and the log
-        std::unique_ptr<io::File> target;    // for reading at least
+        std::string path;                   // absolute, for messages and the log
+        std::shared_ptr<io::File> target;   // for reading at least
         std::uint64_t log_number = 0;
     };
     StagedFile(Surroundings& surroundings, Setup setup);
@@ -118,9 +117,18 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // The same for many places at once: they share records, so a small part costs little.
     using Part = log::FileLog::Part;
     Status write(std::span<const Part> parts, ByteClass byte_class);
+    // With several nodes: raw data that other nodes write beside. It goes to the target, past the log.
+    Status write_bypassing(std::span<const Part> parts);
 
     // Fills `bytes` with the newest content; beyond the end of the file: zeros, as HDF5 expects of a driver.
     Status read(std::uint64_t offset, io::MutableBytes bytes);
+    // The same for many places at once, in any order: those that lie near each other in the target are read together,
+    // and, where it is waited for, several at a time.
+    struct ReadPart {
+        std::uint64_t offset = 0;
+        io::MutableBytes into;
+    };
+    Status read(std::span<const ReadPart> parts);
 
     // Sets the logical size; what is beyond is gone. Does not wait for the target, but in state through.
     Status truncate(std::uint64_t size);
@@ -137,36 +145,47 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     Status drain();
 
     // Drains, then writes straight to the target until closed (SWMR, raw descriptor handed out).
-    Status step_aside(log::AsideReason reason);
+    Status step_aside(ledger::AsideReason reason);
+    // The program is told where in the file its data are, and may read them there beside HDF5: so they are there on
+    // return, and what it writes from now on is there at once. A file that is not written now is remembered
+    // (Surroundings), and is not staged when it is opened for writing. One that is shared stays staged: see
+    // `drain_present`.
+    Status give_addresses();
+    void note_addresses_given();   // counts it, and remembers the file
+    // Of a shared file: all that this node has staged when the call begins is in the target on return, committed or
+    // not. Blocks.
+    Status drain_present();
 
-    [[nodiscard]] log::FileCounters counters() const;
+    [[nodiscard]] ledger::FileCounters counters() const;
 
     // ---- for the engine -------------------------------------------------------------------------
 
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
     [[nodiscard]] const io::Identity& identity() const noexcept { return identity_; }
 
-    // Of the file system that a target is on. If it `may_hang`, as network file systems do, a thread that waits with patience
-    // leaves all writing to others; else it writes too. The `stripe` in bytes, if it names one (io/stripe_size.h): with the
-    // option stripe=0 target writes are aligned to it.
-    struct TargetTraits {
-        bool may_hang = true;
-        std::uint64_t stripe = 0;
-    };
     // passive -> staged or, with a reason, through. `target` allows writing; `slot` outlives `finish`.
-    Status open_for_writing(std::unique_ptr<io::File> target, log::LedgerSlot* slot,
-                            std::optional<log::AsideReason> aside, TargetTraits traits);
+    // If the target may hang, a thread that waits with patience leaves all writing to others; else it writes too.
+    // With the option stripe=0 target writes are aligned to the stripe that it names.
+    // `prepare`, if there is one, is called once nothing speaks against it any more: it empties the target.
+    Status open_for_writing(std::unique_ptr<io::File> target, ledger::LedgerSlot* slot,
+                            std::optional<ledger::AsideReason> aside, io::FileTraits traits,
+                            const std::function<Status()>& prepare = {});
     // What target writes are aligned to.
-    [[nodiscard]] std::uint64_t stripe() const noexcept { return stripe_.load(std::memory_order_relaxed); }
+    [[nodiscard]] std::uint64_t stripe() const noexcept { return outflow_.stripe(); }
     // Commits, drains, sets the target's size, gives the log back: -> passive. On failure -> failed. After ETIMEDOUT a
     // drain thread may still be in a call that does not return: the file and the engine have to stay.
     Status finish();
-    // Makes that of a staged file fail with `why`, and commit and write nothing more: what was written since the last commit is incomplete.
+    // The same at the end of the process, of a file that nobody closes any more. Ok as well if there was nothing to be
+    // done. kUnavailable: a thread of the program is in a call of the file, which is not waited for, or another process
+    // has to drain it.
+    Status finish_unclosed();
+    // Makes that of a staged file fail with `why`, and commit and write nothing more: what was written since the last
+    // commit is incomplete.
     void withhold(Status why) noexcept;
     [[nodiscard]] bool failed() const;
     [[nodiscard]] bool leaves_log() const;
-    // Of a file that others are to write together with this process: the first segment of its log, which `join` needs. It is given back
-    // if the file steps aside or is closed instead. kNoSpace: there is none to be had.
+    // Of a file that others are to write together with this process: the first segment of its log, which `join` needs.
+    // It is given back if the file steps aside or is closed instead. kNoSpace: there is none to be had.
     Status take_first_segment();
     // From now on the file is written together with others; nothing has been written yet. Takes the first
     // segment, so that there is always room to wait for.
@@ -174,8 +193,8 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // find it.
     Status join(std::shared_ptr<Share> share, bool several_nodes);
     [[nodiscard]] bool shared() const;
-    // With durability=node, of a shared file: this process's log is synced as it is (`sync_own_log`), before the drainer
-    // commits; `begin_statements`, by the drainer, once all have joined, and before anybody writes. Both block.
+    // With durability=node, of a shared file: this process's log is synced as it is (`sync_own_log`), before the
+    // drainer commits; `begin_statements`, by the drainer, once all have joined, and before anybody writes. Both block.
     Status sync_own_log();
     Status begin_statements();
     // Commits are to survive a loss of power: option durability, and for a shared file all who share it.
@@ -198,212 +217,199 @@ class StagedFile final : public drain::Source, public std::enable_shared_from_th
     // Everything that changes the target goes through what `guard` makes of it from now on, until the file is closed.
     void guard_target(const std::function<std::shared_ptr<io::File>(std::shared_ptr<io::File>)>& guard);
     void count_given_up(std::uint64_t bytes) noexcept;
-    // The program has waited for the drainer since `begin_ns` (monotonic), in a call of the file that is not one of this class.
+    // The program has waited for the drainer since `begin_ns` (monotonic), in a call of the file that is not one of
+    // this class.
     void waited_since(std::uint64_t begin_ns) noexcept;
     // The same when the drainer has stepped aside: writes go to the target from now on, and why is counted here too.
-    Status go_through(log::AsideReason reason);
+    Status go_through(ledger::AsideReason reason);
     // passive: takes over the target's present size.
     Status refresh();
 
+    // For tests: a drain thread asks this for work.
+    [[nodiscard]] drain::Source& outflow() noexcept { return outflow_; }
+
     bool press();
     std::uint64_t promote_held();
-    void lock_for_fork() { mutex_.lock(); }
-    void unlock_after_fork() { mutex_.unlock(); }
-
-    Taken take() override;
+    void lock_for_fork() NO_THREAD_SAFETY_ANALYSIS { mutex().lock(); }
+    void unlock_after_fork() NO_THREAD_SAFETY_ANALYSIS { mutex().unlock(); }
 
   private:
     enum class State : std::uint8_t { kPassive, kStaged, kThrough, kFailed };
-    class WriteWork;
-    class ResizeWork;
-    class SyncWork;
-    // A sync of the target. Whoever waits for it may give it up; its outcome, which the system tells once, is kept all the same.
-    struct Syncing {
-        bool done = false, given_up = false;   // guarded by mutex_
-        Status outcome;
-    };
     struct CopyPlan;
-    struct Cost;
 
-    // staged_file.cc, file_write.cc, file_read.cc, file_share.cc: the program's side. `_writer`: writer_ is held;
-    // `_locked`: mutex_ is held.
+    // The lock of the state.
+    [[nodiscard]] Mutex& mutex() const RETURN_CAPABILITY(outflow_.mutex()) { return outflow_.mutex(); }
+
+    // staged_file.cc
     Status refuse_if_inherited(const char* what) const;
-    Status stage_writer(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class);
-    [[nodiscard]] std::uint64_t memory_pace() const noexcept;
-    [[nodiscard]] log::WritesBeside& beside_locked() noexcept { return share_ ? share_->beside() : beside_; }
-    [[nodiscard]] ByteRange straight_part(ByteRange range, ByteClass byte_class) const noexcept;
-    Status stage_parts_writer(std::span<const Part> parts, ByteClass byte_class);
-    bool append_writer(std::span<const Part> parts, ByteClass byte_class);
-    Status write_after_fault_writer(std::span<const Part> parts);
-    [[nodiscard]] bool waits_for_commit(std::uint64_t offset, ByteClass byte_class) const noexcept;
-    // What the place of a write beside the log may have in a log.
-    enum class Beside : std::uint8_t { kPerhapsStaged, kNeverStaged };
-    bool append_through_locked(ByteRange range, Beside beside = Beside::kPerhapsStaged);
-    Status write_through_writer(std::uint64_t offset, io::Bytes bytes);
-    void written_through_locked(ByteRange range);
-    Status write_beside_writer(std::span<const Part> parts, Beside beside = Beside::kPerhapsStaged);
-    Status write_straight_writer(const Part& part);
-    Status write_direct_writer(std::uint64_t offset, io::Bytes bytes);
-    Status commit_writer(bool closing);
-    Status append_marker_writer(log::RecordKind kind, std::uint64_t argument, std::uint64_t sequence);
-    Status leave_log_writer();
-    // log_fault.cc: the staging device fails under the mapping.
-    Status give_up_log_writer();
-    void lost_locked(const std::vector<ByteRange>& unreadable, const Status& fault);
-
-    // With durability=node: durability.cc.
-    Status append_durable_commit_writer(bool closing, bool& recorded);
-    Status sync_target(const std::shared_ptr<io::File>& target);
-    Status sync_within_patience(const std::shared_ptr<io::File>& target);
-    void complete_sync(Syncing& syncing, const Status& outcome) noexcept;
-    [[nodiscard]] bool sync_hangs_locked() const noexcept;
-    Status sync_log();
-    Status keep_sync_error(const Status& failed);
-    void sync_opening_writer();
-    bool recycle_durably(std::unique_lock<std::mutex>& lock);
-    Status release_all_durably(std::unique_lock<std::mutex>& lock);
-    // The same for a file that several processes share: group_durability.cc.
-    Status append_group_commit_writer(bool closing);
-    [[nodiscard]] log::Statement survey_locked() const;
-    Status state_group(log::Statement& statement);
-    bool recycle_group_durably(std::unique_lock<std::mutex>& lock, bool newest_too);
-    Status retire_group(std::unique_lock<std::mutex>& lock);
-    Status sync_given_back();
-    [[nodiscard]] std::size_t segments_to_give_back_locked() const noexcept;
+    Status close_staged() REQUIRES(writer_);
+    bool settle_for_close(Status& outcome) REQUIRES(writer_, mutex());
+    Status leave_in_log(Status outcome) REQUIRES(writer_, mutex());
+    Status stop_staging() REQUIRES(writer_, mutex());
+    Status await_unpinned() REQUIRES(mutex());
+    [[nodiscard]] std::uint64_t log_mount();
+    Status make_commit(bool closing) REQUIRES(writer_);
+    Status append_marker(log::RecordKind kind, std::uint64_t argument, std::uint64_t sequence) REQUIRES(writer_);
+    Status leave_log() REQUIRES(writer_);
     std::uint64_t next_sequence() noexcept { return share_ ? share_->next_sequence() : surroundings_.next_sequence(); }
-    // A share, and another participant drains.
-    [[nodiscard]] bool follows() const noexcept { return share_ && !share_->drains(); }
-    void follow_locked(bool may_wait = false);
-    bool look_locked(std::unique_lock<std::mutex>& lock, bool room_wanted);
-    void append_own_writer(std::span<const Part> parts, const OwnRecords::Record& record);
-    void index_own_locked();
-    void index_own_batch_locked();
-    bool gather_locked(bool may_wait);
-    [[nodiscard]] bool gathered(const log::Segment* segment, std::uint64_t payload) const noexcept;
-    bool plan_copy_locked(ByteRange all, CopyPlan& plan) const;
-    [[nodiscard]] static bool unchanged(const StagedBytes& bytes) noexcept;
-    static Result<bool> carry_out(const CopyPlan& plan, io::File& target, std::uint64_t offset, io::MutableBytes into);
+    // Another participant drains.
+    [[nodiscard]] bool follows() const noexcept { return follower_ != nullptr; }
+    // Where the newest staged bytes are, as far as this process knows.
+    [[nodiscard]] const ExtentIndex& index() const REQUIRES(mutex()) {
+        return follower_ ? follower_->index() : bytes_.index();
+    }
+    [[nodiscard]] ExtentIndex& index() REQUIRES(mutex()) { return follower_ ? follower_->index() : bytes_.index(); }
+    // Has a lock of its own.
+    [[nodiscard]] OwnRecords& own_records() noexcept NO_THREAD_SAFETY_ANALYSIS { return bytes_.own(); }
+    void update_ledger() REQUIRES(mutex());
+
+    // file_write.cc
+    enum class Route : std::uint8_t { kLog, kBypass };
+    Status write(std::span<const Part> parts, ByteClass byte_class, Route route);
+    Status write_unstaged(std::uint64_t offset, io::Bytes bytes) REQUIRES(writer_);
+    Status meet_size_limit(std::uint64_t end) REQUIRES(writer_);
+    Status stage_parts(std::span<const Part> parts, ByteClass byte_class) REQUIRES(writer_);
+    Status stage_part(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) REQUIRES(writer_);
+    bool append(std::span<const Part> parts, ByteClass byte_class) REQUIRES(writer_);
+    Status write_after_fault(std::span<const Part> parts) REQUIRES(writer_);
+    [[nodiscard]] bool waits_for_commit(std::uint64_t offset, ByteClass byte_class) const noexcept;
+    [[nodiscard]] bool goes_through_after_failure() const;
+    // What draining drain::TargetPace::kBytes takes, in ns, if the target is as fast as the log.
+    [[nodiscard]] std::optional<std::uint64_t> memory_pace() const noexcept;
+    [[nodiscard]] ByteRange part_to_bypass(ByteRange range, ByteClass byte_class) const noexcept REQUIRES(writer_);
+    // What the place of a bypass may have in a log.
+    enum class Place : std::uint8_t { kPerhapsStaged, kNeverStaged };
+    bool append_bypass_record(ByteRange range, Place place = Place::kPerhapsStaged) REQUIRES(writer_, mutex());
+    Status bypass(std::uint64_t offset, io::Bytes bytes) REQUIRES(writer_);
+    void note_bypassed(ByteRange range) REQUIRES(writer_, mutex());
+    Status bypass_beside_others(std::span<const Part> parts, Place place = Place::kPerhapsStaged) REQUIRES(writer_);
+    Status bypass_fast(const Part& part) REQUIRES(writer_);
+    [[nodiscard]] board::WritesBeside& bypasses() noexcept { return share_ ? share_->beside() : bypasses_; }
+
+    // log_fault.cc: the staging device fails under the mapping.
+    Status give_up_log() REQUIRES(writer_);
+
+    // durability.cc: with durability=node.
+    Status append_durable_commit(bool closing, bool& recorded) REQUIRES(writer_);
+    Status sync_target() EXCLUDES(mutex());
+    Status sync_log() REQUIRES(mutex());
+    Status keep_sync_error(const Status& failed) REQUIRES(mutex());
+    void sync_opening() REQUIRES(writer_);
+    bool recycle_durably() REQUIRES(mutex());
+    Status release_all_durably() REQUIRES(mutex());
+    [[nodiscard]] std::size_t segments_to_give_back() const noexcept REQUIRES(mutex());
+    // group_durability.cc: the same for a file that several processes share.
+    Status append_group_commit(bool closing) REQUIRES(writer_);
+    [[nodiscard]] board::Statement survey() const REQUIRES(mutex());
+    Status state_group(board::Statement& statement) REQUIRES(stating_) EXCLUDES(mutex());
+    bool recycle_group_durably(bool newest_too) REQUIRES(mutex());
+    Status state_release(board::Statement& plan) EXCLUDES(stating_, mutex());
+    Status retire_group() REQUIRES(mutex());
+    Status sync_given_back();
+
+    // file_share.cc
+    void follow(bool may_wait = false) REQUIRES(mutex());
+    bool find_work(bool room_wanted) REQUIRES(mutex());
+    void append_own(std::span<const Part> parts, const OwnRecords::Record& record) REQUIRES(writer_);
+    [[nodiscard]] FileBounds bounds() noexcept REQUIRES(mutex());
+    void let_through() noexcept REQUIRES(mutex());
+    void let_others_write() noexcept REQUIRES(mutex());
+
+    // file_read.cc
+    Status read_some(std::span<const ReadPart> parts);
+    // Nothing is staged that this one read would have to know of. False: it has to look.
+    [[nodiscard]] bool read_unstaged(const ReadPart& part, Status& outcome);
+    // After whatever may change it: whether reads may go straight to the target.
+    void offer_target() noexcept REQUIRES(mutex());
+    void plan_copy(const ReadPart& part, CopyPlan& plan) const REQUIRES(mutex());
+    [[nodiscard]] static bool unchanged(const StagedPlace& bytes) noexcept;
+    static Result<bool> copy_staged(const CopyPlan& plan);
+    Status read_target(std::shared_ptr<io::File> target, std::vector<plan::ReadPiece> pieces, std::size_t threads);
 
     // room.cc: segments.
-    Result<std::uint64_t> make_room_writer(std::uint64_t wanted_bytes, log::SegmentPool::Take take);
-    bool adopt_writer(log::Segment* segment);
+    Result<std::uint64_t> make_room(std::uint64_t wanted_bytes, log::SegmentPool::Take take) REQUIRES(writer_);
+    bool adopt(log::Segment* segment) REQUIRES(writer_);
     // Why the log has not got a record.
     [[nodiscard]] Status log_failure() const;
-    void give_back_first_writer();
-    Result<std::uint64_t> await_room_writer(log::SegmentPool::Take take);
-    Status make_marker_room_writer();
-    void compact_writer();
-    bool recycle_locked(bool newest_too = false);
+    void give_back_first() REQUIRES(writer_);
+    Result<std::uint64_t> await_room(log::SegmentPool::Take take) REQUIRES(writer_);
+    Status make_marker_room() REQUIRES(writer_);
+    void compact() REQUIRES(writer_);
+    bool recycle(bool newest_too = false) REQUIRES(mutex());
 
-    // file_drain.cc: the target's side.
-    Status drain_writer();
-    // patience.cc
-    Status await_locked(std::unique_lock<std::mutex>& lock, const std::function<bool()>& over);
-    [[nodiscard]] Status timed_out_locked() const;
-    [[nodiscard]] bool stalled_locked() const noexcept;
-    [[nodiscard]] bool given_up() const noexcept;
-    Taken take_locked();
-    void plan_locked();
-    // What a plan has come to. kTooLittle: what is there waits for its neighbours. kMore: nothing yet, and there is more to be looked at.
-    enum class Found : std::uint8_t { kWrites, kNothing, kTooLittle, kMore };
-    Found plan_from_locked(std::uint64_t begin);
-    void release_locked(const plan::TargetWrite& write);
-    void complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost, const std::vector<ByteRange>& unreadable);
-    std::uint64_t forget_drained_locked(const plan::TargetWrite& write) noexcept;
-    Taken take_resize_locked(std::uint64_t size);
-    void complete_resize(std::uint64_t size, bool lengthened, const Status& outcome);
-    void keep_error_locked(const Status& failure);
-    static constexpr const char* kFailed = "a write failed";   // a failure's text, where there is no memory for it
-    void failed_locked(const Status& failure);
-    void tell_pace_locked() noexcept;
-    void let_through_locked() noexcept;
-    void drop_planned_locked();
-    [[nodiscard]] bool pausing_locked() noexcept;
-    void wait_out_pause_locked(std::unique_lock<std::mutex>& lock);
-    [[nodiscard]] bool goes_through_after_failure() const;
-    void wake();
-    [[nodiscard]] bool look_again_locked() noexcept;
-    [[nodiscard]] bool waits_for_target_locked() const noexcept;
-    [[nodiscard]] bool worth_draining_locked() const noexcept;
-    [[nodiscard]] bool readable_left_locked() const;
-    // Records from here on may have older ones that are not known yet, and have to wait.
-    [[nodiscard]] std::uint64_t complete_below_locked() const noexcept { return share_ ? share_->complete_below() : kOffsetMax; }
-    [[nodiscard]] bool clogged_locked() const noexcept;
-    [[nodiscard]] std::uint64_t ready_bytes_locked() const noexcept { return index_.ready_bytes() + own_.ready_bytes(); }
-    [[nodiscard]] std::uint64_t pending_bytes_locked() const noexcept { return index_.pending_bytes() + own_.bytes(); }
-    void update_ledger_locked();
-    [[nodiscard]] Status background_error_locked() const;
+    // Until nothing with a lower number than `below` is staged. Drops the lock.
+    Status drain_all(std::uint64_t below = kOffsetMax) REQUIRES(mutex());
+    Status drain_everything() EXCLUDES(mutex());
+
+    // drain::Supply: file_supply.cc
+    std::shared_ptr<void> hold() override { return shared_from_this(); }
+    bool drains() const noexcept override;
+    bool given_up() const noexcept override;
+    void catch_up(bool may_wait) override;
+    drain::Backlog backlog() const noexcept override;
+    std::uint64_t pending_bytes() const noexcept override;
+    void walk_ready(std::uint64_t offset, const Visit& visit) const override;
+    void pin(plan::Keeper keeper) noexcept override;
+    void unpin(plan::Keeper keeper) noexcept override;
+    std::uint64_t complete_below() const noexcept override;
+    void await_complete() noexcept override;
+    void note(const log::TargetState& state) noexcept override;
+    bool has_records() const noexcept override;
+    std::optional<std::uint64_t> no_bypass_now() noexcept override;
+    bool no_bypass_since(std::optional<std::uint64_t> then) noexcept override;
+    void written(const plan::TargetWrite& write, bool succeeded, std::uint64_t took_ns) noexcept override;
+    Status fault(plan::Keeper keeper, const std::byte* address) const override;
+    void lost() noexcept override;
+    void error_kept(int sys_errno) noexcept override;
+    void halted(const Status& failure) noexcept override;
+    void pace_changed() noexcept override;
+    void progressed() noexcept override;
+    void synced() noexcept override;
+    void reached(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) override;
+    void came_to_rest() noexcept override;
 
     Surroundings& surroundings_;
     const io::Identity identity_;
     const std::string path_;
     const std::uint64_t log_number_;
+    drain::Outflow outflow_;
 
-    std::mutex writer_;
-    std::shared_ptr<io::File> target_;            // changed under both locks
+    mutable Mutex writer_;
+    Mutex stating_;   // a statement is being made; after writer_, before mutex()
 
-    mutable std::mutex mutex_;
-    std::condition_variable completed_;           // a target write has ended
-    std::uint64_t completions_ = 0;
-    std::uint64_t progress_ns_ = 0;               // monotonic: something has reached the target
-    State state_ = State::kPassive;               // changed under both locks
+    // Changed under both locks, so that either will do for looking.
+    std::shared_ptr<io::File> target_;
+    UnstagedTarget unstaged_;   // target_, while nothing is staged
+    State state_ = State::kPassive;
+    std::shared_ptr<Share> share_;         // null: written by this process alone
+    std::unique_ptr<Follower> follower_;   // there if another participant drains
     std::unique_ptr<log::FileLog> log_;
-    log::Segment* first_segment_ = nullptr;       // taken, and not in log_ yet; under writer_
-    std::shared_ptr<Share> share_;                // changed under both locks; null: written by this process alone
-    ExtentIndex index_;
-    OwnRecords own_;                              // of the drainer of a shared file: not in the index yet
-    OwnRecords::Batch own_batch_;                 // of those, being taken into it
-    log::Gatherer gatherer_;
-    std::vector<std::pair<const log::Segment*, std::uint64_t>> gathered_;   // of what is being followed: in the index already
-    std::uint64_t logical_size_ = 0;              // what the program sees
     std::uint64_t committed_size_ = 0;
-    std::uint64_t commit_sequence_ = 0, commit_time_ns_ = 0;
-    std::uint64_t target_size_ = 0;               // of the file itself, writes in flight included
-    bool dirty_ = false;                          // something changed since the last commit
-    std::uint64_t resize_sequence_ = 0;           // of the last truncation
+    std::uint64_t logical_size_ = 0;   // what the program sees
+    bool durable_ = false;             // commits are synced: option durability
+    bool several_nodes_ = false;       // see join
+    board::Statement stated_;          // of a shared file, the last one; changed under stating_ and mutex()
 
-    std::deque<plan::TargetWrite> planned_;       // in flight already, as far as overlaps go
-    RangeSet in_flight_;
-    std::uint64_t in_flight_bytes_ = 0;
-    std::optional<std::uint64_t> shrink_to_;      // cut the target before anything beyond is written
-    bool resizing_ = false;                       // the target's size is being set
-    std::size_t running_ = 0;                     // target writes being carried out
-    std::uint64_t busy_since_ns_ = 0;
-    drain::Concurrency concurrency_;
-    TargetPace target_pace_;
-    std::atomic<std::uint64_t> memory_pace_{0};   // target_pace_.of_memory(), without the lock
-    log::WritesBeside beside_;                    // of a file that is not shared
-    bool was_cut_ = false;                        // since it was opened, or is to be: cuts and zeros come to the target later than they are agreed on
-    bool told_pace_ = false;                      // of a shared file: others may write straight to the target
-    std::uint64_t plan_from_bytes_ = 0;           // after a fruitless plan: not again before so much is ready
-    std::uint64_t cursor_ = 0;                    // where the next plan begins (elevator)
-    std::uint64_t planned_since_start_bytes_ = 0; // since a plan began at the file's start
-    bool wraps_ = false;                          // from the beginning of the file, once nothing is in flight
-    bool urgent_ = false;                         // drain all that is ready, however little
-    bool several_nodes_ = false;                  // see join
-    bool all_written_ = false;                    // what was left for its neighbours has them now
-    bool may_hang_ = true;                        // see TargetTraits
-    std::atomic<std::uint64_t> stripe_{kStripeUnlessTold};
-    bool durable_ = false;                        // commits are synced: option durability; changed under both locks
-    bool recycling_ = false;                      // segments are being given back durably
-    std::atomic<bool> target_unsynced_{false};    // written to beside the log, since it was synced
-    Status target_lost_;                          // a sync of the target that failed
-    std::shared_ptr<Syncing> syncing_;            // the last sync that a drain thread was given; null: none yet
-    std::uint64_t durable_commit_ = 0;            // number of the commit being made
-    std::mutex stating_;                          // a statement is being made; after writer_, before mutex_
-    log::Statement stated_;                       // of a shared file, the last one; changed under stating_ and mutex_
-    Status sync_error_;                           // the first one: nothing can be promised any more
-    std::atomic<bool> log_failed_{false};         // its mapping has faulted: it takes nothing more
-    RangeSet unreadable_;                         // ready, but could not be read back: not tried again until something changes
-    bool left_log_ = false;                       // abandoned after another participant's failure
-    unsigned attempts_ = 0;                       // that failed, since everything was last drained; on_error=retry
-    std::uint64_t retry_at_ns_ = 0;               // nothing is written before that; 0: no pause
-    bool halted_ = false;                         // after a failure, until a closing attempt
-    Status background_error_;
-    Status withheld_;                             // why `finish` leaves the log as it is
+    // The writer's.
+    log::Segment* first_segment_ GUARDED_BY(writer_) = nullptr;   // taken, and not in log_ yet
+    // The process may write the file up to here, when it was last asked.
+    std::uint64_t within_limit_ GUARDED_BY(writer_) = 0;
+    std::uint64_t durable_commit_ GUARDED_BY(writer_) = 0;     // number of the commit being made
+    std::uint64_t commit_sequence_ = 0, commit_time_ns_ = 0;   // of the last one
 
-    log::LedgerSlot* slot_;                       // never null
-    std::unique_ptr<log::LedgerSlot> own_slot_;   // until the engine gives one
+    StagedBytes bytes_ GUARDED_BY(mutex());
+    bool all_written_ GUARDED_BY(mutex()) = false;            // what was left for its neighbours has them now
+    bool dirty_ GUARDED_BY(mutex()) = false;                  // something changed since the last commit
+    std::uint64_t resize_sequence_ GUARDED_BY(mutex()) = 0;   // of the last truncation
+    bool recycling_ GUARDED_BY(mutex()) = false;              // segments are being given back durably
+    bool left_log_ GUARDED_BY(mutex()) = false;               // abandoned after another participant's failure
+    Status sync_error_ GUARDED_BY(mutex());                   // the first one: nothing can be promised any more
+    Status withheld_ GUARDED_BY(mutex());                     // why `finish` leaves the log as it is
+    std::atomic<bool> log_failed_{false};                     // its mapping has faulted: it takes nothing more
+    board::WritesBeside bypasses_;                            // of a file that is not shared
+
+    ledger::LedgerSlot* slot_;                       // never null
+    std::unique_ptr<ledger::LedgerSlot> own_slot_;   // until the engine gives one
 };
 
 }   // namespace forebay::stage

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/background_thread.h"
+
 namespace forebay::task {
 
 namespace {
@@ -84,8 +86,8 @@ struct Task::Node {
     Edge turn;                       // what this task waits for: its section's turn,
     std::unique_ptr<Edge[]> edges;   // and parents
     std::size_t edge_count = 0;
-    std::size_t missing = 0;         // until it may be scheduled; all sufficient parents together count once
-    std::size_t sufficient_left = 0; // sufficient parents that may still be done
+    std::size_t missing = 0;           // until it may be scheduled; all sufficient parents together count once
+    std::size_t sufficient_left = 0;   // sufficient parents that may still be done
 
     [[nodiscard]] std::span<Edge> parent_edges() const noexcept { return {edges.get(), edge_count}; }
 };
@@ -133,7 +135,7 @@ Status call(const std::function<Status()>& run) noexcept {
     }
 }
 
-std::jthread start_plain_thread(std::function<void()> serve) { return std::jthread(std::move(serve)); }
+std::jthread start_plain_thread(std::function<void()> serve) { return start_background_thread(std::move(serve)); }
 
 }   // namespace
 
@@ -149,6 +151,7 @@ class Engine::Core {
     Submitted submit(Request request);
     bool cancel(Task::Node& node);
     void assist();
+    void allow(std::size_t threads);
     bool stop(std::chrono::steady_clock::time_point until);
     // Until `awaited` has ended, or, if it is null, no task is left.
     Status wait(Task::Node* awaited);
@@ -189,13 +192,13 @@ class Engine::Core {
     Nodes ending_;                   // ended, and their children do not know yet; empty when the lock is free
     std::deque<Section> sections_;   // oldest first; tasks go into the last one
     std::uint64_t running_bytes_ = 0;
-    std::size_t charged_ = 0;        // running tasks with bytes
+    std::size_t charged_ = 0;   // running tasks with bytes
     std::size_t unfinished_ = 0;
 
-    bool stopping_ = false;          // no thread starts any more, and nothing is scheduled
-    std::size_t asleep_ = 0;         // threads without a summons
-    std::size_t summonses_ = 0;      // given and not yet followed
-    std::size_t looking_ = 0;        // threads that will look for a task before they sleep
+    bool stopping_ = false;       // no thread starts any more, and nothing is scheduled
+    std::size_t asleep_ = 0;      // threads without a summons
+    std::size_t summonses_ = 0;   // given and not yet followed
+    std::size_t looking_ = 0;     // threads that will look for a task before they sleep
     std::size_t waiters_ = 0, all_waiters_ = 0;
     std::vector<std::jthread> threads_;
 };
@@ -224,8 +227,8 @@ void Engine::Core::link_locked(Task::Node& node, const Request& request) {
         ++node.missing;
     }
     const auto& sufficient = request.sufficient_parents;
-    if (!sufficient.empty() &&
-        std::none_of(sufficient.begin(), sufficient.end(), [](const Task& parent) { return parent.state() == State::kDone; })) {
+    if (!sufficient.empty() && std::none_of(sufficient.begin(), sufficient.end(),
+                                            [](const Task& parent) { return parent.state() == State::kDone; })) {
         for (const Task& parent : sufficient) {
             if (parent.state() == State::kCanceled) continue;
             wait_for_locked(node, node.edges[node.edge_count++], parent.node_->children, Wait::kSufficientParent);
@@ -458,6 +461,11 @@ void Engine::Core::assist() {
     summon_locked();
 }
 
+void Engine::Core::allow(std::size_t threads) {
+    const std::lock_guard lock(mutex_);
+    limits_.threads_max = std::max(limits_.threads_max, threads);
+}
+
 Engine::Core::~Core() {
     begin_stop();
     for (std::jthread& thread : threads_) thread.join();   // what becomes free to run meanwhile is canceled
@@ -556,6 +564,10 @@ Status Engine::wait(const Task& task) {
 Status Engine::wait_all() {
     if (!core_) return {Code::kInvalidArgument, "wait for all tasks: the engine's threads were forgotten"};
     return core_->wait(nullptr);
+}
+
+void Engine::allow(std::size_t threads) {
+    if (core_) core_->allow(threads);
 }
 
 void Engine::assist() {

@@ -97,9 +97,9 @@ struct Request {
 };
 
 struct Submitted {
-    Task task;     // of no task if it was refused
-    Status status; // why it was refused: kInvalidArgument: no function, or a parent that is no task of this engine;
-                   // kUnavailable: the engine's threads were forgotten
+    Task task;       // of no task if it was refused
+    Status status;   // why it was refused: kInvalidArgument: no function, or a parent that is no task of this engine;
+                     // kUnavailable: the engine's threads were forgotten
     bool has_thread = false;   // false: the engine has not got one thread; the task runs when somebody waits
 };
 
@@ -139,6 +139,9 @@ class Engine {
     // Tasks could begin, and no thread comes to them, since all run tasks that may never end: one thread more than
     // the limit said, if it can be had.
     void assist();
+
+    // Threads may be so many from now on, if the limit said less.
+    void allow(std::size_t threads);
 
     // Cancels what has not begun, and what becomes free to, and waits until nothing runs. False: at `until` something
     // still does; then the engine must not be destroyed, nor anything that its tasks use.

@@ -21,7 +21,13 @@ EPOCHS = 4
 LONG = os.environ.get("FOREBAY_TEST_LONG") == "1"
 STRACE = shutil.which("strace")
 # So small that logs are used again and again, and the drain writes often.
-SMALL = {"FOREBAY_SIZE": "4MiB", "FOREBAY_SEGMENT": "64KiB", "FOREBAY_STRIPE": "64KiB", "FOREBAY_WRITE_MAX": "64KiB", "FOREBAY_DRAIN_THREADS": "1"}
+SMALL = {
+    "FOREBAY_SIZE": "4MiB",
+    "FOREBAY_SEGMENT": "64KiB",
+    "FOREBAY_STRIPE": "64KiB",
+    "FOREBAY_WRITE_MAX": "64KiB",
+    "FOREBAY_DRAIN_THREADS": "1",
+}
 # So long a launcher may be gone before the last rank is, which it has killed.
 GRACE_SECONDS = 20
 # The flags of a superblock of version 2 or 3, and its checksum: they tell a file that is open from one that is not.
@@ -36,9 +42,7 @@ def program() -> Path:
 
 def staged(area: Path, **more: str) -> dict[str, str]:
     area.mkdir(parents=True, exist_ok=True)
-    return native(
-        HDF5_VOL_CONNECTOR="forebay", HDF5_PLUGIN_PATH=str(plugin_folder()), FOREBAY_NLS=str(area), **more
-    )
+    return native(HDF5_VOL_CONNECTOR="forebay", HDF5_PLUGIN_PATH=str(plugin_folder()), FOREBAY_NLS=str(area), **more)
 
 
 def flushed(stdout: str) -> int:
@@ -65,7 +69,10 @@ def still_running(area):
         try:
             process = Path("/proc", directory.name.split("-")[0])
             # The first thread may be gone, and others not yet.
-            if process.joinpath("stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX" or len(list(process.joinpath("task").iterdir())) > 1:
+            if (
+                process.joinpath("stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+                or len(list(process.joinpath("task").iterdir())) > 1
+            ):
                 running.append(int(process.name))
         except OSError:  # it has just ended
             continue
@@ -100,12 +107,21 @@ def area_on_disk():
 
 
 def killing(system_call: str, nth: int, signal: str, told_to: Path) -> list[str]:
-    """What to put before a command, so that a signal comes at the `nth` call: with KILL before it is made, else after it.
+    """What to put before a command for a signal at the `nth` call: SIGKILL comes before the call, others come after it.
 
     strace counts for each thread on its own; the thread that gets so far first is the one.
     """
-    return [STRACE, "-f", "-qq", "-o", str(told_to), "-e", f"trace={system_call}",
-            "-e", f"inject={system_call}:signal={signal}:when={nth}"]
+    return [
+        STRACE,
+        "-f",
+        "-qq",
+        "-o",
+        str(told_to),
+        "-e",
+        f"trace={system_call}",
+        "-e",
+        f"inject={system_call}:signal={signal}:when={nth}",
+    ]
 
 
 def was_killed(told_to: Path, signal: str) -> bool:
@@ -169,8 +185,14 @@ class Tally:
         # HDF5 itself opens it: the marks, which were not compared, are right too.
         elif state:
             self.dumped += 1
-            dump = subprocess.run([hdf5_prefix() / "bin" / "h5dump", path], env=native(), stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.PIPE, text=True, timeout=60)
+            dump = subprocess.run(
+                [hdf5_prefix() / "bin" / "h5dump", path],
+                env=native(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=60,
+            )
             if dump.returncode != 0:
                 wrong.append(f"h5dump: {dump.stderr}")
         if wrong:
@@ -182,7 +204,9 @@ class Tally:
 
     def end(self) -> None:
         states = ", ".join(f"{count} at {state}" for state, count in sorted(self.recovered.items()))
-        print(f"{self.name}: {self.kills} kills, {len(self.lost)} lost, {len(self.hung)} hung, "
-              f"{self.dumped} opened with h5dump; recovered states: {states}")
+        print(
+            f"{self.name}: {self.kills} kills, {len(self.lost)} lost, {len(self.hung)} hung, "
+            f"{self.dumped} opened with h5dump; recovered states: {states}"
+        )
         assert not self.lost and not self.hung, "\n".join([*self.lost, *self.hung])
         assert self.kills > 0, "nothing was killed"

@@ -1,14 +1,15 @@
-/* A program that changes one file from epoch to epoch, each ended by a flush, and then kills itself, or closes the file.
+/* A program that changes one file from epoch to epoch, each ended by a flush, and then kills itself, or closes the
+ * file.
  *
  *   crash_program FILE earliest|latest EPOCHS 0|1|close [mpi [read|write]]
  *
  * In every epoch all there was is overwritten, datasets come and go so that space is freed and used again, and the file
  * grows. After each flush one line "flushed N" is written to standard output. After the last one, with 1, as much
  * is done again without a flush. With `close` too, and then the file is closed, the line "closed" is written, and the
- * program ends as any other does, with status 0. With `mpi` the ranks of the launch do it together, each in rows of its own. What the
- * file holds after a flush is the same in every run. With `read` or `write` it does none of this: it opens the file that is
- * there, looks whether it holds what EPOCHS flushes have left, then with `write` changes it once more, closes it, and
- * each rank writes "found" to standard output.
+ * program ends as any other does, with status 0. With `mpi` the ranks of the launch do it together, each in rows of its
+ * own. What the file holds after a flush is the same in every run. With `read` or `write` it does none of this: it
+ * opens the file that is there, looks whether it holds what EPOCHS flushes have left, then with `write` changes it once
+ * more, closes it, and each rank writes "found" to standard output.
  */
 #include <hdf5.h>
 #include <signal.h>
@@ -34,7 +35,7 @@ static void meet(void) {
 static hid_t checked(hid_t id, const char* call) {
     if (id >= 0) return id;
     fprintf(stderr, "%s failed\n", call);
-    _exit(3);   /* HDF5 writes no more at the end */
+    _exit(3); /* HDF5 writes no more at the end */
 }
 #define CALL(call) checked((hid_t)(call), #call)
 
@@ -59,7 +60,7 @@ static void create(hid_t file, const char* name, int chunked, int epoch) {
     if (chunked) CALL(H5Pset_chunk(list, 2, chunk));
     CALL(H5Pset_obj_track_times(list, 0));
     const hid_t dataset = CALL(H5Dcreate2(file, name, H5T_NATIVE_INT, space, H5P_DEFAULT, list, H5P_DEFAULT));
-    meet();   /* fill values are written by some ranks for others */
+    meet(); /* fill values are written by some ranks for others */
     write_rows(dataset, epoch);
     CALL(H5Dclose(dataset));
     H5Pclose(list);

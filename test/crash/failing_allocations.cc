@@ -1,5 +1,5 @@
-// Loaded before all other libraries, it makes the program's Nth allocation by C++ fail: those of the connector, since the programs of
-// these tests, HDF5 and MPI are written in C.
+// Loaded before all other libraries, it makes the program's Nth allocation by C++ fail: those of the connector, since
+// the programs of these tests, HDF5 and MPI are written in C.
 //
 //   FAILING_NEW_AT=N               the Nth from the start of the process fails, each thread's counted; 0: none
 //   FAILING_NEW_FOR_EVER=1         and all after it
@@ -49,7 +49,9 @@ void* operator new(std::size_t size) {
     if (memory == nullptr) throw std::bad_alloc();
     return memory;
 }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return fails() ? nullptr : std::malloc(size > 0 ? size : 1); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+    return fails() ? nullptr : std::malloc(size > 0 ? size : 1);
+}
 void* operator new[](std::size_t size) { return operator new(size); }
 void* operator new[](std::size_t size, const std::nothrow_t& tag) noexcept { return operator new(size, tag); }
 void operator delete(void* memory) noexcept { std::free(memory); }

@@ -1,7 +1,8 @@
 """The staging device goes away while a program writes, and the program goes on: its file is right, or it was told.
 
-The staging area is an ext4 or XFS on a loop device that is shut down: every later call fails, and with XFS so does storing to any page
-that was written back before. If the program stands still meanwhile, that is all of them. Nothing is killed; no run may end by a signal, or wait.
+The staging area is an ext4 or XFS on a loop device that is shut down. Every later call fails. With XFS so does every
+store to a page that was written back before. If the program stands still meanwhile, these are all faults that it meets.
+Nothing is killed; no run may end by a signal, or hang.
 """
 
 import contextlib
@@ -23,13 +24,15 @@ from connector_environment import native
 from crash_environment import LONG, PROGRAM, SMALL, program, running_on, staged, without_marks
 from loop_file_system import FileSystem, run, skip_without_tools
 from parallel_environment import launch
+from seeds import seed_of
 
 pytestmark = pytest.mark.slow
 EPOCHS = 40
-SECONDS_MAX = 60  # for a run, which takes less than one second
-POINTS = 150 if LONG else 12
+SECONDS_MAX = 240  # for a run, which takes less than one second
+POINTS = 150 if LONG else 6
 SIGNALLED = 128  # how shells tell of a signal: its number and this
-# MPICH's launcher tells of a number only, in which it mixes the statuses of all ranks: of those that gave up, and of the others, which it killed.
+# MPICH's launcher reports one number, which mixes the statuses of all ranks. Some of them gave up; it killed the
+# others.
 OF_FAULTS = {signal.SIGBUS, signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGILL}
 
 
@@ -40,7 +43,9 @@ def start(path, ranks, environment):
         ended = launch([*command, "mpi"], environment, path.parent, ranks, SECONDS_MAX)
         assert ended.hung is None, ended.told()
     else:
-        ended = subprocess.run([str(word) for word in command], env=environment, capture_output=True, text=True, timeout=SECONDS_MAX)
+        ended = subprocess.run(
+            [str(word) for word in command], env=environment, capture_output=True, text=True, timeout=SECONDS_MAX
+        )
     return ended.returncode, ended.stdout, ended.stderr
 
 
@@ -63,7 +68,11 @@ def staging(request):
 
 def go_away(staging, path, delay, how, stopped):
     time.sleep(delay)
-    ranks = [process for process in running_on(path) if named(process) == PROGRAM.name[:15]] if how == "while_it_stands_still" else []
+    ranks = (
+        [process for process in running_on(path) if named(process) == PROGRAM.name[:15]]
+        if how == "while_it_stands_still"
+        else []
+    )
     for rank in ranks:
         with contextlib.suppress(ProcessLookupError):
             os.kill(rank, signal.SIGSTOP)
@@ -83,7 +92,9 @@ def named(process):
 
 def outcome(path, expected, returncode, stdout, stderr):
     by_signals = {int(number) for number in re.findall(r"EXIT STRING: .*\(signal (\d+)\)", stdout)}
-    assert 0 <= returncode < SIGNALLED and not by_signals & OF_FAULTS, f"ended by a signal: {returncode}\n{stdout}{stderr}"
+    assert 0 <= returncode < SIGNALLED and not by_signals & OF_FAULTS, (
+        f"ended by a signal: {returncode}\n{stdout}{stderr}"
+    )
     if returncode != 0:
         assert " failed" in stderr, stderr
         return "told"
@@ -106,10 +117,12 @@ def test_a_file_is_right_or_the_program_is_told(tmp_path, staging, ranks, how):
     told = [json.loads(line).get("file", {}) for line in stats.read_text().splitlines()]
     assert sum(file.get("staged", 0) for file in told) > EPOCHS * 8 * 6000 * 4, "all epochs' rows were staged"
     count, stopped = Counter(), []
-    for _ in range(POINTS):
+    choose = random.Random(seed_of(f"device gone {ranks} {how}"))
+    for point in range(POINTS):
+        delay = (point + choose.random()) / (POINTS - 1) * longest  # the last one comes when all is over
         path.unlink()
         shutil.rmtree(area, ignore_errors=True)
-        going = threading.Thread(target=go_away, args=(staging, path, random.uniform(0.0, longest), how, stopped))
+        going = threading.Thread(target=go_away, args=(staging, path, delay, how, stopped))
         environment = staged(area, **SMALL)
         going.start()
         try:

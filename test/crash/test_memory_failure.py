@@ -1,8 +1,8 @@
-"""The connector runs out of memory: its Nth allocation fails, or all from the Nth on, in a serial program, or in the one or the other of two
-ranks: the one that drains, or the one that follows.
+"""The connector runs out of memory: its Nth allocation fails, or all from the Nth on.
 
-HDF5 itself and the program go on. Whatever comes of it, the program is told by a call of HDF5's that fails, and ends there; or its file is
-complete, byte for byte. After recovery the file of the former is at its last flush. No run may end by a signal, or wait.
+The program is serial, or has two ranks: the failing one is the rank that drains, or the rank that follows. HDF5 itself
+and the program go on. Two results are allowed. Either an HDF5 call fails, the program ends there, and recovery brings
+its file to its last flush. Or its file is complete, byte for byte. No run may end by a signal, or hang.
 """
 
 import contextlib
@@ -17,47 +17,77 @@ from pathlib import Path
 import pytest
 from connector_environment import native
 from crash_environment import (
-    BUILD, EPOCHS, LONG, SMALL, States, Tally, area_on_disk, program, progress, staged, wait_for_the_end_of_all, without_marks,
+    BUILD,
+    EPOCHS,
+    LONG,
+    SMALL,
+    States,
+    Tally,
+    area_on_disk,
+    program,
+    progress,
+    staged,
+    wait_for_the_end_of_all,
+    without_marks,
 )
 from parallel_environment import PROGRAMS, launch
+from seeds import seed_of
 
 pytestmark = pytest.mark.slow
-SECONDS_MAX = 60
-SIGNALLED = 128       # how shells and launchers tell of a signal: its number and this
-POINTS = 40           # of each campaign; all there are with FOREBAY_TEST_LONG=1
+SECONDS_MAX = 240
+SIGNALLED = 128  # how shells and launchers tell of a signal: its number and this
+POINTS = 14  # of each campaign, others in each run; all there are with FOREBAY_TEST_LONG=1
 LIBRARY = BUILD / "test" / "failing_allocations.so"
 
 
 @dataclass(frozen=True)
 class Setting:
     ranks: int
-    failing: int   # rank
+    failing: int  # rank
 
     def run(self, path, environment, epochs=EPOCHS, tail="close", variables=None):
-        """Exit status (none: it hung), standard output and standard error; `variables` are those of the failing rank alone."""
+        """Exit status (None: it hung), standard output and standard error. Only the failing rank gets `variables`."""
         command = [program(), path, "latest", epochs, tail]
         if self.ranks > 1:
             libraries = f"{LIBRARY}:{PROGRAMS / 'yielding_progress.so'}"
-            per_rank = [{"LD_PRELOAD": libraries, **variables} if rank == self.failing else {} for rank in range(self.ranks)] if variables else None
+            per_rank = (
+                [{"LD_PRELOAD": libraries, **variables} if rank == self.failing else {} for rank in range(self.ranks)]
+                if variables
+                else None
+            )
             ended = launch([*command, "mpi"], environment, path.parent, self.ranks, SECONDS_MAX, per_rank)
-            return (ended.returncode, ended.stdout, ended.stderr) if ended.hung is None else (None, ended.stdout, ended.told())
+            return (
+                (ended.returncode, ended.stdout, ended.stderr)
+                if ended.hung is None
+                else (None, ended.stdout, ended.told())
+            )
         preload = {"LD_PRELOAD": str(LIBRARY), **variables} if variables else {}
         try:
-            ended = subprocess.run([str(word) for word in command], env={**environment, **preload}, capture_output=True, text=True,
-                                   timeout=SECONDS_MAX)
+            ended = subprocess.run(
+                [str(word) for word in command],
+                env={**environment, **preload},
+                capture_output=True,
+                text=True,
+                timeout=SECONDS_MAX,
+            )
         except subprocess.TimeoutExpired as error:
             return None, "", str(error)
         return ended.returncode, ended.stdout, ended.stderr
 
 
-@pytest.fixture(scope="module", params=[Setting(1, 0), Setting(2, 0), Setting(2, 1)], ids=["serial", "drainer", "follower"])
+@pytest.fixture(
+    scope="module", params=[Setting(1, 0), Setting(2, 0), Setting(2, 1)], ids=["serial", "drainer", "follower"]
+)
 def setting(request):
     return request.param
 
 
 @pytest.fixture(scope="module")
 def states(tmp_path_factory, setting):
-    return States(tmp_path_factory.mktemp("native") / "states", lambda path, epochs, tail: setting.run(path, native(), epochs, tail)[1])
+    return States(
+        tmp_path_factory.mktemp("native") / "states",
+        lambda path, epochs, tail: setting.run(path, native(), epochs, tail)[1],
+    )
 
 
 def staged_bytes(stats):
@@ -72,7 +102,7 @@ class Campaign:
     states: States
     setting: Setting
     for_ever: bool
-    folder: Path      # of files
+    folder: Path  # of files
     areas: Path
     options: dict[str, str]
     told: int = 0
@@ -82,14 +112,17 @@ class Campaign:
     def point(self, nth: int) -> None:
         """With 0 none fails."""
         path, area = self.folder / f"{nth}.h5", self.areas / f"area {nth}"
-        failing = {"FAILING_NEW_AT": str(nth), "FAILING_NEW_FOR_EVER": str(int(self.for_ever)),
-                   "FAILING_NEW_COUNT_TO": str(self.folder / "count")}
+        failing = {
+            "FAILING_NEW_AT": str(nth),
+            "FAILING_NEW_FOR_EVER": str(int(self.for_ever)),
+            "FAILING_NEW_COUNT_TO": str(self.folder / "count"),
+        }
         status, stdout, stderr = self.setting.run(path, staged(area, **SMALL, **self.options), variables=failing)
         where = f"allocation {nth} failed"
         if nth > 0 and where not in stderr:
             shutil.rmtree(area)
             path.unlink(missing_ok=True)
-            return    # there are not so many this time
+            return  # there are not so many this time
         if status is None:
             self.tally.hung.append(f"{where}: {stderr}")
             return
@@ -113,17 +146,31 @@ class Campaign:
 @pytest.mark.parametrize("durability", ["process", "node"])
 @pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for_ever"])
 def test_the_program_is_told_or_its_file_is_complete(tmp_path, states, setting, for_ever, durability):
-    tally = Tally(f"rank {setting.failing} of {setting.ranks}, {'for ever' if for_ever else 'once'}, durability={durability}")
+    tally = Tally(
+        f"rank {setting.failing} of {setting.ranks}, {'for ever' if for_ever else 'once'}, durability={durability}"
+    )
     stats = tmp_path / "stats"
     with area_on_disk() if durability == "node" else contextlib.nullcontext(tmp_path) as areas:
-        campaign = Campaign(tally, states, setting, for_ever, tmp_path, areas, {"FOREBAY_DURABILITY": durability, "FOREBAY_STATS": str(stats)})
+        campaign = Campaign(
+            tally,
+            states,
+            setting,
+            for_ever,
+            tmp_path,
+            areas,
+            {"FOREBAY_DURABILITY": durability, "FOREBAY_STATS": str(stats)},
+        )
         campaign.point(0)
         assert staged_bytes(stats) > EPOCHS * 8 * 6000 * 4, "all epochs' rows were staged"
         assert campaign.told == 0 and not campaign.wrong and not tally.lost, campaign.wrong + tally.lost
         made = campaign.allocations()
-        for nth in range(1, made, 1 if LONG else max(1, made // POINTS)):
+        step = 1 if LONG else max(1, made // POINTS)
+        for nth in range(1 + seed_of(tally.name) % step, made, step):
             campaign.point(nth)
-    print(f"{made} allocations; {campaign.told} times the program was told, {campaign.complete} times the file was complete")
+    print(
+        f"{made} allocations; {campaign.told} times the program was told, "
+        f"{campaign.complete} times the file was complete"
+    )
     assert not campaign.wrong, "\n".join(campaign.wrong)
     tally.end()
     assert campaign.told > 0 and (for_ever or campaign.complete > 0)
@@ -140,12 +187,17 @@ def test_on_two_nodes_nobody_waits_and_what_is_closed_well_is_complete(tmp_path,
     whole = staged(tmp_path / "area", FOREBAY_NODES="consistent", FOREBAY_NODE="other", FOREBAY_STATS=str(stats))
     assert setting.run(tmp_path / "whole.h5", whole, variables={"FOREBAY_NODE": "one"})[0] == 0
     assert staged_bytes(stats) > 0
-    for nth in range(1, 3000, 1 if LONG else 3000 // POINTS):
+    step = 1 if LONG else 1800 // POINTS
+    for nth in range(1 + seed_of(f"two nodes {failing} {for_ever}") % step, 3000, step):
         path, area = tmp_path / f"{nth}.h5", tmp_path / f"area {nth}"
         variables = {"FAILING_NEW_AT": str(nth), "FAILING_NEW_FOR_EVER": str(int(for_ever)), "FOREBAY_NODE": "one"}
-        status, stdout, stderr = setting.run(path, staged(area, **SMALL, FOREBAY_NODES="consistent", FOREBAY_NODE="other"), variables=variables)
+        status, stdout, stderr = setting.run(
+            path, staged(area, **SMALL, FOREBAY_NODES="consistent", FOREBAY_NODE="other"), variables=variables
+        )
         assert status is not None, f"allocation {nth} failed: {stderr}"
-        assert 0 <= status < SIGNALLED and "terminate called" not in stderr, f"allocation {nth} failed: {status}: {stderr}"
+        assert 0 <= status < SIGNALLED and "terminate called" not in stderr, (
+            f"allocation {nth} failed: {status}: {stderr}"
+        )
         if status == 0:
             assert progress(stdout) == EPOCHS + 1, f"{stdout}{stderr}"
             assert without_marks(path.read_bytes()) == without_marks(native_path.read_bytes())
@@ -153,6 +205,6 @@ def test_on_two_nodes_nobody_waits_and_what_is_closed_well_is_complete(tmp_path,
         shutil.rmtree(area)
         path.unlink(missing_ok=True)
         if f"allocation {nth} failed" not in stderr:
-            break    # there are not so many
+            break  # there are not so many
     print(f"rank {failing} of 2 on two nodes, {'for ever' if for_ever else 'once'}: {dict(came)}")
-    assert came["told"] > 5
+    assert came["told"] > 1

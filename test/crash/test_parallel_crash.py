@@ -75,8 +75,11 @@ def test_ranks_that_open_the_file_of_killed_ranks_find_it_recovered(tmp_path, ho
         assert len(dead_directories(area)) == RANKS
         boards = [board.read_bytes() for board in area.glob("forebay-*/*/board-*")]
         assert [b"FBSTATE1" in board for board in boards] == [durability == "node"]
-        with path.open("ab") as file:  # as if some of what came after the last flush had been drained
-            file.write(bytes(100_000))
+        if (
+            durability == "process"
+        ):  # ranks may have written straight to the file; else this would be a change by somebody else
+            with path.open("ab") as file:  # as if some of what came after the last flush had been drained
+                file.write(bytes(100_000))
         ended = look_again(path, how, environment)
         assert ended.returncode == 0 and ended.stdout.count("found") == RANKS, ended.told()
         (line,) = lines_about(ended, path)
@@ -85,7 +88,9 @@ def test_ranks_that_open_the_file_of_killed_ranks_find_it_recovered(tmp_path, ho
     native_end = look_again(expected, how, native())
     assert native_end.returncode == 0, native_end.told()
     assert path.read_bytes() == expected.read_bytes()
-    staged_bytes = [json.loads(text).get("file", {}).get("staged", 0) for text in (tmp_path / "stats").read_text().splitlines()]
+    staged_bytes = [
+        json.loads(text).get("file", {}).get("staged", 0) for text in (tmp_path / "stats").read_text().splitlines()
+    ]
     assert (sum(staged_bytes) > 0) == (how == "write")
 
 

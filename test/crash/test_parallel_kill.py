@@ -1,7 +1,8 @@
 """Two MPI ranks on one node, of which one is killed at every system call of one name, or some of them at any time.
 
-The launcher ends the other rank then. strace injects the signal into one rank only, as in test_kill_everywhere.py; without
-it those tests are skipped. Afterwards nothing runs any more, and recovery brings the file to its last flush.
+The launcher ends the other rank then. strace injects the signal into one rank only, as in test_kill_everywhere.py.
+Without strace those tests are skipped. Afterwards nothing runs any more, and recovery brings the file to its last
+flush.
 """
 
 import contextlib
@@ -14,22 +15,35 @@ import time
 import pytest
 from connector_environment import native
 from crash_environment import (
-    EPOCHS, LONG, SMALL, STRACE, States, Tally, area_on_disk, dead_directories, killing, program, progress, staged, still_running,
-    wait_for_the_end_of_all, was_killed,
+    EPOCHS,
+    LONG,
+    SMALL,
+    STRACE,
+    States,
+    Tally,
+    area_on_disk,
+    dead_directories,
+    killing,
+    program,
+    progress,
+    staged,
+    still_running,
+    wait_for_the_end_of_all,
+    was_killed,
 )
 from parallel_environment import launch
 
 pytestmark = pytest.mark.slow
 RANKS = 2
-SECONDS_MAX = 60
-# System call; durability; the calls at which rank 0 is killed, and those for rank 1: all of them with FOREBAY_TEST_LONG=1.
+SECONDS_MAX = 240
+# System call; durability; the calls at which rank 0 and rank 1 are killed. FOREBAY_TEST_LONG=1 takes all calls.
 CAMPAIGNS = [
     ("pwritev", "process", [(1, 12, 30), (1, 4)]),  # to the target: rank 0 drains
     ("pwritev", "node", [(12,), (4,)]),
     ("fdatasync", "node", [(5,), (5,)]),
-    ("fallocate", "process", [(1, 4), (4,)]),       # the board of the file, then the log grows
-    ("unlinkat", "process", [(1, 3), (1, 3)]),      # the end of the process directory
-    ("munmap", "process", [(20,), (20,)]),          # giving the log back
+    ("fallocate", "process", [(1, 4), (4,)]),  # the board of the file, then the log grows
+    ("unlinkat", "process", [(1, 3), (1, 3)]),  # the end of the process directory
+    ("munmap", "process", [(20,), (20,)]),  # giving the log back
 ]
 
 
@@ -37,14 +51,26 @@ CAMPAIGNS = [
 def states(tmp_path_factory):
     def run_of(libver):
         def run(path, epochs, tail):
-            return launch([program(), path, libver, epochs, tail, "mpi"], native(), path.parent, RANKS, SECONDS_MAX).stdout
+            return launch(
+                [program(), path, libver, epochs, tail, "mpi"], native(), path.parent, RANKS, SECONDS_MAX
+            ).stdout
+
         return run
-    return {libver: States(tmp_path_factory.mktemp("native") / libver, run_of(libver)) for libver in ("earliest", "latest")}
+
+    return {
+        libver: States(tmp_path_factory.mktemp("native") / libver, run_of(libver)) for libver in ("earliest", "latest")
+    }
 
 
 def run(path, area, libver, before_rank=None, **options):
-    return launch([program(), path, libver, EPOCHS, "close", "mpi"], staged(area, **SMALL, **options), path.parent, RANKS,
-                  SECONDS_MAX, before_rank=before_rank)
+    return launch(
+        [program(), path, libver, EPOCHS, "close", "mpi"],
+        staged(area, **SMALL, **options),
+        path.parent,
+        RANKS,
+        SECONDS_MAX,
+        before_rank=before_rank,
+    )
 
 
 def judge(tally, where, states, path, area, ended):
@@ -68,7 +94,9 @@ def test_whenever_one_rank_is_killed_the_file_holds_its_last_flush(
     with area_on_disk() if durability == "node" else contextlib.nullcontext(tmp_path) as folder:
         for nth in itertools.count(1) if LONG else default[rank]:
             path, area, told_to = tmp_path / f"{nth}.h5", folder / f"area {nth}", tmp_path / "strace"
-            ended = run(path, area, libver, {rank: killing(system_call, nth, kind, told_to)}, FOREBAY_DURABILITY=durability)
+            ended = run(
+                path, area, libver, {rank: killing(system_call, nth, kind, told_to)}, FOREBAY_DURABILITY=durability
+            )
             where = f"SIG{kind} at {system_call} {nth} of rank {rank}"
             if ended.hung is None and not was_killed(told_to, kind):
                 assert ended.returncode == 0 and progress(ended.stdout) == EPOCHS + 1, f"{where}: {ended.told()}"
@@ -94,7 +122,7 @@ def test_a_board_that_was_never_finished_keeps_no_other_file_from_its_recovery(t
 
 
 class Killer(threading.Thread):
-    """Waits until all ranks have their process directories, and for `delay` seconds more; then signals those in `whom`."""
+    """Waits until all ranks have their process directories, and `delay` seconds more; then signals those in `whom`."""
 
     def __init__(self, area, whom, kind, delay):
         super().__init__()

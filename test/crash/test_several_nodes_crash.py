@@ -1,4 +1,7 @@
-"""MPI programs on several played nodes, all of whose ranks are killed, with nodes=consistent: each node has a staging area of its own."""
+"""All ranks of an MPI program on several played nodes are killed, with nodes=consistent.
+
+Each node has a staging area of its own.
+"""
 
 import itertools
 import json
@@ -23,7 +26,12 @@ def areas(folder, ranks=RANKS):
 
 def run(path, libver, epochs, tail, environment, per_rank=None, before=(), seconds=60):
     ended = launch(
-        [*before, program(), path, libver, epochs, tail, "mpi"], environment, path.parent, RANKS, seconds, per_rank=per_rank
+        [*before, program(), path, libver, epochs, tail, "mpi"],
+        environment,
+        path.parent,
+        RANKS,
+        seconds,
+        per_rank=per_rank,
     )
     assert ended.hung is None, ended.told()
     return ended
@@ -132,7 +140,9 @@ def test_killed_at_any_time_the_file_is_at_a_flush_that_was_told_of_or_at_the_ne
         assert len(there) == RANKS
         before = path.read_bytes()
         reports = [recover(area) for area in there]
-        assert [status for status, _ in reports] == [1, 0], f"{told} flushes told of, killed after {seconds} s: {reports}"
+        assert [status for status, _ in reports] == [1, 0], (
+            f"{told} flushes told of, killed after {seconds} s: {reports}"
+        )
         after = without_marks(path.read_bytes())
         possible = [native_state(tmp_path / "native", libver, epochs) for epochs in (told, told + 1)]
         assert after in possible, f"{told} flushes told of, killed after {seconds} s"
@@ -191,7 +201,9 @@ def test_ranks_that_do_not_agree_say_so_and_are_as_fast_as_ever(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     path = folder / "run.h5"
-    per_rank = [{**names, "FOREBAY_NODES": nodes} for names, nodes in zip(node_names(2, 2), ("fast", "consistent"), strict=True)]
+    per_rank = [
+        {**names, "FOREBAY_NODES": nodes} for names, nodes in zip(node_names(2, 2), ("fast", "consistent"), strict=True)
+    ]
     ended = run(path, "earliest", 1, 0, staged(tmp_path / "area"), per_rank)
     assert flushed(ended.stdout) == 1 and "the option is not set for every rank" in ended.stderr, ended.told()
 
@@ -214,7 +226,8 @@ def test_nodes_that_open_the_file_together_bring_it_home_first(tmp_path):
     run_on_two_nodes(path, "earliest", EPOCHS, 1, tmp_path)
     torn = path.read_bytes()
     per_rank = [
-        {**names, "FOREBAY_NLS": str(area)} for names, area in zip(node_names(RANKS, RANKS), areas(tmp_path), strict=True)
+        {**names, "FOREBAY_NLS": str(area)}
+        for names, area in zip(node_names(RANKS, RANKS), areas(tmp_path), strict=True)
     ]
     environment = staged(tmp_path / "unused", FOREBAY_NODES="consistent")
 

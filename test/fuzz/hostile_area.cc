@@ -6,11 +6,11 @@
 #include <map>
 #include <string>
 
+#include "area/process.h"
 #include "base/bytes.h"
 #include "base/checksum.h"
 #include "io/memory_file.h"
-#include "log/process.h"
-#include "log/undo_format.h"
+#include "undo/undo_format.h"
 
 namespace forebay::fuzz {
 
@@ -20,7 +20,10 @@ using Content = std::vector<std::byte>;
 
 constexpr std::uint8_t kFiles = 6, kJournal = 5;
 std::string name_of(std::uint8_t file) {
-    return file == 0 ? "log" : file == 1 ? "ledger" : file == kJournal ? log::undo_name(1) : "board-" + std::to_string(file - 1);
+    return file == 0          ? "log"
+           : file == 1        ? "ledger"
+           : file == kJournal ? undo::undo_name(1)
+                              : "board-" + std::to_string(file - 1);
 }
 
 // Ledgers are large by nature; what is large without need is slow.
@@ -30,7 +33,8 @@ std::size_t max_of(std::uint8_t file) { return file == 1 ? 3 << 19 : 1 << 18; }
 void repair_record(std::byte* record, std::uint64_t extents, std::uint64_t payload_bytes, std::uint64_t use) {
     const std::byte* const payload = record + log::payload_offset(extents);
     if (payload_bytes <= log::kCheckedPayloadMax && payload_bytes > 0) record[6] |= std::byte{1};
-    store_le(record + 48, (record[6] & std::byte{1}) != std::byte{0} ? checksum(std::span(payload, payload_bytes)) : std::uint64_t{0});
+    store_le(record + 48, (record[6] & std::byte{1}) != std::byte{0} ? checksum(std::span(payload, payload_bytes))
+                                                                     : std::uint64_t{0});
     const std::uint64_t front = XXH3_64bits_withSeed(record, 56, use);
     store_le(record + 56, XXH3_64bits_withSeed(record + log::kRecordHeaderBytes, extents * log::kExtentBytes, front));
 }
@@ -44,11 +48,14 @@ void repair(Content& bytes) {
         if (load_le<std::uint64_t>(segment) == 0) continue;
         const std::uint64_t use = XXH3_64bits(segment, log::kUseOffset);
         store_le(segment + log::kUseOffset, use);
-        const std::uint64_t end = std::min<std::uint64_t>(load_le<std::uint64_t>(segment + log::kTailOffset), std::min<std::uint64_t>(step, bytes.size() - begin));
+        const std::uint64_t end = std::min<std::uint64_t>(load_le<std::uint64_t>(segment + log::kTailOffset),
+                                                          std::min<std::uint64_t>(step, bytes.size() - begin));
         for (std::uint64_t at = log::kSegmentHeaderBytes; at + log::kRecordHeaderBytes <= end;) {
-            const std::uint64_t extents = load_le<std::uint32_t>(segment + at + 8), payload = load_le<std::uint64_t>(segment + at + 24);
+            const std::uint64_t extents = load_le<std::uint32_t>(segment + at + 8),
+                                payload = load_le<std::uint64_t>(segment + at + 24);
             const std::uint64_t left = end - at;
-            if (extents > left / log::kExtentBytes || payload > left || log::record_bytes(extents, payload) > left) break;
+            if (extents > left / log::kExtentBytes || payload > left || log::record_bytes(extents, payload) > left)
+                break;
             repair_record(segment + at, extents, payload, use);
             at += log::record_bytes(extents, payload);
         }
@@ -56,22 +63,23 @@ void repair(Content& bytes) {
 }
 
 void repair_journal(Content& bytes) {
-    if (bytes.size() < log::kUndoFrontBytes) return;
+    if (bytes.size() < undo::kUndoFrontBytes) return;
     std::byte* const front = bytes.data();
-    const std::uint64_t path = std::min<std::uint64_t>(load_le<std::uint64_t>(front + 96), log::kUndoPathMax);
-    store_le(front + 104, XXH3_64bits_withSeed(front + log::kUndoPathAt, path, XXH3_64bits(front, 104)));
-    constexpr std::size_t kChecked = log::kUndoStateBytes - 8;
+    const std::uint64_t path = std::min<std::uint64_t>(load_le<std::uint64_t>(front + 96), undo::kUndoPathMax);
+    store_le(front + 104, XXH3_64bits_withSeed(front + undo::kUndoPathAt, path, XXH3_64bits(front, 104)));
+    constexpr std::size_t kChecked = undo::kUndoStateBytes - 8;
     for (const std::uint64_t serial : {std::uint64_t{0}, std::uint64_t{1}}) {
-        std::byte* const state = front + log::undo_state_at(serial);
+        std::byte* const state = front + undo::undo_state_at(serial);
         store_le(state + kChecked, XXH3_64bits(state, kChecked));
     }
-    for (std::uint64_t at = log::kUndoFrontBytes; at + log::kUndoRecordBytes <= bytes.size();) {
+    for (std::uint64_t at = undo::kUndoFrontBytes; at + undo::kUndoRecordBytes <= bytes.size();) {
         std::byte* const record = bytes.data() + at;
-        const std::uint64_t payload = load_le<std::uint64_t>(record + 32), left = bytes.size() - at - log::kUndoRecordBytes;
+        const std::uint64_t payload = load_le<std::uint64_t>(record + 32),
+                            left = bytes.size() - at - undo::kUndoRecordBytes;
         if (payload > left) break;
-        store_le(record + 48, XXH3_64bits(record + log::kUndoRecordBytes, payload));
+        store_le(record + 48, XXH3_64bits(record + undo::kUndoRecordBytes, payload));
         store_le(record + 56, XXH3_64bits(record, 56));
-        at += log::undo_record_bytes(payload);
+        at += undo::undo_record_bytes(payload);
     }
 }
 
@@ -80,7 +88,8 @@ class Input {
     explicit Input(std::span<const std::uint8_t> bytes) : left_(bytes) {}
     std::uint64_t number(std::size_t bytes) {
         std::uint64_t value = 0;
-        for (std::size_t i = 0; i < bytes && !left_.empty(); ++i, left_ = left_.subspan(1)) value |= std::uint64_t{left_.front()} << (8 * i);
+        for (std::size_t i = 0; i < bytes && !left_.empty(); ++i, left_ = left_.subspan(1))
+            value |= std::uint64_t{left_.front()} << (8 * i);
         return value;
     }
     std::span<const std::uint8_t> take(std::size_t bytes) {
@@ -125,15 +134,18 @@ HostileArea decode(std::span<const std::uint8_t> bytes) {
         for (auto& [file, content] : contents) {
             if (file == 0 && (result.flags & kRepair) != 0) repair(content);
             if (file == kJournal && (result.flags & kRepair) != 0) repair_journal(content);
-            if (file == kJournal && !has_boot && content.size() >= log::kUndoFrontBytes && (result.flags & kOtherBoot) == 0) {
+            if (file == kJournal && !has_boot && content.size() >= undo::kUndoFrontBytes &&
+                (result.flags & kOtherBoot) == 0) {
                 std::memcpy(result.boot_id.data(), content.data() + 56, result.boot_id.size());
                 has_boot = true;
             }
-            if (file == 0 && !has_boot && content.size() >= log::kSegmentHeaderBytes && (result.flags & kOtherBoot) == 0) {
+            if (file == 0 && !has_boot && content.size() >= log::kSegmentHeaderBytes &&
+                (result.flags & kOtherBoot) == 0) {
                 std::memcpy(result.boot_id.data(), content.data() + 40, result.boot_id.size());
                 has_boot = true;
             }
-            if (auto made = directory.value()->open_file(name_of(file), io::OpenMode::kCreateNew)) (void)made.value()->write_at(0, content);
+            if (auto made = directory.value()->open_file(name_of(file), io::OpenMode::kCreateNew))
+                (void)made.value()->write_at(0, content);
         }
     }
     return result;
@@ -146,7 +158,7 @@ std::vector<std::uint8_t> encode(std::uint8_t flags, io::Directory& area) {
     };
     const auto directories = area.list();
     for (const std::string& name : directories.value()) {
-        const auto owner = log::owner_of_directory(name);
+        const auto owner = area::owner_of_directory(name);
         if (!owner) continue;
         number(0, 1);
         number(owner->pid, 2);
@@ -159,7 +171,10 @@ std::vector<std::uint8_t> encode(std::uint8_t flags, io::Directory& area) {
             (void)opened.value()->read_at(0, content);
             constexpr std::size_t kGap = 64, kPiece = 0xffff;
             for (std::size_t at = 0; at < content.size();) {
-                const std::size_t begin = static_cast<std::size_t>(std::find_if(content.begin() + static_cast<std::ptrdiff_t>(at), content.end(), [](std::byte each) { return each != std::byte{0}; }) - content.begin());
+                const std::size_t begin = static_cast<std::size_t>(
+                    std::find_if(content.begin() + static_cast<std::ptrdiff_t>(at), content.end(),
+                                 [](std::byte each) { return each != std::byte{0}; }) -
+                    content.begin());
                 std::size_t end = begin;
                 for (std::size_t i = begin; i < content.size() && i < end + kGap && i < begin + kPiece; ++i)
                     if (content[i] != std::byte{0}) end = i + 1;

@@ -6,11 +6,11 @@
 #include <map>
 #include <string>
 
+#include "area/process.h"
 #include "hostile_area.h"
 #include "io/fault_file.h"
 #include "io/forwarding_file.h"
 #include "io/memory_file.h"
-#include "log/process.h"
 #include "log/scan.h"
 #include "recover/leftovers.h"
 #include "recover/recovery.h"
@@ -35,17 +35,23 @@ void require(bool holds, const char* what) {
 class SmallDevice final : public io::ForwardingFile {
   public:
     explicit SmallDevice(std::shared_ptr<io::File> file) : ForwardingFile(std::move(file)) {}
-    Status write_at(std::uint64_t offset, io::Bytes bytes) override { return room(offset, bytes.size()) ? file().write_at(offset, bytes) : full(); }
+    Status write_at(std::uint64_t offset, io::Bytes bytes) override {
+        return room(offset, bytes.size()) ? file().write_at(offset, bytes) : full();
+    }
     Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
         std::uint64_t bytes = 0;
         for (const io::Bytes& piece : pieces) bytes += piece.size();
         return room(offset, bytes) ? file().write_gather_at(offset, pieces) : full();
     }
     Status resize(std::uint64_t size) override { return room(size, 0) ? file().resize(size) : full(); }
-    Status allocate(std::uint64_t offset, std::uint64_t length) override { return room(offset, length) ? file().allocate(offset, length) : full(); }
+    Status allocate(std::uint64_t offset, std::uint64_t length) override {
+        return room(offset, length) ? file().allocate(offset, length) : full();
+    }
 
   private:
-    static bool room(std::uint64_t offset, std::uint64_t bytes) { return offset <= kTargetMax && bytes <= kTargetMax - offset; }
+    static bool room(std::uint64_t offset, std::uint64_t bytes) {
+        return offset <= kTargetMax && bytes <= kTargetMax - offset;
+    }
     static Status full() { return Status::from_errno(ENOSPC, "write to a small device"); }
 };
 
@@ -63,14 +69,17 @@ Content content_of(io::Directory& directory, const std::string& name) {
 }
 
 void put(io::Directory& directory, const std::string& name, const Content& bytes) {
-    require(bool(std::move(directory.open_file(name, io::OpenMode::kCreateNew)).value()->write_at(0, bytes)), "a file in memory takes bytes");
+    require(bool(std::move(directory.open_file(name, io::OpenMode::kCreateNew)).value()->write_at(0, bytes)),
+            "a file in memory takes bytes");
 }
 
 // Two files that recovery can reach by their names, and what must not change.
 class World {
   public:
     explicit World(fuzz::HostileArea hostile)
-        : hostile_(std::move(hostile)), root_(io::make_memory_directory("/")), home_(std::move(root_->create_directory("scratch")).value()) {
+        : hostile_(std::move(hostile)),
+          root_(io::make_memory_directory("/")),
+          home_(std::move(root_->create_directory("scratch")).value()) {
         put(*home_, "run.h5", before_);
         put(*home_, "other.h5", other_);
         living_ = std::move(hostile_.area->create_directory(std::to_string(kLivingPid) + "-5-0")).value();
@@ -79,17 +88,19 @@ class World {
     }
 
     recover::Outside outside(const std::shared_ptr<io::FaultPlan>& faults) {
-        recover::Outside outside{[](const log::ProcessIdentity& process) { return process.pid == kLivingPid; }, hostile_.boot_id,
-                [this, faults](const std::string& path) -> Result<io::ExistingFile> {
-                    const bool run = path == kPath;
-                    if (!run && path != kOtherPath) return Status(Code::kNotFound, "nothing is called \"" + path + "\"");
-                    auto file = home_->open_file(run ? "run.h5" : "other.h5", io::OpenMode::kReadWrite);
-                    std::unique_ptr<io::File> small = std::make_unique<SmallDevice>(std::move(file).value());
-                    if (faults) small = io::make_fault_file(std::move(small), faults);
-                    return io::ExistingFile{std::move(small), run ? kIdentity : kOther, 0};
-                }};
+        recover::Outside outside{
+            [](const area::ProcessIdentity& process) { return process.pid == kLivingPid; }, hostile_.boot_id,
+            [this, faults](const std::string& path) -> Result<io::ExistingFile> {
+                const bool run = path == kPath;
+                if (!run && path != kOtherPath) return Status(Code::kNotFound, "nothing is called \"" + path + "\"");
+                auto file = home_->open_file(run ? "run.h5" : "other.h5", io::OpenMode::kReadWrite);
+                std::unique_ptr<io::File> small = std::make_unique<SmallDevice>(std::move(file).value());
+                if (faults) small = io::make_fault_file(std::move(small), faults);
+                return io::ExistingFile{std::move(small), run ? kIdentity : kOther, 0};
+            }};
         outside.open_home = [this](const std::string& path) -> Result<std::unique_ptr<io::Directory>> {
-            if (path != kPath && path != kOtherPath) return Status(Code::kNotFound, "nothing is called \"" + path + "\"");
+            if (path != kPath && path != kOtherPath)
+                return Status(Code::kNotFound, "nothing is called \"" + path + "\"");
             return root_->open_directory("scratch");
         };
         return outside;
@@ -122,10 +133,12 @@ class World {
         // Journals of several nodes meet in a folder beside the target, whose name says so.
         const auto names = home_->list();
         for (const std::string& name : names.value())
-            require(name == "run.h5" || name == "other.h5" || name.starts_with(".run.h5.forebay-") || name.starts_with(".other.h5.forebay-"),
+            require(name == "run.h5" || name == "other.h5" || name.starts_with(".run.h5.forebay-") ||
+                        name.starts_with(".other.h5.forebay-"),
                     "no file comes or goes");
         require(content_of(*living_, "log") == other_, "the log of a living process is as it was");
-        require(content_of(*hostile_.area, "a file of somebody's") == other_, "what is no process directory is as it was");
+        require(content_of(*hostile_.area, "a file of somebody's") == other_,
+                "what is no process directory is as it was");
     }
 
     [[nodiscard]] Content target() const { return content_of(*home_, "run.h5"); }
@@ -146,7 +159,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     {
         io::Directory* const areas[] = {&world.area()};
         (void)recover::verify(areas, world.outside(nullptr));
-        (void)log::read_ledger(world.area());
+        (void)ledger::read_ledger(world.area());
         const auto names = world.area().list();
         for (const std::string& name : names.value()) {
             auto directory = world.area().open_directory(name);

@@ -5,8 +5,8 @@
 
 #include "hostile_area.h"
 #include "io/memory_file.h"
-#include "log/undo_journal.h"
 #include "support/leftover.h"
+#include "undo/undo_journal.h"
 
 namespace {
 
@@ -15,10 +15,14 @@ using test::bytes_of;
 
 class Corpus {
   public:
-    explicit Corpus(std::filesystem::path folder) : folder_(std::move(folder)) { std::filesystem::create_directories(folder_); }
+    explicit Corpus(std::filesystem::path folder) : folder_(std::move(folder)) {
+        std::filesystem::create_directories(folder_);
+    }
     void add(const std::string& name, io::Directory& area) {
-        for (const std::uint8_t flags : {std::uint8_t{0}, fuzz::kRepair, static_cast<std::uint8_t>(fuzz::kRepair | fuzz::kTwice), static_cast<std::uint8_t>(fuzz::kRepair | fuzz::kKilled),
-                                         static_cast<std::uint8_t>(fuzz::kRepair | fuzz::kOtherBoot)}) {
+        for (const std::uint8_t flags :
+             {std::uint8_t{0}, fuzz::kRepair, static_cast<std::uint8_t>(fuzz::kRepair | fuzz::kTwice),
+              static_cast<std::uint8_t>(fuzz::kRepair | fuzz::kKilled),
+              static_cast<std::uint8_t>(fuzz::kRepair | fuzz::kOtherBoot)}) {
             const std::vector<std::uint8_t> bytes = fuzz::encode(flags, area);
             // Sound logs and journals are not changed by repairing them: the repair knows the format as it is now.
             std::vector<std::uint8_t> as_they_are = bytes;
@@ -44,7 +48,7 @@ class Corpus {
 // Record by record: every kind of them, in one segment and in several.
 void add_alone(Corpus& corpus, int segments) {
     const auto area = io::make_memory_directory("/nls/forebay");
-    const auto boot_id = log::identify_this_process().value().boot_id;
+    const auto boot_id = area::identify_this_process().value().boot_id;
     {
         test::LeftBehind process(*area, 100, boot_id);
         log::FileLog& log = process.open(1, 9000);
@@ -65,7 +69,7 @@ void add_alone(Corpus& corpus, int segments) {
 
 void add_team(Corpus& corpus) {
     const auto area = io::make_memory_directory("/nls/forebay");
-    const auto boot_id = log::identify_this_process().value().boot_id;
+    const auto boot_id = area::identify_this_process().value().boot_id;
     {
         test::LeftBehind first(*area, 100, boot_id), second(*area, 101, boot_id);
         const log::Sharing sharing{log::Sharing::Kind::kOneNode, 9};
@@ -80,20 +84,21 @@ void add_team(Corpus& corpus) {
     corpus.add("team", *area);
 }
 
-// Two ranks of a file of several nodes, with a commit and something overwritten after it; the second rank may be elsewhere.
+// Two ranks of a file of several nodes, with a commit and something overwritten after it; the second rank may be
+// elsewhere.
 void add_journals(Corpus& corpus, std::size_t here) {
     const auto area = io::make_memory_directory("/nls/forebay");
     const auto target = io::make_memory_file("run.h5");
     (void)target->write_at(0, bytes_of(9000, 1));
-    const auto boot_id = log::identify_this_process().value().boot_id;
-    std::vector<std::unique_ptr<log::UndoJournal>> journals;
+    const auto boot_id = area::identify_this_process().value().boot_id;
+    std::vector<std::unique_ptr<undo::UndoJournal>> journals;
     for (std::uint64_t rank = 0; rank < here; ++rank) {
         auto directory = std::move(area->create_directory(std::to_string(100 + rank) + "-5-0")).value();
-        auto file = std::move(directory->open_file(log::undo_name(1), io::OpenMode::kCreateNew)).value();
-        const log::UndoHeader header{9, rank, 2, {100 + rank, 5, boot_id}, 7, 1, "/scratch/run.h5"};
-        journals.push_back(std::move(log::UndoJournal::create(std::move(file), header, 9000, 1 << 20)).value());
+        auto file = std::move(directory->open_file(undo::undo_name(1), io::OpenMode::kCreateNew)).value();
+        const undo::UndoHeader header{9, rank, 2, {100 + rank, 5, boot_id}, 7, 1, "/scratch/run.h5"};
+        journals.push_back(std::move(undo::UndoJournal::create(std::move(file), header, 9000, 1 << 20)).value());
     }
-    const auto overwrite = [&](log::UndoJournal& journal, ByteRange range) {
+    const auto overwrite = [&](undo::UndoJournal& journal, ByteRange range) {
         (void)journal.begin_overwriting(range, *target);
         journal.end_overwriting();
     };

@@ -37,8 +37,10 @@ with h5py.File("x.h5", "r+") as f:
 
 
 def test_a_file_is_counted_with_its_path_and_bytes(tmp_path):
-    run_python("import h5py; h5py.File('x.h5', 'w').create_dataset('a', data=range(100000))", staged(tmp_path), tmp_path)
-    entry, = statistics(tmp_path)
+    run_python(
+        "import h5py; h5py.File('x.h5', 'w').create_dataset('a', data=range(100000))", staged(tmp_path), tmp_path
+    )
+    (entry,) = statistics(tmp_path)
     assert entry["path"] == str(tmp_path / "x.h5")
     assert entry["staged"] >= 800000
     assert entry["reasons"] == []

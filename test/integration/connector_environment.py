@@ -24,7 +24,8 @@ def hdf5_prefix() -> Path:
 def native(**more: str) -> dict[str, str]:
     """The environment without a connector and without any option of forebay."""
     # Kept are the variables of tools/env, which name builds and folders.
-    kept = ("FOREBAY_HDF5_", "FOREBAY_CACHE", "FOREBAY_BUILD_DIR", "FOREBAY_PLUGIN_DIR")
+    # And the registry of staging areas, which each test has to itself (test/conftest.py).
+    kept = ("FOREBAY_HDF5_", "FOREBAY_CACHE", "FOREBAY_BUILD_DIR", "FOREBAY_PLUGIN_DIR", "FOREBAY_REGISTRY")
     plain = {
         name: value
         for name, value in os.environ.items()
@@ -84,8 +85,16 @@ def asides(folder: Path) -> dict[str, int]:
 def run(command: list, environment: dict[str, str], cwd: Path, seconds_max: float = 120) -> subprocess.CompletedProcess:
     cwd.mkdir(parents=True, exist_ok=True)
     return subprocess.run(
-        [str(word) for word in command], env=environment, cwd=cwd, timeout=seconds_max, text=True, errors="replace",
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+        [str(word) for word in command],
+        env=environment,
+        cwd=cwd,
+        timeout=seconds_max,
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        check=False,
     )
 
 

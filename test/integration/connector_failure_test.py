@@ -11,7 +11,9 @@ SMALL_AREA = "size=32MiB;reserve=1MiB;segment=1MiB"
 
 
 def test_close_reports_what_could_not_be_written(tmp_path):
-    code = LIMITED + """
+    code = (
+        LIMITED
+        + """
 f = h5py.File("x.h5", "w")
 f.create_dataset("x", (8 << 20,), "f8")[-1] = 1          # at 64 MiB
 failures = []
@@ -28,6 +30,7 @@ with h5py.File("other.h5") as g:
     assert g["x"][999] == 999
 print("went on")
 """
+    )
     assert run_python(code, staged(tmp_path, SMALL_AREA), tmp_path) == "went on\n"
     errors = {entry["path"].rsplit("/", 1)[1]: entry["error"] for entry in statistics(tmp_path)}
     assert errors["other.h5"] == 0
@@ -38,25 +41,31 @@ def test_a_failure_at_exit_is_said_on_standard_error(tmp_path):
     import subprocess
     import sys
 
-    code = LIMITED + """
+    code = (
+        LIMITED
+        + """
 fapl = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
 f = h5py.File(h5py.h5f.create(b"x.h5", fapl=fapl))
 f.create_dataset("x", (8 << 20,), "f8")[-1] = 1
 """
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], env=staged(tmp_path, SMALL_AREA), cwd=tmp_path, capture_output=True, text=True
     )
-    assert done.returncode >= 0, done.stderr          # ended by itself, not by a signal
+    assert done.returncode >= 0, done.stderr  # ended by itself, not by a signal
     assert "x.h5" in done.stderr and "File too large" in done.stderr
 
 
 def test_natively_the_same_limit_is_an_error_too(tmp_path):
-    code = LIMITED + """
+    code = (
+        LIMITED
+        + """
 try:
     with h5py.File("x.h5", "w") as f:
         f.create_dataset("x", data=numpy.ones(8 << 20))
 except Exception:
     print("told")
 """
+    )
     assert run_python(code, native(), tmp_path) == "told\n"
     assert run_python(code, staged(tmp_path, SMALL_AREA), tmp_path / "through") == "told\n"

@@ -26,7 +26,8 @@ def write(path, values):
     file = identifier(second.H5Fcreate(path.encode(), 2, i64(0), i64(0)))
     space = identifier(second.H5Screate_simple(1, (ctypes.c_uint64 * 1)(values.size), None))
     data = identifier(second.H5Dcreate2(file, b"x", constant("H5T_NATIVE_DOUBLE_g"), space, i64(0), i64(0), i64(0)))
-    assert second.H5Dwrite(data, constant("H5T_NATIVE_DOUBLE_g"), i64(0), i64(0), i64(0), values.ctypes.data_as(ctypes.c_void_p)) >= 0
+    buffer = values.ctypes.data_as(ctypes.c_void_p)
+    assert second.H5Dwrite(data, constant("H5T_NATIVE_DOUBLE_g"), i64(0), i64(0), i64(0), buffer) >= 0
     assert second.H5Dclose(data) >= 0 and second.H5Sclose(space) >= 0
     return file
 def version(library):
@@ -79,8 +80,18 @@ def compile_program(source: str, prefix: Path, folder: Path) -> Path:
     path.write_text(source)
     libraries = next(folder for folder in (prefix / "lib", prefix / "lib64") if folder.exists())
     subprocess.run(
-        [gcc, "-O1", "-pthread", f"-I{prefix / 'include'}", path, f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lhdf5",
-         "-o", program],
+        [
+            gcc,
+            "-O1",
+            "-pthread",
+            f"-I{prefix / 'include'}",
+            path,
+            f"-L{libraries}",
+            f"-Wl,-rpath,{libraries}",
+            "-lhdf5",
+            "-o",
+            program,
+        ],
         check=True,
     )
     return program

@@ -29,7 +29,14 @@ def test_the_variables_of_the_build_and_the_tests_are_no_options(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "info", ["", "size=64MiB", "size=64MiB;under_vol=0;under_info={}", "under_vol=native", "under_vol=0;under_info={};checksum=inline"]
+    "info",
+    [
+        "",
+        "size=64MiB",
+        "size=64MiB;under_vol=0;under_info={}",
+        "under_vol=native",
+        "under_vol=0;under_info={};checksum=inline",
+    ],
 )
 def test_usable_options_are_silent(info, tmp_path):
     done = attempt(WRITE, staged(tmp_path, info), tmp_path)
@@ -53,7 +60,7 @@ class TestUnusableOptions:
     def test_files_are_written_natively_after_one_warning(self, info, variables, named, tmp_path):
         done = attempt(WRITE, staged(tmp_path, info, **variables), tmp_path)
         assert (done.returncode, done.stdout) == (0, "99999\n"), done.stderr
-        warning, = done.stderr.splitlines()
+        (warning,) = done.stderr.splitlines()
         assert warning.startswith("forebay: ")
         assert all(word in warning for word in named)
         assert bytes_staged(tmp_path) == 0

@@ -19,7 +19,7 @@ EXIT_NOT_DRAINED = 74
 
 def clean_environment(**changes):
     """This environment without anything that concerns HDF5 plugins or forebay, and with these changes."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("FOREBAY_", "HDF5_"))}
+    kept = {k: v for k, v in os.environ.items() if k == "FOREBAY_REGISTRY" or not k.startswith(("FOREBAY_", "HDF5_"))}
     return {**kept, **{k: str(v) for k, v in changes.items()}}
 
 
@@ -57,7 +57,8 @@ def program_that_writes_statistics(*lines, status=0):
     return [
         sys.executable,
         "-c",
-        f"import os\nopen(os.environ['FOREBAY_STATS'], 'a').write({chr(10).join([*lines, ''])!r})\nraise SystemExit({status})",
+        f"import os\nopen(os.environ['FOREBAY_STATS'], 'a').write({chr(10).join([*lines, ''])!r})\n"
+        f"raise SystemExit({status})",
     ]
 
 
@@ -94,7 +95,10 @@ def test_run_leaves_the_programs_arguments_and_streams_alone(binary):
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH"])
 def test_run_forwards_signals(binary, name):
     number = getattr(signal, name)
-    program = f"import signal, sys\nsignal.signal({int(number)}, lambda *_: sys.exit(40))\nprint('ready', flush=True)\nsignal.pause()"
+    program = (
+        f"import signal, sys\nsignal.signal({int(number)}, lambda *_: sys.exit(40))\n"
+        "print('ready', flush=True)\nsignal.pause()"
+    )
     with subprocess.Popen(
         [binary, "run", "-q", "--", sys.executable, "-c", program],
         env=clean_environment(),
@@ -241,10 +245,12 @@ def test_run_takes_its_statistics_file_away(binary, tmp_path):
     assert not Path(seen).exists()
 
 
-def test_run_keeps_the_users_statistics_file_and_reads_only_what_is_new(binary, tmp_path):
+def test_run_keeps_the_users_statistics_file_and_reads_only_what_its_program_tells(binary, tmp_path):
     stats = tmp_path / "stats"
     stats.write_text(file_line(staged=1 << 30, pending=5) + "\n")
-    done = call("run", "-o", f"stats={stats}", "--", *program_that_writes_statistics(file_line()), binary=binary)
+    tell = "import os; open(os.environ['FOREBAY_RUN'], 'a').write(%r)" % (file_line() + "\n")
+    add = "open(os.environ['FOREBAY_STATS'], 'a').write(%r)" % (file_line(pending=7) + "\n")
+    done = call("run", "-o", f"stats={stats}", "--", sys.executable, "-c", f"{tell}; {add}", binary=binary)
     assert done.returncode == 0
     assert "1 file: 100 B staged" in done.stderr
     assert len(stats.read_text().splitlines()) == 2
@@ -372,7 +378,44 @@ def test_doctor_tries_the_plugin_without_a_library_that_is_missing(nls):
         and report["plugin"]["loads"] is True
         and report["plugin"]["registered"] is False
     )
-    assert any("/none/lib/libhdf5.so" in note for note in report["notes"])
+    assert any("/none/lib/libhdf5.so" in problem for problem in report["problems"])
+    assert call("doctor", "--library", "/none/lib/libhdf5.so", FOREBAY_NLS=nls).returncode == 1
+
+
+@pytest.mark.parametrize("target, words", [("none", "No such file"), ("file", "not a directory")])
+def test_a_target_that_is_none_is_a_problem(nls, tmp_path, target, words):
+    (tmp_path / "file").touch()
+    done = call("doctor", "--target", tmp_path / target, FOREBAY_NLS=nls)
+    assert done.returncode == 1 and words in done.stdout and str(tmp_path / target) in done.stdout
+    assert "All is well" not in done.stdout
+
+
+def test_doctor_says_what_is_wrong_with_the_plugin_path(nls, tmp_path):
+    """As a script leaves it that sets HDF5_PLUGIN_PATH anew."""
+    here = call("doctor", "--json", FOREBAY_NLS=nls)
+    folder = json.loads(here.stdout)["plugin_path"]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "another forebay").mkdir()
+    (tmp_path / "another forebay" / "libforebay_vol.so").touch()
+
+    def problems(**variables):
+        done = call("doctor", "--json", FOREBAY_NLS=nls, **variables)
+        told = json.loads(done.stdout)
+        assert (done.returncode == 0) == (told["problems"] == [])
+        return "\n".join(told["problems"])
+
+    assert problems() == ""
+    assert problems(HDF5_VOL_CONNECTOR="forebay", HDF5_PLUGIN_PATH=f"{tmp_path / 'other'}:{folder}") == ""
+    assert "do not find the plugin" in problems(HDF5_VOL_CONNECTOR="forebay")
+    assert "do not find the plugin" in problems(
+        HDF5_VOL_CONNECTOR="forebay strict=on", HDF5_PLUGIN_PATH=tmp_path / "other"
+    )
+    assert "another forebay first" not in problems(
+        HDF5_VOL_CONNECTOR="forebay", HDF5_PLUGIN_PATH=f"{folder}:{tmp_path / 'another forebay'}"
+    )
+    assert "first, not that of this command" in problems(
+        HDF5_VOL_CONNECTOR="forebay", HDF5_PLUGIN_PATH=f"{tmp_path / 'another forebay'}:{folder}"
+    )
 
 
 def test_a_missing_staging_area_is_a_problem(tmp_path):
@@ -417,7 +460,7 @@ def test_a_file_system_that_cannot_be_written_is_a_problem():
 
 
 def test_a_size_that_the_device_cannot_hold_is_a_problem(nls):
-    message = staging_problem(nls, "-o", "size=1024T", source="FOREBAY_SIZE")
+    message = staging_problem(nls, "-o", "size=1024T", source="-o")
     assert "option size=1PiB" in message or "option size=1024TiB" in message
     assert str(nls) in message
 
@@ -435,7 +478,7 @@ def test_doctor_reports_every_bad_option_with_its_source(nls, tmp_path):
 
 def test_doctor_says_that_staging_is_switched_off(nls):
     assert examine("-o", "stage=off", FOREBAY_NLS=nls)["problems"] == [
-        "option stage=off (FOREBAY_STAGE): every file is passed through"
+        "option stage=off (-o): every file is passed through"
     ]
 
 

@@ -12,15 +12,16 @@ from pathlib import Path
 import pytest
 from test_cli import EXIT_NOT_DRAINED, FOREBAY, binary, call, clean_environment, nls  # noqa: F401 (fixtures)
 
-# src/log/ledger.h: sizes of the header and of a slot, which are multiples of 64.
+# src/ledger/ledger.h: sizes of the header and of a slot, which are multiples of 64.
 HEADER_BYTES, SLOT_BYTES, PATH_MAX = 384, 4352, 4096
-MAGIC, VERSION = 0x3152474459414246, 4
+MAGIC, VERSION = 0x3152474459414246, 5
 SLOT_FIELDS = (
-    "in_use opened_ns device inode requests staged drained superseded through pending held oldest_ns commits target_writes "
-    "drain_ns stage_ns stall_ns close_ns guarantee_given_up merged stolen syncs error aside path_bytes"
+    "in_use opened_ns device inode requests staged drained superseded through pending held oldest_ns commits "
+    "target_writes drain_ns stage_ns stall_ns close_ns guarantee_given_up merged stolen syncs error aside path_bytes"
 ).split()
 REASONS = (
-    "disabled driver mpi subfiling swmr under_connector read_only bad_option staging_area handle_taken not_regular second_library atomicity several_nodes"
+    "disabled driver mpi subfiling swmr under_connector read_only bad_option staging_area handle_taken not_regular "
+    "second_library atomicity several_nodes address_given"
 ).split()
 MIB = 1 << 20
 
@@ -34,7 +35,7 @@ def ledger(pid, start, files, aside=None):
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip().encode()
     header = struct.pack("<4Q40s", MAGIC, VERSION, pid, start, boot_id)
     header += struct.pack("<8Q", len(files), 64 * MIB, MIB, 10, 4, 3, 2, 0)
-    header += struct.pack("<14Q", *((aside or {}).get(reason, 0) for reason in REASONS))
+    header += struct.pack(f"<{len(REASONS)}Q", *((aside or {}).get(reason, 0) for reason in REASONS))
     slots = b""
     for counters in files:
         path = counters["path"].encode()
@@ -161,6 +162,51 @@ def test_watch_shows_the_rate_of_now_and_ends_cleanly(nls, number):
     assert after["rate_bytes_per_s"] == pytest.approx((after["drained"] - before["drained"]) / elapsed_s)
 
 
+# ---- files that several processes write, and the exit status for scripts ----
+
+
+def test_a_file_of_several_processes_is_one_entry(nls):
+    """Followers count nothing as pending or drained: it is the file's progress that counts."""
+    mine = f"{os.getpid()}-{start_ticks(os.getpid())}-0"
+    shared = {"device": 7, "inode": 8}
+    put(nls, mine, own_ledger(open_file(staged=10 * MIB, drained=15 * MIB, pending=5 * MIB, held=0, **shared)))
+    put(nls, "4000000-1-0", ledger(4000000, 1, [open_file(staged=10 * MIB, drained=0, pending=0, held=0, **shared)]))
+    (file,) = json.loads(status(nls, "--json"))["files"]
+    assert (file["staged"], file["drained"], file["pending"], file["progress"]) == (20 * MIB, 15 * MIB, 5 * MIB, 0.75)
+    assert [
+        (process["pid"], process["alive"]) for process in sorted(file["processes"], key=lambda one: one["pid"])
+    ] == sorted([(os.getpid(), True), (4000000, False)])
+    text = status(nls)
+    assert text.count("/scratch/run.h5") == 1 and " 75 %" in text and "100 %" not in text and "4000000 (dead)" in text
+    assert "left behind" not in text, "one of them is at work"
+
+
+@pytest.mark.parametrize(
+    "counters, alive, expected",
+    [
+        ({"pending": 0, "held": 0}, True, 0),
+        ({"pending": 1}, True, 4),
+        ({"pending": 1, "error": 28}, True, 1),
+        ({"pending": 0, "error": 28}, True, 0),
+        ({"pending": 1}, False, 1),
+        ({"pending": 0, "held": 0}, False, 0),
+        (None, True, 3),
+    ],
+)
+def test_check_tells_by_the_exit_status(nls, counters, alive, expected):
+    pid, start = (os.getpid(), start_ticks(os.getpid())) if alive else (4000000, 1)
+    put(nls, f"{pid}-{start}-0", b"x" if counters is None else ledger(pid, start, [open_file(**counters)]))
+    assert call("status", "--check", "--nls", nls).returncode == expected
+    assert call("status", "--check", FOREBAY_NLS=nls).returncode == expected
+
+
+def test_what_was_drained_by_a_process_that_was_interrupted_is_not_left_behind(nls):
+    put(nls, "4000000-1-0", ledger(4000000, 1, [open_file(pending=0, held=0, drained=64 * MIB)]))
+    put(nls, "4000001-1-0", ledger(4000001, 1, []))
+    assert "left behind" not in status(nls) and "recover" not in status(nls)
+    assert not any(process["left_behind"] for process in json.loads(status(nls, "--json"))["processes"])
+
+
 # ---- what died processes leave behind ----
 
 DIE_WITH_STAGED_BYTES = "import sys\nfrom pathlib import Path\nfrom test_cli_status import ledger, open_file, put\n"
@@ -169,7 +215,10 @@ DIE_WITH_STAGED_BYTES = "import sys\nfrom pathlib import Path\nfrom test_cli_sta
 def program_that_leaves_behind(nls, **counters):
     text = (
         DIE_WITH_STAGED_BYTES
-        + f"put(Path({str(nls)!r}), '4000000-1-0', ledger(4000000, 1, [open_file(**{counters!r})]))"
+        + f"made = put(Path({str(nls)!r}), '4000000-1-0', ledger(4000000, 1, [open_file(**{counters!r})]))\n"
+        # As the library does when it makes a directory there.
+        + "import json, os\nopen(os.environ['FOREBAY_RUN'], 'a').write("
+        "json.dumps({'area': {'pid': 4000000, 'directory': str(made.parent)}}) + chr(10))"
     )
     return [sys.executable, "-c", text]
 
@@ -186,6 +235,59 @@ def test_run_fails_when_a_process_of_it_died_with_staged_bytes(binary, nls):
     assert "the staged bytes are kept" in done.stderr
 
 
+def test_the_summary_counts_what_a_killed_process_had_staged(binary, nls):
+    done = call(
+        "run",
+        "-o",
+        f"nls={nls}",
+        "--",
+        *program_that_leaves_behind(nls),
+        binary=binary,
+        PYTHONPATH=Path(__file__).parent,
+    )
+    assert "1 file: 64 MiB staged, 40 MiB drained" in done.stderr
+    assert done.stderr.count("24 MiB not drained") == 1 and "`forebay recover`" in done.stderr
+
+
+def test_bytes_that_a_close_left_are_told_once(binary, nls):
+    """The statistics have a line for each attempt to close it. The process died then, and its ledger has it too."""
+    opened_ns = 1700000000000000000
+    lines = [json.dumps({"file": {**open_file(opened_ns=opened_ns, error=28), "staged": 64 * MIB}})] * 2
+    code = program_that_leaves_behind(nls, opened_ns=opened_ns, error=28)[2]
+    code += f"\nimport os\nopen(os.environ['FOREBAY_STATS'], 'a').write({chr(10).join([*lines, ''])!r})"
+    report = nls / "summary"
+    done = call(
+        "run",
+        "--json",
+        report,
+        "-o",
+        f"nls={nls}",
+        "--",
+        sys.executable,
+        "-c",
+        code,
+        binary=binary,
+        PYTHONPATH=Path(__file__).parent,
+    )
+    assert done.stderr.count("24 MiB not drained") == 1 and "1 file: 64 MiB staged" in done.stderr
+    assert json.loads(report.read_text())["totals"]["pending"] == 24 * MIB
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_the_summary_calls_a_sum_over_processes_a_sum(binary, processes):
+    lines = [
+        json.dumps(
+            {"file": {"path": "/scratch/a.h5", "opened_ns": at + 1, "staged": MIB, "drained": MIB, "stage_ns": 10**9}}
+        )
+        for at in range(processes)
+    ]
+    lines += [json.dumps({"process": {"pid": at + 1, "files_opened": 1, "aside": {}}}) for at in range(processes)]
+    code = f"import os\nopen(os.environ['FOREBAY_STATS'], 'a').write({chr(10).join([*lines, ''])!r})"
+    told = call("run", "--", sys.executable, "-c", code, binary=binary).stderr
+    assert ("added up over 3 processes: in staged writes 3.00 s" in told) == (processes == 3)
+    assert ("time in staged writes 1.00 s" in told) == (processes == 1)
+
+
 def test_run_is_content_when_a_dead_process_had_drained(binary, nls):
     assert run(binary, nls, *program_that_leaves_behind(nls, pending=0)).returncode == 0
 
@@ -198,5 +300,6 @@ def test_run_does_not_answer_for_processes_that_died_before(binary, nls):
 def test_doctor_points_out_what_was_left_behind(nls):
     put(nls, "4000000-1-0", ledger(4000000, 1, [open_file()]))
     report = json.loads(call("doctor", "--json", FOREBAY_NLS=nls).stdout)
-    assert report["left_behind"] == {"processes": 1, "bytes": 24 * MIB}
-    assert any("left behind in its log" in note for note in report["notes"])
+    assert report["left_behind"] == {"processes": 1, "files": 1, "bytes": 24 * MIB}
+    assert any("left 24 MiB of a file in its log" in problem for problem in report["problems"])
+    assert call("doctor", FOREBAY_NLS=nls).returncode == 1

@@ -33,9 +33,10 @@ def energy(wave):
     """The energy that the leapfrog conserves: 1/2 |u_t|² + 1/2 <grad u(t), grad u(t - dt)>, without the factor h³."""
     velocity = wave.velocity(np.empty_like(wave.displacement))
     before = wave.displacement - wave.time_step * velocity
-    potential = sum(
-        np.vdot(np.diff(wave.displacement, axis=axis), np.diff(before, axis=axis)) for axis in range(3)
-    ) / wave.spacing**2
+    potential = (
+        sum(np.vdot(np.diff(wave.displacement, axis=axis), np.diff(before, axis=axis)) for axis in range(3))
+        / wave.spacing**2
+    )
     return 0.5 * (np.vdot(velocity, velocity) + potential)
 
 
@@ -97,7 +98,18 @@ def test_the_program_imports_h5py_and_nothing_of_forebay():
 
 def test_the_program_writes_what_it_computes_and_reports_every_phase(tmp_path):
     file = tmp_path / "wave.h5"
-    command = [sys.executable, str(SIMULATION), "--output", str(file), "--size", "16", "--steps", "3", "--substeps", "4"]
+    command = [
+        sys.executable,
+        str(SIMULATION),
+        "--output",
+        str(file),
+        "--size",
+        "16",
+        "--steps",
+        "3",
+        "--substeps",
+        "4",
+    ]
     ended = subprocess.run(command, env=native_environment(), capture_output=True, text=True, check=True, timeout=120)
 
     wave = simulation.Wave(simulation.two_pulses(16))

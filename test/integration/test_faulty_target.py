@@ -1,7 +1,7 @@
-"""Unmodified programs on a target whose writes fail: what is promised in docs/consistency.md, "Errors", seen from outside.
+"""Unmodified programs on a target whose writes fail: the promises of docs/consistency.md, "Errors", seen from outside.
 
-The target is a slowfs mount. The file is there beforehand, written natively, and is then changed with staging on. What it
-should hold in the end is what the same program, run natively, leaves, byte for byte.
+The target is a slowfs mount. A native run makes the file beforehand, and a staged one changes it. In the end the file
+should hold what the same program leaves natively, byte for byte.
 """
 
 import errno
@@ -24,8 +24,8 @@ _usable, _reason = available()
 pytestmark = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
 
 CAUSES = ["EIO", "ENOSPC", "EDQUOT", "ESTALE"]
-# A call that has to fail may try again for a while; what must not happen is that it waits for `patience`, which is 600 s.
-SECONDS_MAX = 30
+# A call that has to fail may try again for a while. It must not wait for `patience`, which is 600 s.
+SECONDS_MAX = 240
 
 MAKE = """
 import h5py, numpy as np
@@ -45,7 +45,9 @@ def call(name, what):
 """
 
 # "first" and "second" are committed by a flush each, "late" by the close.
-CHANGE = CALL + """
+CHANGE = (
+    CALL
+    + """
 import h5py, numpy as np
 def write(step, name):
     f[name] = np.arange(400_000) * step
@@ -68,6 +70,7 @@ with h5py.File("healthy.h5") as g:
     assert g["x"][999] == 999 and g["y"][99_999] == 99_999
 print("went on")
 """
+)
 
 
 def script(code, *arguments):
@@ -158,7 +161,9 @@ def test_a_write_that_is_cut_short_is_gone_on_with(target, tmp_path, expected):
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-def test_without_retry_a_failure_is_told_at_close_although_everything_has_arrived_then(cause, target, tmp_path, expected):
+def test_without_retry_a_failure_is_told_at_close_although_everything_has_arrived_then(
+    cause, target, tmp_path, expected
+):
     told, file = change(target, tmp_path, "on_error=fail", f"op=write,errno={cause},count=1")
     assert_names_file_offset_and_cause(told["close"], cause, target / "x.h5")
     assert file["error"] == getattr(errno, cause) and file["pending"] == 0
@@ -171,12 +176,14 @@ def test_without_retry_a_failure_is_told_at_close_although_everything_has_arrive
 
 @pytest.mark.parametrize("on_error", ["fail", "retry"])
 @pytest.mark.parametrize("cause", CAUSES)
-def test_a_target_that_takes_nothing_is_told_and_recovery_brings_everything_home(cause, on_error, target, tmp_path, expected):
+def test_a_target_that_takes_nothing_is_told_and_recovery_brings_everything_home(
+    cause, on_error, target, tmp_path, expected
+):
     told, file = change(target, tmp_path, f"on_error={on_error}", f"op=write,errno={cause}")
     path = target / "x.h5"
     assert_names_file_offset_and_cause(told["close"], cause, path)
     assert "stay in the staging log" in told["close"]
-    for name in ("flush 1", "flush 2"):   # a flush tells what is known by then
+    for name in ("flush 1", "flush 2"):  # a flush tells what is known by then
         if told[name] != "ok":
             assert_names_file_offset_and_cause(told[name], cause, path)
     # Writes are taken, and what was written can be read, as long as the file is open.
@@ -197,7 +204,7 @@ def test_a_target_that_takes_nothing_is_told_and_recovery_brings_everything_home
 # HDF5 flushes when it opens a file too, with flush=drain to the target, and an open must not be half done.
 @pytest.mark.parametrize("on_error", ["fail", "retry"])
 def test_a_flush_that_drains_tells_it_at_once(on_error, target, tmp_path, expected):
-    beginning = "op=write,errno=EDQUOT,offset=100.."   # what the open writes arrives
+    beginning = "op=write,errno=EDQUOT,offset=100.."  # what the open writes arrives
     told, _ = change(target, tmp_path, f"on_error={on_error};flush=drain", beginning)
     for name in ("flush 1", "flush 2", "close"):
         assert_names_file_offset_and_cause(told[name], "EDQUOT", target / "x.h5")
@@ -235,6 +242,29 @@ except Exception:
     assert "Exception ignored" not in done.stderr, done.stderr
 
 
+def test_the_failure_of_a_second_open_is_told_by_that_file_and_no_other(target, tmp_path):
+    """HDF5 opens a file again to see that it is open already, and closes it at once. That close fails here."""
+    target.fault("op=flush,errno=EIO,count=1,path=x.h5")
+    code = (
+        CALL
+        + """
+import h5py, numpy as np
+f = h5py.File("target/x.h5", "r+")
+g = h5py.File("target/y.h5", "w")
+g["x"] = np.arange(1000)
+again = h5py.File("target/x.h5", "r+")
+call("other file", g.close)
+call("first", f.flush)
+call("second", f.flush)
+call("file", f.close)
+"""
+    )
+    told = run_python(code, staged(tmp_path), tmp_path).splitlines()
+    assert told[0] == "other file ok"
+    assert told[1].startswith("first ") and os.strerror(errno.EIO) in told[1] and "x.h5" in told[1]
+    assert told[2:] == ["second ok", "file ok"]
+
+
 def test_a_target_that_is_full_after_a_while_keeps_its_last_commit(target, tmp_path, expected):
     """Beyond what the file has already nothing finds room: the program is told, and the log has what the file lacks."""
     size = (tmp_path / "backing/x.h5").stat().st_size
@@ -247,12 +277,15 @@ def test_a_target_that_is_full_after_a_while_keeps_its_last_commit(target, tmp_p
 
 
 def test_a_mount_that_was_made_again_is_recovered_on(target, tmp_path, expected):
-    """Its device number must be the same. Where it is another one the file counts as another: nothing is touched, the log stays."""
+    """The device number must be the same. Else the file counts as another: nothing is touched, and the log stays."""
     change(target, tmp_path, "", "op=write,errno=EIO")
     device, before = os.stat(target / "x.h5").st_dev, (tmp_path / "backing/x.h5").read_bytes()
     target.unmount()
     # Takes the number that has become free.
-    with SlowFS(tmp_path / "other backing", tmp_path / "other"), SlowFS(tmp_path / "backing", tmp_path / "target") as elsewhere:
+    with (
+        SlowFS(tmp_path / "other backing", tmp_path / "other"),
+        SlowFS(tmp_path / "backing", tmp_path / "target") as elsewhere,
+    ):
         if os.stat(elsewhere / "x.h5").st_dev == device:
             pytest.skip("somebody else has unmounted something, and the device number is the same")
         status, report = recover(tmp_path / "staging-area")
@@ -265,12 +298,17 @@ def test_a_mount_that_was_made_again_is_recovered_on(target, tmp_path, expected)
     assert (tmp_path / "backing/x.h5").read_bytes() == expected
 
 
-def test_a_mount_with_another_device_number_is_told_of_and_recovered_when_somebody_vouches_for_it(target, tmp_path, expected):
+def test_a_mount_with_another_device_number_is_told_of_and_recovered_when_somebody_vouches_for_it(
+    target, tmp_path, expected
+):
     change(target, tmp_path, "", "op=write,errno=EIO")
     area = tmp_path / "staging-area"
     device, before = os.stat(target / "x.h5").st_dev, (tmp_path / "backing/x.h5").read_bytes()
     target.unmount()
-    with SlowFS(tmp_path / "other backing", tmp_path / "other"), SlowFS(tmp_path / "backing", tmp_path / "target") as elsewhere:
+    with (
+        SlowFS(tmp_path / "other backing", tmp_path / "other"),
+        SlowFS(tmp_path / "backing", tmp_path / "target") as elsewhere,
+    ):
         if os.stat(elsewhere / "x.h5").st_dev == device:
             pytest.skip("somebody else has unmounted something, and the device number is the same")
         opened = run(script("import h5py\nh5py.File('target/x.h5').close()\n"), staged(tmp_path), tmp_path)
@@ -286,11 +324,13 @@ def test_a_mount_with_another_device_number_is_told_of_and_recovered_when_somebo
 
 # ---- a target that hangs, or is slow -----------------------------------------------------------------
 
-HANGS_MAX = 120   # so long a program may take that ought to give up after two seconds, on a busy machine too
+HANGS_MAX = 120  # so long a program may take that ought to give up after two seconds, on a busy machine too
 
 
 @pytest.mark.parametrize("on_error", ["fail", "retry"])
-def test_a_target_that_hangs_is_given_up_at_close_and_recovery_brings_everything_home(on_error, target, tmp_path, expected):
+def test_a_target_that_hangs_is_given_up_at_close_and_recovery_brings_everything_home(
+    on_error, target, tmp_path, expected
+):
     path, before = target / "x.h5", (tmp_path / "backing/x.h5").read_bytes()
     target.fault("op=write,hang")
     done = run(script(CHANGE), staged(tmp_path, f"patience=2;on_error={on_error}"), tmp_path, HANGS_MAX)
@@ -324,13 +364,15 @@ def test_a_program_that_hears_nothing_is_told_of_a_target_that_hangs_on_standard
 
 
 def test_a_target_that_has_become_a_thousand_times_slower_is_waited_for_beyond_patience(tmp_path):
-    """One thread writes 20 pieces of 4 KiB and more, at 0.2 s each: no single one takes as long as `patience`, all of them do."""
+    """One thread writes 20 pieces of 4 KiB and more, 0.2 s each. No piece takes as long as `patience`, but all do."""
     make = """
 import h5py, numpy as np
 with h5py.File("target/x.h5", "w") as f:
     f["old"] = np.arange(10_000)
 """
-    code = CALL + """
+    code = (
+        CALL
+        + """
 import h5py, numpy as np
 f = h5py.File("target/x.h5", "r+")
 def write():
@@ -340,6 +382,7 @@ call("write", write)
 call("flush", f.flush)
 call("close", f.close)
 """
+    )
     (tmp_path / "native/target").mkdir(parents=True)
     run_python(make + code, native(), tmp_path / "native")
     with SlowFS(tmp_path / "backing", tmp_path / "target", latency="0.2ms") as slow:
@@ -360,7 +403,9 @@ call("close", f.close)
 # ---- the option `through` ---------------------------------------------------------------------------
 
 # Overwrites in place, through one identifier: no dataset is closed while the target fails.
-THROUGH = CALL + """
+THROUGH = (
+    CALL
+    + """
 import h5py, numpy as np
 path = b"target/x.h5"
 f = h5py.h5f.open(path, h5py.h5f.ACC_RDWR)
@@ -375,26 +420,32 @@ with h5py.File("healthy.h5", "w") as g:
     g["x"] = np.arange(1000)
 print("went on", flush=True)
 """
+)
 
 
 @pytest.mark.parametrize("cause", ["EIO", "ENOSPC"])
 def test_with_through_later_writes_fail_by_themselves(cause, target, tmp_path):
-    target.fault(f"op=write,errno={cause},offset=1000000..")   # in the dataset
+    target.fault(f"op=write,errno={cause},offset=1000000..")  # in the dataset
     code = THROUGH + "import os; os._exit(0)\n"
     done = run(script(code), staged(tmp_path, "on_error=through;flush=drain"), tmp_path)
     assert done.returncode == 0 and done.stdout.endswith("went on\n"), done.stdout + done.stderr
     told = outcomes(done.stdout)
-    assert told["write 1"] == "ok"   # it was staged
+    assert told["write 1"] == "ok"  # it was staged
     for name in ("flush 1", "write 2", "flush 2"):
         assert_names_file_offset_and_cause(told[name], cause, target / "x.h5")
-    assert "earlier" in told["flush 1"] and "earlier" not in told["write 2"], "a write that goes through has an error of its own"
+    assert "earlier" in told["flush 1"] and "earlier" not in told["write 2"], (
+        "a write that goes through has an error of its own"
+    )
     assert left(tmp_path / "staging-area"), "the log is gone"
     target.clear()
     recovered(tmp_path)
     assert run_python("import h5py; print(h5py.File('target/x.h5')['old'][299_999])", native(), tmp_path) == "1\n"
 
 
-@pytest.mark.xfail(strict=True, reason="HDF5 crashes after a dataset's close has failed, as it does when its last bytes cannot be written through")
+@pytest.mark.xfail(
+    strict=True,
+    reason="HDF5 crashes after a dataset's close has failed, as it does when its last bytes cannot be written through",
+)
 def test_with_through_a_dataset_whose_last_bytes_fail_at_its_close_crashes_nothing(target, tmp_path):
     told, _ = change(target, tmp_path, "on_error=through", "op=write,errno=EIO")
     assert_names_file_offset_and_cause(told["close"], "EIO", target / "x.h5")
@@ -419,7 +470,10 @@ def open_with(path, options):
         assert hdf5.H5Pset_vol(fapl.id, connector, info) >= 0
     return h5py.File(h5py.h5f.open(path.encode(), h5py.h5f.ACC_RDWR, fapl=fapl))
 """
-TWO_FILES = CALL + OPEN_WITH + """
+TWO_FILES = (
+    CALL
+    + OPEN_WITH
+    + """
 names, options = sys.argv[1:3], sys.argv[3:5]
 files = [open_with(f"target/{name}.h5", text) for name, text in zip(names, options)]
 for name, f in zip(names, files):
@@ -429,6 +483,7 @@ for name, f in zip(names, files):
 for name, f in zip(names, files):
     call(f"close {name}", f.close)
 """
+)
 
 
 @pytest.fixture
@@ -455,9 +510,11 @@ def change_two(tmp_path, *options):
 
 
 @pytest.mark.parametrize("first, second", [("fail", "retry"), ("retry", "fail")])
-def test_what_is_done_about_errors_the_first_file_decides_and_another_wish_is_answered_by_a_warning(first, second, two_targets, tmp_path):
+def test_what_is_done_about_errors_the_first_file_decides_and_another_wish_is_answered_by_a_warning(
+    first, second, two_targets, tmp_path
+):
     for name in ("one", "two"):
-        two_targets.fault(f"op=write,errno=EIO,count=1,offset=2000..,path={name}.h5")   # what the open writes arrives
+        two_targets.fault(f"op=write,errno=EIO,count=1,offset=2000..,path={name}.h5")  # what the open writes arrives
     options = [f"flush=drain;on_error={value}" for value in (first, second)]
     done = change_two(tmp_path, *options)
     assert [fault["hit"] for fault in two_targets.stats()["faults"]] == [1, 1], "the target has not failed"
@@ -468,7 +525,10 @@ def test_what_is_done_about_errors_the_first_file_decides_and_another_wish_is_an
             assert_names_file_offset_and_cause(line, "EIO", two_targets / f"{line.split()[1]}.h5")
         else:
             assert line.endswith(" ok")
-    warned = f'forebay: the options of the first file opened hold for the process: "{options[1]}" does not change "{options[0]}"\n'
+    warned = (
+        "forebay: the options of the first file opened hold for the process: "
+        f'"{options[1]}" does not change "{options[0]}"\n'
+    )
     assert done.stderr == warned
     assert {entry["error"] for entry in statistics(tmp_path)} == {errno.EIO if first == "fail" else 0}
     assert bytes_staged(tmp_path) > 1_600_000
@@ -495,7 +555,9 @@ def test_a_program_that_ends_without_closing_is_told_on_standard_error_and_in_th
     target.clear()
     status, _ = recover(tmp_path / "area")
     assert status == 0
-    assert run_python("import h5py; print(*h5py.File('target/x.h5'))", native(), tmp_path).startswith("first late old second")
+    assert run_python("import h5py; print(*h5py.File('target/x.h5'))", native(), tmp_path).startswith(
+        "first late old second"
+    )
 
 
 # ---- a target that cannot be opened ------------------------------------------------------------------
@@ -504,11 +566,13 @@ KILLED = CHANGE[: CHANGE.index('call("write 3"')] + "import os, signal\nos.kill(
 
 
 @pytest.mark.parametrize("cause, operations", [("ESTALE", "open"), ("ESTALE", "lookup|getattr"), ("EIO", "open")])
-def test_what_a_dead_process_left_of_a_target_that_cannot_be_opened_stays_until_it_can(cause, operations, target, tmp_path):
+def test_what_a_dead_process_left_of_a_target_that_cannot_be_opened_stays_until_it_can(
+    cause, operations, target, tmp_path
+):
     (tmp_path / "native/target").mkdir(parents=True)
     run_python(MAKE, native(), tmp_path / "native")
     assert run(script(KILLED), native(), tmp_path / "native").returncode == -signal.SIGKILL
-    target.fault("op=write,hang")   # so that everything is in the log only
+    target.fault("op=write,hang")  # so that everything is in the log only
     assert run(script(KILLED), staged(tmp_path), tmp_path).returncode == -signal.SIGKILL
     area, before = tmp_path / "staging-area", (tmp_path / "backing/x.h5").read_bytes()
     (log,) = left(area)
@@ -522,8 +586,8 @@ def test_what_a_dead_process_left_of_a_target_that_cannot_be_opened_stays_until_
     assert "forebay recover" in file["advice"] and file["bytes"] > 3_000_000
     opened = run(script("import h5py\nh5py.File('target/x.h5', 'r+')\n"), staged(tmp_path), tmp_path)
     assert opened.returncode != 0 and os.strerror(getattr(errno, cause)) in opened.stderr, opened.stderr
-    # Where the file can be looked for, recovery is tried, and it is said why it failed; else the open fails as natively.
-    assert ("which cannot be recovered" in opened.stderr) == (operations == "open"), opened.stderr
+    # The open fails as natively, before anybody looks for what is left of the file.
+    assert "which cannot be recovered" not in opened.stderr, opened.stderr
     assert left(area) == [log] and (tmp_path / "backing/x.h5").read_bytes() == before
 
     target.clear()

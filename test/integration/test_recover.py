@@ -59,7 +59,11 @@ def staged(area, info=""):
 
 def run_until_killed(path, libver, until, environment):
     ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(path), libver, until], env=environment, timeout=120, capture_output=True, text=True
+        [sys.executable, "-c", PROGRAM, str(path), libver, until],
+        env=environment,
+        timeout=120,
+        capture_output=True,
+        text=True,
     )
     assert ended.returncode == -signal.SIGKILL, ended.stderr
 
@@ -104,14 +108,14 @@ def area(tmp_path):
     return folder
 
 
-@pytest.fixture(params=["earliest", "v110", "latest"])   # superblocks without and with a mark; all that h5py knows
+@pytest.fixture(params=["earliest", "v110", "latest"])  # superblocks without and with a mark; all that h5py knows
 def libver(request):
     return request.param
 
 
 @pytest.fixture
 def killed(tmp_path, area, libver):
-    """A file whose program was killed after three flushes and more, and the same one killed natively at the last flush."""
+    """A file whose program was killed after three flushes and more, and one killed natively at the last flush."""
     (tmp_path / "native").mkdir()
     expected = tmp_path / "native" / "run.h5"
     run_until_killed(expected, libver, "flush 2", native())
@@ -130,10 +134,12 @@ def test_a_recovered_file_holds_everything_up_to_the_last_flush_byte_for_byte(ki
     assert file["dropped_bytes"] > 0, "the program went on after its flush"
     assert file["dropped_reason"] == "not_committed"
     assert file["mark_cleared"] == (libver != "earliest")
-    assert 0 < file["unchecked_bytes"] < file["bytes"], "the large datasets' bytes have no checksum unless it is asked for"
+    assert 0 < file["unchecked_bytes"] < file["bytes"], (
+        "the large datasets' bytes have no checksum unless it is asked for"
+    )
     assert without_marks(path) == without_marks(expected)
     assert left(area) == []
-    with h5py.File(path, "r+") as f:   # refused as long as it is marked as open
+    with h5py.File(path, "r+") as f:  # refused as long as it is marked as open
         assert list(f) == ["step 0", "step 1", "step 2"]
         assert (f["step 1/raw"][:1000] == -2).all() and f["step 1/raw"][1000] == 2000
         assert "late" not in f.attrs
@@ -201,7 +207,7 @@ def test_a_file_that_was_never_flushed_is_as_it_was_when_it_was_opened(tmp_path,
     for each in (path, opened):
         with h5py.File(each, "w") as f:
             f["kept"] = 1
-    run_until_killed(opened, "earliest", "open", native())   # HDF5 writes, and flushes, the superblock then
+    run_until_killed(opened, "earliest", "open", native())  # HDF5 writes, and flushes, the superblock then
     program = PROGRAM.replace("    f.flush()\n", "")
     ended = subprocess.run([sys.executable, "-c", program, path, "earliest", "end"], env=staged(area), timeout=120)
     assert ended.returncode == -signal.SIGKILL
@@ -226,7 +232,13 @@ for step in range(32):   # four times what the log can hold
     f[f"late {step}"] = np.full(1 << 17, step, "f8")
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    ended = subprocess.run([sys.executable, "-c", program, path], env=staged(area, "size=8MiB;segment=1MiB"), timeout=120, capture_output=True, text=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", program, path],
+        env=staged(area, "size=8MiB;segment=1MiB"),
+        timeout=120,
+        capture_output=True,
+        text=True,
+    )
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     begun, ended_ns = map(int, ended.stdout.split())
     status, report = recover("--dry-run", area)
@@ -246,7 +258,11 @@ def test_a_living_program_is_not_disturbed(tmp_path, area):
     path = tmp_path / "run.h5"
     program = PROGRAM.replace("os.kill(os.getpid(), signal.SIGKILL)", "print('here', flush=True), input(), f.close()")
     running = subprocess.Popen(
-        [sys.executable, "-c", program, path, "earliest", "end"], env=staged(area), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, path, "earliest", "end"],
+        env=staged(area),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert running.stdout.readline() == "here\n"
     there = left(area)
@@ -280,7 +296,13 @@ input()
 f["last"] = 1
 f.close()
 """
-    process = subprocess.Popen([*ANOTHER_PID_NAMESPACE, sys.executable, "-c", program, path], env=staged(area), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*ANOTHER_PID_NAMESPACE, sys.executable, "-c", program, path],
+        env=staged(area),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout.readline() == "here\n"
     before = left(area)
     assert len(before) == 1
@@ -288,8 +310,19 @@ f.close()
     status, report = recover(area)
     assert status == 0 and report["files"] == [] and report["removed"] == [] and len(report["living"]) == 1
     assert "(dead)" not in call("status", area).stdout
-    subprocess.run([sys.executable, "-c", f"import h5py; h5py.File({str(other)!r}, 'w')['x'] = 1"], env=staged(area), check=True, timeout=60)
-    opened = subprocess.run([sys.executable, "-c", f"import h5py; h5py.File({str(path)!r}, 'r', locking=False)"], env=staged(area), capture_output=True, text=True, timeout=60)
+    subprocess.run(
+        [sys.executable, "-c", f"import h5py; h5py.File({str(other)!r}, 'w')['x'] = 1"],
+        env=staged(area),
+        check=True,
+        timeout=60,
+    )
+    opened = subprocess.run(
+        [sys.executable, "-c", f"import h5py; h5py.File({str(path)!r}, 'r', locking=False)"],
+        env=staged(area),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert "forebay: " not in opened.stderr, opened.stderr
     assert left(area) == before
 
@@ -346,7 +379,11 @@ f.close()
 input()
 """
     running = subprocess.Popen(
-        [sys.executable, "-c", program, path], env=staged(area), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, path],
+        env=staged(area),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert running.stdout.readline() == "here\n"
     waited = call("wait", "--nls", area, "--timeout", "0", path)
@@ -388,7 +425,11 @@ input()
 
 def test_wait_knows_of_files_that_are_not_in_the_table_of_their_process(tmp_path, area):
     running = subprocess.Popen(
-        [sys.executable, "-c", MANY, tmp_path], env=staged(area), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", MANY, tmp_path],
+        env=staged(area),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert running.stdout.readline() == "here\n"
     shown = json.loads(call("status", "--nls", area, "--json").stdout)
@@ -410,7 +451,11 @@ def test_wait_does_not_say_what_it_cannot_know(tmp_path, area):
     path, other = tmp_path / "000.h5", tmp_path / "other.h5"
     other.write_bytes(b"")
     running = subprocess.Popen(
-        [sys.executable, "-c", MANY.replace("300", "1"), tmp_path], env=staged(area), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", MANY.replace("300", "1"), tmp_path],
+        env=staged(area),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert running.stdout.readline() == "here\n"
     directory = area / f"forebay-{os.geteuid()}" / left(area)[0]
@@ -449,7 +494,9 @@ READ = "import h5py, sys\nwith h5py.File(sys.argv[1], sys.argv[2]) as f: print(l
 
 
 def open_with(path, mode, environment):
-    return subprocess.run([sys.executable, "-c", READ, path, mode], env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-c", READ, path, mode], env=environment, capture_output=True, text=True, timeout=60
+    )
 
 
 @pytest.mark.parametrize("mode", ["r", "r+"])
@@ -476,7 +523,9 @@ def test_with_recover_off_nothing_is_done(killed, area):
 def test_creating_a_file_anew_gives_up_what_was_left_of_the_old_one(killed, area):
     path, _ = killed
     with_new = "import h5py, sys\nwith h5py.File(sys.argv[1], 'w') as f: f['new'] = 1"
-    created = subprocess.run([sys.executable, "-c", with_new, path], env=staged(area), capture_output=True, text=True, timeout=60)
+    created = subprocess.run(
+        [sys.executable, "-c", with_new, path], env=staged(area), capture_output=True, text=True, timeout=60
+    )
     assert created.returncode == 0 and left(area) == []
     status, report = recover(area)
     assert status == 0 and report["files"] == []

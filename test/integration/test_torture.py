@@ -12,7 +12,12 @@ from pathlib import Path
 import pytest
 from test_cli import FOREBAY, call, clean_environment
 
-CAMPAIGNS = ["killed while writing", "killed at the Nth write call", "killed while recovering", "killed again while recovering"]
+CAMPAIGNS = [
+    "killed while writing",
+    "killed at the Nth write call",
+    "killed while recovering",
+    "killed again while recovering",
+]
 FAULTS = ["target fails, closed", "target fails, killed", "staging fails, closed", "staging fails, killed"]
 COUNTS = ("lost", "hung", "wrong", "unreported", "failures")
 
@@ -83,7 +88,9 @@ def test_the_log_of_a_given_size_is_recovered_and_timed(places):
 def test_the_table_ends_with_a_verdict(places):
     done = call("torture", "--minutes", "0.01", *places)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == "Verdict: nothing was lost or wrong, nothing hung, and no failure went unsaid."
+    assert (
+        done.stdout.splitlines()[-1] == "Verdict: nothing was lost or wrong, nothing hung, and no failure went unsaid."
+    )
     assert all(name in done.stdout for name in CAMPAIGNS + FAULTS)
 
 
@@ -111,32 +118,56 @@ def test_the_process_runs_with_the_options_that_are_given(on_disk):
 def test_with_durability_node_the_process_syncs(on_disk, tmp_path, durability, syncs):
     calls = tmp_path / "calls"
     traced = subprocess.run(
-        [shutil.which("strace"), "-f", "-qq", "-e", "trace=fdatasync,fsync,execve", "-o", calls,
-         FOREBAY, "torture", "--minutes", "0.01", "--json", "-o", f"durability={durability}", *on_disk],
-        env=clean_environment(PATH=tmp_path), capture_output=True, text=True, timeout=300,
+        [
+            shutil.which("strace"),
+            "-f",
+            "-qq",
+            "-e",
+            "trace=fdatasync,fsync,execve",
+            "-o",
+            calls,
+            FOREBAY,
+            "torture",
+            "--minutes",
+            "0.01",
+            "--json",
+            "-o",
+            f"durability={durability}",
+            *on_disk,
+        ],
+        env=clean_environment(PATH=tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=300,
     )  # strace cannot be traced: the second campaign does not find it
     if "ptrace" in traced.stderr:
         pytest.skip(traced.stderr)
     assert traced.returncode == 0, traced.stdout + traced.stderr
     lines = calls.read_text().splitlines()
-    victims = {line.split()[0] for line in lines if '"torture-victim"' in line}
+    victims = {line.split()[0] for line in lines if '"victim"' in line}
     synced = {line.split()[0] for line in lines if "sync(" in line and "= 0" in line}
     assert victims
     assert bool(victims & synced) == syncs
 
 
-@pytest.mark.parametrize("spoil, counts", [("byte", "wrong lost"), ("loss", "lost wrong"), ("silence", "unreported"), ("hang", "hung")])
+@pytest.mark.parametrize(
+    "spoil, counts", [("byte", "wrong lost"), ("loss", "lost wrong"), ("silence", "unreported"), ("hang", "hung")]
+)
 def test_what_goes_wrong_is_counted_kept_and_in_the_exit_status(places, spoil, counts):
     """A target that lies about what it took, and a process that says nothing of a failure, or hangs."""
-    done = call("torture", "--minutes", "0.1", "--spoil", spoil, "--patience", "3", "--json", "-o", "on_error=fail", *places)
+    done = call(
+        "torture", "--minutes", "0.1", "--spoil", spoil, "--patience", "3", "--json", "-o", "on_error=fail", *places
+    )
     report = json.loads(done.stdout)
     assert done.returncode == 1 and not report["all_well"], done.stdout
     spoilt = next(campaign for campaign in report["campaigns"] if campaign["failures"])
     assert spoilt["name"] in FAULTS and spoilt["points"] == spoilt["recovered"] + 1
     assert sum(spoilt[count] for count in counts.split()) == 1, spoilt
-    assert [sum(campaign[count] for count in COUNTS[:4]) for campaign in report["campaigns"] if campaign is not spoilt] == [0] * 7
+    assert [
+        sum(campaign[count] for count in COUNTS[:4]) for campaign in report["campaigns"] if campaign is not spoilt
+    ] == [0] * 7
     # The evidence is that of this point: nothing was tried after it.
-    assert all(campaign["skipped"] for campaign in report["campaigns"][report["campaigns"].index(spoilt) + 1:])
+    assert all(campaign["skipped"] for campaign in report["campaigns"][report["campaigns"].index(spoilt) + 1 :])
     assert len(left(places)) == 2 and str(left(places)[0]) in report["kept"]
 
 
@@ -150,7 +181,13 @@ def test_in_memory_no_sync_fails_and_the_report_says_so(tmp_path):
 
 @pytest.mark.parametrize(
     "setting, complaint",
-    [("durability=moon", "durability"), ("nosuch=1", "nosuch"), ("durability", "name=value"), ("nls=/tmp", "--nls"), ("size=4MiB", "itself")],
+    [
+        ("durability=moon", "durability"),
+        ("nosuch=1", "nosuch"),
+        ("durability", "name=value"),
+        ("nls=/tmp", "--nls"),
+        ("size=4MiB", "itself"),
+    ],
 )
 def test_an_option_that_cannot_be_set_is_refused(places, setting, complaint):
     done = call("torture", "-o", setting, *places)
@@ -180,7 +217,11 @@ def test_a_directory_that_cannot_be_written_is_refused_with_the_option(places):
 def test_on_a_terminal_there_is_a_bar_and_an_interruption_leaves_nothing(places):
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [FOREBAY, "torture", "--minutes", "5", *places], env=clean_environment(), stdout=subprocess.PIPE, stderr=theirs, text=True
+        [FOREBAY, "torture", "--minutes", "5", *places],
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
     )
     os.close(theirs)
     drawn = os.read(ours, 4096)  # it is at work then, and minds signals

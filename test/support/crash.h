@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "area/process.h"
 #include "io/fault_file.h"
 #include "io/memory_file.h"
-#include "log/process.h"
 #include "recover/recovery.h"
 #include "support/borrowed_directory.h"
 
@@ -23,11 +23,16 @@ class Crash {
 
     // Of the staging area and of one file. The logs are copied before the target: what drains meanwhile is in both.
     Crash(io::Directory& area, const std::function<Content()>& target, const io::Identity& identity)
-        : area_(io::make_memory_directory("/nls/forebay")), home_(io::make_memory_directory("/scratch")), identity_(identity) {
+        : area_(io::make_memory_directory("/nls/forebay")),
+          home_(io::make_memory_directory("/scratch")),
+          identity_(identity) {
         for (const bool logs : {true, false}) copy(area, *area_, logs);
         put_target(target());
     }
-    Crash(Crash& other) : Crash(*other.area_, [&] { return other.contents(); }, other.identity_) { boot_id = other.boot_id; modified_ns = other.modified_ns; }
+    Crash(Crash& other) : Crash(*other.area_, [&] { return other.contents(); }, other.identity_) {
+        boot_id = other.boot_id;
+        modified_ns = other.modified_ns;
+    }
 
     // From the `nth` call on everything fails, as far as this process is concerned: it was killed.
     void kill_at(std::uint64_t nth, std::size_t bytes_done_first = 0) {
@@ -39,8 +44,11 @@ class Crash {
     void live_again() { faults_.reset(); }
 
     [[nodiscard]] recover::Outside outside() {
-        recover::Outside outside{[this](const log::ProcessIdentity& process) { return alive(process); }, boot_id, [this](const std::string& path) { return open_target(path); }};
-        outside.open_home = [this](const std::string&) -> Result<std::unique_ptr<io::Directory>> { return std::unique_ptr<io::Directory>(std::make_unique<BorrowedDirectory>(*home_)); };
+        recover::Outside outside{[this](const area::ProcessIdentity& process) { return alive(process); }, boot_id,
+                                 [this](const std::string& path) { return open_target(path); }};
+        outside.open_home = [this](const std::string&) -> Result<std::unique_ptr<io::Directory>> {
+            return std::unique_ptr<io::Directory>(std::make_unique<BorrowedDirectory>(*home_));
+        };
         return outside;
     }
     Result<recover::Report> recover(const recover::Request& request = {}) {
@@ -80,11 +88,11 @@ class Crash {
         return std::move(std::move(at).value()->open_file(name, io::OpenMode::kReadWrite)).value();
     }
 
-    std::function<bool(const log::ProcessIdentity&)> alive = [](const log::ProcessIdentity&) { return false; };
-    log::BootId boot_id = log::identify_this_process().value().boot_id;
-    std::uint64_t modified_ns = 0;         // when the target was last written
-    Status target_status;                  // of opening the target
-    std::vector<std::string> asked_for;    // paths by which it was opened
+    std::function<bool(const area::ProcessIdentity&)> alive = [](const area::ProcessIdentity&) { return false; };
+    area::BootId boot_id = area::identify_this_process().value().boot_id;
+    std::uint64_t modified_ns = 0;        // when the target was last written
+    Status target_status;                 // of opening the target
+    std::vector<std::string> asked_for;   // paths by which it was opened
 
   private:
     static Content all_of(io::File& file) {
@@ -109,7 +117,9 @@ class Crash {
                 copy(*from.open_directory(name).value(), *inner.value(), logs);
             } else if ((name == "log") == logs) {
                 const auto source = std::move(from.open_file(name, io::OpenMode::kRead)).value();
-                EXPECT_TRUE(to.open_file(name, io::OpenMode::kCreateNew).value()->write_at(0, logs ? at_one_instant(*source) : all_of(*source)));
+                EXPECT_TRUE(to.open_file(name, io::OpenMode::kCreateNew)
+                                .value()
+                                ->write_at(0, logs ? at_one_instant(*source) : all_of(*source)));
             }
         }
     }
@@ -133,7 +143,8 @@ class Crash {
 };
 
 // The file as recovery brings it home.
-inline Crash::Content recovered(io::Directory& area, const std::function<Crash::Content()>& target, const io::Identity& identity) {
+inline Crash::Content recovered(io::Directory& area, const std::function<Crash::Content()>& target,
+                                const io::Identity& identity) {
     Crash crash(area, target, identity);
     (void)crash.recovered();
     return crash.contents();

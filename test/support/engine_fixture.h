@@ -7,6 +7,7 @@
 #include <random>
 
 #include "io/fault_file.h"
+#include "io/forwarding_file.h"
 #include "io/memory_file.h"
 #include "stage/engine.h"
 
@@ -55,9 +56,7 @@ class Area {
             return directory;
         };
     }
-    std::vector<std::string> left() const {
-        return shared_open()->list().value();
-    }
+    std::vector<std::string> left() const { return shared_open()->list().value(); }
     std::unique_ptr<io::Directory> shared_open() const {
         return std::move(directory_->root->open_directory("area")).value();
     }
@@ -69,15 +68,29 @@ class Area {
     std::shared_ptr<Shared> directory_;
 };
 
+// A file that is told from others by what a test says.
+class IdentifiedFile final : public io::ForwardingFile {
+  public:
+    IdentifiedFile(std::unique_ptr<io::File> file, io::Identity identity, std::string name)
+        : ForwardingFile(std::move(file)), identity_(identity), name_(std::move(name)) {}
+    const std::string& name() const noexcept override { return name_; }
+    Result<io::Identity> identity() override { return identity_; }
+
+  private:
+    const io::Identity identity_;
+    const std::string name_;
+};
+
 // A target in memory that can be opened again and again; faults optional.
 class Target {
   public:
-    explicit Target(std::uint64_t inode = 1)
-        : identity_{7, inode}, directory_(io::make_memory_directory("/scratch")) {
+    explicit Target(std::uint64_t inode = 1, std::string path = "/scratch/run.h5")
+        : identity_{7, inode}, path_(std::move(path)), directory_(io::make_memory_directory("/scratch")) {
         (void)directory_->open_file("run.h5", io::OpenMode::kCreateNew);
     }
     std::unique_ptr<io::File> open(std::shared_ptr<io::FaultPlan> plan = nullptr) const {
-        auto file = std::move(directory_->open_file("run.h5", io::OpenMode::kReadWrite)).value();
+        std::unique_ptr<io::File> file = std::make_unique<IdentifiedFile>(
+            std::move(directory_->open_file("run.h5", io::OpenMode::kReadWrite)).value(), identity_, path_);
         return plan ? io::make_fault_file(std::move(file), std::move(plan)) : std::move(file);
     }
     const io::Identity& identity() const { return identity_; }
@@ -90,12 +103,13 @@ class Target {
 
   private:
     io::Identity identity_;
+    std::string path_;
     std::unique_ptr<io::Directory> directory_;
 };
 
 inline std::shared_ptr<stage::StagedFile> attach(stage::Engine& engine, const Target& target, bool writable = true,
                                                  std::shared_ptr<io::FaultPlan> plan = nullptr) {
-    auto attached = engine.attach(target.open(std::move(plan)), target.identity(), "/scratch/run.h5", writable);
+    auto attached = engine.attach({target.open(std::move(plan)), writable});
     EXPECT_TRUE(attached) << attached.status().message();
     return attached.value().file;
 }

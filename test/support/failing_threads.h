@@ -1,4 +1,5 @@
-// Lets no thread start. Stands in front of pthread_create for the whole test program: one source file of it includes this.
+// Lets no thread start. Stands in front of pthread_create for the whole test program: one source file of it includes
+// this.
 #pragma once
 
 #include <dlfcn.h>
@@ -32,8 +33,9 @@ class NoThreads {
 #define FOREBAY_THREADS_ALWAYS_START 1
 #else
 #define FOREBAY_THREADS_ALWAYS_START 0
-extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
-                                                                     void* argument) noexcept {
+extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* thread,
+                                                                     const pthread_attr_t* attributes,
+                                                                     void* (*start)(void*), void* argument) noexcept {
     if (forebay::test::no_threads) {
         ++forebay::test::threads_refused;
         return EAGAIN;

@@ -1,4 +1,5 @@
-// Every fault with each value of on_error and durability, once and for ever: what the tests of these options run through.
+// Every fault with each value of on_error and durability, once and for ever: what the tests of these options run
+// through.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -55,7 +56,8 @@ inline std::vector<FaultCase> fault_cases(std::span<const Fault> faults) {
 // An error says which file it is about, and why the call failed.
 inline testing::AssertionResult names_file_and_cause(const Status& status, const Fault& fault) {
     for (const std::string& part : {std::string("run.h5"), std::generic_category().message(fault.sys_errno)})
-        if (status.message().find(part) == std::string::npos) return testing::AssertionFailure() << "no '" << part << "' in: " << status.message();
+        if (status.message().find(part) == std::string::npos)
+            return testing::AssertionFailure() << "no '" << part << "' in: " << status.message();
     return testing::AssertionSuccess();
 }
 

@@ -43,7 +43,8 @@ class ForkedTeam {
     using Words = std::array<std::atomic<std::uint64_t>, 64>;
 
     ForkedTeam()
-        : shared_(new (::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Shared) {}
+        : shared_(new(::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
+                      Shared) {}
     ~ForkedTeam() { ::munmap(shared_, sizeof(Shared)); }
     ForkedTeam(const ForkedTeam&) = delete;
     ForkedTeam& operator=(const ForkedTeam&) = delete;
@@ -142,14 +143,16 @@ class ForkedTeam {
         }
 
       protected:
-        Status gather_into(std::span<const std::byte> mine, std::span<const std::size_t> ends, std::span<std::byte> all) override {
+        Status gather_into(std::span<const std::byte> mine, std::span<const std::size_t> ends,
+                           std::span<std::byte> all) override {
             static const Status too_much(Code::kInvalidArgument, "too much to gather");
             if (all.size() > kGivenMax) return too_much;
             std::copy(mine.begin(), mine.end(), shared_.given[static_cast<std::size_t>(rank_)].begin());
             FOREBAY_TRY(barrier());
             auto to = all.begin();
             for (std::size_t member = 0; member < ends.size(); ++member)
-                to = std::copy_n(shared_.given[member].begin(), ends[member] - static_cast<std::size_t>(to - all.begin()), to);
+                to = std::copy_n(shared_.given[member].begin(),
+                                 ends[member] - static_cast<std::size_t>(to - all.begin()), to);
             return barrier();
         }
 

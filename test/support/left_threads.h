@@ -11,7 +11,9 @@ inline bool left_on_purpose = false;
 
 #if defined(__SANITIZE_THREAD__)
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions();
-extern "C" const char* __tsan_default_suppressions() { return "thread:forebay::task::Engine::Core::start_thread_locked\n"; }
+extern "C" const char* __tsan_default_suppressions() {
+    return "thread:forebay::task::Engine::Core::start_thread_locked\n";
+}
 #endif
 #if defined(__SANITIZE_ADDRESS__)
 extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off();

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "area/process.h"
+#include "board/board_format.h"
 #include "io/memory_file.h"
-#include "log/board_format.h"
+#include "ledger/ledger_writer.h"
 #include "log/file_log.h"
-#include "log/ledger_writer.h"
-#include "log/process.h"
 #include "support/engine_fixture.h"
 
 namespace forebay::test {
@@ -23,13 +23,14 @@ inline constexpr std::uint64_t kLeftoverSegment = 64 << 10;
 // One process: its directory, and the logs in it.
 class LeftBehind {
   public:
-    LeftBehind(io::Directory& area, std::uint64_t pid, const log::BootId& boot_id)
+    LeftBehind(io::Directory& area, std::uint64_t pid, const area::BootId& boot_id)
         : name(std::to_string(pid) + "-5-0"),
           process{pid, 5, boot_id},
           directory_(std::move(area.create_directory(name)).value()),
           pool_(std::move(directory_->open_file("log", io::OpenMode::kCreateNew)).value(),
                 log::PoolLimits{64 * kLeftoverSegment, kLeftoverSegment, 0}, process) {
-        EXPECT_TRUE(ledger_.publish(std::move(directory_->open_file("ledger", io::OpenMode::kCreateNew)).value(), process, 1 << 20, kLeftoverSegment));
+        EXPECT_TRUE(ledger_.publish(std::move(directory_->open_file("ledger", io::OpenMode::kCreateNew)).value(),
+                                    process, 1 << 20, kLeftoverSegment));
     }
     // Nothing is given back.
     ~LeftBehind() {
@@ -42,13 +43,17 @@ class LeftBehind {
     log::FileLog& open(std::uint64_t inode = 1, std::uint64_t size = 0, const log::Sharing& sharing = {}) {
         return open({7, inode}, "/scratch/run.h5", size, sharing);
     }
-    log::FileLog& open(const io::Identity& identity, const std::string& path, std::uint64_t size, const log::Sharing& sharing = {}) {
-        logs_.push_back(std::make_unique<log::FileLog>(pool_, logs_.size() + 1, log::LogTarget{identity.device, identity.inode, path, sharing}, false));
+    log::FileLog& open(const io::Identity& identity, const std::string& path, std::uint64_t size,
+                       const log::Sharing& sharing = {}) {
+        logs_.push_back(std::make_unique<log::FileLog>(
+            pool_, logs_.size() + 1, log::LogTarget{identity.device, identity.inode, path, sharing}, false));
         (void)ledger_.take_slot(path, identity.device, identity.inode);
         adopt(*logs_.back(), {0, size});
         return *logs_.back();
     }
-    void adopt(log::FileLog& log, const log::FileLog::LastCommit& commit = {}) { log.adopt(log.acquire().value(), commit, next()); }
+    void adopt(log::FileLog& log, const log::FileLog::LastCommit& commit = {}) {
+        log.adopt(log.acquire().value(), commit, next());
+    }
     std::uint64_t write(log::FileLog& log, std::uint64_t offset, const std::vector<std::byte>& bytes,
                         log::DataClass data_class = log::DataClass::kRaw) {
         const std::uint64_t sequence = next();
@@ -67,13 +72,13 @@ class LeftBehind {
         return sequence;
     }
     // The board of the first log, with all who took part.
-    void board(std::uint64_t group, const std::vector<log::ProcessIdentity>& participants, const log::Frontier& frontier = {0, 0},
-               std::uint64_t team = 0, std::uint64_t nodes = 1) {
-        auto file = std::move(directory_->open_file(log::board_name(1), io::OpenMode::kCreateNew)).value();
-        std::vector<std::byte> bytes(sizeof(log::BoardHeader) + participants.size() * sizeof(log::BoardRow));
-        auto* const header = new (bytes.data()) log::BoardHeader;
-        header->magic = log::kBoardMagic;
-        header->version = log::kBoardVersion;
+    void board(std::uint64_t group, const std::vector<area::ProcessIdentity>& participants,
+               const log::Frontier& frontier = {0, 0}, std::uint64_t team = 0, std::uint64_t nodes = 1) {
+        auto file = std::move(directory_->open_file(board::board_name(1), io::OpenMode::kCreateNew)).value();
+        std::vector<std::byte> bytes(sizeof(board::BoardHeader) + participants.size() * sizeof(board::BoardRow));
+        auto* const header = new (bytes.data()) board::BoardHeader;
+        header->magic = board::kBoardMagic;
+        header->version = board::kBoardVersion;
         header->participants = participants.size();
         header->group = group;
         header->team = team;
@@ -82,7 +87,8 @@ class LeftBehind {
         header->dead_raw = frontier.raw;
         header->dead_metadata = frontier.metadata;
         for (std::size_t i = 0; i < participants.size(); ++i) {
-            auto* const row = new (bytes.data() + sizeof(log::BoardHeader) + i * sizeof(log::BoardRow)) log::BoardRow;
+            auto* const row = new (bytes.data() + sizeof(board::BoardHeader) + i * sizeof(board::BoardRow))
+                board::BoardRow;
             row->pid = participants[i].pid;
             row->start_ticks = participants[i].start_ticks;
             row->adopted = 1;
@@ -94,7 +100,7 @@ class LeftBehind {
     static std::uint64_t next() { return ++counter(); }
 
     const std::string name;
-    const log::ProcessIdentity process;
+    const area::ProcessIdentity process;
 
   private:
     static std::uint64_t& counter() {
@@ -102,7 +108,7 @@ class LeftBehind {
         return count;
     }
     std::unique_ptr<io::Directory> directory_;
-    log::LedgerWriter ledger_;
+    ledger::LedgerWriter ledger_;
     log::SegmentPool pool_;
     std::vector<std::unique_ptr<log::FileLog>> logs_;
 };

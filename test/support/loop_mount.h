@@ -36,11 +36,13 @@ class LoopMount {
     [[nodiscard]] bool mounted() const { return mounted_; }
     [[nodiscard]] std::filesystem::path path() const { return root_ / "mounted"; }
 
-    // Writes what is dirty, drops what this process has mapped from memory, and lets every later access to the device fail.
+    // Writes what is dirty, drops what this process has mapped from memory, and lets every later access to the device
+    // fail.
     [[nodiscard]] bool shut_down() const {
         const int descriptor = ::open(path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         bool dropped = false;   // a page that is being looked at stays
-        for (int attempt = 0; attempt < 100 && !dropped && descriptor >= 0 && ::syncfs(descriptor) == 0; ++attempt) dropped = drop_mapped();
+        for (int attempt = 0; attempt < 100 && !dropped && descriptor >= 0 && ::syncfs(descriptor) == 0; ++attempt)
+            dropped = drop_mapped();
         if (descriptor >= 0) ::close(descriptor);
         // The device is as long as the file behind it: every block is beyond its end now.
         return dropped && run("truncate -s 0 " + image()) && run("losetup -c $(losetup -n -O NAME -j " + image() + ")");
@@ -53,7 +55,8 @@ class LoopMount {
         std::ifstream maps("/proc/self/maps");
         for (std::string line; std::getline(maps, line);) {
             if (line.find(path().string()) == std::string::npos) continue;
-            const std::uintptr_t begin = std::stoull(line, nullptr, 16), end = std::stoull(line.substr(line.find('-') + 1), nullptr, 16);
+            const std::uintptr_t begin = std::stoull(line, nullptr, 16),
+                                 end = std::stoull(line.substr(line.find('-') + 1), nullptr, 16);
             (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_PAGEOUT);
             if (const int file = ::open(line.substr(line.find('/')).c_str(), O_RDONLY | O_CLOEXEC); file >= 0) {
                 (void)::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);   // what is in memory and not mapped

@@ -3,10 +3,11 @@
 // Fault model. Every file has what its device holds beside what programs see. A sync copies all of the latter to the
 // former. In between the system writes back what it likes: at random calls a random sector of 512 bytes reaches the
 // device as it is then. When the power fails, each sector that differs is on the device in its new or its old state, by
-// chance, whatever the order in which it was changed: so writes are lost, reordered and torn. A sector itself is not torn,
-// and what a sync reported as done is there. The size is the new or the old one. Names of files are not lost.
-// The power fails at a call that the thread makes which calls `arm`: what other threads do meanwhile is under the files' locks.
-// Made to keep everything, it stands for the death of the process instead: the system goes on, and writes back all of it.
+// chance, whatever the order in which it was changed: so writes are lost, reordered and torn. A sector itself is not
+// torn, and what a sync reported as done is there. The size is the new or the old one. Names of files are not lost. The
+// power fails at a call that the thread makes which calls `arm`: what other threads do meanwhile is under the files'
+// locks. Made to keep everything, it stands for the death of the process instead: the system goes on, and writes back
+// all of it.
 #pragma once
 
 #include <algorithm>
@@ -61,7 +62,8 @@ class Power {
     [[nodiscard]] std::unique_ptr<io::File> wrap(std::unique_ptr<io::File> file, const std::string& name) {
         return std::make_unique<PowerFile>(*this, std::shared_ptr<io::File>(std::move(file)), name);
     }
-    [[nodiscard]] std::unique_ptr<io::Directory> wrap(std::unique_ptr<io::Directory> directory, const std::string& name) {
+    [[nodiscard]] std::unique_ptr<io::Directory> wrap(std::unique_ptr<io::Directory> directory,
+                                                      const std::string& name) {
         return std::make_unique<PowerDirectory>(*this, std::move(directory), name);
     }
 
@@ -73,7 +75,8 @@ class Power {
 
     class PowerFile final : public io::ForwardingFile {
       public:
-        PowerFile(Power& power, std::shared_ptr<io::File> file, std::string name) : ForwardingFile(file), power_(power), name_(std::move(name)) {
+        PowerFile(Power& power, std::shared_ptr<io::File> file, std::string name)
+            : ForwardingFile(file), power_(power), name_(std::move(name)) {
             const std::lock_guard lock(power_.mutex_);
             Disk& disk = power_.disks_[name_];
             disk.file = std::move(file);
@@ -121,8 +124,12 @@ class Power {
             if (!file) return file;
             return power_.wrap(std::move(file).value(), name_ + "/" + name);
         }
-        Result<std::unique_ptr<io::Directory>> create_directory(const std::string& name) override { return inner(directory_->create_directory(name), name); }
-        Result<std::unique_ptr<io::Directory>> open_directory(const std::string& name) override { return inner(directory_->open_directory(name), name); }
+        Result<std::unique_ptr<io::Directory>> create_directory(const std::string& name) override {
+            return inner(directory_->create_directory(name), name);
+        }
+        Result<std::unique_ptr<io::Directory>> open_directory(const std::string& name) override {
+            return inner(directory_->open_directory(name), name);
+        }
         Status remove_file(const std::string& name) override {
             const auto held = power_.arrive();
             power_.disks_.erase(name_ + "/" + name);
@@ -133,9 +140,15 @@ class Power {
         Status sync() override { return directory_->sync(); }
         Result<io::Facts> facts(const std::string& name) override { return directory_->facts(name); }
         Result<std::unique_ptr<io::Lock>> lock(Patience patience) override { return directory_->lock(patience); }
+        Result<std::unique_ptr<io::Lock>> hold(const std::string& name) override { return directory_->hold(name); }
+        Result<io::Holder> holder_of(const std::string& name) override { return directory_->holder_of(name); }
+        Result<std::unique_ptr<io::Lock>> keep_free(const std::string& name) override {
+            return directory_->keep_free(name);
+        }
 
       private:
-        Result<std::unique_ptr<io::Directory>> inner(Result<std::unique_ptr<io::Directory>> directory, const std::string& name) {
+        Result<std::unique_ptr<io::Directory>> inner(Result<std::unique_ptr<io::Directory>> directory,
+                                                     const std::string& name) {
             if (!directory) return directory;
             return power_.wrap(std::move(directory).value(), name_ + "/" + name);
         }
@@ -166,7 +179,9 @@ class Power {
         const std::uint64_t begin = random_() % ((size + kSector - 1) / kSector) * kSector;
         if (disk.durable.size() < size && random_() % 4 == 0) disk.durable.resize(size);
         if (begin >= disk.durable.size()) return;
-        (void)disk.file->read_at(begin, std::span(disk.durable).subspan(begin, std::min<std::uint64_t>(kSector, disk.durable.size() - begin)));
+        (void)disk.file->read_at(
+            begin,
+            std::span(disk.durable).subspan(begin, std::min<std::uint64_t>(kSector, disk.durable.size() - begin)));
     }
     void fail_locked() {
         off_ = true;
@@ -199,7 +214,8 @@ class Power {
 };
 
 // A staging area and a target as the devices have them.
-inline std::unique_ptr<io::Directory> area_from(const std::map<std::string, Power::Content>& devices, const std::string& area) {
+inline std::unique_ptr<io::Directory> area_from(const std::map<std::string, Power::Content>& devices,
+                                                const std::string& area) {
     auto made = io::make_memory_directory("/nls/forebay");
     for (const auto& [name, content] : devices) {
         if (!name.starts_with(area + "/")) continue;

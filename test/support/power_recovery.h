@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "log/process.h"
+#include "area/process.h"
 #include "recover/recovery.h"
 #include "support/no_thread.h"
 #include "support/power.h"
@@ -24,11 +24,12 @@ struct Recovered {
     std::string refused;   // why nothing was done about the file, or about a directory
 };
 
-// Recovery as it is made unasked when the file is opened, on a machine that was started again or, where nothing is lost, by the
-// next process. It fails in the same way so many times before it is let through.
+// Recovery as it is made unasked when the file is opened, on a machine that was started again or, where nothing is
+// lost, by the next process. It fails in the same way so many times before it is let through.
 inline Recovered recover_unasked(std::map<std::string, Power::Content> devices, std::mt19937_64& random, int failures,
                                  Power::Loses loses = Power::Loses::kWhatWasNotSynced) {
-    const log::BootId boot = loses == Power::Loses::kNothing ? log::identify_this_process().value().boot_id : log::BootId{};
+    const area::BootId boot = loses == Power::Loses::kNothing ? area::identify_this_process().value().boot_id
+                                                              : area::BootId{};
     for (;;) {
         const bool fails = failures-- > 0;
         Power power(random(), loses);
@@ -43,13 +44,20 @@ inline Recovered recover_unasked(std::map<std::string, Power::Content> devices, 
             for (const std::string& name : directories) {
                 auto directory = std::move(seen->open_directory(name)).value();
                 const std::vector<std::string> files = std::move(directory->list()).value();
-                for (const std::string& file : files) EXPECT_TRUE(directory->open_file(file, io::OpenMode::kReadWrite).value()->sync());
+                for (const std::string& file : files)
+                    EXPECT_TRUE(directory->open_file(file, io::OpenMode::kReadWrite).value()->sync());
             }
-            EXPECT_TRUE(power.wrap(std::move(home->open_file("run.h5", io::OpenMode::kReadWrite)).value(), kTarget)->sync());
+            EXPECT_TRUE(
+                power.wrap(std::move(home->open_file("run.h5", io::OpenMode::kReadWrite)).value(), kTarget)->sync());
             if (fails) power.arm(1 + random() % 60, Power::Calls::kAny);
-            recover::Outside outside{[](const log::ProcessIdentity&) { return false; }, boot, [&](const std::string&) -> Result<io::ExistingFile> {
-                return io::ExistingFile{power.wrap(std::move(home->open_file("run.h5", io::OpenMode::kReadWrite)).value(), kTarget), {7, 1}, 0};
-            }};
+            recover::Outside outside{
+                [](const area::ProcessIdentity&) { return false; }, boot,
+                [&](const std::string&) -> Result<io::ExistingFile> {
+                    return io::ExistingFile{
+                        power.wrap(std::move(home->open_file("run.h5", io::OpenMode::kReadWrite)).value(), kTarget),
+                        {7, 1},
+                        0};
+                }};
             if (random() % 2 == 0) outside.start_thread = no_thread;   // these runs are the same each time
             recover::Request request;
             request.unasked = true;
@@ -58,7 +66,8 @@ inline Recovered recover_unasked(std::map<std::string, Power::Content> devices, 
             EXPECT_TRUE(report) << report.status().message();
             if (report) {
                 for (const auto& file : report.value().files)
-                    if (file.outcome == recover::Outcome::kRefused || file.outcome == recover::Outcome::kFailed) result.refused += file.status.message();
+                    if (file.outcome == recover::Outcome::kRefused || file.outcome == recover::Outcome::kFailed)
+                        result.refused += file.status.message();
                 for (const auto& directory : report.value().refused) result.refused += directory.status.message();
             }
         }

@@ -39,7 +39,9 @@ class RecoveryTest : public testing::Test {
         return {dead, log};
     }
     // The processes have died; the target holds `content`.
-    Crash crash(const std::vector<std::byte>& content = {}) { return {*area_, [&] { return content; }, {7, 1}}; }
+    Crash crash(const std::vector<std::byte>& content = {}) {
+        return {*area_, [&] { return content; }, {7, 1}};
+    }
 
     // The only file of the report.
     static recover::FileReport only(Crash& crash, const recover::Request& request = {}) {
@@ -65,7 +67,7 @@ class RecoveryTest : public testing::Test {
     }
 
     std::unique_ptr<io::Directory> area_ = io::make_memory_directory("/nls/forebay");
-    log::BootId boot_id_ = log::identify_this_process().value().boot_id;
+    area::BootId boot_id_ = area::identify_this_process().value().boot_id;
     std::vector<std::unique_ptr<LeftBehind>> processes_;
 };
 

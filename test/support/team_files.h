@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "area/process.h"
 #include "io/posix_file.h"
-#include "log/process.h"
 #include "log/scan.h"
 #include "node/shared_file.h"
 #include "support/crash.h"
@@ -59,7 +59,8 @@ class Scratch {
     [[nodiscard]] std::vector<log::ScannedLog> logs() const {
         std::vector<log::ScannedLog> all;
         for (const std::string& name : left()) {
-            auto file = std::move(io::open_posix_directory(area() + "/" + name)).value()->open_file("log", io::OpenMode::kRead);
+            auto file =
+                std::move(io::open_posix_directory(area() + "/" + name)).value()->open_file("log", io::OpenMode::kRead);
             auto scanned = log::scan(*file.value());
             EXPECT_TRUE(scanned) << scanned.status().message();
             if (!scanned) continue;
@@ -69,9 +70,12 @@ class Scratch {
     }
 
     // The file as recovery brings it home, if all who wrote it died now.
-    [[nodiscard]] std::vector<std::byte> recovered() const { return recovered([this] { return contents(); }, io::identify(target()).value()); }
+    [[nodiscard]] std::vector<std::byte> recovered() const {
+        return recovered([this] { return contents(); }, io::identify(target()).value());
+    }
     // For a target elsewhere.
-    [[nodiscard]] std::vector<std::byte> recovered(const std::function<std::vector<std::byte>()>& target, const io::Identity& identity) const {
+    [[nodiscard]] std::vector<std::byte> recovered(const std::function<std::vector<std::byte>()>& target,
+                                                   const io::Identity& identity) const {
         return test::recovered(*io::open_posix_directory(area()).value(), target, identity);
     }
 
@@ -109,12 +113,13 @@ class TeamMember {
   public:
     TeamMember(std::shared_ptr<node::Team> team, const Scratch& scratch, LoadedOptions options, int flags = O_RDWR)
         : TeamMember(std::move(team), scratch, stage::Engine::create(std::move(options), scratch.opener()), flags) {}
-    TeamMember(std::shared_ptr<node::Team> team, const Scratch& scratch, std::shared_ptr<stage::Engine> engine, int flags = O_RDWR)
+    TeamMember(std::shared_ptr<node::Team> team, const Scratch& scratch, std::shared_ptr<stage::Engine> engine,
+               int flags = O_RDWR)
         : engine_(std::move(engine)) {
         const int descriptor = ::open(scratch.target().c_str(), flags | O_CLOEXEC);
         EXPECT_GE(descriptor, 0);
-        auto opened = node::SharedFile::open(engine_, stage::OpenTarget{scratch.target(), descriptor, true}, std::move(team));
-        ::close(descriptor);
+        stage::OpenTarget target{io::adopt_posix_file(descriptor, scratch.target()), true};
+        auto opened = node::SharedFile::open(engine_, std::move(target), std::move(team));
         status_ = opened.status();
         if (opened) {
             warning_ = opened.value().warning;
@@ -127,7 +132,7 @@ class TeamMember {
     [[nodiscard]] const std::string& warning() const noexcept { return warning_; }
     [[nodiscard]] node::SharedFile& file() const noexcept { return *file_; }
     [[nodiscard]] stage::Engine& engine() const noexcept { return *engine_; }
-    [[nodiscard]] log::FileCounters counters() const { return staged_->counters(); }
+    [[nodiscard]] ledger::FileCounters counters() const { return staged_->counters(); }
 
     Status write(std::uint64_t offset, io::Bytes bytes, stage::ByteClass byte_class = stage::ByteClass::kRaw) {
         const stage::StagedFile::Part part{offset, bytes};
@@ -164,28 +169,29 @@ class Participants {
     Participants(std::size_t count, const LoadedOptions& options, std::shared_ptr<io::FaultPlan> plan = nullptr,
                  const std::vector<std::byte>& content = {}, bool several_nodes = false, const Around& around = {}) {
         EXPECT_TRUE(target_.open()->write_at(0, content));
-        const auto process = log::identify_this_process();
-        const std::vector<log::ProcessIdentity> processes(count, process.value());
+        const auto process = area::identify_this_process();
+        const std::vector<area::ProcessIdentity> processes(count, process.value());
         for (std::size_t i = 0; i < count; ++i) {
-            engines_.push_back(stage::Engine::create(options, [plain = scratch_.opener(), wrap = around.area]() -> Result<std::unique_ptr<io::Directory>> {
-                auto area = plain();
-                if (area && wrap) return wrap(std::move(area).value());
-                return area;
-            }));
+            engines_.push_back(stage::Engine::create(
+                options, [plain = scratch_.opener(), wrap = around.area]() -> Result<std::unique_ptr<io::Directory>> {
+                    auto area = plain();
+                    if (area && wrap) return wrap(std::move(area).value());
+                    return area;
+                }));
             auto target = target_.open(i == 0 ? plan : nullptr);
             if (around.target) target = around.target(std::move(target));
-            auto attached = engines_.back()->attach(std::move(target), target_.identity(), "/scratch/run.h5", true);
+            auto attached = engines_.back()->attach({std::move(target), true});
             EXPECT_TRUE(attached) << attached.status().message();
             files_.push_back(attached.value().file);
         }
         for (std::size_t i = 0; i < count; ++i) {
-            auto board = i == 0 ? node::Board::create(board_file(io::OpenMode::kCreateNew), count,
-                                                      options.options.size / options.options.segment + 4, kGroup)
-                                : node::Board::open(board_file(io::OpenMode::kReadWrite), count);
+            auto board = i == 0 ? board::Board::create(board_file(io::OpenMode::kCreateNew), count,
+                                                       options.options.size / options.options.segment + 4, kGroup)
+                                : board::Board::open(board_file(io::OpenMode::kReadWrite), count);
             EXPECT_TRUE(board) << board.status().message();
-            shares_.push_back(std::make_shared<node::NodeShare>(
-                node::NodeShare::Setup{std::move(board).value(), i, 0, processes, options.options.stripe, several_nodes,
-                                       options.options.durability == Durability::kNode && !several_nodes}));
+            shares_.push_back(std::make_shared<node::NodeShare>(node::NodeShare::Setup{
+                std::move(board).value(), i, 0, processes, options.options.stripe, several_nodes,
+                options.options.durability == Durability::kNode && !several_nodes}));
             for (std::size_t other = 0; other < count; ++other) {
                 std::unique_ptr<io::File> pool;
                 if (i != 0 || other != 0)
@@ -215,7 +221,8 @@ class Participants {
     [[nodiscard]] const Target& target() const noexcept { return target_; }
     [[nodiscard]] const Scratch& scratch() const noexcept { return scratch_; }
 
-    Status write(std::size_t i, std::uint64_t offset, io::Bytes bytes, stage::ByteClass byte_class = stage::ByteClass::kRaw) {
+    Status write(std::size_t i, std::uint64_t offset, io::Bytes bytes,
+                 stage::ByteClass byte_class = stage::ByteClass::kRaw) {
         return files_[i]->write(offset, bytes, byte_class);
     }
     [[nodiscard]] std::vector<std::byte> read(std::size_t i, std::uint64_t offset, std::size_t size) const {
@@ -260,7 +267,7 @@ class Participants {
 
   private:
     std::unique_ptr<io::File> board_file(io::OpenMode mode) {
-        return std::move(engines_[0]->directory()->open_file(log::board_name(files_[0]->log_number()), mode)).value();
+        return std::move(engines_[0]->directory()->open_file(board::board_name(files_[0]->log_number()), mode)).value();
     }
 
     static constexpr std::uint64_t kGroup = 77;

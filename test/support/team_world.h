@@ -1,4 +1,5 @@
-// Ranks of several nodes that keep undo journals of one target, all in memory, and what recovery on each node makes of them.
+// Ranks of several nodes that keep undo journals of one target, all in memory, and what recovery on each node makes of
+// them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,14 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "area/process.h"
 #include "io/fault_file.h"
 #include "io/memory_file.h"
-#include "log/process.h"
-#include "log/undo_journal.h"
 #include "recover/gathering.h"
 #include "recover/recovery.h"
 #include "support/borrowed_directory.h"
 #include "support/engine_fixture.h"
+#include "undo/undo_journal.h"
 
 namespace forebay::test {
 
@@ -23,31 +24,41 @@ class TeamWorld {
     static constexpr std::uint64_t kTeam = 0xabc;
 
     // `node_of[rank]` is the node of each rank.
-    TeamWorld(std::vector<std::size_t> node_of, const std::vector<std::byte>& content, std::uint64_t journal_bytes_max = 1 << 30) : node_of_(std::move(node_of)) {
+    TeamWorld(std::vector<std::size_t> node_of, const std::vector<std::byte>& content,
+              std::uint64_t journal_bytes_max = 1 << 30)
+        : node_of_(std::move(node_of)) {
         target_ = std::move(home_->open_file("run.h5", io::OpenMode::kCreateNew)).value();
         EXPECT_TRUE(target_->write_at(0, content));
         const std::size_t nodes = *std::max_element(node_of_.begin(), node_of_.end()) + 1;
-        for (std::size_t node = 0; node < nodes; ++node) areas_.push_back(io::make_memory_directory("/node" + std::to_string(node) + "/forebay"));
+        for (std::size_t node = 0; node < nodes; ++node)
+            areas_.push_back(io::make_memory_directory("/node" + std::to_string(node) + "/forebay"));
         for (std::size_t rank = 0; rank < node_of_.size(); ++rank) {
-            auto directory = std::move(areas_[node_of_[rank]]->create_directory(std::to_string(100 + rank) + "-5-0")).value();
-            auto file = std::move(directory->open_file(log::undo_name(1), io::OpenMode::kCreateNew)).value();
-            const log::UndoHeader header{kTeam, rank, node_of_.size(), {100 + rank, 5, boot_id_}, 7, 1, "/scratch/run.h5"};
-            auto journal = log::UndoJournal::create(std::move(file), header, content.size(), journal_bytes_max);
+            auto directory =
+                std::move(areas_[node_of_[rank]]->create_directory(std::to_string(100 + rank) + "-5-0")).value();
+            auto file = std::move(directory->open_file(undo::undo_name(1), io::OpenMode::kCreateNew)).value();
+            const undo::UndoHeader header{kTeam, rank, node_of_.size(),  {100 + rank, 5, boot_id_},
+                                          7,     1,    "/scratch/run.h5"};
+            auto journal = undo::UndoJournal::create(std::move(file), header, content.size(), journal_bytes_max);
             EXPECT_TRUE(journal) << journal.status().message();
             journals_.push_back(std::move(journal).value());
             std::shared_ptr<io::File> shared = std::move(home_->open_file("run.h5", io::OpenMode::kReadWrite)).value();
-            files_.push_back(log::make_guarded_file(shared, journals_.back(), [this](std::uint64_t bytes) { given_up += bytes; }));
+            files_.push_back(undo::make_guarded_file(shared, journals_.back(),
+                                                     [this](std::uint64_t bytes) { given_up += bytes; }));
         }
     }
 
     [[nodiscard]] std::size_t ranks() const noexcept { return node_of_.size(); }
     [[nodiscard]] std::size_t nodes() const noexcept { return areas_.size(); }
-    [[nodiscard]] log::UndoJournal& journal(std::size_t rank) const { return *journals_[rank]; }
+    [[nodiscard]] undo::UndoJournal& journal(std::size_t rank) const { return *journals_[rank]; }
     [[nodiscard]] io::File& file(std::size_t rank) const { return *files_[rank]; }
     [[nodiscard]] io::Directory& area(std::size_t node) const { return *areas_[node]; }
     [[nodiscard]] io::Directory& home() const { return *home_; }
     [[nodiscard]] std::unique_ptr<io::File> journal_file(std::size_t rank) const {
-        return std::move(areas_[node_of_[rank]]->open_directory(std::to_string(100 + rank) + "-5-0").value()->open_file(log::undo_name(1), io::OpenMode::kReadWrite)).value();
+        return std::move(areas_[node_of_[rank]]
+                             ->open_directory(std::to_string(100 + rank) + "-5-0")
+                             .value()
+                             ->open_file(undo::undo_name(1), io::OpenMode::kReadWrite))
+            .value();
     }
     void meet() {
         for (const auto& journal : journals_) journal->step();
@@ -65,8 +76,8 @@ class TeamWorld {
     }
     [[nodiscard]] bool left(std::size_t node) const { return !areas_[node]->list().value().empty(); }
 
-    // What `forebay recover` does on a node. With `killed_at` every call from that one on fails, to the staging area and beside the
-    // target: it was killed. True in `killed` if it came to that.
+    // What `forebay recover` does on a node. With `killed_at` every call from that one on fails, to the staging area
+    // and beside the target: it was killed. True in `killed` if it came to that.
     Result<recover::Report> recover(std::size_t node, std::uint64_t killed_at = 0, recover::Request request = {}) {
         faults_.reset();
         if (killed_at > 0) {
@@ -85,15 +96,19 @@ class TeamWorld {
                                      if (!target_status) return target_status;
                                      auto file = home_->open_file("run.h5", io::OpenMode::kReadWrite);
                                      if (!file) return file.status();
-                                     if (faults_ == nullptr) return io::ExistingFile{std::move(file).value(), {7, 1}, modified_ns};
-                                     return io::ExistingFile{io::make_fault_file(std::move(file).value(), faults_), {7, 1}, modified_ns};
+                                     if (faults_ == nullptr)
+                                         return io::ExistingFile{std::move(file).value(), {7, 1}, modified_ns};
+                                     return io::ExistingFile{
+                                         io::make_fault_file(std::move(file).value(), faults_), {7, 1}, modified_ns};
                                  }};
         outside.identify = [this](const std::string& path) -> Result<io::Identity> {
             if (path == "/scratch") return home_identity;
             if (!target_named) return Status(Code::kNotFound, "stat " + path);
             return io::Identity{7, 1};
         };
-        outside.open_home = [this](const std::string&) -> Result<std::unique_ptr<io::Directory>> { return through_faults(*home_); };
+        outside.open_home = [this](const std::string&) -> Result<std::unique_ptr<io::Directory>> {
+            return through_faults(*home_);
+        };
         return outside;
     }
     // Without a kill. The only file of the report.
@@ -108,11 +123,11 @@ class TeamWorld {
     std::uint64_t given_up = 0;
     bool killed = false;
     std::uint64_t modified_ns = 0;
-    std::uint64_t opened = 0;              // how often the target was opened, or was to be
-    Status target_status;                  // of opening the target
-    bool target_named = true;              // it is there, by its name
+    std::uint64_t opened = 0;   // how often the target was opened, or was to be
+    Status target_status;       // of opening the target
+    bool target_named = true;   // it is there, by its name
     io::Identity home_identity{7, 2};
-    recover::IsAlive alive = [](const log::ProcessIdentity&) { return false; };
+    recover::IsAlive alive = [](const area::ProcessIdentity&) { return false; };
 
   private:
     std::unique_ptr<io::Directory> through_faults(io::Directory& directory) {
@@ -125,9 +140,9 @@ class TeamWorld {
     std::unique_ptr<io::Directory> home_ = io::make_memory_directory("/scratch");
     std::unique_ptr<io::File> target_;
     std::vector<std::unique_ptr<io::Directory>> areas_;
-    std::vector<std::shared_ptr<log::UndoJournal>> journals_;
+    std::vector<std::shared_ptr<undo::UndoJournal>> journals_;
     std::vector<std::shared_ptr<io::File>> files_;
-    log::BootId boot_id_ = log::identify_this_process().value().boot_id;
+    area::BootId boot_id_ = area::identify_this_process().value().boot_id;
     std::shared_ptr<io::FaultPlan> faults_;
 };
 

@@ -111,7 +111,8 @@ class ThreadTeam {
         }
 
       protected:
-        Status gather_into(std::span<const std::byte> mine, std::span<const std::size_t>, std::span<std::byte> all) override {
+        Status gather_into(std::span<const std::byte> mine, std::span<const std::size_t>,
+                           std::span<std::byte> all) override {
             meeting_->given[static_cast<std::size_t>(rank_)] = mine;
             FOREBAY_TRY(barrier());
             auto to = all.begin();

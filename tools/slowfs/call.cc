@@ -58,8 +58,11 @@ void Call::end(std::uint64_t moved_bytes, bool failed) {
     Throttle& throttle = simulation_.throttle;
     const pid_t client = fuse_req_ctx(request_)->pid;
     const std::int64_t due_arrival_ns = simulation_.lateness.due_arrival(client, moved_bytes, arrival_ns_);
-    const std::int64_t due_ns = is_rest_ ? throttle.reserve_rest(op_, moved_bytes, due_arrival_ns)
-                                         : throttle.reserve(op_, moved_bytes, due_arrival_ns);
+    const pid_t caller = throttle.caller_kind() == Throttle::Caller::kProcess
+                             ? simulation_.callers.process_of(client, arrival_ns_)
+                             : client;
+    const std::int64_t due_ns = is_rest_ ? throttle.reserve_rest(op_, moved_bytes, due_arrival_ns, caller)
+                                         : throttle.reserve(op_, moved_bytes, due_arrival_ns, caller);
     if (due_ns > due_arrival_ns) {   // else nothing is simulated that could be late
         sleep_until(due_ns, simulation_.stopping);
         simulation_.lateness.answered(client, due_ns, now_ns());

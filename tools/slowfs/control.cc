@@ -24,6 +24,13 @@ Status set_bandwidth(Simulation& simulation, Channel channel, std::string_view a
     return Status::ok();
 }
 
+Status set_caller_bandwidth(Simulation& simulation, Throttle::Caller kind, std::string_view argument) {
+    auto bandwidth = parse_bandwidth(argument);
+    if (!bandwidth) return bandwidth.status();
+    simulation.throttle.set_caller_bandwidth(kind, bandwidth.value());
+    return Status::ok();
+}
+
 Status set_latency(Simulation& simulation, std::string_view argument) {
     OpSet ops = delayed_by_default();
     if (const std::size_t equals = argument.find('='); equals != std::string_view::npos) {
@@ -59,6 +66,10 @@ Status execute(Simulation& simulation, std::string_view line) {
     if (command == "bandwidth") return set_bandwidth(simulation, Channel::kShared, argument).with_context(command);
     if (command == "read-bandwidth") return set_bandwidth(simulation, Channel::kRead, argument).with_context(command);
     if (command == "write-bandwidth") return set_bandwidth(simulation, Channel::kWrite, argument).with_context(command);
+    if (command == "thread-bandwidth")
+        return set_caller_bandwidth(simulation, Throttle::Caller::kThread, argument).with_context(command);
+    if (command == "process-bandwidth")
+        return set_caller_bandwidth(simulation, Throttle::Caller::kProcess, argument).with_context(command);
     if (argument.empty()) {
         if (command == "reset") {
             simulation.statistics.reset();
@@ -70,9 +81,10 @@ Status execute(Simulation& simulation, std::string_view line) {
             return Status::ok();
         }
     }
-    return {Code::kInvalidArgument, "unknown line '" + std::string(line) +
-                                        "'; known are fault RULE, clear, release, bandwidth B, read-bandwidth B, "
-                                        "write-bandwidth B, latency [OPS=]D, reset"};
+    return {Code::kInvalidArgument,
+            "unknown line '" + std::string(line) +
+                "'; known are fault RULE, clear, release, bandwidth B, read-bandwidth B, "
+                "write-bandwidth B, thread-bandwidth B, process-bandwidth B, latency [OPS=]D, reset"};
 }
 
 Status execute_lines(Simulation& simulation, std::string_view lines) {
@@ -95,6 +107,8 @@ std::string report(const Simulation& simulation) {
     json["bandwidth"] = simulation.throttle.bandwidth(Channel::kShared);
     json["read_bandwidth"] = simulation.throttle.bandwidth(Channel::kRead);
     json["write_bandwidth"] = simulation.throttle.bandwidth(Channel::kWrite);
+    json["thread_bandwidth"] = simulation.throttle.caller_bandwidth(Throttle::Caller::kThread);
+    json["process_bandwidth"] = simulation.throttle.caller_bandwidth(Throttle::Caller::kProcess);
     auto latencies = nlohmann::json::object();
     for (std::size_t i = 0; i < kOpCount; ++i) {
         const Op op = static_cast<Op>(i);

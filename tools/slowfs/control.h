@@ -4,6 +4,7 @@
 //   clear                 removes all rules and releases what hangs
 //   release               releases what hangs
 //   bandwidth B           reads and writes together; read-bandwidth B and write-bandwidth B for one of them
+//   thread-bandwidth B    of each thread of the clients by itself; or process-bandwidth B, of each process
 //   latency [OPS=]D       of the operations named, or of those that are usually slow (operation.h)
 //   reset                 sets the statistics to zero
 //

@@ -30,6 +30,16 @@ TEST(Control, lines_change_the_settings_that_are_reported) {
     EXPECT_EQ(json["faults"][0]["rule"], "op=write,errno=EIO");
 }
 
+TEST(Control, a_limit_is_of_each_thread_or_of_each_process) {
+    Simulation simulation;
+    ASSERT_TRUE(execute(simulation, "thread-bandwidth 1MiB/s"));
+    EXPECT_EQ(simulation.throttle.caller_bandwidth(Throttle::Caller::kThread), 1U << 20);
+    ASSERT_TRUE(execute(simulation, "process-bandwidth 2MiB/s"));
+    EXPECT_EQ(simulation.throttle.caller_bandwidth(Throttle::Caller::kThread), 0U);
+    EXPECT_EQ(simulation.throttle.caller_bandwidth(Throttle::Caller::kProcess), 2U << 20);
+    EXPECT_FALSE(execute(simulation, "process-bandwidth quick"));
+}
+
 TEST(Control, a_bad_line_is_named_and_ends_the_reading) {
     Simulation simulation;
     EXPECT_THAT(execute_lines(simulation, "bandwidth 1MiB\nbandwith 5\nlatency 1s\n").message(),

@@ -188,11 +188,11 @@ void read_directory(fuse_req_t request, fuse_ino_t node, std::size_t size, off_t
         }
         const dirent& entry = *directory.pending;
         if (node != FUSE_ROOT_ID || FileSystem::kControlName != entry.d_name) {
-            struct stat attributes {};
+            struct stat attributes{};
             attributes.st_ino = entry.d_ino;
             attributes.st_mode = static_cast<mode_t>(DTTOIF(entry.d_type));
-            const std::size_t needed =
-                fuse_add_direntry(request, reply.data() + used, size - used, entry.d_name, &attributes, entry.d_off);
+            const std::size_t needed = fuse_add_direntry(request, reply.data() + used, size - used, entry.d_name,
+                                                         &attributes, entry.d_off);
             if (needed > size - used) break;
             used += needed;
         }
@@ -221,7 +221,7 @@ void file_system_status(fuse_req_t request, fuse_ino_t) {
     FileSystem& fs = fs_of(request);
     Call call(fs, request, Op::kStatfs, [] { return std::string(); });
     if (!call.proceed()) return;
-    struct statvfs status {};
+    struct statvfs status{};
     if (::fstatvfs(fs.inode(FUSE_ROOT_ID).fd, &status) != 0) return call.fail(errno);
     call.finish();
     fuse_reply_statfs(request, &status);

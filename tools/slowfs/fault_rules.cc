@@ -124,9 +124,11 @@ Result<FaultRule> FaultRule::parse(std::string_view text) {
     transfers.set(index_of(Op::kRead)).set(index_of(Op::kWrite));
     const bool is_short = rule.short_half || rule.short_bytes != 0;
     if (rule.ops.none()) return context(invalid("op= is missing"));
-    if (rule.error == 0 && !is_short && !rule.hang) return context(invalid("one of errno=, short= and hang is missing"));
+    if (rule.error == 0 && !is_short && !rule.hang)
+        return context(invalid("one of errno=, short= and hang is missing"));
     if (rule.error != 0 && is_short) return context(invalid("errno= and short= exclude each other"));
-    if (is_short && (rule.ops & ~transfers).any()) return context(invalid("short= is for op=read, write or read|write"));
+    if (is_short && (rule.ops & ~transfers).any())
+        return context(invalid("short= is for op=read, write or read|write"));
     transfers.set(index_of(Op::kFallocate));
     if (rule.has_offset && (rule.ops & ~transfers).any()) {
         return context(invalid("offset= is for op=read, write and fallocate"));

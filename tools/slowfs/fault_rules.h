@@ -31,10 +31,10 @@ namespace forebay::slowfs {
 
 // What happens to one operation. Nothing, unless a rule says so.
 struct Fault {
-    int error = 0;                                 // an errno, or 0
+    int error = 0;                                                              // an errno, or 0
     std::uint64_t size_bytes_max = std::numeric_limits<std::uint64_t>::max();   // what a read or write may move
     bool hang = false;
-    std::int64_t hang_ns_max = 0;                  // 0: until released
+    std::int64_t hang_ns_max = 0;   // 0: until released
 };
 
 struct FaultRule {

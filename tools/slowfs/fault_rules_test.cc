@@ -19,7 +19,8 @@ FaultRule parsed(std::string_view text) {
 }
 
 TEST(FaultRule, every_key_is_understood) {
-    const FaultRule rule = parsed("op=write|fallocate,errno=ENOSPC,hang=5s,after=3,count=1,offset=4KiB..8192,path=*.h5");
+    const FaultRule rule = parsed(
+        "op=write|fallocate,errno=ENOSPC,hang=5s,after=3,count=1,offset=4KiB..8192,path=*.h5");
     EXPECT_TRUE(rule.ops.test(index_of(Op::kWrite)));
     EXPECT_TRUE(rule.ops.test(index_of(Op::kFallocate)));
     EXPECT_EQ(rule.ops.count(), 2U);

@@ -45,8 +45,8 @@ std::uint64_t number_of(const std::unique_ptr<Handle>& handle) {
     return reinterpret_cast<std::uint64_t>(handle.get());
 }
 
-// How the backing file is opened for a client's flags. Its O_DIRECT is met by the mount already and would demand aligned
-// buffers here.
+// How the backing file is opened for a client's flags. Its O_DIRECT is met by the mount already and would demand
+// aligned buffers here.
 int backing_flags(int flags) { return (flags & ~(O_NOFOLLOW | O_DIRECT)) | O_CLOEXEC; }
 
 // One open of the control file: the report as of its first read.
@@ -89,7 +89,7 @@ void get_attributes(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
     FileSystem& fs = fs_of(request);
     Call call(fs, request, Op::kGetattr, [&] { return fs.path_of(node); });
     if (!call.proceed()) return;
-    struct stat attributes {};
+    struct stat attributes{};
     if (::fstat(fs.inode(node).fd, &attributes) != 0) return call.fail(errno);
     call.finish();
     fuse_reply_attr(request, &attributes, 0);
@@ -111,8 +111,8 @@ int change_attributes(const Inode& inode, const struct stat& wanted, int to_set,
         if (::fchownat(inode.fd, "", owner, group, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) != 0) return errno;
     }
     if ((to_set & FUSE_SET_ATTR_SIZE) != 0) {
-        const int result =
-            file != nullptr ? ::ftruncate(fd_of(file), wanted.st_size) : ::truncate(link.c_str(), wanted.st_size);
+        const int result = file != nullptr ? ::ftruncate(fd_of(file), wanted.st_size)
+                                           : ::truncate(link.c_str(), wanted.st_size);
         if (result != 0) return errno;
     }
     if ((to_set & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME)) != 0) {
@@ -133,7 +133,7 @@ void set_attributes(fuse_req_t request, fuse_ino_t node, struct stat* wanted, in
     Call call(fs, request, op, [&] { return fs.path_of(node); });
     if (!call.proceed()) return;
     if (const int error = change_attributes(fs.inode(node), *wanted, to_set, file); error != 0) return call.fail(error);
-    struct stat attributes {};
+    struct stat attributes{};
     if (::fstat(fs.inode(node).fd, &attributes) != 0) return call.fail(errno);
     call.finish();
     fuse_reply_attr(request, &attributes, 0);
@@ -213,8 +213,9 @@ void allocate(fuse_req_t request, fuse_ino_t node, int mode, off_t offset, off_t
     // Not ENOSYS, after which the kernel would not ask again, for any file.
     if (node == FileSystem::kControlNode) return static_cast<void>(fuse_reply_err(request, EOPNOTSUPP));
     FileSystem& fs = fs_of(request);
-    Call call(fs, request, Op::kFallocate, [&] { return fs.path_of(node); }, static_cast<std::uint64_t>(offset),
-              static_cast<std::uint64_t>(length));
+    Call call(
+        fs, request, Op::kFallocate, [&] { return fs.path_of(node); }, static_cast<std::uint64_t>(offset),
+        static_cast<std::uint64_t>(length));
     if (!call.proceed()) return;
     if (::fallocate(fd_of(file), mode, offset, length) != 0) return call.fail(errno);
     call.succeed();
@@ -258,7 +259,9 @@ void release(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
 
 void refuse_flock(fuse_req_t request, fuse_ino_t, fuse_file_info*, int) { fuse_reply_err(request, ENOSYS); }
 
-void refuse_get_lock(fuse_req_t request, fuse_ino_t, fuse_file_info*, struct flock*) { fuse_reply_err(request, ENOSYS); }
+void refuse_get_lock(fuse_req_t request, fuse_ino_t, fuse_file_info*, struct flock*) {
+    fuse_reply_err(request, ENOSYS);
+}
 
 void refuse_set_lock(fuse_req_t request, fuse_ino_t, fuse_file_info*, struct flock*, int) {
     fuse_reply_err(request, ENOSYS);

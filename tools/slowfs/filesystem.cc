@@ -15,7 +15,7 @@ Result<std::unique_ptr<FileSystem>> FileSystem::open(const std::string& backing,
                                                      FileSystemOptions options) {
     const int fd = ::open(backing.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return Status::from_errno(errno, "open the backing directory " + backing);
-    struct stat attributes {};
+    struct stat attributes{};
     std::array<char, PATH_MAX> path{};
     if (::fstat(fd, &attributes) != 0 || ::realpath(backing.c_str(), path.data()) == nullptr) {
         const int error = errno;
@@ -43,7 +43,7 @@ bool FileSystem::is_control(fuse_ino_t parent, const char* name) noexcept {
 }
 
 struct stat FileSystem::control_attributes() noexcept {
-    struct stat attributes {};
+    struct stat attributes{};
     attributes.st_ino = 0x736c6f776673;   // far from where file systems begin to count
     attributes.st_mode = S_IFREG | 0600;
     attributes.st_nlink = 1;

@@ -1,8 +1,8 @@
 // The mounted file system: FUSE requests are carried out on a backing directory, slowed and failed by a Simulation.
 //
-// Calls are in file_calls.cc and directory_calls.cc; here is what they share. Each runs on a thread of the FUSE session,
-// many at a time. Attributes and names are not cached by the kernel, so that changes made in the backing directory
-// itself are seen at once.
+// Calls are in file_calls.cc and directory_calls.cc; here is what they share. Each runs on a thread of the FUSE
+// session, many at a time. Attributes and names are not cached by the kernel, so that changes made in the backing
+// directory itself are seen at once.
 #pragma once
 
 #include <fuse_lowlevel.h>

@@ -30,8 +30,8 @@ struct Inode {
 
 class InodeTable {
   public:
-    // Takes `fd`, an O_PATH descriptor of the file that `attributes` describe, and counts a lookup. The inode stays valid
-    // until it is forgotten.
+    // Takes `fd`, an O_PATH descriptor of the file that `attributes` describe, and counts a lookup. The inode stays
+    // valid until it is forgotten.
     Inode& found(int fd, const struct stat& attributes);
     // Takes back `lookups` of them.
     void forget(Inode& inode, std::uint64_t lookups);

@@ -22,7 +22,8 @@ class Lateness {
     [[nodiscard]] static constexpr std::int64_t carriage_ns(std::uint64_t size_bytes) noexcept {
         return 50'000 + static_cast<std::int64_t>(size_bytes);
     }
-    static constexpr std::int64_t kPauseNs = 5'000'000;      // who stays away longer, carriage apart, has not come back at once
+    static constexpr std::int64_t kPauseNs =
+        5'000'000;   // who stays away longer, carriage apart, has not come back at once
     static constexpr std::int64_t kLatenessNsMax = 10'000'000;
 
     // When an operation of the client's `thread`, which arrived at `arrival_ns` with `size_bytes`, would have arrived

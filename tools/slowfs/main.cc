@@ -45,11 +45,15 @@ void describe(CLI::App& app, CommandLine& command) {
     app.add_option("--bandwidth", line("bandwidth"), "Shared by all reads and writes")->type_name("200MiB/s");
     app.add_option("--read-bandwidth", line("read-bandwidth"), "Shared by all reads")->type_name("200MiB/s");
     app.add_option("--write-bandwidth", line("write-bandwidth"), "Shared by all writes")->type_name("200MiB/s");
+    app.add_option("--thread-bandwidth", line("thread-bandwidth"), "Of each thread by itself")->type_name("200MiB/s");
+    app.add_option("--process-bandwidth", line("process-bandwidth"), "Of each process by itself")
+        ->type_name("200MiB/s");
     app.add_option("--latency", line("latency"), "Added to each operation, or to those named; repeatable")
         ->type_name("[OPS=]0.5ms")
         ->expected(1)
         ->take_all();
-    app.add_option("--fault", line("fault"), "Make operations fail, e.g. op=write,errno=EIO,after=3,count=1; repeatable")
+    app.add_option("--fault", line("fault"),
+                   "Make operations fail, e.g. op=write,errno=EIO,after=3,count=1; repeatable")
         ->type_name("RULE")
         ->expected(1)
         ->take_all();

@@ -35,7 +35,7 @@ sigset_t ending_signals() noexcept {
 }
 
 void prepare_process() noexcept {
-    ::umask(0);   // the kernel has applied the client's
+    ::umask(0);                        // the kernel has applied the client's
     ::prctl(PR_SET_TIMERSLACK, 1UL);   // inherited by the threads that will sleep
     rlimit files{};
     if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {   // one descriptor for each file the kernel knows of
@@ -43,7 +43,7 @@ void prepare_process() noexcept {
         ::setrlimit(RLIMIT_NOFILE, &files);
     }
     ::signal(SIGPIPE, SIG_IGN);
-    struct sigaction wake {};
+    struct sigaction wake{};
     wake.sa_handler = [](int) {};   // without SA_RESTART: it ends the main thread's wait
     ::sigaction(kWakeSignal, &wake, nullptr);
     const sigset_t signals = ending_signals();
@@ -121,9 +121,10 @@ Session new_session(FileSystem& fs, const MountOptions& options) {
 
 Status check_mountable(const std::string& mount_point) {
     if (::access("/dev/fuse", R_OK | W_OK) != 0) {
-        return Status::from_errno(errno, "use /dev/fuse (is the fuse module loaded, and the device open to this user?)");
+        return Status::from_errno(errno,
+                                  "use /dev/fuse (is the fuse module loaded, and the device open to this user?)");
     }
-    struct stat attributes {};
+    struct stat attributes{};
     if (::stat(mount_point.c_str(), &attributes) != 0) {
         const int error = errno;
         std::string doing = "use the mount point " + mount_point;

@@ -9,17 +9,17 @@
 namespace forebay::slowfs {
 
 struct MountOptions {
-    std::string mount_point;        // an existing directory
-    unsigned threads_max = 128;     // operations that can be in flight
-    bool allow_other = false;       // other users may use the mount
-    bool end_with_stdin = false;    // end when standard input does
+    std::string mount_point;       // an existing directory
+    unsigned threads_max = 128;    // operations that can be in flight
+    bool allow_other = false;      // other users may use the mount
+    bool end_with_stdin = false;   // end when standard input does
 };
 
 // Whether a mount can be tried: FUSE is there, and the mount point is a directory. The message says what to do.
 [[nodiscard]] Status check_mountable(const std::string& mount_point);
 
-// Blocks until SIGINT, SIGTERM, SIGHUP, or an unmount from outside; `mounted` is called once requests are served. Returns
-// with the mount point unmounted. On the thread that began the process, with no other threads yet.
+// Blocks until SIGINT, SIGTERM, SIGHUP, or an unmount from outside; `mounted` is called once requests are served.
+// Returns with the mount point unmounted. On the thread that began the process, with no other threads yet.
 [[nodiscard]] Status serve(FileSystem& fs, const MountOptions& options, const std::function<void()>& mounted);
 
 }   // namespace forebay::slowfs

@@ -9,8 +9,9 @@ namespace forebay::slowfs {
 namespace {
 
 constexpr std::array<std::string_view, kOpCount> kNames = {
-    "lookup", "getattr",   "setattr", "truncate", "open",  "create", "read",   "write", "flush",   "fsync",  "fallocate",
-    "seek",   "unlink",    "mkdir",   "rmdir",    "rename", "link",  "symlink", "readlink", "readdir", "statfs",
+    "lookup", "getattr", "setattr", "truncate",  "open",     "create",  "read",
+    "write",  "flush",   "fsync",   "fallocate", "seek",     "unlink",  "mkdir",
+    "rmdir",  "rename",  "link",    "symlink",   "readlink", "readdir", "statfs",
 };
 
 }   // namespace

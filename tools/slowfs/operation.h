@@ -13,16 +13,16 @@ namespace forebay::slowfs {
 enum class Op : std::uint8_t {
     kLookup,
     kGetattr,
-    kSetattr,     // chmod, chown, utimens
+    kSetattr,   // chmod, chown, utimens
     kTruncate,
     kOpen,
-    kCreate,      // O_CREAT of a new file, mknod
+    kCreate,   // O_CREAT of a new file, mknod
     kRead,
     kWrite,
-    kFlush,       // close() of a descriptor
-    kFsync,       // fsync, fdatasync, of files and directories
+    kFlush,   // close() of a descriptor
+    kFsync,   // fsync, fdatasync, of files and directories
     kFallocate,
-    kSeek,        // SEEK_DATA, SEEK_HOLE
+    kSeek,   // SEEK_DATA, SEEK_HOLE
     kUnlink,
     kMkdir,
     kRmdir,

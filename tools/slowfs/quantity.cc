@@ -20,9 +20,9 @@ constexpr double kGi = kMi * 1024.0;
 constexpr double kTi = kGi * 1024.0;
 
 constexpr std::array kSizeUnits = {
-    Unit{"", 1},     Unit{"B", 1},    Unit{"K", kKi},   Unit{"KiB", kKi}, Unit{"M", kMi},  Unit{"MiB", kMi}, Unit{"G", kGi},
-    Unit{"GiB", kGi}, Unit{"T", kTi}, Unit{"TiB", kTi}, Unit{"kB", 1e3},  Unit{"KB", 1e3}, Unit{"MB", 1e6},  Unit{"GB", 1e9},
-    Unit{"TB", 1e12},
+    Unit{"", 1},      Unit{"B", 1},    Unit{"K", kKi},   Unit{"KiB", kKi}, Unit{"M", kMi},
+    Unit{"MiB", kMi}, Unit{"G", kGi},  Unit{"GiB", kGi}, Unit{"T", kTi},   Unit{"TiB", kTi},
+    Unit{"kB", 1e3},  Unit{"KB", 1e3}, Unit{"MB", 1e6},  Unit{"GB", 1e9},  Unit{"TB", 1e12},
 };
 
 constexpr std::array kTimeUnits = {Unit{"ns", 1}, Unit{"us", 1e3}, Unit{"ms", 1e6}, Unit{"s", 1e9}};
@@ -31,7 +31,8 @@ constexpr std::array kTimeUnits = {Unit{"ns", 1}, Unit{"us", 1e3}, Unit{"ms", 1e
 template <std::size_t N>
 std::optional<double> scaled(std::string_view text, const std::array<Unit, N>& units) {
     double number = 0;
-    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number,
+                                               std::chars_format::fixed);
     if (error != std::errc() || std::signbit(number) || !std::isfinite(number)) return std::nullopt;
     text.remove_prefix(static_cast<std::size_t>(rest - text.data()));
     while (!text.empty() && text.front() == ' ') text.remove_prefix(1);

@@ -12,6 +12,7 @@
 namespace forebay::slowfs {
 
 [[nodiscard]] int reply_open(fuse_req_t request, std::uint64_t handle, bool page_cache);
-[[nodiscard]] int reply_create(fuse_req_t request, const fuse_entry_param& entry, std::uint64_t handle, bool page_cache);
+[[nodiscard]] int reply_create(fuse_req_t request, const fuse_entry_param& entry, std::uint64_t handle,
+                               bool page_cache);
 
 }   // namespace forebay::slowfs

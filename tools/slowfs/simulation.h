@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "caller.h"
 #include "fault_rules.h"
 #include "hang_gate.h"
 #include "lateness.h"
@@ -14,6 +15,7 @@ namespace forebay::slowfs {
 struct Simulation {
     Throttle throttle;
     Lateness lateness;
+    Callers callers;
     FaultRules faults;
     HangGate hangs;
     Statistics statistics;

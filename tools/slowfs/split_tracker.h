@@ -25,7 +25,7 @@ class SplitTracker {
   private:
     std::mutex mutex_;
     pid_t thread_ = 0;
-    std::uint64_t end_ = 0;          // of the previous request
+    std::uint64_t end_ = 0;             // of the previous request
     std::uint64_t missing_bytes_ = 0;   // what the operations since the last split lack to whole units
 };
 

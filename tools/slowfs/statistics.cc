@@ -47,7 +47,8 @@ void Statistics::end(Op op, std::uint64_t asked_bytes, std::uint64_t moved_bytes
         counters->count += 1;
         counters->finish(moved_bytes, failed, duration_ns);
     }
-    const std::size_t bucket = std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(asked_bytes)), kBucketCount - 1);
+    const std::size_t bucket = std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(asked_bytes)),
+                                                     kBucketCount - 1);
     if (op == Op::kRead) read_sizes_[bucket] += 1;
     if (op == Op::kWrite) write_sizes_[bucket] += 1;
 }

@@ -16,7 +16,8 @@ class Statistics {
     void begin(Op op) noexcept;
     // Every begin() is followed by one end(). `asked_bytes` is what a read or write was asked to move and goes into the
     // histogram of sizes; `moved_bytes` is what it moved.
-    void end(Op op, std::uint64_t asked_bytes, std::uint64_t moved_bytes, bool failed, std::int64_t duration_ns) noexcept;
+    void end(Op op, std::uint64_t asked_bytes, std::uint64_t moved_bytes, bool failed,
+             std::int64_t duration_ns) noexcept;
     // Instead of end(): the rest of an operation (split_tracker.h), which adds its bytes, but is not counted as one.
     void end_rest(Op op, std::uint64_t moved_bytes, bool failed, std::int64_t duration_ns) noexcept;
 

@@ -77,6 +77,30 @@ TEST(Throttle, a_new_bandwidth_forgets_the_queue_of_the_old_one) {
     EXPECT_EQ(throttle.reserve(Op::kWrite, 1, 0), kMillisecond);
 }
 
+TEST(Throttle, each_caller_has_its_own_limit_beside_the_shared_one) {
+    Throttle throttle;
+    throttle.set_caller_bandwidth(Throttle::Caller::kThread, 1000);
+    EXPECT_EQ(throttle.reserve(Op::kWrite, 10, 0, 1), 10 * kMillisecond);
+    EXPECT_EQ(throttle.reserve(Op::kWrite, 10, 0, 2), 10 * kMillisecond) << "another one does not wait";
+    EXPECT_EQ(throttle.reserve(Op::kRead, 10, 0, 1), 20 * kMillisecond) << "the same one does";
+    throttle.set_bandwidth(Channel::kShared, 500);
+    EXPECT_EQ(throttle.reserve(Op::kWrite, 10, 100 * kMillisecond, 3), 120 * kMillisecond)
+        << "the later of the two ends";
+    EXPECT_EQ(throttle.reserve(Op::kWrite, 10, 100 * kMillisecond, 4), 140 * kMillisecond);
+    throttle.set_bandwidth(Channel::kShared, 0);
+    throttle.set_caller_bandwidth(Throttle::Caller::kProcess, 0);
+    EXPECT_EQ(throttle.reserve(Op::kWrite, 10, 0, 1), 0);
+}
+
+TEST(Throttle, callers_that_are_gone_are_forgotten) {
+    Throttle throttle;
+    throttle.set_caller_bandwidth(Throttle::Caller::kProcess, 1000);
+    for (pid_t caller = 1; caller <= 5000; ++caller)
+        EXPECT_EQ(throttle.reserve(Op::kWrite, 1, caller * kMillisecond, caller), (caller + 1) * kMillisecond);
+    EXPECT_EQ(throttle.reserve(Op::kWrite, 1, 5000 * kMillisecond, 5000), 5002 * kMillisecond)
+        << "one that is not waits for its own";
+}
+
 TEST(Throttle, many_transfers_add_up_to_the_configured_bandwidth) {
     Throttle throttle;
     throttle.set_bandwidth(Channel::kShared, 200 * kMiBPerSecond);

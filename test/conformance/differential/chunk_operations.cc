@@ -36,8 +36,11 @@ void read_chunk(Program& program, Random& random) {
             journal.value("bytes", static_cast<std::int64_t>(bytes));
             std::vector<std::byte> stored(bytes);
             std::uint32_t filters = 0;
-            if (journal.call("read-chunk", H5Dread_chunk(dataset->id.get(), H5P_DEFAULT, offset.data(), &filters, stored.data())))
-                journal.digest("chunk", digest_bytes(owns_memory(dataset->element) ? std::span<std::byte>{} : std::span(stored), filters));
+            if (journal.call("read-chunk",
+                             H5Dread_chunk(dataset->id.get(), H5P_DEFAULT, offset.data(), &filters, stored.data())))
+                journal.digest("chunk",
+                               digest_bytes(owns_memory(dataset->element) ? std::span<std::byte>{} : std::span(stored),
+                                            filters));
         }
     }
     program.done_with(dataset, random);
@@ -78,7 +81,8 @@ void list_chunks(Program& program, Random& random) {
     if (journal.call("chunks", H5Dget_num_chunks(dataset->id.get(), H5S_ALL, &count))) {
         journal.value("count", static_cast<std::int64_t>(count));
         std::uint64_t digest = 0;
-        if (journal.call("chunk-iterate", H5Dchunk_iter(dataset->id.get(), H5P_DEFAULT, note_chunk, &digest))) journal.digest("chunks", digest);
+        if (journal.call("chunk-iterate", H5Dchunk_iter(dataset->id.get(), H5P_DEFAULT, note_chunk, &digest)))
+            journal.digest("chunks", digest);
     }
     program.done_with(dataset, random);
 }

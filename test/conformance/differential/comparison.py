@@ -1,8 +1,8 @@
 """Runs the same random HDF5 programs twice, natively and staged, and tells where they disagree.
 
 A *side* is one way of running programs: an environment and further arguments. Programs are numbered by seed. Two sides
-agree on a seed when their journals (the outcome of every call, a digest of every read) and the files they leave are equal
-byte for byte.
+agree on a seed when their journals and the files they leave are equal byte for byte. A journal holds the outcome of
+every call and a digest of every read.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ SINGLE_SECONDS_MAX = 60
 SHRINK_RUNS_MAX = 120
 SETTLED_MAX = 20
 EXPLAINED_MAX = 5
-# Two fillings of fresh memory. A program whose result depends on them has no defined result.
-PERTURBATIONS = ("17", "201")
+# Two fillings of fresh memory. A program whose result depends on them has no defined result. The allocator fills no
+# block that it takes from a thread's cache, so there is none.
+PERTURBATIONS = {
+    byte: {"MALLOC_PERTURB_": byte, "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"} for byte in ("17", "201")
+}
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,12 @@ class Side:
 
     def variables(self, staging: Path | None) -> dict[str, str]:
         """The process's environment: nothing of forebay but what this side asks for."""
-        kept = {name: value for name, value in os.environ.items()
-                if not name.startswith(("FOREBAY_", "HDF5_VOL_", "HDF5_PLUGIN_", "HDF5_DRIVER"))}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name == "FOREBAY_REGISTRY"
+            or not name.startswith(("FOREBAY_", "HDF5_VOL_", "HDF5_PLUGIN_", "HDF5_DRIVER"))
+        }
         kept["UCX_HANDLE_ERRORS"] = "none"  # MPI's transport library would catch our crashes
         kept |= self.environment
         if "HDF5_VOL_CONNECTOR" in kept:
@@ -91,9 +98,13 @@ class Comparison:
     aside: dict[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return (f"seeds {self.seeds.start}..{self.seeds.stop - 1}: {len(self.mismatches)} disagree, {self.files} files compared byte for byte, "
-                f"{self.cases_staged} cases staged {self.staged_bytes} bytes, files not staged: {self.aside or 'none'}, "
-                f"programs that kill HDF5 itself: {self.died_natively or 'none'}, that it gives no defined result: {self.undefined_natively or 'none'}")
+        return (
+            f"seeds {self.seeds.start}..{self.seeds.stop - 1}: "
+            f"{len(self.mismatches)} disagree, {self.files} files compared byte for byte, "
+            f"{self.cases_staged} cases staged {self.staged_bytes} bytes, files not staged: {self.aside or 'none'}, "
+            f"programs that kill HDF5 itself: {self.died_natively or 'none'}, "
+            f"that it gives no defined result: {self.undefined_natively or 'none'}"
+        )
 
     def merge(self, other: Comparison) -> None:
         self.mismatches += other.mismatches
@@ -115,7 +126,9 @@ class Programs:
         self.h5diff = h5diff
         folder.mkdir(parents=True, exist_ok=True)
 
-    def run(self, side: Side, seeds: range, folder: Path, arguments: tuple[str, ...] = (), seconds_max: float | None = None) -> Outcome:
+    def run(
+        self, side: Side, seeds: range, folder: Path, arguments: tuple[str, ...] = (), seconds_max: float | None = None
+    ) -> Outcome:
         """Runs the seeds, if one of them kills the process then the rest in a new one."""
         outcome = Outcome()
         staging = folder.with_name(folder.name + "-staging")
@@ -125,8 +138,17 @@ class Programs:
         while first < seeds.stop:
             journal = folder.with_name(folder.name + ".journal")
             journal.unlink(missing_ok=True)
-            command = [*self.command, "--seeds", f"{first}..{seeds.stop - 1}", "--dir", str(folder), "--journal", str(journal),
-                       *side.arguments, *arguments]
+            command = [
+                *self.command,
+                "--seeds",
+                f"{first}..{seeds.stop - 1}",
+                "--dir",
+                str(folder),
+                "--journal",
+                str(journal),
+                *side.arguments,
+                *arguments,
+            ]
             death = finish(command, side.variables(staging), seconds_max or SINGLE_SECONDS_MAX + len(seeds))
             read_journal(journal, outcome.journals)
             last = max(outcome.journals, default=first - 1)
@@ -139,7 +161,9 @@ class Programs:
         read_statistics(staging / "stats.jsonl", outcome)
         left = [path for path in (staging / "nls").rglob("*") if path.is_file() and path.stat().st_size > 0]
         unclosed = re.compile(r"left-open=[1-9]")  # where HDF5 cannot close a file, its log may well stay
-        if left and not any(outcome.broke_off(seed) or any(map(unclosed.search, outcome.journals[seed])) for seed in seeds):
+        if left and not any(
+            outcome.broke_off(seed) or any(map(unclosed.search, outcome.journals[seed])) for seed in seeds
+        ):
             outcome.journals[seeds.stop - 1].append(f"left on the staging area: {sorted(str(path) for path in left)}")
         shutil.rmtree(staging)
         return outcome
@@ -156,7 +180,9 @@ class Programs:
         for mismatch in result.mismatches[:SETTLED_MAX]:
             if not self.is_defined(left, right, mismatch.seed, result):
                 result.undefined_natively.append(mismatch.seed)
-        result.mismatches = [mismatch for mismatch in result.mismatches if mismatch.seed not in result.undefined_natively]
+        result.mismatches = [
+            mismatch for mismatch in result.mismatches if mismatch.seed not in result.undefined_natively
+        ]
         for mismatch in result.mismatches[:EXPLAINED_MAX]:
             self.explain(left, right, mismatch)
         return result
@@ -169,7 +195,10 @@ class Programs:
             batch = alone
         elif any(died - seed in range(-BATCH_CASES, BATCH_CASES) for died in result.died_natively):
             return False  # alone all is well; what kills the library damages its memory before
-        perturbed = [Side(f"{left.label}-{byte}", left.environment | {"MALLOC_PERTURB_": byte}, left.arguments) for byte in PERTURBATIONS]
+        perturbed = [
+            Side(f"{left.label}-{byte}", left.environment | variables, left.arguments)
+            for byte, variables in PERTURBATIONS.items()
+        ]
         # What it stores and never set may come from other places alone than after the programs before it.
         for seeds in (batch, alone):
             for one, other in (perturbed, (left, perturbed[0])):
@@ -180,8 +209,12 @@ class Programs:
 
     def compare_batch(self, left: Side, right: Side, seeds: range, arguments: tuple[str, ...] = ()) -> Comparison:
         result = Comparison(seeds)
-        folders = [self.folder / f"{side.label}-{seeds.start}-{position}" for position, side in enumerate((left, right))]
-        outcomes = [self.run(side, seeds, folder, arguments) for side, folder in zip((left, right), folders, strict=True)]
+        folders = [
+            self.folder / f"{side.label}-{seeds.start}-{position}" for position, side in enumerate((left, right))
+        ]
+        outcomes = [
+            self.run(side, seeds, folder, arguments) for side, folder in zip((left, right), folders, strict=True)
+        ]
         for seed in seeds:
             if outcomes[0].broke_off(seed):
                 result.died_natively.append(seed)
@@ -221,9 +254,16 @@ class Programs:
         if places:
             text += f", from {places[0]} to {places[-1]}"
         if self.h5diff is not None and name.endswith(".h5"):
-            told = subprocess.run([self.h5diff, "-q", *paths], capture_output=True, timeout=SINGLE_SECONDS_MAX, check=False,
-                                  env=Side("tool").variables(None))
-            text += {0: "; h5diff finds the contents equal", 1: "; h5diff finds a difference"}.get(told.returncode, "; h5diff cannot compare them")
+            told = subprocess.run(
+                [self.h5diff, "-q", *paths],
+                capture_output=True,
+                timeout=SINGLE_SECONDS_MAX,
+                check=False,
+                env=Side("tool").variables(None),
+            )
+            text += {0: "; h5diff finds the contents equal", 1: "; h5diff finds a difference"}.get(
+                told.returncode, "; h5diff cannot compare them"
+            )
         return text
 
     def explain(self, left: Side, right: Side, mismatch: Mismatch) -> None:
@@ -241,15 +281,17 @@ class Programs:
         smallest = disagree([])
         rerun = [*self.command, "--seeds", f"{seed}..{seed}", "--dir", "DIRECTORY", *right.arguments]
         if smallest is None:
-            mismatch.report = (f"seed {seed}: {mismatch.kind}: {mismatch.detail}\n  alone it agrees: it happens seldom, or needs the seeds before it "
-                               f"(batches of {BATCH_CASES})")
+            mismatch.report = (
+                f"seed {seed}: {mismatch.kind}: {mismatch.detail}\n  alone it agrees: it happens seldom, "
+                f"or needs the seeds before it (batches of {BATCH_CASES})"
+            )
             return
         operations, skipped = self.operations_of(left, seed), []
         size = max(len(operations) // 2, 1)
         while runs < SHRINK_RUNS_MAX:
             shorter = False
             for at in range(0, len(operations), size):
-                attempt = sorted(skipped + operations[at:at + size])
+                attempt = sorted(skipped + operations[at : at + size])
                 found = disagree(attempt) if runs < SHRINK_RUNS_MAX else None
                 if found is not None:
                     smallest, skipped, shorter = found, attempt, True
@@ -263,8 +305,12 @@ class Programs:
             rerun += ["--skip", ",".join(map(str, skipped))]
         journal = self.journal_of(left, seed, skipped)
         switched = " ".join(f"{name}={shlex.quote(value)}" for name, value in right.environment.items())
-        mismatch.report = (f"seed {seed}, {len(operations)} operations left after {runs} runs: {smallest.kind}: {smallest.detail}\n  natively:\n    "
-                           + "\n    ".join(line[:400] for line in journal) + f"\n  again: {switched} {shlex.join(rerun)}")
+        mismatch.report = (
+            f"seed {seed}, {len(operations)} operations left after {runs} runs: "
+            f"{smallest.kind}: {smallest.detail}\n  natively:\n    "
+            + "\n    ".join(line[:400] for line in journal)
+            + f"\n  again: {switched} {shlex.join(rerun)}"
+        )
 
     def journal_of(self, side: Side, seed: int, skipped: list[int]) -> list[str]:
         arguments = ("--skip", ",".join(map(str, skipped))) if skipped else ()
@@ -280,7 +326,9 @@ class Programs:
 
 def finish(command: list[str], environment: dict[str, str], seconds_max: float) -> str | None:
     """Runs a command to its end; says how it died if it did."""
-    process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
     try:
         _, errors = process.communicate(timeout=seconds_max)
     except subprocess.TimeoutExpired:
@@ -299,8 +347,13 @@ def stacks_of(process: int) -> str:
     debugger = shutil.which("gdb")
     if debugger is None:
         return ""
-    told = subprocess.run([debugger, "-p", str(process), "-batch", "-ex", "thread apply all backtrace 12"], capture_output=True,
-                          text=True, timeout=SINGLE_SECONDS_MAX, check=False)
+    told = subprocess.run(
+        [debugger, "-p", str(process), "-batch", "-ex", "thread apply all backtrace 12"],
+        capture_output=True,
+        text=True,
+        timeout=SINGLE_SECONDS_MAX,
+        check=False,
+    )
     return "".join("\n      " + line[:160] for line in told.stdout.splitlines() if re.match(r"#|Thread ", line))
 
 
@@ -331,7 +384,9 @@ def read_statistics(path: Path, outcome: Outcome) -> None:
 def first_difference(left: list[str], right: list[str]) -> str:
     for one, other in zip(left, right, strict=False):
         if one != other:
-            at = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+            at = next(
+                (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+            )
             at = max(at - 200, 0)
-            return f"{one[:40]}\n    natively: …{one[at:at + 500]}\n    staged:   …{other[at:at + 500]}"
+            return f"{one[:40]}\n    natively: …{one[at : at + 500]}\n    staged:   …{other[at : at + 500]}"
     return f"{len(left)} lines natively, {len(right)} staged: {(left + right)[min(len(left), len(right))][:300]}"

@@ -40,7 +40,8 @@ void create_dataset(Program& program, Random& random) {
     const Id access = random_dataset_access(random, text), links = creating_intermediate_groups();
     Journal& journal = program.journal();
     journal.note(text);
-    HeldDataset dataset{Id(H5Dcreate2(handle->id.get(), path.c_str(), type.get(), plan.space.get(), links.get(), plan.creation.get(), access.get())),
+    HeldDataset dataset{Id(H5Dcreate2(handle->id.get(), path.c_str(), type.get(), plan.space.get(), links.get(),
+                                      plan.creation.get(), access.get())),
                         handle->file, element, path, handle->writable};
     if (!journal.call("create", dataset.id.get())) return;
     file.datasets.push_back(path);
@@ -60,7 +61,8 @@ void write_some(Program& program, Random& random) {
     for (int i = 0; i < times; ++i) {
         const Element element = memory_element(*dataset, true, random);
         const Transfer transfer = random_transfer(extent_of(dataset->id.get()), random, program.elements_max(element));
-        std::string text = transfer.text + (element == dataset->element ? "" : std::string(" as ") + element_name(element));
+        std::string text = transfer.text +
+                           (element == dataset->element ? "" : std::string(" as ") + element_name(element));
         const Id list = random_transfer_list(random, text);
         program.journal().note(text);
         program.write(dataset->id.get(), element, transfer, random, list.get());
@@ -75,7 +77,8 @@ void read_some(Program& program, Random& random) {
     for (int i = 0; i < times; ++i) {
         const Element element = memory_element(*dataset, false, random);
         const Transfer transfer = random_transfer(extent_of(dataset->id.get()), random, program.elements_max(element));
-        std::string text = transfer.text + (element == dataset->element ? "" : std::string(" as ") + element_name(element));
+        std::string text = transfer.text +
+                           (element == dataset->element ? "" : std::string(" as ") + element_name(element));
         const Id list = random_transfer_list(random, text);
         program.journal().note(text);
         program.read(dataset->id.get(), element, transfer, list.get());
@@ -133,7 +136,8 @@ void small_writes(Program& program, Random& random) {
             program.write(dataset->id.get(), dataset->element, slab_transfer(dims, start, count), random);
             if (i % 31 == 30) program.read(dataset->id.get(), dataset->element, slab_transfer(dims, start, count));
         }
-        program.read(dataset->id.get(), dataset->element, random_transfer(dims, random, program.elements_max(dataset->element)));
+        program.read(dataset->id.get(), dataset->element,
+                     random_transfer(dims, random, program.elements_max(dataset->element)));
     }
     program.done_with(dataset, random);
 }
@@ -157,9 +161,9 @@ void flush_or_refresh(Program& program, Random& random) {
     HeldDataset* dataset = program.some_dataset(random, false);
     if (dataset == nullptr) return;
     switch (random.below(4)) {
-    case 0: program.journal().call("refresh", H5Drefresh(dataset->id.get())); break;
-    case 1: program.journal().call("object-flush", H5Oflush(dataset->id.get())); break;
-    default: program.journal().call("flush", H5Dflush(dataset->id.get())); break;
+        case 0: program.journal().call("refresh", H5Drefresh(dataset->id.get())); break;
+        case 1: program.journal().call("object-flush", H5Oflush(dataset->id.get())); break;
+        default: program.journal().call("flush", H5Dflush(dataset->id.get())); break;
     }
     program.done_with(dataset, random);
 }
@@ -179,7 +183,8 @@ void dataset_facts(Program& program, Random& random) {
     journal.value("layout", H5Pget_layout(creation.get()));
     journal.value("filters", H5Pget_nfilters(creation.get()));
     std::size_t slots = 0, bytes = 0;
-    if (journal.call("chunk-cache", H5Pget_chunk_cache(access.get(), &slots, &bytes, nullptr))) journal.value("slots", static_cast<std::int64_t>(slots));
+    if (journal.call("chunk-cache", H5Pget_chunk_cache(access.get(), &slots, &bytes, nullptr)))
+        journal.value("slots", static_cast<std::int64_t>(slots));
     journal.note(to_text(extent_of(id)));
     program.done_with(dataset, random);
 }
@@ -191,20 +196,24 @@ void burst(Program& program, Random& random) {
     if (handle == nullptr) return;
     FileState& file = program.file_of(*handle);
     const std::string path = program.new_path(file, 'd', Element::kInt32, random);
-    const Dims dims{random.between(4, 12), 128 * 1024 + random.below(1000)}, limit{H5S_UNLIMITED, dims[1]}, chunk{1, dims[1] / random.between(1, 3)};
+    const Dims dims{random.between(4, 12), 128 * 1024 + random.below(1000)}, limit{H5S_UNLIMITED, dims[1]},
+        chunk{1, dims[1] / random.between(1, 3)};
     const Id space(H5Screate_simple(2, dims.data(), nullptr)), growing(H5Screate_simple(2, dims.data(), limit.data()));
-    const Id creation(H5Pcreate(H5P_DATASET_CREATE)), links = creating_intermediate_groups(), type = file_type(Element::kInt32);
+    const Id creation(H5Pcreate(H5P_DATASET_CREATE)), links = creating_intermediate_groups(),
+                                                      type = file_type(Element::kInt32);
     const bool chunked = random.chance(50);
     if (chunked) H5Pset_chunk(creation.get(), 2, chunk.data());
     Journal& journal = program.journal();
     journal.note(file.name + ":" + path + " " + to_text(dims) + (chunked ? " chunked" : " contiguous"));
-    const Id dataset(H5Dcreate2(handle->id.get(), path.c_str(), type.get(), (chunked ? growing : space).get(), links.get(), creation.get(), H5P_DEFAULT));
+    const Id dataset(H5Dcreate2(handle->id.get(), path.c_str(), type.get(), (chunked ? growing : space).get(),
+                                links.get(), creation.get(), H5P_DEFAULT));
     if (!journal.call("create", dataset.get())) return;
     file.datasets.push_back(path);
     for (hsize_t row = 0; row < dims[0]; ++row) {
         program.write(dataset.get(), Element::kInt32, slab_transfer(dims, {row, 0}, {1, dims[1]}), random);
         if (random.chance(20)) journal.call("flush", H5Fflush(dataset.get(), H5F_SCOPE_LOCAL));
-        if (random.chance(20)) program.read(dataset.get(), Element::kInt32, slab_transfer(dims, {random.below(row + 1), 0}, {1, dims[1]}));
+        if (random.chance(20))
+            program.read(dataset.get(), Element::kInt32, slab_transfer(dims, {random.below(row + 1), 0}, {1, dims[1]}));
     }
 }
 
@@ -234,7 +243,8 @@ void create_virtual(Program& program, Random& random) {
         const std::string where = &source == &file ? "." : source.name;
         journal.call("map", H5Pset_virtual(creation.get(), target.get(), where.c_str(), from.c_str(), row_space.get()));
         if (random.chance(15)) continue;   // missing
-        const Id dataset(H5Dcreate2(home->id.get(), from.c_str(), type.get(), row_space.get(), links.get(), H5P_DEFAULT, H5P_DEFAULT));
+        const Id dataset(H5Dcreate2(home->id.get(), from.c_str(), type.get(), row_space.get(), links.get(), H5P_DEFAULT,
+                                    H5P_DEFAULT));
         journal.note(source.name + ":" + from);
         if (!journal.call("source", dataset.get())) continue;
         source.datasets.push_back(from);
@@ -242,7 +252,8 @@ void create_virtual(Program& program, Random& random) {
         all.buffer_elements = dims[1];
         if (random.chance(80)) program.write(dataset.get(), element, all, random);
     }
-    const Id dataset(H5Dcreate2(handle->id.get(), path.c_str(), type.get(), whole.get(), links.get(), creation.get(), H5P_DEFAULT));
+    const Id dataset(H5Dcreate2(handle->id.get(), path.c_str(), type.get(), whole.get(), links.get(), creation.get(),
+                                H5P_DEFAULT));
     if (!journal.call("create", dataset.get())) return;
     file.datasets.push_back(path);
     for (const bool writing : {false, random.chance(40)}) {
@@ -259,7 +270,9 @@ void transfer_many(Program& program, Random& random) {
     auto& held = program.held();
     std::vector<const HeldDataset*> chosen;   // each once, and no heap data: HDF5 defines no order between them
     for (const auto& one : held)
-        if (!owns_memory(one.element) && std::ranges::none_of(chosen, [&](auto* other) { return other->element == one.element; })) chosen.push_back(&one);
+        if (!owns_memory(one.element) &&
+            std::ranges::none_of(chosen, [&](auto* other) { return other->element == one.element; }))
+            chosen.push_back(&one);
     if (chosen.size() < kMany) return read_some(program, random);
     std::vector<hid_t> datasets, types, memory, file;
     std::vector<Transfer> transfers;
@@ -277,15 +290,18 @@ void transfer_many(Program& program, Random& random) {
         datasets.push_back(one.id.get());
         memory.push_back(transfers.back().memory());
         file.push_back(transfers.back().file());
-        values.push_back(std::make_unique<Values>(one.element, transfers.back().buffer_elements, random, one.id.get(), program.files()[0].datasets));
+        values.push_back(std::make_unique<Values>(one.element, transfers.back().buffer_elements, random, one.id.get(),
+                                                  program.files()[0].datasets));
         buffers.push_back(std::make_unique<ReadBuffer>(one.element, transfers.back().buffer_elements));
         sources.push_back(values.back()->data());
         targets.push_back(buffers.back()->data());
     }
     Journal& journal = program.journal();
     if (writing) {
-        journal.call("write-multi", H5Dwrite_multi(kMany, datasets.data(), types.data(), memory.data(), file.data(), H5P_DEFAULT, sources.data()));
-    } else if (journal.call("read-multi", H5Dread_multi(kMany, datasets.data(), types.data(), memory.data(), file.data(), H5P_DEFAULT, targets.data()))) {
+        journal.call("write-multi", H5Dwrite_multi(kMany, datasets.data(), types.data(), memory.data(), file.data(),
+                                                   H5P_DEFAULT, sources.data()));
+    } else if (journal.call("read-multi", H5Dread_multi(kMany, datasets.data(), types.data(), memory.data(),
+                                                        file.data(), H5P_DEFAULT, targets.data()))) {
         for (const auto& buffer : buffers) journal.digest("data", buffer->digest());
     }
 }
@@ -300,7 +316,8 @@ void transfer_with_event_set(Program& program, Random& random) {
     const Id type = memory_type(element), set(H5EScreate());
     Values values(element, transfer.buffer_elements, random, dataset->id.get(), program.files()[0].datasets);
     journal.note(transfer.text);
-    journal.call("write-async", H5Dwrite_async(dataset->id.get(), type.get(), transfer.memory(), transfer.file(), H5P_DEFAULT, values.data(), set.get()));
+    journal.call("write-async", H5Dwrite_async(dataset->id.get(), type.get(), transfer.memory(), transfer.file(),
+                                               H5P_DEFAULT, values.data(), set.get()));
     std::size_t left = 0;
     hbool_t failed = false;
     journal.call("wait", H5ESwait(set.get(), H5ES_WAIT_FOREVER, &left, &failed));

@@ -18,12 +18,34 @@ namespace differential {
 
 enum class Element : std::uint8_t {
     // numbers, which convert into one another
-    kInt8, kInt16Big, kInt32, kInt32Big, kInt64, kUnsigned16, kUnsigned32Big, kFloat16, kFloat32, kFloat32Big,
-    kFloat64, kInt12Bits,
+    kInt8,
+    kInt16Big,
+    kInt32,
+    kInt32Big,
+    kInt64,
+    kUnsigned16,
+    kUnsigned32Big,
+    kFloat16,
+    kFloat32,
+    kFloat32Big,
+    kFloat64,
+    kInt12Bits,
     // fixed size
-    kEnumeration, kFixedString, kOpaque, kArray, kCompound, kCompoundOfArrays, kBitfield, kOldReference,
+    kEnumeration,
+    kFixedString,
+    kOpaque,
+    kArray,
+    kCompound,
+    kCompoundOfArrays,
+    kBitfield,
+    kOldReference,
     // values which own memory, and live in the file's heaps
-    kVlenSequence, kVlenString, kVlenStringUtf8, kCompoundWithString, kVlenOfVlen, kReference,
+    kVlenSequence,
+    kVlenString,
+    kVlenStringUtf8,
+    kCompoundWithString,
+    kVlenOfVlen,
+    kReference,
     kCount,
 };
 

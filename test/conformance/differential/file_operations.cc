@@ -17,13 +17,12 @@ namespace differential {
 namespace {
 
 // The same file by another name is the same file.
-std::string spelled(const FileState& file, Random& random) {
-    return random.chance(20) ? "./" + file.name : file.name;
-}
+std::string spelled(const FileState& file, Random& random) { return random.chance(20) ? "./" + file.name : file.name; }
 
 void open_one(Program& program, std::size_t index, Random& random, unsigned flags) {
     FileState& file = program.files()[index];
-    std::string text = spelled(file, random) + (flags & H5F_ACC_RDWR ? " rw" : " ro") + (flags & H5F_ACC_SWMR_WRITE ? " swmr" : "");
+    std::string text = spelled(file, random) + (flags & H5F_ACC_RDWR ? " rw" : " ro") +
+                       (flags & H5F_ACC_SWMR_WRITE ? " swmr" : "");
     const std::string name = text.substr(0, text.find(' '));
     const Id access = random_file_access(file.driver, random, text);
     program.journal().note(text);
@@ -66,7 +65,8 @@ bool close_everything(Program& program) {
 void close_all_and_look(Program& program, Random& random) {
     if (close_everything(program)) digest_directory(program);
     for (std::size_t i = 0; i < program.files().size(); ++i)
-        if (program.files()[i].created && random.chance(75)) open_one(program, i, random, random.chance(85) ? H5F_ACC_RDWR : H5F_ACC_RDONLY);
+        if (program.files()[i].created && random.chance(75))
+            open_one(program, i, random, random.chance(85) ? H5F_ACC_RDWR : H5F_ACC_RDONLY);
 }
 
 void reopen(Program& program, Random& random) {
@@ -142,7 +142,8 @@ void file_image(Program& program, Random& random) {
     if (!journal.call("image-size", size)) return;
     journal.value("size", size);
     std::vector<std::byte> image(static_cast<std::size_t>(size));
-    if (journal.call("image", H5Fget_file_image(handle->id.get(), image.data(), image.size()))) journal.digest("bytes", image);
+    if (journal.call("image", H5Fget_file_image(handle->id.get(), image.data(), image.size())))
+        journal.digest("bytes", image);
 }
 
 // A program may ask for the descriptor and read the file through it.
@@ -153,9 +154,10 @@ void raw_descriptor(Program& program, Random& random) {
     journal.note(program.file_of(*handle).name);
     journal.call("flush", H5Fflush(handle->id.get(), H5F_SCOPE_GLOBAL));
     void* address = nullptr;
-    if (!journal.call("handle", H5Fget_vfd_handle(handle->id.get(), H5P_DEFAULT, &address)) || address == nullptr) return;
+    if (!journal.call("handle", H5Fget_vfd_handle(handle->id.get(), H5P_DEFAULT, &address)) || address == nullptr)
+        return;
     const int descriptor = *static_cast<int*>(address);
-    struct ::stat status {};
+    struct ::stat status{};
     if (::fstat(descriptor, &status) != 0) return journal.value("size", -1);
     std::vector<std::byte> bytes(static_cast<std::size_t>(status.st_size));
     const auto got = ::pread(descriptor, bytes.data(), bytes.size(), 0);
@@ -170,7 +172,8 @@ void open_wrongly(Program& program, Random& random) {
     journal.note(name);
     const Id opened(H5Fopen(name, random.chance(50) ? H5F_ACC_RDWR : H5F_ACC_RDONLY, H5P_DEFAULT));
     journal.call("open", opened.get());
-    const Id created(H5Fcreate(random.pick({"not-hdf5.h5", "no-such-directory/a.h5", "."}), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT));
+    const Id created(H5Fcreate(random.pick({"not-hdf5.h5", "no-such-directory/a.h5", "."}), H5F_ACC_EXCL, H5P_DEFAULT,
+                               H5P_DEFAULT));
     journal.call("create", created.get());
     journal.value("accessible", H5Fis_accessible(name, H5P_DEFAULT));
     const FileState& file = random.pick(program.files());
@@ -190,7 +193,8 @@ void rearrange_closed_files(Program& program, Random& random) {
         const bool keep = random.chance(50);
         program.journal().note(from.name + (keep ? " copied to " : " renamed to ") + to.name);
         std::error_code problem;
-        if (keep) std::filesystem::copy_file(from.name, to.name, std::filesystem::copy_options::overwrite_existing, problem);
+        if (keep)
+            std::filesystem::copy_file(from.name, to.name, std::filesystem::copy_options::overwrite_existing, problem);
         else std::filesystem::rename(from.name, to.name, problem);
         program.journal().value("errno", problem.value());
         to.groups = from.groups;
@@ -274,7 +278,10 @@ void open_file(Program& program, Random& random) {
     if (program.handles().size() >= 5) return;
     std::size_t index = random.below(program.files().size());
     for (std::size_t i = 0; i < 3 && !program.files()[index].created; ++i) index = (index + 1) % program.files().size();
-    open_one(program, index, random, random.chance(65) ? H5F_ACC_RDWR : random.chance(92) ? H5F_ACC_RDONLY : H5F_ACC_RDWR | H5F_ACC_SWMR_WRITE);
+    open_one(program, index, random,
+             random.chance(65)   ? H5F_ACC_RDWR
+             : random.chance(92) ? H5F_ACC_RDONLY
+                                 : H5F_ACC_RDWR | H5F_ACC_SWMR_WRITE);
 }
 
 std::vector<Operation> file_operations() {

@@ -53,8 +53,7 @@ std::uint64_t digest_bytes(std::span<const std::byte> bytes, std::uint64_t seed)
 }
 
 Journal::Journal(const std::string& path, bool print_errors)
-    : descriptor_(path.empty() ? STDOUT_FILENO
-                               : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)),
+    : descriptor_(path.empty() ? STDOUT_FILENO : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)),
       print_errors_(print_errors) {
     if (descriptor_ < 0) {
         std::perror(path.c_str());

@@ -53,9 +53,9 @@ struct Arguments {
 }
 
 void parse_fault(const std::string& text, ProgramOptions& options) {
-    static const std::map<std::string, Fault> faults{{"value", Fault::kValue},   {"lost-write", Fault::kLostWrite},
-                                                     {"read", Fault::kRead},     {"status", Fault::kStatus},
-                                                     {"crash", Fault::kCrash},   {"hang", Fault::kHang}};
+    static const std::map<std::string, Fault> faults{{"value", Fault::kValue}, {"lost-write", Fault::kLostWrite},
+                                                     {"read", Fault::kRead},   {"status", Fault::kStatus},
+                                                     {"crash", Fault::kCrash}, {"hang", Fault::kHang}};
     const auto at = text.find('@');
     const auto found = faults.find(text.substr(0, at));
     if (found == faults.end() || at == std::string::npos) usage("unknown fault");
@@ -68,7 +68,8 @@ Arguments parse(int count, char** words) {
     for (int i = 1; i + 1 < count; i += 2) {
         const std::string name = words[i], value = words[i + 1];
         if (name == "--seeds") {
-            if (std::sscanf(value.c_str(), "%" SCNu64 "..%" SCNu64, &arguments.first, &arguments.last) != 2) usage("--seeds wants A..B");
+            if (std::sscanf(value.c_str(), "%" SCNu64 "..%" SCNu64, &arguments.first, &arguments.last) != 2)
+                usage("--seeds wants A..B");
         } else if (name == "--dir") {
             arguments.directory = value;
         } else if (name == "--journal") {

@@ -20,7 +20,8 @@ struct Table {
 const Table& table() {
     static const Table built = [] {
         Table result;
-        for (const auto& part : {file_operations(), dataset_operations(), chunk_operations(), group_operations(), attribute_operations()})
+        for (const auto& part :
+             {file_operations(), dataset_operations(), chunk_operations(), group_operations(), attribute_operations()})
             result.operations.insert(result.operations.end(), part.begin(), part.end());
         for (const auto& operation : result.operations) result.weight += operation.weight;
         return result;
@@ -149,13 +150,15 @@ bool Program::write(hid_t dataset, Element element, const Transfer& transfer, Ra
         for (auto& byte : values.bytes()) byte ^= std::byte{1};
     if (strikes(Fault::kLostWrite)) return journal_.call("write", 0);
     const Id type = memory_type(element);
-    return journal_.call("write", H5Dwrite(dataset, type.get(), transfer.memory(), transfer.file(), list, values.data()));
+    return journal_.call("write",
+                         H5Dwrite(dataset, type.get(), transfer.memory(), transfer.file(), list, values.data()));
 }
 
 bool Program::read(hid_t dataset, Element element, const Transfer& transfer, hid_t list) {
     ReadBuffer buffer(element, transfer.buffer_elements);
     const Id type = memory_type(element);
-    const bool done = journal_.call("read", H5Dread(dataset, type.get(), transfer.memory(), transfer.file(), list, buffer.data()));
+    const bool done = journal_.call("read", H5Dread(dataset, type.get(), transfer.memory(), transfer.file(), list,
+                                                    buffer.data()));
     if (done) journal_.digest("data", buffer.digest() ^ (strikes(Fault::kRead) ? 1 : 0));
     return done;
 }

@@ -26,10 +26,10 @@ enum class Fault : std::uint8_t { kNone, kValue, kLostWrite, kRead, kStatus, kCr
 struct ProgramOptions {
     std::uint64_t seed = 0;
     std::uint64_t operations_max = UINT64_MAX;
-    std::set<std::uint64_t> skipped;      // operations left out
-    unsigned heavy_percent = 4;           // of the programs move tens of megabytes
+    std::set<std::uint64_t> skipped;   // operations left out
+    unsigned heavy_percent = 4;        // of the programs move tens of megabytes
     Fault fault = Fault::kNone;
-    std::uint64_t fault_at = 0;           // the operation from which on it strikes, once
+    std::uint64_t fault_at = 0;   // the operation from which on it strikes, once
 };
 
 struct FileState {
@@ -88,7 +88,8 @@ class Program {
     // A copy under another name takes the objects with it.
     static void learn_copy(FileState& from, const std::string& source, FileState& to, const std::string& target);
 
-    bool write(hid_t dataset, Element element, const struct Transfer& transfer, Random& random, hid_t list = H5P_DEFAULT);
+    bool write(hid_t dataset, Element element, const struct Transfer& transfer, Random& random,
+               hid_t list = H5P_DEFAULT);
     bool read(hid_t dataset, Element element, const struct Transfer& transfer, hid_t list = H5P_DEFAULT);
     // True once, in the operation that the fault was ordered for.
     [[nodiscard]] bool strikes(Fault fault);

@@ -19,11 +19,17 @@ class Random {
     bool chance(unsigned percent) { return below(100) < percent; }
 
     template <class T>
-    T pick(std::initializer_list<T> choices) { return choices.begin()[below(choices.size())]; }
+    T pick(std::initializer_list<T> choices) {
+        return choices.begin()[below(choices.size())];
+    }
     template <class T>
-    T& pick(std::vector<T>& choices) { return choices[below(choices.size())]; }
+    T& pick(std::vector<T>& choices) {
+        return choices[below(choices.size())];
+    }
     template <class T>
-    const T& pick(const std::vector<T>& choices) { return choices[below(choices.size())]; }
+    const T& pick(const std::vector<T>& choices) {
+        return choices[below(choices.size())];
+    }
 
     // Mostly small, rarely near `high`: the logarithm is uniform.
     std::uint64_t skewed(std::uint64_t low, std::uint64_t high) {

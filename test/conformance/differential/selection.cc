@@ -49,7 +49,6 @@ std::string describe(const Slab& slab) {
            to_text(slab.block);
 }
 
-
 // Distinct points, so that a write has one defined result: a stride coprime to the size visits every element once.
 std::vector<hsize_t> distinct_points(const Dims& dims, std::size_t count, Random& random) {
     const std::size_t total = product(dims);
@@ -79,7 +78,8 @@ bool halo_memory(Transfer& transfer, std::size_t count, Random& random) {
     transfer.memory_space = Id(H5Screate_simple(2, dims.data(), nullptr));
     transfer.text += " mem:halo" + to_text(dims) + "box" + to_text(box);
     transfer.buffer_elements = product(dims);
-    return H5Sselect_hyperslab(transfer.memory_space.get(), H5S_SELECT_SET, halo.data(), nullptr, box.data(), nullptr) >= 0;
+    return H5Sselect_hyperslab(transfer.memory_space.get(), H5S_SELECT_SET, halo.data(), nullptr, box.data(),
+                               nullptr) >= 0;
 }
 
 void match_memory(Transfer& transfer, std::size_t count, Random& random) {
@@ -126,7 +126,8 @@ std::size_t product(const Dims& dims) {
 
 std::string to_text(const Dims& dims) {
     std::string text = "(";
-    for (const auto extent : dims) text += (text.size() > 1 ? "," : "") + (extent == H5S_UNLIMITED ? "inf" : std::to_string(extent));
+    for (const auto extent : dims)
+        text += (text.size() > 1 ? "," : "") + (extent == H5S_UNLIMITED ? "inf" : std::to_string(extent));
     return text + ")";
 }
 
@@ -177,7 +178,8 @@ Transfer random_transfer(const Dims& dims, Random& random, std::size_t elements_
     }
     transfer.file_space = Id(H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr));
     transfer.text = select_at_random(transfer.file_space.get(), dims, random, elements_max);
-    const auto count = static_cast<std::size_t>(std::max<hssize_t>(H5Sget_select_npoints(transfer.file_space.get()), 0));
+    const auto count = static_cast<std::size_t>(std::max<hssize_t>(H5Sget_select_npoints(transfer.file_space.get()),
+                                                                   0));
     if (total <= elements_max && random.chance(10)) {
         transfer.text += " mem:all";   // memory takes the file's extent and selection
         transfer.buffer_elements = total;

@@ -19,7 +19,7 @@ using Dims = std::vector<hsize_t>;
 
 // What H5Dread and H5Dwrite take: two spaces and the size of the buffer that fits them.
 struct Transfer {
-    Id file_space, memory_space;      // invalid: H5S_ALL
+    Id file_space, memory_space;   // invalid: H5S_ALL
     std::size_t buffer_elements = 0;
     std::string text;
 

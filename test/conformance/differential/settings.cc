@@ -9,7 +9,8 @@ namespace {
 constexpr hsize_t kFamilyMember = 48 * 1024;
 
 void choose_libver(hid_t access, Random& random, std::string& text) {
-    const auto low = random.pick({H5F_LIBVER_EARLIEST, H5F_LIBVER_EARLIEST, H5F_LIBVER_V18, H5F_LIBVER_V110, H5F_LIBVER_V112, H5F_LIBVER_LATEST});
+    const auto low = random.pick({H5F_LIBVER_EARLIEST, H5F_LIBVER_EARLIEST, H5F_LIBVER_V18, H5F_LIBVER_V110,
+                                  H5F_LIBVER_V112, H5F_LIBVER_LATEST});
     H5Pset_libver_bounds(access, low, H5F_LIBVER_LATEST);
     text += " libver" + std::to_string(low);
 }
@@ -18,8 +19,11 @@ void choose_caches(hid_t access, Random& random, std::string& text) {
     if (random.chance(15)) H5Pset_sieve_buf_size(access, random.pick<std::size_t>({0, 1, 512, 4096, 1 << 20}));
     if (random.chance(15)) H5Pset_meta_block_size(access, random.pick<hsize_t>({0, 64, 2048, 65536, 1 << 20}));
     if (random.chance(15)) H5Pset_small_data_block_size(access, random.pick<hsize_t>({0, 64, 2048, 65536}));
-    if (random.chance(15)) H5Pset_cache(access, 0, random.pick<std::size_t>({0, 1, 521}), random.pick<std::size_t>({0, 1, 4096, 1 << 20}), 0.75);
-    if (random.chance(10)) H5Pset_alignment(access, random.pick<hsize_t>({1, 100, 1000}), random.pick<hsize_t>({1, 8, 512, 4096, 65536}));
+    if (random.chance(15))
+        H5Pset_cache(access, 0, random.pick<std::size_t>({0, 1, 521}), random.pick<std::size_t>({0, 1, 4096, 1 << 20}),
+                     0.75);
+    if (random.chance(10))
+        H5Pset_alignment(access, random.pick<hsize_t>({1, 100, 1000}), random.pick<hsize_t>({1, 8, 512, 4096, 65536}));
     if (random.chance(10)) H5Pset_gc_references(access, 1);
     if (random.chance(8)) {
         H5AC_cache_config_t config;
@@ -33,7 +37,8 @@ void choose_caches(hid_t access, Random& random, std::string& text) {
         text += " small-metadata-cache";
     }
     if (random.chance(4)) {
-        H5AC_cache_image_config_t config{H5AC__CURR_CACHE_IMAGE_CONFIG_VERSION, true, false, H5AC__CACHE_IMAGE__ENTRY_AGEOUT__NONE};
+        H5AC_cache_image_config_t config{H5AC__CURR_CACHE_IMAGE_CONFIG_VERSION, true, false,
+                                         H5AC__CACHE_IMAGE__ENTRY_AGEOUT__NONE};
         H5Pset_mdc_image_config(access, &config);
         text += " cache-image";
     }
@@ -89,7 +94,8 @@ void choose_external(DatasetPlan& plan, Element element, const std::string& stem
     for (std::uint64_t part = 0; part < parts; ++part) {
         const bool last = part + 1 == parts;
         const hsize_t size = last && random.chance(40) ? H5F_UNLIMITED : bytes / parts + 8;
-        H5Pset_external(plan.creation.get(), (stem + "-" + std::to_string(part) + ".raw").c_str(), random.pick<off_t>({0, 0, 13, 4096}), size);
+        H5Pset_external(plan.creation.get(), (stem + "-" + std::to_string(part) + ".raw").c_str(),
+                        random.pick<off_t>({0, 0, 13, 4096}), size);
     }
     plan.text += " external" + std::to_string(parts);
 }
@@ -97,8 +103,10 @@ void choose_external(DatasetPlan& plan, Element element, const std::string& stem
 void choose_fill(DatasetPlan& plan, Element element, Random& random) {
     const hid_t list = plan.creation.get();
     const bool plain = !owns_memory(element) && element != Element::kOldReference;
-    if (plain && random.chance(30)) H5Pset_fill_time(list, random.pick({H5D_FILL_TIME_ALLOC, H5D_FILL_TIME_NEVER, H5D_FILL_TIME_IFSET}));
-    if (random.chance(30)) H5Pset_alloc_time(list, random.pick({H5D_ALLOC_TIME_EARLY, H5D_ALLOC_TIME_LATE, H5D_ALLOC_TIME_INCR}));
+    if (plain && random.chance(30))
+        H5Pset_fill_time(list, random.pick({H5D_FILL_TIME_ALLOC, H5D_FILL_TIME_NEVER, H5D_FILL_TIME_IFSET}));
+    if (random.chance(30))
+        H5Pset_alloc_time(list, random.pick({H5D_ALLOC_TIME_EARLY, H5D_ALLOC_TIME_LATE, H5D_ALLOC_TIME_INCR}));
     if (plain && random.chance(30)) {
         Values value(element, 1, random, H5I_INVALID_HID, {});
         H5Pset_fill_value(list, memory_type(element).get(), value.data());
@@ -127,13 +135,13 @@ std::string file_name(const std::string& stem, Driver driver) {
 Id random_file_access(Driver driver, Random& random, std::string& text) {
     Id list(H5Pcreate(H5P_FILE_ACCESS));
     switch (driver) {
-    case Driver::kDefault: break;
-    case Driver::kPosix: H5Pset_fapl_sec2(list.get()); break;
-    case Driver::kStandardIo: H5Pset_fapl_stdio(list.get()); break;
-    case Driver::kCore: H5Pset_fapl_core(list.get(), 4096, true); break;
-    case Driver::kCoreInMemory: H5Pset_fapl_core(list.get(), 65536, false); break;
-    case Driver::kFamily: H5Pset_fapl_family(list.get(), kFamilyMember, H5P_DEFAULT); break;
-    case Driver::kSplit: H5Pset_fapl_split(list.get(), "-m", H5P_DEFAULT, "-r", H5P_DEFAULT); break;
+        case Driver::kDefault: break;
+        case Driver::kPosix: H5Pset_fapl_sec2(list.get()); break;
+        case Driver::kStandardIo: H5Pset_fapl_stdio(list.get()); break;
+        case Driver::kCore: H5Pset_fapl_core(list.get(), 4096, true); break;
+        case Driver::kCoreInMemory: H5Pset_fapl_core(list.get(), 65536, false); break;
+        case Driver::kFamily: H5Pset_fapl_family(list.get(), kFamilyMember, H5P_DEFAULT); break;
+        case Driver::kSplit: H5Pset_fapl_split(list.get(), "-m", H5P_DEFAULT, "-r", H5P_DEFAULT); break;
     }
     text += std::string(" ") + driver_name(driver);
     if (random.chance(60)) choose_libver(list.get(), random, text);
@@ -153,7 +161,8 @@ Id random_file_creation(Random& random, std::string& text) {
         text += " userblock";
     }
     if (random.chance(35)) {
-        const auto strategy = random.pick({H5F_FSPACE_STRATEGY_FSM_AGGR, H5F_FSPACE_STRATEGY_PAGE, H5F_FSPACE_STRATEGY_AGGR, H5F_FSPACE_STRATEGY_NONE});
+        const auto strategy = random.pick({H5F_FSPACE_STRATEGY_FSM_AGGR, H5F_FSPACE_STRATEGY_PAGE,
+                                           H5F_FSPACE_STRATEGY_AGGR, H5F_FSPACE_STRATEGY_NONE});
         const bool persist = random.chance(60);
         H5Pset_file_space_strategy(list.get(), strategy, persist, random.pick<hsize_t>({1, 1, 64}));
         H5Pset_file_space_page_size(list.get(), random.pick<hsize_t>({512, 4096, 65536}));
@@ -176,7 +185,8 @@ Id random_file_creation(Random& random, std::string& text) {
 Id random_group_creation(Random& random, std::string& text) {
     Id list(H5Pcreate(H5P_GROUP_CREATE));
     if (random.chance(40)) {
-        H5Pset_link_creation_order(list.get(), random.pick<unsigned>({H5P_CRT_ORDER_TRACKED, H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED}));
+        H5Pset_link_creation_order(list.get(), random.pick<unsigned>({H5P_CRT_ORDER_TRACKED,
+                                                                      H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED}));
         text += " ordered";
     }
     if (random.chance(30)) H5Pset_attr_creation_order(list.get(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED);
@@ -191,7 +201,8 @@ Id random_group_creation(Random& random, std::string& text) {
 Id random_dataset_access(Random& random, std::string& text) {
     Id list(H5Pcreate(H5P_DATASET_ACCESS));
     if (random.chance(35)) {
-        H5Pset_chunk_cache(list.get(), random.pick<std::size_t>({1, 7, 521}), random.pick<std::size_t>({0, 500, 8192, 1 << 20}), random.pick({0.0, 0.75, 1.0}));
+        H5Pset_chunk_cache(list.get(), random.pick<std::size_t>({1, 7, 521}),
+                           random.pick<std::size_t>({0, 500, 8192, 1 << 20}), random.pick({0.0, 0.75, 1.0}));
         text += " chunk-cache";
     }
     if (random.chance(10)) H5Pset_virtual_view(list.get(), H5D_VDS_FIRST_MISSING);
@@ -217,7 +228,8 @@ Id creating_intermediate_groups() {
     return list;
 }
 
-DatasetPlan random_dataset(Element element, std::size_t elements_max, const std::string& external_stem, Random& random) {
+DatasetPlan random_dataset(Element element, std::size_t elements_max, const std::string& external_stem,
+                           Random& random) {
     DatasetPlan plan;
     plan.creation = Id(H5Pcreate(H5P_DATASET_CREATE));
     const hid_t list = plan.creation.get();

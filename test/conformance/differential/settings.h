@@ -35,6 +35,7 @@ struct DatasetPlan {
     std::string text;
 };
 // `external_stem` names the raw files of an external dataset.
-[[nodiscard]] DatasetPlan random_dataset(Element element, std::size_t elements_max, const std::string& external_stem, Random& random);
+[[nodiscard]] DatasetPlan random_dataset(Element element, std::size_t elements_max, const std::string& external_stem,
+                                         Random& random);
 
 }   // namespace differential

@@ -17,7 +17,9 @@ def outcomes(environment: dict[str, str], folder: Path) -> dict[str, str]:
     report = folder / "report.xml"
     done = run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junit-xml={report}", "--pyargs", "h5py"],
-        environment, folder, 500,
+        environment,
+        folder,
+        500,
     )
     assert report.exists(), done.stdout + done.stderr
     found = {}
@@ -27,6 +29,7 @@ def outcomes(environment: dict[str, str], folder: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_h5py_tests_come_out_the_same(tmp_path):
     plain = outcomes(native(), tmp_path / "native")
     through = outcomes(staged(tmp_path), tmp_path / "through")

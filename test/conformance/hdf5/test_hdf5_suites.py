@@ -26,7 +26,9 @@ def test_sources(tmp_path_factory) -> Path:
         pytest.skip("the source archive of HDF5 1.14.5 is not in the cache")
     target = tmp_path_factory.mktemp("hdf5-source")
     with tarfile.open(archives[0]) as archive:
-        members = [member for member in archive if re.fullmatch(r"[^/]+/test/(testfiles/)?[^/]+\.(h5|hdf5)", member.name)]
+        members = [
+            member for member in archive if re.fullmatch(r"[^/]+/test/(testfiles/)?[^/]+\.(h5|hdf5)", member.name)
+        ]
         archive.extractall(target, members)
     return next(target.glob("*/test"))
 
@@ -35,7 +37,9 @@ def comparable(output: str) -> list[str]:
     """The lines of a run, without those that name the connector, the machine or the time."""
     lines = []
     for line in output.splitlines():
-        if re.search(r"VOL connector '|No VOL connector|hostname=|Test program|Test seed|Linked with|elapsed|seconds", line):
+        if re.search(
+            r"VOL connector '|No VOL connector|hostname=|Test program|Test seed|Linked with|elapsed|seconds", line
+        ):
             continue
         lines.append(re.sub(r"0x[0-9a-f]{6,}", "0x…", line.rstrip()))
     return lines

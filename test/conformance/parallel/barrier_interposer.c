@@ -1,8 +1,8 @@
 /* Preloaded into a program whose ranks all take part in every collective HDF5 call: all ranks meet after each of them.
  *
  * HDF5's ranks usually run ahead of each other, which hides calls in which one rank waits for what another has not come
- * to yet, and calls that are ordered by chance only. With a meeting after each collective call, the first kind hangs and
- * the second goes wrong reliably. The ranks meet on a communicator of this library's own, so that no message of the
+ * to yet, and calls that are ordered by chance only. With a meeting after each collective call, the first kind hangs
+ * and the second goes wrong reliably. The ranks meet on a communicator of this library's own, so that no message of the
  * program's is touched. Transfers are counted as collective when their transfer list says so. */
 #include <dlfcn.h>
 #include <hdf5.h>
@@ -38,12 +38,15 @@ static int shared(hid_t object) {
         const hid_t file = H5Iget_file_id(object), access = file < 0 ? H5I_INVALID_HID : H5Fget_access_plist(file);
         yes = access >= 0 && H5Pget_driver(access) == H5FD_MPIO;
         if (access >= 0) H5Pclose(access);
-        if (file >= 0) H5Idec_ref(file);   /* H5Fclose is this library's own */
-    } H5E_END_TRY
+        if (file >= 0) H5Idec_ref(file); /* H5Fclose is this library's own */
+    }
+    H5E_END_TRY
     return yes;
 }
 
-static int shared_list(hid_t access) { return access > 0 && access != H5P_DEFAULT && H5Pget_driver(access) == H5FD_MPIO; }
+static int shared_list(hid_t access) {
+    return access > 0 && access != H5P_DEFAULT && H5Pget_driver(access) == H5FD_MPIO;
+}
 
 static int collective(hid_t list) {
     H5FD_mpio_xfer_t mode = H5FD_MPIO_INDEPENDENT;
@@ -51,23 +54,26 @@ static int collective(hid_t list) {
 }
 
 /* The function of this name, which calls HDF5's and lets the ranks meet afterwards if `when`, looked at before. */
-#define AFTER(type, name, parameters, arguments, when)                  \
-    EXPORTED type name parameters {                                     \
-        static type(*next) parameters;                                  \
-        if (next == NULL) *(void **)&next = next_of(#name);             \
-        const int together = (when);                                    \
-        const type result = next arguments;                             \
-        if (together) meet();                                           \
-        return result;                                                  \
+#define AFTER(type, name, parameters, arguments, when)      \
+    EXPORTED type name parameters {                         \
+        static type(*next) parameters;                      \
+        if (next == NULL) *(void **)&next = next_of(#name); \
+        const int together = (when);                        \
+        const type result = next arguments;                 \
+        if (together) meet();                               \
+        return result;                                      \
     }
 
-AFTER(hid_t, H5Fcreate, (const char *name, unsigned flags, hid_t creation, hid_t access), (name, flags, creation, access), shared_list(access))
+AFTER(hid_t, H5Fcreate, (const char *name, unsigned flags, hid_t creation, hid_t access),
+      (name, flags, creation, access), shared_list(access))
 AFTER(hid_t, H5Fopen, (const char *name, unsigned flags, hid_t access), (name, flags, access), shared_list(access))
 AFTER(herr_t, H5Fclose, (hid_t file), (file), shared(file))
 AFTER(herr_t, H5Fflush, (hid_t object, H5F_scope_t scope), (object, scope), shared(object))
 AFTER(herr_t, H5Fset_mpi_atomicity, (hid_t file, hbool_t atomic), (file, atomic), shared(file))
-AFTER(hid_t, H5Gcreate2, (hid_t at, const char *name, hid_t links, hid_t creation, hid_t access), (at, name, links, creation, access), shared(at))
-AFTER(hid_t, H5Dcreate2, (hid_t at, const char *name, hid_t type, hid_t space, hid_t links, hid_t creation, hid_t access),
+AFTER(hid_t, H5Gcreate2, (hid_t at, const char *name, hid_t links, hid_t creation, hid_t access),
+      (at, name, links, creation, access), shared(at))
+AFTER(hid_t, H5Dcreate2,
+      (hid_t at, const char *name, hid_t type, hid_t space, hid_t links, hid_t creation, hid_t access),
       (at, name, type, space, links, creation, access), shared(at))
 AFTER(herr_t, H5Dclose, (hid_t dataset), (dataset), shared(dataset))
 AFTER(herr_t, H5Dset_extent, (hid_t dataset, const hsize_t extents[]), (dataset, extents), shared(dataset))
@@ -75,9 +81,12 @@ AFTER(herr_t, H5Dwrite, (hid_t dataset, hid_t type, hid_t memory, hid_t space, h
       (dataset, type, memory, space, list, buffer), collective(list) && shared(dataset))
 AFTER(herr_t, H5Dread, (hid_t dataset, hid_t type, hid_t memory, hid_t space, hid_t list, void *buffer),
       (dataset, type, memory, space, list, buffer), collective(list) && shared(dataset))
-AFTER(herr_t, H5Dwrite_multi, (size_t count, hid_t datasets[], hid_t types[], hid_t memories[], hid_t spaces[], hid_t list, const void *buffers[]),
+AFTER(herr_t, H5Dwrite_multi,
+      (size_t count, hid_t datasets[], hid_t types[], hid_t memories[], hid_t spaces[], hid_t list,
+       const void *buffers[]),
       (count, datasets, types, memories, spaces, list, buffers), count > 0 && collective(list) && shared(datasets[0]))
-AFTER(herr_t, H5Dread_multi, (size_t count, hid_t datasets[], hid_t types[], hid_t memories[], hid_t spaces[], hid_t list, void *buffers[]),
+AFTER(herr_t, H5Dread_multi,
+      (size_t count, hid_t datasets[], hid_t types[], hid_t memories[], hid_t spaces[], hid_t list, void *buffers[]),
       (count, datasets, types, memories, spaces, list, buffers), count > 0 && collective(list) && shared(datasets[0]))
 AFTER(hid_t, H5Acreate2, (hid_t at, const char *name, hid_t type, hid_t space, hid_t creation, hid_t access),
       (at, name, type, space, creation, access), shared(at))

@@ -59,8 +59,8 @@ void Decomposition::cut(Random& random) {
         cuts_.push_back(random.chance(50) ? count_[axis_] * i / parts : random.below(count_[axis_] + 1));
     cuts_.push_back(count_[axis_]);
     std::ranges::sort(cuts_);
-    text_ += " from" + to_text(start_) + "count" + to_text(count_) + "axis" + std::to_string(axis_) + "cuts" + to_text(cuts_) + "width" +
-             std::to_string(width_);
+    text_ += " from" + to_text(start_) + "count" + to_text(count_) + "axis" + std::to_string(axis_) + "cuts" +
+             to_text(cuts_) + "width" + std::to_string(width_);
 }
 
 Id Decomposition::part(std::size_t rank) const {
@@ -69,12 +69,13 @@ Id Decomposition::part(std::size_t rank) const {
     if (product(dims_) == 0) return space;
     const std::size_t place = place_of_[rank];
     switch (kind_) {
-    case Kind::kPoints: select_points(space.get(), place); break;
-    case Kind::kCyclic: select_cyclic(space.get(), place); break;
-    case Kind::kAlone:
-        if (place == 0) H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start_.data(), nullptr, count_.data(), nullptr);
-        break;
-    default: select_slab(space.get(), place); break;
+        case Kind::kPoints: select_points(space.get(), place); break;
+        case Kind::kCyclic: select_cyclic(space.get(), place); break;
+        case Kind::kAlone:
+            if (place == 0)
+                H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start_.data(), nullptr, count_.data(), nullptr);
+            break;
+        default: select_slab(space.get(), place); break;
     }
     return space;
 }
@@ -88,7 +89,8 @@ void Decomposition::select_slab(hid_t space, std::size_t place) const {
             stride[d] = width_;
             count[d] = (count[d] + width_ - 1) / width_;
         }
-    if (product(count) > 0) H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), stride.data(), count.data(), nullptr);
+    if (product(count) > 0)
+        H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), stride.data(), count.data(), nullptr);
 }
 
 // Whole stripes only: what is left over at the end of the box is nobody's.

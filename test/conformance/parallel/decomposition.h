@@ -37,11 +37,11 @@ class Decomposition {
     void select_slab(hid_t space, std::size_t place) const;
 
     Kind kind_;
-    Dims dims_, start_, count_;          // the extent, and the box in it that is shared out
-    std::vector<std::size_t> place_of_;  // by rank: which of the parts it gets
+    Dims dims_, start_, count_;           // the extent, and the box in it that is shared out
+    std::vector<std::size_t> place_of_;   // by rank: which of the parts it gets
     std::size_t axis_ = 0;
-    std::vector<hsize_t> cuts_;          // kSlabs, kComb: where the parts begin and end along the axis, in the box
-    hsize_t width_ = 1;                  // kCyclic: of a stripe; kComb: of a tooth's period on the other axes
+    std::vector<hsize_t> cuts_;   // kSlabs, kComb: where the parts begin and end along the axis, in the box
+    hsize_t width_ = 1;           // kCyclic: of a stripe; kComb: of a tooth's period on the other axes
     std::size_t first_ = 0, step_ = 1, points_ = 0;   // kPoints: in the order of a walk that visits every element once
     std::string text_;
 };

@@ -1,13 +1,17 @@
 /* Every way in which the space of a dataset comes into being, with ranks that write into it at once.
  *
- *   mpiexec -n RANKS parallel_allocation write FOLDER      writes one file per combination, and reads it back in between
- *   mpiexec -n RANKS parallel_allocation check FOLDER      checks all elements of all files with HDF5's default driver
+ *   mpiexec -n RANKS parallel_allocation write FOLDER EVERY FIRST
+ *       writes one file per combination, and reads it back in between
+ *   mpiexec -n RANKS parallel_allocation check FOLDER EVERY FIRST
+ *       checks all elements of all files with HDF5's default driver
  *
+ * One combination in EVERY is taken, beginning with number FIRST.
  * Combined are fill time, allocation time, contiguous or chunked or extended step by step, alignment, metadata block
  * size, oldest and newest file format, and 2 to 4 dimensions. A file is closed and opened again for every step; in
- * between every rank reads its neighbour's part after a barrier without a flush. What fill time and allocation time decide
- * is who fills a region that others write to, and when. Where nothing is filled, everything is written; elsewhere the last
- * column stays as it was filled. Prints the number of combinations; ends with 1 if a call failed, 3 if data was wrong. */
+ * between every rank reads its neighbour's part after a barrier without a flush. What fill time and allocation time
+ * decide is who fills a region that others write to, and when. Where nothing is filled, everything is written;
+ * elsewhere the last column stays as it was filled. Prints the number of combinations; ends with 1 if a call failed, 3
+ * if data was wrong. */
 #include <hdf5.h>
 #include <mpi.h>
 #include <stdint.h>
@@ -32,8 +36,10 @@ struct combination {
 static int rank, ranks;
 
 static void fail(const struct combination *c, const char *what) {
-    fprintf(stderr, "rank %d: %s failed (fill %d, allocation %d, layout %d, alignment %d, block %d, format %d, %d dims)\n", rank, what, (int)c->fill,
-            (int)c->allocation, (int)c->layout, (int)c->alignment, (int)c->metadata_block, (int)c->oldest, c->dims);
+    fprintf(stderr,
+            "rank %d: %s failed (fill %d, allocation %d, layout %d, alignment %d, block %d, format %d, %d dims)\n",
+            rank, what, (int)c->fill, (int)c->allocation, (int)c->layout, (int)c->alignment, (int)c->metadata_block,
+            (int)c->oldest, c->dims);
     MPI_Abort(MPI_COMM_WORLD, kExitFailure);
 }
 #define OK(c, call) ok((c), #call, (int64_t)(call))
@@ -43,7 +49,7 @@ static int64_t ok(const struct combination *c, const char *what, int64_t result)
 }
 
 static uint64_t word_at(uint64_t index, uint64_t version) {
-    uint64_t x = (version << 48) + index + 0x9E3779B97F4A7C15u;   /* the mixing step of SplitMix64 */
+    uint64_t x = (version << 48) + index + 0x9E3779B97F4A7C15u; /* the mixing step of SplitMix64 */
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
     return x ^ (x >> 31);
@@ -57,13 +63,15 @@ static hsize_t product(const hsize_t *extents, int dims) {
 
 /* The extents of a dataset with so many rows: rows, columns of all ranks, then depth. */
 static void extents_of(const struct combination *c, hsize_t rows, hsize_t *extents) {
-    for (int d = 0; d < c->dims; ++d) extents[d] = d == 0 ? rows : d == 1 ? (hsize_t)(ranks * kColumnsPerRank) : d == 2 ? kDeep : 2;
+    for (int d = 0; d < c->dims; ++d)
+        extents[d] = d == 0 ? rows : d == 1 ? (hsize_t)(ranks * kColumnsPerRank) : d == 2 ? kDeep : 2;
 }
 
 static int writes_everything(const struct combination *c) { return c->fill == H5D_FILL_TIME_NEVER; }
 
 /* A rank's part of some rows: its columns, but for the last one where fill values are to show. */
-static void part_of(const struct combination *c, int of_rank, hsize_t first_row, hsize_t rows, hsize_t *start, hsize_t *count) {
+static void part_of(const struct combination *c, int of_rank, hsize_t first_row, hsize_t rows, hsize_t *start,
+                    hsize_t *count) {
     extents_of(c, rows, count);
     memset(start, 0, (size_t)c->dims * sizeof *start);
     start[0] = first_row;
@@ -80,7 +88,8 @@ static uint64_t expected(const struct combination *c, const hsize_t *at, uint64_
 }
 
 /* Fills, or compares, the words of a box; the number that differ. */
-static uint64_t walk(const struct combination *c, const hsize_t *start, const hsize_t *count, uint64_t version, uint64_t *words, int compare) {
+static uint64_t walk(const struct combination *c, const hsize_t *start, const hsize_t *count, uint64_t version,
+                     uint64_t *words, int compare) {
     const hsize_t total = product(count, c->dims);
     uint64_t wrong = 0;
     for (hsize_t i = 0; i < total; ++i) {
@@ -92,9 +101,11 @@ static uint64_t walk(const struct combination *c, const hsize_t *start, const hs
     return wrong;
 }
 
-static void move(const struct combination *c, hid_t dataset, const hsize_t *start, const hsize_t *count, uint64_t *words, int writing, int collective) {
+static void move(const struct combination *c, hid_t dataset, const hsize_t *start, const hsize_t *count,
+                 uint64_t *words, int writing, int collective) {
     const hsize_t total = product(count, c->dims);
-    const hid_t space = H5Dget_space(dataset), memory = H5Screate_simple(1, &total, NULL), list = H5Pcreate(H5P_DATASET_XFER);
+    const hid_t space = H5Dget_space(dataset), memory = H5Screate_simple(1, &total, NULL),
+                list = H5Pcreate(H5P_DATASET_XFER);
     if (collective) OK(c, H5Pset_dxpl_mpio(list, H5FD_MPIO_COLLECTIVE));
     OK(c, H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL));
     if (writing) OK(c, H5Dwrite(dataset, H5T_NATIVE_UINT64, memory, space, list, words));
@@ -105,8 +116,8 @@ static void move(const struct combination *c, hid_t dataset, const hsize_t *star
 }
 
 static void name_of(const struct combination *c, const char *folder, char *path, size_t bytes) {
-    snprintf(path, bytes, "%s/fill%d-alloc%d-layout%d-align%d-block%d-format%d-dims%d.h5", folder, (int)c->fill, (int)c->allocation, (int)c->layout,
-             (int)c->alignment, (int)c->metadata_block, (int)c->oldest, c->dims);
+    snprintf(path, bytes, "%s/fill%d-alloc%d-layout%d-align%d-block%d-format%d-dims%d.h5", folder, (int)c->fill,
+             (int)c->allocation, (int)c->layout, (int)c->alignment, (int)c->metadata_block, (int)c->oldest, c->dims);
 }
 
 static hid_t access_list(const struct combination *c) {
@@ -142,7 +153,8 @@ static uint64_t write_step(const struct combination *c, const char *path, uint64
     char name[16];
     const int grows = c->layout == kExtended;
     const hid_t access = access_list(c);
-    const hid_t file = step == 0 ? OK(c, H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access)) : OK(c, H5Fopen(path, H5F_ACC_RDWR, access));
+    const hid_t file = step == 0 ? OK(c, H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access))
+                                 : OK(c, H5Fopen(path, H5F_ACC_RDWR, access));
     snprintf(name, sizeof name, "step%u", grows ? 0 : (unsigned)step);
     hid_t dataset;
     if (grows && step > 0) {
@@ -159,7 +171,7 @@ static uint64_t write_step(const struct combination *c, const char *path, uint64
     move(c, dataset, start, count, words, 1, step % 2 == 0);
     MPI_Barrier(MPI_COMM_WORLD);
     part_of(c, (rank + 1) % ranks, first_row, kRowsPerStep, start, count);
-    count[1] = kColumnsPerRank;   /* with the column that is filled */
+    count[1] = kColumnsPerRank; /* with the column that is filled */
     move(c, dataset, start, count, words, 0, step % 2 == 1);
     const uint64_t wrong = walk(c, start, count, version, words, 1);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -208,31 +220,38 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (argc != 3 || (strcmp(argv[1], "write") != 0 && strcmp(argv[1], "check") != 0)) {
-        fprintf(stderr, "usage: parallel_allocation write|check FOLDER\n");
+    if (argc != 5 || (strcmp(argv[1], "write") != 0 && strcmp(argv[1], "check") != 0)) {
+        fprintf(stderr, "usage: parallel_allocation write|check FOLDER EVERY FIRST\n");
         MPI_Abort(MPI_COMM_WORLD, kExitUsage);
     }
+    const uint64_t every = strtoull(argv[3], NULL, 10), first = strtoull(argv[4], NULL, 10);
     static const H5D_fill_time_t kFills[] = {H5D_FILL_TIME_NEVER, H5D_FILL_TIME_ALLOC, H5D_FILL_TIME_IFSET};
     static const H5D_alloc_time_t kAllocations[] = {H5D_ALLOC_TIME_EARLY, H5D_ALLOC_TIME_LATE, H5D_ALLOC_TIME_INCR};
     static const enum layout kLayouts[] = {kContiguous, kChunked, kExtended};
     static const hsize_t kAlignments[] = {1, 4096}, kBlocks[] = {2048, 65536};
     static const H5F_libver_t kFormats[] = {H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST};
     uint64_t *words = calloc((size_t)kRowsPerStep * kColumnsPerRank * kDeep * 2, sizeof *words);
-    uint64_t number = 0, wrong = 0;
+    uint64_t number = 0, done = 0, wrong = 0;
     for (size_t f = 0; f < 3; ++f)
         for (size_t a = 0; a < 3; ++a)
             for (size_t l = 0; l < 3; ++l)
                 for (size_t i = 0; i < 8; ++i)
                     for (int dims = 2; dims <= kMostDims; ++dims, ++number) {
-                        const struct combination c = {kFills[f], kAllocations[a], kLayouts[l], kAlignments[i & 1], kBlocks[i >> 1 & 1], kFormats[i >> 2], dims};
-                        const uint64_t here = words == NULL ? 1 : run(&c, argv[2], strcmp(argv[1], "write") == 0, number, words);
+                        if (number % every != first) continue;
+                        const struct combination c = {
+                            kFills[f],           kAllocations[a],  kLayouts[l], kAlignments[i & 1],
+                            kBlocks[i >> 1 & 1], kFormats[i >> 2], dims};
+                        const uint64_t here = words == NULL
+                                                  ? 1
+                                                  : run(&c, argv[2], strcmp(argv[1], "write") == 0, done++, words);
                         char path[256];
                         name_of(&c, "", path, sizeof path);
-                        if (here > 0) fprintf(stderr, "rank %d: %s: %llu wrong words\n", rank, path, (unsigned long long)here);
+                        if (here > 0)
+                            fprintf(stderr, "rank %d: %s: %llu wrong words\n", rank, path, (unsigned long long)here);
                         wrong += here;
                     }
     free(words);
-    if (rank == 0) printf("%llu combinations\n", (unsigned long long)number);
+    if (rank == 0) printf("%llu combinations\n", (unsigned long long)done);
     MPI_Finalize();
     return wrong == 0 ? 0 : kExitWrongData;
 }

@@ -9,20 +9,36 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "differential"))
 
-from comparison import SINGLE_SECONDS_MAX, Mismatch, Outcome, Programs, Side, first_difference, read_journal, read_statistics  # noqa: E402
+from comparison import (
+    SINGLE_SECONDS_MAX,
+    Mismatch,
+    Outcome,
+    Programs,
+    Side,
+    first_difference,
+    read_journal,
+    read_statistics,
+)  # noqa: E402
 from connector_environment import hdf5_prefix, native  # noqa: E402
 from parallel_environment import Launch, launch, node_names, program  # noqa: E402
 
 # A launch takes 0.1 to 0.3 s, a program 0.1 s and more.
 SECONDS_PER_CASE = 2
-SECONDS_MAX = 60
+SECONDS_MAX = 240
 
 
 class ParallelPrograms(Programs):
     """The MPI executable that runs random programs, and a folder to run them in."""
 
-    def __init__(self, folder: Path, ranks: int, nodes: int = 1, preload: tuple[Path, ...] = (), h5diff: Path | None = None,
-                 networks: bool = False):
+    def __init__(
+        self,
+        folder: Path,
+        ranks: int,
+        nodes: int = 1,
+        preload: tuple[Path, ...] = (),
+        h5diff: Path | None = None,
+        networks: bool = False,
+    ):
         super().__init__(program("parallel_differential"), folder, h5diff)
         self.ranks = ranks
         self.nodes = nodes
@@ -31,7 +47,9 @@ class ParallelPrograms(Programs):
         self.fixed = ("--between-nodes",) if nodes > 1 else ()
         self.processes_staging = 0
 
-    def run(self, side: Side, seeds: range, folder: Path, arguments: tuple[str, ...] = (), seconds_max: float | None = None) -> Outcome:
+    def run(
+        self, side: Side, seeds: range, folder: Path, arguments: tuple[str, ...] = (), seconds_max: float | None = None
+    ) -> Outcome:
         """Runs the seeds; if one of them kills a rank or hangs, then the rest in a new launch."""
         outcome = Outcome()
         staging = folder.with_name(folder.name + "-staging")
@@ -41,13 +59,29 @@ class ParallelPrograms(Programs):
         journal.touch()
         first = seeds.start
         while first < seeds.stop:
-            command = [*self.command, "--seeds", f"{first}..{seeds.stop - 1}", "--dir", folder, "--journal", journal,
-                       *self.fixed, *side.arguments, *arguments]
+            command = [
+                *self.command,
+                "--seeds",
+                f"{first}..{seeds.stop - 1}",
+                "--dir",
+                folder,
+                "--journal",
+                journal,
+                *self.fixed,
+                *side.arguments,
+                *arguments,
+            ]
             staged_side = "HDF5_VOL_CONNECTOR" in side.environment
-            done = launch(command, side.variables(staging), folder, self.ranks,
-                          seconds_max or SECONDS_MAX + SECONDS_PER_CASE * (seeds.stop - first),
-                          node_names(self.ranks, self.nodes) if staged_side else None, self.preload,
-                          networks=self.networks and staged_side)
+            done = launch(
+                command,
+                side.variables(staging),
+                folder,
+                self.ranks,
+                seconds_max or SECONDS_MAX + SECONDS_PER_CASE * (seeds.stop - first),
+                node_names(self.ranks, self.nodes) if staged_side else None,
+                self.preload,
+                networks=self.networks and staged_side,
+            )
             last = self.read_journals(journal, outcome)
             if done.returncode != 0 or done.hung is not None:
                 last = max(first, last)
@@ -63,7 +97,7 @@ class ParallelPrograms(Programs):
         return outcome
 
     def compare_seed(self, seed: int, outcomes: list[Outcome], folders: list[Path]) -> Mismatch | None:
-        """Unlike serial files, parallel ones keep bytes that nobody defined where space was given up: h5diff decides."""
+        """Compares with h5diff: where space was freed, parallel files keep bytes that no program defined."""
         if outcomes[1].broke_off(seed) is not None:
             return super().compare_seed(seed, outcomes, folders)
         lines = [outcome.journals.get(seed, ["did not run"]) for outcome in outcomes]
@@ -76,10 +110,18 @@ class ParallelPrograms(Programs):
             paths = [folder / str(seed) / name for folder in folders]
             if filecmp.cmp(*paths, shallow=False):
                 continue
-            told = subprocess.run([self.h5diff, *paths], capture_output=True, text=True, timeout=SINGLE_SECONDS_MAX, check=False,
-                                  env=Side("tool").variables(None))
+            told = subprocess.run(
+                [self.h5diff, *paths],
+                capture_output=True,
+                text=True,
+                timeout=SINGLE_SECONDS_MAX,
+                check=False,
+                env=Side("tool").variables(None),
+            )
             if told.returncode != 0 or paths[0].stat().st_size != paths[1].stat().st_size:
-                return Mismatch(seed, "files", f"{self.describe_bytes(name, paths)} {told.stdout[:600]}{told.stderr[:600]}")
+                return Mismatch(
+                    seed, "files", f"{self.describe_bytes(name, paths)} {told.stdout[:600]}{told.stderr[:600]}"
+                )
         return None
 
     def read_journals(self, journal: Path, outcome: Outcome) -> int:
@@ -111,6 +153,12 @@ def assert_same_contents(left: Path, right: Path) -> None:
     names = [sorted(path.name for path in folder.glob("*.h5")) for folder in (left, right)]
     assert names[0] == names[1]
     for name in names[0]:
-        told = subprocess.run([hdf5_prefix() / "bin" / "h5diff", left / name, right / name], env=native(), capture_output=True, text=True,
-                              timeout=SINGLE_SECONDS_MAX, check=False)
+        told = subprocess.run(
+            [hdf5_prefix() / "bin" / "h5diff", left / name, right / name],
+            env=native(),
+            capture_output=True,
+            text=True,
+            timeout=SINGLE_SECONDS_MAX,
+            check=False,
+        )
         assert told.returncode == 0, f"{name}: {told.stdout[-500:]}{told.stderr[-500:]}"

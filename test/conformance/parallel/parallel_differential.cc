@@ -82,7 +82,8 @@ Arguments parse(int count, char** words) {
         if (++i == count) usage(name + " lacks its value");
         const std::string value = words[i];
         if (name == "--seeds") {
-            if (std::sscanf(value.c_str(), "%" SCNu64 "..%" SCNu64, &arguments.first, &arguments.last) != 2) usage("--seeds wants A..B");
+            if (std::sscanf(value.c_str(), "%" SCNu64 "..%" SCNu64, &arguments.first, &arguments.last) != 2)
+                usage("--seeds wants A..B");
         } else if (name == "--dir") {
             arguments.directory = value;
         } else if (name == "--journal") {
@@ -114,7 +115,8 @@ int run(const Arguments& arguments) {
     std::vector<MPI_Comm> communicators{MPI_COMM_WORLD, MPI_COMM_NULL, MPI_COMM_NULL};
     MPI_Comm_dup(MPI_COMM_WORLD, &communicators[1]);
     MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &communicators[2]);   // backwards
-    Journal journal(arguments.journal.empty() ? "" : arguments.journal + "." + std::to_string(rank), arguments.print_errors);
+    Journal journal(arguments.journal.empty() ? "" : arguments.journal + "." + std::to_string(rank),
+                    arguments.print_errors);
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
     if (!enter(arguments.directory, rank == 0)) return 2;
     for (std::uint64_t seed = arguments.first; seed <= arguments.last; ++seed) {

@@ -1,6 +1,6 @@
 """Starts MPI programs natively and through the connector, and asks the counters whether their files were staged.
 
-Several nodes are played on one machine by the option `node`: ranks that give different names count as on different nodes.
+The option `node` plays several nodes on one machine. Ranks that give different names count as on different nodes.
 """
 
 import json
@@ -53,11 +53,24 @@ def launcher(mpi: str = MPI) -> list[str]:
 
 
 def in_two_networks(ranks: int) -> tuple[list[str], list[str], dict[str, str]]:
-    """What to put before MPICH's launcher and after it, and variables: the ranks are spread evenly, in order, as with node_names."""
+    """What to put before MPICH's launcher, what to put after it, and the variables to set.
+
+    The ranks are spread evenly and in order, as with node_names.
+    """
     own_user = [] if os.getuid() == 0 else ["--user", "--map-root-user"]
     before = ["unshare", *own_user, "--net", "--mount", sys.executable, str(TWO_NETWORKS), "run"]
-    after = ["-hosts", ",".join(two_networks.ADDRESSES), "-ppn", str((ranks + 1) // 2), "-iface", two_networks.WIRE,
-             "-launcher", "ssh", "-launcher-exec", str(TWO_NETWORKS)]
+    after = [
+        "-hosts",
+        ",".join(two_networks.ADDRESSES),
+        "-ppn",
+        str((ranks + 1) // 2),
+        "-iface",
+        two_networks.WIRE,
+        "-launcher",
+        "ssh",
+        "-launcher-exec",
+        str(TWO_NETWORKS),
+    ]
     return before, after, {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": two_networks.WIRE}
 
 
@@ -89,9 +102,16 @@ def node_names(ranks: int, nodes: int) -> list[dict[str, str]]:
 
 
 def launch(
-    command: list, environment: dict[str, str], folder: Path, ranks: int, seconds_max: float,
-    per_rank: list[dict[str, str]] | None = None, preload: tuple[Path, ...] = (), mpi: str = MPI,
-    networks: bool = False, before_rank: dict[int, list[str]] | None = None,
+    command: list,
+    environment: dict[str, str],
+    folder: Path,
+    ranks: int,
+    seconds_max: float,
+    per_rank: list[dict[str, str]] | None = None,
+    preload: tuple[Path, ...] = (),
+    mpi: str = MPI,
+    networks: bool = False,
+    before_rank: dict[int, list[str]] | None = None,
 ) -> Launch:
     """Runs `command` on `ranks` ranks in `folder`; never longer than `seconds_max` and what ending it takes.
 
@@ -113,12 +133,25 @@ def launch(
         if at > 0:
             words.append(":")
         settings = [f"{name}={value}" for name, value in {"LD_PRELOAD": libraries, **variables}.items()]
-        words += ["-n", str(1 if per_rank else ranks), *(before_rank or {}).get(at, []), "env", *settings, *map(str, command)]
+        words += [
+            "-n",
+            str(1 if per_rank else ranks),
+            *(before_rank or {}).get(at, []),
+            "env",
+            *settings,
+            *map(str, command),
+        ]
     # MPI's transport library would catch crashes and wait for a debugger, and complain of the machine in the output.
     environment = {**environment, "UCX_HANDLE_ERRORS": "none", "UCX_LOG_LEVEL": "fatal", **more}
     process = subprocess.Popen(
-        words, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, errors="replace",
+        words,
+        env=environment,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
     )
     try:
         stdout, stderr = process.communicate(timeout=seconds_max)
@@ -169,7 +202,11 @@ def stacks_of(pid: int) -> str:
     try:
         told = subprocess.run(
             [debugger, "-p", str(pid), "-batch", "-ex", "thread apply all backtrace 40"],
-            capture_output=True, text=True, errors="replace", timeout=60, check=False,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=60,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return ""

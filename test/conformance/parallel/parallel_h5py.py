@@ -30,8 +30,12 @@ def write() -> None:
     told = []
     with h5py.File(NAME, "w", driver="mpio", comm=world) as file:
         plain = file.create_dataset("plain", (RANKS * ROWS, COLUMNS), "f8")
-        packed = file.create_dataset("packed", (RANKS * ROWS, COLUMNS), "i8", chunks=(ROWS // 2, 250), compression="gzip", shuffle=True)
-        grown = file.create_dataset("grown", (0, RANKS * ROWS, COLUMNS), "f4", maxshape=(None, RANKS * ROWS, COLUMNS), chunks=(1, ROWS, COLUMNS))
+        packed = file.create_dataset(
+            "packed", (RANKS * ROWS, COLUMNS), "i8", chunks=(ROWS // 2, 250), compression="gzip", shuffle=True
+        )
+        grown = file.create_dataset(
+            "grown", (0, RANKS * ROWS, COLUMNS), "f4", maxshape=(None, RANKS * ROWS, COLUMNS), chunks=(1, ROWS, COLUMNS)
+        )
         scattered = file.create_dataset("scattered", (COLUMNS, RANKS), "i4", fillvalue=-1)
         for step in range(STEPS):
             plain[mine] = block(world.rank, step)
@@ -41,7 +45,10 @@ def write() -> None:
             with grown.collective:
                 grown[step, mine] = block(world.rank, step, "f4")
             world.Barrier()
-            told.append(f"step {step}: {numpy.array_equal(plain[others], block(other, step))} {float(grown[step, others].sum())}")
+            told.append(
+                f"step {step}: {numpy.array_equal(plain[others], block(other, step))} "
+                f"{float(grown[step, others].sum())}"
+            )
             world.Barrier()
         scattered[::2, world.rank] = numpy.arange(COLUMNS // 2)
         file.attrs["steps"] = STEPS
@@ -57,7 +64,9 @@ def write() -> None:
         again[world.rank] = world.rank
         told.append(f"names: {sorted(file)}")
     with h5py.File(NAME, "r", driver="mpio", comm=world) as file:
-        told.append(f"read: {float(file['plain'][others].sum())} {int(file['packed'][...].sum())} {list(file['again'][...])}")
+        told.append(
+            f"read: {float(file['plain'][others].sum())} {int(file['packed'][...].sum())} {list(file['again'][...])}"
+        )
     told.append(f"alone: {write_alone(world.rank)}")
     sys.stdout.write("".join(f"rank {world.rank} {line}\n" for line in told))
 
@@ -76,7 +85,9 @@ def check() -> None:
         assert numpy.array_equal(file["plain"][...], numpy.concatenate(last) + 1)
         assert numpy.array_equal(file["packed"][...], numpy.concatenate(last))
         for step in range(STEPS):
-            assert numpy.array_equal(file["grown"][step], numpy.concatenate([block(rank, step, "f4") for rank in range(RANKS)]))
+            assert numpy.array_equal(
+                file["grown"][step], numpy.concatenate([block(rank, step, "f4") for rank in range(RANKS)])
+            )
         assert numpy.array_equal(file["scattered"][::2], numpy.stack([numpy.arange(COLUMNS // 2)] * RANKS, axis=1))
         assert (file["scattered"][1::2] == -1).all()
         assert list(file["again"][...]) == list(range(RANKS))

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <list>
+
+#include "parallel_choices.h"
 
 namespace differential {
 namespace {
@@ -12,151 +15,10 @@ namespace {
 constexpr std::size_t kDatasetsMax = 12;
 constexpr std::uint64_t kRanksMax = 64;
 
-struct Extent {
-    Dims dims, limit;
-};
-
-Extent extents_of(hid_t dataset) {
-    const Id space(H5Dget_space(dataset));
-    const int rank = space.valid() ? H5Sget_simple_extent_ndims(space.get()) : -1;
-    Extent extent;
-    extent.dims.resize(rank > 0 ? static_cast<std::size_t>(rank) : 0);
-    extent.limit = extent.dims;
-    if (rank > 0) H5Sget_simple_extent_dims(space.get(), extent.dims.data(), extent.limit.data());
-    return extent;
-}
-
-Dims extent_of(hid_t dataset) { return extents_of(dataset).dims; }
-
-Dims random_dims(Random& random, std::size_t elements_max) {
-    Dims dims(random.between(1, 3));
-    std::size_t room = elements_max;
-    for (auto& extent : dims) {
-        extent = random.between(1, std::min<std::size_t>(room, dims.size() == 1 ? room : room / 2 + 1));
-        if (dims.size() > 1 && random.chance(60)) extent = std::min<hsize_t>(extent, 90);
-        room = std::max<std::size_t>(room / extent, 1);
-    }
-    return dims;
-}
-
-// Elements that ranks can write in parallel: nothing that lives in the file's heaps. HDF5 does not convert on the way into
-// filtered chunks that ranks write together, so there the type in the file is that in memory.
-Element random_plain_element(bool filtered, Random& random) {
-    if (filtered) return random.pick({Element::kInt8, Element::kInt32, Element::kInt64, Element::kUnsigned16, Element::kFloat32, Element::kFloat64});
-    for (;;) {
-        const Element element = random_element(random);
-        if (!owns_memory(element) && element != Element::kOldReference) return element;
-    }
-}
-
-Id transfer_list(bool collective, bool filtered, Random& random) {
-    Id list(H5Pcreate(H5P_DATASET_XFER));
-    H5Pset_dxpl_mpio(list.get(), collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT);
-    if (collective && random.chance(15)) H5Pset_dxpl_mpio_chunk_opt(list.get(), random.pick({H5FD_MPIO_CHUNK_ONE_IO, H5FD_MPIO_CHUNK_MULTI_IO}));
-    // Filtered chunks are only written in truly collective calls.
-    if (collective && !filtered && random.chance(10)) H5Pset_dxpl_mpio_collective_opt(list.get(), H5FD_MPIO_INDIVIDUAL_IO);
-    return list;
-}
-
-Id file_access(MPI_Comm communicator, Random& random, std::string& text, bool& metadata_read_together) {
-    Id list(H5Pcreate(H5P_FILE_ACCESS));
-    H5Pset_fapl_mpio(list.get(), communicator, MPI_INFO_NULL);
-    const auto low = random.pick({H5F_LIBVER_EARLIEST, H5F_LIBVER_EARLIEST, H5F_LIBVER_V18, H5F_LIBVER_V110, H5F_LIBVER_LATEST});
-    H5Pset_libver_bounds(list.get(), low, H5F_LIBVER_LATEST);
-    text += " libver" + std::to_string(low);
-    if (random.chance(25)) H5Pset_alignment(list.get(), random.pick<hsize_t>({1, 100, 4000}), random.pick<hsize_t>({8, 512, 4096, 65536}));
-    if (random.chance(25)) H5Pset_meta_block_size(list.get(), random.pick<hsize_t>({0, 64, 2048, 65536}));
-    if (random.chance(25)) H5Pset_small_data_block_size(list.get(), random.pick<hsize_t>({0, 64, 2048, 65536}));
-    metadata_read_together = random.chance(20);
-    if (metadata_read_together) {
-        H5Pset_all_coll_metadata_ops(list.get(), true);
-        text += " collective-metadata-reads";
-    }
-    if (random.chance(35)) {
-        H5Pset_coll_metadata_write(list.get(), true);
-        text += " collective-metadata-writes";
-    }
-    return list;
-}
-
-Id file_creation(Random& random, std::string& text) {
-    Id list(H5Pcreate(H5P_FILE_CREATE));
-    if (random.chance(12)) H5Pset_userblock(list.get(), 65536);
-    if (random.chance(30)) {
-        const auto strategy = random.pick({H5F_FSPACE_STRATEGY_FSM_AGGR, H5F_FSPACE_STRATEGY_PAGE, H5F_FSPACE_STRATEGY_AGGR, H5F_FSPACE_STRATEGY_NONE});
-        H5Pset_file_space_strategy(list.get(), strategy, false, 1);
-        H5Pset_file_space_page_size(list.get(), random.pick<hsize_t>({512, 4096}));
-        text += " space" + std::to_string(strategy);
-    }
-    return list;
-}
-
-void choose_chunks(SharedDataset& dataset, hid_t creation, const Dims& dims, Dims& limit, Random& random, std::string& text) {
-    Dims& chunk = dataset.chunk;
-    for (const auto extent : dims) {
-        const hsize_t most = dataset.filtered ? extent : std::max<hsize_t>(extent, 4);
-        chunk.push_back(random.between(std::max<hsize_t>(extent / 6, 1), most));
-    }
-    // Under a finite limit beyond the extent, HDF5 1.14 frees filtered chunks twice when ranks rewrite them.
-    for (auto& most : limit)
-        if (random.chance(60)) most = dataset.filtered || random.chance(70) ? H5S_UNLIMITED : most * 2 + 3;
-    for (std::size_t d = 0; d < dims.size(); ++d)
-        if (limit[d] != H5S_UNLIMITED) chunk[d] = std::min(chunk[d], limit[d]);
-    H5Pset_chunk(creation, static_cast<int>(chunk.size()), chunk.data());
-    text += " chunk" + to_text(chunk) + "max" + to_text(limit);
-    if (!dataset.filtered) return;
-    if (random.chance(40)) H5Pset_shuffle(creation);
-    if (random.chance(70)) H5Pset_deflate(creation, static_cast<unsigned>(random.between(1, 6)));
-    else H5Pset_fletcher32(creation);
-    text += " filtered";
-}
-
-void choose_fill(SharedDataset& dataset, hid_t creation, Random& random, std::string& text) {
-    const auto time = random.pick({H5D_FILL_TIME_IFSET, H5D_FILL_TIME_IFSET, H5D_FILL_TIME_ALLOC, H5D_FILL_TIME_NEVER});
-    H5Pset_fill_time(creation, time);
-    if (random.chance(50)) H5Pset_alloc_time(creation, random.pick({H5D_ALLOC_TIME_EARLY, H5D_ALLOC_TIME_LATE, H5D_ALLOC_TIME_INCR}));
-    text += " fill-time" + std::to_string(time);
-    const bool valued = time != H5D_FILL_TIME_NEVER && random.chance(40);
-    if (valued) {
-        Values value(dataset.element, 1, random, H5I_INVALID_HID, {});
-        H5Pset_fill_value(creation, memory_type(dataset.element).get(), value.data());
-        text += " fill-value";
-    }
-    // At H5D_FILL_TIME_IFSET, HDF5 fills chunks also with the default value, but contiguous storage only with a value that
-    // the program has set. What lay in reused space shows through then, such as bytes of metadata that HDF5 never set.
-    dataset.unfilled = time == H5D_FILL_TIME_NEVER || (time == H5D_FILL_TIME_IFSET && !valued && !dataset.chunked());
-}
-
-Id memory_space(std::size_t count, bool spread) {
-    const hsize_t elements = std::max<hsize_t>(count, 1), extent = spread ? 2 * elements + 1 : elements, start = spread ? 1 : 0, stride = spread ? 2 : 1;
-    Id space(H5Screate_simple(1, &extent, nullptr));
-    if (count == 0) H5Sselect_none(space.get());
-    else H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, &start, &stride, &elements, nullptr);
-    return space;
-}
-
-// HDF5 1.14 cannot share out filtered chunks that are larger than the extent; and when an extent shrinks, each rank alone
-// reads, refills and writes the filtered chunks that the new edge cuts, all at once. Under a finite limit, see choose_chunks,
-// the extent stays.
-void keep_chunks_whole(Dims& dims, const Extent& before, const Dims& chunk) {
-    for (std::size_t d = 0; d < dims.size(); ++d) {
-        dims[d] = std::max(dims[d], chunk[d]);
-        if (dims[d] < before.dims[d]) dims[d] = std::min(before.dims[d], (dims[d] + chunk[d] - 1) / chunk[d] * chunk[d]);
-        if (before.limit[d] != H5S_UNLIMITED) dims[d] = before.dims[d];
-    }
-}
-
-std::size_t extent_count(hid_t space) { return static_cast<std::size_t>(std::max<hssize_t>(H5Sget_simple_extent_npoints(space), 0)); }
-std::size_t selected_count(hid_t space) { return static_cast<std::size_t>(std::max<hssize_t>(H5Sget_select_npoints(space), 0)); }
-
-Element element_in_memory(const SharedDataset& dataset, Random& random) {
-    if (!is_number(dataset.element) || dataset.filtered || random.chance(75)) return dataset.element;
-    return static_cast<Element>(random.below(static_cast<std::uint64_t>(Element::kInt12Bits) + 1));
-}
-
 }   // namespace
 
-ParallelProgram::ParallelProgram(const ParallelOptions& options, const std::vector<MPI_Comm>& communicators, Journal& journal)
+ParallelProgram::ParallelProgram(const ParallelOptions& options, const std::vector<MPI_Comm>& communicators,
+                                 Journal& journal)
     : options_(options), communicators_(communicators), journal_(journal) {
     int rank = 0, ranks = 1;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -172,13 +34,20 @@ ParallelProgram::ParallelProgram(const ParallelOptions& options, const std::vect
 const std::vector<ParallelProgram::Operation>& ParallelProgram::operations() {
     using P = ParallelProgram;
     static const std::vector<Operation> table{
-        {"create_dataset", 14, &P::create_dataset},   {"write_some", 18, &P::write_some},
-        {"read_some", 12, &P::read_some},             {"exchange", 12, &P::exchange},
-        {"write_alone", 6, &P::write_alone},          {"append_steps", 6, &P::append_steps},
-        {"change_extent", 7, &P::change_extent},      {"transfer_many", 4, &P::transfer_many},
-        {"delete_and_reuse", 8, &P::delete_and_reuse}, {"create_group", 4, &P::create_group},
-        {"change_attributes", 6, &P::change_attributes}, {"read_attributes", 3, &P::read_attributes},
-        {"flush", 6, &P::flush},                      {"reopen", 5, &P::reopen},
+        {"create_dataset", 14, &P::create_dataset},
+        {"write_some", 18, &P::write_some},
+        {"read_some", 12, &P::read_some},
+        {"exchange", 12, &P::exchange},
+        {"write_alone", 6, &P::write_alone},
+        {"append_steps", 6, &P::append_steps},
+        {"change_extent", 7, &P::change_extent},
+        {"transfer_many", 4, &P::transfer_many},
+        {"delete_and_reuse", 8, &P::delete_and_reuse},
+        {"create_group", 4, &P::create_group},
+        {"change_attributes", 6, &P::change_attributes},
+        {"read_attributes", 3, &P::read_attributes},
+        {"flush", 6, &P::flush},
+        {"reopen", 5, &P::reopen},
         {"look_alone", 3, &P::look_alone},
     };
     return table;
@@ -231,7 +100,8 @@ void ParallelProgram::run_operation(std::uint64_t index) {
 void ParallelProgram::open(SharedFile& file, Random& random, bool create, bool writable) {
     file.communicator = random.pick(communicators_);
     std::string text = file.name;
-    const Id access = file_access(file.communicator, random, text, file.metadata_read_together), creation = file_creation(random, text);
+    const Id access = file_access(file.communicator, random, text, file.metadata_read_together),
+             creation = file_creation(random, text);
     journal_.note(text);
     file.id = create ? Id(H5Fcreate(file.name.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()))
                      : Id(H5Fopen(file.name.c_str(), writable ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access.get()));
@@ -247,7 +117,8 @@ void ParallelProgram::close(SharedFile& file) {
 }
 
 void ParallelProgram::settle(SharedFile& file) {
-    if (options_.flush_before_reading && file.id.valid() && file.writable) journal_.call("flush", H5Fflush(file.id.get(), H5F_SCOPE_GLOBAL));
+    if (options_.flush_before_reading && file.id.valid() && file.writable)
+        journal_.call("flush", H5Fflush(file.id.get(), H5F_SCOPE_GLOBAL));
     if (touched_) MPI_Barrier(MPI_COMM_WORLD);
     touched_ = false;
 }
@@ -267,7 +138,8 @@ void ParallelProgram::reopen(Random& random) {
         open(file, random, false, false);
         for (int i = 0; i < 2; ++i)
             if (SharedDataset* dataset = some_dataset(file, random)) {
-                read(file, *dataset, Decomposition(extent_of(dataset->held.get()), ranks_, random), random.chance(50), random);
+                read(file, *dataset, Decomposition(extent_of(dataset->held.get()), ranks_, random), random.chance(50),
+                     random);
                 done_with(*dataset, random);
             }
         close(file);
@@ -285,8 +157,9 @@ void ParallelProgram::look_alone(Random& random) {
         Id alone(H5Fopen(file.name.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
         journal_.call("open-alone", alone.get());
         for (const auto& known : file.datasets) {
-            SharedDataset dataset{known.path, known.element, known.chunk, known.filtered, known.unfilled,
-                                  Id(H5Dopen2(alone.get(), known.path.c_str(), H5P_DEFAULT))};
+            SharedDataset dataset{known.path,     known.element,
+                                  known.chunk,    known.filtered,
+                                  known.unfilled, Id(H5Dopen2(alone.get(), known.path.c_str(), H5P_DEFAULT))};
             if (journal_.call("open", dataset.held.get())) read_whole(dataset, false);
         }
         journal_.call("close-alone", alone.close());
@@ -346,18 +219,22 @@ void ParallelProgram::create_dataset(Random& random) {
     choose_fill(dataset, creation.get(), random, text);
     journal_.note(text);
     const Id space(H5Screate_simple(static_cast<int>(dims.size()), dims.data(), limit.data()));
-    dataset.held = Id(H5Dcreate2(file.id.get(), dataset.path.c_str(), type.get(), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT));
+    dataset.held = Id(H5Dcreate2(file.id.get(), dataset.path.c_str(), type.get(), space.get(), H5P_DEFAULT,
+                                 creation.get(), H5P_DEFAULT));
     if (!journal_.call("create", dataset.held.get())) return;
     // A collective read of filtered chunks of which none is stored hangs in HDF5 1.14 if a rank asks for nothing.
-    if (dataset.unfilled || dataset.filtered || random.chance(50)) write(file, dataset, Decomposition::covering(dims, ranks_, random), random.chance(50), random);
+    if (dataset.unfilled || dataset.filtered || random.chance(50))
+        write(file, dataset, Decomposition::covering(dims, ranks_, random), random.chance(50), random);
     else if (random.chance(40)) write(file, dataset, Decomposition(dims, ranks_, random), random.chance(50), random);
     done_with(file.datasets.emplace_back(std::move(dataset)), random);
 }
 
-void ParallelProgram::write(const SharedFile& file, SharedDataset& dataset, const Decomposition& parts, bool collective, Random& random) {
+void ParallelProgram::write(const SharedFile& file, SharedDataset& dataset, const Decomposition& parts, bool collective,
+                            Random& random) {
     collective = collective || dataset.filtered || file.metadata_read_together;
     const Element element = element_in_memory(dataset, random);
-    const Id list = transfer_list(collective, dataset.filtered, random), type = memory_type(element), space = parts.part(rank_);
+    const Id list = transfer_list(collective, dataset.filtered, random), type = memory_type(element),
+             space = parts.part(rank_);
     const std::size_t count = selected_count(space.get());
     const Id memory = memory_space(count, random.chance(20));
     journal_.note(parts.text() + (collective ? " collective " : " independent ") + element_name(element));
@@ -369,19 +246,24 @@ void ParallelProgram::write(const SharedFile& file, SharedDataset& dataset, cons
     Values values(element, extent_count(memory.get()), own, H5I_INVALID_HID, {});
     if (is_number(element) && count > 0 && strikes(Fault::kValue))
         for (auto& byte : values.bytes()) byte ^= std::byte{1};
-    journal_.call("write", H5Dwrite(dataset.held.get(), type.get(), memory.get(), space.get(), list.get(), values.data()));
+    journal_.call("write",
+                  H5Dwrite(dataset.held.get(), type.get(), memory.get(), space.get(), list.get(), values.data()));
 }
 
-void ParallelProgram::read(const SharedFile& file, SharedDataset& dataset, const Decomposition& parts, bool collective, Random& random) {
-    collective = collective || file.metadata_read_together || dataset.filtered;   // a rank's chunk cache would not learn of what others write
+void ParallelProgram::read(const SharedFile& file, SharedDataset& dataset, const Decomposition& parts, bool collective,
+                           Random& random) {
+    collective = collective || file.metadata_read_together ||
+                 dataset.filtered;   // a rank's chunk cache would not learn of what others write
     const Element element = element_in_memory(dataset, random);
-    const Id list = transfer_list(collective, dataset.filtered, random), type = memory_type(element), space = parts.part(rank_);
+    const Id list = transfer_list(collective, dataset.filtered, random), type = memory_type(element),
+             space = parts.part(rank_);
     const std::size_t count = selected_count(space.get());
     const Id memory = memory_space(count, random.chance(20));
     journal_.note(parts.text() + (collective ? " collective " : " independent ") + element_name(element));
     touched_ = true;
     ReadBuffer buffer(element, extent_count(memory.get()));
-    if (journal_.call("read", H5Dread(dataset.held.get(), type.get(), memory.get(), space.get(), list.get(), buffer.data())))
+    if (journal_.call("read",
+                      H5Dread(dataset.held.get(), type.get(), memory.get(), space.get(), list.get(), buffer.data())))
         journal_.digest("data", buffer.digest() ^ (strikes(Fault::kRead) ? 1 : 0));
 }
 
@@ -452,7 +334,8 @@ void ParallelProgram::write_alone(Random& random) {
         start[axis] = (start[axis] + 1) % dims[axis];
         const Transfer transfer = slab_transfer(dims, start, count);
         Values values(dataset->element, 1, random, H5I_INVALID_HID, {});
-        journal_.call("write", H5Dwrite(dataset->held.get(), memory_type(dataset->element).get(), transfer.memory(), transfer.file(), H5P_DEFAULT, values.data()));
+        journal_.call("write", H5Dwrite(dataset->held.get(), memory_type(dataset->element).get(), transfer.memory(),
+                                        transfer.file(), H5P_DEFAULT, values.data()));
     }
     touched_ = true;
     settle(file);
@@ -472,7 +355,8 @@ void ParallelProgram::append_steps(Random& random) {
         dims[0] += random.between(1, 4);
         journal_.note(to_text(dims));
         if (!journal_.call("extend", H5Dset_extent(dataset->held.get(), dims.data()))) break;
-        if (dataset->unfilled) write(file, *dataset, Decomposition::covering(dims, ranks_, random), random.chance(50), random);
+        if (dataset->unfilled)
+            write(file, *dataset, Decomposition::covering(dims, ranks_, random), random.chance(50), random);
         else write(file, *dataset, Decomposition(dims, ranks_, random), random.chance(50), random);
         if (random.chance(20)) journal_.call("flush", H5Fflush(file.id.get(), H5F_SCOPE_LOCAL));
     }
@@ -494,16 +378,19 @@ void ParallelProgram::change_extent(Random& random) {
     if (dataset->filtered) keep_chunks_whole(dims, before, dataset->chunk);
     settle(file);
     journal_.note(to_text(dims));
-    if (!dataset->chunked() || !journal_.call("extent", H5Dset_extent(dataset->held.get(), dims.data()))) return done_with(*dataset, random);
-    // When an extent shrinks, HDF5 1.14 reads and refills the chunks that the new edge cuts in the chunk cache of every rank, and
-    // writes them out late, over what was written past the cache since. Only closing the dataset empties the caches.
+    if (!dataset->chunked() || !journal_.call("extent", H5Dset_extent(dataset->held.get(), dims.data())))
+        return done_with(*dataset, random);
+    // When an extent shrinks, HDF5 1.14 reads and refills the chunks that the new edge cuts in the chunk cache of every
+    // rank, and writes them out late, over what was written past the cache since. Only closing the dataset empties the
+    // caches.
     if (!std::ranges::equal(dims, before.dims, std::greater_equal{})) {
         touched_ = true;
         journal_.call("close", dataset->held.close());
         settle(file);
         if (!opened(file, *dataset)) return;
     }
-    if (dataset->unfilled) write(file, *dataset, Decomposition::covering(dims, ranks_, random), random.chance(50), random);
+    if (dataset->unfilled)
+        write(file, *dataset, Decomposition::covering(dims, ranks_, random), random.chance(50), random);
     done_with(*dataset, random);
 }
 
@@ -536,16 +423,19 @@ void ParallelProgram::transfer_many(Random& random) {
         memories.push_back(memory.get());
         spaces.push_back(space.get());
         const std::size_t elements = extent_count(memory.get());
-        sources.push_back(values.emplace_back(dataset->element, elements, own, H5I_INVALID_HID, std::vector<std::string>{}).data());
+        sources.push_back(
+            values.emplace_back(dataset->element, elements, own, H5I_INVALID_HID, std::vector<std::string>{}).data());
         targets.push_back(buffers.emplace_back(dataset->element, elements).data());
         for (Id* one : {&space, &type, &memory}) owned.push_back(std::move(*one));
     }
     touched_ = true;
     if (writing) {
-        journal_.call("write", H5Dwrite_multi(kMany, datasets.data(), types.data(), memories.data(), spaces.data(), list.get(), sources.data()));
+        journal_.call("write", H5Dwrite_multi(kMany, datasets.data(), types.data(), memories.data(), spaces.data(),
+                                              list.get(), sources.data()));
         return;
     }
-    if (journal_.call("read", H5Dread_multi(kMany, datasets.data(), types.data(), memories.data(), spaces.data(), list.get(), targets.data())))
+    if (journal_.call("read", H5Dread_multi(kMany, datasets.data(), types.data(), memories.data(), spaces.data(),
+                                            list.get(), targets.data())))
         for (auto& buffer : buffers) journal_.digest("data", buffer.digest());
 }
 
@@ -575,7 +465,8 @@ void ParallelProgram::create_group(Random& random) {
     SharedFile& file = some_file(random);
     const auto times = random.pick({1, 1, 3, 12});
     for (int i = 0; i < times; ++i) {
-        const std::string parent = random.pick(file.groups), path = (parent == "/" ? "" : parent) + "/g" + std::to_string(names_++);
+        const std::string parent = random.pick(file.groups),
+                          path = (parent == "/" ? "" : parent) + "/g" + std::to_string(names_++);
         journal_.note(file.name + ":" + path);
         Id group(H5Gcreate2(file.id.get(), path.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
         if (!journal_.call("create", group.get())) return;
@@ -600,9 +491,11 @@ void ParallelProgram::change_attributes(Random& random) {
         const hsize_t count = random.chance(85) ? 5 : 500;
         const Id space(H5Screate_simple(1, &count, nullptr)), type = memory_type(Element::kInt32);
         if (there) journal_.call("delete", H5Adelete(object, name.c_str()));
-        Id attribute(H5Acreate2(object, name.c_str(), file_type(Element::kInt32).get(), space.get(), H5P_DEFAULT, H5P_DEFAULT));
+        Id attribute(H5Acreate2(object, name.c_str(), file_type(Element::kInt32).get(), space.get(), H5P_DEFAULT,
+                                H5P_DEFAULT));
         Values values(Element::kInt32, count, random, H5I_INVALID_HID, {});
-        if (journal_.call("create", attribute.get())) journal_.call("write", H5Awrite(attribute.get(), type.get(), values.data()));
+        if (journal_.call("create", attribute.get()))
+            journal_.call("write", H5Awrite(attribute.get(), type.get(), values.data()));
     }
     done_with(*dataset, random);
 }
@@ -618,7 +511,8 @@ void ParallelProgram::read_attributes(Random& random) {
         if (!journal_.call("open", attribute.get())) continue;
         const Id space(H5Aget_space(attribute.get()));
         ReadBuffer buffer(Element::kInt32, extent_count(space.get()));
-        if (journal_.call("read", H5Aread(attribute.get(), H5T_NATIVE_INT32, buffer.data()))) journal_.digest("data", buffer.digest());
+        if (journal_.call("read", H5Aread(attribute.get(), H5T_NATIVE_INT32, buffer.data())))
+            journal_.digest("data", buffer.digest());
     }
     done_with(*dataset, random);
 }

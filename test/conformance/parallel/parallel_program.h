@@ -26,16 +26,16 @@ enum class Fault : std::uint8_t { kNone, kValue, kRead, kCrash, kHang };
 struct ParallelOptions {
     std::uint64_t seed = 0;
     std::uint64_t operations_max = UINT64_MAX;
-    std::set<std::uint64_t> skipped;   // operations left out
-    bool flush_before_reading = false; // and at every barrier: what is defined across nodes
+    std::set<std::uint64_t> skipped;     // operations left out
+    bool flush_before_reading = false;   // and at every barrier: what is defined across nodes
     Fault fault = Fault::kNone;
-    std::uint64_t fault_at = 0;        // the operation from which on it strikes, once
+    std::uint64_t fault_at = 0;   // the operation from which on it strikes, once
 };
 
 struct SharedDataset {
     std::string path;
     Element element = Element::kInt32;
-    Dims chunk;              // empty: contiguous
+    Dims chunk;   // empty: contiguous
     bool filtered = false;
     bool unfilled = false;   // HDF5 gives its storage no content, so it is written whole at once
     Id held;                 // open between operations, or not
@@ -98,8 +98,10 @@ class ParallelProgram {
     void forget(SharedFile& file, std::size_t at);
     // Everyone has ended what they did before.
     void settle(SharedFile& file);
-    void write(const SharedFile& file, SharedDataset& dataset, const Decomposition& parts, bool collective, Random& random);
-    void read(const SharedFile& file, SharedDataset& dataset, const Decomposition& parts, bool collective, Random& random);
+    void write(const SharedFile& file, SharedDataset& dataset, const Decomposition& parts, bool collective,
+               Random& random);
+    void read(const SharedFile& file, SharedDataset& dataset, const Decomposition& parts, bool collective,
+              Random& random);
     void read_whole(SharedDataset& dataset, bool collective);
     [[nodiscard]] bool strikes(Fault fault);
 

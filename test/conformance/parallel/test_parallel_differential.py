@@ -1,7 +1,7 @@
 """Random parallel HDF5 programs give the same results staged as natively, on every rank.
 
-FOREBAY_PARALLEL_CASES   programs over all settings together (default 60)
-FOREBAY_PARALLEL_SEED    the first seed (default 1)
+FOREBAY_PARALLEL_CASES   programs over all settings together (default 40; 1200 with FOREBAY_TEST_LONG=1)
+FOREBAY_PARALLEL_SEED    the first seed (default: it depends on FOREBAY_SEED, which is new in each run and printed)
 """
 
 import os
@@ -12,11 +12,14 @@ from comparison import Side, forebay_side
 from connector_environment import hdf5_prefix, plugin_folder
 from parallel_comparison import ParallelPrograms
 from parallel_environment import LONG, PROGRAMS
+from seeds import seed_of
 
 pytestmark = pytest.mark.slow
 
-CASES = int(os.environ.get("FOREBAY_PARALLEL_CASES", "1200" if LONG else "60"))
-FIRST_SEED = int(os.environ.get("FOREBAY_PARALLEL_SEED", "1"))
+CASES = int(os.environ.get("FOREBAY_PARALLEL_CASES", "1200" if LONG else "40"))
+FIRST_SEED = int(os.environ.get("FOREBAY_PARALLEL_SEED") or seed_of("parallel differential"))
+# Seeds that failed once are added here, with the settings in which they did, and are tried in every run.
+KNOWN_SEEDS = {"two-ranks": (1, 2), "four-ranks-on-two-nodes": (1,)}
 
 # A log so small that many programs fill it, with segments so small that they are recycled all the time.
 TINY = {"size": "1MiB", "segment": "64KiB", "reserve": "0"}
@@ -48,7 +51,10 @@ def programs_in(folder: Path, ranks: int, nodes: int = 1, with_barriers: bool = 
 
 
 def explained(comparison) -> str:
-    told = [mismatch.report or f"seed {mismatch.seed}: {mismatch.kind}: {mismatch.detail}" for mismatch in comparison.mismatches[:10]]
+    told = [
+        mismatch.report or f"seed {mismatch.seed}: {mismatch.kind}: {mismatch.detail}"
+        for mismatch in comparison.mismatches[:10]
+    ]
     return f"{comparison}\n\n" + "\n\n".join(told)
 
 
@@ -58,16 +64,22 @@ def test_staged_programs_equal_native_ones(setting, tmp_path):
     count = max(CASES * share // 100, 1)
     first = FIRST_SEED + list(SETTINGS).index(setting) * CASES
     programs = programs_in(tmp_path, ranks, nodes, with_barriers)
-    comparison = programs.compare(Side("native"), forebay_side("forebay", plugin_folder(), **options), range(first, first + count), workers=1)
+    sides = Side("native"), forebay_side("forebay", plugin_folder(), **options)
+    for seed in KNOWN_SEEDS.get(setting, ()):
+        known = programs.compare(*sides, range(seed, seed + 1), workers=1)
+        assert not known.mismatches, explained(known)
+    comparison = programs.compare(*sides, range(first, first + count), workers=1)
     print(comparison)
     assert not comparison.mismatches, explained(comparison)
-    assert len(comparison.died_natively + comparison.undefined_natively) <= max(1, UNDEFINED_SHARE_MAX * count), comparison
-    assert comparison.cases_staged >= STAGED_SHARE_MIN * count, f"too little was staged: {comparison}"
+    assert len(comparison.died_natively + comparison.undefined_natively) <= max(2, UNDEFINED_SHARE_MAX * count), (
+        comparison
+    )
+    assert comparison.cases_staged >= STAGED_SHARE_MIN * count - 1, f"too little was staged: {comparison}"
 
 
 @pytest.mark.parametrize("with_barriers", [False, True])
 def test_native_programs_depend_on_nothing_but_their_seed(with_barriers, tmp_path):
-    """What the programs do is defined: neither fresh memory nor how far the ranks run ahead of each other changes it."""
+    """The programs are well defined: neither fresh memory nor the timing between ranks changes their result."""
     count = max(CASES // 8, 1)
     plain = programs_in(tmp_path / "plain", 2)
     sides = Side("native-17", {"MALLOC_PERTURB_": "17"}), Side("native-201", {"MALLOC_PERTURB_": "201"})
@@ -84,7 +96,7 @@ FAULTS = {"value": 0.4, "read": 0.5, "crash": 1.0}
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_one_rank_is_noticed(fault, tmp_path):
-    seeds = range(FIRST_SEED, FIRST_SEED + (4 if fault == "crash" else 12))
+    seeds = range(1, 1 + (4 if fault == "crash" else 12))  # the same ones always: how many notice it is counted
     faulty = Side(f"faulty-{fault}", arguments=("--fault", f"{fault}@2"))
     comparison = programs_in(tmp_path, 2).compare(Side("native"), faulty, seeds, workers=1, explain=False)
     assert len(comparison.mismatches) >= FAULTS[fault] * len(seeds), comparison
@@ -93,5 +105,7 @@ def test_a_fault_of_one_rank_is_noticed(fault, tmp_path):
 
 
 def test_a_hanging_rank_is_ended_and_the_rest_still_run(tmp_path):
-    outcome = programs_in(tmp_path, 2).run(Side("hanging", arguments=("--fault", "hang@3")), range(1, 3), tmp_path / "hanging", seconds_max=4)
+    outcome = programs_in(tmp_path, 2).run(
+        Side("hanging", arguments=("--fault", "hang@3")), range(1, 3), tmp_path / "hanging", seconds_max=4
+    )
     assert all(str(outcome.broke_off(seed)).startswith("died: no end") for seed in (1, 2))

@@ -1,6 +1,6 @@
-"""Parallel programs on a target whose writes fail for ever: every rank is told in time, and recovery brings everything home.
+"""Parallel programs on a target whose writes fail for ever: all ranks get the error in time, recovery loses nothing.
 
-The target is a slowfs mount. A file is made there natively; then it is overwritten with staging on, while all writes to the
+The target is a slowfs mount. A native run makes the file there. Then a staged run overwrites it while all writes to the
 target fail. docs/consistency.md, "Files opened with MPI" and "Errors", says what is promised.
 """
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(not _usable, reason=f"slowfs 
 
 RANKS = 2
 # The program itself says when a flush or a close took more than ten seconds.
-SECONDS_MAX = 30
+SECONDS_MAX = 240
 
 
 @pytest.fixture
@@ -34,7 +34,9 @@ def run_on(fs: SlowFS, tmp_path, case: str, cause: str, nodes: int, **options: s
     """`cause` is the name of an errno, or "hang"."""
     fs.fault("op=write,hang" if cause == "hang" else f"op=write,errno={cause}")
     command = [program("parallel_cases"), case]
-    done = launch(command, staged(tmp_path, **options), tmp_path / "target", RANKS, SECONDS_MAX, node_names(RANKS, nodes))
+    done = launch(
+        command, staged(tmp_path, **options), tmp_path / "target", RANKS, SECONDS_MAX, node_names(RANKS, nodes)
+    )
     assert fs.stats()["faults"][0]["hit"] > 0, "the target has not failed"
     assert done.hung is None, done.told()
     assert "took" not in done.stdout and "WRONG DATA" not in done.stdout, done.told()
@@ -50,7 +52,8 @@ def failed(done: Launch, what: str) -> bool:
 
 def assert_told_why(done: Launch, call: str, cause: str, path) -> None:
     """HDF5's error stacks, one per rank and call, name the file, an offset and the cause."""
-    why = rf"{call}\(\): .*write \d+ bytes at offset \d+ of {re.escape(str(path))}: {re.escape(os.strerror(getattr(errno, cause)))}"
+    reason = re.escape(os.strerror(getattr(errno, cause)))
+    why = rf"{call}\(\): .*write \d+ bytes at offset \d+ of {re.escape(str(path))}: {reason}"
     assert len(re.findall(why, done.stderr)) == RANKS, done.told()
     # The rank that writes for the others is named to them.
     assert re.search(rf"{call}\(\): .*rank 0: ", done.stderr), done.told()
@@ -61,7 +64,7 @@ def recover(tmp_path):
 
 
 def assert_recovered(fs: SlowFS, tmp_path) -> None:
-    """While the fault is there recovery fails and keeps the logs. After it everything that was flushed is in the file."""
+    """During the fault recovery fails and keeps the logs. After it the file has everything that was flushed."""
     assert recover(tmp_path).returncode == 1
     fs.clear()
     assert_recovered_without_fault(tmp_path)
@@ -88,7 +91,7 @@ def test_all_ranks_of_a_node_are_told_at_flush_and_close(cause, on_error, case, 
     assert not failed(done, "H5Dclose(dataset)"), done.told()
     for call in "file_flush", "file_close":
         assert_told_why(done, call, cause, target / "prepared.h5")
-    if case == "overwritten-and-read":   # what could not be written can still be read
+    if case == "overwritten-and-read":  # what could not be written can still be read
         assert all(f"rank {rank}: row {rank}, version 2: right" in done.stdout for rank in range(RANKS))
     assert bytes_staged(tmp_path) >= RANKS * (2 << 20), "nothing was staged"
     assert {entry["error"] for entry in statistics(tmp_path)} == {getattr(errno, cause)}
@@ -115,7 +118,7 @@ def test_all_ranks_are_told_at_flush_and_may_give_up(cause, on_error, nodes, tar
     ],
 )
 def test_nobody_waits_for_ever(case, nodes, on_error, target, tmp_path):
-    """Where metadata go straight to the target a rank alone knows of their failure, in the midst of HDF5's own meetings."""
+    """Metadata bypass the log here, so one rank alone sees them fail, in the middle of a collective step of HDF5."""
     done = run_on(target, tmp_path, case, "EIO", nodes, FOREBAY_ON_ERROR=on_error)
     assert failed(done, "flush") and failed(done, "close")
     for call in "file_flush", "file_close":
@@ -141,20 +144,27 @@ def test_a_read_of_what_another_node_cannot_bring_home_fails(target, tmp_path):
     assert failed(done, "close"), done.told()
 
 
-# With several nodes HDF5 writes metadata straight to the target as it closes the file. Such a write waits as long as the
-# target does, so those ranks are told by the flush, and give up.
+# With several nodes HDF5 writes metadata straight to the target as it closes the file. Such a write waits as long as
+# the target does. So those ranks get the error from the flush, and give up.
 @pytest.mark.parametrize(("case", "nodes"), [("overwritten-and-read", 1), ("overwritten-or-given-up", 2)])
 @pytest.mark.parametrize("on_error", ON_ERROR)
-def test_all_ranks_are_told_of_a_target_that_hangs_and_recovery_brings_everything_home(on_error, case, nodes, target, tmp_path):
+def test_all_ranks_are_told_of_a_target_that_hangs_and_recovery_brings_everything_home(
+    on_error, case, nodes, target, tmp_path
+):
     done = run_on(target, tmp_path, case, "hang", nodes, FOREBAY_ON_ERROR=on_error, FOREBAY_PATIENCE="2")
-    calls = {"flush": "file_flush", "close": "file_close"} if case == "overwritten-and-read" else {"flush": "file_flush"}
+    calls = (
+        {"flush": "file_flush", "close": "file_close"} if case == "overwritten-and-read" else {"flush": "file_flush"}
+    )
     path = target / "prepared.h5"
     for what, call in calls.items():
         assert failed(done, what), done.told()
-        why = rf"{call}\(\): .*nothing has reached {re.escape(str(path))} for 2 seconds; \d+ bytes of it are in the staging log"
+        why = (
+            rf"{call}\(\): .*nothing has reached {re.escape(str(path))} for 2 seconds; "
+            r"\d+ bytes of it are in the staging log"
+        )
         assert len(re.findall(why, done.stderr)) == RANKS, done.told()
         assert re.search(rf"{call}\(\): .*rank 0: ", done.stderr), done.told()
-    if case == "overwritten-and-read":   # what could not be written can still be read
+    if case == "overwritten-and-read":  # what could not be written can still be read
         assert all(f"rank {rank}: row {rank}, version 2: right" in done.stdout for rank in range(RANKS))
         assert bytes_staged(tmp_path) >= RANKS * (2 << 20), "nothing was staged"
         assert {entry["error"] for entry in statistics(tmp_path)} == {errno.ETIMEDOUT}

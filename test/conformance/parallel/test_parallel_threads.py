@@ -11,14 +11,16 @@ from parallel_environment import BUILD, MPI, PROGRAMS, Launch, assert_staged, la
 pytestmark = pytest.mark.slow
 
 RANKS = 4
-SECONDS_MAX = 60
+SECONDS_MAX = 240
 WITNESS = PROGRAMS / "thread_witness.so"
 
 
 def used_functions() -> set[str]:
     """The functions of MPI that forebay's library for it calls."""
     library = BUILD / "lib" / f"libforebay_mpi_{MPI}.so"
-    told = subprocess.run(["nm", "--dynamic", "--undefined-only", library], capture_output=True, text=True, timeout=30, check=True)
+    told = subprocess.run(
+        ["nm", "--dynamic", "--undefined-only", library], capture_output=True, text=True, timeout=30, check=True
+    )
     return set(re.findall(r" U P?MPI_(\w+)", told.stdout))
 
 
@@ -37,7 +39,14 @@ def calls_seen(done: Launch) -> list[tuple[int, int]]:
 
 
 def test_a_call_on_another_thread_is_seen(tmp_path):
-    done = launch([program("parallel_cases"), "asked-by-a-thread"], native(), tmp_path / "run", RANKS, SECONDS_MAX, preload=(WITNESS,))
+    done = launch(
+        [program("parallel_cases"), "asked-by-a-thread"],
+        native(),
+        tmp_path / "run",
+        RANKS,
+        SECONDS_MAX,
+        preload=(WITNESS,),
+    )
     assert done.returncode == 0 and calls_seen(done) == [(0, 1)] * RANKS, done.told()
 
 
@@ -45,7 +54,15 @@ def test_a_call_on_another_thread_is_seen(tmp_path):
 @pytest.mark.parametrize("nodes", [1, 2])
 @pytest.mark.parametrize("case", ["plain", "many-files", "atomic", "twice-through-one"])
 def test_no_other_thread_calls_mpi(case, nodes, tmp_path):
-    done = launch([program("parallel_cases"), case], staged(tmp_path), tmp_path / "run", RANKS, SECONDS_MAX, node_names(RANKS, nodes), preload=(WITNESS,))
+    done = launch(
+        [program("parallel_cases"), case],
+        staged(tmp_path),
+        tmp_path / "run",
+        RANKS,
+        SECONDS_MAX,
+        node_names(RANKS, nodes),
+        preload=(WITNESS,),
+    )
     assert done.hung is None and done.returncode == 0, done.told()
     assert len(calls_seen(done)) == RANKS, done.told()
     assert all(mine > 0 and others == 0 for mine, others in calls_seen(done)), done.told()

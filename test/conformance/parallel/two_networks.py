@@ -52,8 +52,14 @@ def run(command: list[str]) -> int:
     first = next(iter(ADDRESSES.values()))
     status = subprocess.run(["ip", "netns", "exec", first, *command], check=False).returncode
     counter = f"/sys/class/net/{WIRE}/statistics/tx_bytes"
-    sent = [int(subprocess.run(["ip", "netns", "exec", name, "cat", counter], capture_output=True, text=True, check=True).stdout)
-            for name in ADDRESSES.values()]
+    sent = [
+        int(
+            subprocess.run(
+                ["ip", "netns", "exec", name, "cat", counter], capture_output=True, text=True, check=True
+            ).stdout
+        )
+        for name in ADDRESSES.values()
+    ]
     print(f"over the wire: {sent[0]} {sent[1]}", file=sys.stderr)
     return status
 

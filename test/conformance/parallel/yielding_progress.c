@@ -16,7 +16,7 @@ __attribute__((visibility("default"))) unsigned ucp_worker_progress(void* worker
         void* const transport = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
         if (transport != NULL) *(void**)&progress = dlsym(transport, "ucp_worker_progress");
     }
-    if (progress == NULL) abort();   /* then nobody but this library can have called */
+    if (progress == NULL) abort(); /* then nobody but this library can have called */
     const unsigned events = progress(worker);
     if (events == 0) (void)sched_yield();
     return events;

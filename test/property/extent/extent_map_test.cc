@@ -113,9 +113,9 @@ RC_GTEST_PROP(ExtentMapProperty, equals_an_array_of_bytes_and_accounts_for_every
             return true;
         });
         RC_ASSERT(walked == 0 || first_end > from);
-        RC_ASSERT(walked == static_cast<std::uint64_t>(std::count_if(
-                                expected.begin() + static_cast<std::ptrdiff_t>(from), expected.end(),
-                                [](const Origin& origin) { return origin != kNone; })));
+        RC_ASSERT(walked == static_cast<std::uint64_t>(
+                                std::count_if(expected.begin() + static_cast<std::ptrdiff_t>(from), expected.end(),
+                                              [](const Origin& origin) { return origin != kNone; })));
         RC_ASSERT(map.empty() == (held == 0));
     }
 }

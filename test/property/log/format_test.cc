@@ -5,7 +5,6 @@
 
 #include <rapidcheck/gtest.h>
 
-
 #include "base/bytes.h"
 #include "base/checksum.h"
 
@@ -71,7 +70,8 @@ RC_GTEST_PROP(RecordProperty, what_was_encoded_comes_back, ()) {
 RC_GTEST_PROP(RecordProperty, cut_off_at_any_length_it_is_corrupt, ()) {
     const Record record = arbitrary_record();
     for (std::size_t length = 0; length < record.encoded.size(); ++length) {
-        const std::vector<std::byte> front(record.encoded.begin(), record.encoded.begin() + static_cast<std::ptrdiff_t>(length));
+        const std::vector<std::byte> front(record.encoded.begin(),
+                                           record.encoded.begin() + static_cast<std::ptrdiff_t>(length));
         RC_ASSERT(decode_record(front, record.use).status().code() == Code::kCorrupt);
     }
 }
@@ -100,7 +100,8 @@ RC_GTEST_PROP(RecordProperty, hostile_counts_and_lengths_are_bounded, ()) {
     auto& bytes = record.encoded;
     const auto number = [] {
         return *rc::gen::oneOf(rc::gen::arbitrary<std::uint64_t>(), rc::gen::inRange<std::uint64_t>(0, 300),
-                               rc::gen::map(rc::gen::inRange<std::uint64_t>(0, 300), [](std::uint64_t n) { return ~n; }));
+                               rc::gen::map(rc::gen::inRange<std::uint64_t>(0, 300),
+                                            [](std::uint64_t n) { return ~n; }));
     };
     store_le(bytes.data() + 8, static_cast<std::uint32_t>(number()));
     store_le(bytes.data() + 24, number());
@@ -110,7 +111,8 @@ RC_GTEST_PROP(RecordProperty, hostile_counts_and_lengths_are_bounded, ()) {
             store_le(bytes.data() + 64 + 16 * i, number());
             store_le(bytes.data() + 72 + 16 * i, number());
         }
-        store_le(bytes.data() + 56, XXH3_64bits_withSeed(bytes.data() + 64, 16 * extents, XXH3_64bits_withSeed(bytes.data(), 56, record.use)));
+        store_le(bytes.data() + 56, XXH3_64bits_withSeed(bytes.data() + 64, 16 * extents,
+                                                         XXH3_64bits_withSeed(bytes.data(), 56, record.use)));
     }
     const auto decoded = decode_record(bytes, record.use);
     if (!decoded) {

@@ -14,6 +14,7 @@
 #include "io/forwarding_file.h"
 #include "support/crash.h"
 #include "support/engine_fixture.h"
+#include "support/seeds.h"
 
 namespace forebay {
 namespace {
@@ -63,8 +64,11 @@ class Breakdown {
 
 class BreakingFile final : public io::ForwardingFile {
   public:
-    BreakingFile(std::shared_ptr<io::File> file, Breakdown& breakdown) : ForwardingFile(std::move(file)), breakdown_(breakdown) {}
-    Status write_at(std::uint64_t offset, io::Bytes bytes) override { return write_gather_at(offset, std::span(&bytes, 1)); }
+    BreakingFile(std::shared_ptr<io::File> file, Breakdown& breakdown)
+        : ForwardingFile(std::move(file)), breakdown_(breakdown) {}
+    Status write_at(std::uint64_t offset, io::Bytes bytes) override {
+        return write_gather_at(offset, std::span(&bytes, 1));
+    }
     Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
         return breakdown_.admit() ? file().write_gather_at(offset, pieces) : Status::from_errno(EIO, "write " + name());
     }
@@ -86,7 +90,8 @@ std::ostream& operator<<(std::ostream& out, const Flavour& flavour) { return out
 // One file, its target, and what it should hold.
 class Session {
   public:
-    Session(const Flavour& flavour, std::uint64_t seed) : flavour_(flavour), random_(seed), breakdown_(below(flavour.calls_first_max)) {
+    Session(const Flavour& flavour, std::uint64_t seed)
+        : flavour_(flavour), random_(seed), breakdown_(below(flavour.calls_first_max)) {
         content_ = test::bytes_of(below(2) == 0 ? 0 : below(kSpace), seed);
         EXPECT_TRUE(target_.open()->write_at(0, content_));
         committed_ = content_;
@@ -95,7 +100,7 @@ class Session {
         loaded.options.segment = 32 << 10;
         loaded.options.drain_threads = 1;   // once this one is stuck, nothing changes but what the test does
         engine_ = stage::Engine::create(loaded, area_.opener());
-        auto attached = engine_->attach(std::make_unique<BreakingFile>(target_.open(), breakdown_), target_.identity(), kPath, true);
+        auto attached = engine_->attach({std::make_unique<BreakingFile>(target_.open(), breakdown_), true});
         EXPECT_TRUE(attached);
         file_ = attached.value().file;
     }
@@ -149,6 +154,7 @@ class Session {
     void write(std::uint64_t offset, std::size_t size, ByteClass byte_class) {
         const auto bytes = test::bytes_of(size, random_());
         EXPECT_TRUE(file_->write(offset, bytes, byte_class));
+        holds_metadata_ = holds_metadata_ || byte_class == ByteClass::kMetadata;
         if (content_.size() < offset + size) content_.resize(offset + size);
         std::copy(bytes.begin(), bytes.end(), content_.begin() + static_cast<std::ptrdiff_t>(offset));
     }
@@ -157,8 +163,14 @@ class Session {
         content_.resize(size);
     }
     void commit() {
+        // With nothing in the log, a commit of a cut is the target's to hold (docs/consistency.md): it would wait for
+        // one that is stuck. Metadata cannot leave the log before its commit; and where nothing drains, nothing leaves
+        // it.
+        const bool in_log = flavour_.calls_first_max == 1 ? file_->counters().staged > 0 : holds_metadata_;
+        if (flavour_.truncations && !in_log) write(512 * below(40), 1, ByteClass::kMetadata);
         EXPECT_TRUE(file_->commit());
         committed_ = content_;
+        holds_metadata_ = false;
     }
 
     const Flavour& flavour_;
@@ -169,13 +181,15 @@ class Session {
     std::unique_ptr<stage::Engine> engine_;
     std::shared_ptr<stage::StagedFile> file_;
     std::vector<std::byte> content_, committed_;
+    bool holds_metadata_ = false;   // since the last commit
 };
 
 class Replay : public testing::TestWithParam<Flavour> {};
 class ReplayAfterClose : public testing::TestWithParam<Flavour> {};
 
 TEST_P(Replay, of_what_a_dead_process_leaves_gives_the_file_at_its_last_commit) {
-    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    for (const std::uint64_t seed :
+         test::seeds("of_what_a_dead_process_leaves_gives_the_file_at_its_last_commit", 30, {1, 2, 3, 1461885258})) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         Session session(GetParam(), seed);
         session.run();
@@ -191,7 +205,7 @@ TEST_P(Replay, of_what_a_dead_process_leaves_gives_the_file_at_its_last_commit) 
 }
 
 TEST_P(ReplayAfterClose, of_what_a_failed_close_leaves_gives_the_whole_file) {
-    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    for (const std::uint64_t seed : test::seeds("of_what_a_failed_close_leaves_gives_the_whole_file", 30, {1, 2, 3})) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         Session session(GetParam(), seed);
         session.run();
@@ -206,7 +220,8 @@ TEST_P(ReplayAfterClose, of_what_a_failed_close_leaves_gives_the_whole_file) {
 // At every call that it makes of the operating system, in the midst of a write too.
 TEST_P(Replay, that_is_killed_itself_gives_the_same_when_it_is_begun_again) {
     std::uint64_t kills = 0;
-    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    for (const std::uint64_t seed :
+         test::seeds("that_is_killed_itself_gives_the_same_when_it_is_begun_again", 1, {1, 2})) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         Session session(GetParam(), seed);
         session.run();
@@ -227,7 +242,7 @@ TEST_P(Replay, that_is_killed_itself_gives_the_same_when_it_is_begun_again) {
             ASSERT_EQ(again.left(), std::vector<std::string>{});
         }
     }
-    EXPECT_GT(kills, 60u);
+    EXPECT_GT(kills, 20u);
 }
 
 std::string name_of(const testing::TestParamInfo<Flavour>& flavour) { return flavour.param.name; }

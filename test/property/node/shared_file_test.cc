@@ -8,6 +8,7 @@
 #include <random>
 
 #include "support/forked_team.h"
+#include "support/seeds.h"
 #include "support/team_files.h"
 #include "support/thread_team.h"
 
@@ -54,8 +55,8 @@ class Program {
     struct Round {
         std::vector<std::vector<Write>> writes;   // by member
         Collective collective = Collective::kNothing;
-        std::uint64_t size = 0;                   // of a truncation
-        bool together = false;                    // the writes are one collective one
+        std::uint64_t size = 0;   // of a truncation
+        bool together = false;    // the writes are one collective one
     };
 
     Program(const Flavour& flavour, std::uint64_t seed) {
@@ -70,10 +71,12 @@ class Program {
             const std::uint64_t shift = below(flavour.members);
             for (std::size_t member = 0; member < flavour.members; ++member)
                 for (std::uint64_t count = below(8); count > 0; --count) {
-                    const std::uint64_t strip = below(kSpace / width / flavour.members + 1) * flavour.members + (member + shift) % flavour.members;
+                    const std::uint64_t strip = below(kSpace / width / flavour.members + 1) * flavour.members +
+                                                (member + shift) % flavour.members;
                     const std::uint64_t begin = below(width);
                     const std::size_t size = 1 + below(std::min(width - begin, flavour.write_max));
-                    round.writes[member].push_back({strip * width + begin, random(), size, below(4) == 0 ? ByteClass::kMetadata : ByteClass::kRaw});
+                    round.writes[member].push_back({strip * width + begin, random(), size,
+                                                    below(4) == 0 ? ByteClass::kMetadata : ByteClass::kRaw});
                     end = std::max(end, strip * width + begin + size);
                 }
             if (below(3) == 0) {
@@ -104,7 +107,8 @@ class Program {
             for (const Write& write : writes) {
                 const auto bytes = test::bytes_of(write.size * write.pieces, write.seed);
                 for (std::size_t i = 0; i < write.pieces; ++i)
-                    content.write(write.offset + i * write.stride, io::Bytes(bytes).subspan(i * write.size, write.size));
+                    content.write(write.offset + i * write.stride,
+                                  io::Bytes(bytes).subspan(i * write.size, write.size));
             }
         if (round.collective == Collective::kTruncate) content.content.resize(round.size);
     }
@@ -151,19 +155,20 @@ void run(const Program& program, std::size_t from, std::size_t to, test::TeamMem
     }
 }
 
-const auto kFlavours =
-    testing::Values(Flavour{"roomy", 3, 16 << 20, 64 << 10, 16 << 10, 20000, true},
-                    Flavour{"tight", 3, 96 << 10, 16 << 10, 4 << 10, 6000, false},
-                    Flavour{"tight_with_truncations", 3, 96 << 10, 16 << 10, 4 << 10, 6000, true},
-                    Flavour{"two_segments_each", 4, 32 << 10, 16 << 10, 1 << 10, 9000, true},
-                    Flavour{"tiny_writes", 2, 64 << 10, 16 << 10, 512, 300, true},
-                    Flavour{"two_members", 2, 96 << 10, 16 << 10, 4 << 10, 20000, true});
+const auto kFlavours = testing::Values(Flavour{"roomy", 3, 16 << 20, 64 << 10, 16 << 10, 20000, true},
+                                       Flavour{"tight", 3, 96 << 10, 16 << 10, 4 << 10, 6000, false},
+                                       Flavour{"tight_with_truncations", 3, 96 << 10, 16 << 10, 4 << 10, 6000, true},
+                                       Flavour{"two_segments_each", 4, 32 << 10, 16 << 10, 1 << 10, 9000, true},
+                                       Flavour{"tiny_writes", 2, 64 << 10, 16 << 10, 512, 300, true},
+                                       Flavour{"two_members", 2, 96 << 10, 16 << 10, 4 << 10, 20000, true});
 
 class ThreadsOfOneProcess : public testing::TestWithParam<Flavour> {};
 
 TEST_P(ThreadsOfOneProcess, equal_a_plain_byte_array_after_every_meeting_and_close) {
     std::atomic<std::uint64_t> staged{0};
-    for (std::uint64_t seed = 1; seed <= 12 && !HasFailure(); ++seed) {
+    for (const std::uint64_t seed :
+         test::seeds("equal_a_plain_byte_array_after_every_meeting_and_close", 12, {1, 2, 3})) {
+        if (HasFailure()) break;
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         const Program program(GetParam(), seed);
         test::Scratch scratch;
@@ -191,7 +196,9 @@ class AbruptEnd : public testing::TestWithParam<Flavour> {};
 
 TEST_P(AbruptEnd, leaves_logs_that_together_give_the_file_at_its_last_commit) {
     if (!test::kForkedTeams) GTEST_SKIP() << "this sanitizer does not allow threads after a fork";
-    for (std::uint64_t seed = 1; seed <= 20 && !HasFailure(); ++seed) {
+    for (const std::uint64_t seed :
+         test::seeds("leaves_logs_that_together_give_the_file_at_its_last_commit", 20, {1, 2, 3})) {
+        if (HasFailure()) break;
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         const Program program(GetParam(), seed);
         test::Scratch scratch;
@@ -219,13 +226,16 @@ TEST_P(AbruptEnd, leaves_logs_that_together_give_the_file_at_its_last_commit) {
 
 INSTANTIATE_TEST_SUITE_P(Flavours, AbruptEnd,
                          testing::Values(Flavour{"writes", 3, 16 << 20, 64 << 10, 16 << 10, 20000, false},
-                                         Flavour{"writes_and_truncations", 3, 16 << 20, 64 << 10, 16 << 10, 20000, true},
+                                         Flavour{"writes_and_truncations", 3, 16 << 20, 64 << 10, 16 << 10, 20000,
+                                                 true},
                                          Flavour{"small_segments", 3, 4 << 20, 16 << 10, 1 << 10, 6000, true}),
                          name_of);
 
 // One thread decides the order of all writes, which then may overlap in any way without a meeting.
 TEST(ParticipantsProperty, equal_a_plain_byte_array_at_every_read_whoever_writes_where) {
-    for (std::uint64_t seed = 1; seed <= 50 && !HasFailure(); ++seed) {
+    for (const std::uint64_t seed :
+         test::seeds("equal_a_plain_byte_array_at_every_read_whoever_writes_where", 50, {1, 2, 3})) {
+        if (HasFailure()) break;
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         std::mt19937_64 random(seed);
         const auto below = [&](std::uint64_t limit) { return random() % limit; };
@@ -283,17 +293,21 @@ TEST(ParticipantsProperty, equal_a_plain_byte_array_at_every_read_whoever_writes
         ASSERT_TRUE(closed) << closed.message();
         ASSERT_TRUE(same(node.target().contents(), expected.content));
         std::uint64_t counted = 0;
-        for (std::size_t who = 0; who < count; ++who) counted += node.file(who).counters().staged + node.file(who).counters().through;
+        for (std::size_t who = 0; who < count; ++who)
+            counted += node.file(who).counters().staged + node.file(who).counters().through;
         EXPECT_EQ(counted, staged);
     }
 }
 
-// The same with large writes and a target that is as fast as the log: whether there is the time to drain changes all the time, and with
-// it what is staged and what goes straight to the target. What a crash would leave is the last commit at any time.
+// The same with large writes and a target that is as fast as the log: whether there is the time to drain changes all
+// the time, and with it what is staged and what goes straight to the target. What a crash would leave is the last
+// commit at any time.
 TEST(ParticipantsProperty, equal_a_plain_byte_array_whichever_writes_go_straight) {
     constexpr std::uint64_t kLargeSpace = 24 << 20, kUnknown = 0, kPlenty = 1, kNoTime = std::uint64_t{1} << 50;
     std::uint64_t straight = 0, staged = 0;
-    for (std::uint64_t seed = 1; seed <= 6 && !HasFailure(); ++seed) {
+    for (const std::uint64_t seed :
+         test::seeds("equal_a_plain_byte_array_whichever_writes_go_straight", 6, {1, 2, 3})) {
+        if (HasFailure()) break;
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         std::mt19937_64 random(seed);
         const auto below = [&](std::uint64_t limit) { return random() % limit; };
@@ -309,7 +323,8 @@ TEST(ParticipantsProperty, equal_a_plain_byte_array_whichever_writes_go_straight
         bool was_cut = false;
         for (std::uint64_t left = 20 + below(50); left > 0; --left) {
             // After a cut the drainer's own word counts.
-            if (const std::uint64_t pace = std::array{kUnknown, kPlenty, kNoTime, kNoTime}[below(4)]; !was_cut) node.share(0).set_memory_pace(pace);
+            if (const std::uint64_t pace = std::array{kUnknown, kPlenty, kNoTime, kNoTime}[below(4)]; !was_cut)
+                node.share(0).set_memory_pace(pace);
             const std::size_t who = below(count);
             switch (below(16)) {
                 case 0:
@@ -330,9 +345,7 @@ TEST(ParticipantsProperty, equal_a_plain_byte_array_whichever_writes_go_straight
                     ASSERT_TRUE(same(node.read(who, at, 500'000), now.read(at, 500'000))) << "participant " << who;
                     break;
                 }
-                case 4:
-                    ASSERT_TRUE(same(node.recovered(), committed));
-                    break;
+                case 4: ASSERT_TRUE(same(node.recovered(), committed)); break;
                 default: {
                     const std::size_t size = below(3) == 0 ? 1 + below(5000) : 1 + below(3 << 20);
                     const std::uint64_t at = below(3) == 0 ? now.content.size() : below(kLargeSpace);

@@ -22,12 +22,12 @@ Input arbitrary_input() {
     const auto count = *rc::gen::inRange(0, 60);
     for (int i = 0; i < count; ++i) {
         at += *rc::gen::weightedElement<std::uint64_t>({{4, 0}, {1, 1}, {1, 700}});
-        const auto size = *rc::gen::weightedOneOf<std::uint64_t>(
-            {{3, rc::gen::inRange<std::uint64_t>(1, 40)}, {1, rc::gen::inRange<std::uint64_t>(1, 3000)}});
-        Piece piece{{at, at + size}, nullptr, static_cast<std::uint64_t>(i + 1), nullptr};
+        const auto size = *rc::gen::weightedOneOf<std::uint64_t>({{3, rc::gen::inRange<std::uint64_t>(1, 40)},
+                                                                  {1, rc::gen::inRange<std::uint64_t>(1, 3000)}});
+        Piece piece{{at, at + size}, nullptr, static_cast<std::uint64_t>(i + 1), Keeper::kNone};
         if (*rc::gen::weightedElement<bool>({{5, true}, {1, false}})) {
             piece.bytes = input.store.data() + *rc::gen::inRange<std::size_t>(0, input.store.size() - size);
-            piece.segment = reinterpret_cast<log::Segment*>(std::uintptr_t{64} * *rc::gen::inRange(1u, 4u));
+            piece.keeper = Keeper{*rc::gen::inRange(1u, 4u)};
         }
         input.pieces.push_back(piece);
         at += size;
@@ -78,7 +78,7 @@ RC_GTEST_PROP(MergeProperty, every_byte_comes_out_once_from_where_it_lay_within_
             const std::byte* const lay = source.bytes == nullptr ? nullptr : source.bytes + (at - source.range.begin);
             RC_ASSERT((part.bytes == lay));
             RC_ASSERT(part.sequence == source.sequence);
-            RC_ASSERT((part.segment == source.segment));
+            RC_ASSERT((part.keeper == source.keeper));
             at = part.range.end;
             if (at == source.range.end) ++from;
         }

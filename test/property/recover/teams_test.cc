@@ -1,10 +1,11 @@
-// Random programs of several ranks on several nodes, all killed at a random point; then each node recovers, in a random order, and
-// recovery is killed as well. The file must be as at the last commit that any rank had decided.
+// Random programs of several ranks on several nodes, all killed at a random point; then each node recovers, in a random
+// order, and recovery is killed as well. The file must be as at the last commit that any rank had decided.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
+#include "support/seeds.h"
 #include "support/team_world.h"
 
 namespace forebay {
@@ -43,7 +44,8 @@ class Program {
         const std::uint64_t width = 1 + below(3000), ranks = world_.ranks(), shift = below(ranks);
         for (std::uint64_t count = below(12); count > 0; --count) {
             const std::uint64_t rank = below(ranks);
-            const std::uint64_t begin = (below(kSpace / width / ranks + 1) * ranks + (rank + shift) % ranks) * width + below(width);
+            const std::uint64_t begin = (below(kSpace / width / ranks + 1) * ranks + (rank + shift) % ranks) * width +
+                                        below(width);
             const std::uint64_t size = 1 + below(width - begin % width);
             if (!step()) return;
             const auto bytes = bytes_of(size, random_());
@@ -101,13 +103,16 @@ class Program {
 
 TEST(SeveralNodes, killed_at_any_instant_come_back_to_their_last_commit_in_whatever_order_they_recover) {
     std::uint64_t commits = 0, preserved = 0, waited = 0, kills = 0;
-    for (std::uint64_t seed = 1; seed <= 600 && !HasFailure(); ++seed) {
+    for (const std::uint64_t seed : test::seeds(
+             "killed_at_any_instant_come_back_to_their_last_commit_in_whatever_order_they_recover", 200, {1, 2, 3})) {
+        if (HasFailure()) break;
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         std::mt19937_64 random(seed * 7919);
         const auto below = [&](std::uint64_t limit) { return random() % limit; };
         const std::size_t nodes = 2 + below(2);
         std::vector<std::size_t> node_of;
-        for (std::size_t rank = 0; rank < nodes + below(3); ++rank) node_of.push_back(rank < nodes ? rank : below(nodes));
+        for (std::size_t rank = 0; rank < nodes + below(3); ++rank)
+            node_of.push_back(rank < nodes ? rank : below(nodes));
         const auto before = bytes_of(below(kSpace), seed);
         TeamWorld world(node_of, before);
         Program program(world, seed, before);
@@ -131,12 +136,14 @@ TEST(SeveralNodes, killed_at_any_instant_come_back_to_their_last_commit_in_whate
             ASSERT_TRUE(report) << report.status().message();
             if (i + 1 < nodes) {
                 ASSERT_EQ(report.value().files.size(), 1u);
-                ASSERT_EQ(report.value().files.front().outcome, recover::Outcome::kWaiting) << report.value().files.front().status.message();
+                ASSERT_EQ(report.value().files.front().outcome, recover::Outcome::kWaiting)
+                    << report.value().files.front().status.message();
                 ASSERT_TRUE(same(world.contents(), target)) << "not touched before all have come";
                 ASSERT_TRUE(world.left(order[i])) << "the journal stays";
                 ++waited;
             } else {
-                for (const auto& file : report.value().files) ASSERT_TRUE(report.value().all_well()) << file.status.message();
+                for (const auto& file : report.value().files)
+                    ASSERT_TRUE(report.value().all_well()) << file.status.message();
             }
         }
         ASSERT_TRUE(same(world.contents(), program.committed()));
@@ -150,22 +157,28 @@ TEST(SeveralNodes, killed_at_any_instant_come_back_to_their_last_commit_in_whate
         ASSERT_TRUE(same(world.contents(), program.committed()));
         ASSERT_THAT(world.beside(), testing::IsEmpty());
     }
-    EXPECT_GT(commits, 300u);
-    EXPECT_GT(preserved, 1'000'000u) << "something had to be undone";
-    EXPECT_GT(waited, 500u);
-    EXPECT_GT(kills, 200u);
+    EXPECT_GT(commits, 10u);
+    EXPECT_GT(preserved, 2'000u) << "something had to be undone";
+    EXPECT_GT(waited, 3u);
+    EXPECT_GT(kills, 10u);
 }
 
-// Nodes are killed while they recover, in any order, and others go on; the file looks as if it had been written long after.
+// Nodes are killed while they recover, in any order, and others go on; the file looks as if it had been written long
+// after.
 TEST(SeveralNodes, of_which_any_is_killed_while_it_recovers_leave_the_rest_to_whoever_comes_next) {
     std::uint64_t kills = 0, taken_over = 0;
-    for (std::uint64_t seed = 1; seed <= 400 && !HasFailure(); ++seed) {
+    // With 7, 57 and 59 a node is killed while it writes, which is rare.
+    for (const std::uint64_t seed :
+         test::seeds("of_which_any_is_killed_while_it_recovers_leave_the_rest_to_whoever_comes_next", 150,
+                     {1, 2, 3, 7, 57, 59})) {
+        if (HasFailure()) break;
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         std::mt19937_64 random(seed * 104729);
         const auto below = [&](std::uint64_t limit) { return random() % limit; };
         const std::size_t nodes = 2 + below(2);
         std::vector<std::size_t> node_of;
-        for (std::size_t rank = 0; rank < nodes + below(3); ++rank) node_of.push_back(rank < nodes ? rank : below(nodes));
+        for (std::size_t rank = 0; rank < nodes + below(3); ++rank)
+            node_of.push_back(rank < nodes ? rank : below(nodes));
         const auto before = bytes_of(below(kSpace), seed);
         TeamWorld world(node_of, before);
         Program program(world, seed, before);
@@ -194,8 +207,8 @@ TEST(SeveralNodes, of_which_any_is_killed_while_it_recovers_leave_the_rest_to_wh
         ASSERT_TRUE(same(world.contents(), program.committed()));
         ASSERT_THAT(world.beside(), testing::IsEmpty());
     }
-    EXPECT_GT(kills, 500u);
-    EXPECT_GT(taken_over, 5u) << "killed while it wrote";
+    EXPECT_GT(kills, 20u);
+    EXPECT_GT(taken_over, 0u) << "killed while it wrote";
 }
 
 }   // namespace

@@ -30,7 +30,8 @@ RC_GTEST_PROP(ExtentIndexProperty, the_latest_record_wins_in_whatever_order_they
     const auto count = *rc::gen::inRange<std::uint64_t>(1, 40);
     for (std::uint64_t sequence = 1; sequence <= count; ++sequence) {
         const auto begin = *rc::gen::inRange<std::uint64_t>(0, kSpace);
-        records.push_back({{begin, begin + *rc::gen::inRange<std::uint64_t>(0, kSpace - begin + 1)}, sequence,
+        records.push_back({{begin, begin + *rc::gen::inRange<std::uint64_t>(0, kSpace - begin + 1)},
+                           sequence,
                            *rc::gen::arbitrary<bool>()});
     }
     // Each record is found at some time; of every byte only what has been found counts.
@@ -51,7 +52,7 @@ RC_GTEST_PROP(ExtentIndexProperty, the_latest_record_wins_in_whatever_order_they
         std::vector<std::uint64_t> got(kSpace, 0);
         index.for_each_newest(
             {0, kSpace},
-            [&](ByteRange piece, const StagedBytes& bytes) {
+            [&](ByteRange piece, const StagedPlace& bytes) {
                 RC_ASSERT(bytes.offset == piece.begin);   // each byte where its record has it
                 std::fill(got.begin() + static_cast<std::ptrdiff_t>(piece.begin),
                           got.begin() + static_cast<std::ptrdiff_t>(piece.end), bytes.sequence);
@@ -72,7 +73,8 @@ RC_GTEST_PROP(ExtentIndexProperty, what_was_gathered_is_replaced_forgotten_and_d
     std::deque<log::Segment> segments;
     for (std::uint64_t i = 0; i < 3; ++i) {
         segments.emplace_back(i, std::move(file->map(i * kPlace, kPlace)).value());
-        for (std::uint64_t at = 0; at < kPlace; ++at) *segments.back().at(at) = static_cast<std::byte>((i + 1) * 53 + at * 11);
+        for (std::uint64_t at = 0; at < kPlace; ++at)
+            *segments.back().at(at) = static_cast<std::byte>((i + 1) * 53 + at * 11);
     }
     struct Byte {
         std::uint64_t sequence = 0;   // 0: not staged
@@ -80,7 +82,7 @@ RC_GTEST_PROP(ExtentIndexProperty, what_was_gathered_is_replaced_forgotten_and_d
     };
     std::vector<Byte> expected(kPlace);
     ExtentIndex index;
-    log::Gatherer gatherer;
+    stage::Gatherer gatherer;
     std::uint64_t next = 100;
     const auto any = [](std::uint64_t limit) { return *rc::gen::inRange<std::uint64_t>(0, limit); };
     const auto any_range = [&] {
@@ -95,9 +97,10 @@ RC_GTEST_PROP(ExtentIndexProperty, what_was_gathered_is_replaced_forgotten_and_d
         switch (any(7)) {
             case 0:
             case 1: {   // writers take turns, with numbers in no order among those of other records
-                const std::uint64_t writers = 1 + any(3), size = 1 + any(9), count = 3 + any(20), begin = any(kPlace / 2);
+                const std::uint64_t writers = 1 + any(3), size = 1 + any(9), count = 3 + any(20),
+                                    begin = any(kPlace / 2);
                 std::vector<std::vector<ByteRange>> extents(writers);
-                std::vector<log::Gatherer::Record> records;
+                std::vector<stage::Gatherer::Record> records;
                 for (std::uint64_t i = 0; i < count * writers; ++i)
                     extents[i % writers].push_back({begin + i * size, begin + (i + 1) * size});
                 for (std::uint64_t i = 0; i < writers; ++i)
@@ -109,11 +112,13 @@ RC_GTEST_PROP(ExtentIndexProperty, what_was_gathered_is_replaced_forgotten_and_d
                 gathered_once = true;
                 for (auto& run : runs->gathered) index.insert(std::move(run));
                 for (const auto& [range, record, payload] : runs->loose)
-                    index.insert_unless_newer(range, {records[record].segment, payload, records[record].sequence}, 0, 0);
+                    index.insert_unless_newer(range, {records[record].segment, payload, records[record].sequence}, 0,
+                                              0);
                 for (const auto& record : records) {
                     std::uint64_t from = record.payload;
                     for (const ByteRange& extent : record.extents)
-                        each(extent, [&](Byte& byte, std::uint64_t) { byte = {record.sequence, *record.segment->at(from++)}; });
+                        each(extent,
+                             [&](Byte& byte, std::uint64_t) { byte = {record.sequence, *record.segment->at(from++)}; });
                 }
                 break;
             }
@@ -123,7 +128,9 @@ RC_GTEST_PROP(ExtentIndexProperty, what_was_gathered_is_replaced_forgotten_and_d
                 log::Segment& segment = segments[any(3)];
                 const std::uint64_t sequence = any(2) == 0 ? ++next : next - any(20);
                 // A number is one record's.
-                if (std::any_of(expected.begin(), expected.end(), [&](const Byte& byte) { return byte.sequence == sequence; })) break;
+                if (std::any_of(expected.begin(), expected.end(),
+                                [&](const Byte& byte) { return byte.sequence == sequence; }))
+                    break;
                 next = std::max(next, sequence);
                 index.insert_unless_newer(range, {&segment, range.begin, sequence}, any(2) == 0 ? 0 : kOffsetMax, 0);
                 each(range, [&](Byte& byte, std::uint64_t at) {
@@ -152,8 +159,9 @@ RC_GTEST_PROP(ExtentIndexProperty, what_was_gathered_is_replaced_forgotten_and_d
         std::vector<int> got(kPlace, -1), wanted(kPlace, -1);
         index.for_each_newest(
             {0, kPlace},
-            [&](ByteRange piece, const StagedBytes& bytes) {
-                for (std::uint64_t i = 0; i < piece.size(); ++i) got[piece.begin + i] = static_cast<int>(bytes.data()[i]);
+            [&](ByteRange piece, const StagedPlace& bytes) {
+                for (std::uint64_t i = 0; i < piece.size(); ++i)
+                    got[piece.begin + i] = static_cast<int>(bytes.data()[i]);
             },
             [](ByteRange) {});
         for (std::uint64_t at = 0; at < kPlace; ++at)

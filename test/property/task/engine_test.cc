@@ -20,8 +20,8 @@ struct Plan {
     std::vector<std::size_t> parents, sufficient;   // earlier tasks
     std::uint64_t bytes = 0;
     bool barrier = false, fails = false;
-    bool waits = false;                             // until it has ended, before the next one is submitted
-    std::vector<std::size_t> cancels;               // tasks that are canceled then
+    bool waits = false;                 // until it has ended, before the next one is submitted
+    std::vector<std::size_t> cancels;   // tasks that are canceled then
 };
 
 struct Observed {
@@ -39,8 +39,10 @@ std::vector<Plan> arbitrary_plan() {
         Plan& plan = plans[i];
         const auto earlier = [i] { return *rc::gen::inRange<std::size_t>(i > 12 ? i - 12 : 0, i); };
         if (i > 0) {
-            for (auto n = *rc::gen::weightedElement<int>({{5, 0}, {4, 1}, {2, 2}, {1, 4}}); n > 0; --n) plan.parents.push_back(earlier());
-            for (auto n = *rc::gen::weightedElement<int>({{6, 0}, {1, 1}, {2, 2}, {1, 4}}); n > 0; --n) plan.sufficient.push_back(earlier());
+            for (auto n = *rc::gen::weightedElement<int>({{5, 0}, {4, 1}, {2, 2}, {1, 4}}); n > 0; --n)
+                plan.parents.push_back(earlier());
+            for (auto n = *rc::gen::weightedElement<int>({{6, 0}, {1, 1}, {2, 2}, {1, 4}}); n > 0; --n)
+                plan.sufficient.push_back(earlier());
         }
         plan.bytes = *rc::gen::weightedElement<std::uint64_t>({{3, 0}, {2, 1}, {2, 30}, {2, 60}, {1, 500}});
         plan.barrier = chance(12);
@@ -54,14 +56,16 @@ std::vector<Plan> arbitrary_plan() {
 // Threads of which every nth cannot be had.
 StartThread unreliable(std::size_t nth) {
     return [nth, asked = std::size_t{0}](std::function<void()> serve) mutable {
-        if (nth > 0 && ++asked % nth == 0) throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+        if (nth > 0 && ++asked % nth == 0)
+            throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
         return std::jthread(std::move(serve));
     };
 }
 
 class Run {
   public:
-    Run(const std::vector<Plan>& plans, std::uint64_t budget_bytes) : plans_(plans), budget_bytes_(budget_bytes), seen_(plans.size()) {}
+    Run(const std::vector<Plan>& plans, std::uint64_t budget_bytes)
+        : plans_(plans), budget_bytes_(budget_bytes), seen_(plans.size()) {}
 
     void submit(Engine& engine, std::size_t i) {
         const Plan& plan = plans_[i];
@@ -106,7 +110,8 @@ class Run {
         ++seen.runs;
         if (bytes > 0) {
             // Both numbers in one, so that they are seen together: tasks in the upper half, bytes in the lower.
-            const std::uint64_t now = charged_.fetch_add((std::uint64_t{1} << 32) + bytes) + (std::uint64_t{1} << 32) + bytes;
+            const std::uint64_t now = charged_.fetch_add((std::uint64_t{1} << 32) + bytes) + (std::uint64_t{1} << 32) +
+                                      bytes;
             if ((now >> 32) > 1 && (now & 0xffffffff) > budget_bytes_) over_budget_ = true;
         }
         if (i % 3 == 0) std::this_thread::yield();
@@ -132,9 +137,9 @@ class Run {
     void check_parents(std::size_t i) const {
         const auto canceled = [this](std::size_t index) { return seen_[index].task.state() == State::kCanceled; };
         const Plan& plan = plans_[i];
-        const bool doomed =
-            std::any_of(plan.parents.begin(), plan.parents.end(), canceled) ||
-            (!plan.sufficient.empty() && std::all_of(plan.sufficient.begin(), plan.sufficient.end(), canceled));
+        const bool doomed = std::any_of(plan.parents.begin(), plan.parents.end(), canceled) ||
+                            (!plan.sufficient.empty() &&
+                             std::all_of(plan.sufficient.begin(), plan.sufficient.end(), canceled));
         RC_ASSERT(canceled(i) == (doomed || seen_[i].canceled_by_test));
         if (canceled(i)) return;
         for (const std::size_t parent : plan.parents) RC_ASSERT(seen_[parent].end < seen_[i].begin);

@@ -137,8 +137,7 @@ TEST(Options, a_size_without_a_number_names_the_option_and_its_source) {
 }
 
 TEST(Options, a_size_that_is_too_small_says_what_is_allowed) {
-    EXPECT_EQ(the_problem(load("size=4k")),
-              "option size=4k (connector string): too small; allowed: 1 MiB to 1 PiB");
+    EXPECT_EQ(the_problem(load("size=4k")), "option size=4k (connector string): too small; allowed: 1 MiB to 1 PiB");
 }
 
 TEST(Options, a_size_that_is_too_large_says_what_is_allowed) {
@@ -211,9 +210,8 @@ TEST(OptionsFile, bytes_that_are_no_text_are_a_problem_and_no_crash) {
 }
 
 TEST(OptionsFile, a_missing_file_is_named_with_the_variable) {
-    EXPECT_THAT(
-        the_problem(load("", {{"FOREBAY_CONFIG", "/nonexistent/forebay.toml"}})),
-        AllOf(HasSubstr("/nonexistent/forebay.toml"), HasSubstr("FOREBAY_CONFIG"), HasSubstr("No such file")));
+    EXPECT_THAT(the_problem(load("", {{"FOREBAY_CONFIG", "/nonexistent/forebay.toml"}})),
+                AllOf(HasSubstr("/nonexistent/forebay.toml"), HasSubstr("FOREBAY_CONFIG"), HasSubstr("No such file")));
 }
 
 TEST(OptionsFile, a_directory_is_not_read) {
@@ -222,10 +220,9 @@ TEST(OptionsFile, a_directory_is_not_read) {
 
 TEST(OptionsFile, problems_come_in_the_order_of_the_lines) {
     const LoadedOptions loaded = Config("zise = 1\nsize = [1]\nfoo.bar = 2\nflush = 2021-01-01\n").load();
-    EXPECT_THAT(
-        messages(loaded),
-        ::testing::ElementsAre(HasSubstr(":1): no such option; did you mean size?"), HasSubstr(":2): neither"),
-                               HasSubstr(":3): no such option"), HasSubstr(":4): neither")));
+    EXPECT_THAT(messages(loaded),
+                ::testing::ElementsAre(HasSubstr(":1): no such option; did you mean size?"), HasSubstr(":2): neither"),
+                                       HasSubstr(":3): no such option"), HasSubstr(":4): neither")));
 }
 
 // ---- The connector string ----
@@ -238,8 +235,8 @@ TEST(ConnectorString, what_other_connectors_are_given_is_understood) {
 }
 
 TEST(ConnectorString, nested_braces_are_handed_on_as_they_are) {
-    const LoadedOptions loaded =
-        load(" nls = /local ; under_vol=512;under_info={under_vol=0;under_info={a;{b}}};size=1GiB;;");
+    const LoadedOptions loaded = load(
+        " nls = /local ; under_vol=512;under_info={under_vol=0;under_info={a;{b}}};size=1GiB;;");
     EXPECT_THAT(messages(loaded), ::testing::IsEmpty());
     EXPECT_EQ(loaded.options.nls, "/local");
     EXPECT_EQ(loaded.options.under_info, "under_vol=0;under_info={a;{b}}");

@@ -47,5 +47,29 @@ TEST(Concurrency, never_exceeds_a_limit_of_one) {
     EXPECT_EQ(settle(control, [](std::size_t n) { return 100 * n; }, 100), 1u);
 }
 
+TEST(Concurrency, begins_with_a_write_for_each_process_where_the_target_is_waited_for) {
+    Concurrency control(4);
+    control.drain_for(8, true);
+    EXPECT_EQ(control.allowed(), 8u);
+    EXPECT_EQ(settle(
+                  control, [](std::size_t n) { return 100 * n; }, 200),
+              8u)
+        << "and no more, where that is beyond the limit";
+}
+
+TEST(Concurrency, tries_as_many_as_there_are_processes_where_the_target_is_memory) {
+    Concurrency control(4);
+    control.drain_for(8, false);
+    EXPECT_EQ(control.allowed(), 1u);
+    EXPECT_EQ(settle(control, [](std::size_t n) { return 100 * n; }, 200), 8u);
+}
+
+TEST(Concurrency, starts_over_with_one_write) {
+    Concurrency control(4);
+    control.drain_for(8, true);
+    control.start_over();
+    EXPECT_EQ(control.allowed(), 1u);
+}
+
 }   // namespace
 }   // namespace forebay::drain

@@ -133,7 +133,8 @@ TEST(Scheduler, no_more_works_run_at_a_time_than_there_are_threads) {
         source->add([&] {
             const int now = ++running;
             int seen = highest;
-            while (now > seen && !highest.compare_exchange_weak(seen, now)) {}
+            while (now > seen && !highest.compare_exchange_weak(seen, now)) {
+            }
             --running;
             done.count_down();
         });
@@ -348,7 +349,9 @@ TEST(Scheduler, destruction_with_endless_sources_does_not_hang) {
 TEST(Scheduler, destruction_while_threads_are_still_being_started_does_not_hang) {
     class Endless final : public Source {
       public:
-        Taken take() override { return {std::make_unique<FunctionWork>([this] { ran.release(); }), true}; }
+        Taken take() override {
+            return {std::make_unique<FunctionWork>([this] { ran.release(); }), true};
+        }
         std::counting_semaphore<> ran{0};
     };
     for (int round = 0; round < 200; ++round) {

@@ -147,8 +147,8 @@ TEST_F(ExtentMapTest, an_insertion_between_two_extents_loses_nothing) {
 TEST_F(ExtentMapTest, extents_reach_to_the_last_offset) {
     insert(kOffsetMax - 4, kOffsetMax, 100);
     EXPECT_THAT(insert(kOffsetMax - 2, kOffsetMax, 200), ElementsAre(Piece{kOffsetMax - 2, kOffsetMax, 102}));
-    EXPECT_THAT(erase(0, kOffsetMax), ElementsAre(Piece{kOffsetMax - 4, kOffsetMax - 2, 100},
-                                                  Piece{kOffsetMax - 2, kOffsetMax, 200}));
+    EXPECT_THAT(erase(0, kOffsetMax),
+                ElementsAre(Piece{kOffsetMax - 4, kOffsetMax - 2, 100}, Piece{kOffsetMax - 2, kOffsetMax, 200}));
     EXPECT_TRUE(map_.empty());
 }
 

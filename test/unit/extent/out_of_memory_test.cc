@@ -31,9 +31,8 @@ const std::vector<Piece> kBefore{{10, 20, 100}, {20, 30, 200}, {40, 50, 300}, {8
 
 std::vector<Piece> content(const Map& map) {
     std::vector<Piece> pieces;
-    map.for_each({0, kOffsetMax}, [&](ByteRange range, const Origin& value) {
-        pieces.push_back({range.begin, range.end, value.at});
-    });
+    map.for_each({0, kOffsetMax},
+                 [&](ByteRange range, const Origin& value) { pieces.push_back({range.begin, range.end, value.at}); });
     return pieces;
 }
 
@@ -67,8 +66,8 @@ class ExtentMapOutOfMemory : public ::testing::Test {
 
 TEST_F(ExtentMapOutOfMemory, an_insertion_behind_the_last_extent_is_made_or_not) {
     EXPECT_GT(fail_each_allocation([](Map& map, auto displaced) { map.insert({100, 110}, {900}, displaced); }), 0);
-    EXPECT_THAT(content(*map_), ElementsAre(Piece{10, 20, 100}, Piece{20, 30, 200}, Piece{40, 50, 300}, Piece{80, 90, 400},
-                                            Piece{100, 110, 900}));
+    EXPECT_THAT(content(*map_), ElementsAre(Piece{10, 20, 100}, Piece{20, 30, 200}, Piece{40, 50, 300},
+                                            Piece{80, 90, 400}, Piece{100, 110, 900}));
     EXPECT_THAT(lost_, IsEmpty());
 }
 
@@ -81,14 +80,15 @@ TEST_F(ExtentMapOutOfMemory, an_insertion_into_the_middle_of_an_extent_is_made_o
 
 TEST_F(ExtentMapOutOfMemory, an_insertion_over_several_extents_is_made_or_not) {
     EXPECT_GT(fail_each_allocation([](Map& map, auto displaced) { map.insert({15, 45}, {900}, displaced); }), 0);
-    EXPECT_THAT(content(*map_), ElementsAre(Piece{10, 15, 100}, Piece{15, 45, 900}, Piece{45, 50, 305}, Piece{80, 90, 400}));
+    EXPECT_THAT(content(*map_),
+                ElementsAre(Piece{10, 15, 100}, Piece{15, 45, 900}, Piece{45, 50, 305}, Piece{80, 90, 400}));
     EXPECT_THAT(lost_, ElementsAre(Piece{15, 20, 105}, Piece{20, 30, 200}, Piece{40, 45, 300}));
 }
 
 TEST_F(ExtentMapOutOfMemory, a_removal_from_the_middle_of_an_extent_is_made_or_not) {
     EXPECT_GT(fail_each_allocation([](Map& map, auto displaced) { map.erase({43, 46}, displaced); }), 0);
-    EXPECT_THAT(content(*map_), ElementsAre(Piece{10, 20, 100}, Piece{20, 30, 200}, Piece{40, 43, 300}, Piece{46, 50, 306},
-                                            Piece{80, 90, 400}));
+    EXPECT_THAT(content(*map_), ElementsAre(Piece{10, 20, 100}, Piece{20, 30, 200}, Piece{40, 43, 300},
+                                            Piece{46, 50, 306}, Piece{80, 90, 400}));
     EXPECT_THAT(lost_, ElementsAre(Piece{43, 46, 303}));
 }
 
@@ -106,7 +106,8 @@ TEST_F(ExtentMapOutOfMemory, what_was_reserved_is_enough_for_a_splitting_inserti
     EXPECT_GT(fail_each_allocation([&](Map& map, auto displaced) {
                   map.reserve(Map::kInsertNodes + Map::kEraseNodes);
                   change(map, displaced);
-              }), 0);
+              }),
+              0);
     EXPECT_EQ(content(*map_).size(), 7u);
 }
 

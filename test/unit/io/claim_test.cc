@@ -69,7 +69,9 @@ TEST_F(ClaimTest, what_is_given_up_can_be_had_again_and_leaves_nothing) {
 }
 
 TEST_F(ClaimTest, others_can_ask_whether_somebody_has_it) {
-    const auto is_held_elsewhere = [&] { return elsewhere([&] { return Claim::is_held(folder(), "file") ? 1 : 0; }) == 1; };
+    const auto is_held_elsewhere = [&] {
+        return elsewhere([&] { return Claim::is_held(folder(), "file") ? 1 : 0; }) == 1;
+    };
     EXPECT_FALSE(is_held_elsewhere());
     auto claim = Claim::make(folder(), "file");
     ASSERT_TRUE(claim);

@@ -1,4 +1,5 @@
 // Faults of mapped memory: ours become answers, everybody else's go where they went before.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -28,8 +29,8 @@ class Mapped {
         descriptor_ = ::mkstemp(name);
         ::unlink(name);
         EXPECT_EQ(::ftruncate(descriptor_, static_cast<off_t>(kPages * kPage)), 0);
-        auto file = duplicate_posix_file(descriptor_, "guarded");
-        mapping_ = std::move(file.value()->map(0, kPages * kPage).value());
+        const auto file = adopt_posix_file(::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0), "guarded");
+        mapping_ = std::move(file->map(0, kPages * kPage).value());
     }
     ~Mapped() { ::close(descriptor_); }
     void cut_to_pages(std::size_t pages) { ASSERT_EQ(::ftruncate(descriptor_, static_cast<off_t>(pages * kPage)), 0); }
@@ -45,7 +46,12 @@ class Mapped {
 TEST(GuardedAccess, an_action_that_does_not_fault_is_carried_out) {
     const Mapped mapped;
     bool done = false;
-    EXPECT_EQ(guarded(mapped.bytes(), [&] { std::memset(mapped.page(0), 1, kPages * kPage); done = true; }), nullptr);
+    EXPECT_EQ(guarded(mapped.bytes(),
+                      [&] {
+                          std::memset(mapped.page(0), 1, kPages * kPage);
+                          done = true;
+                      }),
+              nullptr);
     EXPECT_TRUE(done);
     EXPECT_EQ(*mapped.page(3), std::byte{1});
 }
@@ -58,7 +64,8 @@ TEST(GuardedAccess, a_store_and_a_load_beyond_the_end_of_the_file_are_answers) {
         EXPECT_EQ(guarded(mapped.bytes(), [&] { std::memset(mapped.page(0), 7, kPages * kPage); }), mapped.page(2));
         EXPECT_EQ(*mapped.page(1), std::byte{7});
         std::vector<std::byte> into(kPages * kPage);
-        EXPECT_EQ(guarded(mapped.bytes(), [&] { std::memcpy(into.data(), mapped.page(0), into.size()); }), mapped.page(2));
+        EXPECT_EQ(guarded(mapped.bytes(), [&] { std::memcpy(into.data(), mapped.page(0), into.size()); }),
+                  mapped.page(2));
     }
     EXPECT_EQ(find_unreadable(mapped.bytes(), mapped.page(0)), mapped.page(2));
     EXPECT_EQ(find_unreadable(mapped.bytes().first(2 * kPage), mapped.page(0)), nullptr);
@@ -97,7 +104,8 @@ TEST(GuardedAccess, of_two_ranges_the_second_counts_as_well) {
     Mapped from;
     const Mapped to;
     from.cut_to_pages(1);
-    EXPECT_EQ(guarded(to.bytes(), from.bytes(), [&] { std::memcpy(to.page(0), from.page(0), kPages * kPage); }), from.page(1));
+    EXPECT_EQ(guarded(to.bytes(), from.bytes(), [&] { std::memcpy(to.page(0), from.page(0), kPages * kPage); }),
+              from.page(1));
 }
 
 TEST(GuardedAccess, threads_fault_for_themselves) {
@@ -148,7 +156,7 @@ void handler_with_facts(int, siginfo_t* info, void* context) {
 void counting_handler(int) { their_faults = their_faults + 1; }
 
 void dispose(void (*handler)(int), int flags = 0) {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = handler;
     action.sa_flags = flags;
     (void)::sigaction(SIGBUS, &action, nullptr);
@@ -193,7 +201,7 @@ TEST_F(TheirFaults, come_with_their_facts) {
     FOREBAY_SKIP_WITHOUT_FAULTS();
     EXPECT_EXIT(
         {
-            struct sigaction action {};
+            struct sigaction action{};
             action.sa_sigaction = &handler_with_facts;
             action.sa_flags = SA_SIGINFO;
             (void)::sigaction(SIGBUS, &action, nullptr);

@@ -32,7 +32,7 @@ class PosixFileTest : public ::testing::Test {
     ~PosixFileTest() override { fs::remove_all(path_); }
 
     static mode_t mode_of(const std::string& path) {
-        struct stat facts {};
+        struct stat facts{};
         EXPECT_EQ(::stat(path.c_str(), &facts), 0);
         return facts.st_mode & 07777;
     }
@@ -103,27 +103,22 @@ TEST_F(PosixFileTest, a_directory_stays_the_same_when_its_path_is_taken_by_anoth
     EXPECT_FALSE(fs::exists(path_ + "/inner/file"));
 }
 
-TEST_F(PosixFileTest, descriptors_are_not_inherited_by_programs_and_are_closed_with_the_file) {
-    const int mine = ::open((path_ + "/file").c_str(), O_RDWR | O_CREAT, 0600);
-    ASSERT_GE(mine, 0);
-    int copied = -1;
-    {
-        auto file = duplicate_posix_file(mine, "file");
-        ASSERT_TRUE(file);
-        copied = ::dup(mine);   // the number after the duplicate's
-        ::close(copied);
-        --copied;
-        EXPECT_EQ(::fcntl(copied, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
-        ASSERT_TRUE(file.value()->write_at(0, std::vector(3, std::byte{'x'})));
-    }
-    EXPECT_EQ(::fcntl(copied, F_GETFD), -1);
-    EXPECT_GE(::fcntl(mine, F_GETFD), 0);   // the caller's stays
+TEST_F(PosixFileTest, a_descriptor_is_shared_and_closed_with_the_last_who_has_it) {
+    const int number = ::open((path_ + "/file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    ASSERT_GE(number, 0);
+    auto mine = std::make_shared<Descriptor>(number, path_ + "/file", O_RDWR);
+    auto file = make_posix_file(mine, "file");
+    ASSERT_TRUE(file->write_at(0, std::vector(3, std::byte{'x'})));
+    EXPECT_EQ(::fcntl(number + 1, F_GETFD), -1);   // it takes no second one
+    file.reset();
+    EXPECT_GE(::fcntl(number, F_GETFD), 0);
+    mine.reset();
+    EXPECT_EQ(::fcntl(number, F_GETFD), -1);
     EXPECT_EQ(fs::file_size(path_ + "/file"), 3u);
-    ::close(mine);
 }
 
 TEST_F(PosixFileTest, a_bad_descriptor_is_refused_by_name) {
-    EXPECT_THAT(duplicate_posix_file(-1, "/scratch/run.h5").status().message(), HasSubstr("/scratch/run.h5"));
+    EXPECT_THAT(adopt_posix_file(-1, "/scratch/run.h5")->size().status().message(), HasSubstr("/scratch/run.h5"));
     EXPECT_THAT(identify(-1, "/scratch/run.h5").status().message(), HasSubstr("/scratch/run.h5"));
 }
 
@@ -152,21 +147,21 @@ TEST_F(PosixFileTest, a_failed_write_names_file_offset_length_and_cause) {
 
 TEST_F(PosixFileTest, a_write_that_the_system_cuts_short_goes_on_and_reports_what_stops_it) {
     // A limit on the file's size makes the system take a part of a write and refuse the rest.
-    struct rlimit before {};
+    struct rlimit before{};
     ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-    auto file = directory_->open_file("file", OpenMode::kCreateNew);
-    ASSERT_TRUE(file);
+    const auto file = adopt_posix_file(::open((path_ + "/file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600),
+                                       path_ + "/file");   // no file of the staging area
     auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
     const struct rlimit limit{10000, before.rlim_max};
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
     const std::vector<std::byte> block(3000, std::byte{'x'});
     const std::vector<Bytes> pieces(5, block);
-    const Status status = file.value()->write_gather_at(0, pieces);
+    const Status status = file->write_gather_at(0, pieces);
     ::setrlimit(RLIMIT_FSIZE, &before);
     std::signal(SIGXFSZ, handler);
     EXPECT_EQ(status.sys_errno(), EFBIG);
     EXPECT_THAT(status.message(), HasSubstr("write 5000 bytes at offset 10000"));
-    EXPECT_EQ(file.value()->size().value(), 10000u);
+    EXPECT_EQ(file->size().value(), 10000u);
 }
 
 TEST_F(PosixFileTest, lines_are_appended_to_a_file_that_may_not_be_there_yet) {

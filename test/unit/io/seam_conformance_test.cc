@@ -1,9 +1,9 @@
 // What every implementation of the seam to the operating system promises: one suite, run by all of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 #include <atomic>
 #include <chrono>
-#include <unistd.h>
 
 #include <array>
 #include <cstring>
@@ -363,6 +363,34 @@ TEST_P(SeamConformance, a_locked_directory_is_locked_for_everybody_until_the_loc
         EXPECT_TRUE(directory().lock(Directory::Patience::kTry)) << "what is around it is not locked";
     }
     EXPECT_TRUE(again.value()->lock(Directory::Patience::kTry));
+}
+
+TEST_P(SeamConformance, a_file_tells_whether_somebody_holds_it) {
+    EXPECT_EQ(directory().holder_of("alive").value(), Holder::kUntold);
+    {
+        const auto held = directory().hold("alive");
+        ASSERT_TRUE(held) << held.status().message();
+        EXPECT_EQ(directory().holder_of("alive").value(), Holder::kSomebody);
+        EXPECT_EQ(directory().hold("alive").status().code(), Code::kUnavailable);
+        EXPECT_EQ(directory().keep_free("alive").status().code(), Code::kUnavailable);
+    }
+    EXPECT_EQ(directory().holder_of("alive").value(), Holder::kNobody);
+    EXPECT_THAT(directory().list().value(), ElementsAre("alive"));
+    EXPECT_TRUE(directory().hold("alive"));
+}
+
+TEST_P(SeamConformance, a_file_that_is_kept_free_can_be_removed_with_its_directory) {
+    auto made = directory().create_directory("process");
+    ASSERT_TRUE(made);
+    {
+        const auto kept = made.value()->keep_free("alive"), too = made.value()->keep_free("alive");
+        ASSERT_TRUE(kept) << kept.status().message();
+        ASSERT_TRUE(too) << too.status().message();
+        EXPECT_EQ(made.value()->holder_of("alive").value(), Holder::kUntold);
+        ASSERT_TRUE(made.value()->remove_file("alive"));
+        ASSERT_TRUE(directory().remove_directory("process"));
+    }
+    EXPECT_EQ(made.value()->hold("alive").status().code(), Code::kNotFound) << "it is gone";
 }
 
 TEST_P(SeamConformance, whoever_waits_for_a_lock_gets_it_when_it_ends) {

@@ -41,7 +41,8 @@ class FileLogTest : public ::testing::Test {
         EXPECT_TRUE(header) << header.status().message();
         if (!header) return records;
         for (std::uint64_t at = kSegmentHeaderBytes; at < header.value().tail;) {
-            auto record = decode_record(std::span<const std::byte>(segment.bytes()).first(header.value().tail).subspan(at), header.value().use);
+            auto record = decode_record(
+                std::span<const std::byte>(segment.bytes()).first(header.value().tail).subspan(at), header.value().use);
             EXPECT_TRUE(record) << record.status().message();
             if (!record) return records;
             at += record.value().bytes;
@@ -137,7 +138,8 @@ TEST_F(FileLogTest, parts_share_one_record_and_lie_one_after_the_other) {
     const auto position = log_.append_data(parts, DataClass::kMetadata, 9, 777);
     const auto found = records(*log_.newest());
     ASSERT_EQ(found.size(), 2u);
-    EXPECT_THAT(found[1].extents, testing::ElementsAre(ByteRange{5000, 5010}, ByteRange{100, 400}, ByteRange{5005, 5006}));
+    EXPECT_THAT(found[1].extents,
+                testing::ElementsAre(ByteRange{5000, 5010}, ByteRange{100, 400}, ByteRange{5005, 5006}));
     std::vector<std::byte> all(first);
     all.insert(all.end(), second.begin(), second.end());
     all.insert(all.end(), third.begin(), third.end());
@@ -145,7 +147,8 @@ TEST_F(FileLogTest, parts_share_one_record_and_lie_one_after_the_other) {
     EXPECT_TRUE(std::equal(all.begin(), all.end(), position.segment->at(position.offset)));
     EXPECT_EQ(found[1].header.payload_checksum, checksum(all));
     log_.append_data(0, first, DataClass::kRaw, 10, 778);
-    EXPECT_THAT(records(*log_.newest()).back().extents, testing::ElementsAre(ByteRange{0, 10})) << "nothing is left of the parts before";
+    EXPECT_THAT(records(*log_.newest()).back().extents, testing::ElementsAre(ByteRange{0, 10}))
+        << "nothing is left of the parts before";
 }
 
 TEST_F(FileLogTest, parts_that_fill_the_room_to_the_last_byte_fit) {
@@ -169,7 +172,8 @@ TEST_F(FileLogTest, parts_that_fill_the_room_to_the_last_byte_fit) {
         const auto bytes = test::bytes_of(room, room);
         const std::uint64_t half = room > FileLog::kPartBytes + 1 ? (room - FileLog::kPartBytes) / 2 : 0;
         if (half == 0) break;
-        const FileLog::Part parts[] = {{0, io::Bytes(bytes).first(half)}, {100, io::Bytes(bytes).last(room - FileLog::kPartBytes - half)}};
+        const FileLog::Part parts[] = {{0, io::Bytes(bytes).first(half)},
+                                       {100, io::Bytes(bytes).last(room - FileLog::kPartBytes - half)}};
         log_.append_data(parts, DataClass::kRaw, 1, 0);
         ASSERT_LE(log_.newest()->tail, kSegment);
     }
@@ -331,7 +335,8 @@ class ColdSegment : public ::testing::Test {
     }
     static bool holds(const FileLog::Position& position, std::size_t size, std::uint64_t seed) {
         const auto expected = bytes_of(size, seed);
-        return position.segment != nullptr && std::memcmp(position.segment->at(position.offset), expected.data(), size) == 0;
+        return position.segment != nullptr &&
+               std::memcmp(position.segment->at(position.offset), expected.data(), size) == 0;
     }
 
     std::shared_ptr<io::FaultPlan> plan_ = std::make_shared<io::FaultPlan>();

@@ -50,5 +50,17 @@ TEST(LogWithoutMemory, a_segment_that_could_not_be_adopted_does_not_stay_in_the_
     EXPECT_GT(failures, 2);
 }
 
+TEST(LogWithoutMemory, a_pool_that_cannot_begin_to_warm_up_returns_and_can_be_used) {
+    std::unique_ptr<SegmentPool> pool;
+    const auto prepare = [&] {
+        pool = std::make_unique<SegmentPool>(io::make_memory_file("/area/log"),
+                                             PoolLimits{8 * kSegment, kSegment, kSegment},
+                                             area::ProcessIdentity{42, 4711, {}});
+    };
+    const auto acquire = [&] { EXPECT_TRUE(pool->acquire(1, 0)); };
+    EXPECT_GT(test::fail_each_allocation(prepare, [&] { pool->warm_up(); }, acquire), 1);
+    acquire();
+}
+
 }   // namespace
 }   // namespace forebay::log

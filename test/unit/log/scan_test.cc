@@ -5,8 +5,8 @@
 
 #include <array>
 #include <cerrno>
-#include <optional>
 #include <map>
+#include <optional>
 #include <random>
 
 #include "base/bytes.h"
@@ -15,68 +15,15 @@
 #include "io/memory_file.h"
 #include "log/file_log.h"
 #include "support/engine_fixture.h"
+#include "support/scan_fixture.h"
 
 namespace forebay::log {
 namespace {
 
+using test::ScanTest;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr std::uint64_t kSegment = 64 << 10;
-
-class ScanTest : public ::testing::Test {
-  protected:
-    ScanTest()
-        : directory_(io::make_memory_directory("/area")),
-          pool_(std::move(directory_->open_file("log", io::OpenMode::kCreateNew)).value(),
-                PoolLimits{16 * kSegment, kSegment, 0}, process_) {}
-
-    FileLog& add_log(std::uint64_t number, const std::string& path) {
-        logs_.push_back(std::make_unique<FileLog>(pool_, number, LogTarget{1, number, path}, false));
-        return *logs_.back();
-    }
-    Segment& adopt(FileLog& log, const FileLog::LastCommit& commit = {}) {
-        log.adopt(log.acquire().value(), commit, next_++);
-        return *log.newest();
-    }
-    void write(FileLog& log, std::uint64_t offset, std::size_t size = 100) {
-        log.append_data(offset, test::bytes_of(size, next_), DataClass::kRaw, next_, 0);
-        ++next_;
-    }
-    void commit(FileLog& log, std::uint64_t size) { log.append_marker(RecordKind::kCommit, size, next_++); }
-
-    std::unique_ptr<io::File> file() {
-        return std::move(directory_->open_file("log", io::OpenMode::kReadWrite)).value();
-    }
-    std::vector<ScannedLog> scan_file() {
-        auto logs = scan(*file());
-        EXPECT_TRUE(logs) << logs.status().message();
-        return logs ? std::move(logs).value() : std::vector<ScannedLog>{};
-    }
-    std::vector<std::byte> stored() {
-        std::vector<std::byte> bytes(file()->size().value());
-        EXPECT_TRUE(file()->read_at(0, bytes));
-        return bytes;
-    }
-    void flip(std::uint64_t at) {
-        std::array<std::byte, 1> byte;
-        ASSERT_TRUE(file()->read_at(at, byte));
-        byte[0] ^= std::byte{1};
-        ASSERT_TRUE(file()->write_at(at, byte));
-    }
-    static std::vector<std::uint64_t> sequences(const ScannedLog& log) {
-        std::vector<std::uint64_t> sequences;
-        for (const ScannedRecord& record : log.records) sequences.push_back(record.header.sequence);
-        return sequences;
-    }
-
-    const ProcessIdentity process_{42, 4711, {std::byte{0x1f}}};
-    std::unique_ptr<io::Directory> directory_;
-    SegmentPool pool_;
-    std::vector<std::unique_ptr<FileLog>> logs_;
-    std::uint64_t next_ = 1;
-};
 
 TEST_F(ScanTest, a_file_in_which_nothing_is_in_use_has_no_logs) {
     EXPECT_THAT(scan_file(), IsEmpty());
@@ -182,14 +129,16 @@ TEST_F(ScanTest, a_segment_that_was_being_begun_is_free) {
             for (const bool only : {false, true}) {
                 std::vector<std::byte> begun(kSegmentHeaderBytes), now = bytes;
                 encode(SegmentHeader{kSegment, process_, 77, 5}, begun);
-                if (!used) std::fill(now.begin(), now.begin() + static_cast<std::ptrdiff_t>(bytes.size() / 2), std::byte{0});
+                if (!used)
+                    std::fill(now.begin(), now.begin() + static_cast<std::ptrdiff_t>(bytes.size() / 2), std::byte{0});
                 std::copy(begun.begin() + 8, begun.begin() + static_cast<std::ptrdiff_t>(written), now.begin() + 8);
                 if (only) now.resize(bytes.size() / 2);
                 auto directory = io::make_memory_directory("/copy");
                 auto file = std::move(directory->open_file("log", io::OpenMode::kCreateNew)).value();
                 ASSERT_TRUE(file->write_at(0, now));
                 const auto logs = scan(*file);
-                ASSERT_TRUE(logs) << logs.status().message() << ", used " << used << ", written " << written << ", only " << only;
+                ASSERT_TRUE(logs) << logs.status().message() << ", used " << used << ", written " << written
+                                  << ", only " << only;
                 EXPECT_EQ(logs.value().size(), only ? 0U : 1U);
                 for (const auto& each : logs.value()) EXPECT_THAT(each.damage, IsEmpty());
             }
@@ -324,7 +273,8 @@ TEST_F(ScanTest, a_tail_that_reaches_beyond_the_records_is_damage_and_costs_no_r
     EXPECT_EQ(logs[0].damage.size(), 1u);
 }
 
-// The tail has no checksum. Whatever it says, what a segment held before, of this file or of another, is not read again.
+// The tail has no checksum. Whatever it says, what a segment held before, of this file or of another, is not read
+// again.
 TEST_F(ScanTest, a_tail_raised_over_an_earlier_use_of_the_segment_brings_nothing_back) {
     for (const std::uint64_t number : {1, 2}) {
         SCOPED_TRACE(testing::Message() << "used before by log " << number);
@@ -443,7 +393,8 @@ TEST_F(ScanTest, random_damage_never_makes_a_record) {
     for (int i = 0; i < 2; ++i) {
         adopt(a);
         adopt(b);
-        for (int k = 0; k < 20; ++k) write(k % 2 == 0 ? a : b, 1000u * static_cast<unsigned>(k), 1 + 150u * static_cast<unsigned>(k));
+        for (int k = 0; k < 20; ++k)
+            write(k % 2 == 0 ? a : b, 1000u * static_cast<unsigned>(k), 1 + 150u * static_cast<unsigned>(k));
         commit(a, 50000);
     }
     const auto whole = stored();
@@ -470,152 +421,6 @@ TEST_F(ScanTest, random_damage_never_makes_a_record) {
                 ASSERT_EQ(record.payload, found->second);
             }
     }
-}
-
-class DurableScanTest : public ScanTest {
-  protected:
-    FileLog& add_durable(std::uint64_t number) {
-        logs_.push_back(std::make_unique<FileLog>(pool_, number, LogTarget{1, number, "/scratch/a.h5", {}, true}, true));
-        return *logs_.back();
-    }
-};
-
-TEST_F(DurableScanTest, what_is_wrong_behind_the_last_commit_was_never_promised) {
-    FileLog& log = add_durable(1);
-    adopt(log);
-    write(log, 0);
-    commit(log, 100);
-    const std::uint64_t behind = log.newest()->tail;
-    write(log, 100);
-    adopt(log, {3, 100, 1234});
-    adopt(log, {3, 100, 1234});
-    flip(behind);                  // the record behind the commit
-    flip(kSegment);                // and the header of the segment behind it
-    const auto logs = scan_file();
-    ASSERT_EQ(logs.size(), 1u);
-    EXPECT_TRUE(logs.front().durable);
-    EXPECT_EQ(logs.front().commit_sequence, 3u);
-    EXPECT_EQ(logs.front().committed_size, 100u);
-    EXPECT_EQ(logs.front().lost_after, std::nullopt);
-    EXPECT_THAT(sequences(logs.front()), ElementsAre(2u, 3u));
-}
-
-TEST_F(DurableScanTest, damage_before_the_last_commit_is_told) {
-    FileLog& log = add_durable(1);
-    adopt(log);
-    const std::uint64_t first = log.newest()->tail;
-    write(log, 0);
-    adopt(log);
-    commit(log, 100);
-    flip(first);
-    const auto logs = scan_file();
-    ASSERT_EQ(logs.size(), 1u);
-    EXPECT_EQ(logs.front().lost_after, std::optional<std::uint64_t>(0));
-}
-
-TEST_F(DurableScanTest, segments_that_were_given_back_do_not_count_when_they_are_there_again) {
-    FileLog& log = add_durable(1);
-    adopt(log);
-    write(log, 0);
-    commit(log, 100);
-    adopt(log, {3, 100, 1234});
-    write(log, 0);
-    commit(log, 100);
-    log.declare_needed_from(1);    // and the first one is not gone
-    const auto logs = scan_file();
-    ASSERT_EQ(logs.size(), 1u);
-    EXPECT_EQ(logs.front().lost_after, std::nullopt);
-    EXPECT_THAT(sequences(logs.front()), ElementsAre(5u, 6u));
-    EXPECT_THAT(logs.front().segments, ElementsAre(0u, kSegment));   // all are to be freed
-}
-
-TEST_F(DurableScanTest, a_commit_whose_record_went_with_its_segment_is_known_from_a_later_one) {
-    FileLog& log = add_durable(1);
-    adopt(log);
-    write(log, 0);
-    commit(log, 100);
-    adopt(log, {3, 100, 1234});
-    write(log, 100);
-    log.declare_needed_from(1);
-    log.release_oldest();
-    const auto logs = scan_file();
-    ASSERT_EQ(logs.size(), 1u);
-    EXPECT_EQ(logs.front().commit_sequence, 3u);
-    EXPECT_EQ(logs.front().committed_size, 100u);
-    EXPECT_EQ(logs.front().commit_time_ns, 1234u);
-    EXPECT_EQ(logs.front().lost_after, std::nullopt);
-}
-
-TEST_F(DurableScanTest, a_commit_from_an_earlier_use_of_the_segment_does_not_count) {
-    FileLog& log = add_durable(1);
-    adopt(log);
-    write(log, 0);
-    commit(log, 100);                            // number 3
-    FileLog& other = add_durable(2);
-    adopt(other);
-    const std::uint64_t at = other.newest()->tail;
-    commit(other, 999999);                       // number 5, in the second segment
-    std::vector<std::byte> old(64);
-    ASSERT_TRUE(file()->read_at(kSegment + at, old));
-    other.release_all();
-    Segment& reused = adopt(log, {3, 100, 1234});        // the same segment, and the same place in it
-    ASSERT_EQ(reused.index(), 1u);
-    ASSERT_EQ(reused.tail, at);
-    commit(log, 100);                            // number 7: it gets lost, and the old one shows through
-    ASSERT_TRUE(file()->write_at(kSegment + at, old));
-    const auto logs = scan_file();
-    ASSERT_EQ(logs.size(), 1u);
-    EXPECT_EQ(logs.front().commit_sequence, 3u);
-    EXPECT_EQ(logs.front().committed_size, 100u);
-    EXPECT_EQ(logs.front().lost_after, std::nullopt);
-}
-
-TEST(LargeSegmentTest, payloads_without_a_checksum_are_passed_over_and_what_lies_behind_them_is_seen) {
-    constexpr std::uint64_t kLarge = 1 << 20;
-    const auto directory = io::make_memory_directory("/area");
-    SegmentPool pool(std::move(directory->open_file("log", io::OpenMode::kCreateNew)).value(), PoolLimits{4 * kLarge, kLarge, 0}, {1, 2, {}});
-    FileLog log(pool, 1, LogTarget{1, 1, "/a"}, false);
-    log.adopt(log.acquire().value(), {}, 1);
-    std::array<std::vector<std::byte>, 3> payloads{test::bytes_of(300'000, 1), test::bytes_of(100, 2), test::bytes_of(200'000, 3)};
-    std::vector<std::uint64_t> at;
-    for (std::size_t i = 0; i < payloads.size(); ++i) {
-        at.push_back(log.newest()->tail);
-        log.append_data(1'000'000 * i, payloads[i], DataClass::kRaw, i + 2, 0);
-    }
-    log.append_marker(RecordKind::kCommit, 2'200'000, 5);
-    const auto file = std::move(directory->open_file("log", io::OpenMode::kReadWrite)).value();
-    const auto look = [&](Payloads how) {
-        auto logs = scan(*file, how);
-        EXPECT_TRUE(logs);
-        return std::move(logs.value().front());
-    };
-    for (const Payloads how : {Payloads::kCopied, Payloads::kLeft}) {
-        const ScannedLog all = look(how);
-        EXPECT_EQ(all.commit_sequence, 5u);
-        ASSERT_EQ(all.records.size(), 4u);
-        for (std::size_t i = 0; i < payloads.size(); ++i) {
-            const ScannedRecord& record = all.records[i];
-            EXPECT_EQ(record.header.payload_checked, i == 1);
-            std::vector<std::byte> there(record.header.payload_bytes);
-            ASSERT_TRUE(file->read_at(record.payload_at, there));
-            EXPECT_TRUE(test::same(there, payloads[i]));
-            if (how == Payloads::kCopied) {
-                EXPECT_TRUE(test::same(record.payload, payloads[i]));
-            }
-        }
-    }
-    // Damage behind a payload that was passed over; behind it another one, and then the commit.
-    std::byte byte{};
-    ASSERT_TRUE(file->read_at(at[1] + 70, std::span(&byte, 1)));
-    byte ^= std::byte{1};
-    ASSERT_TRUE(file->write_at(at[1] + 70, std::span(&byte, 1)));
-    for (const Payloads how : {Payloads::kCopied, Payloads::kLeft}) {
-        const ScannedLog damaged = look(how);
-        EXPECT_EQ(damaged.records.size(), 1u);
-        EXPECT_EQ(damaged.lost_after, 0u) << "a commit is hidden";
-        EXPECT_EQ(damaged.unread_bytes, log.newest()->tail - at[1]);
-    }
-    log.abandon();
 }
 
 }   // namespace

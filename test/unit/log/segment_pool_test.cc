@@ -24,10 +24,12 @@ class SegmentPoolTest : public ::testing::Test {
   protected:
     SegmentPoolTest() : directory_(io::make_memory_directory("/area")), plan_(std::make_shared<io::FaultPlan>()) {}
 
-    std::unique_ptr<SegmentPool> pool(std::uint64_t segments, std::uint64_t reserve_bytes = 0) {
+    std::unique_ptr<SegmentPool> pool(std::uint64_t segments, std::uint64_t reserve_bytes = 0,
+                                      std::uint64_t map_bytes = std::uint64_t{64} << 20) {
         auto file = std::move(directory_->open_file("log", io::OpenMode::kCreateNew)).value();
         return std::make_unique<SegmentPool>(io::make_fault_file(std::move(file), plan_),
-                                             PoolLimits{segments * kSegment, kSegment, reserve_bytes, std::chrono::milliseconds(1)},
+                                             PoolLimits{segments * kSegment, kSegment, reserve_bytes,
+                                                        std::chrono::milliseconds(1), false, map_bytes},
                                              process_);
     }
     // A segment as a reader of the file sees it.
@@ -51,7 +53,7 @@ class SegmentPoolTest : public ::testing::Test {
         }
     }
 
-    const ProcessIdentity process_{42, 4711, {std::byte{0x1f}}};
+    const area::ProcessIdentity process_{42, 4711, {std::byte{0x1f}}};
     std::unique_ptr<io::Directory> directory_;
     std::shared_ptr<io::FaultPlan> plan_;
 };
@@ -162,7 +164,7 @@ TEST_F(SegmentPoolTest, segments_do_not_overlap) {
 class FullDevice : public SegmentPoolTest, public testing::WithParamInterface<io::Operation> {};
 
 TEST_P(FullDevice, lowers_the_limit_and_leaves_what_there_is_in_use) {
-    auto p = pool(8);
+    auto p = pool(8, 0, kSegment);
     Segment* const first = take(*p);
     Segment* const second = take(*p);
     plan_->fail(GetParam(), 1, UINT64_MAX, ENOSPC);
@@ -284,19 +286,92 @@ TEST_F(SegmentPoolTest, threads_that_take_and_give_back_never_hold_the_same_segm
 // ---- warming up ------------------------------------------------------------------------------------
 
 TEST_F(SegmentPoolTest, warming_up_makes_the_reserve) {
-    auto p = pool(8, 3 * kSegment);
+    auto p = pool(12, 3 * kSegment);
+    for (std::uint64_t i = 0; i < 4; ++i) take(*p, 1, i);
     p->warm_up();
     p->warm_up();
     wait_until_free(*p, 3);
-    EXPECT_EQ(p->allocated(), 3u);
+    EXPECT_EQ(p->allocated(), 7u);
     // The segments that were touched are used before new ones.
-    for (std::uint64_t i = 0; i < 3; ++i) EXPECT_LT(take(*p, 1, i)->index(), 3u);
+    for (std::uint64_t i = 4; i < 7; ++i) {
+        const Segment* const segment = take(*p, 1, i);
+        EXPECT_LT(segment->index(), 7u);
+        EXPECT_TRUE(segment->warm());
+    }
+}
+
+TEST_F(SegmentPoolTest, as_many_are_made_ahead_as_were_in_use_at_one_time) {
+    auto p = pool(64, 64 * kSegment);
+    Segment* const first = take(*p, 1, 0);
+    p->warm_up();
+    wait_until_free(*p, 1);
+    // Nothing more comes, however long one waits.
+    const std::uint64_t seen = p->changes();
+    p->wait_for_change(seen, std::chrono::steady_clock::now() + std::chrono::milliseconds(50));
+    EXPECT_EQ(p->allocated(), 2u);
+    take(*p, 1, 1);
+    take(*p, 1, 2);   // three in use
+    wait_until_free(*p, 2);
+    EXPECT_EQ(p->allocated(), 5u);
+    p->release(first);
+    EXPECT_EQ(p->free(), 3u);
+}
+
+TEST_F(SegmentPoolTest, who_misses_a_warm_one_finds_some_later) {
+    auto p = pool(64, 8 * kSegment);
+    p->warm_up();
+    EXPECT_EQ(p->acquire(1, 0, SegmentPool::Take::kWarm).status().code(), Code::kNoSpace);
+    wait_until_free(*p, 8);
+    const auto found = p->acquire(1, 0, SegmentPool::Take::kWarm);
+    ASSERT_TRUE(found);
+    EXPECT_TRUE(found.value()->warm());
+}
+
+// What a process may have changes while it runs: each time is looked at anew.
+TEST_F(SegmentPoolTest, a_limit_of_the_process_is_not_taken_for_a_full_device) {
+    for (const int error : {EFBIG, EMFILE, ENFILE, ENOMEM, EAGAIN}) {
+        auto p = pool(4);
+        take(*p, 1, 0);
+        plan_->fail(io::Operation::kAllocate, 1, 2, error);
+        for (int i = 0; i < 2; ++i) EXPECT_EQ(p->acquire(1, 1).status().code(), Code::kNoSpace) << error;
+        EXPECT_EQ(p->allocated(), 1u);
+        EXPECT_EQ(take(*p, 1, 1)->index(), 1u);
+        EXPECT_EQ(take(*p, 1, 2)->index(), 2u);
+        p.reset();
+        EXPECT_TRUE(directory_->remove_file("log"));
+    }
+}
+
+TEST_F(SegmentPoolTest, warming_up_waits_for_others_where_a_limit_of_the_process_is_in_the_way) {
+    auto p = pool(8, 8 * kSegment);
+    take(*p, 1, 0);
+    take(*p, 1, 1);
+    plan_->fail(io::Operation::kAllocate, 1, 1, EMFILE);
+    p->warm_up();
+    while (plan_->fired() == 0)
+        p->wait_for_change(p->changes(), std::chrono::steady_clock::now() + std::chrono::milliseconds(1));
+    EXPECT_EQ(p->free(), 0u);
+    take(*p, 1, 2);
+    wait_until_free(*p, 1);
+}
+
+TEST_F(SegmentPoolTest, many_segments_are_mapped_at_once) {
+    auto p = pool(2000);
+    plan_->fail(io::Operation::kMap, 3, UINT64_MAX, EMFILE);   // 64 MiB each: two are enough
+    for (std::uint64_t i = 0; i < 1500; ++i) {
+        Segment* const segment = take(*p, 1, i);
+        store_le(segment->at(kSegment - 8), i);
+    }
+    for (const std::uint64_t i : {0, 1023, 1024, 1499})
+        EXPECT_EQ(load_le<std::uint64_t>(stored(i).data() + kSegment - 8), i);
 }
 
 TEST_F(SegmentPoolTest, warming_up_keeps_to_the_capacity) {
     auto p = pool(3, 100 * kSegment);
+    take(*p, 1, 0);
+    take(*p, 1, 1);
     p->warm_up();
-    wait_until_free(*p, 3);
+    wait_until_free(*p, 1);
     p.reset();
     EXPECT_EQ(directory_->open_file("log", io::OpenMode::kRead).value()->size().value(), 3 * kSegment);
 }
@@ -305,10 +380,11 @@ TEST_F(SegmentPoolTest, a_reserve_that_is_shared_with_others_is_smaller) {
     auto p = pool(8, 6 * kSegment);
     p->lower_reserve(2 * kSegment);
     p->lower_reserve(4 * kSegment);   // never more again
+    for (std::uint64_t i = 0; i < 4; ++i) take(*p, 1, i);
     p->warm_up();
     wait_until_free(*p, 2);
     p.reset();
-    EXPECT_EQ(directory_->open_file("log", io::OpenMode::kRead).value()->size().value(), 2 * kSegment);
+    EXPECT_EQ(directory_->open_file("log", io::OpenMode::kRead).value()->size().value(), 6 * kSegment);
 }
 
 TEST_F(SegmentPoolTest, without_a_reserve_warming_up_does_nothing) {
@@ -321,6 +397,7 @@ TEST_F(SegmentPoolTest, without_a_reserve_warming_up_does_nothing) {
 TEST_F(SegmentPoolTest, destruction_ends_the_warming_up_at_once) {
     // Far more than could be touched in the time a test may take, were it not stopped.
     auto p = pool(60000, 60000 * kSegment);
+    for (std::uint64_t i = 0; i < 30000; ++i) take(*p, 1, i);   // so many more are made ahead
     p->warm_up();
     p.reset();
     EXPECT_LT(directory_->open_file("log", io::OpenMode::kRead).value()->size().value(), 60000 * kSegment);
@@ -328,7 +405,8 @@ TEST_F(SegmentPoolTest, destruction_ends_the_warming_up_at_once) {
 
 TEST_F(SegmentPoolTest, a_full_device_while_warming_up_leaves_the_segments_that_were_made) {
     auto p = pool(8, 8 * kSegment);
-    plan_->fail(io::Operation::kAllocate, 3, UINT64_MAX, ENOSPC);
+    plan_->fail(io::Operation::kAllocate, 5, UINT64_MAX, ENOSPC);
+    for (std::uint64_t i = 0; i < 2; ++i) take(*p, 1, i);
     p->warm_up();
     wait_until_free(*p, 2);
     take(*p);

@@ -1,5 +1,5 @@
-// A staging device that fails below the board: whoever finds it out is told, and so are all others at the next flush and the close;
-// nobody waits for ever, and what was called well is right.
+// A staging device that fails below the board: whoever finds it out is told, and so are all others at the next flush
+// and the close; nobody waits for ever, and what was called well is right.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace forebay {
 namespace {
 
-using node::Board;
+using board::Board;
 using stage::ByteClass;
 using test::bytes_of;
 using test::same;
@@ -28,7 +28,7 @@ constexpr std::uint64_t kBytes = 20000;
 
 std::filesystem::path board_in(const Scratch& scratch) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(scratch.area()))
-        if (entry.path().filename().string().starts_with(log::kBoardPrefix)) return entry.path();
+        if (entry.path().filename().string().starts_with(board::kBoardPrefix)) return entry.path();
     ADD_FAILURE() << "no board";
     return {};
 }
@@ -36,8 +36,11 @@ std::filesystem::path board_in(const Scratch& scratch) {
 TEST(BoardFault, is_noticed_by_whoever_touches_a_page_that_is_gone_and_by_nobody_else) {
     FOREBAY_SKIP_WITHOUT_FAULTS();
     const Scratch scratch;
-    const auto open = [&](io::OpenMode mode) { return std::move(io::open_posix_directory(scratch.area()).value()->open_file("board-1", mode)).value(); };
-    const auto first = Board::create(open(io::OpenMode::kCreateNew), 2, 5), second = Board::open(open(io::OpenMode::kReadWrite), 2);
+    const auto open = [&](io::OpenMode mode) {
+        return std::move(io::open_posix_directory(scratch.area()).value()->open_file("board-1", mode)).value();
+    };
+    const auto first = board::Board::create(open(io::OpenMode::kCreateNew), 2, 5),
+               second = board::Board::open(open(io::OpenMode::kReadWrite), 2);
     ASSERT_TRUE(first && second);
     ASSERT_TRUE(open(io::OpenMode::kReadWrite)->resize(kPage));
     first.value().header().sequence.store(9);
@@ -70,20 +73,25 @@ std::array<Outcome, kMembers> run(const Scratch& scratch, Moment moment, std::ui
         ASSERT_TRUE(member.opened()) << member.opened().message();
         const auto cut = [&](Moment now) {
             ASSERT_TRUE(team->barrier());
-            if (now == moment && rank == 0) std::filesystem::resize_file(board_in(scratch), std::min(keep, std::filesystem::file_size(board_in(scratch))));
+            if (now == moment && rank == 0)
+                std::filesystem::resize_file(board_in(scratch),
+                                             std::min(keep, std::filesystem::file_size(board_in(scratch))));
             ASSERT_TRUE(team->barrier());
         };
         // More than a log holds: room is wanted, and segments are used again.
         const auto write = [&](std::uint64_t round) {
             for (std::uint64_t at = 0; at < kBytes; at += 2000)
-                mine.written = bool(member.write(rank * kBytes + at, io::Bytes(bytes_of(kBytes, 10 * round + rank)).subspan(at, 2000),
-                                                 at == 0 ? ByteClass::kMetadata : ByteClass::kRaw)) && mine.written;
+                mine.written = bool(member.write(rank * kBytes + at,
+                                                 io::Bytes(bytes_of(kBytes, 10 * round + rank)).subspan(at, 2000),
+                                                 at == 0 ? ByteClass::kMetadata : ByteClass::kRaw)) &&
+                               mine.written;
         };
         write(1);
         cut(Moment::kBeforeWriting);
         for (std::uint64_t round = 2; round <= 6; ++round) write(round);
         std::vector<std::byte> bytes(kBytes);
-        if (mine.written && member.file().read(rank * kBytes, bytes)) mine.read_right = same(bytes, bytes_of(kBytes, 60 + rank));
+        if (mine.written && member.file().read(rank * kBytes, bytes))
+            mine.read_right = same(bytes, bytes_of(kBytes, 60 + rank));
         cut(Moment::kBeforeCommit);
         mine.committed = member.file().commit();
         cut(Moment::kBeforeClose);
@@ -97,9 +105,11 @@ TEST(BoardFault, is_told_to_all_members_alike_and_what_was_called_well_is_right)
     FOREBAY_SKIP_WITHOUT_FAULTS();
     std::uint64_t told = 0, well = 0;
     for (const Moment moment : {Moment::kBeforeWriting, Moment::kBeforeCommit, Moment::kBeforeClose}) {
-        const std::uint64_t size = log::board_bytes(kMembers, test::tiny_options().options.size / test::tiny_options().options.segment + 2);
+        const std::uint64_t size = board::board_bytes(
+            kMembers, test::tiny_options().options.size / test::tiny_options().options.segment + 2);
         for (std::uint64_t keep = 0; keep < size + kPage; keep += kPage) {
-            SCOPED_TRACE(testing::Message() << "moment " << static_cast<int>(moment) << ", cut to " << keep << " of " << size);
+            SCOPED_TRACE(testing::Message()
+                         << "moment " << static_cast<int>(moment) << ", cut to " << keep << " of " << size);
             const Scratch scratch;
             const auto outcomes = run(scratch, moment, keep);
             for (const Outcome& mine : outcomes) {
@@ -119,9 +129,12 @@ TEST(BoardFault, is_told_to_all_members_alike_and_what_was_called_well_is_right)
                 if (!outcomes[rank].written) continue;
                 const auto mine = bytes_of(kBytes, 60 + rank);
                 ASSERT_GE(contents.size(), (rank + 1) * kBytes);
-                EXPECT_TRUE(std::equal(mine.begin(), mine.end(), contents.begin() + static_cast<std::ptrdiff_t>(rank * kBytes))) << "rank " << rank;
+                EXPECT_TRUE(std::equal(mine.begin(), mine.end(),
+                                       contents.begin() + static_cast<std::ptrdiff_t>(rank * kBytes)))
+                    << "rank " << rank;
             }
-            for (const Outcome& mine : outcomes) EXPECT_TRUE(mine.written || !outcomes[0].committed) << "a failed write was told by nothing";
+            for (const Outcome& mine : outcomes)
+                EXPECT_TRUE(mine.written || !outcomes[0].committed) << "a failed write was told by nothing";
         }
     }
     EXPECT_GT(told, 20u);

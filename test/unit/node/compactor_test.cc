@@ -87,7 +87,8 @@ class Watch {
 
 class WatchedFile final : public io::ForwardingFile {
   public:
-    WatchedFile(std::shared_ptr<io::File> file, std::shared_ptr<Watch> watch) : ForwardingFile(std::move(file)), watch_(std::move(watch)) {}
+    WatchedFile(std::shared_ptr<io::File> file, std::shared_ptr<Watch> watch)
+        : ForwardingFile(std::move(file)), watch_(std::move(watch)) {}
     Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override {
         watch_->read({offset, into.size()});
         return file().read_at(offset, into);
@@ -108,22 +109,20 @@ class WatchedFile final : public io::ForwardingFile {
 };
 
 Participants::Around watched(const std::shared_ptr<Watch>& watch) {
-    return {nullptr, [watch](std::unique_ptr<io::File> target) { return std::make_unique<WatchedFile>(std::move(target), watch); }};
+    return {nullptr, [watch](std::unique_ptr<io::File> target) {
+                return std::make_unique<WatchedFile>(std::move(target), watch);
+            }};
 }
 
 // Nothing that begins at a stripe goes beyond it.
 bool within_stripes(const std::vector<Access>& all) {
-    return std::all_of(all.begin(), all.end(), [](Access one) { return one.offset % kStripe != 0 || one.size <= kStripe; });
+    return std::all_of(all.begin(), all.end(),
+                       [](Access one) { return one.offset % kStripe != 0 || one.size <= kStripe; });
 }
 
 std::size_t begin_in_the_midst(const std::vector<Access>& all) {
-    return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [](Access one) { return one.offset % kStripe != 0; }));
-}
-
-std::vector<Access> stripes(std::uint64_t count) {
-    std::vector<Access> all;
-    for (std::uint64_t i = 0; i < count; ++i) all.push_back({i * kStripe, kStripe});
-    return all;
+    return static_cast<std::size_t>(std::count_if(all.begin(), all.end(),
+                                                  [](Access one) { return one.offset % kStripe != 0; }));
 }
 
 class Compactor : public testing::TestWithParam<std::size_t> {};
@@ -134,16 +133,16 @@ TEST_P(Compactor, cells_of_all_participants_become_one_write_for_each_stripe) {
     const auto watch = std::make_shared<Watch>();
     Participants node(count, options(), nullptr, {}, false, watched(watch));
     const auto content = bytes_of(kStripes * kStripe, 3);
-    // Everybody every count-th cell, one participant after the other, so that nothing is complete before the last has written. A background
-    // write that begins meanwhile does not end before that, so no second one is planned.
+    // Everybody every count-th cell, one participant after the other, so that nothing is complete before the last has
+    // written. A background write that begins meanwhile does not end before that, so no second one is planned.
     watch->shut();
     for (std::size_t i = 0; i < count; ++i)
         for (std::uint64_t at = i * kCell; at < content.size(); at += count * kCell)
             ASSERT_TRUE(node.write(i, at, io::Bytes(content).subspan(at, kCell)));
     watch->open();
     ASSERT_TRUE(node.drain());
-    // The one that began before the last participant wrote may have cut a stripe in two, and so may each plan (of eight writes of the largest
-    // size) that follows it, as it begins where that ended.
+    // The one that began before the last participant wrote may have cut a stripe in two, and so may each plan (of eight
+    // writes of the largest size) that follows it, as it begins where that ended.
     EXPECT_TRUE(within_stripes(watch->writes()));
     EXPECT_LE(begin_in_the_midst(watch->writes()), kStripes / 8 + 1);
     EXPECT_GE(watch->writes().size(), kStripes);
@@ -201,15 +200,15 @@ TEST_P(Compactor, what_arrives_while_a_write_is_in_flight_is_merged_next) {
     watch->shut();
     ASSERT_TRUE(node.write(count - 1, 0, io::Bytes(content).first(2 * kStripe)));
     watch->await_writes(1);
-    // Meanwhile the others arrive in small pieces, last ones first. None is written while the first is on its way.
+    // Meanwhile the others arrive in small pieces, last ones first. One write for each participant may be under way.
     for (std::uint64_t at = content.size(); at > 2 * kStripe; at -= kCell)
         ASSERT_TRUE(node.write(at / kCell % count, at - kCell, io::Bytes(content).subspan(at - kCell, kCell)));
-    EXPECT_EQ(watch->writes().size(), 1u);
+    EXPECT_LE(watch->writes().size(), count);
     watch->open();
     ASSERT_TRUE(node.drain());
-    auto writes = watch->writes();
-    std::sort(writes.begin(), writes.end(), [](Access a, Access b) { return a.offset < b.offset; });
-    EXPECT_EQ(writes, stripes(kStripes)) << "not one write for each stripe";
+    EXPECT_GE(watch->writes().size(), kStripes);
+    EXPECT_LT(watch->writes().size(), kStripes + count)
+        << "not one write for each stripe, and one more for each that was under way";
     EXPECT_TRUE(same(node.target().contents(), content));
     ASSERT_TRUE(node.close());
 }
@@ -221,7 +220,8 @@ TEST(CompactorOfSeveral, drains_what_waited_for_an_older_record_once_that_is_the
     Participants node(3, options(), nullptr, {}, false, watched(watch));
     node.listen();
     const auto content = bytes_of(kStripes * kStripe, 11);
-    // Participant 1 has drawn a number, and takes its time to append: all that is younger may have to be overwritten by it.
+    // Participant 1 has drawn a number, and takes its time to append: all that is younger may have to be overwritten by
+    // it.
     (void)node.share(1).next_sequence();
     for (std::uint64_t at = 0; at < content.size(); at += kStripe)
         ASSERT_TRUE(node.write(at / kStripe % 2 * 2, at, io::Bytes(content).subspan(at, kStripe)));
@@ -251,7 +251,9 @@ TEST_P(Compactor, a_read_is_split_exactly_between_all_logs_and_the_target) {
     EXPECT_TRUE(same(node.read(0, 100, 6 * kBlock), expected.read(100, 6 * kBlock)));
     const auto all = watch->reads();
     const std::vector<Access> rest(all.begin() + static_cast<std::ptrdiff_t>(before), all.end());
-    EXPECT_EQ(rest, (std::vector<Access>{{100, kBlock - 100}, {2 * kBlock, kBlock}, {4 * kBlock, kBlock}, {6 * kBlock, 100}}));
+    // Several threads may read: in any order.
+    EXPECT_THAT(rest, testing::UnorderedElementsAre(Access{100, kBlock - 100}, Access{2 * kBlock, kBlock},
+                                                    Access{4 * kBlock, kBlock}, Access{6 * kBlock, 100}));
     EXPECT_EQ(node.file(0).counters().stolen, 3 * kBlock);
     ASSERT_TRUE(node.close());
 }

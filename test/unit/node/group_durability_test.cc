@@ -1,5 +1,6 @@
-// Option durability for a file that several participants write together: who syncs, whom it holds for, and what recovery
-// makes of logs that are durable. The property test of losses of power is test/property/node/power_loss_test.cc.
+// Option durability for a file that several participants write together: who syncs, whom it holds for, and what
+// recovery makes of logs that are durable. The property test of losses of power is
+// test/property/node/power_loss_test.cc.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,7 +40,8 @@ TEST(GroupDurability, process_never_syncs_and_node_syncs_every_log_for_a_commit)
         Participants node(3, options(durability));
         const bool durable = durability == Durability::kNode;
         EXPECT_EQ(syncs(node), durable ? 4u : 0u) << "the first records, and the first statement";
-        for (std::size_t i = 0; i < 3; ++i) ASSERT_TRUE(node.write(i, 1000 * i, bytes_of(1000, i), ByteClass::kMetadata));
+        for (std::size_t i = 0; i < 3; ++i)
+            ASSERT_TRUE(node.write(i, 1000 * i, bytes_of(1000, i), ByteClass::kMetadata));
         const std::uint64_t before = syncs(node);
         ASSERT_TRUE(node.commit());
         for (std::size_t i = 0; i < 3; ++i) {
@@ -58,8 +60,9 @@ class DurableLogs : public testing::Test {
         EXPECT_TRUE(node_.commit());
         committed_ = now_;
         for (std::size_t i = 0; i < 3; ++i) write(i, 500 * i, 900, 10 + i);
-        crash_ = std::make_unique<test::Crash>(*io::open_posix_directory(node_.scratch().area()).value(), [&] { return node_.target().contents(); },
-                                               node_.target().identity());
+        crash_ = std::make_unique<test::Crash>(
+            *io::open_posix_directory(node_.scratch().area()).value(), [&] { return node_.target().contents(); },
+            node_.target().identity());
         crash_->boot_id = {};   // the machine was started again
     }
     void write(std::size_t who, std::uint64_t offset, std::size_t size, std::uint64_t seed) {
@@ -105,7 +108,8 @@ TEST_F(DurableLogs, are_all_needed) {
         auto report = after.recover();
         ASSERT_TRUE(report);
         ASSERT_EQ(report.value().files.size(), 1u);
-        EXPECT_EQ(report.value().files.front().reason, Reason::kIncomplete) << recover::reason_name(report.value().files.front().reason);
+        EXPECT_EQ(report.value().files.front().reason, Reason::kIncomplete)
+            << recover::reason_name(report.value().files.front().reason);
         EXPECT_TRUE(same(after.contents(), before));
     }
 }
@@ -133,10 +137,10 @@ TEST_F(DurableLogs, may_be_damaged_in_what_was_never_promised) {
 TEST_F(DurableLogs, without_a_statement_are_refused) {
     for (const std::string& name : crash_->left()) {
         auto at = std::move(crash_->area().open_directory(name)).value();
-        auto board = at->open_file(log::board_name(1), io::OpenMode::kReadWrite);
+        auto board = at->open_file(board::board_name(1), io::OpenMode::kReadWrite);
         if (!board) continue;
-        const std::vector<std::byte> zeros(log::statements_bytes(3));
-        ASSERT_TRUE(board.value()->write_at(log::statements_begin(3), zeros));
+        const std::vector<std::byte> zeros(board::statements_bytes(3));
+        ASSERT_TRUE(board.value()->write_at(board::statements_begin(3), zeros));
     }
     const auto before = crash_->contents();
     EXPECT_EQ(recover_unasked().reason, Reason::kDamaged);
@@ -168,16 +172,22 @@ TEST(GroupDurability, a_log_that_cannot_be_synced_fails_every_commit_from_then_o
         auto faults = std::make_shared<io::FaultPlan>();
         std::size_t engine = 0;
         Participants node(2, options(Durability::kNode), nullptr, {}, false,
-                          {[&](std::unique_ptr<io::Directory> area) { return engine++ == whose ? io::make_fault_directory(std::move(area), faults) : std::move(area); }, {}});
+                          {[&](std::unique_ptr<io::Directory> area) {
+                               return engine++ == whose ? io::make_fault_directory(std::move(area), faults)
+                                                        : std::move(area);
+                           },
+                           {}});
         faults->fail(io::Operation::kSync, 1, 1, EIO);
-        for (std::size_t i = 0; i < 2; ++i) ASSERT_TRUE(node.write(i, 1000 * i, bytes_of(1000, i), ByteClass::kMetadata));
+        for (std::size_t i = 0; i < 2; ++i)
+            ASSERT_TRUE(node.write(i, 1000 * i, bytes_of(1000, i), ByteClass::kMetadata));
         EXPECT_FALSE(node.commit());
         EXPECT_GT(faults->fired(), 0u);
         ASSERT_TRUE(node.write(0, 0, bytes_of(10, 5)));
         EXPECT_FALSE(node.commit());
         const Status closed = node.close();
         EXPECT_EQ(node.target().contents().size(), 2000u) << "drained all the same";
-        EXPECT_EQ(closed.is_ok(), whose == 1) << "who drains knows of its own log only; the others' commits have said it";
+        EXPECT_EQ(closed.is_ok(), whose == 1)
+            << "who drains knows of its own log only; the others' commits have said it";
     }
 }
 
@@ -186,7 +196,8 @@ TEST(GroupDurability, holds_only_if_all_ranks_of_one_node_want_it_and_rank_0_say
     for (const Case given : {Case::kAll, Case::kSome, Case::kSeveralNodes}) {
         test::Scratch scratch;
         test::ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
-            LoadedOptions loaded = options(given == Case::kSome && team->rank() == 1 ? Durability::kProcess : Durability::kNode);
+            LoadedOptions loaded = options(given == Case::kSome && team->rank() == 1 ? Durability::kProcess
+                                                                                     : Durability::kNode);
             if (given == Case::kSeveralNodes) loaded.options.node = fmt::format("node {}", team->rank() == 0 ? 0 : 1);
             test::TeamMember member(team, scratch, loaded);
             ASSERT_TRUE(member.opened()) << member.opened().message();

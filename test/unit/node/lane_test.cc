@@ -22,7 +22,7 @@ class LaneTest : public ::testing::Test {
   protected:
     LaneTest()
         : directory_(io::make_memory_directory("area")),
-          board_(std::move(Board::create(io::make_memory_file("board"), 2, 16)).value()),
+          board_(std::move(board::Board::create(io::make_memory_file("board"), 2, 16)).value()),
           pool_(open(io::OpenMode::kCreateNew), log::PoolLimits{8 * kSegment, kSegment, 0}, {42, 4711, {}}),
           log_(pool_, 5, {1, 2, "/scratch/run.h5"}, false),
           lane_(board_, 1, open(io::OpenMode::kReadWrite), kSegment) {}
@@ -60,7 +60,7 @@ class LaneTest : public ::testing::Test {
     }
 
     std::unique_ptr<io::Directory> directory_;
-    Board board_;
+    board::Board board_;
     log::SegmentPool pool_;
     log::FileLog log_;
     Lane lane_;
@@ -196,7 +196,7 @@ TEST(LaneOnAFailingDevice, says_what_cannot_be_read_and_keeps_what_was) {
     const test::Scratch scratch;
     const auto directory = std::move(io::open_posix_directory(scratch.area())).value();
     const auto open = [&](io::OpenMode mode) { return std::move(directory->open_file("log", mode)).value(); };
-    const Board board = std::move(Board::create(io::make_memory_file("board"), 2, 16)).value();
+    const board::Board board = std::move(board::Board::create(io::make_memory_file("board"), 2, 16)).value();
     log::SegmentPool pool(open(io::OpenMode::kCreateNew), log::PoolLimits{8 * kSegment, kSegment, 0}, {42, 4711, {}});
     log::FileLog log(pool, 5, {1, 2, "/scratch/run.h5"}, false);
     log::Segment* const segment = log.acquire().value();
@@ -212,7 +212,8 @@ TEST(LaneOnAFailingDevice, says_what_cannot_be_read_and_keeps_what_was) {
     ASSERT_TRUE(lane.read(records));
     ASSERT_EQ(records.size(), 1u);
     append(3);
-    for (const std::uint64_t left : {std::uint64_t{8192}, std::uint64_t{0}}) {   // the record, then the segment's header as well
+    for (const std::uint64_t left :
+         {std::uint64_t{8192}, std::uint64_t{0}}) {   // the record, then the segment's header as well
         ASSERT_TRUE(open(io::OpenMode::kReadWrite)->resize(left));
         const Status cut = lane.read(records);
         EXPECT_EQ(cut.sys_errno(), EIO) << cut.message();

@@ -26,7 +26,8 @@ class LaunchTest : public testing::Test {
         std::string bytes;
         for (const std::string& one : environment) bytes += one + '\0';
         write(std::to_string(pid) + "/environ", bytes);
-        write(std::to_string(pid) + "/stat", std::to_string(pid) + " (a) (name) S " + std::to_string(parent) + " 1 1 0");
+        write(std::to_string(pid) + "/stat",
+              std::to_string(pid) + " (a) (name) S " + std::to_string(parent) + " 1 1 0");
         const std::string children = std::to_string(parent) + "/task/" + std::to_string(thread) + "/children";
         write(children, std::to_string(pid) + " ", std::ios::app);
     }

@@ -1,5 +1,5 @@
-// A staging device that fails below the logs of several participants: nobody reads wrong bytes, nothing is lost unsaid, and
-// nobody waits for ever.
+// A staging device that fails below the logs of several participants: nobody reads wrong bytes, nothing is lost unsaid,
+// and nobody waits for ever.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -42,7 +42,8 @@ void expect_right_or_told(const Participants& node, const test::PlainBytes& now)
 
 class CutLog : public testing::TestWithParam<std::size_t> {};
 
-// A log that was cut stands for a device that is gone: pages beyond the cut cannot be had. The others have followed nothing of it yet, or all.
+// A log that was cut stands for a device that is gone: pages beyond the cut cannot be had. The others have followed
+// nothing of it yet, or all.
 TEST_P(CutLog, of_one_participant_is_told_to_all_and_what_can_be_had_is_right) {
     FOREBAY_SKIP_WITHOUT_FAULTS();
     const std::size_t whose = GetParam();
@@ -52,19 +53,26 @@ TEST_P(CutLog, of_one_participant_is_told_to_all_and_what_can_be_had_is_right) {
             SCOPED_TRACE(testing::Message() << "cut to " << cut << (followed ? ", followed before" : ""));
             // A real file: the system says EFAULT where a log cannot be read.
             const test::Scratch home;
-            Participants node(kCount, options(), nullptr, {}, false, {{}, [&](std::unique_ptr<io::File>) {
-                return std::move(std::move(io::open_posix_directory(std::filesystem::path(home.target()).parent_path())).value()->open_file("run.h5", io::OpenMode::kReadWrite)).value();
-            }});
+            Participants node(kCount, options(), nullptr, {}, false,
+                              {{}, [&](std::unique_ptr<io::File>) {
+                                   return std::move(std::move(io::open_posix_directory(
+                                                                  std::filesystem::path(home.target()).parent_path()))
+                                                        .value()
+                                                        ->open_file("run.h5", io::OpenMode::kReadWrite))
+                                       .value();
+                               }});
             test::PlainBytes now;
             for (std::size_t who = 0; who < kCount; ++who) {
                 const auto bytes = bytes_of(kBytes, who);
                 for (std::uint64_t at = 0; at < kBytes; at += 5000)
-                    ASSERT_TRUE(node.write(who, who * kBytes + at, io::Bytes(bytes).subspan(at, 5000), at == 0 ? ByteClass::kMetadata : ByteClass::kRaw));
+                    ASSERT_TRUE(node.write(who, who * kBytes + at, io::Bytes(bytes).subspan(at, 5000),
+                                           at == 0 ? ByteClass::kMetadata : ByteClass::kRaw));
                 now.write(who * kBytes, bytes);
             }
             for (std::size_t reader = 0; followed && reader < kCount; ++reader)
                 ASSERT_TRUE(same(node.read(reader, 0, now.content.size()), now.content));
-            ASSERT_TRUE(node.engine(whose).directory()->open_file("log", io::OpenMode::kReadWrite).value()->resize(cut));
+            ASSERT_TRUE(
+                node.engine(whose).directory()->open_file("log", io::OpenMode::kReadWrite).value()->resize(cut));
             expect_right_or_told(node, now);
             bool told = false;
             for (std::size_t who = 0; who < kCount; ++who) {
@@ -74,7 +82,8 @@ TEST_P(CutLog, of_one_participant_is_told_to_all_and_what_can_be_had_is_right) {
                 else told = true;
             }
             if (!told) expect_right_or_told(node, now);
-            const Status committed = node.commit(), drained = committed ? node.drain() : committed, closed = node.close();
+            const Status committed = node.commit(), drained = committed ? node.drain() : committed,
+                         closed = node.close();
             told = told || !committed || !drained || !closed;
             if (!told) {
                 EXPECT_TRUE(same(home.contents(), now.content));
@@ -85,7 +94,8 @@ TEST_P(CutLog, of_one_participant_is_told_to_all_and_what_can_be_had_is_right) {
     EXPECT_GT(told_runs, 20u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Whose, CutLog, testing::Values(0, 1, 2), [](const auto& whose) { return "participant_" + std::to_string(whose.param); });
+INSTANTIATE_TEST_SUITE_P(Whose, CutLog, testing::Values(0, 1, 2),
+                         [](const auto& whose) { return "participant_" + std::to_string(whose.param); });
 
 }   // namespace
 }   // namespace forebay

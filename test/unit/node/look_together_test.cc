@@ -29,7 +29,8 @@ class LookTogether : public testing::Test {
         for (std::size_t i = 0; i < looks.size(); ++i) members_[i].looks = std::move(looks[i]);
         ThreadTeam::run(static_cast<int>(members_.size()), [&](std::shared_ptr<Team> team) {
             Played& mine = members_[static_cast<std::size_t>(team->rank())];
-            auto looked = look_together(*team, [&] { return mine.looks[std::min(mine.looked++, mine.looks.size() - 1)]; });
+            auto looked = look_together(*team,
+                                        [&] { return mine.looks[std::min(mine.looked++, mine.looks.size() - 1)]; });
             mine.status = looked.status();
             if (looked) mine.outcome = std::move(looked).value();
         });

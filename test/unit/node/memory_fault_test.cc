@@ -1,6 +1,6 @@
-// No memory in a process that writes a file together with others: the Nth allocation of a write, a read, a commit, a drain or
-// the close fails, once or to the end of the call, for N = 1, 2, ... until none does. What was said to be done is done, what was not
-// done is said, and nobody waits for ever.
+// No memory in a process that writes a file together with others: the Nth allocation of a write, a read, a commit, a
+// drain or the close fails, once or to the end of the call, for N = 1, 2, ... until none does. What was said to be done
+// is done, what was not done is said, and nobody waits for ever.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -27,13 +27,15 @@ LoadedOptions options() {
     return loaded;
 }
 
-// Participants with a file of which a part is committed and drained, a part is held, and some is beyond the committed end.
+// Participants with a file of which a part is committed and drained, a part is held, and some is beyond the committed
+// end.
 struct Ground {
     Ground() : node(kCount, options()) {
         put(0, 0, 40'000, 1, ByteClass::kRaw);
         EXPECT_TRUE(node.commit());
         EXPECT_TRUE(node.drain());
-        for (std::uint64_t i = 0; i < 40; ++i) put(i % kCount, 1000 * i, 300, i, i % 2 == 0 ? ByteClass::kMetadata : ByteClass::kRaw);
+        for (std::uint64_t i = 0; i < 40; ++i)
+            put(i % kCount, 1000 * i, 300, i, i % 2 == 0 ? ByteClass::kMetadata : ByteClass::kRaw);
         put(1, 50'000, 9'000, 3, ByteClass::kRaw);
     }
     void put(std::size_t who, std::uint64_t offset, std::size_t size, std::uint64_t seed, ByteClass byte_class) {

@@ -282,13 +282,46 @@ TEST(Participants, find_room_for_the_records_of_what_they_write_to_the_target_be
 TEST(Participants, are_told_when_the_drainer_is_gone) {
     Participants node(2, tiny_options());
     node.listen_no_more();   // nobody drains
-    log::ProcessIdentity gone = log::identify_this_process().value();
-    ++gone.start_ticks;      // an earlier process of the same number
-    auto board = node::Board::create(io::make_memory_file("board"), 2, 8);
+    area::ProcessIdentity gone = area::identify_this_process().value();
+    ++gone.start_ticks;   // an earlier process of the same number
+    auto board = board::Board::create(io::make_memory_file("board"), 2, 8);
     node::NodeShare share({std::move(board).value(), 1, 0, {gone, gone}, 1});
     EXPECT_EQ(share.wait_for_room(0).code(), Code::kUnavailable);
     EXPECT_EQ(share.wait_until_finished().code(), Code::kUnavailable);
     ASSERT_TRUE(node.close());
+}
+
+// In another PID namespace nobody sees its number; after exec its number is still there.
+TEST(Participants, are_told_when_the_drainer_is_gone_by_its_lock_and_not_by_its_number) {
+    test::Scratch scratch;
+    const auto engine = stage::Engine::create(test::tiny_options(), scratch.opener());
+    const auto directory = std::move(io::open_posix_directory(scratch.area())).value()->create_directory("1-2-0");
+    ASSERT_TRUE(directory);
+    const area::ProcessIdentity seen = area::identify_this_process().value();
+    area::ProcessIdentity unseen = seen;
+    ++unseen.start_ticks;
+    const auto share_with = [&](const area::ProcessIdentity& drainer) {
+        auto board = board::Board::create(io::make_memory_file("board"), 2, 8);
+        return std::make_unique<node::NodeShare>(node::NodeShare::Setup{
+            std::move(board).value(),
+            1,
+            0,
+            {drainer, seen},
+            1,
+            false,
+            false,
+            0,
+            1,
+            false,
+            {directory.value()->name(), directory.value()->name()}});
+    };
+    {
+        const auto lock = directory.value()->hold(std::string(area::kAliveFile));
+        ASSERT_TRUE(lock);
+        EXPECT_TRUE(share_with(unseen)->wait_for_room(1)) << "it lives: room may come";
+    }
+    EXPECT_EQ(share_with(seen)->wait_for_room(0).code(), Code::kUnavailable);
+    EXPECT_EQ(share_with(seen)->wait_until_finished().code(), Code::kUnavailable);
 }
 
 // ---- commit and what a crash leaves --------------------------------------------------------------------

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "ledger/ledger.h"
 #include "support/team_files.h"
 #include "support/thread_team.h"
 
@@ -114,7 +115,8 @@ TEST(SharedFile, a_commit_leaves_everything_in_the_file) {
         ASSERT_EQ(contents.size(), 3000u);
         for (std::uint64_t i = 0; i < 3; ++i)
             EXPECT_TRUE(std::equal(contents.begin() + static_cast<std::ptrdiff_t>(i * 1000),
-                                   contents.begin() + static_cast<std::ptrdiff_t>(i * 1000 + 1000), bytes_of(1000, i).begin()));
+                                   contents.begin() + static_cast<std::ptrdiff_t>(i * 1000 + 1000),
+                                   bytes_of(1000, i).begin()));
         ASSERT_TRUE(member.close());
     });
 }
@@ -126,7 +128,7 @@ TEST(SharedFile, after_stepping_aside_every_member_writes_straight_to_the_target
         TeamMember member(team, scratch, test::small_options());
         ASSERT_TRUE(member.opened());
         ASSERT_TRUE(member.write(rank * 1000, bytes_of(1000, rank)));
-        ASSERT_TRUE(member.file().step_aside(log::AsideReason::kSwmr));
+        ASSERT_TRUE(member.file().step_aside(ledger::AsideReason::kSwmr));
         EXPECT_EQ(scratch.contents().size(), 3000u);
         ASSERT_TRUE(team->barrier());
         ASSERT_TRUE(member.write(3000 + rank * 1000, bytes_of(1000, 3 + rank)));
@@ -141,6 +143,41 @@ TEST(SharedFile, after_stepping_aside_every_member_writes_straight_to_the_target
     EXPECT_TRUE(scratch.left().empty());
 }
 
+// What `forebay wait` and `forebay status` go by. Metadata that is not committed stays staged.
+TEST(SharedFile, what_is_not_in_the_target_is_counted_or_on_the_board_as_soon_as_it_is_written) {
+    Scratch scratch;
+    const auto pending = [&] {
+        const auto area = std::move(io::open_posix_directory(scratch.area())).value();
+        std::uint64_t bytes = 0;
+        for (const ledger::ProcessView& process : ledger::scan_ledgers(*area).processes) {
+            for (const ledger::SharedFile& shared : process.shared) bytes += shared.unfollowed_bytes;
+            for (const ledger::FileCounters& file : process.files) bytes += file.pending;
+        }
+        return bytes;
+    };
+    ThreadTeam::run(2, [&](std::shared_ptr<node::Team> team) {
+        const auto rank = static_cast<std::uint64_t>(team->rank());
+        TeamMember member(team, scratch, test::small_options());
+        ASSERT_TRUE(member.opened()) << member.opened().message();
+        for (std::uint64_t round = 0; round < 10; ++round) {
+            for (std::uint64_t writer = 0; writer < 2; ++writer) {
+                if (writer == rank) {
+                    ASSERT_TRUE(member.write((2 * round + rank) * 1000, bytes_of(1000, rank), ByteClass::kMetadata));
+                    EXPECT_GE(pending(), 1000 * (writer + 1)) << "round " << round << ", rank " << rank;
+                }
+                ASSERT_TRUE(team->barrier());
+            }
+            ASSERT_TRUE(member.file().commit());
+            ASSERT_TRUE(team->barrier());
+            if (rank == 0) {
+                EXPECT_EQ(pending(), 0u) << "round " << round;
+            }
+            ASSERT_TRUE(team->barrier());
+        }
+        ASSERT_TRUE(member.close());
+    });
+}
+
 // ---- failures ----------------------------------------------------------------------------------------
 
 TEST(SharedFile, what_one_member_cannot_open_nobody_opens) {
@@ -150,9 +187,9 @@ TEST(SharedFile, what_one_member_cannot_open_nobody_opens) {
         std::shared_ptr<stage::Engine> engine = stage::Engine::create(test::small_options(), scratch.opener());
         Result<stage::OpenTarget> opened = Status::from_errno(ENOENT, "open it");
         const int descriptor = ::open(scratch.target().c_str(), O_RDWR | O_CLOEXEC);
-        if (team->rank() != 1) opened = stage::OpenTarget{scratch.target(), descriptor, true};
-        outcomes.set(team->rank(), node::SharedFile::open(engine, opened, team).status());
-        ::close(descriptor);
+        auto file = io::adopt_posix_file(descriptor, scratch.target());
+        if (team->rank() != 1) opened = stage::OpenTarget{std::move(file), true};
+        outcomes.set(team->rank(), node::SharedFile::open(engine, std::move(opened), team).status());
     });
     for (const Status& outcome : outcomes.all()) EXPECT_EQ(outcome.sys_errno(), ENOENT) << outcome.message();
     EXPECT_THAT(outcomes.all()[0].message(), testing::HasSubstr("rank 1"));
@@ -213,7 +250,9 @@ TEST(SharedFile, a_write_that_failed_on_one_rank_fails_the_next_commit_of_all_on
         options.options.stage = false;
         TeamMember member(team, scratch, options, rank == 1 ? O_RDONLY : O_RDWR);
         ASSERT_TRUE(member.opened()) << member.opened().message();
-        const auto write = [&](std::uint64_t offset) { EXPECT_EQ(bool(member.write(offset, bytes_of(5000, rank))), rank != 1); };
+        const auto write = [&](std::uint64_t offset) {
+            EXPECT_EQ(bool(member.write(offset, bytes_of(5000, rank))), rank != 1);
+        };
         write(rank * 5000);
         first.set(team->rank(), member.file().commit());
         second.set(team->rank(), member.file().commit());
@@ -246,7 +285,8 @@ TEST(SharedFile, metadata_that_one_rank_could_not_write_are_never_committed_and_
         const std::uint64_t made = commits();
         EXPECT_EQ(made > 0, rank == 0) << "who drains commits";
         ASSERT_TRUE(member.write(rank * 5000, bytes_of(5000, rank + 2)));
-        if (rank == 1) member.file().tell_later(Status(Code::kUnavailable, "no memory", ENOMEM), stage::ByteClass::kMetadata);
+        if (rank == 1)
+            member.file().tell_later(Status(Code::kUnavailable, "no memory", ENOMEM), stage::ByteClass::kMetadata);
         first.set(team->rank(), member.file().commit());
         second.set(team->rank(), member.file().commit());
         EXPECT_EQ(commits(), made);
@@ -283,17 +323,19 @@ TEST(SharedFile, a_file_is_written_by_one_team_at_a_time) {
     Scratch scratch;
     ThreadTeam::run(2, [&](std::shared_ptr<node::Team> team) {
         std::shared_ptr<stage::Engine> engine = stage::Engine::create(test::small_options(), scratch.opener());
-        const int descriptor = ::open(scratch.target().c_str(), O_RDWR | O_CLOEXEC);
-        const stage::OpenTarget target{scratch.target(), descriptor, true};
-        auto first = node::SharedFile::open(engine, target, team);
+        const auto open = [&] {
+            const int descriptor = ::open(scratch.target().c_str(), O_RDWR | O_CLOEXEC);
+            stage::OpenTarget target{io::adopt_posix_file(descriptor, scratch.target()), true};
+            return node::SharedFile::open(engine, std::move(target), team);
+        };
+        auto first = open();
         ASSERT_TRUE(first);
-        const auto second = node::SharedFile::open(engine, target, team);
+        const auto second = open();
         EXPECT_EQ(second.status().code(), Code::kUnsupported);
         const auto bytes = bytes_of(1000, 1);
         const stage::StagedFile::Part part{static_cast<std::uint64_t>(team->rank()) * 1000, bytes};
         ASSERT_TRUE(first.value().file->write({&part, 1}, ByteClass::kRaw));
         EXPECT_TRUE(first.value().file->close());
-        ::close(descriptor);
     });
     EXPECT_EQ(scratch.contents().size(), 2000u);
     EXPECT_TRUE(scratch.left().empty());
@@ -317,7 +359,8 @@ TEST(SharedFile, a_read_waits_for_what_another_node_has_not_drained) {
             ASSERT_TRUE(member.file().meet());
             for (std::uint64_t i = 0; i < 4; ++i) {
                 ASSERT_TRUE(same(member.read(i * 5000, 5000), bytes_of(5000, 10 * round + i))) << "round " << round;
-                ASSERT_TRUE(same(member.read(30000 + i * 100, 100), bytes_of(100, 10 * round + i))) << "round " << round;
+                ASSERT_TRUE(same(member.read(30000 + i * 100, 100), bytes_of(100, 10 * round + i)))
+                    << "round " << round;
             }
             ASSERT_TRUE(member.file().meet());
         }
@@ -333,11 +376,12 @@ TEST(SharedFile, a_read_waits_for_what_another_node_has_not_drained) {
 // The staging device has no room left for what the member asks of it when it opens a file: segments, and the board.
 std::shared_ptr<stage::Engine> engine_without_room(const Scratch& scratch, LoadedOptions options) {
     auto plan = std::make_shared<io::FaultPlan>();
-    std::shared_ptr<stage::Engine> engine = stage::Engine::create(std::move(options), [open = scratch.opener(), plan]() -> Result<std::unique_ptr<io::Directory>> {
-        auto area = open();
-        if (!area) return area;
-        return io::make_fault_directory(std::move(area).value(), plan);
-    });
+    std::shared_ptr<stage::Engine> engine = stage::Engine::create(
+        std::move(options), [open = scratch.opener(), plan]() -> Result<std::unique_ptr<io::Directory>> {
+            auto area = open();
+            if (!area) return area;
+            return io::make_fault_directory(std::move(area).value(), plan);
+        });
     EXPECT_TRUE(!engine->obstacle());
     plan->fail(io::Operation::kAllocate, 1, UINT64_MAX / 2, ENOSPC);
     return engine;
@@ -352,8 +396,10 @@ TEST_P(WithoutRoom, one_member_keeps_all_from_staging_and_none_from_writing) {
     ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
         const int rank = team->rank();
         const bool lacks = rank == GetParam();
-        TeamMember member(team, scratch, lacks ? engine_without_room(scratch, test::small_options())
-                                               : std::shared_ptr<stage::Engine>(stage::Engine::create(test::small_options(), scratch.opener())));
+        TeamMember member(team, scratch,
+                          lacks ? engine_without_room(scratch, test::small_options())
+                                : std::shared_ptr<stage::Engine>(stage::Engine::create(test::small_options(),
+                                                                                       scratch.opener())));
         ASSERT_TRUE(member.opened()) << member.opened().message();
         {
             const std::lock_guard lock(mutex);
@@ -370,7 +416,8 @@ TEST_P(WithoutRoom, one_member_keeps_all_from_staging_and_none_from_writing) {
         ASSERT_TRUE(member.close());
         EXPECT_EQ(member.counters().staged, 0u);
         EXPECT_EQ(member.counters().through, 1000u);
-        EXPECT_EQ(member.counters().aside, std::uint64_t{1} << static_cast<unsigned>(log::AsideReason::kStagingArea));
+        EXPECT_EQ(member.counters().aside,
+                  std::uint64_t{1} << static_cast<unsigned>(ledger::AsideReason::kStagingArea));
     });
     EXPECT_EQ(warnings, 1);
     EXPECT_EQ(scratch.contents().size(), 5000u);
@@ -384,8 +431,10 @@ TEST_P(WithoutRoom, is_an_error_on_all_members_if_that_one_is_strict) {
         const int rank = team->rank();
         LoadedOptions options = test::small_options();
         options.options.strict = rank == GetParam();
-        TeamMember member(team, scratch, options.options.strict ? engine_without_room(scratch, options)
-                                                                : std::shared_ptr<stage::Engine>(stage::Engine::create(options, scratch.opener())));
+        TeamMember member(team, scratch,
+                          options.options.strict
+                              ? engine_without_room(scratch, options)
+                              : std::shared_ptr<stage::Engine>(stage::Engine::create(options, scratch.opener())));
         outcomes.set(rank, member.opened());
     });
     for (const Status& outcome : outcomes.all()) EXPECT_EQ(outcome.sys_errno(), ENOSPC) << outcome.message();
@@ -403,9 +452,10 @@ TEST(SharedFile, without_room_for_the_board_nobody_stages) {
             LoadedOptions options = test::small_options();
             options.options.strict = strict;
             auto plan = std::make_shared<io::FaultPlan>();
-            std::shared_ptr<stage::Engine> engine = stage::Engine::create(options, [&scratch, plan]() -> Result<std::unique_ptr<io::Directory>> {
-                return io::make_fault_directory(std::move(scratch.opener()()).value(), plan);
-            });
+            std::shared_ptr<stage::Engine> engine = stage::Engine::create(
+                options, [&scratch, plan]() -> Result<std::unique_ptr<io::Directory>> {
+                    return io::make_fault_directory(std::move(scratch.opener()()).value(), plan);
+                });
             ASSERT_TRUE(!engine->obstacle());
             if (team->rank() == 0) plan->fail(io::Operation::kAllocate, 2, 1, ENOSPC);
             TeamMember member(team, scratch, engine);

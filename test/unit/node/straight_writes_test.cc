@@ -1,5 +1,5 @@
-// Where the target is as fast as the log, and nobody has the time to drain: large writes of those who do not drain go straight to the
-// target, as far as nothing that is staged for the same place could come to it later.
+// Where the target is as fast as the log, and nobody has the time to drain: large writes of those who do not drain go
+// straight to the target, as far as nothing that is staged for the same place could come to it later.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,8 +37,9 @@ LoadedOptions options() {
 }
 
 struct Node : Participants {
-    explicit Node(std::size_t count = 3, const LoadedOptions& loaded = options(), std::shared_ptr<io::FaultPlan> plan = nullptr,
-                  const std::vector<std::byte>& content = {}, bool several_nodes = false, const Around& around = {})
+    explicit Node(std::size_t count = 3, const LoadedOptions& loaded = options(),
+                  std::shared_ptr<io::FaultPlan> plan = nullptr, const std::vector<std::byte>& content = {},
+                  bool several_nodes = false, const Around& around = {})
         : Participants(count, loaded, std::move(plan), content, several_nodes, around) {
         share(0).set_memory_pace(kNoTime);
     }
@@ -47,16 +48,17 @@ struct Node : Participants {
         share(0).set_memory_pace(kNoTime);   // the drainer has said what it knows
         return outcome;
     }
-    // The drainer finds out itself. A write tells nothing about the target if the machine was too busy with others meanwhile.
+    // The drainer finds out itself. A write tells nothing about the target if the machine was too busy with others
+    // meanwhile.
     void find_out() {
         constexpr int kMost = 1000;
-        share(0).set_memory_pace(0);
+        share(0).set_memory_pace(std::nullopt);
         const auto bytes = bytes_of(2 * kMiB, 1);
-        for (int i = 0; i < kMost && share(1).memory_pace() == 0; ++i) {
+        for (int i = 0; i < kMost && !share(1).memory_pace(); ++i) {
             ASSERT_TRUE(write(0, 0, bytes));
             ASSERT_TRUE(drain());
         }
-        ASSERT_GT(share(1).memory_pace(), 0u);
+        ASSERT_TRUE(share(1).memory_pace());
     }
     std::uint64_t through(std::size_t i) const { return file(i).counters().through; }
     std::uint64_t staged(std::size_t i) const { return file(i).counters().staged; }
@@ -65,7 +67,8 @@ struct Node : Participants {
 // Sleeps in each write.
 class SlowFile final : public io::ForwardingFile {
   public:
-    SlowFile(std::unique_ptr<io::File> file, std::chrono::milliseconds time) : ForwardingFile(std::move(file)), time_(time) {}
+    SlowFile(std::unique_ptr<io::File> file, std::chrono::milliseconds time)
+        : ForwardingFile(std::move(file)), time_(time) {}
     Status write_at(std::uint64_t offset, io::Bytes bytes) override {
         std::this_thread::sleep_for(time_);
         return ForwardingFile::write_at(offset, bytes);
@@ -92,7 +95,7 @@ TEST(StraightWrites, are_seen_by_all_at_once_and_by_the_target) {
 
 TEST(StraightWrites, are_none_where_the_target_is_waited_for) {
     Node node;
-    node.share(0).set_memory_pace(0);
+    node.share(0).set_memory_pace(std::nullopt);
     ASSERT_TRUE(node.write(1, 0, bytes_of(2 * kMiB, 1)));
     EXPECT_EQ(node.staged(1), 2 * kMiB);
     ASSERT_TRUE(node.close());
@@ -107,7 +110,7 @@ TEST(StraightWrites, are_none_where_the_target_may_hang) {
     ASSERT_TRUE(node.write(0, 4 * kMiB, bytes_of(2 * kMiB, 1)));
     EXPECT_EQ(node.staged(0), 2 * kMiB);
     ASSERT_TRUE(node.drain());
-    EXPECT_EQ(node.share(1).memory_pace(), 0u);
+    EXPECT_FALSE(node.share(1).memory_pace());
     ASSERT_TRUE(node.close());
 }
 
@@ -126,7 +129,7 @@ TEST(StraightWrites, do_not_keep_the_log_from_being_used_again) {
     ASSERT_TRUE(node.write(0, 0, bytes_of(100, 1), ByteClass::kMetadata));
     ASSERT_TRUE(node.write(1, 4 * kMiB, bytes_of(2 * kMiB, 2)));
     ASSERT_EQ(node.through(1), 2 * kMiB);
-    node.share(0).set_memory_pace(0);
+    node.share(0).set_memory_pace(std::nullopt);
     for (std::uint64_t i = 0; i < 40; ++i) ASSERT_TRUE(node.write(1, (8 + i) * kMiB, bytes_of(kMiB, i)));
     EXPECT_GT(node.share(1).released(), 0u);
     EXPECT_EQ(node.file(0).counters().guarantee_given_up, 0u);
@@ -136,11 +139,13 @@ TEST(StraightWrites, do_not_keep_the_log_from_being_used_again) {
 TEST(StraightWrites, end_when_the_target_has_to_be_waited_for) {
     for (const std::size_t writer : {0, 1}) {
         Participants::Around around;
-        around.target = [&](std::unique_ptr<io::File> file) -> std::unique_ptr<io::File> { return std::make_unique<SlowFile>(std::move(file), std::chrono::milliseconds(200)); };
+        around.target = [&](std::unique_ptr<io::File> file) -> std::unique_ptr<io::File> {
+            return std::make_unique<SlowFile>(std::move(file), std::chrono::milliseconds(200));
+        };
         Node node(2, options(), nullptr, {}, false, around);
         ASSERT_TRUE(node.write(writer, 0, bytes_of(kMiB, 1)));
         EXPECT_EQ(node.through(writer), kMiB);
-        EXPECT_EQ(node.share(1 - writer).memory_pace(), 0u) << writer;
+        EXPECT_FALSE(node.share(1 - writer).memory_pace()) << writer;
         ASSERT_TRUE(node.write(writer, 4 * kMiB, bytes_of(kMiB, 1)));
         EXPECT_EQ(node.staged(writer), kMiB);
         ASSERT_TRUE(node.close());
@@ -199,7 +204,8 @@ class StoppedFile final : public io::ForwardingFile {
     Writes& writes_;
 };
 
-// The drain leaves what lies before its cursor until the writes in flight have ended. The last one to end may be one of these.
+// The drain leaves what lies before its cursor until the writes in flight have ended. The last one to end may be one of
+// these.
 TEST(StraightWrites, leave_nothing_waiting_that_waited_for_them) {
     StoppedFile::Writes writes;
     Participants::Around around;
@@ -221,7 +227,7 @@ TEST(StraightWrites, leave_nothing_waiting_that_waited_for_them) {
         std::jthread writer([&] { EXPECT_TRUE(node.write(0, 5 * kMiB, straight)); });
         writes.await_stopped();
         for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(node.write(1, 10 * kMiB + i * small.size(), small));
-        EXPECT_FALSE(static_cast<drain::Source&>(node.file(0)).take()) << "not beside the write in flight";
+        EXPECT_FALSE(node.file(0).outflow().take()) << "not beside the write in flight";
         writes.let_go();
     }
     EXPECT_EQ(node.through(0), kMiB);
@@ -278,7 +284,8 @@ TEST(StraightWrites, leave_out_the_ends_where_neighbours_may_have_staged) {
     put(1, 100, 6 * kMiB + 500'000 - 100, 3);
     EXPECT_EQ(node.through(1), 5 * kMiB);
     EXPECT_EQ(node.staged(1), kMiB - 100 + 500'000);
-    for (std::size_t reader = 0; reader < 3; ++reader) EXPECT_TRUE(same(node.read(reader, 0, expected.content.size()), expected.content));
+    for (std::size_t reader = 0; reader < 3; ++reader)
+        EXPECT_TRUE(same(node.read(reader, 0, expected.content.size()), expected.content));
     ASSERT_TRUE(node.close());
     EXPECT_TRUE(same(node.target().contents(), expected.content));
 }
@@ -291,7 +298,8 @@ TEST(StraightWrites, are_overwritten_by_what_is_staged_afterwards) {
     const auto newer = bytes_of(5000, 2);
     ASSERT_TRUE(node.write(2, 700'000, newer));
     std::copy(newer.begin(), newer.end(), bytes.begin() + 700'000);
-    for (std::size_t reader = 0; reader < 3; ++reader) EXPECT_TRUE(same(node.read(reader, 0, bytes.size()), bytes)) << reader;
+    for (std::size_t reader = 0; reader < 3; ++reader)
+        EXPECT_TRUE(same(node.read(reader, 0, bytes.size()), bytes)) << reader;
     ASSERT_TRUE(node.close());
     EXPECT_TRUE(same(node.target().contents(), bytes));
 }
@@ -325,17 +333,17 @@ TEST(StraightWrites, beyond_the_committed_end_are_gone_after_a_crash) {
 // The cut is carried out later, by the drainer, and would take with it what others write beyond it.
 TEST(StraightWrites, are_none_after_a_cut) {
     Node node;
-    node.share(0).set_memory_pace(0);
+    node.share(0).set_memory_pace(std::nullopt);
     ASSERT_TRUE(node.write(0, 0, bytes_of(8 * kMiB, 1)));
     node.find_out();
     ASSERT_TRUE(node.truncate(kMiB));
-    EXPECT_EQ(node.share(1).memory_pace(), 0u);
+    EXPECT_FALSE(node.share(1).memory_pace());
     const auto bytes = bytes_of(2 * kMiB, 2);
     ASSERT_TRUE(node.write(1, 20 * kMiB, bytes));
     EXPECT_EQ(node.staged(1), bytes.size());
     ASSERT_TRUE(node.Participants::commit());
     ASSERT_TRUE(node.drain());
-    EXPECT_EQ(node.share(1).memory_pace(), 0u);
+    EXPECT_FALSE(node.share(1).memory_pace());
     EXPECT_TRUE(same(node.read(2, 20 * kMiB, 2 * kMiB), bytes));
     EXPECT_TRUE(same(node.read(2, 2 * kMiB, 1000), std::vector<std::byte>(1000)));
     ASSERT_TRUE(node.close());
@@ -346,7 +354,9 @@ TEST(StraightWrites, that_fail_are_staged_instead) {
     const auto plan = std::make_shared<io::FaultPlan>();
     Participants::Around around;
     std::size_t opened = 0;   // participant 1's
-    around.target = [&](std::unique_ptr<io::File> file) { return opened++ == 1 ? io::make_fault_file(std::move(file), plan) : std::move(file); };
+    around.target = [&](std::unique_ptr<io::File> file) {
+        return opened++ == 1 ? io::make_fault_file(std::move(file), plan) : std::move(file);
+    };
     Node node(3, options(), nullptr, {}, false, around);
     const auto staged = bytes_of(1000, 1);
     ASSERT_TRUE(node.write(1, 0, staged));
@@ -369,7 +379,7 @@ TEST(StraightWrites, are_none_once_the_drainer_has_failed) {
     plan->fail(io::Operation::kWrite, 1, UINT64_MAX, EIO);
     ASSERT_TRUE(node.write(0, 0, bytes_of(2000, 1)));
     EXPECT_FALSE(node.drain());
-    EXPECT_EQ(node.share(1).memory_pace(), 0u);
+    EXPECT_FALSE(node.share(1).memory_pace());
     ASSERT_TRUE(node.write(1, 8 * kMiB, bytes_of(kMiB, 2)));
     EXPECT_EQ(node.staged(1), kMiB);
     EXPECT_FALSE(node.close());
@@ -428,7 +438,8 @@ TEST(StraightWrites, are_not_cut_off_by_a_commit_whose_size_comes_to_the_target_
     EXPECT_TRUE(same({contents.begin() + 4 * kMiB, contents.end()}, bytes));
 }
 
-// All at a time, with small writes of metadata in between. After the first round what was measured of the target decides.
+// All at a time, with small writes of metadata in between. After the first round what was measured of the target
+// decides.
 TEST(StraightWrites, of_several_participants_at_a_time_reach_the_target_whole) {
     constexpr std::size_t kCount = 3, kRounds = 16, kPart = 3 * kMiB / 2;
     Node node(kCount);
@@ -460,7 +471,8 @@ TEST(StraightWrites, of_several_participants_at_a_time_reach_the_target_whole) {
         expected.write(part * kPart, parts[part]);
         if (part / kCount % 4 == 0) expected.write(part * kPart + kPart / 2, small);
     }
-    for (std::size_t reader = 0; reader < kCount; ++reader) EXPECT_TRUE(same(node.read(reader, 0, expected.content.size()), expected.content)) << reader;
+    for (std::size_t reader = 0; reader < kCount; ++reader)
+        EXPECT_TRUE(same(node.read(reader, 0, expected.content.size()), expected.content)) << reader;
     ASSERT_TRUE(node.commit());
     EXPECT_TRUE(same(node.recovered(), expected.content));
     ASSERT_TRUE(node.close());
@@ -469,7 +481,9 @@ TEST(StraightWrites, of_several_participants_at_a_time_reach_the_target_whole) {
 
 TEST(StagedRegions, are_told_from_those_that_nobody_has_staged_to) {
     Node node(2);
-    const auto first = [&](std::uint64_t begin, std::uint64_t end) { return node.share(1).first_unstaged({begin, end}); };
+    const auto first = [&](std::uint64_t begin, std::uint64_t end) {
+        return node.share(1).first_unstaged({begin, end});
+    };
     EXPECT_EQ(first(0, 10 * kMiB), (ByteRange{0, 10 * kMiB}));
     ASSERT_TRUE(node.write(0, 3 * kMiB - 1, bytes_of(2, 1)));
     EXPECT_EQ(first(0, 10 * kMiB), (ByteRange{0, 2 * kMiB}));
@@ -477,7 +491,7 @@ TEST(StagedRegions, are_told_from_those_that_nobody_has_staged_to) {
     EXPECT_EQ(first(4 * kMiB + 5, 4 * kMiB + 9), (ByteRange{4 * kMiB + 5, 4 * kMiB + 9}));
     EXPECT_TRUE(first(3 * kMiB, 4 * kMiB).empty());
     EXPECT_TRUE(first(7, 7).empty());
-    const std::uint64_t round = log::Exposed::kMarks * log::Exposed::kRegionBytes;
+    const std::uint64_t round = board::Exposed::kMarks * board::Exposed::kRegionBytes;
     EXPECT_TRUE(first(round + 3 * kMiB, round + 4 * kMiB).empty()) << "regions share marks";
     ASSERT_TRUE(node.close());
 }

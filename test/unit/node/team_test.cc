@@ -1,5 +1,5 @@
-// What all members do together, and that they stay in step when one of them has no memory. Includes the operators that fail through
-// memory_fault_test.cc of the same program.
+// What all members do together, and that they stay in step when one of them has no memory. Includes the operators that
+// fail through memory_fault_test.cc of the same program.
 #include "node/team.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace forebay::test {
 extern std::atomic<long> allocations_until_failure;
 extern std::atomic<bool> failing_for_ever;
-}
+}   // namespace forebay::test
 
 namespace forebay::node {
 namespace {
@@ -34,7 +34,9 @@ Bytes bytes_of(int rank) {
 }
 
 // What `rank` gives: as many bytes more as it is higher. With 1000 they are more than there is memory for ahead.
-std::span<const std::byte> given_by(int rank, const Bytes& bytes, std::size_t more) { return std::span(bytes).first(more * static_cast<std::size_t>(rank)); }
+std::span<const std::byte> given_by(int rank, const Bytes& bytes, std::size_t more) {
+    return std::span(bytes).first(more * static_cast<std::size_t>(rank));
+}
 
 TEST(Team, members_gather_what_each_of_them_gives) {
     for (const std::size_t more : {0, 100, 1000})
@@ -45,7 +47,9 @@ TEST(Team, members_gather_what_each_of_them_gives) {
             ASSERT_EQ(all.value().size(), static_cast<std::size_t>(kMembers));
             for (int rank = 0; rank < kMembers; ++rank) {
                 const auto expected = bytes_of(rank);
-                EXPECT_TRUE(std::ranges::equal(all.value()[static_cast<std::size_t>(rank)], given_by(rank, expected, more))) << rank;
+                EXPECT_TRUE(std::ranges::equal(all.value()[static_cast<std::size_t>(rank)],
+                                               given_by(rank, expected, more)))
+                    << rank;
             }
         });
 }
@@ -55,7 +59,8 @@ TEST(Team, members_that_all_are_well_hear_each_others_words) {
         constexpr std::uint64_t kLargest = INT64_MAX;
         const auto words = team->agree(Status::ok(), kLargest - static_cast<std::uint64_t>(team->rank()));
         ASSERT_TRUE(words);
-        for (int rank = 0; rank < kMembers; ++rank) EXPECT_EQ(words.value()[static_cast<std::size_t>(rank)], kLargest - static_cast<std::uint64_t>(rank));
+        for (int rank = 0; rank < kMembers; ++rank)
+            EXPECT_EQ(words.value()[static_cast<std::size_t>(rank)], kLargest - static_cast<std::uint64_t>(rank));
     });
 }
 
@@ -73,7 +78,8 @@ TEST(Team, nobody_hears_or_gathers_anything_if_one_has_failed) {
 TEST(Team, a_failure_of_the_lowest_rank_reaches_all_with_its_whole_text) {
     test::ThreadTeam::run(kMembers, [](const std::shared_ptr<Team>& team) {
         const int rank = team->rank();
-        const Status agreed = team->agree(rank == 0 ? Status::ok() : Status(Code::kNoSpace, kText + std::to_string(rank), ENOSPC));
+        const Status agreed = team->agree(rank == 0 ? Status::ok()
+                                                    : Status(Code::kNoSpace, kText + std::to_string(rank), ENOSPC));
         EXPECT_EQ(agreed.code(), Code::kNoSpace);
         EXPECT_EQ(agreed.sys_errno(), ENOSPC);
         EXPECT_EQ(agreed.message(), rank == 1 ? kText + "1" : "rank 1: " + kText + "1");
@@ -121,7 +127,8 @@ TEST_P(TeamWithoutMemory, all_members_take_part_in_everything) {
     EXPECT_GT(failures, 5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Failing, TeamWithoutMemory, testing::Bool(), [](const auto& parameter) { return parameter.param ? "for_ever" : "once"; });
+INSTANTIATE_TEST_SUITE_P(Failing, TeamWithoutMemory, testing::Bool(),
+                         [](const auto& parameter) { return parameter.param ? "for_ever" : "once"; });
 
 }   // namespace
 }   // namespace forebay::node

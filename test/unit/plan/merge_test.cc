@@ -12,13 +12,11 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // The planner only passes segments on; any two addresses serve.
-log::Segment* segment(std::uintptr_t number) { return reinterpret_cast<log::Segment*>(number * 64); }
-
 std::array<std::byte, 1000> store{};
 
 Piece piece(std::uint64_t begin, std::uint64_t end, std::size_t at, std::uint64_t sequence = 1,
-            std::uintptr_t in = 1) {
-    return {{begin, end}, store.data() + at, sequence, segment(in)};
+            std::uintptr_t kept_by = 1) {
+    return {{begin, end}, store.data() + at, sequence, Keeper{kept_by}};
 }
 
 std::vector<ByteRange> ranges(const std::vector<TargetWrite>& writes) {
@@ -45,7 +43,7 @@ TEST(Merge, adjoining_extents_become_one_write_however_they_lie_in_the_log) {
         EXPECT_EQ(writes[0].pieces[i].range, pieces[i].range);
         EXPECT_EQ(writes[0].pieces[i].bytes, pieces[i].bytes);
         EXPECT_EQ(writes[0].pieces[i].sequence, pieces[i].sequence);
-        EXPECT_EQ(writes[0].pieces[i].segment, pieces[i].segment);
+        EXPECT_EQ(writes[0].pieces[i].keeper, pieces[i].keeper);
     }
 }
 
@@ -58,7 +56,8 @@ TEST(Merge, a_long_run_is_cut_at_stripe_boundaries) {
     Policy policy = roomy();
     policy.write_max = 250;
     const std::array pieces{piece(30, 630, 0)};
-    EXPECT_THAT(ranges(merge(pieces, policy)), ElementsAre(ByteRange{30, 200}, ByteRange{200, 400}, ByteRange{400, 630}));
+    EXPECT_THAT(ranges(merge(pieces, policy)),
+                ElementsAre(ByteRange{30, 200}, ByteRange{200, 400}, ByteRange{400, 630}));
 }
 
 TEST(Merge, a_piece_that_is_cut_goes_on_where_it_was_left) {
@@ -136,7 +135,8 @@ TEST(Merge, as_little_behind_the_last_boundary_of_a_longer_run_is_left_too) {
     Policy policy = roomy();
     policy.run_min = 50;
     const std::array pieces{piece(0, 249, 0), piece(300, 450, 300), piece(530, 640, 500)};
-    EXPECT_THAT(ranges(merge(pieces, policy)), ElementsAre(ByteRange{0, 200}, ByteRange{300, 450}, ByteRange{530, 600}));
+    EXPECT_THAT(ranges(merge(pieces, policy)),
+                ElementsAre(ByteRange{0, 200}, ByteRange{300, 450}, ByteRange{530, 600}));
 }
 
 TEST(Merge, what_a_growing_end_leaves_of_a_run_is_left_too_if_it_is_short) {
@@ -152,7 +152,7 @@ TEST(Merge, what_a_growing_end_leaves_of_a_run_is_left_too_if_it_is_short) {
 TEST(Merge, zeros_stay_zeros_when_they_are_cut) {
     Policy policy = roomy();
     policy.write_max = 100;
-    const std::array pieces{piece(0, 50, 10), Piece{{50, 150}, nullptr, 4, nullptr}, piece(150, 200, 60)};
+    const std::array pieces{piece(0, 50, 10), Piece{{50, 150}, nullptr, 4, Keeper::kNone}, piece(150, 200, 60)};
     const auto writes = merge(pieces, policy);
     ASSERT_THAT(ranges(writes), ElementsAre(ByteRange{0, 100}, ByteRange{100, 200}));
     EXPECT_EQ(writes[0].pieces[1].range, (ByteRange{50, 100}));

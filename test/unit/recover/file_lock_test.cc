@@ -1,4 +1,5 @@
-// Recoveries beside each other: of one file one at a time, of several files all at once, also if one of them hangs in its target.
+// Recoveries beside each other: of one file one at a time, of several files all at once, also if one of them hangs in
+// its target.
 #include "recover/file_lock.h"
 
 #include <gmock/gmock.h>
@@ -41,10 +42,13 @@ class BesideEachOther : public test::RecoveryTest {
     }
     static std::string name(const io::Identity& identity) { return "/" + std::to_string(identity.inode) + ".h5"; }
     Result<Report> recover(std::optional<io::Identity> only, Directory::Patience patience = Directory::Patience::kTry) {
-        Outside outside{[](const log::ProcessIdentity&) { return false; }, boot_id_, [this](const std::string& path) -> Result<io::ExistingFile> {
+        Outside outside{[](const area::ProcessIdentity&) { return false; }, boot_id_,
+                        [this](const std::string& path) -> Result<io::ExistingFile> {
                             auto file = targets_->open_file(path.substr(1), io::OpenMode::kReadWrite);
                             if (!file) return file.status();
-                            return io::ExistingFile{io::make_fault_file(std::move(file).value(), plans_.at(path)), {7, static_cast<std::uint64_t>(path[1] - '0')}, 0};
+                            return io::ExistingFile{io::make_fault_file(std::move(file).value(), plans_.at(path)),
+                                                    {7, static_cast<std::uint64_t>(path[1] - '0')},
+                                                    0};
                         }};
         Request request;
         if (only) request.only = {Wanted{*only, name(*only)}};
@@ -82,7 +86,8 @@ TEST_F(BesideEachOther, one_that_hangs_keeps_no_other_file_of_the_same_process) 
         ASSERT_TRUE(same_file) << same_file.status().message();
         ASSERT_EQ(same_file.value().files.size(), 1u);
         EXPECT_EQ(same_file.value().files.front().reason, Reason::kInUse);
-        EXPECT_THAT(same_file.value().files.front().status.message(), HasSubstr("process " + std::to_string(::getpid()) + " is recovering it"));
+        EXPECT_THAT(same_file.value().files.front().status.message(),
+                    HasSubstr("process " + std::to_string(::getpid()) + " is recovering it"));
     }
     const auto all = recover(std::nullopt);
     ASSERT_TRUE(all);
@@ -121,7 +126,8 @@ TEST_F(BesideEachOther, a_file_that_somebody_recovers_is_not_discarded) {
     ASSERT_TRUE(held);
     Discarded request;
     request.files = {Wanted{kOne, name(kOne)}, Wanted{kOther, name(kOther)}};
-    const auto report = discard(areas, request, Outside{[](const log::ProcessIdentity&) { return false; }, boot_id_, {}});
+    const auto report = discard(areas, request,
+                                Outside{[](const area::ProcessIdentity&) { return false; }, boot_id_, {}});
     ASSERT_TRUE(report) << report.status().message();
     ASSERT_EQ(report.value().files.size(), 2u);
     EXPECT_EQ(report.value().files[0].reason, Reason::kInUse);
@@ -144,9 +150,11 @@ TEST_F(BesideEachOther, a_dry_run_locks_nothing) {
     const auto before = left();
     Request request;
     request.dry_run = true;
-    const auto report = recover::recover(areas, request, Outside{[](const log::ProcessIdentity&) { return false; }, boot_id_, [](const std::string& path) -> Result<io::ExistingFile> {
-                                                                     return Status(Code::kNotFound, path);
-                                                                 }});
+    const auto report = recover::recover(areas, request,
+                                         Outside{[](const area::ProcessIdentity&) { return false; }, boot_id_,
+                                                 [](const std::string& path) -> Result<io::ExistingFile> {
+                                                     return Status(Code::kNotFound, path);
+                                                 }});
     ASSERT_TRUE(report);
     EXPECT_EQ(left(), before);
 }

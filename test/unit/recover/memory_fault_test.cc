@@ -1,11 +1,11 @@
-// No memory: the Nth allocation of a recovery fails, for N = 1, 2, ... until none does. The next recovery does all of it. Includes
-// the operators that fail for the whole test program.
+// No memory: the Nth allocation of a recovery fails, for N = 1, 2, ... until none does. The next recovery does all of
+// it. Includes the operators that fail for the whole test program.
 #include <gtest/gtest.h>
 
+#include "recover/file_lock.h"
 #include "support/failing_allocations.h"
 #include "support/no_thread.h"
 #include "support/recovery_fixture.h"
-#include "recover/file_lock.h"
 
 namespace forebay::recover {
 namespace {
@@ -38,7 +38,8 @@ class MemoryFault : public RecoveryTest {
         test::failing_for_ever = false;
         return done;
     }
-    // With one thread the Nth allocation is always the same one; with two, the second may be the one that has no memory.
+    // With one thread the Nth allocation is always the same one; with two, the second may be the one that has no
+    // memory.
     void each(Crash& ground, const std::vector<std::byte>& expected) {
         for (const bool alone : {true, false}) {
             alone_ = alone;

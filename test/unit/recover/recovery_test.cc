@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 
+#include "base/bytes.h"
 #include "support/recovery_fixture.h"
 
 namespace forebay::recover {
@@ -122,8 +124,9 @@ TEST_F(RecoveryTest, writes_long_runs_in_large_aligned_writes) {
 
 TEST_F(RecoveryTest, clears_the_mark_of_a_file_that_was_open_for_writing) {
     // HDF5 1.14.5: an empty file, killed after a flush.
-    constexpr unsigned char kOpen[] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n', 3, 8, 8, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,
-                                       0xff, 0xff, 0xff, 0xff, 0xc3, 0, 0, 0, 0, 0, 0, 0, 0x30, 0, 0, 0, 0, 0, 0, 0, 0x98, 0x66, 0x0b, 0xe8};
+    constexpr unsigned char kOpen[] = {
+        0x89, 'H',  'D',  'F',  '\r', '\n', 0x1a, '\n', 3, 8, 8, 1, 0,    0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,
+        0xff, 0xff, 0xff, 0xff, 0xc3, 0,    0,    0,    0, 0, 0, 0, 0x30, 0, 0, 0, 0, 0, 0, 0, 0x98, 0x66, 0x0b, 0xe8};
     std::vector<std::byte> superblock(sizeof kOpen);
     std::memcpy(superblock.data(), kOpen, sizeof kOpen);
     LeftBehind& dead = process();
@@ -186,12 +189,14 @@ TEST_F(RecoveryTest, dry_changes_nothing_and_tells_what_it_would_do) {
 }
 
 TEST_F(RecoveryTest, removes_what_holds_nothing) {
-    process(100);                                      // no log was begun
-    LeftBehind& taken = process(101);                  // a segment was taken, and nothing written
+    process(100);                       // no log was begun
+    LeftBehind& taken = process(101);   // a segment was taken, and nothing written
     auto& log = taken.open(1, 0);
     Crash after = crash(bytes_of(10, 1));
     auto file = after.file("log", taken.name);
-    ASSERT_TRUE(file->write_at(log::kTailOffset, std::vector<std::byte>{std::byte{128}, std::byte{0}}));
+    std::array<std::byte, 8> nothing_written{};
+    store_le(nothing_written.data(), std::uint64_t{log::kSegmentHeaderBytes});
+    ASSERT_TRUE(file->write_at(log::kTailOffset, nothing_written));
     (void)log;
     const auto report = after.recover();
     ASSERT_TRUE(report);

@@ -125,8 +125,9 @@ TEST_F(RecoveryTest, after_a_restart_trusts_only_what_has_a_checksum) {
 }
 
 TEST_F(RecoveryTest, after_a_restart_refuses_what_has_none) {
-    log::SegmentPool large(std::move(area_->create_directory("100-5-0").value()->open_file("log", io::OpenMode::kCreateNew)).value(),
-                           log::PoolLimits{8 << 20, 1 << 20, 0}, {100, 5, boot_id_});
+    log::SegmentPool large(
+        std::move(area_->create_directory("100-5-0").value()->open_file("log", io::OpenMode::kCreateNew)).value(),
+        log::PoolLimits{8 << 20, 1 << 20, 0}, {100, 5, boot_id_});
     log::FileLog log(large, 1, log::LogTarget{7, 1, "/scratch/run.h5"}, false);
     log.adopt(log.acquire().value(), {}, 1);
     const auto bytes = bytes_of(log::kCheckedPayloadMax + 1, 1);
@@ -157,8 +158,9 @@ TEST_P(TargetTest, that_cannot_be_opened_is_refused_and_its_log_kept) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Errors, TargetTest,
-                         testing::Values(std::pair{ENOENT, Reason::kMissing}, std::pair{EACCES, Reason::kReadOnly}, std::pair{EROFS, Reason::kReadOnly},
-                                         std::pair{EWOULDBLOCK, Reason::kInUse}, std::pair{EIO, Reason::kSystem}),
+                         testing::Values(std::pair{ENOENT, Reason::kMissing}, std::pair{EACCES, Reason::kReadOnly},
+                                         std::pair{EROFS, Reason::kReadOnly}, std::pair{EWOULDBLOCK, Reason::kInUse},
+                                         std::pair{EIO, Reason::kSystem}),
                          [](const auto& error) { return std::to_string(error.param.first); });
 
 TEST_F(RecoveryTest, refuses_another_file_in_the_place_of_the_target) {
@@ -260,7 +262,9 @@ class MountedAgain : public test::RecoveryTest {
   protected:
     // The log is of device 7; the target is on this one now.
     static constexpr io::Identity kNow{8, 1};
-    test::Crash crash_now() { return {*area_, [] { return std::vector<std::byte>{}; }, kNow}; }
+    test::Crash crash_now() {
+        return {*area_, [] { return std::vector<std::byte>{}; }, kNow};
+    }
     static Request asked(bool accept, const std::string& path = "/elsewhere/run.h5", io::Identity identity = kNow) {
         Request request;
         request.only = {Wanted{identity, path}};

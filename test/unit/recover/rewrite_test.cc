@@ -18,6 +18,7 @@
 #include "io/posix_file.h"
 #include "support/engine_fixture.h"
 #include "support/no_thread.h"
+#include "support/seeds.h"
 
 namespace forebay::recover {
 namespace {
@@ -45,7 +46,8 @@ class RewriteTest : public testing::Test {
         picture_.newest.insert({offset, offset + bytes}, Newest{0, true, at}, [](ByteRange, const Newest&) noexcept {});
         picture_.bytes += bytes;
         expected_.resize(std::max<std::size_t>(expected_.size(), offset + bytes));
-        std::copy_n(log_bytes_.begin() + static_cast<std::ptrdiff_t>(at), bytes, expected_.begin() + static_cast<std::ptrdiff_t>(offset));
+        std::copy_n(log_bytes_.begin() + static_cast<std::ptrdiff_t>(at), bytes,
+                    expected_.begin() + static_cast<std::ptrdiff_t>(offset));
     }
     std::unique_ptr<io::File> open(const std::string& name, const std::shared_ptr<io::FaultPlan>& plan) {
         return io::make_fault_file(std::move(directory_->open_file(name, io::OpenMode::kReadWrite)).value(), plan);
@@ -64,7 +66,8 @@ class RewriteTest : public testing::Test {
 
     static constexpr std::uint64_t kLogBytes = 3'000'017, kLooks = 5, kPieces = 6;
     std::unique_ptr<io::Directory> directory_ = io::make_memory_directory("/somewhere");
-    std::shared_ptr<io::FaultPlan> of_log_ = std::make_shared<io::FaultPlan>(), of_target_ = std::make_shared<io::FaultPlan>();
+    std::shared_ptr<io::FaultPlan> of_log_ = std::make_shared<io::FaultPlan>(),
+                                   of_target_ = std::make_shared<io::FaultPlan>();
     std::vector<std::byte> log_bytes_, expected_;
     Picture picture_;
 };
@@ -120,7 +123,8 @@ class InPairs final : public io::ForwardingFile {
             std::unique_lock lock(mutex_);
             ++arrived_;
             changed_.notify_all();
-            if (!changed_.wait_for(lock, std::chrono::minutes(1), [&] { return arrived_ >= 2; })) return {Code::kInternal, "one at a time"};
+            if (!changed_.wait_for(lock, std::chrono::minutes(1), [&] { return arrived_ >= 2; }))
+                return {Code::kInternal, "one at a time"};
         }
         return ForwardingFile::write_at(offset, bytes);
     }
@@ -153,7 +157,8 @@ TEST_F(RewriteTest, tells_of_each_write_once) {
     const auto log = open("log", of_log_), target_file = open("target", of_target_);
     io::File* const logs[] = {log.get()};
     std::vector<std::uint64_t> told;   // one call at a time: no lock
-    ASSERT_TRUE(recover::rewrite(picture_, logs, *target_file, false, [&](std::uint64_t bytes) { told.push_back(bytes); }));
+    ASSERT_TRUE(recover::rewrite(picture_, logs, *target_file, false,
+                                 [&](std::uint64_t bytes) { told.push_back(bytes); }));
     std::sort(told.begin(), told.end());
     EXPECT_EQ(told, (std::vector<std::uint64_t>{64, picture_.bytes - 64}));
 }
@@ -201,7 +206,8 @@ TEST_F(RewriteTest, many_pieces_of_one_write_are_written_in_several) {
     Picture picture;
     // From the last to the first: none adjoins its neighbour in the log.
     for (std::uint64_t i = 0; i < kMany; ++i)
-        picture.newest.insert({i * 8, i * 8 + 8}, Newest{0, true, (kMany - 1 - i) * 8}, [](ByteRange, const Newest&) noexcept {});
+        picture.newest.insert({i * 8, i * 8 + 8}, Newest{0, true, (kMany - 1 - i) * 8},
+                              [](ByteRange, const Newest&) noexcept {});
     picture.bytes = kMany * 8;
     picture.size = kMany * 8;
     const auto log = open("log", of_log_), target_file = open("target", of_target_);
@@ -211,7 +217,8 @@ TEST_F(RewriteTest, many_pieces_of_one_write_are_written_in_several) {
     EXPECT_EQ(done.value().writes, 3u);
     const auto after = target();
     for (std::uint64_t i = 0; i < kMany; ++i)
-        ASSERT_TRUE(std::equal(after.begin() + static_cast<std::ptrdiff_t>(i * 8), after.begin() + static_cast<std::ptrdiff_t>(i * 8 + 8),
+        ASSERT_TRUE(std::equal(after.begin() + static_cast<std::ptrdiff_t>(i * 8),
+                               after.begin() + static_cast<std::ptrdiff_t>(i * 8 + 8),
                                log_bytes_.begin() + static_cast<std::ptrdiff_t>((kMany - 1 - i) * 8)));
 }
 
@@ -226,14 +233,16 @@ TEST_F(RewriteTest, an_extent_at_the_end_of_all_offsets_is_not_forgotten) {
     ::unlink(path.c_str());
     const auto real = io::adopt_posix_file(descriptor, path);
     io::File* const logs[] = {log.get()};
-    EXPECT_EQ(recover::rewrite(picture, logs, *real, false, {}).status().sys_errno(), EINVAL) << "no file has room for it";
+    EXPECT_EQ(recover::rewrite(picture, logs, *real, false, {}).status().sys_errno(), EINVAL)
+        << "no file has room for it";
 }
 
-// Two logs, extents of any length across the borders of writes, zeros that were cut in between, a file that ends in the middle of one.
+// Two logs, extents of any length across the borders of writes, zeros that were cut in between, a file that ends in the
+// middle of one.
 TEST(RewriteAtRandom, gives_the_picture) {
     constexpr std::uint64_t kFile = 20 << 20, kLog = 3 << 20;
     std::uint64_t writes = 0;
-    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    for (const std::uint64_t seed : test::seeds("gives_the_picture", 5, {1, 2, 3})) {
         std::mt19937_64 random(seed);
         const auto below = [&](std::uint64_t limit) { return random() % limit; };
         auto directory = io::make_memory_directory("/somewhere");
@@ -252,9 +261,12 @@ TEST(RewriteAtRandom, gives_the_picture) {
         picture.size = kFile / 2 + below(kFile / 2);
         expected.resize(kFile);
         for (int i = 0; i < 300; ++i) {
-            const std::uint64_t bytes = 1 + below(i % 10 == 0 ? kLog : std::uint64_t{40'000}), offset = below(kFile - bytes), log = below(2), at = below(kLog - bytes);
+            const std::uint64_t bytes = 1 + below(i % 10 == 0 ? kLog : std::uint64_t{40'000}),
+                                offset = below(kFile - bytes), log = below(2), at = below(kLog - bytes);
             const bool zeros = below(8) == 0;
-            picture.newest.insert({offset, offset + bytes}, zeros ? Newest{} : Newest{static_cast<std::uint32_t>(log), true, at}, [](ByteRange, const Newest&) noexcept {});
+            picture.newest.insert({offset, offset + bytes},
+                                  zeros ? Newest{} : Newest{static_cast<std::uint32_t>(log), true, at},
+                                  [](ByteRange, const Newest&) noexcept {});
             const auto to = expected.begin() + static_cast<std::ptrdiff_t>(offset);
             if (zeros) std::fill_n(to, bytes, std::byte{});
             else std::copy_n(content[log].begin() + static_cast<std::ptrdiff_t>(at), bytes, to);
@@ -273,7 +285,7 @@ TEST(RewriteAtRandom, gives_the_picture) {
         ASSERT_TRUE(target->read_at(0, got));
         EXPECT_TRUE(same(got, expected)) << "seed " << seed;
     }
-    EXPECT_GT(writes, 5u * 20 / 8);
+    EXPECT_GT(writes, 3u * 20 / 8);
 }
 
 }   // namespace

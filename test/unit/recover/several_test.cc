@@ -24,7 +24,7 @@ TEST_F(RecoveryTest, leaves_the_living_alone_and_whatever_they_have_open) {
     LeftBehind& living = process(101);
     (void)living.open(1, 0);
     Crash after = crash();
-    after.alive = [](const log::ProcessIdentity& who) { return who.pid == 101; };
+    after.alive = [](const area::ProcessIdentity& who) { return who.pid == 101; };
     expect_refusal(after, Reason::kInUse);
     EXPECT_EQ(after.recover().value().living.size(), 1u);
 }
@@ -92,7 +92,8 @@ TEST_F(RecoveryTest, discards_what_is_asked_for_by_the_path_of_a_file_that_is_go
 class SharedRecoveryTest : public RecoveryTest {
   protected:
     // The first one drains. Both have written; the first one has committed.
-    void write_together(const log::Frontier& frontier = {0, 0}, log::Sharing::Kind kind = log::Sharing::Kind::kOneNode) {
+    void write_together(const log::Frontier& frontier = {0, 0},
+                        log::Sharing::Kind kind = log::Sharing::Kind::kOneNode) {
         first_ = &process(100);
         second_ = &process(101);
         const log::Sharing sharing{kind, 77};
@@ -157,7 +158,7 @@ TEST_F(SharedRecoveryTest, leaves_out_what_is_behind_the_frontier) {
 TEST_F(SharedRecoveryTest, waits_until_all_who_wrote_have_ended) {
     write_together();
     Crash after = crash();
-    after.alive = [](const log::ProcessIdentity& who) { return who.pid == 101; };
+    after.alive = [](const area::ProcessIdentity& who) { return who.pid == 101; };
     expect_refusal(after, Reason::kInUse);
 }
 
@@ -174,7 +175,7 @@ TEST_F(SharedRecoveryTest, needs_the_logs_of_all) {
 TEST_F(SharedRecoveryTest, needs_the_board) {
     write_together();
     Crash after = crash();
-    ASSERT_TRUE(after.area().open_directory("100-5-0").value()->remove_file(log::board_name(1)));
+    ASSERT_TRUE(after.area().open_directory("100-5-0").value()->remove_file(board::board_name(1)));
     expect_refusal(after, Reason::kIncomplete);
 }
 

@@ -26,14 +26,20 @@ std::vector<std::byte> from_hex(std::string_view hex) {
 }
 
 // H5Pset_libver_bounds(V110, V114): version 3.
-constexpr std::string_view kOpen = "894844460d0a1a0a030808010000000000000000ffffffffffffffffc300000000000000300000000000000098660be8";
-constexpr std::string_view kClosed = "894844460d0a1a0a030808000000000000000000ffffffffffffffffc3000000000000003000000000000000061a6137";
-constexpr std::string_view kSwmr = "894844460d0a1a0a030808050000000000000000ffffffffffffffffc3000000000000003000000000000000278cb993";
+constexpr std::string_view kOpen =
+    "894844460d0a1a0a030808010000000000000000ffffffffffffffffc300000000000000300000000000000098660be8";
+constexpr std::string_view kClosed =
+    "894844460d0a1a0a030808000000000000000000ffffffffffffffffc3000000000000003000000000000000061a6137";
+constexpr std::string_view kSwmr =
+    "894844460d0a1a0a030808050000000000000000ffffffffffffffffc3000000000000003000000000000000278cb993";
 // With a user block of 512 bytes.
-constexpr std::string_view kOpenBehindUserBlock = "894844460d0a1a0a030808010002000000000000ffffffffffffffffc3020000000000003000000000000000d1237936";
+constexpr std::string_view kOpenBehindUserBlock =
+    "894844460d0a1a0a030808010002000000000000ffffffffffffffffc3020000000000003000000000000000d1237936";
 // H5Pset_libver_bounds(V18, V18): version 2; with a user block of 2048 bytes, and without.
-constexpr std::string_view kOldClosedBehindUserBlock = "894844460d0a1a0a020808000008000000000000ffffffffffffffffc3080000000000003000000000000000eff073b6";
-constexpr std::string_view kOldOpen = "894844460d0a1a0a020808010000000000000000ffffffffffffffffc3000000000000003000000000000000ab24cdd7";
+constexpr std::string_view kOldClosedBehindUserBlock =
+    "894844460d0a1a0a020808000008000000000000ffffffffffffffffc3080000000000003000000000000000eff073b6";
+constexpr std::string_view kOldOpen =
+    "894844460d0a1a0a020808010000000000000000ffffffffffffffffc3000000000000003000000000000000ab24cdd7";
 
 class SuperblockTest : public testing::Test {
   protected:
@@ -59,14 +65,17 @@ class SuperblockTest : public testing::Test {
 };
 
 TEST(Lookup3, gives_the_published_values) {
-    const auto of = [](std::string_view text) { return lookup3({reinterpret_cast<const std::byte*>(text.data()), text.size()}); };
+    const auto of = [](std::string_view text) {
+        return lookup3({reinterpret_cast<const std::byte*>(text.data()), text.size()});
+    };
     // driver5() of lookup3.c.
     EXPECT_EQ(of(""), 0xdeadbeefu);
     EXPECT_EQ(of("Four score and seven years ago"), 0x17770551u);
 }
 
 TEST(Lookup3, is_what_hdf5_has_stored) {
-    for (const std::string_view golden : {kOpen, kClosed, kSwmr, kOpenBehindUserBlock, kOldClosedBehindUserBlock, kOldOpen}) {
+    for (const std::string_view golden :
+         {kOpen, kClosed, kSwmr, kOpenBehindUserBlock, kOldClosedBehindUserBlock, kOldOpen}) {
         const auto bytes = from_hex(golden);
         std::uint32_t stored;
         std::memcpy(&stored, bytes.data() + 44, sizeof stored);

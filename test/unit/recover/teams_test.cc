@@ -25,7 +25,9 @@ class SeveralNodes : public testing::Test {
         write(0, 100, 200, 3);
         write(1, 1500, 5000, 4);
     }
-    void write(std::size_t rank, std::uint64_t at, std::size_t size, std::uint64_t seed) { ASSERT_TRUE(world_.file(rank).write_at(at, bytes_of(size, seed))); }
+    void write(std::size_t rank, std::uint64_t at, std::size_t size, std::uint64_t seed) {
+        ASSERT_TRUE(world_.file(rank).write_at(at, bytes_of(size, seed)));
+    }
     void commit() {
         for (std::size_t rank = 0; rank < 2; ++rank) ASSERT_TRUE(world_.journal(rank).prepare(2000));
         world_.meet();
@@ -103,7 +105,7 @@ TEST_F(SeveralNodes, tell_without_doing_anything_what_they_would_do) {
 }
 
 TEST_F(SeveralNodes, are_left_alone_while_a_rank_lives_on_the_node) {
-    world_.alive = [](const log::ProcessIdentity& who) { return who.pid == 101; };
+    world_.alive = [](const area::ProcessIdentity& who) { return who.pid == 101; };
     const auto report = world_.recover(1);
     ASSERT_TRUE(report);
     EXPECT_THAT(report.value().files, IsEmpty());
@@ -151,7 +153,7 @@ TEST_F(SeveralNodes, do_not_take_a_meeting_for_passed_that_one_of_them_may_still
 
 TEST_F(SeveralNodes, leave_a_directory_with_a_damaged_journal_alone) {
     const auto journal = world_.journal_file(0);
-    ASSERT_TRUE(journal->write_at(log::kUndoFrontBytes + 100, bytes_of(1, 77)));
+    ASSERT_TRUE(journal->write_at(undo::kUndoFrontBytes + 100, bytes_of(1, 77)));
     const auto report = world_.recover(0);
     ASSERT_TRUE(report);
     ASSERT_EQ(report.value().refused.size(), 1u);
@@ -207,7 +209,8 @@ TEST_F(SeveralNodes, hold_the_lock_of_what_they_gather_whenever_they_open_the_ta
     outside.open_target = [&](const std::string& path) {
         ++opened;
         auto gathering = world_.home().open_directory(Gathering::name("run.h5", TeamWorld::kTeam));
-        EXPECT_TRUE(gathering && gathering.value()->lock(io::Directory::Patience::kTry).status().code() == Code::kUnavailable);
+        EXPECT_TRUE(gathering &&
+                    gathering.value()->lock(io::Directory::Patience::kTry).status().code() == Code::kUnavailable);
         return open(path);
     };
     for (const std::size_t node : {1, 0}) {
@@ -248,7 +251,8 @@ TEST(SeveralNodesKilled, while_one_writes_are_brought_home_by_another_as_if_noth
         ASSERT_EQ(world.recovered(0).outcome, Outcome::kWaiting);
         (void)world.recover(1, nth);
         if (!world.killed) break;
-        if (!same(world.contents(), torn)) world.modified_ns = UINT64_MAX / 2;   // the clock of the file server, much later
+        if (!same(world.contents(), torn))
+            world.modified_ns = UINT64_MAX / 2;   // the clock of the file server, much later
         const auto report = world.recover(0);
         ASSERT_TRUE(report);
         ASSERT_EQ(report.value().files.size(), 1u);
@@ -257,14 +261,16 @@ TEST(SeveralNodesKilled, while_one_writes_are_brought_home_by_another_as_if_noth
             ASSERT_TRUE(same(world.contents(), torn)) << "node 1 had not told";
             continue;
         }
-        ASSERT_TRUE(file.outcome == Outcome::kRolledBack || file.outcome == Outcome::kComplete) << file.status.message();
+        ASSERT_TRUE(file.outcome == Outcome::kRolledBack || file.outcome == Outcome::kComplete)
+            << file.status.message();
         ASSERT_TRUE(same(world.contents(), before));
         ASSERT_THAT(world.beside(), IsEmpty());
         ASSERT_FALSE(world.left(0));
         // It waits for nobody, wherever it was killed.
         const auto last = world.recover(1);
         ASSERT_TRUE(last);
-        for (const FileReport& each : last.value().files) ASSERT_EQ(each.outcome, Outcome::kComplete) << each.status.message();
+        for (const FileReport& each : last.value().files)
+            ASSERT_EQ(each.outcome, Outcome::kComplete) << each.status.message();
         ASSERT_FALSE(world.left(1));
         ASSERT_TRUE(same(world.contents(), before));
         taken_over += file.outcome == Outcome::kRolledBack && world.modified_ns != 0 ? 1 : 0;
@@ -276,7 +282,7 @@ TEST(SeveralNodesKilled, while_one_writes_are_brought_home_by_another_as_if_noth
 
 TEST_F(SeveralNodes, do_not_undo_what_another_program_may_have_written_since) {
     {
-        test::LeftBehind other(world_.area(0), 200, log::identify_this_process().value().boot_id);
+        test::LeftBehind other(world_.area(0), 200, area::identify_this_process().value().boot_id);
         auto& log = other.open(1, 2000);
         other.write(log, 0, bytes_of(100, 9));
         other.commit(log, 2000);
@@ -299,7 +305,7 @@ TEST_F(SeveralNodes, that_had_closed_the_file_are_no_other_run) {
     commit();
     ASSERT_TRUE(world_.journal(0).close());
     {
-        test::LeftBehind other(world_.area(0), 200, log::identify_this_process().value().boot_id);
+        test::LeftBehind other(world_.area(0), 200, area::identify_this_process().value().boot_id);
         auto& log = other.open(1, 2000);
         other.write(log, 0, bytes_of(100, 9));
         other.commit(log, 2000);

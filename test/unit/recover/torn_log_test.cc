@@ -1,5 +1,6 @@
-// The log of a process that died, damaged at every boundary of every record: cut off there, and with a bit turned. Whatever is
-// damaged, the file ends as it was at one of its commits, or recovery refuses it, changes nothing and keeps the log.
+// The log of a process that died, damaged at every boundary of every record: cut off there, and with a bit turned.
+// Whatever is damaged, the file ends as it was at one of its commits, or recovery refuses it, changes nothing and keeps
+// the log.
 #include <gtest/gtest.h>
 
 #include "base/bytes.h"
@@ -24,7 +25,7 @@ class TornLog : public testing::Test {
         options.options.patience = 0;
         engine_ = stage::Engine::create(options, area_.opener());
         plan_->hang(io::Operation::kWrite);
-        auto attached = engine_->attach(target_.open(plan_), target_.identity(), "/scratch/run.h5", true);
+        auto attached = engine_->attach({target_.open(plan_), true});
         EXPECT_TRUE(attached);
         file_ = attached.value().file;
         states_.push_back({});   // as it was opened
@@ -76,11 +77,14 @@ class TornLog : public testing::Test {
             places.segments.push_back(begin);
             places.tails.push_back(begin + header.value().tail);
             for (std::uint64_t at = begin + log::kSegmentHeaderBytes; at < places.tails.back();) {
-                const auto record = log::decode_record(std::span(bytes).subspan(at, places.tails.back() - at), header.value().use);
+                const auto record = log::decode_record(std::span(bytes).subspan(at, places.tails.back() - at),
+                                                       header.value().use);
                 EXPECT_TRUE(record);
                 if (!record) break;
                 const std::uint64_t payload = at + log::payload_offset(record.value().extents.size());
-                for (const std::uint64_t place : {at, at + log::kRecordHeaderBytes, payload, payload + record.value().header.payload_bytes}) places.boundaries.push_back(place);
+                for (const std::uint64_t place :
+                     {at, at + log::kRecordHeaderBytes, payload, payload + record.value().header.payload_bytes})
+                    places.boundaries.push_back(place);
                 at += record.value().bytes;
             }
             places.boundaries.push_back(places.tails.back());
@@ -140,7 +144,9 @@ TEST_F(TornLog, cut_off_anywhere) {
     for (const std::uint64_t at : all.boundaries)
         for (const int off : {-1, 0, 1}) {
             SCOPED_TRACE(testing::Message() << "cut at " << at << " + " << off);
-            try_damage([&](io::File& file) { ASSERT_TRUE(file.resize(static_cast<std::uint64_t>(static_cast<std::int64_t>(at) + off))); });
+            try_damage([&](io::File& file) {
+                ASSERT_TRUE(file.resize(static_cast<std::uint64_t>(static_cast<std::int64_t>(at) + off)));
+            });
             if (HasFatalFailure()) return;
         }
     EXPECT_GT(used_, 10);
@@ -156,7 +162,8 @@ TEST_F(TornLog, with_a_bit_turned_at_each_boundary) {
         for (const std::uint64_t byte : {place - 1, place, place + 8, place + 17, place + 33}) at.push_back(byte);
     for (const std::uint64_t place : at)
         for (const int bit : {0, 5, 7}) {
-            SCOPED_TRACE(testing::Message() << "bit " << bit << " of byte " << place << " (" << place % (16 << 10) << " of its segment)");
+            SCOPED_TRACE(testing::Message()
+                         << "bit " << bit << " of byte " << place << " (" << place % (16 << 10) << " of its segment)");
             try_damage([&](io::File& file) { flip(file, place, bit); });
             if (HasFatalFailure()) return;
         }

@@ -104,7 +104,9 @@ TEST_P(LogBegunAnew, every_commit_can_be_recovered) {
         test::Crash crash(*area.shared_open(), [&] { return target.contents(); }, target.identity());
         const auto report = crash.recover();
         ASSERT_TRUE(report);
-        ASSERT_TRUE(report.value().all_well()) << "commit " << i << ": " << (report.value().files.empty() ? "" : report.value().files.front().status.message());
+        ASSERT_TRUE(report.value().all_well())
+            << "commit " << i << ": "
+            << (report.value().files.empty() ? "" : report.value().files.front().status.message());
         auto expected = now;
         if (i < 6) expected.resize(offset + 10000);
         ASSERT_TRUE(same(crash.contents(), expected)) << "commit " << i;
@@ -115,7 +117,8 @@ TEST_P(LogBegunAnew, every_commit_can_be_recovered) {
     EXPECT_TRUE(same(target.contents(), now));
 }
 
-INSTANTIATE_TEST_SUITE_P(Both, LogBegunAnew, testing::Values(Durability::kProcess, Durability::kNode), [](const auto& given) { return given.param == Durability::kNode ? "node" : "process"; });
+INSTANTIATE_TEST_SUITE_P(Both, LogBegunAnew, testing::Values(Durability::kProcess, Durability::kNode),
+                         [](const auto& given) { return given.param == Durability::kNode ? "node" : "process"; });
 
 }   // namespace
 }   // namespace forebay::stage

@@ -55,7 +55,7 @@ TEST(DeviceFault, a_target_whose_size_cannot_be_had_is_not_opened) {
         const auto plan = std::make_shared<FaultPlan>();
         const auto engine = stage::Engine::create(test::small_options(), area.opener());
         plan->fail(Operation::kSize, 1, 1, ESTALE);
-        const auto refused = engine->attach(target.open(plan), target.identity(), "/scratch/run.h5", writable);
+        const auto refused = engine->attach({target.open(plan), writable});
         EXPECT_EQ(plan->fired(), 1u);
         EXPECT_EQ(refused.status().sys_errno(), ESTALE) << refused.status().message();
         EXPECT_NE(refused.status().message().find("run.h5"), std::string::npos) << refused.status().message();
@@ -84,11 +84,11 @@ TEST_P(AtFirstOpen, of_the_staging_device_means_writing_without_it_or_with_stric
             LoadedOptions loaded = test::small_options();
             loaded.options.strict = strict;
             Area area;
-            Target target, second(2);
+            Target target, second(2, "/scratch/second.h5");
             const auto plan = std::make_shared<FaultPlan>();
             const auto engine = stage::Engine::create(loaded, area.opener(plan));
             plan->fail(GetParam().operation, nth, kForEver, GetParam().sys_errno);
-            const auto attached = engine->attach(target.open(), target.identity(), "/scratch/run.h5", true);
+            const auto attached = engine->attach({target.open(), true});
             fired = plan->fired() > 0;
             if (strict && fired) {
                 EXPECT_EQ(attached.status().sys_errno(), GetParam().sys_errno) << attached.status().message();
@@ -99,7 +99,7 @@ TEST_P(AtFirstOpen, of_the_staging_device_means_writing_without_it_or_with_stric
             EXPECT_EQ(file->staged(), !fired);
             EXPECT_EQ(attached.value().warning.empty(), !fired);
             if (fired) {
-                const auto again = engine->attach(second.open(), second.identity(), "/scratch/second.h5", true);
+                const auto again = engine->attach({second.open(), true});
                 ASSERT_TRUE(again);
                 EXPECT_EQ(again.value().warning, "");   // once is enough
                 EXPECT_TRUE(engine->detach(again.value().file, true));
@@ -115,10 +115,11 @@ TEST_P(AtFirstOpen, of_the_staging_device_means_writing_without_it_or_with_stric
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, AtFirstOpen,
-                         testing::Values(Row{"open", Operation::kOpen, EIO}, Row{"create_directory", Operation::kCreateDirectory, ENOSPC},
-                                         Row{"resize", Operation::kResize, ENOSPC}, Row{"map", Operation::kMap, ENOMEM}),
-                         [](const auto& given) { return given.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Every, AtFirstOpen,
+    testing::Values(Row{"open", Operation::kOpen, EIO}, Row{"create_directory", Operation::kCreateDirectory, ENOSPC},
+                    Row{"resize", Operation::kResize, ENOSPC}, Row{"map", Operation::kMap, ENOMEM}),
+    [](const auto& given) { return given.param.name; });
 
 // From the Nth call on every one fails, of whatever kind.
 struct Gone {
@@ -190,11 +191,12 @@ TEST_P(DeviceGone, from_the_nth_call_on_and_no_byte_is_lost_unsaid) {
     EXPECT_FALSE(fired);
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, DeviceGone,
-                         testing::Values(Gone{true, OnError::kFail, Durability::kProcess}, Gone{true, OnError::kRetry, Durability::kProcess},
-                                         Gone{true, OnError::kThrough, Durability::kProcess}, Gone{true, OnError::kFail, Durability::kNode},
-                                         Gone{false, OnError::kFail, Durability::kProcess}, Gone{false, OnError::kFail, Durability::kNode}),
-                         [](const auto& given) { return name_of(given.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Every, DeviceGone,
+    testing::Values(Gone{true, OnError::kFail, Durability::kProcess}, Gone{true, OnError::kRetry, Durability::kProcess},
+                    Gone{true, OnError::kThrough, Durability::kProcess}, Gone{true, OnError::kFail, Durability::kNode},
+                    Gone{false, OnError::kFail, Durability::kProcess}, Gone{false, OnError::kFail, Durability::kNode}),
+    [](const auto& given) { return name_of(given.param); });
 
 }   // namespace
 }   // namespace forebay

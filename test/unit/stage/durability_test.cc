@@ -45,13 +45,13 @@ TEST(DurabilityOption, node_syncs_the_log_before_and_after_the_commit_record_and
     auto file = test::attach(*engine, target, true, faults);
     ASSERT_TRUE(file->write(0, test::bytes_of(10000, 1), ByteClass::kMetadata));
     const std::uint64_t before = file->counters().syncs;
-    EXPECT_EQ(before, 1u);                                   // the open record
+    EXPECT_EQ(before, 1u);   // the open record
     ASSERT_TRUE(file->commit());
-    EXPECT_EQ(file->counters().syncs, before + 3);           // and the target, which may have been emptied by its opening
+    EXPECT_EQ(file->counters().syncs, before + 3);   // and the target, which may have been emptied by its opening
     ASSERT_TRUE(file->write(0, test::bytes_of(10000, 2), ByteClass::kMetadata));
     ASSERT_TRUE(file->commit());
     EXPECT_EQ(file->counters().syncs, before + 5);
-    ASSERT_TRUE(file->commit());                             // nothing has changed
+    ASSERT_TRUE(file->commit());   // nothing has changed
     EXPECT_EQ(file->counters().syncs, before + 5);
     faults->fail(io::Operation::kSync, 1, 1, EIO);
     const Status closed = engine->detach(file, true);
@@ -79,7 +79,8 @@ TEST(DurabilityOption, a_commit_whose_record_could_not_be_synced_is_not_mixed_wi
         // What would drain at once if it were thought to be beyond the end of the last commit.
         const auto later = test::bytes_of(1 << 20, 2);
         ASSERT_TRUE(file->write(100000, later, ByteClass::kRaw));
-        for (int i = 0; i < 100 && file->counters().drained < 1000000; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        for (int i = 0; i < 100 && file->counters().drained < 1000000; ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
         test::Crash crash(*area.shared_open(), [&] { return target.contents(); }, target.identity());
         ASSERT_TRUE(crash.recover());
         if (!crash.contents().empty()) {
@@ -100,7 +101,7 @@ TEST(DurabilityOption, node_syncs_a_file_that_stepped_aside) {
     Target target;
     auto engine = stage::Engine::create(options(Durability::kNode), area.opener());
     auto file = test::attach(*engine, target);
-    ASSERT_TRUE(file->step_aside(log::AsideReason::kHandleTaken));
+    ASSERT_TRUE(file->step_aside(ledger::AsideReason::kHandleTaken));
     ASSERT_TRUE(file->write(0, test::bytes_of(100, 1), ByteClass::kRaw));
     const std::uint64_t before = file->counters().syncs;
     ASSERT_TRUE(file->commit());

@@ -44,14 +44,14 @@ class ExtentIndexOutOfMemory : public ::testing::Test {
     void insert(ByteRange range, std::uint64_t sequence, std::uint64_t hold_below) {
         index_->insert(range, staged(range, sequence), hold_below, kCommitted);
     }
-    StagedBytes staged(ByteRange range, std::uint64_t sequence) { return {&*segment_, range.begin, sequence, 0}; }
+    StagedPlace staged(ByteRange range, std::uint64_t sequence) { return {&*segment_, range.begin, sequence, 0}; }
 
     Pieces newest() const {
         Pieces pieces;
         pieces.reserve(32);
         index_->for_each_newest(
             {0, 1000},
-            [&](ByteRange range, const StagedBytes& bytes) {
+            [&](ByteRange range, const StagedPlace& bytes) {
                 pieces.push_back({range.begin, range.end, bytes.sequence, bytes.segment == nullptr});
             },
             [&](ByteRange range) { pieces.push_back({range.begin, range.end, 0, false}); });
@@ -63,7 +63,7 @@ class ExtentIndexOutOfMemory : public ::testing::Test {
         std::uint64_t held = 0, ready = 0, held_zeros = 0, ready_zeros = 0;
         for (const auto& extent : index_->held_in(&*segment_)) held += extent.range.size();
         for (const auto& extent : index_->held_in(nullptr)) held_zeros += extent.range.size();
-        index_->walk_ready(0, [&](ByteRange range, const StagedBytes& bytes) {
+        index_->walk_ready(0, [&](ByteRange range, const StagedPlace& bytes) {
             (bytes.segment == nullptr ? ready_zeros : ready) += range.size();
             return true;
         });
@@ -76,10 +76,11 @@ class ExtentIndexOutOfMemory : public ::testing::Test {
     // `change()` with each of its allocations failing in turn.
     template <class Change, class Check>
     long fail_each_allocation(Change&& change, Check&& check) {
-        const long failures = test::fail_each_allocation([&] { prepare(); }, change, [&] {
-            expect_accounts_agree();
-            check();
-        });
+        const long failures = test::fail_each_allocation([&] { prepare(); }, change,
+                                                         [&] {
+                                                             expect_accounts_agree();
+                                                             check();
+                                                         });
         expect_accounts_agree();
         return failures;
     }
@@ -102,14 +103,29 @@ class ExtentIndexOutOfMemory : public ::testing::Test {
 
 TEST_F(ExtentIndexOutOfMemory, an_insertion_across_the_committed_end_is_made_or_not) {
     EXPECT_GT(fail_each_allocation([&] { insert({75, 150}, 9, kCommitted); }), 0);
-    EXPECT_EQ(newest(), (Pieces{{0, 10, 1, false}, {10, 20, 2, false}, {20, 60, 1, false}, {60, 70, 0, false}, {70, 75, 3, false},
-                                {75, 100, 9, false}, {100, 150, 9, false}, {150, 200, 4, false}, {200, 1000, 0, false}}));
+    EXPECT_EQ(newest(), (Pieces{{0, 10, 1, false},
+                                {10, 20, 2, false},
+                                {20, 60, 1, false},
+                                {60, 70, 0, false},
+                                {70, 75, 3, false},
+                                {75, 100, 9, false},
+                                {100, 150, 9, false},
+                                {150, 200, 4, false},
+                                {200, 1000, 0, false}}));
 }
 
 TEST_F(ExtentIndexOutOfMemory, an_insertion_into_the_middle_of_extents_of_both_kinds_is_made_or_not) {
     EXPECT_GT(fail_each_allocation([&] { insert({12, 14}, 9, 0); }), 0);
-    EXPECT_EQ(newest(), (Pieces{{0, 10, 1, false}, {10, 12, 2, false}, {12, 14, 9, false}, {14, 20, 2, false}, {20, 60, 1, false},
-                                {60, 70, 0, false}, {70, 90, 3, false}, {90, 100, 0, false}, {100, 200, 4, false}, {200, 1000, 0, false}}));
+    EXPECT_EQ(newest(), (Pieces{{0, 10, 1, false},
+                                {10, 12, 2, false},
+                                {12, 14, 9, false},
+                                {14, 20, 2, false},
+                                {20, 60, 1, false},
+                                {60, 70, 0, false},
+                                {70, 90, 3, false},
+                                {90, 100, 0, false},
+                                {100, 200, 4, false},
+                                {200, 1000, 0, false}}));
 }
 
 TEST_F(ExtentIndexOutOfMemory, a_truncation_is_made_or_not) {
@@ -126,8 +142,8 @@ TEST_F(ExtentIndexOutOfMemory, forgetting_a_range_is_done_or_not) {
 
 TEST_F(ExtentIndexOutOfMemory, forgetting_what_was_drained_is_done_or_not) {
     committed_ = true;
-    EXPECT_GT(fail_each_allocation([&] { 
-                  EXPECT_EQ(index_->erase_drained({{120, 130}, {{{120, 130}, nullptr, 4, nullptr}}}), 10u);
+    EXPECT_GT(fail_each_allocation([&] {
+                  EXPECT_EQ(index_->erase_drained({{120, 130}, {{{120, 130}, nullptr, 4, plan::Keeper::kNone}}}), 10u);
               }),
               0);
 }
@@ -156,9 +172,7 @@ TEST_F(ExtentIndexOutOfMemory, bytes_that_move_to_another_place_are_never_lost) 
 }
 
 TEST_F(ExtentIndexOutOfMemory, records_of_several_logs_that_came_half_way_can_be_taken_in_again) {
-    const auto follow = [&] {
-        index_->insert_unless_newer({0, 110}, staged({0, 110}, 2), kOffsetMax, kCommitted);
-    };
+    const auto follow = [&] { index_->insert_unless_newer({0, 110}, staged({0, 110}, 2), kOffsetMax, kCommitted); };
     const auto content = [&] {   // adjacent pieces of one record as one
         Pieces joined;
         for (const Piece& piece : newest())
@@ -166,7 +180,8 @@ TEST_F(ExtentIndexOutOfMemory, records_of_several_logs_that_came_half_way_can_be
             else joined.push_back(piece);
         return joined;
     };
-    const Pieces joined{{0, 70, 2, false}, {70, 90, 3, false}, {90, 100, 2, false}, {100, 200, 4, false}, {200, 1000, 0, false}};
+    const Pieces joined{
+        {0, 70, 2, false}, {70, 90, 3, false}, {90, 100, 2, false}, {100, 200, 4, false}, {200, 1000, 0, false}};
     EXPECT_GT(fail_each_allocation(follow,
                                    [&] {
                                        follow();

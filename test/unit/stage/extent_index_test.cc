@@ -34,7 +34,7 @@ class ExtentIndexTest : public ::testing::Test {
         std::vector<Piece> pieces;
         index_.for_each_newest(
             range,
-            [&](ByteRange piece, const StagedBytes& bytes) {
+            [&](ByteRange piece, const StagedPlace& bytes) {
                 pieces.push_back({piece.begin, piece.end, bytes.sequence, bytes.offset});
             },
             [](ByteRange) {});
@@ -120,7 +120,9 @@ TEST_F(ExtentIndexTest, zeros_of_a_cut_give_way_to_any_record_and_are_counted_ap
 TEST_F(ExtentIndexTest, what_was_drained_is_forgotten_where_nothing_newer_came_meanwhile) {
     found(one_, {0, 100}, 1);
     found(one_, {100, 200}, 2);
-    const plan::TargetWrite write{{0, 200}, {{{0, 100}, one_.at(0), 1, &one_}, {{100, 200}, one_.at(100), 2, &one_}}};
+    const plan::Keeper kept_by_one = StagedPlace{&one_}.keeper();
+    const plan::TargetWrite write{{0, 200},
+                                  {{{0, 100}, one_.at(0), 1, kept_by_one}, {{100, 200}, one_.at(100), 2, kept_by_one}}};
     found(other_, {50, 120}, 3);
     EXPECT_EQ(index_.erase_drained(write), 130u);
     EXPECT_THAT(newest({0, 200}), ElementsAre(Piece{50, 120, 3, 50}));
@@ -129,7 +131,9 @@ TEST_F(ExtentIndexTest, what_was_drained_is_forgotten_where_nothing_newer_came_m
 }
 
 TEST_F(ExtentIndexTest, zeros_that_came_while_zeros_and_data_were_drained_stay_where_there_was_data) {
-    const plan::TargetWrite write{{0, 200}, {{{0, 100}, nullptr, 0, nullptr}, {{100, 200}, one_.at(100), 2, &one_}}};
+    const plan::Keeper kept_by_one = StagedPlace{&one_}.keeper();
+    const plan::TargetWrite write{
+        {0, 200}, {{{0, 100}, nullptr, 0, plan::Keeper::kNone}, {{100, 200}, one_.at(100), 2, kept_by_one}}};
     index_.truncate(0, 200, 200);
     EXPECT_EQ(index_.promote_held(), 200u);
     EXPECT_EQ(index_.erase_drained(write), 0u);

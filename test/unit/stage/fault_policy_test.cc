@@ -14,9 +14,9 @@ namespace {
 using io::FaultPlan;
 using io::Operation;
 using stage::ByteClass;
+using test::Area;
 using test::Fault;
 using test::FaultCase;
-using test::Area;
 using test::Target;
 using Content = std::vector<std::byte>;
 
@@ -58,7 +58,8 @@ TEST_P(FaultPolicy, the_nth_call_fails_and_no_byte_is_lost_unsaid) {
         auto other = test::attach(*engine, bystander);
         auto file = test::attach(*engine, target, true, of_target);
         FaultPlan& plan = given.fault.of_target ? *of_target : *of_log;
-        plan.fail(given.fault.operation, nth, given.for_ever ? 1000000 : 1, given.fault.sys_errno, given.fault.bytes_done_first);
+        plan.fail(given.fault.operation, nth, given.for_ever ? 1000000 : 1, given.fault.sys_errno,
+                  given.fault.bytes_done_first);
 
         const Content theirs = test::bytes_of(5000, 77);
         Content now;
@@ -104,8 +105,8 @@ TEST_P(FaultPolicy, the_nth_call_fails_and_no_byte_is_lost_unsaid) {
         if (!fired) {
             EXPECT_FALSE(said);
         }
-        // What passes is not even told, if it may be tried again; what does not is told by the close at the latest. Of the
-        // log's own faults only those of its sync concern the program.
+        // What passes is not even told, if it may be tried again; what does not is told by the close at the latest. Of
+        // the log's own faults only those of its sync concern the program.
         if (given.fault.of_target && given.fault.operation == Operation::kWrite && fired && whole) {
             EXPECT_EQ(closed && !said, given.on_error == OnError::kRetry && !given.for_ever);
         }
@@ -137,7 +138,8 @@ TEST_P(FaultPolicy, the_nth_call_fails_and_no_byte_is_lost_unsaid) {
     EXPECT_GT(met, 0u) << "no call that could fail";
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, FaultPolicy, testing::ValuesIn(test::fault_cases(kFaults)), [](const auto& given) { return name_of(given.param); });
+INSTANTIATE_TEST_SUITE_P(Every, FaultPolicy, testing::ValuesIn(test::fault_cases(kFaults)),
+                         [](const auto& given) { return name_of(given.param); });
 
 }   // namespace
 }   // namespace forebay

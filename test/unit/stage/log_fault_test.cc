@@ -1,6 +1,7 @@
-// The staging device fails under the mapping of the log: real files, a real engine, and a log that is cut while it is in use.
-#include <gtest/gtest.h>
+// The staging device fails under the mapping of the log: real files, a real engine, and a log that is cut while it is
+// in use.
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -34,21 +35,19 @@ class LogFault : public testing::Test {
     }
 
     void start(const LoadedOptions& options = test::small_options()) {
-        engine_ = stage::Engine::create(options, [this] { return io::open_posix_directory((root_ / "area").string()); });
+        engine_ = stage::Engine::create(options,
+                                        [this] { return io::open_posix_directory((root_ / "area").string()); });
     }
     std::shared_ptr<stage::StagedFile> open(const std::string& name) {
         const std::string path = (root_ / name).string();
         const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT, 0600);
-        auto attached = engine_->attach({path, descriptor, true});
+        auto attached = engine_->attach({io::adopt_posix_file(descriptor, path), true});
         EXPECT_TRUE(attached) << attached.status().message();
-        ::close(descriptor);
         EXPECT_TRUE(attached.value().file->staged());
         return attached.value().file;
     }
     // The log loses all but its first bytes.
-    void cut_log(std::uint64_t bytes) {
-        ASSERT_EQ(::truncate(log_path().c_str(), static_cast<off_t>(bytes)), 0);
-    }
+    void cut_log(std::uint64_t bytes) { ASSERT_EQ(::truncate(log_path().c_str(), static_cast<off_t>(bytes)), 0); }
     std::string log_path() const {
         for (const auto& entry : std::filesystem::recursive_directory_iterator(root_ / "area"))
             if (entry.path().filename() == "log") return entry.path().string();
@@ -80,7 +79,8 @@ class LogFault : public testing::Test {
 TEST_F(LogFault, what_can_no_longer_be_stored_goes_to_the_target_and_nothing_is_lost) {
     start();
     const auto file = open("a.h5");
-    const Content first = test::bytes_of(3 * kSegment / 2, 1), second = test::bytes_of(100'000, 2), third = test::bytes_of(5'000, 3);
+    const Content first = test::bytes_of(3 * kSegment / 2, 1), second = test::bytes_of(100'000, 2),
+                  third = test::bytes_of(5'000, 3);
     ASSERT_TRUE(file->write(0, first, ByteClass::kRaw));
     ASSERT_TRUE(file->drain());
     ASSERT_EQ(file->counters().drained, first.size());
@@ -90,7 +90,7 @@ TEST_F(LogFault, what_can_no_longer_be_stored_goes_to_the_target_and_nothing_is_
     ASSERT_TRUE(file->write(first.size() + second.size(), third, ByteClass::kMetadata));
     ASSERT_TRUE(file->commit());
     EXPECT_FALSE(file->staged());
-    EXPECT_NE(file->counters().aside & (1u << static_cast<unsigned>(log::AsideReason::kStagingArea)), 0u);
+    EXPECT_NE(file->counters().aside & (1u << static_cast<unsigned>(ledger::AsideReason::kStagingArea)), 0u);
     EXPECT_EQ(file->counters().through, second.size() + third.size());
     ASSERT_TRUE(engine_->detach(file, true));
     EXPECT_TRUE(test::same(contents("a.h5"), joined({first, second, third})));
@@ -161,7 +161,10 @@ TEST_F(LogFault, small_pieces_that_can_be_read_are_drained) {
     for (std::size_t i = 0; i < 300; ++i)
         ASSERT_TRUE(file->write(i * 512, io::Bytes(all).subspan(i * 512, 512), ByteClass::kMetadata));
     cut_log(kSegment);
-    expect_names_the_log([&] { (void)file->commit(); return file->commit(); }());
+    expect_names_the_log([&] {
+        (void)file->commit();
+        return file->commit();
+    }());
     expect_names_the_log(engine_->detach(file, true));
     const Content home = contents("a.h5");
     std::uint64_t intact = 0;
@@ -193,7 +196,8 @@ TEST_F(LogFault, a_staging_device_that_goes_away_costs_no_more_than_what_was_onl
     const test::LoopMount device(64);
     if (!device.mounted()) GTEST_SKIP() << "needs root, and a loop device";
     std::filesystem::create_directory(device.path() / "area");
-    engine_ = stage::Engine::create(test::small_options(), [&] { return io::open_posix_directory((device.path() / "area").string()); });
+    engine_ = stage::Engine::create(test::small_options(),
+                                    [&] { return io::open_posix_directory((device.path() / "area").string()); });
     {
         const auto file = open("a.h5"), other = open("other.h5");
         Content now;
@@ -260,7 +264,8 @@ TEST_P(LogCut, wherever_the_log_is_cut_nothing_is_wrong_unsaid) {
             if (step == GetParam().phase) cut_log(cut / 4096 * 4096);
             const Content bytes = test::bytes_of(20'000, step);
             const std::uint64_t offset = step < 8 ? step * 20'000 : (step - 8) * 9'000;
-            if (!told(file->write(offset, bytes, step % 3 == 0 ? ByteClass::kMetadata : ByteClass::kRaw))) whole = false;
+            if (!told(file->write(offset, bytes, step % 3 == 0 ? ByteClass::kMetadata : ByteClass::kRaw)))
+                whole = false;
             if (!whole) break;
             if (now.size() < offset + bytes.size()) now.resize(offset + bytes.size());
             std::copy(bytes.begin(), bytes.end(), now.begin() + static_cast<std::ptrdiff_t>(offset));
@@ -285,11 +290,12 @@ TEST_P(LogCut, wherever_the_log_is_cut_nothing_is_wrong_unsaid) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, LogCut,
-                         testing::Values(Cut{Durability::kProcess, 1}, Cut{Durability::kProcess, 5}, Cut{Durability::kProcess, 9},
-                                         Cut{Durability::kNode, 1}, Cut{Durability::kNode, 5}, Cut{Durability::kNode, 9}),
+                         testing::Values(Cut{Durability::kProcess, 1}, Cut{Durability::kProcess, 5},
+                                         Cut{Durability::kProcess, 9}, Cut{Durability::kNode, 1},
+                                         Cut{Durability::kNode, 5}, Cut{Durability::kNode, 9}),
                          [](const auto& given) {
-                             return std::string(given.param.durability == Durability::kNode ? "node" : "process") + "_before_step_" +
-                                    std::to_string(given.param.phase);
+                             return std::string(given.param.durability == Durability::kNode ? "node" : "process") +
+                                    "_before_step_" + std::to_string(given.param.phase);
                          });
 
 }   // namespace

@@ -1,6 +1,6 @@
-// No memory: the Nth allocation of a write, a read, a commit, a drain or a close fails, for N = 1, 2, ... until none does.
-// What was said to be done is done, what was not is not, and nobody waits for ever. Includes the operators that fail through
-// extent_index_memory_test.cc of the same program.
+// No memory: the Nth allocation of a write, a read, a commit, a drain or a close fails, for N = 1, 2, ... until none
+// does. What was said to be done is done, what was not is not, and nobody waits for ever. Includes the operators that
+// fail through extent_index_memory_test.cc of the same program.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -12,7 +12,7 @@
 namespace forebay::test {
 extern std::atomic<long> allocations_until_failure;
 extern std::atomic<bool> failing_for_ever;
-}
+}   // namespace forebay::test
 
 namespace forebay {
 namespace {
@@ -23,13 +23,16 @@ using test::Target;
 using Content = std::vector<std::byte>;
 constexpr auto kNever = std::numeric_limits<long>::max();
 
-// An engine with one file that has everything: committed bytes that are drained, committed ones that are not, held ones, and zeros.
+// An engine with one file that has everything: committed bytes that are drained, committed ones that are not, held
+// ones, and zeros.
 struct Ground {
-    Ground(const LoadedOptions& options) : engine(stage::Engine::create(options, area.opener())), file(test::attach(*engine, target)) {
+    Ground(const LoadedOptions& options)
+        : engine(stage::Engine::create(options, area.opener())), file(test::attach(*engine, target)) {
         put(0, 40'000, 1, ByteClass::kRaw);
         EXPECT_TRUE(file->commit());
         EXPECT_TRUE(file->drain());
-        for (std::uint64_t i = 0; i < 40; ++i) put(1000 * i, 300, i, i % 2 == 0 ? ByteClass::kMetadata : ByteClass::kRaw);
+        for (std::uint64_t i = 0; i < 40; ++i)
+            put(1000 * i, 300, i, i % 2 == 0 ? ByteClass::kMetadata : ByteClass::kRaw);
         EXPECT_TRUE(file->truncate(38'000));
         now.resize(38'000);
         put(50'000, 9'000, 3, ByteClass::kRaw);
@@ -46,9 +49,11 @@ struct Ground {
     // The file closes, tells if it did not, and what it holds is what was written; `unsure` may be old or new.
     void expect_all_well(ByteRange unsure, const Content& before) {
         Content end = now;
-        // A drain thread may have been the one that got no memory: that is kept and told, and close tries all of it again.
+        // A drain thread may have been the one that got no memory: that is kept and told, and close tries all of it
+        // again.
         const Status committed = file->commit(), closed = engine->detach(file, true);
-        EXPECT_TRUE(committed || !closed) << committed.message();   // it may come to its end after the commit, and not be forgotten
+        EXPECT_TRUE(committed || !closed)
+            << committed.message();   // it may come to its end after the commit, and not be forgotten
         EXPECT_TRUE(closed || closed.sys_errno() == ENOMEM) << closed.message();
         EXPECT_FALSE(file->leaves_log());
         Content home = target.contents();
@@ -135,8 +140,8 @@ TEST_P(MemoryFault, of_a_write) {
                  [&](Ground& ground, const Status& status, const Content& before) {
                      ground.note(20'150, bytes);
                      if (status) {
-                EXPECT_TRUE(test::same(test::read(*ground.file, 0, ground.now.size()), ground.now));
-            }
+                         EXPECT_TRUE(test::same(test::read(*ground.file, 0, ground.now.size()), ground.now));
+                     }
                      ground.expect_all_well(status ? ByteRange{} : ByteRange{20'150, 20'150 + size}, before);
                  });
         }
@@ -150,8 +155,8 @@ TEST_P(MemoryFault, of_a_write_of_many_parts) {
          [&](Ground& ground, const Status& status, const Content& before) {
              for (std::uint64_t i = 0; i < 50; ++i) ground.note(i * 700, bytes);
              if (status) {
-                EXPECT_TRUE(test::same(test::read(*ground.file, 0, ground.now.size()), ground.now));
-            }
+                 EXPECT_TRUE(test::same(test::read(*ground.file, 0, ground.now.size()), ground.now));
+             }
              ground.expect_all_well(status ? ByteRange{} : ByteRange{0, 50 * 700}, before);
          });
 }
@@ -171,7 +176,7 @@ TEST_P(MemoryFault, of_opening_the_first_file) {
         std::shared_ptr<stage::StagedFile> file;
         test::failing_for_ever = GetParam().for_ever;
         const Status status = without_allocation(nth, hit, [&] {
-            auto attached = engine->attach(std::move(to_open), target.identity(), path, true);
+            auto attached = engine->attach({std::move(to_open), true});
             if (attached) file = attached.value().file;
             return attached.status();
         });
@@ -219,18 +224,18 @@ TEST_P(MemoryFault, of_a_truncation) {
                 test::allocations_until_failure = nth;
                 return ground.file->truncate(size);
             },
-             [&](Ground& ground, const Status& status, const Content& before) {
-                 if (status) {
-                     ground.now.resize(size);
-                     EXPECT_TRUE(test::same(test::read(*ground.file, 0, ground.now.size()), ground.now));
-                     ground.expect_all_well({}, before);
-                 } else {
-                     // Made again it is made.
-                     ASSERT_TRUE(ground.file->truncate(size));
-                     ground.now.resize(size);
-                     ground.expect_all_well({}, before);
-                 }
-             });
+            [&](Ground& ground, const Status& status, const Content& before) {
+                if (status) {
+                    ground.now.resize(size);
+                    EXPECT_TRUE(test::same(test::read(*ground.file, 0, ground.now.size()), ground.now));
+                    ground.expect_all_well({}, before);
+                } else {
+                    // Made again it is made.
+                    ASSERT_TRUE(ground.file->truncate(size));
+                    ground.now.resize(size);
+                    ground.expect_all_well({}, before);
+                }
+            });
 }
 
 TEST_P(MemoryFault, of_a_commit) {
@@ -249,7 +254,8 @@ TEST_P(MemoryFault, of_a_drain) {
              const Status closed = ground.engine->detach(ground.file, true);
              // Kept like a failed write; close tries all of it again.
              EXPECT_TRUE(closed || closed.sys_errno() == ENOMEM) << closed.message();
-             EXPECT_TRUE(test::same(ground.target.contents(), ground.now)) << closed.message() << ground.file->leaves_log();
+             EXPECT_TRUE(test::same(ground.target.contents(), ground.now))
+                 << closed.message() << ground.file->leaves_log();
          });
 }
 
@@ -263,7 +269,8 @@ TEST_P(MemoryFault, of_a_close) {
              EXPECT_FALSE(status.message().empty());
              if (ground.file->leaves_log()) {
                  EXPECT_TRUE(test::same(test::read(*ground.file, 0, ground.now.size()), ground.now));
-                 test::Crash crash(*ground.area.shared_open(), [&] { return ground.target.contents(); }, ground.target.identity());
+                 test::Crash crash(
+                     *ground.area.shared_open(), [&] { return ground.target.contents(); }, ground.target.identity());
                  ASSERT_TRUE(crash.recover());
                  EXPECT_TRUE(test::same(crash.contents(), ground.now));
              } else {
@@ -272,8 +279,9 @@ TEST_P(MemoryFault, of_a_close) {
          });
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, MemoryFault, testing::Values(Shortage{Durability::kProcess, false}, Shortage{Durability::kProcess, true},
-                                                            Shortage{Durability::kNode, false}, Shortage{Durability::kNode, true}),
+INSTANTIATE_TEST_SUITE_P(Every, MemoryFault,
+                         testing::Values(Shortage{Durability::kProcess, false}, Shortage{Durability::kProcess, true},
+                                         Shortage{Durability::kNode, false}, Shortage{Durability::kNode, true}),
                          [](const auto& given) {
                              return std::string(given.param.durability == Durability::kNode ? "node" : "process") +
                                     (given.param.for_ever ? "_for_ever" : "_once");

@@ -64,7 +64,12 @@ TEST_F(Patience, a_close_gives_up_and_the_log_keeps_everything) {
     EXPECT_TRUE(test::same(test::read(*file, 0, bytes.size()), bytes));
     EXPECT_EQ(file->write(0, bytes, ByteClass::kRaw).sys_errno(), EBADF);
     // The engine ends while the thread is stuck.
-    (void)timed([&] { engine_.reset(); return Status::ok(); }, 0s, 20s);
+    (void)timed(
+        [&] {
+            engine_.reset();
+            return Status::ok();
+        },
+        0s, 20s);
 
     test::Crash crash(*area_.shared_open(), [&] { return target_.contents(); }, target_.identity());
     ASSERT_TRUE(crash.recover());
@@ -83,12 +88,14 @@ TEST_F(Patience, after_a_close_that_gave_up_no_write_begins) {
     start();
     const auto file = test::attach(*engine_, target_, true, plan_);
     plan_->hang(Operation::kWrite);
-    for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(file->write(i * 16'384, test::bytes_of(16'384, i), ByteClass::kMetadata));
+    for (std::uint64_t i = 0; i < 10; ++i)
+        ASSERT_TRUE(file->write(i * 16'384, test::bytes_of(16'384, i), ByteClass::kMetadata));
     expect_timed_out(engine_->detach(file, true), "163840");
     plan_->let_go();
     for (int i = 0; i < 100 && target_.contents().empty(); ++i) std::this_thread::sleep_for(10ms);
     std::this_thread::sleep_for(50ms);
-    EXPECT_LE(target_.contents().size(), 2u * 16'384);   // the one that was stuck, and one of a thread that came to help
+    EXPECT_LE(target_.contents().size(),
+              2u * 16'384);   // the one that was stuck, and one of a thread that came to help
 }
 
 // Small pieces go a MiB at a time.
@@ -100,7 +107,8 @@ TEST_F(Patience, after_a_close_that_gave_up_a_write_of_small_pieces_goes_no_furt
     start();
     const auto file = test::attach(*engine_, target_, true, plan_);
     plan_->hang(Operation::kWrite);
-    for (std::uint64_t i = 0; i < kPieces; ++i) ASSERT_TRUE(file->write(i * 4096, test::bytes_of(4096, i), ByteClass::kMetadata));
+    for (std::uint64_t i = 0; i < kPieces; ++i)
+        ASSERT_TRUE(file->write(i * 4096, test::bytes_of(4096, i), ByteClass::kMetadata));
     expect_timed_out(engine_->detach(file, true), "4096000");
     plan_->let_go();
     for (int i = 0; i < 100 && target_.contents().empty(); ++i) std::this_thread::sleep_for(10ms);
@@ -152,7 +160,12 @@ TEST_F(Patience, a_size_that_is_never_set_is_given_up_as_well) {
     plan_->hang(Operation::kResize);
     const Status closed = timed([&] { return engine_->detach(file, true); }, 1s, 20s);
     EXPECT_EQ(closed.sys_errno(), ETIMEDOUT) << closed.message();
-    (void)timed([&] { engine_.reset(); return Status::ok(); }, 0s, 20s);
+    (void)timed(
+        [&] {
+            engine_.reset();
+            return Status::ok();
+        },
+        0s, 20s);
     plan_->let_go();
     std::this_thread::sleep_for(100ms);
 }
@@ -182,7 +195,12 @@ TEST_F(Patience, a_close_whose_sync_never_returns_leaves_everything_in_the_log) 
     ASSERT_TRUE(file->commit());
     plan_->hang(Operation::kSync);
     EXPECT_EQ(timed([&] { return engine_->detach(file, true); }, 1s, 20s).sys_errno(), ETIMEDOUT);
-    (void)timed([&] { engine_.reset(); return Status::ok(); }, 0s, 20s);
+    (void)timed(
+        [&] {
+            engine_.reset();
+            return Status::ok();
+        },
+        0s, 20s);
     EXPECT_EQ(area_.left().size(), 1u) << "what may not be on the device is in the log still";
     test::Crash crash(*area_.shared_open(), [&] { return target_.contents(); }, target_.identity());
     ASSERT_TRUE(crash.recover());

@@ -1,4 +1,5 @@
-// How a target write of many small pieces is made: put together first for a target that is waited for, as it may take pages and not bytes.
+// How a target write of many small pieces is made: put together first for a target that is waited for, as it may take
+// pages and not bytes.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -24,7 +25,8 @@ class NotedFile final : public io::ForwardingFile {
         std::vector<const std::byte*> from;       // the former's memory
     };
 
-    NotedFile(std::unique_ptr<io::File> file, std::shared_ptr<Writes> writes) : ForwardingFile(std::move(file)), writes_(std::move(writes)) {}
+    NotedFile(std::unique_ptr<io::File> file, std::shared_ptr<Writes> writes)
+        : ForwardingFile(std::move(file)), writes_(std::move(writes)) {}
     Status write_at(std::uint64_t offset, io::Bytes bytes) override {
         const std::lock_guard lock(writes_->mutex);
         writes_->whole.push_back(bytes.size());
@@ -52,10 +54,11 @@ std::shared_ptr<NotedFile::Writes> write_small_pieces(std::uint64_t patience, st
     Target target;
     auto engine = Engine::create(loaded, area.opener());
     auto writes = std::make_shared<NotedFile::Writes>();
-    auto attached = engine->attach(std::make_unique<NotedFile>(target.open(), writes), target.identity(), "/scratch/run.h5", true);
+    auto attached = engine->attach({std::make_unique<NotedFile>(target.open(), writes), true});
     EXPECT_TRUE(attached);
     const auto file = attached.value().file;
-    for (std::uint64_t i = 0; i < kPieces; ++i) EXPECT_TRUE(file->write(i * kPiece, test::bytes_of(kPiece, i), ByteClass::kMetadata));
+    for (std::uint64_t i = 0; i < kPieces; ++i)
+        EXPECT_TRUE(file->write(i * kPiece, test::bytes_of(kPiece, i), ByteClass::kMetadata));
     EXPECT_TRUE(file->truncate((kPieces - 50) * kPiece));
     EXPECT_TRUE(file->write((kPieces - 1) * kPiece, test::bytes_of(kPiece, kPieces - 1), ByteClass::kMetadata));
     EXPECT_TRUE(engine->detach(file, true));

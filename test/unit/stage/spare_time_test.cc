@@ -2,12 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "stage/target_pace.h"
-
 namespace forebay::stage {
 namespace {
 
-constexpr std::uint64_t kMiB = SpareTime::kPaceBytes, kPace = 500, kLog = 100 * kMiB;
+constexpr std::uint64_t kMiB = drain::TargetPace::kBytes, kPace = 500, kLog = 100 * kMiB;
 
 TEST(SpareTime, is_earned_between_the_calls_and_not_in_them) {
     SpareTime spare(1000);
@@ -65,37 +63,6 @@ TEST(SpareTime, of_a_clock_that_another_thread_was_ahead_of_is_none) {
     spare.enter(500);
     EXPECT_FALSE(spare.suffices_for(kMiB, 1, kLog));
     EXPECT_TRUE(spare.suffices_for(0, kPace, kLog));
-}
-
-TEST(TargetPace, is_not_known_before_a_write) { EXPECT_EQ(TargetPace().of_memory(), 0u); }
-
-TEST(TargetPace, of_a_target_that_is_waited_for_is_none) {
-    TargetPace pace;
-    pace.wrote(kMiB, 400, 1000, true);
-    EXPECT_EQ(pace.of_memory(), 0u);
-}
-
-TEST(TargetPace, is_what_a_mib_takes) {
-    TargetPace pace;
-    pace.wrote(4 * kMiB, 3600, 4000, true);
-    EXPECT_NEAR(static_cast<double>(pace.of_memory()), 1000, 2);
-}
-
-TEST(TargetPace, does_not_count_time_in_which_others_had_the_processor) {
-    TargetPace pace;
-    pace.wrote(kMiB, 1000, 50000, false);
-    EXPECT_NEAR(static_cast<double>(pace.of_memory()), 1000, 2);
-}
-
-TEST(TargetPace, follows_the_target) {
-    TargetPace pace;
-    for (int i = 0; i < 10; ++i) pace.wrote(kMiB, 1000, 1000, false);
-    pace.wrote(kMiB, 1000, 2500, true);
-    EXPECT_NE(pace.of_memory(), 0u) << "one write alone tells little";
-    for (int i = 0; i < 10; ++i) pace.wrote(kMiB, 1000, 20000, true);
-    EXPECT_EQ(pace.of_memory(), 0u);
-    for (int i = 0; i < 20; ++i) pace.wrote(kMiB, 1000, 1000, false);
-    EXPECT_NE(pace.of_memory(), 0u);
 }
 
 }   // namespace

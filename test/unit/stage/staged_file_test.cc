@@ -119,8 +119,9 @@ class CountedFile final : public io::ForwardingFile {
     std::shared_ptr<Count> count_;
 };
 
-// Small pieces may wait for neighbours, but not while the log cannot be used again because of them: a segment is given back
-// only when all that are older have been. So a piece goes alone once as much as it, and 16 MiB, lie dead behind it.
+// Small pieces may wait for neighbours, but not while the log cannot be used again because of them: a segment is given
+// back only when all that are older have been. So a piece goes alone once as much as it, and 16 MiB, lie dead behind
+// it.
 TEST(StagedFile, a_small_piece_does_not_keep_the_log_from_being_used_again) {
     constexpr std::uint64_t kStripe = 1 << 20, kPart = 128 << 10, kStripes = 128, kLate = 4;
     LoadedOptions loaded = test::small_options();
@@ -131,14 +132,15 @@ TEST(StagedFile, a_small_piece_does_not_keep_the_log_from_being_used_again) {
     Target target;
     auto engine = Engine::create(loaded, area.opener());
     auto written = std::make_shared<CountedFile::Count>();
-    auto attached = engine->attach(std::make_unique<CountedFile>(target.open(), written), target.identity(), "/scratch/run.h5", true);
+    auto attached = engine->attach({std::make_unique<CountedFile>(target.open(), written), true});
     ASSERT_TRUE(attached);
     const auto file = attached.value().file;
     const auto small = test::bytes_of(32 << 10, 1), part = test::bytes_of(kPart, 2);
     ASSERT_TRUE(file->write(0, small, ByteClass::kRaw));
     for (std::uint64_t i = 1; i <= kStripes; ++i) {
         // Larger writes would pass by the log: the target is memory.
-        for (std::uint64_t at = 0; at < kStripe; at += kPart) ASSERT_TRUE(file->write((i + 1) * kStripe + at, part, ByteClass::kRaw));
+        for (std::uint64_t at = 0; at < kStripe; at += kPart)
+            ASSERT_TRUE(file->write((i + 1) * kStripe + at, part, ByteClass::kRaw));
         // Nothing else waits but what is not worth a plan yet.
         ASSERT_TRUE(written->wait_for((i - std::min(i, kLate)) * kStripe)) << "stripe " << i;
     }
@@ -150,7 +152,8 @@ TEST(StagedFile, a_small_piece_does_not_keep_the_log_from_being_used_again) {
     ASSERT_TRUE(engine->detach(file, true));
 }
 
-// A plan takes only so much of a run that is much longer: where it ends, the next one goes on, and both keep to the stripes.
+// A plan takes only so much of a run that is much longer: where it ends, the next one goes on, and both keep to the
+// stripes.
 TEST(StagedFile, plans_of_one_long_run_meet_at_stripe_boundaries) {
     constexpr std::uint64_t kStripe = 64 << 10, kPart = 7000;
     LoadedOptions loaded = test::small_options();
@@ -161,11 +164,12 @@ TEST(StagedFile, plans_of_one_long_run_meet_at_stripe_boundaries) {
     Target target;
     auto engine = Engine::create(loaded, area.opener());
     auto written = std::make_shared<CountedFile::Count>();
-    auto attached = engine->attach(std::make_unique<CountedFile>(target.open(), written), target.identity(), "/scratch/run.h5", true);
+    auto attached = engine->attach({std::make_unique<CountedFile>(target.open(), written), true});
     ASSERT_TRUE(attached);
     const auto file = attached.value().file;
     written->held_up = true;   // so that plans find more than they take
-    for (std::uint64_t i = 0; i < 1000; ++i) ASSERT_TRUE(file->write(i * kPart, test::bytes_of(kPart, i), ByteClass::kRaw));
+    for (std::uint64_t i = 0; i < 1000; ++i)
+        ASSERT_TRUE(file->write(i * kPart, test::bytes_of(kPart, i), ByteClass::kRaw));
     written->let_go();
     ASSERT_TRUE(engine->detach(file, true));
     EXPECT_EQ(written->bytes, 1000 * kPart);
@@ -173,7 +177,8 @@ TEST(StagedFile, plans_of_one_long_run_meet_at_stripe_boundaries) {
     for (const std::uint64_t offset : written->offsets) EXPECT_EQ(offset % kStripe, 0u) << offset;
 }
 
-// Others write where the drain has been already, while the end of the file still grows: what they have written goes too.
+// Others write where the drain has been already, while the end of the file still grows: what they have written goes
+// too.
 TEST(StagedFile, a_growing_end_does_not_keep_what_lies_before_it_from_draining) {
     LoadedOptions loaded = test::small_options();
     loaded.options.size = 64 << 20;
@@ -184,7 +189,7 @@ TEST(StagedFile, a_growing_end_does_not_keep_what_lies_before_it_from_draining) 
     Target target;
     auto engine = Engine::create(loaded, area.opener());
     auto written = std::make_shared<CountedFile::Count>();
-    auto attached = engine->attach(std::make_unique<CountedFile>(target.open(), written), target.identity(), "/scratch/run.h5", true);
+    auto attached = engine->attach({std::make_unique<CountedFile>(target.open(), written), true});
     ASSERT_TRUE(attached);
     const auto file = attached.value().file;
     const auto large = test::bytes_of(3 << 20, 1), end = test::bytes_of(300 << 10, 2);
@@ -192,8 +197,9 @@ TEST(StagedFile, a_growing_end_does_not_keep_what_lies_before_it_from_draining) 
     ASSERT_TRUE(written->wait_for(large.size()));
     ASSERT_TRUE(file->write(33 << 20, end, ByteClass::kRaw));
     ASSERT_TRUE(file->write(10 << 20, large, ByteClass::kRaw));
-    // A plan may end anywhere in what is written meanwhile. The next one then finds less than half a stripe on either side of a boundary, and
-    // leaves that until a stripe more has come: with the end, less than two stripes and what the end has.
+    // A plan may end anywhere in what is written meanwhile. The next one then finds less than half a stripe on either
+    // side of a boundary, and leaves that until a stripe more has come: with the end, less than two stripes and what
+    // the end has.
     EXPECT_TRUE(written->wait_for(2 * (large.size() - loaded.options.stripe))) << "what fills a gap waits for the end";
     ASSERT_TRUE(engine->detach(file, true));
 }
@@ -203,8 +209,7 @@ TEST(StagedFile, overwritten_bytes_are_counted_as_superseded_and_never_written) 
     Target target;
     auto engine = Engine::create(test::small_options(), area.opener());
     auto file = test::attach(*engine, target);
-    for (std::uint64_t i = 0; i < 10; ++i)
-        ASSERT_TRUE(file->write(0, test::bytes_of(1000, i), ByteClass::kMetadata));
+    for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(file->write(0, test::bytes_of(1000, i), ByteClass::kMetadata));
     EXPECT_EQ(file->counters().superseded, 9000u);
     ASSERT_TRUE(engine->detach(file, true));
     EXPECT_EQ(target.contents(), test::bytes_of(1000, 9));
@@ -245,7 +250,7 @@ TEST(StagedFile, a_background_failure_is_reported_by_every_later_flush_and_close
     EXPECT_EQ(closed.sys_errno(), EIO);
     EXPECT_THAT(closed.message(), testing::HasSubstr("bytes stay in the staging log"));
 
-    auto again = engine->attach(target.open(), target.identity(), "/scratch/run.h5", true);
+    auto again = engine->attach({target.open(), true});
     EXPECT_FALSE(again) << "a file whose bytes are in the log only is not written anew";
     auto reader = test::attach(*engine, target, false);
     EXPECT_TRUE(test::same(test::read(*reader, 0, 100000), bytes));
@@ -334,12 +339,12 @@ TEST(StagedFile, stepping_aside_drains_first_and_writes_straight_afterwards) {
     auto file = test::attach(*engine, target);
     const auto first = test::bytes_of(5000, 1), second = test::bytes_of(5000, 2);
     ASSERT_TRUE(file->write(0, first, ByteClass::kMetadata));
-    ASSERT_TRUE(file->step_aside(log::AsideReason::kSwmr));
+    ASSERT_TRUE(file->step_aside(ledger::AsideReason::kSwmr));
     EXPECT_EQ(target.contents(), first);
     ASSERT_TRUE(file->write(5000, second, ByteClass::kRaw));
     EXPECT_EQ(target.contents().size(), 10000u);
     EXPECT_EQ(file->counters().through, 5000u);
-    EXPECT_EQ(file->counters().aside, 1u << static_cast<unsigned>(log::AsideReason::kSwmr));
+    EXPECT_EQ(file->counters().aside, 1u << static_cast<unsigned>(ledger::AsideReason::kSwmr));
     ASSERT_TRUE(engine->detach(file, true));
 }
 
@@ -352,7 +357,7 @@ TEST(StagedFile, stepping_aside_brings_a_cut_home_that_nothing_else_follows) {
     auto file = test::attach(*engine, target);
     ASSERT_TRUE(file->truncate(5000));
     ASSERT_TRUE(file->truncate(10000));
-    ASSERT_TRUE(file->step_aside(log::AsideReason::kSwmr));
+    ASSERT_TRUE(file->step_aside(ledger::AsideReason::kSwmr));
     auto expected = test::bytes_of(10000, 1);
     std::fill(expected.begin() + 5000, expected.end(), std::byte{0});
     EXPECT_TRUE(test::same(target.contents(), expected));
@@ -403,7 +408,8 @@ TEST(StagedFile, many_small_parts_share_few_records) {
     std::vector<stage::StagedFile::Part> parts;
     for (std::uint64_t i = 0; i < 1000; ++i) parts.push_back({i * 20, io::Bytes(bytes).subspan(i * 8, 8)});
     ASSERT_TRUE(file->write(parts, ByteClass::kMetadata));
-    auto log = area.shared_open()->open_directory(area.left().front()).value()->open_file("log", io::OpenMode::kRead).value();
+    auto log =
+        area.shared_open()->open_directory(area.left().front()).value()->open_file("log", io::OpenMode::kRead).value();
     const auto logs = log::scan(*log);
     ASSERT_TRUE(logs);
     EXPECT_LE(logs.value().front().records.size(), 2u);
@@ -423,7 +429,8 @@ TEST(StagedFile, table_i_write_morphing_makes_one_write_of_overlapping_ones) {
     const auto first = test::bytes_of(256, 1), second = test::bytes_of(256, 2);
     const auto parts = [](const std::vector<std::byte>& bytes, std::initializer_list<ByteRange> ranges) {
         std::vector<stage::StagedFile::Part> all;
-        for (const ByteRange& range : ranges) all.push_back({range.begin, io::Bytes(bytes).subspan(range.begin, range.size())});
+        for (const ByteRange& range : ranges)
+            all.push_back({range.begin, io::Bytes(bytes).subspan(range.begin, range.size())});
         return all;
     };
     ASSERT_TRUE(file->write(parts(first, {{0, 32}, {48, 96}, {96, 128}, {160, 256}}), ByteClass::kRaw));

@@ -47,8 +47,9 @@ TEST_P(ThreadFault, everything_is_staged_and_drained_by_the_program_s_own_calls)
     EXPECT_EQ(area.left(), std::vector<std::string>{});
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, ThreadFault, testing::Values(OnFlush::kCommit, OnFlush::kDrain),
-                         [](const auto& given) { return std::string(given.param == OnFlush::kCommit ? "flush_commits" : "flush_drains"); });
+INSTANTIATE_TEST_SUITE_P(Every, ThreadFault, testing::Values(OnFlush::kCommit, OnFlush::kDrain), [](const auto& given) {
+    return std::string(given.param == OnFlush::kCommit ? "flush_commits" : "flush_drains");
+});
 
 }   // namespace
 }   // namespace forebay

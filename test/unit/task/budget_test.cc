@@ -21,7 +21,8 @@ void let_begin_what_fits(Engine& engine) { EXPECT_TRUE(engine.wait(submit(engine
 TEST(TaskBudget, tasks_that_fit_together_run_together_and_the_next_one_waits) {
     Gate first, third;
     Engine engine({.threads_max = 4, .budget_bytes = 100});
-    const Task a = submit(engine, {.run = pass(first), .bytes = 60}), b = submit(engine, {.run = pass(first), .bytes = 40});
+    const Task a = submit(engine, {.run = pass(first), .bytes = 60}),
+               b = submit(engine, {.run = pass(first), .bytes = 40});
     EXPECT_TRUE(first.wait_for_arrivals(2));
     const Task c = submit(engine, {.run = pass(third), .bytes = 1});
     let_begin_what_fits(engine);
@@ -83,11 +84,13 @@ TEST(TaskBudget, the_budget_of_nothing_lets_one_task_with_bytes_run_at_a_time) {
     std::atomic<int> running{0}, highest{0};
     Engine engine({.threads_max = 4, .budget_bytes = 0});
     for (int i = 0; i < 500; ++i)
-        submit(engine, {.run = [&] {
-            highest = std::max(highest.load(), ++running);
-            --running;
-            return Status::ok();
-        }, .bytes = 1});
+        submit(engine, {.run =
+                            [&] {
+                                highest = std::max(highest.load(), ++running);
+                                --running;
+                                return Status::ok();
+                            },
+                        .bytes = 1});
     EXPECT_TRUE(engine.wait_all());
     EXPECT_EQ(highest, 1);
 }

@@ -207,10 +207,10 @@ TEST(TaskEnd, an_engine_that_ends_cancels_what_has_not_begun_and_waits_for_what_
     {
         Engine engine({.threads_max = 1});
         running = submit(engine, {.run = [&] {
-            EXPECT_TRUE(gate.pass());
-            submitted_late = submit(engine, {.run = nothing});
-            return Status::ok();
-        }});
+                             EXPECT_TRUE(gate.pass());
+                             submitted_late = submit(engine, {.run = nothing});
+                             return Status::ok();
+                         }});
         EXPECT_TRUE(gate.wait_for_arrivals(1));
         scheduled = submit(engine, {.run = [opener = std::move(opener)] { return Status::ok(); }});
         child = submit(engine, {.run = nothing, .parents = {{running}}});
@@ -218,7 +218,8 @@ TEST(TaskEnd, an_engine_that_ends_cancels_what_has_not_begun_and_waits_for_what_
         after = submit(engine, {.run = nothing});
     }
     EXPECT_EQ(running.state(), State::kDone);
-    for (const Task& task : {scheduled, child, barrier, after, submitted_late}) EXPECT_EQ(task.state(), State::kCanceled);
+    for (const Task& task : {scheduled, child, barrier, after, submitted_late})
+        EXPECT_EQ(task.state(), State::kCanceled);
 }
 
 }   // namespace

@@ -87,7 +87,8 @@ TEST(TaskMemory, an_endless_parent_does_not_keep_children_that_no_longer_wait_fo
 TEST(TaskMemory, canceled_tasks_are_let_go_of_although_no_thread_ever_comes) {
     Engine engine({.start_thread = test::no_thread});
     const std::ptrdiff_t at_first = allocations;
-    for (int i = 0; i < 20000; ++i) EXPECT_TRUE(engine.cancel(submit(engine, {.run = nothing, .barrier = i % 10 == 0})));
+    for (int i = 0; i < 20000; ++i)
+        EXPECT_TRUE(engine.cancel(submit(engine, {.run = nothing, .barrier = i % 10 == 0})));
     EXPECT_LT(allocations, at_first + kFew);
 }
 

@@ -49,10 +49,10 @@ TEST(TaskOrder, the_graph_of_figure_3_runs_as_the_paper_reads_it) {
     t3_may_end.open();
     EXPECT_TRUE(t4_and_t5.wait_for_arrivals(2));   // both run
     t4_and_t5.open();
-    EXPECT_TRUE(engine.wait(t12));                 // T9 was enough
+    EXPECT_TRUE(engine.wait(t12));   // T9 was enough
     EXPECT_EQ(t8.state(), State::kRunning);
     EXPECT_TRUE(engine.wait(t10));
-    EXPECT_EQ(bt13.state(), State::kWaiting);      // for T8
+    EXPECT_EQ(bt13.state(), State::kWaiting);   // for T8
     EXPECT_EQ(t14.state(), State::kWaiting);
     t8_may_end.open();
     EXPECT_TRUE(engine.wait_all());
@@ -132,11 +132,11 @@ TEST(TaskOrder, a_running_task_may_submit_tasks_and_name_itself_as_their_parent)
     Task parent, child;
     Engine engine({.threads_max = 2});
     parent = submit(engine, {.run = [&] {
-        EXPECT_TRUE(submitted.pass());
-        child = submit(engine, {.run = nothing, .parents = {{parent}}});
-        EXPECT_EQ(child.state(), State::kWaiting);
-        return Status::ok();
-    }});
+                        EXPECT_TRUE(submitted.pass());
+                        child = submit(engine, {.run = nothing, .parents = {{parent}}});
+                        EXPECT_EQ(child.state(), State::kWaiting);
+                        return Status::ok();
+                    }});
     submitted.open();
     EXPECT_TRUE(engine.wait_all());
     EXPECT_EQ(child.state(), State::kDone);
@@ -184,10 +184,10 @@ TEST(TaskBarrier, what_a_task_before_a_barrier_submits_comes_after_the_barrier) 
     Journal journal;
     Engine engine({.threads_max = 2});
     submit(engine, {.run = [&] {
-        EXPECT_TRUE(gate.pass());
-        submit(engine, {.run = journal.note("late")});
-        return Status::ok();
-    }});
+               EXPECT_TRUE(gate.pass());
+               submit(engine, {.run = journal.note("late")});
+               return Status::ok();
+           }});
     submit(engine, {.run = journal.note("barrier"), .barrier = true});
     gate.open();
     EXPECT_TRUE(engine.wait_all());

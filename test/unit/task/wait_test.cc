@@ -106,13 +106,15 @@ TEST(TaskRefusal, a_task_that_waits_for_another_one_of_its_engine_is_refused_ins
         Status told, told_all, told_ended;
         Engine engine({.threads_max = 1, .start_thread = start});
         const Task before = submit(engine, {.run = nothing});
-        const Task second = submit(engine, {.run = [&] {
-            const Task later = submit(engine, {.run = nothing});
-            told = engine.wait(later);
-            told_all = engine.wait_all();
-            told_ended = engine.wait(before);   // that one does not block
-            return Status::ok();
-        }, .parents = {{before}}});
+        const Task second = submit(engine, {.run =
+                                                [&] {
+                                                    const Task later = submit(engine, {.run = nothing});
+                                                    told = engine.wait(later);
+                                                    told_all = engine.wait_all();
+                                                    told_ended = engine.wait(before);   // that one does not block
+                                                    return Status::ok();
+                                                },
+                                            .parents = {{before}}});
         EXPECT_TRUE(engine.wait_all());
         EXPECT_EQ(told.code(), Code::kInvalidArgument);
         EXPECT_EQ(told_all.code(), Code::kInvalidArgument);
@@ -154,7 +156,8 @@ TEST(TaskWait, tasks_from_many_threads_all_run) {
             submitters.emplace_back([&, t] {
                 Task last;
                 for (int i = 0; i < kEach; ++i) {
-                    const std::vector<Task> parents = last && i % 3 == 0 ? std::vector<Task>{last} : std::vector<Task>{};
+                    const std::vector<Task> parents = last && i % 3 == 0 ? std::vector<Task>{last}
+                                                                         : std::vector<Task>{};
                     last = submit(engine, {.run = [&] { return ++ran, Status::ok(); },
                                            .bytes = static_cast<std::uint64_t>(i % 7),
                                            .parents = parents,
@@ -173,9 +176,9 @@ TEST(TaskThreads, no_more_threads_start_than_there_is_work_for) {
     std::atomic<std::size_t> started{0};
     Gate gate;
     Engine engine({.threads_max = 8, .start_thread = [&](std::function<void()> serve) {
-        ++started;
-        return std::jthread(std::move(serve));
-    }});
+                       ++started;
+                       return std::jthread(std::move(serve));
+                   }});
     EXPECT_EQ(started, 0u);
     for (int i = 0; i < 100; ++i) EXPECT_TRUE(engine.wait(submit(engine, {.run = nothing})));
     EXPECT_EQ(started, 1u);   // it was asleep each time
@@ -191,12 +194,13 @@ TEST(TaskThreads, no_more_tasks_run_at_a_time_than_there_may_be_threads) {
     Engine engine({.threads_max = 2});
     for (int i = 0; i < 500; ++i)
         submit(engine, {.run = [&] {
-            const int now = ++running;
-            int seen = highest;
-            while (now > seen && !highest.compare_exchange_weak(seen, now)) {}
-            --running;
-            return Status::ok();
-        }});
+                   const int now = ++running;
+                   int seen = highest;
+                   while (now > seen && !highest.compare_exchange_weak(seen, now)) {
+                   }
+                   --running;
+                   return Status::ok();
+               }});
     EXPECT_TRUE(engine.wait_all());
     EXPECT_LE(highest, 2);
 }
@@ -248,7 +252,8 @@ TEST(TaskThreads, without_a_thread_a_waiting_caller_is_woken_for_what_becomes_fr
         const auto meet = [&] { return both.arrive_and_wait(), Status::ok(); };
         Engine engine({.start_thread = no_thread});
         const Task parent = submit(engine, {.run = pass(parent_gate)});
-        const Task a = submit(engine, {.run = meet, .parents = {{parent}}}), b = submit(engine, {.run = meet, .parents = {{parent}}});
+        const Task a = submit(engine, {.run = meet, .parents = {{parent}}}),
+                   b = submit(engine, {.run = meet, .parents = {{parent}}});
         std::jthread first([&] { EXPECT_TRUE(engine.wait(a)); });
         EXPECT_TRUE(parent_gate.wait_for_arrivals(1));
         std::jthread second([&] { EXPECT_TRUE(engine.wait(b)); });   // mostly asleep when the parent ends
@@ -260,8 +265,8 @@ TEST(TaskThreads, a_thread_that_can_be_had_later_runs_what_is_left) {
     std::atomic<bool> available{false};
     Gate ran;
     Engine engine({.threads_max = 1, .start_thread = [&](std::function<void()> serve) {
-        return available ? std::jthread(std::move(serve)) : no_thread(serve);
-    }});
+                       return available ? std::jthread(std::move(serve)) : no_thread(serve);
+                   }});
     EXPECT_FALSE(engine.submit({.run = pass(ran)}).has_thread);
     available = true;
     EXPECT_TRUE(engine.submit({.run = nothing}).has_thread);
@@ -273,8 +278,8 @@ TEST(TaskThreads, a_thread_that_can_be_had_later_runs_what_is_left) {
 TEST(TaskThreads, fewer_threads_than_wanted_run_all_tasks) {
     std::atomic<int> started{0}, ran{0};
     Engine engine({.threads_max = 8, .start_thread = [&](std::function<void()> serve) {
-        return ++started == 1 ? std::jthread(std::move(serve)) : no_thread(serve);
-    }});
+                       return ++started == 1 ? std::jthread(std::move(serve)) : no_thread(serve);
+                   }});
     for (int i = 0; i < 200; ++i) EXPECT_TRUE(engine.submit({.run = [&] { return ++ran, Status::ok(); }}).has_thread);
     EXPECT_TRUE(engine.wait_all());
     EXPECT_EQ(ran, 200);
@@ -297,17 +302,19 @@ TEST(TaskFork, a_child_lets_go_of_the_engine_without_hanging) {
     Gate gate;
     auto engine = std::make_unique<Engine>(Limits{.threads_max = 2});
     EXPECT_TRUE(engine->wait(submit(*engine, {.run = nothing})));   // a thread is asleep
-    const Task running = submit(*engine, {.run = pass(gate)}), child_task = submit(*engine, {.run = nothing, .parents = {{running}}});
+    const Task running = submit(*engine, {.run = pass(gate)}),
+               child_task = submit(*engine, {.run = nothing, .parents = {{running}}});
     EXPECT_TRUE(gate.wait_for_arrivals(1));
     EXPECT_EQ(in_child([&] {
-        engine->forget_threads();
-        if (engine->submit({.run = nothing}).status.code() != Code::kUnavailable) return 1;
-        if (engine->wait(child_task).code() != Code::kInvalidArgument) return 2;
-        if (engine->wait_all().code() != Code::kInvalidArgument) return 3;
-        if (engine->cancel(child_task)) return 4;
-        engine.reset();
-        return 0;
-    }), 0);
+                  engine->forget_threads();
+                  if (engine->submit({.run = nothing}).status.code() != Code::kUnavailable) return 1;
+                  if (engine->wait(child_task).code() != Code::kInvalidArgument) return 2;
+                  if (engine->wait_all().code() != Code::kInvalidArgument) return 3;
+                  if (engine->cancel(child_task)) return 4;
+                  engine.reset();
+                  return 0;
+              }),
+              0);
     EXPECT_EQ(running.state(), State::kRunning);
     gate.open();
     EXPECT_TRUE(engine->wait(child_task));
@@ -318,11 +325,12 @@ TEST(TaskFork, a_child_can_have_an_engine_of_its_own) {
     Engine engine({.threads_max = 2});
     EXPECT_TRUE(engine.wait(submit(engine, {.run = nothing})));
     EXPECT_EQ(in_child([&] {
-        engine.forget_threads();
-        Engine own({.threads_max = 2});
-        const Submitted task = own.submit({.run = nothing});
-        return own.wait(task.task) && task.has_thread ? 0 : 1;
-    }), 0);
+                  engine.forget_threads();
+                  Engine own({.threads_max = 2});
+                  const Submitted task = own.submit({.run = nothing});
+                  return own.wait(task.task) && task.has_thread ? 0 : 1;
+              }),
+              0);
 }
 #endif
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -95,14 +96,23 @@ def test_a_folder_that_is_no_room_is_found(tmp_path):
 
 @pytest.mark.parametrize(
     ("room", "header"),
-    [("drain", "fcntl.h"), ("node", "sys/mman.h"), ("cache", "fstream"), ("stage", "hdf5.h"), ("cli", "H5VLconnector.h"), ("node", "mpi.h")],
+    [
+        ("drain", "fcntl.h"),
+        ("node", "sys/mman.h"),
+        ("cache", "fstream"),
+        ("stage", "hdf5.h"),
+        ("cli", "H5VLconnector.h"),
+        ("node", "mpi.h"),
+    ],
 )
 def test_a_header_that_belongs_to_another_room_is_found(tmp_path, room, header):
     write(tmp_path, f"src/{room}/a.cc", f"#include <{header}>\n")
     assert rules_broken(tmp_path) == [f"src/{room}/a.cc:1: door"]
 
 
-@pytest.mark.parametrize(("room", "header"), [("io", "fcntl.h"), ("hdf5", "hdf5.h"), ("mpi", "mpi.h"), ("drain", "mutex")])
+@pytest.mark.parametrize(
+    ("room", "header"), [("io", "fcntl.h"), ("hdf5", "hdf5.h"), ("mpi", "mpi.h"), ("drain", "mutex")]
+)
 def test_a_header_in_its_own_room_is_left_alone(tmp_path, room, header):
     write(tmp_path, f"src/{room}/a.cc", f"#include <{header}>\n")
     assert rules_broken(tmp_path) == []
@@ -111,10 +121,30 @@ def test_a_header_in_its_own_room_is_left_alone(tmp_path, room, header):
 @pytest.mark.parametrize(
     "call",
     [
-        "std::abort();", "exit(1);", "::exit (1);", "std::terminate();",
-        'setenv("A", "b", 1);', "MPI_Init(nullptr, nullptr);", "MPI_Abort(MPI_COMM_WORLD, 1);",
-        'printf("a");', 'std::printf("a");', 'fprintf(stderr, "a");', "puts(text);", "std::cout << 1;", "std::cerr << 1;", 'fmt::print("a");',
-        "usleep(1);", "std::this_thread::sleep_for(1ms);", "nanosleep(&t, nullptr);", "sched_yield();", "std::this_thread::yield();",
+        "std::abort();",
+        "exit(1);",
+        "::exit (1);",
+        "std::terminate();",
+        'setenv("A", "b", 1);',
+        "MPI_Init(nullptr, nullptr);",
+        "MPI_Abort(MPI_COMM_WORLD, 1);",
+        'printf("a");',
+        'std::printf("a");',
+        'fprintf(stderr, "a");',
+        "puts(text);",
+        "std::cout << 1;",
+        "std::cerr << 1;",
+        'fmt::print("a");',
+        "usleep(1);",
+        "std::this_thread::sleep_for(1ms);",
+        "std::jthread a([] {});",
+        "auto a = std::thread{f};",
+        "a = std::make_unique<std::jthread>(f);",
+        "std::async(f);",
+        "pthread_create(&a, nullptr, f, nullptr);",
+        "nanosleep(&t, nullptr);",
+        "sched_yield();",
+        "std::this_thread::yield();",
     ],
 )
 def test_a_call_that_a_library_must_not_make_is_found(tmp_path, call):
@@ -130,7 +160,13 @@ def test_a_call_that_a_library_must_not_make_is_found(tmp_path, call):
         "/* over two\n lines: abort() */ int a;",
         'auto a = "printf(";',
         'auto a = R"(exit(1))";',
-        "task.abort();", "task->abort();", "on_exit(f);", "_exit(127);", "snprintf(buffer, 1, format);", "int constexpr kMany = 1'000'000;",
+        "task.abort();",
+        "task->abort();",
+        "on_exit(f);",
+        "auto thread = std::make_unique<std::jthread>();",
+        "_exit(127);",
+        "snprintf(buffer, 1, format);",
+        "int constexpr kMany = 1'000'000;",
     ],
 )
 def test_what_only_looks_like_such_a_call_is_left_alone(tmp_path, line):
@@ -149,20 +185,34 @@ def test_tests_and_benchmarks_may_print_and_sleep(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "path", ["src/base/util.h", "src/base/file_utils.cc", "src/log/misc/a.cc", "python/forebay/helpers.py", "src/log/cache_manager.h", "src/log/writer2.cc", "src/log/writer_new.cc"]
+    "path",
+    [
+        "src/base/util.h",
+        "src/base/file_utils.cc",
+        "src/log/misc/a.cc",
+        "python/forebay/helpers.py",
+        "src/log/cache_manager.h",
+        "src/log/writer2.cc",
+        "src/log/writer_new.cc",
+    ],
 )
 def test_a_file_named_after_nothing_is_found(tmp_path, path):
     write(tmp_path, path, "\n")
     assert f"{path}:1: names" in rules_broken(tmp_path)
 
 
-@pytest.mark.parametrize("declaration", ["class TaskManager {};", "struct LogHelper;", "namespace util {", "enum class Misc { a };", "struct Writer2 {};"])
+@pytest.mark.parametrize(
+    "declaration",
+    ["class TaskManager {};", "struct LogHelper;", "namespace util {", "enum class Misc { a };", "struct Writer2 {};"],
+)
 def test_a_type_named_after_nothing_is_found(tmp_path, declaration):
     write(tmp_path, "src/log/a.h", f"\n{declaration}\n")
     assert rules_broken(tmp_path) == ["src/log/a.h:2: names"]
 
 
-@pytest.mark.parametrize("declaration", ["class Utilisation {};", "struct Crc32 {};", "namespace forebay::hdf5 {", "struct Dismissal;"])
+@pytest.mark.parametrize(
+    "declaration", ["class Utilisation {};", "struct Crc32 {};", "namespace forebay::hdf5 {", "struct Dismissal;"]
+)
 def test_a_type_with_a_name_of_its_own_is_left_alone(tmp_path, declaration):
     write(tmp_path, "src/log/a.h", f"{declaration}\n")
     assert rules_broken(tmp_path) == []
@@ -170,7 +220,14 @@ def test_a_type_with_a_name_of_its_own_is_left_alone(tmp_path, declaration):
 
 @pytest.mark.parametrize(
     "words",
-    ["/ro" + "ot/.cache", "/ho" + "me/someone/x", "htt" + "ps://py" + "pi.org/simple", "// TO" + "DO: later", "see iss" + "ue #12", "written by an A" + "I assistant"],
+    [
+        "/ro" + "ot/.cache",
+        "/ho" + "me/someone/x",
+        "htt" + "ps://py" + "pi.org/simple",
+        "// TO" + "DO: later",
+        "see iss" + "ue #12",
+        "written by an A" + "I assistant",
+    ],
 )
 def test_a_word_that_does_not_belong_to_the_project_is_found(tmp_path, words):
     write(tmp_path, "docs/a.md", f"first\n{words}\n")
@@ -188,11 +245,11 @@ def test_what_was_built_is_not_looked_at(tmp_path):
     assert rules_broken(tmp_path) == []
 
 
-def test_a_long_file_is_noted_and_is_no_failure(tmp_path):
-    write(tmp_path, "src/base/a.cc", "\n" * 601)
-    result = check(tmp_path)
-    assert result.returncode == 0
-    assert "src/base/a.cc: note: 601 lines" in result.stdout
+def test_what_a_run_has_left_in_the_top_folder_is_found(tmp_path):
+    write(tmp_path, "src/base/a.cc", "int a;\n")
+    write(tmp_path, "1", '{"process": {}}\n')
+    write(tmp_path, "run.h5", "")
+    assert rules_broken(tmp_path) == ["1:1: root", "run.h5:1: root"]
 
 
 def test_an_exception_that_is_no_longer_needed_is_found(tmp_path):
@@ -201,4 +258,112 @@ def test_an_exception_that_is_no_longer_needed_is_found(tmp_path):
     command = [sys.executable, str(tmp_path / "tools" / "check-rooms")]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert result.returncode == 1
-    assert "src/hdf5/driver.cc:1: door: <fcntl.h> is no longer included" in result.stdout
+    assert "src/hdf5/driver/driver_base.cc:1: door: <fcntl.h> is no longer included" in result.stdout
+
+
+@pytest.mark.parametrize("path", ["src/base/a.cc", "test/a.c", "bench/a.py", "cmake/A.cmake", "src/CMakeLists.txt"])
+def test_a_line_of_code_beyond_column_120_is_found(tmp_path, path):
+    write(tmp_path, path, "#" + "x" * 119 + "\n#" + "ä" * 120 + "\n")
+    assert rules_broken(tmp_path) == [f"{path}:2: columns"]
+
+
+def test_a_long_line_of_a_script_is_found(tmp_path):
+    write(tmp_path, "tools/a", "#!/bin/sh\n# " + "x" * 120 + "\n")
+    assert rules_broken(tmp_path) == ["tools/a:2: columns"]
+
+
+LONG = "word " * 21
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LONG,
+        f"- an item\n  {LONG}",
+        f"1. {LONG}",
+        f"- an item\n\n    {LONG}",
+        f"text right before\n    {LONG}",
+        f"```\ncode\n```\n{LONG}",
+        f"[{LONG}](https://example.org)",
+    ],
+)
+def test_a_line_of_a_document_beyond_column_100_is_found(tmp_path, text):
+    write(tmp_path, "docs/a.md", f"{text}\n")
+    assert rules_broken(tmp_path) == [f"docs/a.md:{len(text.splitlines())}: columns"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 98 + " y",
+        f"| a | b |\n| --- | --- |\n| {LONG} | {LONG} |",
+        f"```text\n{LONG}\n```",
+        f"before\n\n    {LONG}\n    {LONG}\n\nbehind",
+        "- [name](https://example.org/" + "x" * 100 + ")",
+        "[" + "x" * 100 + "](https://example.org) and more",
+    ],
+)
+def test_tables_and_code_and_words_that_cannot_be_broken_may_be_longer(tmp_path, text):
+    write(tmp_path, "docs/a.md", f"{text}\n")
+    assert rules_broken(tmp_path) == []
+
+
+@pytest.mark.parametrize("path", ["src/base/a.cc", "test/unit/base/a_test.cc", "test/a.py"])
+def test_a_file_of_more_than_600_lines_is_found(tmp_path, path):
+    write(tmp_path, path, "\n" * 601)
+    assert rules_broken(tmp_path) == [f"{path}:601: size"]
+
+
+def test_a_file_of_600_lines_is_left_alone(tmp_path):
+    write(tmp_path, "src/base/a.cc", "\n" * 600)
+    write(tmp_path, "docs/a.md", "\n" * 601)
+    assert rules_broken(tmp_path) == []
+
+
+def notes(root: Path) -> list[str]:
+    result = check(root)
+    assert result.returncode == 0, result.stdout
+    return [line for line in result.stdout.splitlines() if ": note: " in line]
+
+
+def body(lines: int, indentation: str = "    ") -> str:
+    return f"{indentation}call();\n" * lines
+
+
+@pytest.mark.parametrize(
+    ("begin", "line", "name"),
+    [
+        ("int f(int a) {\n", 1, "f"),
+        ("#include <a.h>\n\nint *f(\n    int a,\n    int b) {\n", 3, "f"),
+        ("Type::Type(int a)\n    : a_(a),\n      b_{a} {\n", 1, "Type::Type"),
+        ("bool Type::f() const noexcept {\n", 1, "Type::f"),
+        ("template <typename T>\nauto f(T t) -> T {\n", 2, "f"),
+        ("static struct tm g(void) {\n    if (a) {\n        call();\n    } else {\n        call();\n    }\n", 1, "g"),
+        ("TEST_F(Suite, is_a_sentence) {\n", 1, "Suite.is_a_sentence"),
+    ],
+)
+def test_a_function_of_more_than_70_lines_is_noted(tmp_path, begin, line, name):
+    header_lines = len(begin.splitlines()) - line + 1
+    write(tmp_path, "src/base/a.cc", begin + body(69 - header_lines) + "}\n")
+    assert notes(tmp_path) == []
+    write(tmp_path, "src/base/a.cc", begin + body(70 - header_lines) + "}\n" + "int g() {\n}\n")
+    assert notes(tmp_path) == [f"src/base/a.cc:{line}: note: {name} has 71 lines"]
+
+
+def test_a_long_member_function_is_noted_and_its_class_is_not(tmp_path):
+    member = "    void f() override {\n" + body(69, " " * 8) + "    }\n"
+    write(tmp_path, "src/base/a.h", "namespace a {\n\nclass A {\n  public:\n" + member + "};\n\n}   // namespace a\n")
+    assert notes(tmp_path) == ["src/base/a.h:5: note: f has 71 lines"]
+
+
+@pytest.mark.parametrize("begin", ["struct alignas(8) A {", "int values[] = {", "namespace {", "enum class E {"])
+def test_what_is_no_function_is_not_noted(tmp_path, begin):
+    write(tmp_path, "src/base/a.cc", begin + "\n" + body(80) + "}\n")
+    assert notes(tmp_path) == []
+
+
+def test_a_long_function_in_python_is_noted(tmp_path):
+    short, long = ("def f():\n" + "    a = 1\n" * lines for lines in (69, 70))
+    write(tmp_path, "bench/a.py", short + "\n\nclass A:\n    @property\n" + textwrap.indent(long, "    "))
+    write(tmp_path, "tools/a", "#!/usr/bin/env python3\n" + long)
+    assert notes(tmp_path) == ["bench/a.py:75: note: f has 71 lines", "tools/a:2: note: f has 71 lines"]

@@ -38,9 +38,14 @@ class Machine:
         headers = prefix / include
         headers.mkdir(parents=True)
         words = ("MAJOR", "MINOR", "RELEASE")
-        lines = [f"#define H5_VERS_{word} {number} /* {word} */" for word, number in zip(words, version.split("."), strict=True)]
+        lines = [
+            f"#define H5_VERS_{word} {number} /* {word} */"
+            for word, number in zip(words, version.split("."), strict=True)
+        ]
         (headers / "H5public.h").write_text("\n".join(lines))
-        (headers / "H5pubconf.h").write_text("#define H5_HAVE_PARALLEL 1\n" if parallel else "/* #undef H5_HAVE_PARALLEL */\n")
+        (headers / "H5pubconf.h").write_text(
+            "#define H5_HAVE_PARALLEL 1\n" if parallel else "/* #undef H5_HAVE_PARALLEL */\n"
+        )
         (prefix / lib).mkdir(parents=True)
         (prefix / lib / "libhdf5.so").touch()
         return prefix
@@ -125,7 +130,9 @@ def test_the_one_of_pkg_config_is_found(machine):
     folder = machine.folder / "pkgconfig"
     folder.mkdir()
     (folder / "hdf5.pc").write_text(
-        f"prefix={prefix}\nName: hdf5\nDescription: x\nVersion: 1.14.6\nCflags: -I${{prefix}}/include\nLibs: -L${{prefix}}/lib -lhdf5\n")
+        f"prefix={prefix}\nName: hdf5\nDescription: x\nVersion: 1.14.6\n"
+        f"Cflags: -I${{prefix}}/include\nLibs: -L${{prefix}}/lib -lhdf5\n"
+    )
     assert machine.choice()["VERSION"] == "1.14.6"
 
 

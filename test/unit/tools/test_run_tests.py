@@ -47,7 +47,8 @@ def test_ctest_results_are_counted(read):
 def test_a_googletest_skip_gives_its_own_reason(read):
     outcome = read(
         '<testcase name="a" classname="a" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>'
-        "<system-out>[ RUN      ] a.skips\n/x/t.cc:4: Skipped\nthere is no fuse here\n[  SKIPPED ] a.skips (0 ms)</system-out></testcase>"
+        "<system-out>[ RUN      ] a.skips\n/x/t.cc:4: Skipped\nthere is no fuse here\n"
+        "[  SKIPPED ] a.skips (0 ms)</system-out></testcase>"
     )
     assert outcome.skipped == [("stage: a", "there is no fuse here")]
 
@@ -65,7 +66,9 @@ def test_a_disabled_test_is_skipped(read):
 
 
 def test_a_test_whose_program_is_missing_failed(read):
-    outcome = read('<testcase name="a" classname="a" status="notrun"><skipped message="Unable to find executable"/></testcase>')
+    outcome = read(
+        '<testcase name="a" classname="a" status="notrun"><skipped message="Unable to find executable"/></testcase>'
+    )
     assert outcome.failed == ["stage: a (Unable to find executable)"]
     assert outcome.skipped == []
 
@@ -75,7 +78,8 @@ def test_pytest_results_are_counted(read):
         '<testcase classname="test.a" name="one"/>',
         '<testcase classname="test.a" name="two"><failure message="no">no</failure></testcase>',
         '<testcase classname="test.a" name="three"><error message="broke">broke</error></testcase>',
-        '<testcase classname="test.a" name="four"><skipped type="pytest.skip" message="no mpiexec">x</skipped></testcase>',
+        '<testcase classname="test.a" name="four">'
+        '<skipped type="pytest.skip" message="no mpiexec">x</skipped></testcase>',
     )
     assert outcome.passed == 1
     assert outcome.failed == ["stage: test.a::two", "stage: test.a::three"]
@@ -107,6 +111,213 @@ def test_a_command_without_end_is_ended_with_its_children(runner, tmp_path):
     assert ends_soon(int(pid_file.read_text()))
 
 
+PYTEST_LOG = """\
+test/a/test_x.py::test_one PASSED                     [ 10%]
+test/a/test_x.py::test_two[a b-1] FAILED              [ 20%]
+test/a/test_x.py::test_three SKIPPED (no mpiexec)     [ 30%]
+test/a/test_x.py::test_four """
+CTEST_LOG = """\
+      Start  1: unit.a.one
+ 1/3 Test  #1: unit.a.one .......................   Passed    0.02 sec
+      Start  2: unit.a.two
+ 2/3 Test  #2: unit.a.two .......................***Exception: SegFault  0.02 sec
+      Start  3: unit.a.three
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (PYTEST_LOG, (1, ["s: test/a/test_x.py::test_two[a b-1]"], 1, ["test/a/test_x.py::test_four"])),
+        (CTEST_LOG, (1, ["s: unit.a.two"], 0, ["unit.a.three"])),
+    ],
+)
+def test_what_had_ended_before_a_run_broke_off_is_counted(runner, log, expected):
+    outcome, begun = runner.read_broken_log(log, "s: ")
+    assert (outcome.passed, outcome.failed, len(outcome.skipped), begun) == expected
+
+
+def test_a_pytest_that_is_killed_leaves_its_results(runner, tmp_path):
+    log = tmp_path / "log"
+    command = [
+        "sh",
+        "-c",
+        "echo 'test/x.py::a PASSED [ 9%]'; echo 'test/x.py::b PASSED [ 9%]'; printf 'test/x.py::c '; kill -9 $$",
+    ]
+    outcome = runner.counted("python", command, log, tmp_path / "none.xml", 60, {})
+    assert outcome.passed == 2
+    (failed,) = outcome.failed
+    assert failed.startswith("python: ended with status -9") and failed.endswith("(while test/x.py::c ran)")
+
+
+# ---- programs of GoogleTest ------------------------------------------------------------------------------------
+
+# Prints what GoogleTest prints for the tests of --gtest_filter, as the names of the tests want it.
+FAKE = """#!{python}
+import os, sys, time
+wanted = next(word for word in sys.argv if word.startswith("--gtest_filter=")).split("=", 1)[1].split(":")
+status = 0
+for name in wanted:
+    print(f"[ RUN      ] {{name}}", flush=True)
+    if "crash" in name:
+        os.kill(os.getpid(), 11)
+    if "exit" in name:
+        os._exit(3)
+    if "skip" in name:
+        print("x.cc:3: Skipped\\nno network here")
+    fails = "bad" in name or "crowd" in name and len(wanted) > 1
+    word = "  FAILED  " if fails else "  SKIPPED " if "skip" in name else "       OK "
+    status |= "FAILED" in word
+    print(f"unfinished[{{word}}] {{name}} (0 ms)", flush=True)
+sys.exit(status)
+"""
+
+
+@pytest.fixture
+def run_fake(runner, tmp_path):
+    program = tmp_path / "fake_test"
+    program.write_text(FAKE.format(python=sys.executable))
+    program.chmod(0o755)
+    compiled = sys.modules["compiled_tests"]
+
+    def run_fake(*names: str):
+        tests = tuple((f"unit.{name}", name) for name in names)
+        return compiled.run_all(
+            [compiled.Program(str(program), (), tests)], 1, [], dict(os.environ), tmp_path / "log", set()
+        )
+
+    return run_fake
+
+
+def test_every_test_of_a_program_is_counted(run_fake):
+    outcome = run_fake("A.one", "A.skip", "A.two", "A.bad", "A.three")
+    assert (outcome.passed, outcome.failed, outcome.skipped) == (
+        3,
+        ["unit.A.bad"],
+        [("unit.A.skip", "no network here")],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "how"), [("A.crash", "ended by signal 11"), ("A.exit", "ended with status 3 in the midst of a test")]
+)
+def test_a_test_that_ends_its_program_does_not_take_the_others_along(run_fake, name, how):
+    outcome = run_fake("A.one", name, "A.two", "A.three")
+    assert (outcome.passed, outcome.failed) == (3, [f"unit.{name} ({how})"])
+
+
+def test_a_test_that_fails_beside_others_is_judged_alone(run_fake, tmp_path):
+    assert run_fake("A.one", "A.crowd", "A.two").passed == 3
+    assert "A.crowd failed beside others, and passed alone" in (tmp_path / "log").read_text()
+
+
+def test_programs_are_told_from_other_tests(runner):
+    compiled = sys.modules["compiled_tests"]
+    listing = """{"tests": [
+        {"name": "unit.A.b", "command": ["/x/a_test", "--gtest_filter=A.b"], "properties": []},
+        {"name": "unit.A.c", "command": ["/x/a_test", "--gtest_filter=A.c"], "properties": []},
+        {"name": "unit.B.c", "command": ["/x/a_test", "--gtest_filter=B.c"], "properties": []},
+        {"name": "other", "command": ["/x/script"]}]}"""
+    programs, others = compiled.programs_of(listing)
+    assert [(program.path, program.tests) for program in programs] == [
+        ("/x/a_test", (("unit.A.b", "A.b"), ("unit.A.c", "A.c"))),
+        ("/x/a_test", (("unit.B.c", "B.c"),)),
+    ]
+    assert others == ["other"]
+
+
+# ---- what runs beside what -------------------------------------------------------------------------------------
+
+
+def schedule(runner, *pieces, width=3):
+    """Runs pieces that note when they begin and end: `a+`, `a-`."""
+    import threading
+
+    notes, guard = [], threading.Lock()
+    meeting = {}
+
+    def work(name, meets):
+        with guard:
+            notes.append(name + "+")
+        if meets:
+            meeting.setdefault(meets, threading.Barrier(2)).wait(timeout=30)
+        with guard:
+            notes.append(name + "-")
+
+    meeting.update({meets: threading.Barrier(2) for *_, meets in pieces if meets})
+    made = [runner.Piece(name, lambda name=name, meets=meets: work(name, meets), **how) for name, how, meets in pieces]
+    assert runner.Schedule(made, width).run(60)
+    return notes
+
+
+def test_pieces_run_side_by_side(runner):
+    notes = schedule(runner, ("a", {}, "here"), ("b", {}, "here"))  # each waits for the other
+    assert set(notes[:2]) == {"a+", "b+"}
+
+
+def test_a_piece_waits_for_those_that_it_comes_after(runner):
+    notes = schedule(runner, ("b", {"after": ("a",)}, ""), ("a", {}, ""))
+    assert notes == ["a+", "a-", "b+", "b-"]
+
+
+def test_pieces_that_are_kept_apart_never_run_at_the_same_time(runner):
+    notes = schedule(runner, *[(name, {"apart": "mpi"}, "") for name in "abcd"])
+    assert notes == [f"{name}{end}" for name in "abcd" for end in "+-"]
+
+
+def test_a_piece_that_is_alone_comes_last_and_alone(runner):
+    notes = schedule(
+        runner, ("x", {"alone": True}, ""), ("y", {"alone": True}, ""), ("a", {}, "here"), ("b", {"after": ()}, "here")
+    )
+    assert notes[4:] == ["x+", "x-", "y+", "y-"]
+
+
+def test_when_time_is_up_what_is_left_is_known(runner):
+    import threading
+
+    never = threading.Event()
+    plan = runner.Schedule(
+        [runner.Piece("hangs", never.wait), runner.Piece("later", lambda: None, after=("hangs",))], 2
+    )
+    assert not plan.run(0.1)
+    assert [piece.name for piece in plan.pieces] == ["later"]
+    never.set()
+
+
+# ---- seeds -----------------------------------------------------------------------------------------------------
+
+
+def test_a_seed_of_the_run_is_printed_and_repeats_it(tmp_path):
+    test = tmp_path / "test_x.py"
+    test.write_text("from seeds import seeds\n\ndef test_x():\n    print(seeds('x', 2, (7,)))\n    assert False\n")
+    told = []
+    for _ in range(2):
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "conftest",
+            "-c",
+            "/dev/null",
+            str(test),
+        ]
+        path = f"{ROOT}/test:{ROOT}/test/integration"
+        done = subprocess.run(
+            command,
+            env=os.environ | {"FOREBAY_SEED": "5", "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=tmp_path,
+        )
+        assert "FOREBAY_SEED=5 repeats" in done.stdout, done.stdout + done.stderr
+        told.append(next(line for line in done.stdout.splitlines() if line.startswith("[7, ")))
+    assert told[0] == told[1]
+
+
 def test_the_first_error_is_found_in_a_log(runner, tmp_path):
     log = tmp_path / "log"
     log.write_text("$ cmake --build\nall is well\nsrc/a.cc:3: error: no such type\nninja: stopped\n")
@@ -132,4 +343,11 @@ def test_an_unknown_stage_is_refused():
 
 def test_stages_are_listed():
     result = subprocess.run([ROOT / "tools" / "run-tests", "--list"], capture_output=True, text=True, timeout=60)
-    assert [line.split()[0] for line in result.stdout.splitlines()] == ["style", "release", "asan", "tsan", "fuzz", "python"]
+    assert [line.split()[0] for line in result.stdout.splitlines()] == [
+        "style",
+        "release",
+        "asan",
+        "tsan",
+        "fuzz",
+        "python",
+    ]

@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def setup(*parts: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [ROOT / "tools" / "setup", *parts], env=os.environ | environment, capture_output=True, text=True, timeout=120)
+        [ROOT / "tools" / "setup", *parts], env=os.environ | environment, capture_output=True, text=True, timeout=120
+    )
 
 
 def assert_one_clear_line(result: subprocess.CompletedProcess[str], words: str) -> None:
@@ -44,7 +45,13 @@ def test_a_python_that_does_not_serve_is_told(tmp_path):
 def test_an_hdf5_source_that_is_none_is_told_with_its_log(tmp_path):
     source = tmp_path / "source.tar.gz"
     source.write_text("nothing")
-    result = setup("hdf5", FOREBAY_CACHE=str(tmp_path / "cache"), FOREBAY_HDF5="cached", FOREBAY_HDF5_SOURCE=str(source), HDF5_ROOT="")
+    result = setup(
+        "hdf5",
+        FOREBAY_CACHE=str(tmp_path / "cache"),
+        FOREBAY_HDF5="cached",
+        FOREBAY_HDF5_SOURCE=str(source),
+        HDF5_ROOT="",
+    )
     assert_one_clear_line(result, f"FOREBAY_HDF5_SOURCE={source} is no archive")
     log = Path(result.stderr.split("(log: ")[1].rstrip().rstrip(")"))
     assert "tar" in log.read_text()
@@ -58,7 +65,12 @@ def test_an_unreachable_mirror_is_told(tmp_path):
         pytest.skip("this is no Debian")
     environment = os.environ | {"FOREBAY_CACHE": str(tmp_path), "FOREBAY_HDF5": "cached", "HDF5_ROOT": ""}
     result = subprocess.run(
-        ["unshare", "-rn", ROOT / "tools" / "setup", "hdf5"], env=environment, capture_output=True, text=True, timeout=300)
+        ["unshare", "-rn", ROOT / "tools" / "setup", "hdf5"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert_one_clear_line(result, "the package mirror gave no source list")
 
 

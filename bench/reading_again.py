@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Times epochs of shuffled batches that an unmodified h5py program reads from a slow file system.
+
+One run measures both sides: native, and forebay with read_cache=on.
+
+    tools/env bench/reading_again.py                              4,096 rows of 64 KiB, batches of 64, 1 and 2 processes
+    tools/env bench/reading_again.py --processes 1 --share 0.05   one epoch of a random twentieth
+    tools/env bench/reading_again.py --cache 128MiB               a cache of half the data
+
+Prints for each epoch the seconds of both sides, medians over the repetitions, and their ratio; the time to the first
+batch; and the bytes that the file system saw. What is read is compared.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from forebay.slowfs import SlowFS
+
+YOUNG_SECONDS = 4  # a file that changed later than so long ago is not stored
+
+MAKE = """
+import sys, h5py, numpy as np
+path, rows, row_bytes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+random = np.random.default_rng(1)
+with h5py.File(path, "w") as f:
+    data = f.create_dataset("rows", (rows, row_bytes), dtype=np.uint8)
+    for row in range(0, rows, 64):
+        data[row : row + 64] = random.integers(0, 256, (min(64, rows - row), row_bytes), dtype=np.uint8)
+"""
+
+READ = """
+import json, sys, time, zlib, h5py, numpy as np
+path, epochs, batch, share, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5])
+began = time.monotonic()
+told = {"epochs": [], "first_batch": None, "sum": 0}
+with h5py.File(path) as f:
+    rows, random = f["rows"], np.random.default_rng(seed)
+    buffer = np.empty((batch, rows.shape[1]), dtype=np.uint8)
+    for epoch in range(epochs):
+        start = time.monotonic()
+        order = random.permutation(rows.shape[0])[: int(rows.shape[0] * share)]
+        for at in range(0, len(order), batch):
+            for place, row in enumerate(order[at : at + batch]):
+                rows.read_direct(buffer, np.s_[row], np.s_[place])
+            told["sum"] ^= zlib.crc32(buffer[:: max(1, batch // 4)].tobytes())
+            if told["first_batch"] is None:
+                told["first_batch"] = time.monotonic() - began
+        told["epochs"].append(time.monotonic() - start)
+print(json.dumps(told))
+"""
+
+
+def plain_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(("HDF5_VOL", "LD_PRELOAD"))}
+
+
+def environment_of(side: str, area: Path, cache: str) -> dict[str, str]:
+    if side == "native":
+        return plain_environment()
+    return plain_environment() | {
+        "HDF5_VOL_CONNECTOR": f"forebay read_cache=on;read_cache_size={cache}",
+        "HDF5_PLUGIN_PATH": os.environ["FOREBAY_PLUGIN_DIR"],
+        "FOREBAY_NLS": str(area),
+        "FOREBAY_STATS": str(area / "statistics"),
+    }
+
+
+def run(side: str, path: Path, area: Path, options: argparse.Namespace, processes: int) -> dict:
+    """All processes at once; of each epoch the slowest one counts."""
+    shutil.rmtree(area, ignore_errors=True)
+    area.mkdir()
+    words = [path, options.epochs, options.batch, options.share]
+    readers = [
+        subprocess.Popen(
+            [sys.executable, "-c", READ, *map(str, words), str(seed)],
+            env=environment_of(side, area, options.cache),
+            stdout=subprocess.PIPE,
+        )
+        for seed in range(processes)
+    ]
+    told = [json.loads(reader.communicate()[0]) for reader in readers]
+    return {
+        "epochs": [max(times) for times in zip(*(one["epochs"] for one in told), strict=True)],
+        "first_batch": max(one["first_batch"] for one in told),
+        "sums": [one["sum"] for one in told],
+    }
+
+
+def main() -> None:
+    """Sides in turns."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=4096)
+    parser.add_argument("--row-bytes", type=int, default=64 << 10)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--share", type=float, default=1.0, help="of the rows that an epoch reads")
+    parser.add_argument("--processes", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--cache", default="8GiB", help="size of the cache")
+    parser.add_argument("--bandwidth", default="200MiB/s")
+    parser.add_argument("--latency", default="0.5ms")
+    options = parser.parse_args()
+    data_bytes = options.rows * options.row_bytes
+    folder = Path(tempfile.mkdtemp(prefix="forebay-again-", dir="/dev/shm"))
+    try:
+        with SlowFS(
+            folder / "backing", folder / "mount", bandwidth=options.bandwidth, latency=options.latency
+        ) as file_system:
+            path = file_system / "data.h5"
+            words = [folder / "backing" / "data.h5", options.rows, options.row_bytes]
+            subprocess.run([sys.executable, "-c", MAKE, *map(str, words)], env=plain_environment(), check=True)
+            time.sleep(YOUNG_SECONDS)
+            for processes in options.processes:
+                took: dict[str, list[dict]] = {"native": [], "forebay": []}
+                seen: dict[str, list[int]] = {"native": [], "forebay": []}
+                for pair in range(options.pairs):
+                    for side in sorted(took, reverse=pair % 2 == 0):
+                        before = file_system.stats()["operations"]["read"]["bytes"]
+                        took[side].append(run(side, path, folder / "area", options, processes))
+                        seen[side].append(file_system.stats()["operations"]["read"]["bytes"] - before)
+                if len({str(one["sums"]) for side in took for one in took[side]}) != 1:
+                    sys.exit("the two sides have read different bytes")
+                report(processes, took, seen, options, data_bytes)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def report(processes: int, took: dict, seen: dict, options: argparse.Namespace, data_bytes: int) -> None:
+    print(f"{processes} process{'es' if processes > 1 else ''}, medians of {options.pairs}:")
+    for epoch in range(options.epochs):
+        native, forebay = (
+            statistics.median(one["epochs"][epoch] for one in took[side]) for side in ("native", "forebay")
+        )
+        print(f"  epoch {epoch + 1}: native {native:.3f} s, forebay {forebay:.3f} s, {native / forebay:.2f} x as fast")
+    native, forebay = (statistics.median(one["first_batch"] for one in took[side]) for side in ("native", "forebay"))
+    print(f"  first batch: native {native:.3f} s, forebay {forebay:.3f} s, {forebay / native:.2f} x the time")
+    asked = data_bytes * options.share * (options.epochs if options.share < 1 else 1)
+    for side in ("native", "forebay"):
+        print(
+            f"  the file system saw, {side}: {statistics.median(seen[side]) / data_bytes:.3f} x the data, "
+            f"{statistics.median(seen[side]) / asked:.3f} x what one epoch asks for",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

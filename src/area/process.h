@@ -1,0 +1,63 @@
+// Who a process is, as logs and ledgers name it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "io/file.h"
+
+namespace forebay::area {
+
+using BootId = std::array<std::byte, 16>;
+
+// The process that owns a log, distinguishable from every other one on this machine, ever.
+struct ProcessIdentity {
+    std::uint64_t pid = 0;
+    std::uint64_t start_ticks = 0;
+    BootId boot_id{};
+    friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
+};
+
+// The calling process, or rather this image of it: exec makes another one. Its start is unlike that of a process with
+// the same number and start time in another PID namespace. Reads /proc; kUnavailable without it.
+[[nodiscard]] Result<ProcessIdentity> identify_this_process();
+
+// Whether a process lives is told by a lock of this name in its directory, which ends with the process
+// (io/process_lock.h), and by nothing else. Number and start time are for messages: they mislead about zombies, after
+// exec, and in other PID namespaces.
+inline constexpr std::string_view kAliveFile = "alive";
+enum class Life : std::uint8_t {
+    kLives,
+    kEnded,
+    kUntold,   // there is no such lock: a directory that is just being made, or of an older forebay; or it cannot be
+               // looked at
+};
+[[nodiscard]] Life life_in(io::Directory& directory);
+// The same by the directory's path, without memory; a directory that is gone is that of a process that has ended.
+[[nodiscard]] Life life_at(const std::string& directory) noexcept;
+
+// Whether a process with that number and start time is seen to run. Only for directories that tell nothing.
+[[nodiscard]] bool is_seen_running(const ProcessIdentity& process);
+
+// Both: the lock, and what is seen where there is none.
+using IsSeenRunning = std::function<bool(const ProcessIdentity&)>;
+[[nodiscard]] bool owner_is_alive(const ProcessIdentity& process, io::Directory& directory,
+                                  const IsSeenRunning& is_seen = is_seen_running);
+[[nodiscard]] bool owner_is_alive(const ProcessIdentity& process, const std::string& directory);
+
+// The process is seen to run, and is not about to end. False: that is not known.
+[[nodiscard]] bool is_seen_staying(const ProcessIdentity& process);
+
+// Whose directory in the staging area has this name, "<pid>-<start>-<n>"; nothing: nobody's. The boot is not in the
+// name: that of this machine is assumed.
+[[nodiscard]] std::optional<ProcessIdentity> owner_of_directory(std::string_view name);
+
+// "1f0c…-…": the text form of /proc/sys/kernel/random/boot_id.
+[[nodiscard]] std::string to_text(const BootId& boot_id);
+
+}   // namespace forebay::area

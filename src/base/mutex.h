@@ -1,0 +1,77 @@
+// A mutex and what goes with it, as the standard library has them, but known to clang's thread-safety analysis.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+
+#include "base/annotations.h"
+
+namespace forebay {
+
+class CAPABILITY("mutex") Mutex {
+  public:
+    Mutex() = default;
+    Mutex(const Mutex&) = delete;
+    Mutex& operator=(const Mutex&) = delete;
+
+    void lock() ACQUIRE() { mutex_.lock(); }
+    void unlock() RELEASE() { mutex_.unlock(); }
+    [[nodiscard]] bool try_lock() TRY_ACQUIRE(true) { return mutex_.try_lock(); }
+    // For what is called through an interface that does not know the lock: it is held.
+    void assert_held() const ASSERT_CAPABILITY(this) {}
+
+  private:
+    friend class Condition;
+    std::mutex mutex_;
+};
+
+struct Locked {};
+inline constexpr Locked kLocked{};   // the lock is held already
+
+// Holds the lock for as long as it lives.
+class SCOPED_CAPABILITY LockGuard {
+  public:
+    explicit LockGuard(Mutex& mutex) ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
+    LockGuard(Mutex& mutex, Locked /*held*/) REQUIRES(mutex) : mutex_(mutex) {}
+    ~LockGuard() RELEASE() { mutex_.unlock(); }
+    LockGuard(const LockGuard&) = delete;
+    LockGuard& operator=(const LockGuard&) = delete;
+
+  private:
+    Mutex& mutex_;
+};
+
+// Gives up a lock that is held, for as long as it lives.
+class SCOPED_CAPABILITY Unlocked {
+  public:
+    explicit Unlocked(Mutex& mutex) RELEASE(mutex) : mutex_(mutex) { mutex_.unlock(); }
+    ~Unlocked() RELEASE() { mutex_.lock(); }
+    Unlocked(const Unlocked&) = delete;
+    Unlocked& operator=(const Unlocked&) = delete;
+
+  private:
+    Mutex& mutex_;
+};
+
+class Condition {
+  public:
+    void wait(Mutex& mutex) REQUIRES(mutex) {
+        std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
+        condition_.wait(lock);
+        lock.release();
+    }
+    // False: it is `until`.
+    template <class TimePoint>
+    bool wait_until(Mutex& mutex, const TimePoint& until) REQUIRES(mutex) {
+        std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
+        const bool in_time = condition_.wait_until(lock, until) == std::cv_status::no_timeout;
+        lock.release();
+        return in_time;
+    }
+    void notify_all() noexcept { condition_.notify_all(); }
+
+  private:
+    std::condition_variable condition_;
+};
+
+}   // namespace forebay

@@ -1,0 +1,124 @@
+// What a board consists of: the file that the participants of one shared file map (board/board.h), as recovery
+// finds it in the drainer's process directory.
+//
+// Native byte order: whoever reads a board runs on the machine that wrote it. The magic and the version guard it.
+// After a crash `group`, the frontier (`dead_raw`, `dead_metadata`) and who took part are what counts; of a durable
+// group the last statement (board/statement.h), and of the frontier only whether it is beyond everything.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "board/statement.h"
+#include "board/writes_beside.h"
+#include "io/file.h"
+#include "io/futex.h"
+#include "log/format.h"
+#include "log/frontier.h"
+
+namespace forebay::board {
+
+inline constexpr std::uint64_t kBoardMagic = 0x314452414f424246;   // "FBBOARD1" in memory
+inline constexpr std::uint64_t kBoardVersion = 2;
+
+inline constexpr std::string_view kBoardPrefix = "board-";
+// "board-7": the board for the drainer's log number 7, in the drainer's directory.
+[[nodiscard]] std::string board_name(std::uint64_t log);
+
+// What other nodes may read of a board (one-sided, so the layout counts): which parts of the file may hold
+// bytes that are staged here and not in the target yet. A ticket is drawn for each record once it is
+// visible; `marks` keeps the last one for each region of the file, `clean` the one up to which everything
+// has been drained. Where there is but one node, a mark of 1 says that the region may have been staged to since the
+// board was made.
+struct Exposed {
+    static constexpr std::uint64_t kRegionBytes = std::uint64_t{1} << 20;
+    static constexpr std::uint64_t kMarks = 4096;   // regions share marks: too much waiting, never too little
+    std::atomic<std::uint64_t> clean{0};
+    static constexpr std::uint64_t kCannotDrain =
+        UINT64_MAX;   // in `clean`: the file cannot be written, and nobody need wait
+    std::array<std::atomic<std::uint64_t>, kMarks> marks{};
+};
+
+// Whether the drainer waits for records whose numbers are drawn already.
+enum class Awaited : std::uint32_t {
+    kNothing,
+    kRecords,   // the drainer has followed later ones, and cannot drain them yet
+    kArrived,   // one of them has been published since
+};
+
+// Where writes go after the drainer has failed.
+enum class Through : std::uint32_t {
+    kNo,
+    kSoon,   // target writes of older bytes are still under way
+    kNow,    // straight to the target: the drainer writes nothing until the file is closed
+};
+
+struct BoardHeader {
+    std::uint64_t magic = 0, version = 0;
+    std::uint64_t group = 0;   // as the open records of the logs say (log/format.h)
+    area::BootId boot_id{};    // of the participants
+    std::uint64_t participants = 0;
+    std::uint64_t ring = 0;                               // segments of one log that can be in use at a time
+    alignas(64) std::atomic<std::uint64_t> sequence{0};   // the next one
+    std::atomic<std::uint64_t> dead_raw{0};               // the frontier: lower numbers no longer count
+    std::atomic<std::uint64_t> dead_metadata{0};
+    std::atomic<std::uint64_t> committed_size{0};         // of the file, at its last commit
+    std::uint64_t team = 0;                               // several nodes: the same on the boards of all; else 0
+    std::uint64_t nodes = 1;                              // so many of them
+    alignas(64) std::atomic<std::uint64_t> epoch{0};      // markers so far
+    alignas(64) std::atomic<std::uint64_t> appended{0};   // payload bytes, by all but the drainer
+    std::atomic<std::uint64_t> followed{0};               // of those, seen by the drainer
+    std::atomic<std::uint64_t> tickets{0};                // drawn so far (several nodes only)
+    std::atomic<std::uint64_t> followed_tickets{0};       // of those, seen by the drainer
+    alignas(64) io::SharedWord doorbell{0};
+    std::atomic<std::uint32_t> listening{0};    // the drainer waits for the doorbell
+    std::atomic<std::uint32_t> wants_room{0};   // participants that wait for room
+    std::atomic<Awaited> awaited{Awaited::kNothing};
+    alignas(64) io::SharedWord progress{0};
+    std::atomic<std::uint32_t> failed{0};         // errno: the drainer cannot write the target
+    std::atomic<std::uint32_t> finished{0};       // the drainer is done with the file
+    std::atomic<Through> through{Through::kNo};   // after a failure, with on_error=through
+    std::atomic<std::uint64_t> memory_pace{
+        0};                // of a target as fast as the log (drain/target_pace.h), times participants; else 0
+    WritesBeside beside;   // by all participants
+    alignas(64) Exposed exposed;
+};
+
+struct alignas(64) BoardRow {
+    std::atomic<std::uint64_t> pid{0}, start_ticks{0};    // who it is
+    std::atomic<std::uint64_t> adopted{0};                // segments this log has ever had
+    std::atomic<std::uint64_t> wants_room{0};             // waits: even its newest segment may go
+    alignas(64) std::atomic<std::uint64_t> drawing{0};    // a number from here on may be without its record yet; 0 none
+    alignas(64) std::atomic<std::uint64_t> released{0};   // of those, the first so many are free again
+    std::atomic<std::uint64_t> synced{0};   // durability=node: on the device up to here (log::log_position)
+};
+
+// Where what is: the rows follow the header, then come the statements, the rings last.
+[[nodiscard]] std::uint64_t statements_begin(std::uint64_t participants) noexcept;
+[[nodiscard]] std::uint64_t rings_begin(std::uint64_t participants) noexcept;
+[[nodiscard]] std::uint64_t board_bytes(std::uint64_t participants, std::uint64_t ring) noexcept;
+
+// What recovery needs of a board.
+struct BoardView {
+    std::uint64_t group = 0;
+    std::uint64_t team = 0, nodes = 1;
+    log::Frontier frontier;
+    std::vector<area::ProcessIdentity> participants;
+    std::uint64_t unfollowed_bytes = 0;   // payload that the one who drains has not found yet, while it is at work
+    std::size_t logs = 0;                 // of theirs that have records which may still count
+    std::optional<Statement> statement;   // of a durable group
+};
+// Believes nothing: kCorrupt, if this is no board; kUnsupported, if it is one of another version; kNotFound, if its
+// maker died before it was whole.
+[[nodiscard]] Result<BoardView> read_board(io::File& file);
+
+// Says on the board that no record of the file's logs counts any more: its frontier is beyond all of them.
+[[nodiscard]] Status retire_board(io::File& file);
+
+}   // namespace forebay::board

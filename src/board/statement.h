@@ -1,0 +1,43 @@
+// What is certain about the durable logs of a file that several processes write: the statement on their board.
+//
+// docs/log-format.md, "Durable logs of several processes", is the specification. The drainer makes statements one after
+// the other, each in the place that the one before the last had, and syncs the board in between: so one of the two is
+// always whole. Thread-safety: none; one writer. Pure but for `write` and `read_last`, which block on the file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/status.h"
+#include "io/file.h"
+#include "log/frontier.h"
+
+namespace forebay::board {
+
+struct Statement {
+    std::uint64_t number = 0;   // rising from 1
+    bool certain = true;        // false: a sync has failed, so it holds for the death of the processes only
+    std::uint64_t commit_sequence = 0, committed_size = 0,
+                  commit_time_ns = 0;   // sequence 0: none yet, the size is that at open
+    log::Frontier frontier{0, 0};
+    struct Log {
+        std::uint64_t needed_from = 0;   // segments of a lower order were given back
+        std::uint64_t end =
+            0;   // of what is certain: order × segment size + tail (log::log_position); 0: nothing is needed
+    };
+    std::vector<Log> logs;   // by member
+};
+
+// What two statements about so many logs take, from a multiple of kStatementAlignment on.
+inline constexpr std::uint64_t kStatementAlignment = 512;
+[[nodiscard]] std::uint64_t statements_bytes(std::uint64_t logs) noexcept;
+
+// `begin`: where the two places are in the board. Does not sync.
+[[nodiscard]] Status write_statement(io::File& board, std::uint64_t begin, const Statement& statement);
+// The last one that is whole; none: there never was one, or both are damaged. Believes nothing; errors are those of
+// reading.
+[[nodiscard]] Result<std::optional<Statement>> read_last_statement(io::File& board, std::uint64_t begin,
+                                                                   std::uint64_t logs);
+
+}   // namespace forebay::board

@@ -1,0 +1,423 @@
+#include "cache/cached_file.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "base/attempt.h"
+#include "io/process_lock.h"
+
+namespace forebay::cache {
+
+namespace {
+
+constexpr std::uint64_t kFetchMax = 1 << 20;                    // of one request for what nobody has asked for
+constexpr std::uint64_t kJudged = 32;                           // requests, before the source is called fast
+constexpr std::uint64_t kJudgeAgain = std::uint64_t{1} << 30;   // bytes
+constexpr std::uint64_t kFastRequestNs = 20'000, kFastBytesPerNs = 2;
+constexpr std::chrono::milliseconds kWaitMin{1}, kWaitMax{200};
+constexpr std::chrono::seconds kCloseMax{10};
+
+Status refuse_writing(const std::string& name) {
+    return {Code::kUnsupported, "a file that is read through the cache cannot be written: " + name};
+}
+
+std::uint64_t block_floor(std::uint64_t offset) noexcept { return offset / kBlockBytes * kBlockBytes; }
+std::uint64_t block_ceiling(std::uint64_t offset) noexcept { return block_floor(offset + kBlockBytes - 1); }
+
+}   // namespace
+
+// What reads and tasks share. Tasks hold it, and let go of it when they end.
+class CachedFile::Core {
+  public:
+    Core(std::shared_ptr<io::File> source, std::shared_ptr<Replica> replica, task::Engine& tasks,
+         const CachePolicy& policy)
+        : source_(std::move(source)),
+          replica_(std::move(replica)),
+          tasks_(tasks),
+          policy_(policy),
+          ahead_(replica_->source().size),
+          old_enough_ns_(std::max(replica_->source().modified_ns, replica_->source().changed_ns) + policy.young_ns),
+          forks_(io::forks_so_far()) {}
+
+    Result<std::size_t> read(const std::shared_ptr<Core>& self, std::uint64_t offset, io::MutableBytes into);
+    void await_stored();
+    void look_again();
+    void close();
+
+    CacheCounters counters;
+
+  private:
+    // A part of the byte budget, for as long as it lives.
+    class Budget {
+      public:
+        Budget() noexcept = default;
+        Budget(std::shared_ptr<Core> core, std::uint64_t bytes) noexcept : core_(std::move(core)), bytes_(bytes) {}
+        ~Budget() { shrink(0); }
+        Budget(Budget&& other) noexcept : core_(std::move(other.core_)), bytes_(std::exchange(other.bytes_, 0)) {}
+        Budget& operator=(Budget&& other) noexcept {
+            shrink(0);
+            core_ = std::move(other.core_);
+            bytes_ = std::exchange(other.bytes_, 0);
+            return *this;
+        }
+        void shrink(std::uint64_t to) noexcept {
+            if (bytes_ > to) core_->give_back_budget(std::exchange(bytes_, to) - to);
+        }
+
+      private:
+        std::shared_ptr<Core> core_;
+        std::uint64_t bytes_ = 0;
+    };
+    // Bytes of the source from `offset` on, on their way into the replica, and the right to store them.
+    struct Fetched {
+        Budget budget;   // first: it is given back last
+        std::uint64_t offset = 0;
+        std::vector<std::byte> bytes;
+        std::vector<Replica::Claim> claims;
+    };
+
+    Result<std::size_t> read_source(std::uint64_t offset, io::MutableBytes into);
+    Result<std::size_t> fetch(const std::shared_ptr<Core>& self, ByteRange missing, io::MutableBytes into);
+    std::vector<Replica::Claim> claim_units(ByteRange range) const;
+    void read_ahead(const std::shared_ptr<Core>& self, ByteRange range);
+    void submit(std::function<Status()> run);
+    void store(Fetched& fetched);
+    [[nodiscard]] bool stores();
+    [[nodiscard]] bool is_source(const io::FileState& state) const noexcept;
+    [[nodiscard]] bool take_budget(std::uint64_t bytes);
+    void give_back_budget(std::uint64_t bytes);
+    void judge(std::uint64_t bytes, std::uint64_t took_ns) noexcept;
+    void count_down(std::uint64_t bytes) noexcept;
+    void step_aside(Aside why) noexcept { counters.aside.store(why, std::memory_order_relaxed); }
+
+    const std::shared_ptr<io::File> source_;
+    const std::shared_ptr<Replica> replica_;
+    task::Engine& tasks_;
+    const CachePolicy policy_;
+    std::mutex mutex_;   // guards what follows
+    std::condition_variable idle_;
+    ReadAhead ahead_;
+    std::uint64_t pending_bytes_ = 0;   // read ahead or fetched, and not stored yet
+    const std::uint64_t old_enough_ns_, forks_;
+    std::atomic<std::uint64_t> requests_{0}, request_ns_{0}, request_bytes_{0}, fast_bytes_left_{0};
+    std::atomic<bool> stopped_{false};   // nothing more is stored
+    std::atomic<bool> closing_{false};   // nothing more is read ahead
+};
+
+Result<std::size_t> CachedFile::Core::read(const std::shared_ptr<Core>& self, std::uint64_t offset,
+                                           io::MutableBytes into) {
+    const std::uint64_t size = replica_->source().size;
+    if (offset >= size || replica_->unusable()) return read_source(offset, into);
+    const std::uint64_t end = std::min<std::uint64_t>(size, offset + into.size());
+    std::uint64_t at = offset;
+    while (at < end) {
+        const std::size_t hit = replica_->read(at, into.subspan(at - offset, end - at));
+        counters.hit_bytes.fetch_add(hit, std::memory_order_relaxed);
+        at += hit;
+        if (at == end) break;
+        // A block may have come or gone meanwhile: then the gap is what is left of the block.
+        const std::uint64_t gap_end = std::max(replica_->end_of_gap(at, end),
+                                               std::min(end, block_floor(at) + kBlockBytes));
+        const auto got = fetch(self, {at, gap_end}, into.subspan(at - offset, gap_end - at));
+        if (!got) return at == offset ? got : Result<std::size_t>(got.status());
+        at += got.value();
+        if (at < gap_end) return at - offset;   // it is shorter now
+    }
+    if (offset + into.size() <= end) return at - offset;
+    // It may be longer now.
+    const auto rest = read_source(end, into.subspan(end - offset));
+    return rest ? Result<std::size_t>(end - offset + rest.value()) : rest;
+}
+
+Result<std::size_t> CachedFile::Core::read_source(std::uint64_t offset, io::MutableBytes into) {
+    const auto got = source_->read_at(offset, into);
+    if (got) {
+        counters.missed_bytes.fetch_add(got.value(), std::memory_order_relaxed);
+        counters.fetched_bytes.fetch_add(got.value(), std::memory_order_relaxed);
+        count_down(got.value());
+    }
+    return got;
+}
+
+// A source that was fast is timed again later.
+void CachedFile::Core::count_down(std::uint64_t bytes) noexcept {
+    std::uint64_t left = fast_bytes_left_.load(std::memory_order_relaxed);
+    while (left > 0 && !fast_bytes_left_.compare_exchange_weak(left, left - std::min(left, bytes))) {
+    }
+    if (left == 0 || left > bytes) return;
+    request_ns_.store(0);
+    request_bytes_.store(0);
+    requests_.store(0);
+}
+
+// Reads what is missing, and has it stored if that can be had. Returns fewer bytes if the source is shorter.
+Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, ByteRange missing,
+                                            io::MutableBytes into) {
+    if (!stores()) return read_source(missing.begin, into);
+    const std::uint64_t size = replica_->source().size;
+    ByteRange whole{block_floor(missing.begin), std::min(size, block_ceiling(missing.end))};
+    std::vector<Replica::Claim> claims;
+    const std::uint32_t seen = replica_->arrivals();
+    try {
+        claims = claim_units(whole);
+    } catch (const std::bad_alloc&) {
+        return read_source(missing.begin, into);
+    }
+    if (claims.empty()) {
+        // Somebody else is at it. No longer than the source would take.
+        const std::uint64_t requests = requests_.load(), mean_ns = requests == 0 ? 0 : request_ns_.load() / requests;
+        counters.waits.fetch_add(1, std::memory_order_relaxed);
+        replica_->await(seen, std::clamp(std::chrono::milliseconds(mean_ns / 1'000'000), kWaitMin, kWaitMax));
+        const std::uint64_t unit_end = (missing.begin / kUnitBytes + 1) * kUnitBytes;
+        const io::MutableBytes first = into.first(std::min(missing.end, unit_end) - missing.begin);
+        const std::size_t hit = replica_->read(missing.begin, first);
+        counters.hit_bytes.fetch_add(hit, std::memory_order_relaxed);
+        if (hit == into.size()) return hit;
+        const auto rest = read_source(missing.begin + hit, into.subspan(hit));
+        return rest ? Result<std::size_t>(hit + rest.value()) : rest;
+    }
+    whole.end = std::min(whole.end, (claims.back().unit() + 1) * kUnitBytes);
+    if (!take_budget(whole.size())) {
+        claims.clear();
+        return read_source(missing.begin, into);
+    }
+    Fetched fetched;
+    fetched.budget = Budget(self, whole.size());
+    try {
+        fetched.offset = whole.begin;
+        fetched.bytes.resize(whole.size());
+    } catch (const std::bad_alloc&) {
+        fetched.budget.shrink(0);
+        claims.clear();
+        return read_source(missing.begin, into);
+    }
+    const std::uint64_t begin_ns = policy_.steady_ns();
+    const auto got = source_->read_at(whole.begin, fetched.bytes);
+    judge(whole.size(), policy_.steady_ns() - begin_ns);
+    if (!got || got.value() < fetched.bytes.size()) {
+        fetched.budget.shrink(0);
+        claims.clear();
+        if (got) {
+            step_aside(Aside::kChanged);
+            replica_->make_void();
+        }
+        return read_source(missing.begin, into);   // fails as it does natively, or is shorter
+    }
+    const std::uint64_t to = std::min(whole.end, missing.end);
+    std::copy_n(fetched.bytes.begin() + static_cast<std::ptrdiff_t>(missing.begin - whole.begin), to - missing.begin,
+                into.begin());
+    counters.missed_bytes.fetch_add(to - missing.begin, std::memory_order_relaxed);
+    counters.fetched_bytes.fetch_add(whole.size(), std::memory_order_relaxed);
+    fetched.claims = std::move(claims);
+    // Without memory it is not stored, and the claims end here.
+    (void)attempt([&] {
+        auto shared = std::make_shared<Fetched>(std::move(fetched));
+        submit([self, shared] {
+            self->store(*shared);
+            return Status::ok();
+        });
+    });
+    ByteRange ahead;
+    {
+        const std::lock_guard lock(mutex_);
+        ahead = ahead_.after_miss({missing.begin, to});
+    }
+    if (!ahead.empty()) read_ahead(self, ahead);
+    if (to == missing.end) return to - missing.begin;
+    const auto rest = read_source(to, into.subspan(to - missing.begin));
+    return rest ? Result<std::size_t>(to - missing.begin + rest.value()) : rest;
+}
+
+// The units of `range` from its first on, as long as nobody else has them.
+std::vector<Replica::Claim> CachedFile::Core::claim_units(ByteRange range) const {
+    std::vector<Replica::Claim> claims;
+    claims.reserve((range.end - 1) / kUnitBytes - range.begin / kUnitBytes + 1);
+    for (std::uint64_t unit = range.begin / kUnitBytes; unit * kUnitBytes < range.end; ++unit) {
+        auto claim = Replica::claim(replica_, unit);
+        if (!claim) break;
+        claims.push_back(std::move(*claim));
+    }
+    return claims;
+}
+
+// In pieces of whole blocks; what is there already is left out, and what somebody else has.
+void CachedFile::Core::read_ahead(const std::shared_ptr<Core>& self, ByteRange range) {
+    const std::uint64_t size = replica_->source().size;
+    for (std::uint64_t at = block_floor(range.begin); at < range.end;) {
+        const std::uint64_t end = std::min({size, block_ceiling(range.end), at + kFetchMax});
+        const std::uint64_t gap_end = replica_->end_of_gap(at, end);
+        if (gap_end == at) {
+            at = std::min(end, at + kBlockBytes);
+            continue;
+        }
+        const ByteRange piece{at, gap_end};
+        at = gap_end;
+        if (!take_budget(piece.size())) return;
+        Budget budget(self, piece.size());
+        try {
+            auto shared = std::make_shared<Fetched>();
+            shared->budget = std::move(budget);
+            shared->claims = claim_units(piece);
+            const std::uint64_t to = shared->claims.empty()
+                                         ? piece.begin
+                                         : std::min(piece.end, (shared->claims.back().unit() + 1) * kUnitBytes);
+            shared->budget.shrink(to - piece.begin);
+            if (to == piece.begin) continue;
+            shared->offset = piece.begin;
+            const std::uint64_t bytes = to - piece.begin;
+            submit([self, shared, bytes] {
+                if (self->closing_.load()) return Status::ok();
+                Fetched& fetched = *shared;
+                fetched.bytes.resize(bytes);
+                const std::uint64_t begin_ns = self->policy_.steady_ns();
+                const auto got = self->source_->read_at(fetched.offset, fetched.bytes);
+                self->judge(bytes, self->policy_.steady_ns() - begin_ns);
+                if (got && got.value() == bytes) {
+                    self->counters.fetched_bytes.fetch_add(bytes, std::memory_order_relaxed);
+                    self->store(fetched);
+                }
+                return Status::ok();
+            });
+        } catch (const std::bad_alloc&) {
+            return;
+        }
+    }
+}
+
+// Where no thread can be had nobody would run it: it is canceled, and gives back what it holds.
+void CachedFile::Core::submit(std::function<Status()> run) {
+    const task::Submitted submitted = tasks_.submit({.run = std::move(run)});
+    if (submitted.task && !submitted.has_thread) (void)tasks_.cancel(submitted.task);
+}
+
+// The version is compared after the bytes were read. It was the same when the file was opened, and was old enough then
+// that a change in between would show.
+void CachedFile::Core::store(Fetched& fetched) {
+    if (!stopped_.load() && !replica_->unusable()) {
+        const auto state = source_->state(io::File::Ask::kTimes);
+        if (!state || !is_source(state.value())) {
+            step_aside(state ? Aside::kChanged : Aside::kFault);
+            if (state) replica_->make_void();
+            stopped_.store(true);
+        } else {
+            for (const Replica::Claim& claim : fetched.claims) {
+                const Status stored = replica_->store(claim, fetched.offset, fetched.bytes);
+                if (stored) continue;
+                step_aside(stored.code() == Code::kNoSpace ? Aside::kFull : Aside::kFault);
+                stopped_.store(true);
+                break;
+            }
+            if (!stopped_.load()) counters.stored_bytes.fetch_add(fetched.bytes.size(), std::memory_order_relaxed);
+        }
+    }
+    fetched.claims.clear();
+}
+
+// Between two opens the file may have become another one. What cannot be asked changes nothing: reads ask it, too.
+void CachedFile::Core::look_again() {
+    const auto state = source_->state(io::File::Ask::kTimes);
+    if (!state || is_source(state.value())) return;
+    step_aside(Aside::kChanged);
+    replica_->make_void();
+    stopped_.store(true);
+}
+
+bool CachedFile::Core::is_source(const io::FileState& state) const noexcept {
+    const Version& expected = replica_->source();
+    return state.size == expected.size && state.modified_ns == expected.modified_ns &&
+           state.changed_ns == expected.changed_ns;
+}
+
+bool CachedFile::Core::stores() {
+    if (stopped_.load(std::memory_order_relaxed)) return false;
+    if (io::forks_so_far() != forks_) {
+        step_aside(Aside::kForked);
+        return false;
+    }
+    if (fast_bytes_left_.load(std::memory_order_relaxed) > 0) return false;
+    if (policy_.now_ns() < old_enough_ns_) {
+        step_aside(Aside::kYoung);
+        return false;
+    }
+    return true;
+}
+
+void CachedFile::Core::judge(std::uint64_t bytes, std::uint64_t took_ns) noexcept {
+    const std::uint64_t total_ns = request_ns_.fetch_add(took_ns) + took_ns;
+    const std::uint64_t total_bytes = request_bytes_.fetch_add(bytes) + bytes;
+    if (requests_.fetch_add(1) + 1 != kJudged || !policy_.judge_speed) return;
+    if (total_ns < kJudged * kFastRequestNs + total_bytes / kFastBytesPerNs) {
+        step_aside(Aside::kFast);
+        fast_bytes_left_.store(kJudgeAgain);
+    }
+}
+
+bool CachedFile::Core::take_budget(std::uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (closing_.load() || pending_bytes_ + bytes > policy_.budget_bytes) return false;
+    pending_bytes_ += bytes;
+    return true;
+}
+
+void CachedFile::Core::give_back_budget(std::uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    pending_bytes_ -= bytes;
+    if (pending_bytes_ == 0) idle_.notify_all();
+}
+
+void CachedFile::Core::await_stored() {
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [this] { return pending_bytes_ == 0; });
+}
+
+// What was asked for is stored first: a program may open the file for each read. What was to be read ahead is not read
+// any more. A source that does not answer is not waited for to the end: tasks keep what they need. In a forked child
+// there are no tasks, and the lock may be taken for ever.
+void CachedFile::Core::close() {
+    if (io::forks_so_far() != forks_ || closing_.exchange(true)) return;
+    std::unique_lock lock(mutex_);
+    idle_.wait_for(lock, kCloseMax, [this] { return pending_bytes_ == 0; });
+}
+
+const char* aside_name(Aside why) noexcept {
+    switch (why) {
+        case Aside::kNone: break;
+        case Aside::kYoung: return "young";
+        case Aside::kFast: return "fast";
+        case Aside::kChanged: return "changed";
+        case Aside::kFull: return "full";
+        case Aside::kFault: return "fault";
+        case Aside::kForked: return "forked";
+    }
+    return "none";
+}
+
+CachedFile::CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<Replica> replica, task::Engine& tasks,
+                       const CachePolicy& policy)
+    : ForwardingFile(source), core_(std::make_shared<Core>(std::move(source), std::move(replica), tasks, policy)) {}
+
+CachedFile::~CachedFile() { core_->close(); }
+
+void CachedFile::close() { core_->close(); }
+
+Result<std::size_t> CachedFile::read_at(std::uint64_t offset, io::MutableBytes into) {
+    return core_->read(core_, offset, into);
+}
+
+void CachedFile::look_again() { core_->look_again(); }
+
+Status CachedFile::write_at(std::uint64_t, io::Bytes) { return refuse_writing(name()); }
+Status CachedFile::write_gather_at(std::uint64_t, std::span<const io::Bytes>) { return refuse_writing(name()); }
+Status CachedFile::resize(std::uint64_t) { return refuse_writing(name()); }
+Status CachedFile::allocate(std::uint64_t, std::uint64_t) { return refuse_writing(name()); }
+Status CachedFile::punch(std::uint64_t, std::uint64_t) { return refuse_writing(name()); }
+
+const CacheCounters& CachedFile::counters() const noexcept { return core_->counters; }
+void CachedFile::await_stored() { core_->await_stored(); }
+
+}   // namespace forebay::cache

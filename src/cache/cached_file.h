@@ -1,0 +1,83 @@
+// A file that is read from its replica on the staging area where that has the bytes, and from its source otherwise.
+//
+// A decorator of io::File: whoever reads does not know which of the two answers. What is asked for comes first: a miss
+// reads just that from the source and returns. Storing it, and reading ahead, is done by tasks, under a byte budget. A
+// fault of the cache is never the reader's: the source is read instead, and the reason is counted. docs/read-cache.md.
+//
+// Thread-safety: all reads from any thread, at once; a hit takes no lock and no memory. In a forked child the source is
+// read, and nothing is stored. Writing is refused: a file that is written is not cached.
+// Blocks as its source does; at destruction as `close`.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "cache/read_ahead.h"
+#include "cache/replica.h"
+#include "io/forwarding_file.h"
+#include "task/engine.h"
+
+namespace forebay::cache {
+
+// Why a file that could be cached is not, or not any more.
+enum class Aside : std::uint32_t {
+    kNone,
+    kYoung,     // it changed so recently that another change might not show
+    kFast,      // its file system answers as fast as the replica would
+    kChanged,   // another version was seen
+    kFull,      // no room
+    kFault,     // the staging area failed
+    kForked,    // a forked child
+};
+inline constexpr std::size_t kAsideCount = 7;
+// "young", "fast", ...: as statistics name it.
+[[nodiscard]] const char* aside_name(Aside why) noexcept;
+
+struct CacheCounters {
+    std::atomic<std::uint64_t> hit_bytes{0};       // read from the replica
+    std::atomic<std::uint64_t> missed_bytes{0};    // asked for, and read from the source
+    std::atomic<std::uint64_t> fetched_bytes{0};   // read from the source, with what nobody had asked for
+    std::atomic<std::uint64_t> stored_bytes{0};
+    std::atomic<std::uint64_t> waits{0};      // for what another thread or process fetched
+    std::atomic<Aside> aside{Aside::kNone};   // the last reason
+};
+
+struct CachePolicy {
+    std::uint64_t budget_bytes = 32 << 20;    // of what is read and not stored yet
+    std::uint64_t young_ns = 2'000'000'000;   // a file is not stored before its last change is so long ago
+    std::uint64_t (*now_ns)() noexcept;       // CLOCK_REALTIME
+    std::uint64_t (*steady_ns)() noexcept;    // CLOCK_MONOTONIC
+    bool judge_speed = true;                  // step aside where the source is as fast as a replica
+};
+
+class CachedFile final : public io::ForwardingFile {
+  public:
+    // `source` is open for reading. `tasks` outlives this.
+    CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<Replica> replica, task::Engine& tasks,
+               const CachePolicy& policy);
+    ~CachedFile() override;
+
+    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override;
+    Status write_at(std::uint64_t offset, io::Bytes bytes) override;
+    Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override;
+    Status resize(std::uint64_t size) override;
+    Status allocate(std::uint64_t offset, std::uint64_t length) override;
+    Status punch(std::uint64_t offset, std::uint64_t length) override;
+
+    // The file is opened once more: compares the version. If it is another one, the source is read from now on.
+    void look_again();
+
+    [[nodiscard]] const CacheCounters& counters() const noexcept;
+    // No more is read ahead. Waits until what was asked for is stored, for 10 s at most. The destructor does the same.
+    void close();
+    // Waits until nothing is left to be stored.
+    void await_stored();
+
+  private:
+    class Core;
+    std::shared_ptr<Core> core_;
+};
+
+}   // namespace forebay::cache

@@ -1,0 +1,119 @@
+#include "cache/presence.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "base/checksum.h"
+
+namespace forebay::cache {
+
+namespace {
+
+constexpr std::uint64_t kHeaderBytes = 4096;
+
+// docs/cache-format.md.
+static_assert(offsetof(PresenceHeader, state) == 12);
+static_assert(offsetof(PresenceHeader, source) == 16);
+static_assert(offsetof(PresenceHeader, boot_id) == 72);
+static_assert(offsetof(PresenceHeader, checksum) == 88);
+static_assert(offsetof(PresenceHeader, stored_bytes) == 128);
+static_assert(offsetof(PresenceHeader, arrivals) == 160);
+static_assert(sizeof(Version) == 56);
+
+std::uint64_t units_of(std::uint64_t source_bytes) noexcept {
+    return source_bytes / kUnitBytes + (source_bytes % kUnitBytes != 0 ? 1 : 0);
+}
+
+std::uint64_t checksums_begin(std::uint64_t units) noexcept {
+    const std::uint64_t end = kHeaderBytes + units * sizeof(UnitEntry);
+    return (end + kHeaderBytes - 1) / kHeaderBytes * kHeaderBytes;
+}
+
+// Of what does not change once the map is made.
+std::uint64_t seal_of(const PresenceHeader& header) noexcept {
+    std::array<std::byte, offsetof(PresenceHeader, checksum)> bytes{};
+    const std::uint64_t magic = kPresenceMagic;
+    const auto valid = static_cast<std::uint32_t>(MapState::kValid);
+    std::memcpy(bytes.data(), &magic, sizeof magic);
+    std::memcpy(&bytes[offsetof(PresenceHeader, version)], &header.version, sizeof header.version);
+    std::memcpy(&bytes[offsetof(PresenceHeader, state)], &valid, sizeof valid);
+    std::memcpy(&bytes[offsetof(PresenceHeader, source)], &header.source, sizeof header.source);
+    std::memcpy(&bytes[offsetof(PresenceHeader, boot_id)], &header.boot_id, sizeof header.boot_id);
+    return forebay::checksum(bytes);
+}
+
+}   // namespace
+
+Version version_of(const io::Identity& identity, const io::FileState& state) noexcept {
+    return {identity, state.born_ns, state.generation, state.size, state.modified_ns, state.changed_ns};
+}
+
+std::uint64_t Presence::bytes_for(std::uint64_t source_bytes) noexcept {
+    const std::uint64_t units = units_of(source_bytes);
+    return checksums_begin(units) + units * kUnitBlocks * sizeof(std::uint32_t);
+}
+
+void Presence::make(io::MutableBytes memory, const Version& source, const area::BootId& boot_id,
+                    std::uint64_t now_ns) noexcept {
+    auto* const header = reinterpret_cast<PresenceHeader*>(memory.data());
+    header->version = kPresenceVersion;
+    header->source = source;
+    header->boot_id = boot_id;
+    header->made_ns = now_ns;
+    header->checksum = seal_of(*header);
+    header->magic = kPresenceMagic;
+    header->state.store(MapState::kValid, std::memory_order_release);
+}
+
+Result<Presence> Presence::open(io::MutableBytes memory) {
+    if (memory.size() < kHeaderBytes) return Status(Code::kCorrupt, "a presence map is shorter than its header");
+    auto* const header = reinterpret_cast<PresenceHeader*>(memory.data());
+    if (header->state.load(std::memory_order_acquire) == MapState::kBeingMade || header->magic != kPresenceMagic)
+        return Status(Code::kCorrupt, "a presence map was not finished");
+    if (header->version != kPresenceVersion)
+        return Status(Code::kUnsupported, "a presence map is of another version of the format");
+    if (header->checksum != seal_of(*header)) return Status(Code::kCorrupt, "the header of a presence map is damaged");
+    // Before `bytes_for`, which would overflow.
+    const std::uint64_t units = units_of(header->source.size);
+    if (units > memory.size() / sizeof(UnitEntry) || memory.size() < bytes_for(header->source.size))
+        return Status(Code::kCorrupt, "a presence map is shorter than its file's size wants");
+    auto* const entries = reinterpret_cast<UnitEntry*>(memory.data() + kHeaderBytes);
+    auto* const checksums = reinterpret_cast<std::atomic<std::uint32_t>*>(memory.data() + checksums_begin(units));
+    return Presence(header, {entries, units}, {checksums, units * kUnitBlocks});
+}
+
+bool Presence::claim(std::uint64_t unit, std::uint32_t self, std::uint32_t& found) const noexcept {
+    found = 0;
+    return units_[unit].owner.compare_exchange_strong(found, self, std::memory_order_acq_rel);
+}
+
+bool Presence::take_over(std::uint64_t unit, std::uint32_t dead, std::uint32_t self) const noexcept {
+    return units_[unit].owner.compare_exchange_strong(dead, self, std::memory_order_acq_rel);
+}
+
+void Presence::give_up(std::uint64_t unit) const noexcept {
+    units_[unit].owner.store(0, std::memory_order_release);
+    io::raise_and_wake(header_->arrivals);
+}
+
+void Presence::set_checksum(std::uint64_t unit, std::uint64_t block, std::uint32_t checksum) const noexcept {
+    checksums_[unit * kUnitBlocks + block].store(checksum, std::memory_order_relaxed);
+}
+
+std::uint32_t Presence::checksum_of(std::uint64_t unit, std::uint64_t block) const noexcept {
+    return checksums_[unit * kUnitBlocks + block].load(std::memory_order_relaxed);
+}
+
+std::uint64_t Presence::publish(std::uint64_t unit, std::uint64_t blocks) const noexcept {
+    return blocks & ~units_[unit].present.fetch_or(blocks, std::memory_order_acq_rel);
+}
+
+std::uint64_t Presence::withdraw(std::uint64_t unit, std::uint64_t blocks) const noexcept {
+    // In this order: who has seen the blocks has seen the generation before.
+    const std::uint64_t withdrawn = blocks & units_[unit].present.fetch_and(~blocks, std::memory_order_acq_rel);
+    units_[unit].generation.fetch_add(1, std::memory_order_acq_rel);
+    return withdrawn;
+}
+
+}   // namespace forebay::cache

@@ -1,0 +1,144 @@
+// The presence map: which blocks of a source file are whole in its replica, in memory that processes share.
+//
+// docs/cache-format.md is the specification. Pure but for the memory that it is given; nothing here opens, maps or
+// locks. Decoders accept hostile input. Thread-safety: all of it, also between processes that map the same file.
+//
+// Invariants
+//   1. A set bit means that the block's bytes are in the replica, as of the version in the header.
+//   2. Bits of a unit are set and cleared by its owner only. The generation is raised before any is cleared.
+// So a reader that finds the bits set, reads the replica, and finds the generation unchanged has read whole blocks.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "area/process.h"
+#include "base/status.h"
+#include "extent/range.h"
+#include "io/file.h"
+#include "io/futex.h"
+
+namespace forebay::cache {
+
+inline constexpr std::uint64_t kBlockBytes = 4096;
+inline constexpr std::uint64_t kUnitBlocks = 64;
+inline constexpr std::uint64_t kUnitBytes = kBlockBytes * kUnitBlocks;
+inline constexpr std::uint64_t kPresenceMagic = 0x3145484341434246;   // "FBCACHE1" in memory
+inline constexpr std::uint32_t kPresenceVersion = 1;
+inline constexpr std::uint32_t kOwnersMax = 4095;
+inline constexpr std::uint32_t kPinned = 1, kPermanent = 2;   // PresenceHeader::flags
+
+// A file as it was at one moment. Two versions that are equal have the same bytes, provided that the younger of the two
+// times is older than the file system's clock is coarse.
+struct Version {
+    io::Identity identity;
+    std::uint64_t born_ns = 0, generation = 0;   // 0: unknown
+    std::uint64_t size = 0, modified_ns = 0, changed_ns = 0;
+    friend bool operator==(const Version&, const Version&) = default;
+};
+[[nodiscard]] Version version_of(const io::Identity& identity, const io::FileState& state) noexcept;
+
+enum class MapState : std::uint32_t { kBeingMade = 0, kValid = 1, kVoid = 2 };
+
+struct PresenceHeader {
+    std::uint64_t magic;
+    std::uint32_t version;
+    std::atomic<MapState> state;
+    Version source;
+    area::BootId boot_id;
+    std::uint64_t checksum;
+    std::uint64_t unused[4];
+    std::atomic<std::uint64_t> stored_bytes;
+    std::atomic<std::uint64_t> used_ns;   // CLOCK_REALTIME
+    std::atomic<std::uint64_t> opens;
+    std::uint64_t made_ns;
+    io::SharedWord arrivals;   // raised when something was published or given up
+    std::atomic<std::uint32_t> flags;
+};
+
+struct UnitEntry {
+    std::atomic<std::uint64_t> present;
+    std::atomic<std::uint32_t> generation;
+    std::atomic<std::uint32_t> owner;
+};
+static_assert(sizeof(UnitEntry) == 16);
+
+// Blocks [first, end) of one unit, as bits.
+[[nodiscard]] constexpr std::uint64_t block_mask(std::uint64_t first, std::uint64_t end) noexcept {
+    const std::uint64_t below_end = end >= kUnitBlocks ? ~std::uint64_t{0} : (std::uint64_t{1} << end) - 1;
+    return first >= kUnitBlocks ? 0 : below_end & ~((std::uint64_t{1} << first) - 1);
+}
+// The blocks of unit `unit` that `range` touches.
+[[nodiscard]] constexpr std::uint64_t touched_blocks(std::uint64_t unit, ByteRange range) noexcept {
+    const std::uint64_t begin = unit * kUnitBytes;
+    if (range.end <= begin || range.begin >= begin + kUnitBytes || range.begin >= range.end) return 0;
+    const std::uint64_t from = range.begin > begin ? range.begin - begin : 0;
+    const std::uint64_t to = range.end - begin < kUnitBytes ? range.end - begin : kUnitBytes;
+    return block_mask(from / kBlockBytes, (to + kBlockBytes - 1) / kBlockBytes);
+}
+
+class Presence {
+  public:
+    [[nodiscard]] static std::uint64_t bytes_for(std::uint64_t source_bytes) noexcept;
+
+    // Writes a header into zeroed memory; the state becomes valid last.
+    static void make(io::MutableBytes memory, const Version& source, const area::BootId& boot_id,
+                     std::uint64_t now_ns) noexcept;
+    // kCorrupt: no presence map, or not one that was finished. kUnsupported: of another version of this format.
+    [[nodiscard]] static Result<Presence> open(io::MutableBytes memory);
+
+    [[nodiscard]] PresenceHeader& header() const noexcept { return *header_; }
+    [[nodiscard]] std::uint64_t units() const noexcept { return units_.size(); }
+    [[nodiscard]] bool is_void() const noexcept {
+        return header_->state.load(std::memory_order_relaxed) != MapState::kValid;
+    }
+    void make_void() const noexcept { header_->state.store(MapState::kVoid, std::memory_order_release); }
+
+    // What a reader compares before and after reading the replica: whether all of `blocks` are there, and in which
+    // generation.
+    struct Seen {
+        bool whole = false;
+        std::uint32_t generation = 0;
+        friend bool operator==(const Seen&, const Seen&) = default;
+    };
+    [[nodiscard]] Seen look(std::uint64_t unit, std::uint64_t blocks) const noexcept {
+        const UnitEntry& entry = units_[unit];
+        // The generation first: if blocks are taken away in between, the second look differs from this one.
+        const std::uint32_t generation = entry.generation.load(std::memory_order_acquire);
+        return {(entry.present.load(std::memory_order_acquire) & blocks) == blocks, generation};
+    }
+    // After the replica was read.
+    [[nodiscard]] bool still(std::uint64_t unit, Seen seen) const noexcept {
+        std::atomic_thread_fence(std::memory_order_acquire);
+        return units_[unit].generation.load(std::memory_order_relaxed) == seen.generation;
+    }
+
+    // True: `self` owns the unit now, and nobody did. `found`: who owns it.
+    [[nodiscard]] bool claim(std::uint64_t unit, std::uint32_t self, std::uint32_t& found) const noexcept;
+    // The same of a unit whose owner is `dead`.
+    [[nodiscard]] bool take_over(std::uint64_t unit, std::uint32_t dead, std::uint32_t self) const noexcept;
+    // By the owner; wakes those who wait for it.
+    void give_up(std::uint64_t unit) const noexcept;
+
+    // By the owner, after the bytes were written to the replica.
+    void set_checksum(std::uint64_t unit, std::uint64_t block, std::uint32_t checksum) const noexcept;
+    [[nodiscard]] std::uint32_t checksum_of(std::uint64_t unit, std::uint64_t block) const noexcept;
+    // Returns the bits that were not set before.
+    std::uint64_t publish(std::uint64_t unit, std::uint64_t blocks) const noexcept;
+    // By the owner, before the hole is punched. Returns the bits that were set.
+    std::uint64_t withdraw(std::uint64_t unit, std::uint64_t blocks) const noexcept;
+    [[nodiscard]] std::uint64_t present(std::uint64_t unit) const noexcept {
+        return units_[unit].present.load(std::memory_order_acquire);
+    }
+
+  private:
+    Presence(PresenceHeader* header, std::span<UnitEntry> units, std::span<std::atomic<std::uint32_t>> checksums)
+        : header_(header), units_(units), checksums_(checksums) {}
+
+    PresenceHeader* header_;
+    std::span<UnitEntry> units_;
+    std::span<std::atomic<std::uint32_t>> checksums_;
+};
+
+}   // namespace forebay::cache

@@ -1,0 +1,64 @@
+// How much of a file is fetched that nobody has asked for yet.
+//
+// In sequence: after three requests that follow each other the next unit, then twice as much each time. At random:
+// nothing until the program has asked for a share of the file that a sample would not reach; from then on several bytes
+// for each further one, in file order. docs/read-cache.md, "How much is read ahead". Pure; not thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "extent/range.h"
+
+namespace forebay::cache {
+
+class ReadAhead {
+  public:
+    explicit ReadAhead(std::uint64_t file_bytes) noexcept : file_bytes_(file_bytes) {}
+
+    // What may be fetched now beside a request that missed: a range, empty for nothing.
+    [[nodiscard]] ByteRange after_miss(ByteRange asked) noexcept {
+        note(asked);
+        if (follows_ >= kFollowing) {
+            window_ = std::clamp(window_ * 2, kUnit, kWindowMax);
+            const ByteRange ahead{asked.end, std::min(asked.end + window_, file_bytes_)};
+            return ahead.begin < ahead.end ? ahead : ByteRange{};
+        }
+        window_ = 0;
+        return sweep();
+    }
+    // A request that was served by the replica: it shows what the program does, too.
+    void after_hit(ByteRange asked) noexcept { note(asked); }
+
+    [[nodiscard]] std::uint64_t swept_to() const noexcept { return cursor_; }
+
+  private:
+    static constexpr unsigned kFollowing = 3;
+    static constexpr std::uint64_t kUnit = 256 << 10, kWindowMax = 8 << 20, kSweep = 1 << 20;
+    static constexpr std::uint64_t kSampleShare = 12;   // asked for less than 1/12 of the file: a sample
+    static constexpr std::uint64_t kPerByte = 4;
+
+    void note(ByteRange asked) noexcept {
+        follows_ = asked.begin == last_end_ ? follows_ + 1 : 0;
+        last_end_ = asked.end;
+        asked_bytes_ += asked.size();
+    }
+
+    // The next piece of the file in order, if what was asked for warrants it.
+    ByteRange sweep() noexcept {
+        const std::uint64_t sample = file_bytes_ / kSampleShare;
+        if (asked_bytes_ <= sample || cursor_ >= file_bytes_) return {};
+        const std::uint64_t allowed = (asked_bytes_ - sample) * kPerByte;
+        if (cursor_ >= allowed) return {};
+        const ByteRange next{cursor_, std::min({cursor_ + kSweep, file_bytes_})};
+        cursor_ = next.end;
+        return next;
+    }
+
+    std::uint64_t file_bytes_;
+    std::uint64_t asked_bytes_ = 0, window_ = 0, cursor_ = 0;
+    std::uint64_t last_end_ = kOffsetMax;   // of the request before
+    unsigned follows_ = 0;
+};
+
+}   // namespace forebay::cache

@@ -1,0 +1,142 @@
+#include "cache/read_cache.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "area/process.h"
+#include "base/attempt.h"
+#include "base/clock.h"
+
+namespace forebay::cache {
+
+namespace {
+
+constexpr const char* kCacheFolder = "cache";
+constexpr std::size_t kThreads = 2;
+// A change of the same size within this time need not show in a file's times: ticks of its file system's clock, and the
+// difference of that clock from ours. The longest for which NFS caches attributes, where they are those.
+constexpr std::uint64_t kSecond = 1'000'000'000;
+
+constexpr std::uint64_t young_ns(io::TimesKind times) noexcept {
+    switch (times) {
+        case io::TimesKind::kExact: return 2 * kSecond;
+        case io::TimesKind::kServed: return 3 * kSecond;
+        case io::TimesKind::kLazy:
+        case io::TimesKind::kUnknown: break;
+    }
+    return 61 * kSecond;
+}
+
+}   // namespace
+
+ReadCache::ReadCache(const Options& options, OpenArea open_area)
+    : options_(options), open_area_(std::move(open_area)), tasks_({.threads_max = kThreads}) {}
+
+ReadCache::~ReadCache() = default;
+
+Status ReadCache::open_store() {
+    const std::lock_guard lock(store_mutex_);
+    if (std::exchange(store_tried_, true)) return store_problem_;
+    store_problem_ = attempt([&]() -> Status {
+        auto area = open_area_();
+        FOREBAY_TRY(area.status());
+        const auto process = area::identify_this_process();
+        FOREBAY_TRY(process.status());
+        auto folder = area.value()->create_directory(kCacheFolder);
+        if (folder.status().code() == Code::kAlreadyExists) folder = area.value()->open_directory(kCacheFolder);
+        FOREBAY_TRY(folder.status());
+        const std::string path = folder.value()->name();
+        auto store = Store::open({.folder = std::move(folder).value(),
+                                  .capacity_bytes = options_.read_cache_size,
+                                  .boot_id = process.value().boot_id,
+                                  .now_ns = realtime_ns,
+                                  .keep_free_bytes = options_.size,
+                                  .free_bytes = [path]() -> std::uint64_t {
+                                      std::error_code failed;
+                                      const auto space = std::filesystem::space(path, failed);
+                                      return failed ? kOffsetMax : space.available;
+                                  }});
+        FOREBAY_TRY(store.status());
+        store_ = std::move(store).value();
+        return Status::ok();
+    });
+    return store_problem_;
+}
+
+void ReadCache::leave_alone(Aside why) noexcept {
+    const std::lock_guard lock(mutex_);
+    ++totals_.asides[static_cast<std::size_t>(why)];
+}
+
+Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io::File>& source) {
+    const io::FileTraits traits = source->traits();
+    if (traits.local) {
+        leave_alone(Aside::kFast);
+        return std::shared_ptr<CachedFile>();
+    }
+    const auto identity = source->identity();
+    const auto state = source->state(io::File::Ask::kTimes);
+    if (!identity || !state || !S_ISREG(state.value().mode) || state.value().size == 0)
+        return std::shared_ptr<CachedFile>();
+    FOREBAY_TRY(open_store());
+    auto replica = store_->replica(version_of(identity.value(), state.value()));
+    if (replica.status().sys_errno() == EBUSY) {
+        leave_alone(Aside::kChanged);
+        return std::shared_ptr<CachedFile>();
+    }
+    FOREBAY_TRY(replica.status());
+    CachePolicy policy{.young_ns = young_ns(traits.times), .now_ns = realtime_ns, .steady_ns = monotonic_ns};
+    auto file = std::make_shared<CachedFile>(source, std::move(replica).value(), tasks_, policy);
+    const std::lock_guard lock(mutex_);
+    ++totals_.files;
+    return file;
+}
+
+std::shared_ptr<CachedFile> ReadCache::open(const std::shared_ptr<io::File>& source, std::string& warning) noexcept {
+    if (!options_.read_cache) return nullptr;
+    std::shared_ptr<CachedFile> file;
+    const Status outcome = attempt([&]() -> Status {
+        auto opened = try_open(source);
+        FOREBAY_TRY(opened.status());
+        file = std::move(opened).value();
+        return Status::ok();
+    });
+    if (outcome) return file;
+    leave_alone(Aside::kFault);
+    const std::lock_guard lock(store_mutex_);
+    if (!std::exchange(warned_, true))
+        (void)attempt([&] { warning = outcome.message() + " (files are read without the read cache)"; });
+    return nullptr;
+}
+
+void ReadCache::note_closed(const CachedFile& file) noexcept {
+    const CacheCounters& counters = file.counters();
+    const Aside why = counters.aside.load(std::memory_order_relaxed);
+    if (why != Aside::kNone) leave_alone(why);
+    const std::lock_guard lock(mutex_);
+    totals_.hit_bytes += counters.hit_bytes.load(std::memory_order_relaxed);
+    totals_.missed_bytes += counters.missed_bytes.load(std::memory_order_relaxed);
+    totals_.fetched_bytes += counters.fetched_bytes.load(std::memory_order_relaxed);
+    totals_.stored_bytes += counters.stored_bytes.load(std::memory_order_relaxed);
+}
+
+std::unique_ptr<io::Lock> ReadCache::begin_writing(io::File& target) noexcept {
+    std::unique_ptr<io::Lock> lock;
+    if (!options_.read_cache) return lock;
+    (void)attempt([&] {
+        const auto identity = target.identity();
+        if (!identity || target.traits().local || !open_store()) return;
+        if (auto begun = store_->begin_writing(identity.value())) lock = std::move(begun).value();
+    });
+    return lock;
+}
+
+CacheTotals ReadCache::totals() const {
+    const std::lock_guard lock(mutex_);
+    return totals_;
+}
+
+}   // namespace forebay::cache

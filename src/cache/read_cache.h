@@ -1,0 +1,78 @@
+// The read cache of one process: which files are read through it, and what they have in common.
+//
+// A file is read through the cache if option `read_cache` is on, if it is a regular file, and if its file system is not
+// known to be on this machine: there a replica would be a second copy at the same speed. What keeps the cache from its
+// work is never the reader's: the file is read itself, the reason is counted, and a fault is told once.
+// docs/read-cache.md.
+//
+// Thread-safety: all calls from any thread. `open` blocks on metadata of the file and of the staging area. In a forked
+// child it must not be called; files that were open go on being read.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/options.h"
+#include "cache/cached_file.h"
+#include "cache/store.h"
+#include "task/engine.h"
+
+namespace forebay::cache {
+
+// Of all files of the process.
+struct CacheTotals {
+    std::uint64_t files = 0;
+    std::uint64_t hit_bytes = 0, missed_bytes = 0, fetched_bytes = 0, stored_bytes = 0;
+    std::array<std::uint64_t, kAsideCount> asides{};   // files of which the reason was the last one
+};
+
+class ReadCache {
+  public:
+    // Opens `<nls>/forebay-<uid>`. Called once, when the first file is to be cached.
+    using OpenArea = std::function<Result<std::unique_ptr<io::Directory>>()>;
+    ReadCache(const Options& options, OpenArea open_area);
+    ~ReadCache();
+    ReadCache(const ReadCache&) = delete;
+    ReadCache& operator=(const ReadCache&) = delete;
+
+    // `source`, which is open for reading, as it is to be read. Null: as it is. `warning` is set once, for the user.
+    [[nodiscard]] std::shared_ptr<CachedFile> open(const std::shared_ptr<io::File>& source,
+                                                   std::string& warning) noexcept;
+    // The file is closed: its counters go into the totals.
+    void note_closed(const CachedFile& file) noexcept;
+    // Before the file is written: nobody on this node reads what is stored of it any more, nor stores anything of it
+    // for as long as what is returned lives. Null: it is never cached, or the staging area failed; with option
+    // `read_cache` off nothing is looked at.
+    [[nodiscard]] std::unique_ptr<io::Lock> begin_writing(io::File& target) noexcept;
+
+    // Of the files that were closed.
+    [[nodiscard]] CacheTotals totals() const;
+    // Nothing is read ahead or stored any more. False: at `until` a thread has not come back from the source or the
+    // staging area, and this must stay to the end of the process.
+    [[nodiscard]] bool stop(std::chrono::steady_clock::time_point until) { return tasks_.stop(until); }
+    // The threads belong to the parent: in a forked child, before anything else.
+    void forget_threads() noexcept { tasks_.forget_threads(); }
+
+  private:
+    [[nodiscard]] Result<std::shared_ptr<CachedFile>> try_open(const std::shared_ptr<io::File>& source);
+    [[nodiscard]] Status open_store();
+    void leave_alone(Aside why) noexcept;
+
+    const Options& options_;
+    const OpenArea open_area_;
+    mutable std::mutex mutex_;   // guards totals_; never held over a call of the system
+    CacheTotals totals_;
+    std::mutex store_mutex_;   // guards what follows
+    bool store_tried_ = false, warned_ = false;
+    Status store_problem_;
+    std::shared_ptr<Store> store_;
+    task::Engine tasks_;   // last: its threads end first
+};
+
+}   // namespace forebay::cache

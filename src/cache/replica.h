@@ -1,0 +1,114 @@
+// The replica of one source file on the staging area, as one process uses it.
+//
+// A sparse file of the source's size, and the presence map that all processes of the node share (presence.h). Readers
+// need neither lock nor memory. Whoever stores claims a unit first; a claim ends with its object, and with the process:
+// another process takes over what a dead one had claimed. After a crash at any instant a block that counts is whole.
+// Thread-safety: all calls from any thread. Blocks on reads and writes of the staging area; `await` for so long at
+// most.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "cache/presence.h"
+#include "extent/range.h"
+#include "io/file.h"
+#include "io/guarded_access.h"
+
+namespace forebay::cache {
+
+// How many bytes the staging area holds for the cache, over all its files and processes.
+class Account {
+  public:
+    virtual ~Account() = default;
+    [[nodiscard]] virtual bool take(std::uint64_t bytes) noexcept = 0;   // false: there is no room for so many
+    virtual void give_back(std::uint64_t bytes) noexcept = 0;
+};
+
+// In the folder of a replica, locked by each process that writes the source.
+inline constexpr std::string_view kWriterPrefix = "writer-";
+
+class Replica {
+  public:
+    // Opens the replica of `source` in `folder`, or makes it; one of another version, or a damaged one, is removed
+    // first. Its folder is locked meanwhile. Errors are those of the staging area; kUnavailable: all numbers of owners
+    // are taken, or, with EBUSY, a process writes the source.
+    [[nodiscard]] static Result<std::shared_ptr<Replica>> open(std::unique_ptr<io::Directory> folder,
+                                                               const Version& source, const area::BootId& boot_id,
+                                                               std::uint64_t now_ns, std::shared_ptr<Account> account);
+
+    [[nodiscard]] const Version& source() const noexcept { return source_; }
+    // Another version of the file was seen, or the staging area failed: nothing more is read from here or stored.
+    [[nodiscard]] bool unusable() const noexcept { return failed_.load(std::memory_order_relaxed) || map_.is_void(); }
+    void make_void() noexcept { map_.make_void(); }
+    [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return map_.header().stored_bytes.load(); }
+
+    // Fills `into` from `offset` on with what is there without a gap, and returns how many bytes that are.
+    [[nodiscard]] std::size_t read(std::uint64_t offset, io::MutableBytes into) noexcept;
+    // From `offset` on, where the first block that is there begins, at most `end`.
+    [[nodiscard]] std::uint64_t end_of_gap(std::uint64_t offset, std::uint64_t end) const noexcept;
+
+    // The right to change one unit.
+    class Claim {
+      public:
+        Claim(std::shared_ptr<Replica> replica, std::uint64_t unit) noexcept
+            : replica_(std::move(replica)), unit_(unit) {}
+        ~Claim() {
+            if (replica_ != nullptr) replica_->map_.give_up(unit_);
+        }
+        Claim(Claim&&) noexcept = default;
+        Claim& operator=(Claim&&) = delete;
+        [[nodiscard]] std::uint64_t unit() const noexcept { return unit_; }
+
+      private:
+        std::shared_ptr<Replica> replica_;
+        std::uint64_t unit_;
+    };
+    // Nothing: somebody else has the unit. One that has died had it: it changes hands.
+    [[nodiscard]] static std::optional<Claim> claim(const std::shared_ptr<Replica>& replica, std::uint64_t unit);
+
+    // Stores what `bytes`, from `offset` on, has of the claimed unit's blocks, whole blocks only (the last one of the
+    // file ends with it), and publishes them. kNoSpace: the account, or the device, is full.
+    Status store(const Claim& claim, std::uint64_t offset, io::Bytes bytes);
+    // Takes the claimed unit's blocks away, and gives their space back. Returns how many bytes that were.
+    Result<std::uint64_t> evict(const Claim& claim);
+    // After a restart of the machine: takes away the blocks whose checksum does not fit.
+    Status verify(const Claim& claim);
+
+    // For `await`: what has arrived so far.
+    [[nodiscard]] std::uint32_t arrivals() const noexcept { return map_.header().arrivals.load(); }
+    // Returns once something has arrived since `seen`, or the time is over.
+    void await(std::uint32_t seen, std::chrono::milliseconds at_most) const noexcept {
+        io::wait_while(map_.header().arrivals, seen, at_most);
+    }
+
+  private:
+    Replica(std::unique_ptr<io::Directory> folder, std::unique_ptr<io::File> bytes,
+            std::unique_ptr<io::Mapping> mapping, Presence map, std::shared_ptr<Account> account);
+
+    [[nodiscard]] Status take_number();
+    // From `at`, which lies in the unit, on: where the blocks that are there without a gap end.
+    [[nodiscard]] std::uint64_t end_of_presence(std::uint64_t unit, std::uint64_t at) const noexcept;
+    [[nodiscard]] bool lost() const noexcept { return replaceable_.replaced(); }
+    Status fail(Status why) noexcept {
+        failed_.store(true, std::memory_order_relaxed);
+        return why;
+    }
+
+    std::unique_ptr<io::Directory> folder_;
+    std::unique_ptr<io::File> bytes_;
+    std::unique_ptr<io::Mapping> mapping_;
+    io::Replaceable replaceable_;   // a page of the map that faults: the replica has failed
+    Presence map_;
+    Version source_;
+    std::shared_ptr<Account> account_;
+    std::unique_ptr<io::Lock> number_lock_;
+    std::uint32_t number_ = 0;   // of this process, as an owner
+    std::atomic<bool> failed_{false};
+};
+
+}   // namespace forebay::cache

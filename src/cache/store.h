@@ -1,0 +1,95 @@
+// All replicas of a user on a staging area: the folder `<nls>/forebay-<uid>/cache`, its account, and what has to go
+// when it is full.
+//
+// The store is given that folder and no other, so it cannot touch a write log. Capacity counts the bytes of blocks,
+// over all files and processes. When it is used up, replicas that nobody has open go, in the order of the policy; those
+// that are pinned, and those in use, stay. docs/read-cache.md, "What stays".
+//
+// Thread-safety: all calls from any thread. They block on metadata of the staging area, and on the folder's lock, which
+// is held for so long at most.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "area/process.h"
+#include "base/status.h"
+#include "cache/replica.h"
+#include "io/file.h"
+
+namespace forebay::cache {
+
+enum class Replacement : std::uint8_t { kLru, kLfu, kFifo, kLifo };
+
+struct StoreSetup {
+    std::unique_ptr<io::Directory> folder;   // `cache`, of the calling user
+    std::uint64_t capacity_bytes = 0;
+    Replacement replacement = Replacement::kLru;
+    area::BootId boot_id{};
+    std::uint64_t (*now_ns)() noexcept = nullptr;   // CLOCK_REALTIME
+    // Bytes that the device must keep free for write staging; what it has free now. Unset: not asked.
+    std::uint64_t keep_free_bytes = 0;
+    std::function<std::uint64_t()> free_bytes = {};
+};
+
+// One replica, as commands show it.
+struct ReplicaView {
+    std::string name;   // of its folder: "<device>-<inode>"
+    Version source;
+    std::uint64_t stored_bytes = 0, opens = 0, used_ns = 0, made_ns = 0;
+    bool in_use = false, pinned = false;
+};
+
+class Store final : public std::enable_shared_from_this<Store> {
+  public:
+    // Opens the account, or makes it. Where nobody else uses the cache it is counted anew: what a process that was
+    // killed had taken and not stored comes back. Errors: of the staging area; kCorrupt, if the account is none.
+    [[nodiscard]] static Result<std::shared_ptr<Store>> open(StoreSetup setup);
+    ~Store();
+
+    // That of the file, opened or made. Errors as of Replica::open.
+    [[nodiscard]] Result<std::shared_ptr<Replica>> replica(const Version& source);
+    // The file is written: whoever has its replica open reads nothing more from it, and as long as the lock lives
+    // nobody opens or makes one. Errors: of the staging area; the replica is void all the same, if there is one.
+    [[nodiscard]] Result<std::unique_ptr<io::Lock>> begin_writing(const io::Identity& identity);
+
+    // What cannot be read is left out.
+    [[nodiscard]] std::vector<ReplicaView> list();
+    // Removes those that nobody uses, in the order of the policy, until so many bytes are free of it; pinned ones stay
+    // unless `all`. Returns the bytes.
+    std::uint64_t evict(std::uint64_t bytes, bool all = false);
+    [[nodiscard]] std::uint64_t stored_bytes() const noexcept;
+    [[nodiscard]] std::uint64_t capacity_bytes() const noexcept { return setup_.capacity_bytes; }
+
+  private:
+    struct Book;   // the account's bytes, shared
+    class Share;   // the Account that replicas have
+
+    explicit Store(StoreSetup setup) : setup_(std::move(setup)) {}
+    Status open_book();
+    std::uint64_t count_anew();
+    bool take(std::uint64_t bytes) noexcept;
+    void give_back(std::uint64_t bytes) noexcept;
+    [[nodiscard]] bool device_has_room(std::uint64_t bytes) noexcept;
+    Result<ReplicaView> view(const std::string& name, io::Directory& folder);
+    [[nodiscard]] Result<std::unique_ptr<io::Directory>> make_folder(const std::string& name);
+    std::uint64_t remove(const std::string& name);
+    static void make_void(io::File& presence);
+
+    StoreSetup setup_;
+    std::unique_ptr<io::Mapping> mapping_;
+    Book* book_ = nullptr;
+    std::unique_ptr<io::Replaceable> replaceable_;
+    std::mutex evicting_;   // one thread at a time makes room
+    std::atomic<std::uint64_t> taken_since_look_{0};
+};
+
+// "<device>-<inode>", in hexadecimal.
+[[nodiscard]] std::string replica_name(const io::Identity& identity);
+
+}   // namespace forebay::cache

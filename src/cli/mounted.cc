@@ -1,0 +1,85 @@
+#include "cli/mounted.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "area/process.h"
+#include "area/staging_area.h"
+
+namespace forebay::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<std::uint64_t> device_of(const fs::path& path) {
+    struct stat facts{};
+    if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
+    return static_cast<std::uint64_t>(facts.st_dev);
+}
+
+// Of the nearest directory that is there.
+std::optional<std::uint64_t> device_above(fs::path path) {
+    while (path.has_parent_path() && path != path.parent_path()) {
+        path = path.parent_path();
+        if (const auto device = device_of(path)) return device;
+    }
+    return std::nullopt;
+}
+
+bool has_processes(const std::string& nls) {
+    std::error_code error;
+    for (fs::directory_iterator entry(fs::path(nls) / area::staging_folder(), error), end; !error && entry != end;
+         entry.increment(error))
+        if (area::owner_of_directory(entry->path().filename().string())) return true;
+    return error && error != std::errc::no_such_file_or_directory;   // then nobody can tell
+}
+
+// Some process that may be looked at has it mounted, in its own view of the file systems.
+bool is_mounted_anywhere(std::uint64_t device) {
+    const std::string number = fmt::format("{}:{}", ::major(device), ::minor(device));
+    std::error_code error;
+    for (fs::directory_iterator entry("/proc", error), end; !error && entry != end; entry.increment(error)) {
+        const std::string name = entry->path().filename().string();
+        if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+        std::ifstream mounts(entry->path() / "mountinfo");
+        std::string id, parent, found, rest;
+        while (mounts >> id >> parent >> found && std::getline(mounts, rest))
+            if (found == number) return true;
+    }
+    return false;
+}
+
+}   // namespace
+
+AreaState state_of(const area::RegisteredArea& area) {
+    const auto self = area::identify_this_process();
+    const bool same_boot = !self || area::to_text(self.value().boot_id) == area.boot_id;
+    errno = 0;
+    const auto device = device_of(area.nls);
+    if (!device && errno != ENOENT && errno != ENOTDIR)
+        return AreaState::kInUse;   // whoever looks into it finds out why
+    const bool same_device = (device ? device : device_above(area.nls)) == area.device;
+    if (same_device || !same_boot)
+        if (has_processes(area.nls)) return AreaState::kInUse;
+    if (same_device) return AreaState::kGone;
+    if (area.in_memory && (!same_boot || !is_mounted_anywhere(area.device))) return AreaState::kGone;
+    // After a restart a device may have another number. What is not even empty is no place where it is still to be
+    // mounted.
+    std::error_code error;
+    if (!same_boot && device && !fs::is_empty(area.nls, error) && !error) return AreaState::kGone;
+    return AreaState::kElsewhere;
+}
+
+bool has_access_list(const std::string& path) {
+    return ::getxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
+}
+
+}   // namespace forebay::cli

@@ -1,0 +1,59 @@
+// Waiting for a target, with an end to it: option patience.
+//
+// A slow target that takes something now and then is waited for; one that takes nothing for as long as the option says
+// is given up by the call that waits. Whoever has waited for a moment also sees to it that the files of one target that
+// hangs do not keep all drain threads from the others.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "drain/scheduler.h"
+
+namespace forebay::drain {
+
+// When something has last reached a target of this process: a write, or a change of its size. Thread-safe.
+class Progress {
+  public:
+    void note() noexcept { last_ns_.store(monotonic_ns(), std::memory_order_relaxed); }
+    [[nodiscard]] std::uint64_t last_ns() const noexcept { return last_ns_.load(std::memory_order_relaxed); }
+
+  private:
+    std::atomic<std::uint64_t> last_ns_{0};   // monotonic
+};
+
+// What the outflows of a process have in common.
+struct Process {
+    const Options& options;
+    Scheduler& scheduler;
+    Progress& progress;
+};
+
+class Wait {
+  public:
+    using TimePoint = std::chrono::steady_clock::time_point;
+    explicit Wait(const Process& process) noexcept;
+
+    // Nothing has reached any target for so long, since the wait began. Asks for a thread more once it has lasted for a
+    // while.
+    [[nodiscard]] bool over();
+    // `over` says that nothing has reached the target since `progress_ns` (monotonic) either.
+    [[nodiscard]] bool over(std::uint64_t progress_ns);
+    // When to ask again, if nobody wakes the waiting thread before; `max`: never.
+    [[nodiscard]] TimePoint until() const noexcept;
+
+  private:
+    Process process_;
+    const std::uint64_t patience_ns_;   // 0: without end
+    const std::uint64_t begin_ns_;
+    std::uint64_t since_ns_;   // nothing has come
+    bool assisted_ = false;
+};
+
+// Option patience, in ns.
+[[nodiscard]] std::uint64_t patience_ns(const Options& options) noexcept;
+
+}   // namespace forebay::drain

@@ -1,0 +1,80 @@
+#include "hdf5/connector/addresses.h"
+
+#include "hdf5/connector/object_file.h"
+#include "hdf5/open_files.h"
+
+namespace forebay::hdf5 {
+
+namespace {
+
+// The file that the dataset is in. Asking the library has its price: the object's header takes a place in its
+// metadata cache, and with MPI the library may read it collectively, while a rank may be alone here. So it is asked
+// only if there is a choice.
+std::shared_ptr<OpenFile> home_of(const Object& dataset) {
+    const std::shared_ptr<OpenFile>& own = dataset.origin->file;
+    const bool shared = own != nullptr && own->shared != nullptr;
+    if (shared && OpenFiles::get().only_shared() == own->shared) return own;
+    if (auto only = OpenFiles::get().only()) return only;
+    if (const auto place = place_of(dataset, H5I_DATASET)) return place->file;
+    return shared ? own : nullptr;
+}
+
+// What a chunk iteration hands out is there before the program's own function sees the first address.
+struct Iteration {
+    const Object& dataset;
+    H5D_chunk_iter_op_t visit;
+    void* data;
+    bool given = false;
+
+    static int step(const hsize_t* offset, unsigned filter_mask, haddr_t address, hsize_t size, void* self) noexcept {
+        auto& iteration = *static_cast<Iteration*>(self);
+        const auto give = [&]() -> herr_t { return give_addresses("dataset_chunk_iter", iteration.dataset) ? 0 : -1; };
+        iteration.given = iteration.given || guard("dataset_chunk_iter", give) >= 0;
+        return iteration.given ? iteration.visit(offset, filter_mask, address, size, iteration.data) : -1;
+    }
+};
+
+// The address that the answer holds; HADDR_UNDEF: none.
+haddr_t address_in(const H5VL_optional_args_t& args) {
+    const auto* native = static_cast<const H5VL_native_dataset_optional_args_t*>(args.args);
+    const haddr_t* address = nullptr;
+    switch (args.op_type) {
+        case H5VL_NATIVE_DATASET_GET_OFFSET: address = native->get_offset.offset; break;
+        case H5VL_NATIVE_DATASET_GET_CHUNK_INFO_BY_IDX: address = native->get_chunk_info_by_idx.addr; break;
+        case H5VL_NATIVE_DATASET_GET_CHUNK_INFO_BY_COORD: address = native->get_chunk_info_by_coord.addr; break;
+        default: break;
+    }
+    return address != nullptr ? *address : HADDR_UNDEF;
+}
+
+}   // namespace
+
+bool give_addresses(const char* function, const Object& dataset) {
+    const std::shared_ptr<OpenFile> file = home_of(dataset);
+    const Status given = file != nullptr ? file->give_addresses() : Status::ok();
+    if (!given) push_error(function, host().H5E_FILE_g, host().H5E_WRITEERROR_g, given);
+    return given.is_ok();
+}
+
+herr_t dataset_optional_giving(const Object& dataset, H5VL_optional_args_t* args, hid_t transfer, void** request) {
+    const auto call = [&](H5VL_optional_args_t* under_args) {
+        return host().H5VLdataset_optional(dataset.under, dataset.origin->under_connector, under_args, transfer,
+                                           request);
+    };
+    if (!dataset.origin->staged) return call(args);
+    if (args->op_type == H5VL_NATIVE_DATASET_CHUNK_ITER) {
+        const auto& asked = static_cast<const H5VL_native_dataset_optional_args_t*>(args->args)->chunk_iter;
+        if (asked.op == nullptr) return call(args);
+        Iteration iteration{dataset, asked.op, asked.op_data};
+        H5VL_native_dataset_optional_args_t native{};
+        native.chunk_iter.op = &Iteration::step;
+        native.chunk_iter.op_data = &iteration;
+        H5VL_optional_args_t under_args{args->op_type, &native};
+        return call(&under_args);
+    }
+    const herr_t result = call(args);
+    if (result < 0 || address_in(*args) == HADDR_UNDEF) return result;
+    return give_addresses("dataset_optional", dataset) ? result : -1;
+}
+
+}   // namespace forebay::hdf5

@@ -1,0 +1,28 @@
+// The connector's callbacks, one file of this room per HDF5 object class.
+//
+// Each function returns the part of H5VL_class_t that belongs to its class; connector.cc puts them
+// together. All callbacks run inside `guard`, block only as the connector beneath does, and may be
+// called from any thread that HDF5 calls from. Source: HDF5 reference manual, H5VL_class_t version 3.
+#pragma once
+
+#include "hdf5/connector/object.h"
+
+namespace forebay::hdf5 {
+
+[[nodiscard]] H5VL_attr_class_t attribute_callbacks();
+[[nodiscard]] H5VL_dataset_class_t dataset_callbacks();
+[[nodiscard]] H5VL_datatype_class_t datatype_callbacks();
+[[nodiscard]] H5VL_file_class_t file_callbacks();
+[[nodiscard]] H5VL_group_class_t group_callbacks();
+[[nodiscard]] H5VL_link_class_t link_callbacks();
+[[nodiscard]] H5VL_object_class_t object_callbacks();
+[[nodiscard]] H5VL_introspect_class_t introspect_callbacks();
+[[nodiscard]] H5VL_request_class_t request_callbacks();
+[[nodiscard]] H5VL_blob_class_t blob_callbacks();
+[[nodiscard]] H5VL_token_class_t token_callbacks();
+[[nodiscard]] H5VL_wrap_class_t wrap_callbacks();
+
+// The whole class, as HDF5 asks for it. Static storage.
+[[nodiscard]] const H5VL_class_t& connector_class();
+
+}   // namespace forebay::hdf5

@@ -1,0 +1,189 @@
+#include <optional>
+#include <vector>
+
+#include "hdf5/connector/addresses.h"
+#include "hdf5/connector/callbacks.h"
+#include "hdf5/connector/freed_space.h"
+#include "hdf5/connector/transfer.h"
+#include "hdf5/host/library_context.h"
+#include "hdf5/open_files.h"
+
+namespace forebay::hdf5 {
+
+namespace {
+
+// What some ranks have filled others may write now. With nodes=consistent it has to be known who came first. HDF5 has
+// met in such a call itself, so no rank waits here for one that it would not have waited for there.
+void meet_after_filling(const char* function) {
+    const std::shared_ptr<OpenFile> file = CallScope::collective_step();
+    if (file == nullptr || file->shared == nullptr || file->shared->journal() == nullptr) return;
+    if (const Status met = file->shared->meet(); !met)
+        file->keep_failure(OpenFile::During::kClose, met.with_context(function));
+}
+
+void* dataset_create(void* object, const H5VL_loc_params_t* location, const char* name, hid_t link_creation, hid_t type,
+                     hid_t space, hid_t creation, hid_t access, hid_t transfer, void** request) {
+    return forward_new("dataset_create", object, {location, access}, request, [&](void* under, hid_t connector) {
+        void* const made = host().H5VLdataset_create(under, location, connector, name, link_creation, type, space,
+                                                     creation, access, transfer, request);
+        meet_after_filling("dataset_create");
+        if (name == nullptr) note_unlinked();
+        return made;
+    });
+}
+
+void* dataset_open(void* object, const H5VL_loc_params_t* location, const char* name, hid_t access, hid_t transfer,
+                   void** request) {
+    return forward_new("dataset_open", object, {location, access}, request, [&](void* under, hid_t connector) {
+        void* const opened = host().H5VLdataset_open(under, location, connector, name, access, transfer, request);
+        meet_after_filling("dataset_open");   // what was laid out serially may be allocated and filled now
+        return opened;
+    });
+}
+
+// The part of a transfer that is made in one way. Whole without copies, unless there are two parts.
+template <class Buffer>
+class TransferPart {
+  public:
+    TransferPart(const Transfer<Buffer>& whole, const TransferWay& way, TransferWay::Part part) {
+        for (std::size_t i = 0; i < whole.count; ++i) {
+            if (!way.parts.empty() && way.parts[i] != part) continue;
+            under_.push_back(as_object(whole.datasets[i])->under);
+            if (!way.any(part == TransferWay::Part::kProgramsList ? TransferWay::Part::kIndependently
+                                                                  : TransferWay::Part::kProgramsList))
+                continue;
+            memory_types_.push_back(whole.memory_types[i]);
+            memory_spaces_.push_back(whole.memory_spaces[i]);
+            file_spaces_.push_back(whole.file_spaces[i]);
+            buffers_.push_back(whole.buffers[i]);
+        }
+        if (memory_types_.empty())
+            part_ = {whole.count,       under_.data(), whole.memory_types, whole.memory_spaces,
+                     whole.file_spaces, whole.list,    whole.buffers};
+        else
+            part_ = {under_.size(),       under_.data(), memory_types_.data(), memory_spaces_.data(),
+                     file_spaces_.data(), whole.list,    buffers_.data()};
+    }
+    [[nodiscard]] const Transfer<Buffer>& with(hid_t list) noexcept {
+        part_.list = list;
+        return part_;
+    }
+
+  private:
+    std::vector<void*> under_;
+    std::vector<hid_t> memory_types_, memory_spaces_, file_spaces_;
+    std::vector<Buffer> buffers_;
+    Transfer<Buffer> part_{};
+};
+
+template <class Buffer, class Call>
+herr_t transfer_independently(TransferPart<Buffer> part, hid_t list, hid_t connector, Call&& call) {
+    const hid_t copy = independent_copy(list);
+    if (copy < 0) return -1;
+    herr_t result = -1;
+    {
+        const LibraryContext context;
+        const CallScope scope(CallKind::kOwnData);
+        if (context.is_open()) result = call(part.with(copy), connector);
+    }
+    std::optional<ErrorStackKeeper> keeper;
+    if (result < 0) keeper.emplace();
+    host().H5Pclose(copy);
+    return result;
+}
+
+// One call for many datasets, all with the same connector beneath.
+template <class Buffer, class Call>
+herr_t transfer_datasets(const char* function, const Transfer<Buffer>& whole, void** request, Call&& call) noexcept {
+    return guard(function, [&]() -> herr_t {
+        if (whole.count == 0) return call(whole, H5I_INVALID_HID);
+        const CallScope around(CallKind::kOther);
+        const std::shared_ptr<Origin> origin = as_object(whole.datasets[0])->origin;
+        for (std::size_t i = 0; i < whole.count; ++i)
+            if (as_object(whole.datasets[i])->origin->under_connector != origin->under_connector) {
+                push_error(function, host().H5E_ARGS_g, host().H5E_BADVALUE_g,
+                           "the datasets of one call are in files with different connectors beneath");
+                return -1;
+            }
+        const TransferWay way = way_of(whole.count, whole.datasets, whole.memory_types, whole.list);
+        if (way.failed) return -1;
+        herr_t result = 0;
+        if (way.any(TransferWay::Part::kIndependently))
+            result = transfer_independently<Buffer>({whole, way, TransferWay::Part::kIndependently}, whole.list,
+                                                    origin->under_connector, call);
+        if (way.parts.empty() || way.any(TransferWay::Part::kProgramsList)) {
+            // If the other part failed on this rank, others wait for it here all the same.
+            std::optional<ErrorStackKeeper> keeper;
+            if (result < 0) keeper.emplace();
+            const CallScope scope(way.kind);
+            TransferPart<Buffer> part(whole, way, TransferWay::Part::kProgramsList);
+            if (call(part.with(whole.list), origin->under_connector) < 0) result = -1;
+        }
+        wrap_request(request, origin);
+        return brought_home(function) ? result : -1;
+    });
+}
+
+herr_t dataset_read(std::size_t count, void* datasets[], hid_t memory_types[], hid_t memory_spaces[],
+                    hid_t file_spaces[], hid_t transfer, void* buffers[], void** request) {
+    const Transfer<void*> whole{count, datasets, memory_types, memory_spaces, file_spaces, transfer, buffers};
+    return transfer_datasets("dataset_read", whole, request, [&](const Transfer<void*>& part, hid_t connector) {
+        return host().H5VLdataset_read(part.count, part.datasets, connector, part.memory_types, part.memory_spaces,
+                                       part.file_spaces, part.list, part.buffers, request);
+    });
+}
+
+herr_t dataset_write(std::size_t count, void* datasets[], hid_t memory_types[], hid_t memory_spaces[],
+                     hid_t file_spaces[], hid_t transfer, const void* buffers[], void** request) {
+    const Transfer<const void*> whole{count, datasets, memory_types, memory_spaces, file_spaces, transfer, buffers};
+    return transfer_datasets("dataset_write", whole, request, [&](const Transfer<const void*>& part, hid_t connector) {
+        return host().H5VLdataset_write(part.count, part.datasets, connector, part.memory_types, part.memory_spaces,
+                                        part.file_spaces, part.list, part.buffers, request);
+    });
+}
+
+herr_t dataset_get(void* dataset, H5VL_dataset_get_args_t* args, hid_t transfer, void** request) {
+    return forward("dataset_get", dataset, {}, request, [&](void* under, hid_t connector) {
+        return host().H5VLdataset_get(under, connector, args, transfer, request);
+    });
+}
+
+herr_t dataset_specific(void* dataset, H5VL_dataset_specific_args_t* args, hid_t transfer, void** request) {
+    const bool resizes = args->op_type == H5VL_DATASET_SET_EXTENT;
+    return forward(
+        "dataset_specific", dataset, {}, request,
+        [&](void* under, hid_t connector) -> herr_t {
+            if (resizes && !ready_to_resize("dataset_set_extent", *as_object(dataset), args->args.set_extent.size))
+                return -1;
+            const herr_t result = host().H5VLdataset_specific(under, connector, args, transfer, request);
+            meet_after_filling("dataset_specific");
+            return result;
+        },
+        resizes ? CallKind::kOther : CallKind::kObjectFlush);
+}
+
+herr_t dataset_optional(void* dataset, H5VL_optional_args_t* args, hid_t transfer, void** request) {
+    return forward("dataset_optional", dataset, {}, request, [&](void*, hid_t) {
+        // H5Dwrite_chunk moves filtered chunks that change their size; others stay where they are.
+        const bool own = args->op_type == H5VL_NATIVE_DATASET_CHUNK_WRITE && OpenFiles::get().any_with_mpi() &&
+                         !facts_of(*as_object(dataset)).filtered;
+        const CallScope scope(own ? CallKind::kOwnData : CallKind::kOther);
+        return dataset_optional_giving(*as_object(dataset), args, transfer, request);
+    });
+}
+
+herr_t dataset_close(void* dataset, hid_t transfer, void** request) {
+    return forward_close("dataset_close", dataset, request, [&](void* under, hid_t connector) -> herr_t {
+        if (!ready_to_close("dataset_close", *as_object(dataset), H5I_DATASET)) return -1;
+        return host().H5VLdataset_close(under, connector, transfer, request);
+    });
+}
+
+}   // namespace
+
+H5VL_dataset_class_t dataset_callbacks() {
+    return {dataset_create, dataset_open,     dataset_read,     dataset_write,
+            dataset_get,    dataset_specific, dataset_optional, dataset_close};
+}
+
+}   // namespace forebay::hdf5

@@ -1,0 +1,305 @@
+#include "hdf5/connector/driver_swap.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/attempt.h"
+#include "hdf5/connector/info.h"
+#include "hdf5/connector/transfer.h"
+#include "hdf5/driver/open_recovery.h"
+#include "hdf5/host/guard.h"
+#include "hdf5/host/local_list.h"
+#include "hdf5/host/mpi_library.h"
+#include "hdf5/open_files.h"
+#include "hdf5/session.h"
+#include "hdf5/warning.h"
+#include "io/file_system.h"
+#include "node/launch.h"
+
+namespace forebay::hdf5 {
+
+namespace {
+
+using ledger::AsideReason;
+
+AsideReason reason_of(hid_t driver) {
+    unsigned long features = 0;
+    if (host().H5FDdriver_query(driver, &features) < 0 || (features & H5FD_FEAT_HAS_MPI) == 0)
+        return AsideReason::kDriver;
+    return driver == host().subfiling() ? AsideReason::kSubfiling : AsideReason::kMpi;
+}
+
+constexpr const char* kSetCollective = "H5Pset_coll_metadata_write";
+using SetCollective = herr_t (*)(hid_t, hbool_t);
+
+// A file that is staged in this process cannot also be opened with sec2: HDF5 would take them for two
+// files. It is opened with our driver, which writes straight through from then on.
+std::shared_ptr<stage::StagedFile> staged_already(const char* path) {
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    struct stat status{};
+    if (engine == nullptr || ::stat(path, &status) != 0) return nullptr;
+    return engine->find(status.st_dev, status.st_ino);
+}
+
+}   // namespace
+
+bool exchange_driver(hid_t file_access_list) {
+    if (host().H5Pget_driver(file_access_list) != host().sec2()) return false;
+    const hid_t ours = Session::get().driver();
+    return ours >= 0 && host().H5Pset_driver(file_access_list, ours, nullptr) >= 0;
+}
+
+namespace {
+
+// What one rank says of a file that it is about to open together with others. Every rank whose list names mpio
+// says something, whatever its options are: they may differ, and nobody must wait for one that says nothing.
+enum class Vote : char { kStage = 's', kStageOnNode = 'n', kDecline = 'd', kRefuse = 'r' };
+
+// Whether this library can hold a ballot over the list's communicator.
+bool names_mpio(hid_t list) {
+    // MPI's identifiers may be asked for only once MPI runs; then the list has one of them.
+    const hid_t driver = host().H5Pget_driver(list);
+    return reason_of(driver) == AsideReason::kMpi && driver == host().mpio();
+}
+
+// A rank that was started without the connector does not know that it is asked anything. Local; true on all ranks
+// that have the connector, if all ranks run on this machine.
+bool someone_lacks_connector(hid_t list) {
+    if (!names_mpio(list)) return false;
+    const auto door = mpi_door();
+    if (!door) return false;
+    const auto members = members_of(list, *door.value());
+    if (!members) return false;
+    static node::Launch& launch = *new node::Launch(::getpid());   // HDF5 calls under its lock, or from one thread
+    const auto unequal = launch.compare(members.value().ranks, members.value().own);
+    if (!unequal) return false;
+    if (unequal->with == members.value().own)
+        warn_once(fmt::format("rank {} was started without HDF5_VOL_CONNECTOR=forebay, rank {} with it: {}",
+                              unequal->without, unequal->with,
+                              unequal->all_seen
+                                  ? "files that they open together with MPI are not staged"
+                                  : "if it does not load forebay by itself, opening a file together does not return"));
+    return unequal->all_seen;
+}
+
+// Reading it needs no memory: all ranks come to the same.
+struct Ballot {
+    OfferedTeam offered;
+    // Each a Vote and, where it is to stage, '+' or '-' for nodes=consistent, and the node's name.
+    node::Gathered votes;
+
+    [[nodiscard]] std::string_view vote(std::size_t rank) const noexcept {
+        return {reinterpret_cast<const char*>(votes[rank].data()), votes[rank].size()};
+    }
+    [[nodiscard]] std::string_view node(std::size_t rank) const noexcept {
+        return vote(rank).substr(std::min<std::size_t>(2, vote(rank).size()));
+    }
+    [[nodiscard]] bool any_rank(std::size_t end, auto&& is) const {
+        for (std::size_t rank = 0; rank < end; ++rank)
+            if (is(rank)) return true;
+        return false;
+    }
+    // All are to stage.
+    [[nodiscard]] bool several_nodes() const {
+        return any_rank(votes.size(), [&](std::size_t rank) { return node(rank) != node(0); });
+    }
+    // No lower rank is on this one's node.
+    [[nodiscard]] bool leads_node() const {
+        const auto own = static_cast<std::size_t>(offered.team->rank());
+        return !any_rank(own, [&](std::size_t rank) { return node(rank) == node(own); });
+    }
+    [[nodiscard]] bool all_consistent() const {
+        return !any_rank(votes.size(), [&](std::size_t rank) { return !vote(rank).substr(1).starts_with('+'); });
+    }
+    [[nodiscard]] bool any(Vote what) const {
+        return any_rank(votes.size(), [&](std::size_t rank) { return vote(rank).front() == static_cast<char>(what); });
+    }
+};
+
+// Collective over the list's communicator. Nothing: the list does not name mpio, or MPI cannot be asked (which
+// is the same on all ranks: it depends on the libraries).
+// `more` makes what is told with the vote.
+template <class More>
+std::optional<Ballot> ballot(hid_t list, Vote mine, More&& more) {
+    if (!names_mpio(list)) return std::nullopt;
+    const auto door = mpi_door();
+    const char* const obstacle = obstacle_with_mpi();
+    if (!door || obstacle != nullptr) {
+        if (mine == Vote::kStage || mine == Vote::kStageOnNode)
+            warn_once("files opened with MPI are not staged: " + (door ? obstacle : door.status().message()));
+        return std::nullopt;
+    }
+    auto offered = OfferedTeam::make(list, *door.value());
+    if (!offered) return std::nullopt;
+    std::string told;
+    const Status ready = attempt([&] {
+        told = more();
+        told.insert(told.begin(), static_cast<char>(mine));
+    });
+    auto all = offered.value().team->gather(ready, std::as_bytes(std::span(told)));
+    if (!all) return std::nullopt;
+    return Ballot{std::move(offered).value(), std::move(all).value()};
+}
+std::optional<Ballot> ballot(hid_t list, Vote mine) {
+    return ballot(list, mine, [] { return std::string(); });
+}
+
+// Of a file that is opened for reading: the read cache leaves local file systems alone, and mpio keeps such a file
+// then.
+bool may_be_cached(const char* path) {
+    const auto kind = io::file_system_of(path);
+    return kind && !kind.value().local;
+}
+
+}   // namespace
+
+// The same for mpio, once all ranks agree that they can stage, or have the file open so already. Collective.
+// Where `aside_` is set already this only tells the others.
+bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
+    if (!names_mpio(list_)) return false;
+    const bool route_stages = !aside_;
+    const std::shared_ptr<stage::StagedFile> open = staged_already(path);
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    const WithMpi mpi = engine != nullptr ? engine->options().options.mpi : WithMpi::kOff;
+    const bool may = !aside_ && mpi != WithMpi::kOff;
+    const bool writes = (flags & H5F_ACC_RDWR) != 0;
+    const bool goes_on = may && open != nullptr && open->shared();
+    const bool caches = may && !writes && engine->options().options.read_cache && may_be_cached(path);
+    const auto obstacle = may && writes && !goes_on ? engine->obstacle() : std::nullopt;
+    const bool can = goes_on || caches || (may && writes && !obstacle);
+    const bool refuses = obstacle && engine->options().options.strict;
+    const Vote mine = mpi == WithMpi::kNode ? Vote::kStageOnNode : Vote::kStage;
+    const bool consistent = can && engine->options().options.nodes == SeveralNodes::kConsistent;
+    auto result = can ? ballot(list_, mine, [&] { return (consistent ? '+' : '-') + engine->node_name(); })
+                      : ballot(list_, refuses ? Vote::kRefuse : Vote::kDecline);
+    if (!result) return false;
+    if (refuses || result->any(Vote::kRefuse)) {
+        refusal_ = refuses ? obstacle->status
+                           : Status(Code::kInvalidArgument,
+                                    "another rank refuses its options, or its staging area (strict)");
+        refusal_ = std::move(refusal_).with_context(std::string("open ") + path);
+        return false;
+    }
+    if (obstacle) {
+        aside_ = obstacle->reason;
+        (void)attempt([&] {
+            if (!obstacle->status) warn_once(obstacle->status.message() + " (writing without staging)");
+        });
+    }
+    const bool declined = result->any(Vote::kDecline);
+    const bool left_to_one_node = !declined && result->several_nodes() && result->any(Vote::kStageOnNode);
+    if (declined || left_to_one_node) {
+        // mpio opens it, and must find it whole all the same. Ranks that do not stage have nothing to look after.
+        if ((flags & (H5F_ACC_TRUNC | H5F_ACC_EXCL)) == 0)
+            refusal_ = recover_together(*result->offered.team, route_stages ? engine.get() : nullptr, path, writes);
+        if (left_to_one_node) aside_ = AsideReason::kSeveralNodes;
+        return false;
+    }
+    const hid_t ours = Session::get().mpi_driver();
+    if (ours < 0 || host().H5Pset_driver(list_, ours, nullptr) < 0) return false;
+    if (result->several_nodes() && result->all_consistent()) write_metadata_collectively();
+    result->offered.leads = result->leads_node();
+    offer_.emplace(path, std::move(result->offered));
+    return true;
+}
+
+// Then it is known which of two ranks has overwritten a piece of metadata first (undo/undo_journal.h). Every rank does
+// this, or none.
+void UnderList::write_metadata_collectively() {
+    using Get = herr_t (*)(hid_t, hbool_t*);
+    const auto get = reinterpret_cast<Get>(host().find_symbol("H5Pget_coll_metadata_write"));
+    const auto set = reinterpret_cast<SetCollective>(host().find_symbol(kSetCollective));
+    hbool_t already = false;
+    if (get == nullptr || set == nullptr || get(list_, &already) < 0 || already) return;
+    if (set(list_, true) >= 0) origin_->metadata_made_collective = true;
+}
+
+herr_t restore_list(hid_t file_access_list, const Origin& origin) {
+    if (origin.metadata_made_collective)
+        if (const auto set = reinterpret_cast<SetCollective>(host().find_symbol(kSetCollective));
+            set(file_access_list, false) < 0)
+            return -1;
+    const hid_t driver = host().H5Pget_driver(file_access_list);
+    if (Session::get().is_ours(driver) && host().H5Pset_driver(file_access_list, host().sec2(), nullptr) < 0) return -1;
+    if (Session::get().is_our_mpi(driver) && host().H5Pset_driver(file_access_list, host().mpio(), nullptr) < 0)
+        return -1;
+    if (origin.connector < 0) return 0;
+    const ConnectorInfo info{origin.info};
+    return host().H5Pset_vol(file_access_list, origin.connector, &info);
+}
+
+UnderList::UnderList(const char* function, const char* path, unsigned flags, hid_t file_access_list)
+    : program_list_(file_access_list), origin_(std::make_shared<Origin>()) {
+    Session& session = Session::get();
+    origin_->info = info_of_list(file_access_list);
+    const Route& route = session.route(origin_->info);
+    local_ = someone_lacks_connector(file_access_list);
+    // With mpio copying is collective, so it comes first whatever happens then.
+    list_ = local_ ? copy_locally(file_access_list) : host().H5Pcopy(file_access_list);
+    if (list_ < 0) return;
+    if (!route.refusal.is_ok()) {
+        if (!local_) (void)ballot(list_, Vote::kRefuse);
+        refuse(function, route.refusal);
+        return;
+    }
+    // The reference that comes with the identifier is the origin's.
+    if (host().H5Pget_vol_id(file_access_list, &origin_->connector) < 0) origin_->connector = H5I_INVALID_HID;
+    host().H5Iinc_ref(route.under_connector);
+    origin_->under_connector = route.under_connector;
+
+    aside_ = choose(route, path, flags);
+    const hid_t driver = host().H5Pget_driver(list_);
+    if (!aside_ && (exchange_driver(list_) || session.is_ours(driver))) origin_->staged = true;
+    else if (!local_ && exchange_mpi_driver(path, flags)) origin_->staged = origin_->mpi = true;
+    else aside_ = aside_.value_or(reason_of(driver));
+    if (!refusal_) {
+        refuse(function, refusal_);
+        return;
+    }
+    if (host().H5Pset_vol(list_, route.under_connector, route.under_info) < 0) close_list();
+}
+
+void UnderList::close_list() {
+    if (local_) close_local_copy(list_);
+    else host().H5Pclose(list_);
+    list_ = H5I_INVALID_HID;
+}
+
+void UnderList::refuse(const char* function, const Status& why) {
+    close_list();
+    push_error(function, host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, why);
+}
+
+UnderList::~UnderList() {
+    if (list_ >= 0) {
+        const ErrorStackKeeper keeper;
+        if (names_mpio(list_)) carry_hints(list_, program_list_);
+        close_list();
+    }
+}
+
+std::optional<AsideReason> UnderList::choose(const Route& route, const char* path, unsigned flags) const {
+    if (route.aside) return route.aside;
+    if ((flags & (H5F_ACC_SWMR_WRITE | H5F_ACC_SWMR_READ)) != 0) {
+        // Our driver all the same, so that HDF5 knows the file again; it does not stage it.
+        // A failure is told by the next flush of whoever has the file open.
+        if (const std::shared_ptr<stage::StagedFile> file = staged_already(path))
+            (void)file->step_aside(AsideReason::kSwmr);
+    }
+    return std::nullopt;
+}
+
+void UnderList::opened(const char* path, void* under) {
+    if (origin_->staged) origin_->file = open_file_of(under, origin_->under_connector);
+    if (!aside_) return;
+    Session::get().count_aside(*aside_, path);
+}
+
+}   // namespace forebay::hdf5

@@ -1,0 +1,66 @@
+// Which driver a file is opened with: ours in place of HDF5's default (sec2), or the user's own.
+//
+// The exchange is made in a copy of the user's file access list, together with the connector beneath;
+// whatever list HDF5 hands out later gets the user's driver and connector back, so that no program sees
+// ours. Files that forebay must not touch keep their driver and are counted with the reason. SWMR files get
+// our driver, which does not stage them: HDF5 tells files apart by driver first, and the same file may be
+// open, or be reached by an external link, without SWMR.
+//
+// With mpio, copying a list is collective. A rank that was started without the connector takes no part in that, so
+// where there is one (node/launch.h) nobody is asked, and the copy has the communicator of the original (local_list.h).
+//
+// Ownership: an `UnderList` owns its copy. Thread-safety: as HDF5's. Blocks: stat(2) at most.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "hdf5/connector/object.h"
+#include "hdf5/driver/mpi_driver.h"
+#include "hdf5/host/host.h"
+#include "hdf5/session.h"
+#include "ledger/ledger.h"
+
+namespace forebay::hdf5 {
+
+// Puts our driver into a file access list that names sec2. False: it names another one, or ours.
+[[nodiscard]] bool exchange_driver(hid_t file_access_list);
+
+// A list that HDF5 hands out: the user's driver and connector instead of ours and the one beneath.
+herr_t restore_list(hid_t file_access_list, const Origin& origin);
+
+// The user's file access list as the connector beneath is to see it, for one open or query of `path`.
+class UnderList {
+  public:
+    // Throws std::bad_alloc only. With `refused` set, the error is on HDF5's error stack already.
+    UnderList(const char* function, const char* path, unsigned flags, hid_t file_access_list);
+    ~UnderList();
+    UnderList(const UnderList&) = delete;
+    UnderList& operator=(const UnderList&) = delete;
+
+    [[nodiscard]] bool refused() const noexcept { return list_ < 0; }
+    [[nodiscard]] hid_t id() const noexcept { return list_; }
+    [[nodiscard]] const std::shared_ptr<Origin>& origin() const noexcept { return origin_; }
+
+    // To be called once the file is open: counts it if it keeps its driver.
+    void opened(const char* path, void* under);
+
+  private:
+    void write_metadata_collectively();
+    bool exchange_mpi_driver(const char* path, unsigned flags);
+    void refuse(const char* function, const Status& why);
+    std::optional<ledger::AsideReason> choose(const Route& route, const char* path, unsigned flags) const;
+
+    void close_list();
+
+    const hid_t program_list_;
+    hid_t list_ = H5I_INVALID_HID;
+    bool local_ = false;   // copied without the other ranks
+    std::shared_ptr<Origin> origin_;
+    std::optional<ledger::AsideReason> aside_;
+    Status refusal_;   // with mpio: why the open has to fail
+    std::optional<TeamOffer> offer_;
+};
+
+}   // namespace forebay::hdf5

@@ -1,0 +1,178 @@
+#include "hdf5/connector/callbacks.h"
+#include "hdf5/connector/driver_swap.h"
+#include "hdf5/connector/freed_space.h"
+#include "hdf5/open_files.h"
+
+// File callbacks: create and open exchange the driver (driver_swap.h), lists that are handed out get
+// the user's back, and operations that need the plain file step aside.
+
+namespace forebay::hdf5 {
+
+namespace {
+
+template <class Open>
+void* open_file(const char* function, const char* path, unsigned flags, hid_t list, void** request, Open&& open) {
+    return guard(function, [&]() -> void* {
+        const CallScope scope(CallKind::kOther);
+        UnderList under_list(function, path, flags, list);
+        if (under_list.refused()) return nullptr;
+        const std::shared_ptr<Origin>& origin = under_list.origin();
+        void* const under = open(under_list.id());
+        if (under == nullptr) {
+            (void)brought_home(function);   // HDF5 has closed what it rejects
+            return nullptr;
+        }
+        under_list.opened(path, under);
+        if (origin->file != nullptr) CallScope::leave_failures_to(*origin->file);
+        wrap_request(request, origin);
+        return wrap(under, origin);
+    });
+}
+
+void* file_create(const char* name, unsigned flags, hid_t creation, hid_t access, hid_t transfer, void** request) {
+    return open_file("file_create", name, flags, access, request, [&](hid_t list) {
+        return host().H5VLfile_create(name, flags, creation, list, transfer, request);
+    });
+}
+
+void* file_open(const char* name, unsigned flags, hid_t access, hid_t transfer, void** request) {
+    return open_file("file_open", name, flags, access, request,
+                     [&](hid_t list) { return host().H5VLfile_open(name, flags, list, transfer, request); });
+}
+
+herr_t file_get(void* object, H5VL_file_get_args_t* args, hid_t transfer, void** request) {
+    return forward("file_get", object, {}, request, [&](void* under, hid_t connector) -> herr_t {
+        const std::shared_ptr<Origin> origin = as_object(object)->origin;
+        const herr_t result = host().H5VLfile_get(under, connector, args, transfer, request);
+        if (result < 0 || args->op_type != H5VL_FILE_GET_FAPL) return result;
+        return restore_list(args->args.get_fapl.fapl_id, *origin);
+    });
+}
+
+// Queries about a file that is not open: like an open, without an object.
+herr_t query_file(const char* function, const char* path, hid_t list, void** request, auto&& query) {
+    const CallScope scope(CallKind::kOther);
+    UnderList under_list(function, path, H5F_ACC_RDONLY, list);
+    if (under_list.refused()) return -1;
+    const herr_t result = query(under_list.id(), under_list.origin()->under_connector);
+    wrap_request(request, under_list.origin());
+    return brought_home(function) ? result : -1;
+}
+
+herr_t file_specific(void* object, H5VL_file_specific_args_t* args, hid_t transfer, void** request) {
+    H5VL_file_specific_args_t under_args = *args;
+    const auto call = [&](void* under, hid_t connector) {
+        return host().H5VLfile_specific(under, connector, &under_args, transfer, request);
+    };
+    switch (args->op_type) {
+        case H5VL_FILE_IS_ACCESSIBLE:
+            return guard("file_is_accessible", [&] {
+                auto& query = under_args.args.is_accessible;
+                return query_file("file_is_accessible", query.filename, query.fapl_id, request,
+                                  [&](hid_t list, hid_t connector) {
+                                      query.fapl_id = list;
+                                      return call(nullptr, connector);
+                                  });
+            });
+        case H5VL_FILE_DELETE:
+            return guard("file_delete", [&] {
+                auto& query = under_args.args.del;
+                return query_file("file_delete", query.filename, query.fapl_id, request,
+                                  [&](hid_t list, hid_t connector) {
+                                      query.fapl_id = list;
+                                      return call(nullptr, connector);
+                                  });
+            });
+        case H5VL_FILE_REOPEN:
+            return forward("file_reopen", object, {}, request, [&](void* under, hid_t connector) {
+                const herr_t result = call(under, connector);
+                if (result >= 0) *args->args.reopen.file = wrap(*args->args.reopen.file, as_object(object)->origin);
+                return result;
+            });
+        case H5VL_FILE_FLUSH:
+            return forward("file_flush", object, {}, request, [&](void* under, hid_t connector) -> herr_t {
+                const herr_t result = call(under, connector);
+                Status lost = CallScope::take_failure(OpenFile::During::kFlush);
+                // The file itself has what there was no memory to note with the call, and what no call could report.
+                if (const std::shared_ptr<OpenFile>& own = as_object(object)->origin->file; own != nullptr)
+                    for (const auto during : {OpenFile::During::kFlush, OpenFile::During::kClose})
+                        if (Status failure = own->take_failure(during); lost) lost = std::move(failure);
+                if (lost) return result;
+                push_error("file_flush", host().H5E_FILE_g, host().H5E_CANTFLUSH_g, lost);
+                return -1;
+            });
+        case H5VL_FILE_IS_EQUAL:   // HDF5 has unwrapped the second file already
+        default: return forward("file_specific", object, {}, request, call);
+    }
+}
+
+herr_t step_aside(const char* function, OpenFile& file, ledger::AsideReason reason) {
+    const Status stepped = file.step_aside(reason);
+    if (!stepped) push_error(function, host().H5E_FILE_g, host().H5E_WRITEERROR_g, stepped);
+    return stepped ? 0 : -1;
+}
+
+#ifdef H5_HAVE_PARALLEL
+
+// MPI's atomic mode needs what is written to be in the file at once: staging ends for this file.
+herr_t set_mpi_atomicity(OpenFile& file, bool atomic) {
+    if (atomic && step_aside("file_set_mpi_atomicity", file, ledger::AsideReason::kAtomicity) < 0) return -1;
+    file.atomic = atomic;
+    return 0;
+}
+
+// True: it was about MPI's atomic mode of a file that ranks write together.
+bool answers_for_ranks(OpenFile& file, H5VL_optional_args_t& args, herr_t& result) {
+    auto* const native = static_cast<H5VL_native_file_optional_args_t*>(args.args);
+    if (file.shared == nullptr) return false;
+    result = 0;
+    if (args.op_type == H5VL_NATIVE_FILE_SET_MPI_ATOMICITY)
+        result = set_mpi_atomicity(file, native->set_mpi_atomicity.flag);
+    else if (args.op_type == H5VL_NATIVE_FILE_GET_MPI_ATOMICITY) *native->get_mpi_atomicity.flag = file.atomic;
+    else return false;
+    return true;
+}
+
+#else
+
+bool answers_for_ranks(OpenFile&, H5VL_optional_args_t&, herr_t&) { return false; }
+
+#endif
+
+herr_t file_optional(void* object, H5VL_optional_args_t* args, hid_t transfer, void** request) {
+    return forward("file_optional", object, {}, request, [&](void* under, hid_t connector) -> herr_t {
+        const auto call = [&] { return host().H5VLfile_optional(under, connector, args, transfer, request); };
+        // By HDF5's number: an object that led here may be in another file than its origin.
+        const auto file = as_object(object)->origin->staged ? open_file_of(under, connector) : nullptr;
+        if (file == nullptr) return call();
+        herr_t result = 0;
+        if (answers_for_ranks(*file, *args, result)) return result;
+        if (file->with_mpi) return call();
+        if (args->op_type == H5VL_NATIVE_FILE_START_SWMR_WRITE &&
+            step_aside("file_start_swmr_write", *file, ledger::AsideReason::kSwmr) < 0)
+            return -1;
+        result = call();
+        if (result < 0 || args->op_type != H5VL_NATIVE_FILE_GET_VFD_HANDLE) return result;
+        return step_aside("file_get_vfd_handle", *file, ledger::AsideReason::kHandleTaken);
+    });
+}
+
+herr_t file_close(void* object, hid_t transfer, void** request) {
+    return forward_close("file_close", object, request, [&](void* under, hid_t connector) -> herr_t {
+        if (!ready_to_close("file_close", *as_object(object), H5I_FILE)) return -1;
+        const herr_t result = host().H5VLfile_close(under, connector, transfer, request);
+        // A failure of a flush that HDF5 makes before it closes is this call's too.
+        const std::shared_ptr<OpenFile>& own = as_object(object)->origin->file;
+        if (Status lost = CallScope::take_failure(OpenFile::During::kFlush); !lost && own != nullptr)
+            CallScope::keep_failure(own, OpenFile::During::kClose, std::move(lost));
+        return result;
+    });
+}
+
+}   // namespace
+
+H5VL_file_class_t file_callbacks() {
+    return {file_create, file_open, file_get, file_specific, file_optional, file_close};
+}
+
+}   // namespace forebay::hdf5

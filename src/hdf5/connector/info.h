@@ -1,0 +1,33 @@
+// The connector's information object: the text behind the connector's name.
+//
+//   HDF5_VOL_CONNECTOR="forebay nls=/local;size=8GiB;under_vol=0;under_info={}"
+//
+// HDF5 parses that variable while it initialises itself, and a refusal there would leave the whole
+// library unusable. So the text is kept as it is, and judged when the first file is opened with it
+// (see session.h).
+//
+// Ownership: `info_copy` and `info_from_text` allocate, `info_free` releases; HDF5 calls both.
+// Thread-safety: immutable once made. Nothing blocks.
+// Source: HDF5 reference manual, H5VL_info_class_t.
+#pragma once
+
+#include <string>
+
+#include "hdf5/host/host.h"
+
+namespace forebay::hdf5 {
+
+struct ConnectorInfo {
+    std::string text;
+};
+
+void* info_copy(const void* info);
+herr_t info_compare(int* order, const void* left, const void* right);
+herr_t info_free(void* info);
+herr_t info_to_text(const void* info, char** text);
+herr_t info_from_text(const char* text, void** info);
+
+// The text in a file access list whose connector is forebay; empty when none was given.
+[[nodiscard]] std::string info_of_list(hid_t file_access_list);
+
+}   // namespace forebay::hdf5

@@ -1,0 +1,39 @@
+#include "hdf5/connector/callbacks.h"
+#include "hdf5/connector/info.h"
+#include "hdf5/session.h"
+
+namespace forebay::hdf5 {
+
+namespace {
+
+herr_t introspect_class(void* object, H5VL_get_conn_lvl_t level, const H5VL_class_t** result) {
+    if (level == H5VL_GET_CONN_LVL_CURR) {
+        *result = &connector_class();
+        return 0;
+    }
+    return forward("introspect_class", object, {}, nullptr, [&](void* under, hid_t connector) {
+        return host().H5VLintrospect_get_conn_cls(under, connector, level, result);
+    });
+}
+
+// What the connector beneath can do is what we can do: the text says which one it is.
+herr_t introspect_capabilities(const void* info, std::uint64_t* flags) {
+    return guard("introspect_capabilities", [&]() -> herr_t {
+        const Route& route = Session::get().route(info != nullptr ? static_cast<const ConnectorInfo*>(info)->text : "");
+        return host().H5VLintrospect_get_cap_flags(route.under_info, route.under_connector, flags);
+    });
+}
+
+herr_t introspect_optional(void* object, H5VL_subclass_t subclass, int operation, std::uint64_t* flags) {
+    return forward("introspect_optional", object, {}, nullptr, [&](void* under, hid_t connector) {
+        return host().H5VLintrospect_opt_query(under, connector, subclass, operation, flags);
+    });
+}
+
+}   // namespace
+
+H5VL_introspect_class_t introspect_callbacks() {
+    return {introspect_class, introspect_capabilities, introspect_optional};
+}
+
+}   // namespace forebay::hdf5

@@ -1,0 +1,188 @@
+#include "hdf5/connector/transfer.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "hdf5/connector/object_file.h"
+#include "hdf5/host/library_context.h"
+#include "hdf5/open_files.h"
+
+namespace forebay::hdf5 {
+
+namespace {
+
+// Of the library's own, but not hidden: the mode of the transfer under way, and the types that describe it to mpio.
+constexpr const char* kGetTransferMode = "H5CX_get_io_xfer_mode";
+constexpr const char* kGetTypes = "H5CX_get_mpi_coll_datatypes";
+// H5D_XFER_IO_XFER_MODE_NAME, and what it holds (H5FDmpi.h; the type is there only with MPI).
+constexpr const char* kTransferMode = "io_xfer_mode";
+enum TransferMode : int { kIndependent = 0, kCollective = 1 };
+// H5D_XFER_SELECTION_IO_MODE_NAME; the type is there only in later versions.
+constexpr const char* kSelectionMode = "selection_io_mode";
+enum SelectionMode : int { kSelectionAuto = 0, kSelectionOff = 1 };
+
+// In memory and in the file. No MPI has handles that are larger.
+using Types = std::array<std::uint64_t, 2>;
+
+std::optional<Types> current_types() {
+    using GetTypes = herr_t (*)(void*, void*);
+    static const auto get = reinterpret_cast<GetTypes>(host().find_symbol(kGetTypes));
+    Types types{};
+    if (get == nullptr || get(&types[0], &types[1]) < 0) return std::nullopt;
+    return types;
+}
+
+const std::optional<Types>& plain_types() {
+    static const std::optional<Types> plain = current_types();
+    return plain;
+}
+
+bool is_collective(hid_t transfer) {
+    const QuietErrors quiet;
+    TransferMode mode = kIndependent;
+    return host().H5Pexist(transfer, kTransferMode) > 0 && host().H5Pget(transfer, kTransferMode, &mode) >= 0 &&
+           mode == kCollective;
+}
+
+// Whatever cannot be found out counts as filtered: then the list stays as it is.
+DatasetFacts find_facts(const Object& dataset) {
+    DatasetFacts facts;
+    if (const auto place = place_of(dataset, H5I_DATASET); place && place->file != nullptr)
+        facts.shared = place->file->shared;
+    if (facts.shared == nullptr) return facts;
+    facts.filtered = true;
+    if (const hid_t creation = ask(dataset, H5VL_DATASET_GET_DCPL); creation >= 0) {
+        const H5D_layout_t layout = host().H5Pget_layout(creation);
+        facts.filtered = host().H5Pget_nfilters(creation) != 0;
+        facts.never_collective = layout == H5D_COMPACT || layout == H5D_VIRTUAL ||
+                                 host().H5Pget_external_count(creation) > 0;
+        host().H5Pclose(creation);
+    }
+    if (const hid_t space = ask(dataset, H5VL_DATASET_GET_SPACE); space >= 0) {
+        facts.never_collective = facts.never_collective || host().H5Sget_simple_extent_type(space) == H5S_NULL;
+        host().H5Sclose(space);
+    }
+    return facts;
+}
+
+bool without_selection_io(hid_t transfer) {
+    SelectionMode mode = kSelectionAuto;
+    const QuietErrors quiet;
+    return host().H5Pexist(transfer, kSelectionMode) > 0 && host().H5Pget(transfer, kSelectionMode, &mode) >= 0 &&
+           mode == kSelectionOff;
+}
+
+bool converts(const Object& dataset, hid_t memory_type, hid_t transfer) {
+    const QuietErrors quiet;
+    if (host().H5Pget_data_transform(transfer, nullptr, 0) > 1)   // a longer expression than "x" is no identity
+        return true;
+    const hid_t type = ask(dataset, H5VL_DATASET_GET_TYPE);
+    if (type < 0) return false;
+    const bool different = host().H5Tequal(type, memory_type) == 0;
+    host().H5Tclose(type);
+    return different;
+}
+
+// Without selection I/O, HDF5 does not convert or transform collectively. What one rank's types and list say decides
+// for all of them.
+Result<bool> any_rank_converts(node::SharedFile& file, std::size_t count, void* const datasets[],
+                               const hid_t memory_types[], hid_t list) {
+    bool mine = false;
+    for (std::size_t i = 0; i < count; ++i) mine = mine || converts(*as_object(datasets[i]), memory_types[i], list);
+    return file.any(mine);
+}
+
+}   // namespace
+
+hid_t ask(const Object& dataset, H5VL_dataset_get_t what) {
+    H5VL_dataset_get_args_t args{};
+    args.op_type = what;
+    hid_t* answer = nullptr;
+    switch (what) {
+        case H5VL_DATASET_GET_DCPL: answer = &args.args.get_dcpl.dcpl_id; break;
+        case H5VL_DATASET_GET_SPACE: answer = &args.args.get_space.space_id; break;
+        case H5VL_DATASET_GET_TYPE: answer = &args.args.get_type.type_id; break;
+        default: return H5I_INVALID_HID;
+    }
+    *answer = H5I_INVALID_HID;
+    const herr_t told = host().H5VLdataset_get(dataset.under, dataset.origin->under_connector, &args,
+                                               *host().H5P_LST_DATASET_XFER_ID_g, nullptr);
+    return told < 0 ? H5I_INVALID_HID : *answer;
+}
+
+const DatasetFacts& facts_of(Object& dataset) {
+    if (!dataset.facts) dataset.facts = find_facts(dataset);
+    return *dataset.facts;
+}
+
+bool is_collective_now() {
+    using GetTransferMode = herr_t (*)(TransferMode*);
+    static const auto get = reinterpret_cast<GetTransferMode>(host().find_symbol(kGetTransferMode));
+    TransferMode mode = kIndependent;
+    return get != nullptr && get(&mode) >= 0 && mode == kCollective;
+}
+
+const char* obstacle_with_mpi() {
+    if (host().find_symbol(kGetTransferMode) == nullptr || !LibraryContext::available())
+        return "this HDF5 library hides the mode of its transfers";
+    // Before 1.14.3 filtered chunks, before 1.14.4 fill values of chunks: pull requests 3327 and 3826 of HDF5.
+    if (host().major_version == 1 && (host().minor_version < 14 || (host().minor_version == 14 && host().release < 4)))
+        return "HDF5 before 1.14.4 describes fill values by MPI types, which only its own driver understands";
+    return nullptr;
+}
+
+void remember_plain_types() { (void)plain_types(); }
+
+bool is_described_by_types(std::size_t size_bytes) {
+    if (!is_collective_now()) return false;
+    // A rank without anything to transfer has plain types and no bytes; no other piece is empty.
+    return size_bytes == 0 || !plain_types() || current_types() != plain_types();
+}
+
+bool TransferWay::any(Part what) const noexcept { return std::ranges::find(parts, what) != parts.end(); }
+
+TransferWay way_of(std::size_t count, void* const datasets[], const hid_t memory_types[], hid_t list) {
+    TransferWay way;
+    if (count == 0 || !OpenFiles::get().any_with_mpi() || !is_collective(list)) return way;
+    bool filtered = false, unfiltered = false, never = false;
+    node::SharedFile* file = nullptr;
+    for (std::size_t i = 0; i < count; ++i) {
+        const DatasetFacts& facts = facts_of(*as_object(datasets[i]));
+        if (facts.shared == nullptr)   // mpio's, or a serial file, which HDF5 refuses
+            return way;
+        file = facts.shared.get();
+        filtered = filtered || facts.filtered;
+        unfiltered = unfiltered || !facts.filtered;
+        never = never || facts.never_collective;
+    }
+    // Filters are one reason for HDF5 not to use selection I/O.
+    if (!never && unfiltered && (filtered || without_selection_io(list))) {
+        const auto converting = any_rank_converts(*file, count, datasets, memory_types, list);
+        if (!converting) {
+            push_error("transfer", host().H5E_IO_g, host().H5E_CANTINIT_g, converting.status());
+            way.failed = true;
+            return way;
+        }
+        never = converting.value();
+    }
+    if (never) return way;
+    if (filtered) way.kind = CallKind::kOther;
+    for (std::size_t i = 0; i < count; ++i)
+        way.parts.push_back(as_object(datasets[i])->facts->filtered ? TransferWay::Part::kProgramsList
+                                                                    : TransferWay::Part::kIndependently);
+    return way;
+}
+
+hid_t independent_copy(hid_t list) {
+    const hid_t copy = host().H5Pcopy(list);
+    const TransferMode mode = kIndependent;
+    if (copy >= 0 && host().H5Pset(copy, kTransferMode, &mode) < 0) {
+        host().H5Pclose(copy);
+        return H5I_INVALID_HID;
+    }
+    return copy;
+}
+
+}   // namespace forebay::hdf5

@@ -1,0 +1,64 @@
+#include "hdf5/connector/callbacks.h"
+
+// Objects that HDF5 itself makes beneath us (in iteration callbacks, for file identifiers) and wraps for
+// the application: the context is taken from an object of the file and carries its origin.
+
+namespace forebay::hdf5 {
+
+namespace {
+
+struct WrapContext {
+    std::shared_ptr<Origin> origin;
+    void* under = nullptr;
+};
+
+void* wrap_get_object(const void* object) {
+    const auto* self = static_cast<const Object*>(object);
+    return host().H5VLget_object(self->under, self->origin->under_connector);
+}
+
+herr_t wrap_get_context(const void* object, void** context) {
+    return guard("wrap_get_context", [&]() -> herr_t {
+        const auto* self = static_cast<const Object*>(object);
+        auto made = std::make_unique<WrapContext>();
+        made->origin = self->origin;
+        if (host().H5VLget_wrap_ctx(self->under, self->origin->under_connector, &made->under) < 0) return -1;
+        *context = made.release();
+        return 0;
+    });
+}
+
+void* wrap_object(void* object, H5I_type_t type, void* context) {
+    return guard("wrap_object", [&]() -> void* {
+        const auto* made = static_cast<const WrapContext*>(context);
+        return wrap(host().H5VLwrap_object(object, type, made->origin->under_connector, made->under), made->origin);
+    });
+}
+
+void* unwrap_object(void* object) {
+    return guard("unwrap_object", [&]() -> void* {
+        Object* const self = as_object(object);
+        void* const under = host().H5VLunwrap_object(self->under, self->origin->under_connector);
+        if (under != nullptr) delete self;
+        return under;
+    });
+}
+
+herr_t wrap_free_context(void* context) {
+    return guard("wrap_free_context", [&]() -> herr_t {
+        const std::unique_ptr<WrapContext> made(static_cast<WrapContext*>(context));
+        if (made->under == nullptr)   // always so with the native connector, and this runs with every call
+            return 0;
+        const ErrorStackKeeper keeper;
+        host().H5VLfree_wrap_ctx(made->under, made->origin->under_connector);
+        return 0;
+    });
+}
+
+}   // namespace
+
+H5VL_wrap_class_t wrap_callbacks() {
+    return {wrap_get_object, wrap_get_context, wrap_object, unwrap_object, wrap_free_context};
+}
+
+}   // namespace forebay::hdf5

@@ -1,0 +1,27 @@
+// One open of a file by the ranks of a communicator: what HDF5 holds a pointer to, from the driver's `open` to its
+// `close`.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "hdf5/driver/driver_base.h"
+#include "hdf5/host/mpi_library.h"
+#include "io/claim.h"
+#include "io/made_file.h"
+
+namespace forebay::hdf5 {
+
+struct MpiFile : DriverFile {
+    explicit MpiFile(MpiHandles&& taken) : handles(std::move(taken)) { open->with_mpi = true; }
+
+    MpiHandles handles;
+    std::shared_ptr<node::Team> team;
+    bool leads = false;                         // the lowest rank of its node, which drains for it
+    std::unique_ptr<io::Claim> claim;           // until the shared file has it
+    io::MadeFile made;                          // by this rank, unless the open succeeds
+    haddr_t last_end_allocated = HADDR_UNDEF;   // at the last truncate
+    bool truncated = true;                      // the last truncate has succeeded, on all ranks
+};
+
+}   // namespace forebay::hdf5

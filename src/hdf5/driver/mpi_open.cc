@@ -1,0 +1,178 @@
+#include "hdf5/driver/mpi_open.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/attempt.h"
+#include "hdf5/driver/open_recovery.h"
+#include "hdf5/open_files.h"
+#include "hdf5/session.h"
+#include "hdf5/warning.h"
+#include "io/posix_file.h"
+
+namespace forebay::hdf5 {
+
+namespace {
+
+using node::SharedFile;
+
+constexpr unsigned kFresh = H5F_ACC_TRUNC | H5F_ACC_EXCL;   // made or emptied
+
+// Another group of ranks that writes the file would not see what this one stages, nor the other way round.
+Status claim(MpiFile& file) {
+    OpenFile& open = *file.open;
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    if (!file.leads || engine == nullptr || OpenFiles::get().shared(open.identity) != nullptr) return Status::ok();
+    auto claimed = engine->claim(open.identity);
+    if (claimed) {
+        file.claim = std::move(claimed).value();
+        return Status::ok();
+    }
+    if (claimed.status().sys_errno() == EBUSY)
+        return {
+            Code::kUnsupported,
+            fmt::format("open {}: it is open for writing already, through another communicator, by {} of this machine",
+                        open.path, claimed.status().message()),
+            EBUSY};
+    warn_once(claimed.status().message() + " (no rank stages " + open.path + ")");
+    open.aside = ledger::AsideReason::kStagingArea;
+    return Status::ok();
+}
+
+Status refuse_to_empty_what_is_open(const io::Identity& identity, const char* name) {
+    if (OpenFiles::get().shared(identity) == nullptr) return Status::ok();
+    return {Code::kUnsupported, fmt::format("truncate {}: it is open for writing already", name), EEXIST};
+}
+
+// Opens or makes it, and empties nothing yet: others may be writing it. All that can refuse a file that is to be
+// emptied is asked before that.
+Status open_descriptor(MpiFile& file, const char* name, unsigned flags, bool first) {
+    const bool empties = (flags & H5F_ACC_TRUNC) != 0;
+    if (first && empties)
+        if (const auto there = io::identify(name); there)
+            FOREBAY_TRY(refuse_to_empty_what_is_open(there.value(), name));
+    const int o_flags = open_flags(flags) & (first ? ~O_TRUNC : O_ACCMODE);
+    FOREBAY_TRY(open_target(file, file.made, name, flags, o_flags));
+    const OpenFile& open = *file.open;
+    if (open.writable && !open.aside) FOREBAY_TRY(claim(file));
+    if (empties) FOREBAY_TRY(refuse_to_empty_what_is_open(open.identity, name));
+    return (flags & kFresh) != 0 ? may_be_emptied(open) : Status::ok();
+}
+
+// The first rank creates, then all open, then the first one truncates. Collective; the outcome is everybody's.
+Status open_everywhere(MpiFile& file, const char* name, unsigned flags) {
+    const bool first = file.team->rank() == 0;
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    const auto open_if = [&](bool turn) {
+        return file.team->agree(attempt([&] {
+            return turn ? open_descriptor(file, name, flags, first) : Status::ok();
+        }));
+    };
+    FOREBAY_TRY(open_if(first));
+    FOREBAY_TRY(open_if(!first));
+    // Once it is claimed: until then whoever writes it may die unseen.
+    if ((flags & H5F_ACC_TRUNC) == 0)
+        return recover_together(*file.team, engine.get(), name, (flags & H5F_ACC_RDWR) != 0);
+    FOREBAY_TRY(file.team->agree(attempt([&] {
+        return first ? io::empty(*file.open->descriptor, file.open->path) : Status::ok();
+    })));
+    file.end_of_file = 0;
+    return Status::ok();
+}
+
+// Each rank by itself, once the file is there as the flags say: it is empty, if it was to be, on all.
+Status find_engine(MpiFile& file, const char* name, unsigned flags) {
+    OpenFile& open = *file.open;
+    open.engine = Session::get().engine();
+    if (open.engine == nullptr) return {Code::kUnavailable, "the staging engine has ended"};
+    return (flags & kFresh) != 0 ? open.engine->forget_before(open.identity, name) : Status::ok();
+}
+
+// The shared file that the same ranks have open already, a new one, or an error on all of them: one that is not
+// `ready`, too.
+Result<std::shared_ptr<SharedFile>> share(MpiFile& file, const Status& ready) {
+    auto existing = OpenFiles::get().shared(file.open->identity);
+    const bool same = existing != nullptr && existing->team().size() == file.team->size() &&
+                      existing->team().rank() == file.team->rank();
+    enum class Known : std::uint64_t { kNot, kSame, kOther };
+    const auto all = file.team->agree(ready, static_cast<std::uint64_t>(existing == nullptr ? Known::kNot
+                                                                        : same              ? Known::kSame
+                                                                                            : Known::kOther));
+    if (!all) return all.status();
+    const auto every = [&](Known what) {
+        return std::ranges::all_of(all.value(), [&](std::uint64_t one) { return static_cast<Known>(one) == what; });
+    };
+    if (every(Known::kSame)) return existing;
+    if (!every(Known::kNot))
+        return Status(Code::kUnsupported,
+                      fmt::format("open {}: it is open for writing already, through another communicator",
+                                  file.open->path));
+    Result<stage::OpenTarget> target = out_of_memory();
+    (void)attempt([&] { target = target_of(*file.open); });
+    auto opened = SharedFile::open(file.open->engine, std::move(target), file.team);
+    if (!opened) return opened.status();
+    opened.value().file->hold(std::move(file.claim));
+    (void)attempt([&] {
+        if (!opened.value().warning.empty()) warn_once(opened.value().warning);
+    });
+    return std::move(opened.value().file);
+}
+
+}   // namespace
+
+Status open_file(MpiFile& file, const char* name, unsigned flags) {
+    OpenFile& open = *file.open;
+    FOREBAY_TRY(open_everywhere(file, name, flags));
+    const Status ready = attempt([&] { return find_engine(file, name, flags); });
+    if ((flags & H5F_ACC_RDWR) == 0)
+        return file.team->agree(attempt([&]() -> Status {
+            FOREBAY_TRY(ready);
+            auto attached = open.engine->attach(target_of(open));
+            if (attached) {
+                file.made.keep();
+                open.staged = std::move(attached.value().file);
+                file.end_of_file = open.staged->size();
+            }
+            return attached.status();
+        }));
+    auto shared = share(file, ready);
+    if (!shared) return shared.status();
+    // The end of file that all begin with: each of them tells before any of them can write.
+    const auto sizes = file.team->agree(Status::ok(), shared.value()->size());
+    if (!sizes) {
+        if (OpenFiles::get().shared(open.identity) == nullptr)   // on all ranks alike
+            (void)shared.value()->close();
+        return sizes.status();
+    }
+    file.end_of_file = std::ranges::max(sizes.value());
+    open.shared = std::move(shared).value();
+    file.made.keep();
+    return Status::ok();
+}
+
+Result<OfferedTeam> offer_from(hid_t list, const node::Door& door) {
+    auto made = OfferedTeam::make(list, door);
+    if (!made) return made.status();
+    OfferedTeam offered = std::move(made).value();
+    offered.leads = true;
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    std::string node;
+    const Status ready = attempt([&] {
+        if (engine != nullptr) node = engine->node_name();
+    });
+    const auto all = offered.team->gather(ready, std::as_bytes(std::span(node)));
+    if (!all) return all.status();
+    for (int rank = 0; rank < offered.team->rank(); ++rank) {
+        if (std::ranges::equal(all.value()[static_cast<std::size_t>(rank)], std::as_bytes(std::span(node))))
+            offered.leads = false;
+    }
+    return offered;
+}
+
+}   // namespace forebay::hdf5

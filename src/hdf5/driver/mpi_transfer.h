@@ -1,0 +1,44 @@
+// Reading and writing the pieces of one transfer of a file that ranks have open together. Independent, but for writes
+// that are `together`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "hdf5/driver/mpi_file.h"
+
+namespace forebay::hdf5 {
+
+// The arguments of a vector call, which leaves out what repeats: from the first H5FD_MEM_NOLIST on the type, and from
+// the first size of 0 on the size (HDF5 reference manual, H5FDwrite_vector).
+struct PieceVector {
+    std::uint32_t count;
+    const H5FD_mem_t* types;
+    const haddr_t* addresses;
+    const std::size_t* sizes;
+
+    template <class Visit>
+    bool for_each(const char* function, Visit&& visit) const {
+        H5FD_mem_t type = H5FD_MEM_DRAW;
+        std::size_t size = 0;
+        bool same_type = false, same_size = false;
+        for (std::uint32_t i = 0; i < count; ++i) {
+            if (!same_type && types[i] == H5FD_MEM_NOLIST) same_type = true;
+            else if (!same_type) type = types[i];
+            if (!same_size && i > 0 && sizes[i] == 0) same_size = true;
+            else if (!same_size) size = sizes[i];
+            if (!check_region(function, addresses[i], size)) return false;
+            visit(i, type == H5FD_MEM_DRAW ? stage::ByteClass::kRaw : stage::ByteClass::kMetadata, size);
+        }
+        return true;
+    }
+};
+
+[[nodiscard]] Status read_pieces(MpiFile& file, const PieceVector& vector, void* buffers[]);
+
+// HDF5 writes metadata in calls that all ranks are in, each some of it, and a rank whose write fails leaves such a call
+// without the others, which wait for it then. So that failure is kept, and told to all ranks by the flush or close that
+// comes next; unless the write is `together`, where all learn of it at once.
+[[nodiscard]] Status write_pieces(MpiFile& file, const PieceVector& vector, const void* const buffers[], bool together);
+
+}   // namespace forebay::hdf5

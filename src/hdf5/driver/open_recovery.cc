@@ -1,0 +1,53 @@
+#include "hdf5/driver/open_recovery.h"
+
+#include <sys/file.h>
+
+#include <cerrno>
+#include <string>
+
+#include "base/attempt.h"
+#include "hdf5/host/guard.h"
+#include "hdf5/warning.h"
+#include "node/look_together.h"
+
+namespace forebay::hdf5 {
+
+bool recover_alone(const char* function, const OpenFile& file, stage::Engine& engine, Locked& locked) {
+    constexpr int kTurns = 3;   // with others who look at the file, too
+    stage::Engine::OpenedFile opened{file.identity, file.path, file.writable, locked != Locked::kNot};
+    if (locked == Locked::kForWriting && file.writable) opened.descriptor = file.descriptor;
+    bool gave_way = false;
+    if (locked == Locked::kForReading) opened.give_way = [&] { gave_way = file.descriptor->lock(LOCK_UN); };
+    for (int turn = 1;; ++turn) {
+        gave_way = false;
+        const Result<std::string> recovered = engine.recover_opened(opened);
+        if (gave_way && !file.descriptor->lock(LOCK_SH | LOCK_NB)) {
+            locked = Locked::kNot;
+            push_errno(function, host().H5E_VFL_g, host().H5E_CANTLOCKFILE_g, "unable to lock file", errno);
+            return false;
+        }
+        if (!recovered && recovered.status().retryable() && turn < kTurns) continue;
+        if (!recovered && (file.writable || !recovered.status().retryable())) {
+            push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, recovered.status().message().c_str());
+            return false;
+        }
+        const std::string say = recovered ? recovered.value() : recovered.status().message();
+        if (!say.empty()) warn_once(say);
+        return true;
+    }
+}
+
+Status recover_together(node::Team& team, stage::Engine* engine, const char* path, bool writable) {
+    const auto looked = node::look_together(team, [&]() -> Result<std::string> {
+        return engine != nullptr ? engine->recover_before_open(path, true) : std::string();
+    });
+    if (!looked) return looked.status();
+    (void)attempt([&] {
+        if (!looked.value().say.empty()) warn_once(looked.value().say);
+    });
+    if (writable) return team.agree(looked.value().mine);
+    if (looked.value().first_to_fail) warn_once(looked.value().mine.message());
+    return Status::ok();
+}
+
+}   // namespace forebay::hdf5

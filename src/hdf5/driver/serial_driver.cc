@@ -1,0 +1,386 @@
+#include "hdf5/driver/serial_driver.h"
+
+#include <sys/file.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "hdf5/call_scope.h"
+#include "hdf5/driver/driver_base.h"
+#include "hdf5/driver/open_recovery.h"
+#include "hdf5/host/guard.h"
+#include "hdf5/open_files.h"
+#include "hdf5/session.h"
+#include "hdf5/warning.h"
+#include "io/made_file.h"
+
+namespace forebay::hdf5 {
+
+namespace {
+
+using stage::ByteClass;
+using stage::StagedFile;
+
+struct SerialFile : DriverFile {
+    Locked locked = Locked::kNot;
+    bool ignore_disabled_locks = false;
+    bool family_to_single = false;   // set by h5repart
+    bool emptied = false;            // by the open, or made
+    bool leftovers_seen = false;     // nothing of a dead process is missing in it
+};
+
+SerialFile& self_of(H5FD_t* file) noexcept { return *as_file<SerialFile>(file); }
+
+// HDF5_USE_FILE_LOCKING, as sec2 reads it: empty when the access list decides.
+std::optional<bool> locks_may_be_missing() {
+    const char* const value = std::getenv("HDF5_USE_FILE_LOCKING");
+    if (value == nullptr) return std::nullopt;
+    if (std::strcmp(value, "BEST_EFFORT") == 0) return true;
+    if (std::strcmp(value, "TRUE") == 0 || std::strcmp(value, "1") == 0) return false;
+    return std::nullopt;
+}
+
+void read_access_list(hid_t list, SerialFile& file) {
+    if (const std::optional<bool> forced = locks_may_be_missing()) file.ignore_disabled_locks = *forced;
+    else host().H5Pget(list, "ignore_disabled_file_locks", &file.ignore_disabled_locks);
+    if (list != *host().H5P_LST_FILE_ACCESS_ID_g && host().H5Pexist(list, "family_to_single") > 0)
+        host().H5Pget(list, "family_to_single", &file.family_to_single);
+}
+
+// Of a file that was emptied: what dead processes have left of it is void, also of one that has died since.
+bool give_up_leftovers(const char* function, const OpenFile& file, stage::Engine& engine) {
+    const Status forgotten = engine.forget_before(file.identity, file.path, true);
+    if (!forgotten) push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, forgotten.message().c_str());
+    return forgotten.is_ok();
+}
+
+// Before anything is read of a file, and once it is locked, if HDF5 locks it: brings home what dead processes have left
+// of it. One of them may have died while this one waited for its lock. The failure is on the error stack.
+bool see_leftovers(const char* function, SerialFile& file, stage::Engine& engine) {
+    if (file.emptied) return file.locked == Locked::kNot || give_up_leftovers(function, *file.open, engine);
+    if (std::exchange(file.leftovers_seen, true)) return true;
+    return recover_alone(function, *file.open, engine, file.locked);
+}
+
+// Attaches the file to the engine, once; `prepare` as in stage::OpenTarget. The failure is on the error stack.
+StagedFile* attached(const char* function, SerialFile& file, std::function<Status()> prepare = {}) {
+    OpenFile& open = *file.open;
+    if (open.staged != nullptr) return open.staged.get();
+    std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    if (engine == nullptr) {
+        push_error(function, host().H5E_VFL_g, host().H5E_CANTINIT_g, "the staging engine has ended");
+        return nullptr;
+    }
+    if (!see_leftovers(function, file, *engine)) return nullptr;
+    stage::OpenTarget target = target_of(open);
+    target.prepare = std::move(prepare);
+    Result<stage::Engine::Attached> attached = engine->attach(std::move(target));
+    if (!attached) {
+        // Without its errno, which callers would take for that of the file: what failed is the staging.
+        push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, attached.status().message().c_str());
+        return nullptr;
+    }
+    if (!attached.value().warning.empty()) warn_once(attached.value().warning);
+    open.staged = std::move(attached.value().file);
+    open.engine = std::move(engine);
+    file.end_of_file = open.staged->size();
+    return open.staged.get();
+}
+
+void push_open_error(const char* function, const char* name, unsigned flags, int o_flags, int error) {
+    // h5py reads the number behind "errno = ".
+    char rest[256];
+    std::snprintf(rest, sizeof rest, "', errno = %d, error message = '%s', flags = %x, o_flags = %x", error,
+                  std::strerror(error), flags, static_cast<unsigned>(o_flags));
+    push_error(function, host().H5E_FILE_g, host().H5E_CANTOPENFILE_g,
+               (std::string("unable to open file: name = '") + name + rest).c_str());
+}
+
+// All that can refuse a file before it is opened. `name` may be made or emptied.
+Status admit(stage::Engine& engine, const char* name, unsigned flags) {
+    if ((flags & (H5F_ACC_RDWR | H5F_ACC_CREAT | H5F_ACC_TRUNC)) != 0) FOREBAY_TRY(engine.admit());
+    return (flags & H5F_ACC_TRUNC) != 0 ? engine.admit_emptying(name) : Status::ok();
+}
+
+H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_address) {
+    constexpr const char* kFunction = "driver_open";
+    return guard(kFunction, [&]() -> H5FD_t* {
+        if (!check_open(kFunction, name, max_address, kMaxAddress)) return nullptr;
+        const auto refuse = [&](const Status& why) -> H5FD_t* {
+            push_error(kFunction, host().H5E_FILE_g, host().H5E_CANTINIT_g, why.message().c_str());
+            return nullptr;
+        };
+        auto file = std::make_unique<SerialFile>();
+        OpenFile& open = *file->open;
+        read_access_list(list, *file);
+        const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+        if (engine != nullptr)
+            if (const Status admitted = admit(*engine, name, flags); !admitted) return refuse(admitted);
+        io::MadeFile made;
+        const int o_flags = open_flags(flags);
+        if (const Status opened = open_target(*file, made, name, flags, o_flags); !opened) {
+            if (open.descriptor == nullptr) push_open_error(kFunction, name, flags, o_flags, opened.sys_errno());
+            else
+                push_errno(kFunction, host().H5E_FILE_g, host().H5E_BADFILE_g, "unable to fstat file",
+                           opened.sys_errno());
+            return nullptr;
+        }
+        file->emptied = (flags & H5F_ACC_TRUNC) != 0 || made.made();
+        if (file->emptied)
+            if (const Status may = may_be_emptied(open); !may) return refuse(may);
+        const bool swmr = (flags & (H5F_ACC_SWMR_WRITE | H5F_ACC_SWMR_READ)) != 0;
+        if (swmr && !open.aside) open.aside = ledger::AsideReason::kSwmr;
+        OpenFiles::get().add(file->library, file->open);
+        // Last of all: from here on nothing refuses it any more.
+        const auto prepare = [&]() -> Status {
+            if ((flags & H5F_ACC_TRUNC) != 0) FOREBAY_TRY(io::empty(*open.descriptor, open.path));
+            return engine->forget_before(open.identity, name, true);
+        };
+        if (file->emptied && attached(kFunction, *file, prepare) == nullptr) return nullptr;
+        made.keep();
+        return &file.release()->library;
+    });
+}
+
+herr_t driver_close(H5FD_t* file) {
+    return guard("driver_close", [&]() -> herr_t {
+        const std::unique_ptr<SerialFile> self(as_file<SerialFile>(file));
+        const std::shared_ptr<OpenFile> open = self->open;
+        bool left = false;   // bytes of it are in the log only, or still on their way to it
+        if (open->staged != nullptr) {
+            // HDF5 frees the file even if this fails, and a second close of the identifier would then use
+            // freed memory. So the failure is kept, and the callback of the connector that led here reports it.
+            if (const Status detached = open->engine->detach(open->staged, open->writable); !detached)
+                open->keep_failure(OpenFile::During::kClose, detached.with_context("close " + open->path));
+            left = open->writable && open->staged->failed();
+        }
+        open->staged.reset();
+        // A thread of the engine, or another handle, may hold the descriptor a little longer, and the lock with it. Of
+        // a file that could not be closed the engine does so to the end of the process: nobody else is to write it
+        // before the log was brought home.
+        if (self->locked != Locked::kNot && !left) (void)open->descriptor->lock(LOCK_UN);
+        const int error = open->descriptor.use_count() == 1 ? open->descriptor->close()
+                                                            : open->descriptor->flush_as_close();
+        if (error != 0) open->keep_failure(OpenFile::During::kClose, Status::from_errno(error, "close " + open->path));
+        CallScope::note_closed(open);
+        return 0;
+    });
+}
+
+int driver_compare(const H5FD_t* left, const H5FD_t* right) {
+    const io::Identity& a = as_file<DriverFile>(left)->open->identity;
+    const io::Identity& b = as_file<DriverFile>(right)->open->identity;
+    return a < b ? -1 : a == b ? 0 : 1;
+}
+
+herr_t driver_query(const H5FD_t* file, unsigned long* flags) {
+    if (flags == nullptr) return 0;
+    *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE |
+             H5FD_FEAT_AGGREGATE_SMALLDATA | H5FD_FEAT_POSIX_COMPAT_HANDLE | H5FD_FEAT_SUPPORTS_SWMR_IO |
+             H5FD_FEAT_DEFAULT_VFD_COMPATIBLE;
+    if (file != nullptr && as_file<SerialFile>(file)->family_to_single) *flags |= H5FD_FEAT_IGNORE_DRVRINFO;
+    return 0;
+}
+
+haddr_t driver_get_end_of_file(const H5FD_t* file, H5FD_mem_t) {
+    return guard("driver_get_end_of_file", [&]() -> haddr_t {
+        // Attaching changes nothing that HDF5 sees as the file's state.
+        auto& self = const_cast<SerialFile&>(*as_file<SerialFile>(file));
+        return attached("driver_get_end_of_file", self) != nullptr ? self.end_of_file : HADDR_UNDEF;
+    });
+}
+
+herr_t driver_get_handle(H5FD_t* file, hid_t, void** handle) {
+    if (handle == nullptr) {
+        push_error("driver_get_handle", host().H5E_ARGS_g, host().H5E_BADVALUE_g, "file handle not valid");
+        return -1;
+    }
+    *handle = self_of(file).open->descriptor->lend();
+    return 0;
+}
+
+// A read from the file itself, or a write to it, has failed as it would have natively, and is told as sec2 tells it.
+void push_transfer_error(const char* function, const OpenFile& file, const Status& failed, bool reading,
+                         haddr_t address, std::size_t size_bytes, const void* buffer) {
+    const hid_t* const minor = reading ? host().H5E_READERROR_g : host().H5E_WRITEERROR_g;
+    if (failed.sys_errno() == 0 || file.staged->staged()) {
+        push_error(function, host().H5E_IO_g, minor, failed);
+        return;
+    }
+    const std::time_t now = std::time(nullptr);
+    char time[32] = "", place[64] = "";
+    (void)::ctime_r(&now, time);
+    std::snprintf(place, sizeof place, "%p", buffer);
+    const std::string size = std::to_string(size_bytes), verb = reading ? "read" : "write";
+    const std::string text = "file " + verb + " failed: time = " + time + ", filename = '" + file.name +
+                             "', file descriptor = " + std::to_string(file.descriptor->number()) +
+                             ", errno = " + std::to_string(failed.sys_errno()) + ", error message = '" +
+                             std::strerror(failed.sys_errno()) + "', buf = " + place + ", total " + verb +
+                             " size = " + size + ", bytes this sub-" + verb + " = " + size +
+                             ", offset = " + std::to_string(address);
+    push_error(function, host().H5E_IO_g, minor, text.c_str());
+}
+
+herr_t driver_read(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size_bytes, void* buffer) {
+    constexpr const char* kFunction = "driver_read";
+    return guard(kFunction, [&]() -> herr_t {
+        StagedFile* const staged = attached(kFunction, self_of(file));
+        if (staged == nullptr || !check_region(kFunction, address, size_bytes)) return -1;
+        if (const Status read = staged->read(address, {static_cast<std::byte*>(buffer), size_bytes}); !read) {
+            push_transfer_error(kFunction, *self_of(file).open, read, true, address, size_bytes, buffer);
+            return -1;
+        }
+        return 0;
+    });
+}
+
+herr_t driver_write(H5FD_t* file, H5FD_mem_t type, hid_t, haddr_t address, std::size_t size_bytes, const void* buffer) {
+    constexpr const char* kFunction = "driver_write";
+    return guard(kFunction, [&]() -> herr_t {
+        SerialFile& self = self_of(file);
+        StagedFile* const staged = attached(kFunction, self);
+        if (staged == nullptr || !check_region(kFunction, address, size_bytes)) return -1;
+        const ByteClass byte_class = type == H5FD_MEM_DRAW ? ByteClass::kRaw : ByteClass::kMetadata;
+        if (const Status written = staged->write(address, {static_cast<const std::byte*>(buffer), size_bytes},
+                                                 byte_class);
+            !written) {
+            push_transfer_error(kFunction, *self.open, written, false, address, size_bytes, buffer);
+            return -1;
+        }
+        if (address + size_bytes > self.end_of_file) self.end_of_file = address + size_bytes;
+        return 0;
+    });
+}
+
+herr_t driver_flush(H5FD_t* file, hid_t, hbool_t closing) {
+    return guard("driver_flush", [&]() -> herr_t {
+        SerialFile& self = self_of(file);
+        const OpenFile& open = *self.open;
+        if (closing || !open.writable || open.staged == nullptr || CallScope::kind() == CallKind::kObjectFlush)
+            return 0;
+        // HDF5 also flushes in the middle of closing, and a failure there leaves the file half closed. So it
+        // is kept, and reported by the callback of the connector, flush or close, that led here.
+        if (Status committed = open.staged->commit(); !committed)
+            CallScope::keep_failure(self.open, OpenFile::During::kFlush, std::move(committed));
+        return 0;
+    });
+}
+
+herr_t driver_truncate(H5FD_t* file, hid_t, hbool_t) {
+    constexpr const char* kFunction = "driver_truncate";
+    return guard(kFunction, [&]() -> herr_t {
+        SerialFile& self = self_of(file);
+        StagedFile* const staged = attached(kFunction, self);
+        if (staged == nullptr) return -1;
+        if (self.end_allocated == self.end_of_file) return 0;
+        if (!self.open->writable) {
+            push_errno(kFunction, host().H5E_IO_g, host().H5E_SEEKERROR_g, "unable to extend file properly", EINVAL);
+            return -1;
+        }
+        if (const Status truncated = staged->truncate(self.end_allocated); !truncated) {
+            if (truncated.sys_errno() == 0 || staged->staged())
+                push_error(kFunction, host().H5E_IO_g, host().H5E_SEEKERROR_g, truncated);
+            else
+                push_errno(kFunction, host().H5E_IO_g, host().H5E_SEEKERROR_g, "unable to extend file properly",
+                           truncated.sys_errno());
+            return -1;
+        }
+        self.end_of_file = self.end_allocated;
+        return 0;
+    });
+}
+
+// flock as sec2 does it; a file system without locks is no error when the user said so.
+herr_t lock_file(const char* function, SerialFile& file, Locked wanted, const hid_t* minor, const char* doing) {
+    const int operation = wanted == Locked::kForWriting   ? LOCK_EX | LOCK_NB
+                          : wanted == Locked::kForReading ? LOCK_SH | LOCK_NB
+                                                          : LOCK_UN;
+    if (file.open->descriptor->lock(operation)) {
+        file.locked = wanted;
+        return 0;
+    }
+    if (errno == ENOSYS && file.ignore_disabled_locks) {
+        errno = 0;
+        return 0;
+    }
+    // What this process could not close keeps its lock. It may be read, and what opens it for writing is told why it
+    // may not be.
+    const int error = errno;
+    if (error == EWOULDBLOCK)
+        if (const std::shared_ptr<stage::Engine> engine = Session::get().engine(); engine != nullptr)
+            if (const auto known = engine->find(file.open->identity.device, file.open->identity.inode);
+                known != nullptr && known->failed())
+                return 0;
+    push_errno(function, host().H5E_VFL_g, minor, doing, error);
+    return -1;
+}
+
+herr_t driver_lock(H5FD_t* file, hbool_t exclusive) {
+    constexpr const char* kFunction = "driver_lock";
+    return guard(kFunction, [&]() -> herr_t {
+        SerialFile& self = self_of(file);
+        if (lock_file(kFunction, self, exclusive ? Locked::kForWriting : Locked::kForReading, host().H5E_CANTLOCKFILE_g,
+                      "unable to lock file") != 0)
+            return -1;
+        const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+        return engine == nullptr || see_leftovers(kFunction, self, *engine) ? 0 : -1;
+    });
+}
+
+herr_t driver_unlock(H5FD_t* file) {
+    return lock_file("driver_unlock", self_of(file), Locked::kNot, host().H5E_CANTUNLOCKFILE_g,
+                     "unable to unlock file");
+}
+
+herr_t driver_delete(const char* name, hid_t) {
+    if (std::remove(name) == 0) return 0;
+    push_errno("driver_delete", host().H5E_VFL_g, host().H5E_CANTDELETEFILE_g, "unable to delete file", errno);
+    return -1;
+}
+
+herr_t driver_control(H5FD_t*, std::uint64_t, std::uint64_t flags, const void*, void**) {
+    return refuse_unknown_control("driver_control", flags);
+}
+
+herr_t driver_terminate() {
+    return guard("driver_terminate", []() -> herr_t {
+        Session::get().end();
+        return 0;
+    });
+}
+
+// No vector and selection callbacks: sec2 has none, and with them HDF5 would cut its I/O differently.
+constexpr H5FD_class_t kDriverClass = [] {
+    H5FD_class_t made = driver_class(kDriverValue, kDriverName);
+    made.maxaddr = kMaxAddress;
+    made.fc_degree = H5F_CLOSE_WEAK;
+    made.terminate = driver_terminate;
+    made.open = driver_open;
+    made.close = driver_close;
+    made.cmp = driver_compare;
+    made.query = driver_query;
+    made.get_eof = driver_get_end_of_file;
+    made.get_handle = driver_get_handle;
+    made.read = driver_read;
+    made.write = driver_write;
+    made.flush = driver_flush;
+    made.truncate = driver_truncate;
+    made.lock = driver_lock;
+    made.unlock = driver_unlock;
+    made.del = driver_delete;
+    made.ctl = driver_control;
+    return made;
+}();
+
+}   // namespace
+
+hid_t register_driver() { return host().H5FDregister(&kDriverClass); }
+
+}   // namespace forebay::hdf5

@@ -1,0 +1,23 @@
+#include "hdf5/host/guard.h"
+
+#include <cstring>
+
+namespace forebay::hdf5 {
+
+void push_error(const char* function, const hid_t* major, const hid_t* minor, const char* message) noexcept {
+    host().H5Epush2(H5E_DEFAULT, "forebay", function, 0, *host().H5E_ERR_CLS_g, *major, *minor, "%s", message);
+}
+
+void push_error(const char* function, const hid_t* major, const hid_t* minor, const Status& status) noexcept {
+    if (status.sys_errno() == 0) push_error(function, major, minor, status.message().c_str());
+    else
+        host().H5Epush2(H5E_DEFAULT, "forebay", function, 0, *host().H5E_ERR_CLS_g, *major, *minor, "%s, errno = %d",
+                        status.message().c_str(), status.sys_errno());
+}
+
+void push_errno(const char* function, const hid_t* major, const hid_t* minor, const char* doing, int error) noexcept {
+    host().H5Epush2(H5E_DEFAULT, "forebay", function, 0, *host().H5E_ERR_CLS_g, *major, *minor,
+                    "%s, errno = %d, error message = '%s'", doing, error, std::strerror(error));
+}
+
+}   // namespace forebay::hdf5

@@ -1,0 +1,78 @@
+// The boundary to HDF5's C code: no exception passes, every failure is on HDF5's error stack.
+//
+// Thread-safety: HDF5 calls back under its own lock (thread-safe builds) or from one thread; the error
+// stack belongs to the calling thread.
+// Source: HDF5 reference manual, H5E; the pairs of major and minor codes follow H5FDsec2.c, since
+// callers (h5py for one) map them to exceptions.
+#pragma once
+
+#include <exception>
+#include <new>
+#include <type_traits>
+
+#include "base/status.h"
+#include "hdf5/host/host.h"
+
+namespace forebay::hdf5 {
+
+// Pushes one frame. `major` and `minor` are the host's variables, e.g. host().H5E_FILE_g.
+void push_error(const char* function, const hid_t* major, const hid_t* minor, const char* message) noexcept;
+void push_error(const char* function, const hid_t* major, const hid_t* minor, const Status& status) noexcept;
+// "`doing`, errno = 2, error message = 'No such file or directory'", as sec2 words it.
+void push_errno(const char* function, const hid_t* major, const hid_t* minor, const char* doing, int error) noexcept;
+
+// Keeps the calling thread's error stack over calls into the host, each of which would clear it.
+class ErrorStackKeeper {
+  public:
+    ErrorStackKeeper() noexcept : stack_(host().H5Eget_current_stack()) {}
+    ~ErrorStackKeeper() {
+        if (stack_ >= 0) host().H5Eset_current_stack(stack_);
+    }
+    ErrorStackKeeper(const ErrorStackKeeper&) = delete;
+    ErrorStackKeeper& operator=(const ErrorStackKeeper&) = delete;
+
+  private:
+    hid_t stack_;
+};
+
+// Silences the automatic printing of errors while a call that may fail is tried.
+class QuietErrors {
+  public:
+    QuietErrors() noexcept {
+        host().H5Eget_auto2(H5E_DEFAULT, &function_, &data_);
+        host().H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+    }
+    ~QuietErrors() { host().H5Eset_auto2(H5E_DEFAULT, function_, data_); }
+    QuietErrors(const QuietErrors&) = delete;
+    QuietErrors& operator=(const QuietErrors&) = delete;
+
+  private:
+    H5E_auto2_t function_ = nullptr;
+    void* data_ = nullptr;
+};
+
+// What HDF5 takes for failure: null, HADDR_UNDEF or a negative number.
+template <class R>
+constexpr R failure() noexcept {
+    if constexpr (std::is_pointer_v<R>) return nullptr;
+    else if constexpr (std::is_same_v<R, haddr_t>) return HADDR_UNDEF;
+    else return R{-1};
+}
+
+// Runs the body of a callback. `function` names the callback on the error stack.
+template <class Body>
+auto guard(const char* function, Body&& body) noexcept -> std::invoke_result_t<Body> {
+    using R = std::invoke_result_t<Body>;
+    try {
+        return body();
+    } catch (const std::bad_alloc&) {
+        push_error(function, host().H5E_RESOURCE_g, host().H5E_NOSPACE_g, "out of memory");
+    } catch (const std::exception& error) {
+        push_error(function, host().H5E_INTERNAL_g, host().H5E_CANTOPERATE_g, error.what());
+    } catch (...) {
+        push_error(function, host().H5E_INTERNAL_g, host().H5E_CANTOPERATE_g, "unknown exception");
+    }
+    return failure<R>();
+}
+
+}   // namespace forebay::hdf5

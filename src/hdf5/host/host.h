@@ -1,0 +1,118 @@
+// The host: the HDF5 library that loaded this plugin, reached through a table of function pointers.
+//
+// The plugin is linked against no libhdf5. A process may hold several (a Python wheel brings its own,
+// renamed and loaded with local visibility); the right one is the one whose code called
+// H5PLget_plugin_info, and every HDF5 function and variable that we use is looked up in that library.
+// A copy of the plugin serves exactly one host for the life of the process; see plugin.cc for a
+// second one. Names and meanings are those of the HDF5 reference manual (H5PL, H5VL, H5FD, H5P, H5E).
+//
+// Ownership: the table is static data; the bound library is pinned and never unloaded.
+// Thread-safety: `bind_host` runs once, under the lock of plugin.cc; afterwards the table is constant.
+// Blocking: dlopen and dlsym only, at binding.
+#pragma once
+
+#include <H5FDdevelop.h>
+#include <H5VLconnector.h>
+#include <H5VLconnector_passthru.h>
+#include <H5VLnative.h>
+#include <hdf5.h>
+
+#include "base/status.h"
+
+// Constants such as H5F_ACC_RDWR call into the library when they are used, through these two. Inside a
+// callback it is initialised, and the plugin must not refer to the library by name.
+#undef H5CHECK
+#define H5CHECK
+#undef H5OPEN
+#define H5OPEN
+
+namespace forebay::hdf5 {
+
+// clang-format off: it takes the lists for nested calls, and indents them further each time.
+// Functions that every supported library has.
+#define FOREBAY_HOST_FUNCTIONS(X) \
+    X(H5get_libversion) X(H5allocate_memory) \
+    X(H5Iinc_ref) X(H5Idec_ref) \
+    X(H5Pcopy) X(H5Pclose) X(H5Pget) X(H5Pset) X(H5Pexist) X(H5Pget_nfilters) X(H5Pget_layout) \
+    X(H5Pget_external_count) X(H5Pget_data_transform) X(H5Tequal) X(H5Tclose) \
+    X(H5Sget_simple_extent_type) X(H5Sget_simple_extent_ndims) X(H5Sget_simple_extent_dims) X(H5Sclose) \
+    X(H5Pset_vol) X(H5Pget_vol_id) X(H5Pget_vol_info) X(H5Pget_driver) X(H5Pset_driver) \
+    X(H5Pget_elink_fapl) X(H5Pset_elink_fapl) \
+    X(H5Epush2) X(H5Eget_current_stack) X(H5Eset_current_stack) X(H5Eclear2) \
+    X(H5Eget_auto2) X(H5Eset_auto2) \
+    X(H5FDregister) X(H5FDdriver_query) \
+    X(H5VLregister_connector_by_name) X(H5VLregister_connector_by_value) X(H5VLget_value) \
+    X(H5VLclose) X(H5VLfree_connector_info) X(H5VLconnector_str_to_info) \
+    X(H5VLget_object) X(H5VLget_wrap_ctx) X(H5VLwrap_object) X(H5VLunwrap_object) \
+    X(H5VLfree_wrap_ctx) \
+    X(H5VLattr_create) X(H5VLattr_open) X(H5VLattr_read) X(H5VLattr_write) X(H5VLattr_get) \
+    X(H5VLattr_specific) X(H5VLattr_optional) X(H5VLattr_close) \
+    X(H5VLdataset_create) X(H5VLdataset_open) X(H5VLdataset_read) X(H5VLdataset_write) \
+    X(H5VLdataset_get) X(H5VLdataset_specific) X(H5VLdataset_optional) X(H5VLdataset_close) \
+    X(H5VLdatatype_commit) X(H5VLdatatype_open) X(H5VLdatatype_get) X(H5VLdatatype_specific) \
+    X(H5VLdatatype_optional) X(H5VLdatatype_close) \
+    X(H5VLfile_create) X(H5VLfile_open) X(H5VLfile_get) X(H5VLfile_specific) \
+    X(H5VLfile_optional) X(H5VLfile_close) \
+    X(H5VLgroup_create) X(H5VLgroup_open) X(H5VLgroup_get) X(H5VLgroup_specific) \
+    X(H5VLgroup_optional) X(H5VLgroup_close) \
+    X(H5VLlink_create) X(H5VLlink_copy) X(H5VLlink_move) X(H5VLlink_get) X(H5VLlink_specific) \
+    X(H5VLlink_optional) \
+    X(H5VLobject_open) X(H5VLobject_copy) X(H5VLobject_get) X(H5VLobject_specific) \
+    X(H5VLobject_optional) \
+    X(H5VLintrospect_get_conn_cls) X(H5VLintrospect_get_cap_flags) X(H5VLintrospect_opt_query) \
+    X(H5VLrequest_wait) X(H5VLrequest_notify) X(H5VLrequest_cancel) X(H5VLrequest_specific) \
+    X(H5VLrequest_optional) X(H5VLrequest_free) \
+    X(H5VLblob_put) X(H5VLblob_get) X(H5VLblob_specific) X(H5VLblob_optional) \
+    X(H5VLtoken_cmp) X(H5VLtoken_to_str) X(H5VLtoken_from_str) \
+    X(H5VLoptional)
+
+// Identifiers that the library keeps in variables; they hold a value once the library is initialised.
+#define FOREBAY_HOST_VARIABLES(X) \
+    X(H5P_LST_FILE_ACCESS_ID_g) X(H5P_LST_LINK_ACCESS_ID_g) X(H5P_LST_GROUP_ACCESS_ID_g) \
+    X(H5P_LST_DATASET_ACCESS_ID_g) X(H5P_LST_DATATYPE_ACCESS_ID_g) \
+    X(H5P_LST_ATTRIBUTE_ACCESS_ID_g) X(H5P_LST_DATASET_XFER_ID_g) \
+    X(H5E_ERR_CLS_g) \
+    X(H5E_ARGS_g) X(H5E_FILE_g) X(H5E_IO_g) X(H5E_VFL_g) X(H5E_VOL_g) X(H5E_RESOURCE_g) \
+    X(H5E_INTERNAL_g) \
+    X(H5E_BADVALUE_g) X(H5E_BADRANGE_g) X(H5E_BADFILE_g) X(H5E_OVERFLOW_g) X(H5E_CANTOPENFILE_g) \
+    X(H5E_CANTCLOSEFILE_g) X(H5E_CANTLOCKFILE_g) X(H5E_CANTUNLOCKFILE_g) X(H5E_CANTDELETEFILE_g) \
+    X(H5E_CANTFLUSH_g) X(H5E_CANTINIT_g) X(H5E_CANTOPERATE_g) X(H5E_READERROR_g) \
+    X(H5E_WRITEERROR_g) X(H5E_SEEKERROR_g) X(H5E_NOSPACE_g) X(H5E_FCNTL_g) X(H5E_UNSUPPORTED_g)
+// clang-format on
+
+struct Host {
+#define FOREBAY_MEMBER(name) decltype(&::name) name = nullptr;
+    FOREBAY_HOST_FUNCTIONS(FOREBAY_MEMBER)
+#undef FOREBAY_MEMBER
+#define FOREBAY_MEMBER(name) const hid_t* name = nullptr;
+    FOREBAY_HOST_VARIABLES(FOREBAY_MEMBER)
+#undef FOREBAY_MEMBER
+
+    unsigned major_version = 0, minor_version = 0, release = 0;
+
+    // Identifier of a built-in driver: a function in 1.14, a variable since 2.0. H5I_INVALID_HID when
+    // the library was built without it. The parallel ones must be asked only once MPI runs.
+    [[nodiscard]] hid_t sec2() const;
+    [[nodiscard]] hid_t subfiling() const;
+    [[nodiscard]] hid_t mpio() const;
+    // A symbol of the library or of one that it needs; null: there is none.
+    [[nodiscard]] void* find_symbol(const char* name) const noexcept;
+
+    using DriverInit = hid_t (*)();
+    DriverInit sec2_init = nullptr, subfiling_init = nullptr, mpio_init = nullptr;
+    const hid_t *sec2_id = nullptr, *subfiling_id = nullptr, *mpio_id = nullptr;
+    void* library = nullptr;   // handle of dlopen
+};
+
+// The bound library. Before `bind_host` succeeded every pointer is null.
+[[nodiscard]] const Host& host() noexcept;
+
+// Where `address` was loaded: the base of its library, or null.
+[[nodiscard]] const void* library_base(const void* address) noexcept;
+
+// Binds the library that holds the code at `caller`. kUnsupported: too old, too new, or a function is
+// missing; kInternal: the library cannot be found (HDF5 linked statically into a program that does
+// not export its symbols).
+[[nodiscard]] Status bind_host(const void* caller);
+
+}   // namespace forebay::hdf5

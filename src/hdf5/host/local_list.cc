@@ -1,0 +1,86 @@
+#include "hdf5/host/local_list.h"
+
+#include "hdf5/host/guard.h"
+
+namespace forebay::hdf5 {
+
+namespace {
+
+constexpr const char* kCommunicator = "mpi_params_comm";
+constexpr const char* kHints = "mpi_params_info";
+
+struct Inner {
+    void* (*object)(hid_t) = nullptr;
+    herr_t (*peek)(void*, const char*, void*) = nullptr;
+    herr_t (*poke)(void*, const char*, const void*) = nullptr;
+
+    [[nodiscard]] bool found() const noexcept { return object != nullptr && peek != nullptr && poke != nullptr; }
+    // No MPI has handles that are larger.
+    [[nodiscard]] bool get(hid_t list, std::uint64_t& handle, const char* name = kCommunicator) const {
+        void* const properties = object(list);
+        return properties != nullptr && peek(properties, name, &handle) >= 0;
+    }
+    [[nodiscard]] bool put(hid_t list, const std::uint64_t& communicator) const {
+        void* const properties = object(list);
+        return properties != nullptr && poke(properties, kCommunicator, &communicator) >= 0;
+    }
+};
+
+Inner inner() {
+    Inner functions;
+    functions.object = reinterpret_cast<decltype(functions.object)>(host().find_symbol("H5I_object"));
+    functions.peek = reinterpret_cast<decltype(functions.peek)>(host().find_symbol("H5P_peek"));
+    functions.poke = reinterpret_cast<decltype(functions.poke)>(host().find_symbol("H5P_poke"));
+    return functions;
+}
+
+// That of HDF5's default list.
+bool null_communicator(const Inner& functions, std::uint64_t& communicator) {
+    return functions.get(*host().H5P_LST_FILE_ACCESS_ID_g, communicator);
+}
+
+}   // namespace
+
+Result<std::uint64_t> peek_communicator(hid_t file_access_list) {
+    const Inner functions = inner();
+    if (!functions.found()) return Status(Code::kUnsupported, "this HDF5 library hides its inner functions");
+    const ErrorStackKeeper keeper;
+    std::uint64_t communicator = 0;
+    if (!functions.get(file_access_list, communicator))
+        return Status(Code::kUnavailable, "the file access list has no MPI communicator");
+    return communicator;
+}
+
+hid_t copy_locally(hid_t file_access_list) {
+    const Inner functions = inner();
+    const ErrorStackKeeper keeper;
+    std::uint64_t own = 0, null = 0;
+    if (!functions.found() || !functions.get(file_access_list, own) || !null_communicator(functions, null) ||
+        !functions.put(file_access_list, null))
+        return H5I_INVALID_HID;
+    hid_t copy = host().H5Pcopy(file_access_list);
+    const bool restored = functions.put(file_access_list, own);
+    if (copy >= 0 && (!restored || !functions.put(copy, own))) {
+        host().H5Pclose(copy);
+        copy = H5I_INVALID_HID;
+    }
+    return copy;
+}
+
+void close_local_copy(hid_t copy) {
+    const Inner functions = inner();
+    const ErrorStackKeeper keeper;
+    std::uint64_t null = 0;
+    if (null_communicator(functions, null) && functions.put(copy, null))
+        host().H5Pclose(copy);   // else it is lost, rather than a communicator that is not its own freed
+}
+
+void carry_hints(hid_t from, hid_t to) {
+    const Inner functions = inner();
+    const ErrorStackKeeper keeper;
+    std::uint64_t hints = 0, before = 0;
+    if (functions.found() && functions.get(from, hints, kHints) && functions.get(to, before, kHints) && hints != before)
+        host().H5Pset(to, kHints, &hints);   // makes a duplicate
+}
+
+}   // namespace forebay::hdf5

@@ -1,0 +1,131 @@
+// The plugin's door: what HDF5 looks up by name, and how a second libhdf5 of one process is served.
+//
+// HDF5 asks H5PLget_plugin_info for the connector's class; the library that asks is the one that holds
+// the return address. The first one is bound by this copy of the plugin. Any other one (h5py and
+// PyTables each bring their own) gets a copy of its own: the plugin's file is put into memory and loaded
+// from there, which gives it its own variables. The two share nothing, so identifiers never mix.
+
+#include <H5PLextern.h>
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "base/immortal.h"
+#include "hdf5/connector/callbacks.h"
+#include "hdf5/session.h"
+#include "hdf5/warning.h"
+
+namespace forebay::hdf5 {
+
+namespace {
+
+using InfoFor = const void* (*)(const void*);
+constexpr const char* kInfoFor = "forebay_plugin_info_for";
+
+// Which library this copy serves, and the copies that serve the others.
+struct Door {
+    std::mutex mutex;
+    const void* served = nullptr;
+    bool refused = false;
+    std::map<const void*, InfoFor> copies;
+};
+
+Door& door() {
+    static Immortal<Door> the_door;
+    return *the_door;
+}
+
+Status fill_with_plugin(int target, const std::string& path) {
+    const int source = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (source < 0) return Status::from_errno(errno, "open " + path);
+    Status done;
+    char buffer[1 << 16];
+    for (ssize_t got = 0; done.is_ok() && (got = ::read(source, buffer, sizeof buffer)) != 0;) {
+        if (got < 0) done = Status::from_errno(errno, "read " + path);
+        else if (::write(target, buffer, static_cast<std::size_t>(got)) != got)
+            done = Status::from_errno(errno, "copy " + path + " into memory");
+    }
+    ::close(source);
+    return done;
+}
+
+// A copy of this plugin with variables of its own. The descriptor stays open for good: the loader tells
+// libraries apart by name as well as by inode, so the name /proc/self/fd/N must not be used again.
+Result<void*> load_copy() {
+    Dl_info self{};
+    if (dladdr(reinterpret_cast<const void*>(&load_copy), &self) == 0)
+        return Status{Code::kInternal, "cannot find the plugin's own file"};
+    const int descriptor = ::memfd_create("forebay_vol", MFD_CLOEXEC);
+    if (descriptor < 0) return Status::from_errno(errno, "make a file in memory");
+    Status filled = fill_with_plugin(descriptor, self.dli_fname);
+    void* copy = nullptr;
+    if (filled) {
+        copy = dlopen(("/proc/self/fd/" + std::to_string(descriptor)).c_str(), RTLD_NOW | RTLD_LOCAL);
+        if (copy == nullptr)
+            filled = {Code::kUnavailable, std::string("cannot load a second copy of the plugin: ") + dlerror()};
+    }
+    if (!filled) {
+        ::close(descriptor);
+        return filled;
+    }
+    return copy;
+}
+
+const void* info_for(const void* caller) {
+    Door& self = door();
+    const std::lock_guard lock(self.mutex);
+    const void* const library = library_base(caller);
+    if (self.served == nullptr && !self.refused) {
+        if (const Status bound = bind_host(caller); !bound) {
+            warn_once(bound.message());
+            self.refused = true;
+            return nullptr;
+        }
+        self.served = library;
+    }
+    if (library == self.served) return &connector_class();
+    InfoFor& copy = self.copies[library];
+    if (copy == nullptr) {
+        const Result<void*> loaded = load_copy();
+        if (!loaded) {
+            warn_once("a second HDF5 library of this process cannot be served: " + loaded.status().message());
+            return nullptr;
+        }
+        copy = reinterpret_cast<InfoFor>(dlsym(loaded.value(), kInfoFor));
+        if (copy == nullptr) return nullptr;
+    }
+    return copy(caller);
+}
+
+// Runs after all exit handlers, HDF5's among them, however the process came to its end (return from main, exit in any
+// thread, the end of an interpreter), but for _exit, abort and signals. Every copy of the plugin has its own. Nothing
+// of HDF5 or MPI is called.
+[[gnu::destructor]] void end_of_process() { Session::get().end_of_process(); }
+
+}   // namespace
+
+}   // namespace forebay::hdf5
+
+// A copy of the plugin is asked through this by the one that HDF5 found.
+extern "C" __attribute__((visibility("default"))) const void* forebay_plugin_info_for(const void* caller) {
+    try {
+        return forebay::hdf5::info_for(caller);
+    } catch (...) {
+        forebay::hdf5::warn_once("out of memory");
+        return nullptr;
+    }
+}
+
+extern "C" __attribute__((visibility("default"))) H5PL_type_t H5PLget_plugin_type(void) { return H5PL_TYPE_VOL; }
+
+extern "C" __attribute__((visibility("default"), noinline)) const void* H5PLget_plugin_info(void) {
+    return forebay_plugin_info_for(__builtin_return_address(0));
+}

@@ -1,0 +1,181 @@
+#include "io/descriptor.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace forebay::io {
+
+namespace {
+
+// Every file system that HDF5 is used on takes such a position.
+constexpr std::int64_t kMarkMin = std::int64_t{1} << 30, kMarkMask = kMarkMin - 1;
+// The numbers of the standard streams: a program that has closed one of them opens it again by its number.
+constexpr int kFirstNumber = 3;
+
+std::int64_t random_mark() noexcept {
+    static std::atomic<std::uint64_t> next{[] {
+        std::uint64_t seed = 0;
+        if (::getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
+            seed = static_cast<std::uint64_t>(::getpid()) << 32;
+        return seed;
+    }()};
+    // Numbers of one process differ for a long time, and those of two processes most likely (Knuth's multiplier).
+    return kMarkMin +
+           static_cast<std::int64_t>((next.fetch_add(1, std::memory_order_relaxed) * 0x9E3779B97F4A7C15U >> 20) &
+                                     static_cast<std::uint64_t>(kMarkMask));
+}
+
+}   // namespace
+
+Descriptor::Use::~Use() {
+    if (passing_ && number_ >= 0) ::close(number_);
+}
+
+Descriptor::Descriptor(int number, std::string path, int flags) noexcept
+    : number_(number), path_(std::move(path)), flags_(flags) {
+    if (!find_facts(number, facts_)) facts_ = {};
+    is_directory_ = S_ISDIR(facts_.mode);
+    if (S_ISREG(facts_.mode)) set_mark(number);
+}
+
+Descriptor::~Descriptor() { (void)close(); }
+
+void Descriptor::set_mark(int number) noexcept {
+    const std::int64_t mark = random_mark();
+    mark_.store(::lseek(number, mark, SEEK_SET) == mark ? mark : -1, std::memory_order_release);
+}
+
+// Without asking a server: what it would tell is not what is compared.
+bool Descriptor::find_facts(int number, Facts& facts) noexcept {
+    struct statx found{};
+    if (::statx(number, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO | STATX_BTIME, &found) != 0)
+        return false;
+    facts.device = static_cast<std::uint64_t>(found.stx_dev_major) << 32 | found.stx_dev_minor;
+    facts.inode = found.stx_ino;
+    facts.mode = found.stx_mode;
+    constexpr std::uint64_t kSecond = 1'000'000'000;
+    facts.born_ns = (found.stx_mask & STATX_BTIME) == 0
+                        ? 0
+                        : static_cast<std::uint64_t>(found.stx_btime.tv_sec) * kSecond + found.stx_btime.tv_nsec;
+    return true;
+}
+
+bool Descriptor::is_same(int number, bool compare_birth) const noexcept {
+    Facts now;
+    if (!find_facts(number, now) || now.device != facts_.device || now.inode != facts_.inode) return false;
+    return !compare_birth || now.born_ns == 0 || facts_.born_ns == 0 || now.born_ns == facts_.born_ns;
+}
+
+bool Descriptor::is_ours() const noexcept {
+    const int number = number_.load(std::memory_order_acquire);
+    if (number < 0) return false;
+    if (const std::int64_t mark = mark_.load(std::memory_order_acquire); mark >= 0)
+        return ::lseek(number, 0, SEEK_CUR) == mark;
+    return is_same(number, false);
+}
+
+int* Descriptor::lend() noexcept {
+    if (const int number = number_.load(std::memory_order_acquire); is_ours() && mark_.exchange(-1) >= 0)
+        ::lseek(number, 0, SEEK_SET);
+    lent_number_ = number_.load(std::memory_order_acquire);
+    return &lent_number_;
+}
+
+// Its position was moved, by a child process that was lent it, or another descriptor of the same file has its number:
+// good to be used, and not to be closed.
+bool Descriptor::is_as_good() const noexcept {
+    constexpr int kCompared = O_ACCMODE | O_APPEND | O_DIRECT | O_PATH;
+    const int number = number_.load(std::memory_order_acquire);
+    if (number < 0 || facts_.inode == 0 || !is_same(number, true)) return false;
+    const int flags = ::fcntl(number, F_GETFL);
+    return flags >= 0 && (flags & kCompared) == (flags_ & kCompared);
+}
+
+Result<Descriptor::Use> Descriptor::use() {
+    if (is_ours() || is_as_good()) return Use(number_.load(std::memory_order_acquire), false);
+    return open_anew();
+}
+
+Status Descriptor::lost(int error, const char* why) const {
+    return {
+        Code::kIo,
+        fmt::format("the program has closed forebay's descriptor of {}, and it cannot be opened again: {}", path_, why),
+        error};
+}
+
+Result<Descriptor::Use> Descriptor::open_anew() {
+    const std::lock_guard opening(opening_);
+    if (closed_) return Status::from_errno(EBADF, "use " + path_ + ", which is closed");
+    if (is_ours() || is_as_good()) return Use(number_.load(std::memory_order_acquire), false);   // another thread has
+    if (!path_.starts_with('/') || facts_.inode == 0) return lost(EBADF, "its path is not known");
+    // Not blocking, and not followed where it was not: what has taken the name may be anything.
+    const int kept_flags = flags_ & (O_ACCMODE | O_DIRECTORY | O_NOFOLLOW | O_DIRECT | O_SYNC | O_DSYNC);
+    int number = -1;
+    do number = ::open(path_.c_str(), kept_flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    while (number < 0 && errno == EINTR);
+    if (number < 0) return Status::from_errno(errno, "open " + path_ + " again");
+    Use use(number, true);
+    if (!is_same(number, true)) return lost(ESTALE, "another file has taken its name");
+    const int locked = locked_.load(std::memory_order_relaxed);
+    if (locked != 0 && ::flock(number, locked | LOCK_NB) != 0 && errno != ENOSYS && errno != EOPNOTSUPP)
+        return lost(errno, "another process has locked it meanwhile");
+    if (is_directory_ || resting_) return use;
+    if (number < kFirstNumber) {
+        const int higher = ::fcntl(number, F_DUPFD_CLOEXEC, kFirstNumber);
+        if (higher < 0) return Status::from_errno(errno, "open " + path_ + " again");
+        number_.store(-1);
+        set_mark(higher);
+        number_.store(higher, std::memory_order_release);
+        return Use(higher, false);   // `use` closes the low one
+    }
+    number_.store(-1);
+    set_mark(number);
+    number_.store(number, std::memory_order_release);
+    use.keep();
+    return use;
+}
+
+bool Descriptor::lock(int operation) noexcept {
+    const bool unlocks = (operation & LOCK_UN) != 0;
+    if (unlocks) locked_.store(0, std::memory_order_relaxed);
+    if (unlocks && !is_ours()) return true;   // it went with the descriptor
+    const auto used = use();
+    if (!used) {
+        errno = used.status().sys_errno();
+        return false;
+    }
+    if (::flock(used.value().number(), operation) != 0) return false;
+    locked_.store(operation & (LOCK_SH | LOCK_EX), std::memory_order_relaxed);
+    return true;
+}
+
+void Descriptor::rest() noexcept {
+    const std::lock_guard opening(opening_);
+    resting_ = true;
+    if (is_ours()) ::close(number_.load());
+    number_.store(-1);
+    mark_.store(-1);
+}
+
+int Descriptor::close() noexcept {
+    const std::lock_guard opening(opening_);
+    const bool first = !std::exchange(closed_, true);
+    const bool ours = is_ours();
+    const int number = number_.exchange(-1);
+    return first && ours && ::close(number) != 0 ? errno : 0;
+}
+
+int Descriptor::flush_as_close() noexcept {
+    if (!is_ours()) return 0;
+    const int copy = ::fcntl(number_.load(std::memory_order_acquire), F_DUPFD_CLOEXEC, kFirstNumber);
+    if (copy < 0) return 0;   // no number left: the last holder's close comes
+    return ::close(copy) != 0 ? errno : 0;
+}
+
+}   // namespace forebay::io

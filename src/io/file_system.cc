@@ -1,0 +1,83 @@
+#include "io/file_system.h"
+
+#include <fmt/format.h>
+#include <sys/statfs.h>
+
+#include <array>
+#include <cerrno>
+#include <string_view>
+
+#include "io/stripe_size.h"
+
+namespace forebay::io {
+
+namespace {
+
+enum class Where : std::uint8_t { kLocal, kMemory, kNetwork };
+struct KnownFileSystem {
+    std::uint64_t magic;
+    std::string_view name;
+    Where where;
+};
+// From linux/magic.h and, for those outside the kernel, from the file systems' own headers.
+constexpr std::array kFileSystems{
+    KnownFileSystem{0xEF53, "ext4", Where::kLocal},           KnownFileSystem{0x58465342, "xfs", Where::kLocal},
+    KnownFileSystem{0x9123683E, "btrfs", Where::kLocal},      KnownFileSystem{0x2FC12FC1, "zfs", Where::kLocal},
+    KnownFileSystem{0xF2F52010, "f2fs", Where::kLocal},       KnownFileSystem{0xCA451A4E, "bcachefs", Where::kLocal},
+    KnownFileSystem{0x794C7630, "overlayfs", Where::kLocal},  KnownFileSystem{0x01021994, "tmpfs", Where::kMemory},
+    KnownFileSystem{0x858458F6, "ramfs", Where::kMemory},     KnownFileSystem{0x6969, "nfs", Where::kNetwork},
+    KnownFileSystem{0x517B, "smb", Where::kNetwork},          KnownFileSystem{0xFE534D42, "smb", Where::kNetwork},
+    KnownFileSystem{0xFF534D42, "cifs", Where::kNetwork},     KnownFileSystem{0x0BD00BD0, "lustre", Where::kNetwork},
+    KnownFileSystem{0x47504653, "gpfs", Where::kNetwork},     KnownFileSystem{0x19830326, "beegfs", Where::kNetwork},
+    KnownFileSystem{0x00C36400, "ceph", Where::kNetwork},     KnownFileSystem{0x65735546, "fuse", Where::kNetwork},
+    KnownFileSystem{0x01021997, "9p", Where::kNetwork},       KnownFileSystem{0x5346414F, "afs", Where::kNetwork},
+    KnownFileSystem{0x6B414653, "afs", Where::kNetwork},      KnownFileSystem{0x73757245, "coda", Where::kNetwork},
+    KnownFileSystem{0x01161970, "gfs2", Where::kNetwork},     KnownFileSystem{0x7461636F, "ocfs2", Where::kNetwork},
+    KnownFileSystem{0x20030528, "orangefs", Where::kNetwork}, KnownFileSystem{0xAAD7AAEA, "panfs", Where::kNetwork},
+    KnownFileSystem{0xBACBACBC, "vmhgfs", Where::kNetwork},   KnownFileSystem{0x786F4256, "vboxsf", Where::kNetwork},
+};
+
+}   // namespace
+
+FileSystemKind file_system_kind(std::uint64_t magic) {
+    for (const KnownFileSystem& known : kFileSystems)
+        if (known.magic == magic)
+            return {std::string(known.name), known.where == Where::kNetwork, known.where == Where::kMemory,
+                    known.where != Where::kNetwork};
+    return {fmt::format("0x{:x}", magic), false, false, false};
+}
+
+// NFS and its like write back, and set the times, some time after the write, and a look at them would make them do so
+// now.
+TimesKind times_kind(std::uint64_t magic) {
+    const FileSystemKind kind = file_system_kind(magic);
+    if (kind.local) return TimesKind::kExact;
+    return kind.name == "nfs" || kind.name == "smb" || kind.name == "cifs" || kind.name == "afs" || kind.name == "9p" ||
+                   kind.name == "coda"
+               ? TimesKind::kLazy
+               : TimesKind::kServed;
+}
+
+FileTraits traits_of(int descriptor) {
+    struct statfs facts{};
+    if (::fstatfs(descriptor, &facts) != 0) return {};
+    const auto magic = static_cast<std::uint32_t>(facts.f_type);
+    const bool local = file_system_kind(magic).local;
+    return {.local = local,
+            .may_hang = !local,
+            .page_cache = local,
+            .stripe_bytes = ask_stripe_size(descriptor),
+            .times = times_kind(magic)};
+}
+
+Result<FileSystemKind> file_system_of(const std::string& path) {
+    struct statfs facts{};
+    int error = 0;
+    do error = ::statfs(path.c_str(), &facts) == 0 ? 0 : errno;
+    while (error == EINTR);
+    if (error != 0) return Status::from_errno(error, "look at the file system of " + path);
+    // The type is signed and of different width on different machines; the number has 32 bits.
+    return file_system_kind(static_cast<std::uint32_t>(facts.f_type));
+}
+
+}   // namespace forebay::io

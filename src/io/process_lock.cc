@@ -1,0 +1,228 @@
+#include "io/process_lock.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <mutex>
+#include <new>
+#include <string_view>
+
+namespace forebay::io {
+
+namespace {
+
+// Each attempt fails because somebody looks at the file just then, or has just removed it.
+constexpr int kAttempts = 100'000;
+// What a file says of its holder takes no more.
+constexpr std::size_t kNoteBytes = 32;
+
+// A child must not inherit the descriptor of a lock that is being taken, nor its mapping before it is told not to.
+struct ForkGate {
+    std::mutex mutex;
+    std::atomic<std::uint64_t> forks{0};
+
+    static ForkGate& instance() noexcept {
+        alignas(ForkGate) static std::byte place[sizeof(ForkGate)];
+        static ForkGate* const gate = ::new (place) ForkGate;   // never destroyed: fork may come late
+        return *gate;
+    }
+    static bool is_told_of_forks() noexcept {
+        static const bool told = ::pthread_atfork([] { instance().mutex.lock(); }, [] { instance().mutex.unlock(); },
+                                                  [] {
+                                                      instance().forks.fetch_add(1, std::memory_order_relaxed);
+                                                      instance().mutex.unlock();
+                                                  }) == 0;
+        return told;
+    }
+};
+
+class Descriptor {
+  public:
+    explicit Descriptor(int number) noexcept : number_(number) {}
+    ~Descriptor() {
+        if (number_ >= 0) ::close(number_);
+    }
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    [[nodiscard]] int number() const noexcept { return number_; }
+    explicit operator bool() const noexcept { return number_ >= 0; }
+
+  private:
+    const int number_;
+};
+
+class SharedLock final : public Lock {
+  public:
+    explicit SharedLock(int number) noexcept : file_(number) {}
+    [[nodiscard]] int number() const noexcept { return file_.number(); }
+
+  private:
+    Descriptor file_;
+};
+
+bool flock_now(int file, int operation) noexcept {
+    for (;;) {
+        if (::flock(file, operation | LOCK_NB) == 0) return true;
+        if (errno != EINTR) return false;
+    }
+}
+
+// Whoever removes the file does so while nobody can take the lock: then a lock on it is worth nothing.
+bool is_there(int file) noexcept {
+    struct stat facts{};
+    return ::fstat(file, &facts) == 0 && facts.st_nlink > 0;
+}
+
+// As versions before this one held it.
+bool is_locked_as_before(int file) noexcept {
+    struct flock holder{};
+    holder.l_type = F_WRLCK;
+    holder.l_whence = SEEK_SET;
+    return ::fcntl(file, F_GETLK, &holder) == 0 && holder.l_type != F_UNLCK;
+}
+
+void note_holder(int file) noexcept {
+    std::array<char, kNoteBytes> note{};
+    (void)fmt::format_to_n(note.data(), note.size(), "process {}\n", ::getpid());
+    // The length alone says that the file is one of these: it needs no room on the device.
+    if (::ftruncate(file, static_cast<off_t>(note.size())) == 0) (void)!::pwrite(file, note.data(), note.size(), 0);
+}
+
+std::string holder_noted(int file) {
+    std::array<char, kNoteBytes> note{};
+    const ssize_t got = ::pread(file, note.data(), note.size(), 0);
+    const std::string_view text(note.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+    const auto end = text.find('\n');
+    return end == std::string_view::npos || !text.starts_with("process ") ? std::string("another process")
+                                                                          : std::string(text.substr(0, end));
+}
+
+// 0: `holder` says it. Else the error.
+int look(int folder, const char* name, Holder& holder) noexcept {
+    const Descriptor file(::openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    holder = Holder::kUntold;
+    if (!file) return errno == ENOENT ? 0 : errno;
+    struct stat facts{};
+    if (::fstat(file.number(), &facts) != 0) return errno;
+    if (!S_ISREG(facts.st_mode)) return EINVAL;
+    if (!flock_now(file.number(), LOCK_SH)) {
+        if (errno != EWOULDBLOCK) return errno;
+        holder = Holder::kSomebody;
+    } else if (is_locked_as_before(file.number())) {
+        holder = Holder::kSomebody;
+    } else if (facts.st_size > 0) {
+        holder = Holder::kNobody;
+    }
+    return 0;
+}
+
+}   // namespace
+
+std::uint64_t forks_so_far() noexcept {
+    (void)ForkGate::is_told_of_forks();
+    return ForkGate::instance().forks.load(std::memory_order_relaxed);
+}
+
+ProcessLock::ProcessLock(void* page, std::size_t bytes) noexcept
+    : page_(page), bytes_(bytes), process_(::getpid()), forks_(forks_so_far()) {}
+
+bool ProcessLock::is_of_this_process() const noexcept { return ::getpid() == process_ && forks_so_far() == forks_; }
+
+ProcessLock::~ProcessLock() {
+    // A child has no such mapping, and something else may be there.
+    if (is_of_this_process()) ::munmap(page_, bytes_);
+}
+
+Result<std::unique_ptr<ProcessLock>> ProcessLock::take(int folder, const std::string& name, const std::string& path) {
+    if (!ForkGate::is_told_of_forks()) return Status::from_errno(ENOMEM, "ask to be told of forks");
+    const std::size_t page_bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+        const std::lock_guard no_fork(ForkGate::instance().mutex);
+        const Descriptor file(::openat(folder, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                                       0600));
+        if (!file) return Status::from_errno(errno, "open " + path);
+        if (!flock_now(file.number(), LOCK_EX)) {
+            if (errno != EWOULDBLOCK) return Status::from_errno(errno, "lock " + path);
+            if (!flock_now(file.number(), LOCK_SH))
+                return Status(Code::kUnavailable, holder_noted(file.number()), EBUSY, true);
+            continue;   // others only look
+        }
+        if (!is_there(file.number())) continue;
+        if (is_locked_as_before(file.number()))
+            return Status(Code::kUnavailable, "a process with an older forebay", EBUSY, true);
+        void* const page = ::mmap(nullptr, page_bytes, PROT_NONE, MAP_SHARED, file.number(), 0);
+        if (page == MAP_FAILED) return Status::from_errno(errno, "map " + path);
+        if (::madvise(page, page_bytes, MADV_DONTFORK) != 0) {
+            const int error = errno;
+            ::munmap(page, page_bytes);
+            return Status::from_errno(error, "keep the mapping of " + path + " from children");
+        }
+        note_holder(file.number());
+        auto* const taken = new (std::nothrow) ProcessLock(page, page_bytes);
+        if (taken == nullptr) {
+            ::munmap(page, page_bytes);
+            throw std::bad_alloc();
+        }
+        return std::unique_ptr<ProcessLock>(taken);
+    }
+    return Status(Code::kUnavailable, "lock " + path + ": others look at it all the time", EAGAIN, true);
+}
+
+Result<Holder> ProcessLock::holder(int folder, const std::string& name, const std::string& path) {
+    Holder holder = Holder::kUntold;
+    if (const int error = look(folder, name.c_str(), holder); error != 0)
+        return Status::from_errno(error, "look at the lock of " + path);
+    return holder;
+}
+
+Holder ProcessLock::holder_at(const std::string& directory, const std::string& name) noexcept {
+    const Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!folder) return errno == ENOENT ? Holder::kNobody : Holder::kUntold;
+    Holder holder = Holder::kUntold;
+    return look(folder.number(), name.c_str(), holder) == 0 ? holder : Holder::kUntold;
+}
+
+// The kernel tells when the last mapping of the file goes (inotify), a moment before the lock does.
+bool ProcessLock::await_end(const std::string& directory, const std::string& name, std::chrono::milliseconds at_most) {
+    constexpr std::chrono::milliseconds kTryAgain{20};
+    const auto end = std::chrono::steady_clock::now() + at_most;
+    const Descriptor told(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    if (told)
+        (void)::inotify_add_watch(told.number(), (directory + "/" + name).c_str(), IN_CLOSE_WRITE | IN_DELETE_SELF);
+    while (holder_at(directory, name) == Holder::kSomebody) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+        if (left.count() <= 0) return false;
+        pollfd waiting{told.number(), POLLIN, 0};   // a negative one is passed over
+        (void)::poll(&waiting, 1, static_cast<int>(std::min(left, kTryAgain).count()));
+        std::array<char, 4096> events;
+        while (told && ::read(told.number(), events.data(), events.size()) > 0) {
+        }
+    }
+    return true;
+}
+
+Result<std::unique_ptr<Lock>> ProcessLock::keep_free(int folder, const std::string& name, const std::string& path) {
+    auto kept = std::make_unique<SharedLock>(::openat(folder, name.c_str(),
+                                                      O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+    if (kept->number() < 0) return Status::from_errno(errno, "open " + path);
+    if (!flock_now(kept->number(), LOCK_SH)) {
+        if (errno != EWOULDBLOCK) return Status::from_errno(errno, "lock " + path);
+        return Status(Code::kUnavailable, holder_noted(kept->number()) + " lives", EBUSY, true);
+    }
+    if (is_locked_as_before(kept->number())) return Status(Code::kUnavailable, "its process lives", EBUSY, true);
+    return std::unique_ptr<Lock>(std::move(kept));
+}
+
+}   // namespace forebay::io

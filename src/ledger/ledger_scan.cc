@@ -1,0 +1,335 @@
+// Reading ledgers, as `forebay status` does: of living processes and of those that left one behind.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "area/process.h"
+#include "board/board_format.h"
+#include "io/posix_file.h"
+#include "ledger/ledger.h"
+#include "log/scan.h"
+#include "undo/undo_format.h"
+
+namespace forebay::ledger {
+
+namespace {
+
+constexpr std::array<std::string_view, kReasonCount> kReasonNames{
+    "disabled",        "driver",         "mpi",        "subfiling",     "swmr",
+    "under_connector", "read_only",      "bad_option", "staging_area",  "handle_taken",
+    "not_regular",     "second_library", "atomicity",  "several_nodes", "address_given",
+};
+
+std::uint64_t load(const std::atomic<std::uint64_t>& counter) { return counter.load(std::memory_order_relaxed); }
+
+std::string_view boot_id_of(const LedgerHeader& header) {
+    return {header.boot_id, ::strnlen(header.boot_id, sizeof header.boot_id)};
+}
+
+Status short_of(const std::string& name) {
+    return {Code::kCorrupt, fmt::format("read {}: shorter than a ledger", name)};
+}
+
+Status read_whole(io::File& file, std::uint64_t offset, io::MutableBytes into) {
+    const Result<std::size_t> got = file.read_at(offset, into);
+    if (!got) return got.status();
+    return got.value() == into.size() ? Status::ok() : short_of(file.name());
+}
+
+// The files that are open. A writer takes the first free slot, so behind one that was never used there are only
+// such: most ledgers need not be read to their end.
+Status read_slots(io::File& file, std::size_t count, std::vector<FileCounters>& files) {
+    constexpr std::size_t kAtATime = 4;
+    for (std::size_t first = 0; first < count; first += kAtATime) {
+        std::array<LedgerSlot, kAtATime> some{};
+        const std::span slots = std::span(some).first(std::min(kAtATime, count - first));
+        FOREBAY_TRY(read_whole(file, sizeof(LedgerHeader) + first * sizeof(LedgerSlot), std::as_writable_bytes(slots)));
+        for (const LedgerSlot& slot : slots)
+            if (load(slot.in_use) != 0) files.push_back(snapshot(slot));
+        if (load(slots.back().in_use) == 0 && load(slots.back().opened_ns) == 0) break;
+    }
+    return Status::ok();
+}
+
+Result<ProcessView> read_ledger(io::Directory& directory, const Result<area::ProcessIdentity>& self) {
+    auto file = directory.open_file("ledger", io::OpenMode::kRead);
+    if (!file) return file.status();
+    LedgerHeader header{};
+    FOREBAY_TRY(read_whole(*file.value(), 0, std::as_writable_bytes(std::span(&header, 1))));
+    const std::string& name = file.value()->name();
+    if (header.magic.load(std::memory_order_acquire) != kLedgerMagic)
+        return Status(Code::kCorrupt, fmt::format("read {}: not a ledger, or not complete yet", name));
+    if (header.version != kLedgerVersion)
+        return Status(Code::kUnsupported, fmt::format("read {}: ledger of version {}, this program knows version {}",
+                                                      name, header.version, kLedgerVersion));
+
+    ProcessView view;
+    view.directory = directory.name();
+    view.pid = header.pid;
+    // Where no lock tells, number and start time do, in this boot only.
+    const area::Life life = area::life_in(directory);
+    view.alive = life == area::Life::kLives ||
+                 (life == area::Life::kUntold && self && boot_id_of(header) == area::to_text(self.value().boot_id) &&
+                  area::is_seen_running({header.pid, header.process_start_ticks, self.value().boot_id}));
+    view.size = header.size;
+    view.segment = header.segment;
+    view.segments_allocated = load(header.segments_allocated);
+    view.segments_free = load(header.segments_free);
+    view.files_opened = load(header.files_opened);
+    view.files_staged = load(header.files_staged);
+    view.files_without_slot = load(header.files_without_slot);
+    view.wrote_ns = load(header.wrote_ns);
+    for (std::size_t i = 0; i < kReasonCount; ++i) view.aside[i] = load(header.aside[i]);
+    FOREBAY_TRY(read_slots(*file.value(), std::min<std::uint64_t>(header.slots, kLedgerSlots), view.files));
+    return view;
+}
+
+// Those that cannot be read belong to files that are just being opened or closed.
+std::vector<SharedFile> look_at_boards(io::Directory& directory) {
+    std::vector<SharedFile> all;
+    const auto names = directory.list();
+    if (!names) return all;
+    for (const std::string& name : names.value()) {
+        if (!name.starts_with(board::kBoardPrefix)) continue;
+        const auto file = directory.open_file(name, io::OpenMode::kRead);
+        const auto board = file ? board::read_board(*file.value()) : Result<board::BoardView>(file.status());
+        if (!board) continue;
+        SharedFile shared;
+        for (const area::ProcessIdentity& process : board.value().participants) shared.pids.push_back(process.pid);
+        shared.unfollowed_bytes = board.value().unfollowed_bytes;
+        all.push_back(std::move(shared));
+    }
+    return all;
+}
+
+Status look_at_logs(io::Directory& directory, ProcessView& view) {
+    const auto note = [&](const std::string& path, std::uint64_t device, std::uint64_t inode) {
+        const bool known = std::any_of(view.logged.begin(), view.logged.end(), [&](const LoggedFile& one) {
+            return one.device == device && one.inode == inode;
+        });
+        if (!known) view.logged.push_back({path, device, inode});
+    };
+    if (const auto log = directory.open_file("log", io::OpenMode::kRead)) {
+        if (view.alive) {
+            const auto targets = log::scan_targets(*log.value());
+            if (!targets) return targets.status();
+            for (const log::OpenPayload& target : targets.value()) note(target.path, target.device, target.inode);
+        } else {
+            const auto logs = log::scan(*log.value(), log::Payloads::kLeft);
+            if (!logs) return logs.status();
+            for (const log::ScannedLog& each : logs.value()) {
+                if (!each.target.path.empty()) note(each.target.path, each.target.device, each.target.inode);
+                else if (!each.damage.empty()) return each.damage.front();   // it may be anybody's
+            }
+        }
+    } else if (log.status().code() != Code::kNotFound) {
+        return log.status();
+    }
+    const auto names = directory.list();
+    if (!names) return names.status();
+    for (const std::string& name : names.value()) {
+        if (!name.starts_with(undo::kUndoPrefix)) continue;
+        const auto journal = directory.open_file(name, io::OpenMode::kRead);
+        if (!journal) return journal.status();
+        const auto bytes = journal.value()->size();
+        if (bytes && bytes.value() < undo::kUndoFrontBytes) continue;   // none yet
+        const auto header = undo::read_undo_header(*journal.value());
+        if (!header) return header.status();
+        note(header.value().path, header.value().device, header.value().inode);
+    }
+    return Status::ok();
+}
+
+}   // namespace
+
+bool ledger_has(io::Directory& directory, const io::Identity& identity) {
+    const auto file = directory.open_file("ledger", io::OpenMode::kRead);
+    std::array<std::uint64_t, 2> front{};   // magic, version
+    if (!file || !read_whole(*file.value(), 0, std::as_writable_bytes(std::span(front))) || front[0] != kLedgerMagic ||
+        front[1] != kLedgerVersion)
+        return false;
+    static_assert(offsetof(LedgerSlot, opened_ns) == 8 && offsetof(LedgerSlot, device) == 16 &&
+                  offsetof(LedgerSlot, inode) == 24);
+    for (std::size_t i = 0; i < kLedgerSlots; ++i) {
+        std::array<std::uint64_t, 4> slot{};
+        if (!read_whole(*file.value(), sizeof(LedgerHeader) + i * sizeof(LedgerSlot),
+                        std::as_writable_bytes(std::span(slot))))
+            return false;
+        const auto& [in_use, opened_ns, device, inode] = slot;
+        if (in_use != 0 && io::Identity{device, inode} == identity) return true;
+        if (in_use == 0 && opened_ns == 0) return false;   // never used, nor any behind it
+    }
+    return false;
+}
+
+Status note_write(io::File& file, std::uint64_t time_ns) {
+    LedgerHeader header{};
+    FOREBAY_TRY(read_whole(file, 0, std::as_writable_bytes(std::span(&header, 1))));
+    if (header.magic.load() != kLedgerMagic || header.version != kLedgerVersion)
+        return {Code::kCorrupt, fmt::format("{}: no ledger of this version", file.name())};
+    return file.write_at(offsetof(LedgerHeader, wrote_ns), std::as_bytes(std::span(&time_ns, 1)));
+}
+
+Result<ProcessView> read_ledger(io::Directory& directory) {
+    return read_ledger(directory, area::identify_this_process());
+}
+
+std::string_view reason_name(AsideReason reason) noexcept {
+    const auto index = static_cast<std::size_t>(reason);
+    return index < kReasonNames.size() ? kReasonNames[index] : "unknown";
+}
+
+FileCounters snapshot(const LedgerSlot& slot) {
+    FileCounters counters;
+    counters.path.assign(slot.path, std::min<std::uint64_t>(load(slot.path_bytes), kLedgerPathMax));
+    counters.device = load(slot.device);
+    counters.inode = load(slot.inode);
+    counters.opened_ns = load(slot.opened_ns);
+    counters.requests = load(slot.requests);
+    counters.staged = load(slot.staged);
+    counters.drained = load(slot.drained);
+    counters.superseded = load(slot.superseded);
+    counters.through = load(slot.through);
+    counters.pending = load(slot.pending);
+    counters.held = load(slot.held);
+    counters.oldest_ns = load(slot.oldest_ns);
+    counters.commits = load(slot.commits);
+    counters.target_writes = load(slot.target_writes);
+    counters.drain_ns = load(slot.drain_ns);
+    counters.stage_ns = load(slot.stage_ns);
+    counters.stall_ns = load(slot.stall_ns);
+    counters.close_ns = load(slot.close_ns);
+    counters.guarantee_given_up = load(slot.guarantee_given_up);
+    counters.merged = load(slot.merged);
+    counters.stolen = load(slot.stolen);
+    counters.syncs = load(slot.syncs);
+    counters.error = load(slot.error);
+    counters.aside = load(slot.aside);
+    return counters;
+}
+
+// Without a document of nlohmann's, whose end takes memory, and ends the process where there is none.
+std::string to_json(const FileCounters& counters) {
+    const std::pair<const char*, std::uint64_t> numbers[] = {
+        {"opened_ns", counters.opened_ns},
+        {"requests", counters.requests},
+        {"staged", counters.staged},
+        {"drained", counters.drained},
+        {"superseded", counters.superseded},
+        {"through", counters.through},
+        {"pending", counters.pending},
+        {"held", counters.held},
+        {"oldest_ns", counters.oldest_ns},
+        {"commits", counters.commits},
+        {"target_writes", counters.target_writes},
+        {"drain_ns", counters.drain_ns},
+        {"stage_ns", counters.stage_ns},
+        {"stall_ns", counters.stall_ns},
+        {"close_ns", counters.close_ns},
+        {"guarantee_given_up", counters.guarantee_given_up},
+        {"merged", counters.merged},
+        {"stolen", counters.stolen},
+        {"syncs", counters.syncs},
+        {"error", counters.error},
+        {"aside", counters.aside},
+    };
+    // A path is bytes, JSON is text: what is not UTF-8 is replaced rather than refused.
+    std::string line = "{\"path\":" +
+                       nlohmann::json(counters.path).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    for (const auto& [name, number] : numbers) line += fmt::format(R"(,"{}":{})", name, number);
+    line += ",\"reasons\":[";
+    for (std::size_t i = 0, told = 0; i < kReasonCount; ++i)
+        if ((counters.aside >> i & 1) != 0) line += fmt::format(R"({}"{}")", told++ > 0 ? "," : "", kReasonNames[i]);
+    return line + "]}";
+}
+
+void remove_leftovers(io::Directory& area) {
+    const Result<std::vector<std::string>> names = area.list();
+    const Result<area::ProcessIdentity> self = area::identify_this_process();
+    if (!names || !self) return;
+    for (const std::string& name : names.value()) {
+        if (name.empty() || !area::owner_of_directory(name)) continue;
+        auto directory = area.open_directory(name);
+        if (!directory) continue;
+        const Result<ProcessView> view = read_ledger(*directory.value(), self);
+        if (!view || view.value().alive || !view.value().files.empty() || view.value().files_without_slot > 0) continue;
+        // Anything else tells of the logs of others, or of what they overwrote: that is recovery's business.
+        const auto files = directory.value()->list();
+        if (!files || std::any_of(files.value().begin(), files.value().end(), [](const std::string& file) {
+                return file != "log" && file != "ledger" && file != area::kAliveFile;
+            }))
+            continue;
+        // A ledger is a hint, and may be older than the log: after a loss of power, or if its page could not be
+        // written.
+        if (auto pool = directory.value()->open_file("log", io::OpenMode::kRead)) {
+            const auto logs = log::scan(*pool.value(), log::Payloads::kLeft);
+            if (!logs || !logs.value().empty()) continue;
+        } else if (pool.status().code() != Code::kNotFound) {
+            continue;
+        }
+        // What cannot be removed now is tried again by the next process.
+        const auto ended = directory.value()->keep_free(std::string(area::kAliveFile));
+        if (!ended) continue;
+        (void)directory.value()->remove_file("log");
+        (void)directory.value()->remove_file("ledger");
+        (void)directory.value()->remove_file(std::string(area::kAliveFile));
+        (void)area.remove_directory(name);
+    }
+}
+
+LedgerScan scan_ledgers(io::Directory& area) {
+    LedgerScan scan;
+    const Result<std::vector<std::string>> names = area.list();
+    if (!names) {
+        scan.skipped.push_back(names.status().message());
+        return scan;
+    }
+    const Result<area::ProcessIdentity> self = area::identify_this_process();
+    for (const std::string& name : names.value()) {
+        if (name.empty() || !area::owner_of_directory(name)) continue;
+        auto directory = area.open_directory(name);
+        // Boards first: what the one who drains finds in the meantime is in its counters then.
+        std::vector<SharedFile> shared;
+        if (directory) shared = look_at_boards(*directory.value());
+        Result<ProcessView> view = directory ? read_ledger(*directory.value(), self)
+                                             : Result<ProcessView>(directory.status());
+        if (view) {
+            view.value().shared = std::move(shared);
+            const bool wanted = !view.value().alive || view.value().files_without_slot > 0;
+            if (const Status read = wanted ? look_at_logs(*directory.value(), view.value()) : Status::ok(); !read)
+                scan.skipped.push_back(read.message());
+            scan.processes.push_back(std::move(view).value());
+            continue;
+        }
+        // A process that ended in the meantime took its directory along.
+        if (view.status().code() == Code::kNotFound && area.facts(name).status().code() == Code::kNotFound) continue;
+        scan.skipped.push_back(view.status().message());
+    }
+    return scan;
+}
+
+Result<LedgerScan> scan_ledgers(const std::string& nls) {
+    auto area = io::open_posix_directory(nls);
+    if (!area) return area.status();
+    const std::string folder = fmt::format("forebay-{}", ::geteuid());
+    auto root = area.value()->open_directory(folder);
+    LedgerScan scan;
+    if (!root) {
+        if (root.status().sys_errno() == ENOENT) return scan;
+        return root.status();
+    }
+    struct stat facts{};
+    const std::string root_path = fmt::format("{}/{}", nls, folder);
+    if (::lstat(root_path.c_str(), &facts) != 0) return Status::from_errno(errno, "stat " + root_path);
+    if (facts.st_uid != ::geteuid())
+        return Status(Code::kPermissionDenied, fmt::format("{} belongs to user {}: not read", root_path, facts.st_uid));
+
+    return scan_ledgers(*root.value());
+}
+
+}   // namespace forebay::ledger

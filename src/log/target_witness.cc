@@ -1,0 +1,109 @@
+#include "log/target_witness.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+
+namespace forebay::log {
+
+void TargetWitness::resume(const TargetState& state) noexcept {
+    state_ = state;
+    state_.in_flight = 0;   // whoever was at it has died
+}
+
+void TargetWitness::open(io::TimesKind kind, const io::FileState& now, std::uint64_t mounts) noexcept {
+    const std::uint64_t serial = state_.serial;
+    state_ = {};
+    state_.serial = serial + 1;
+    state_.kind = kind;
+    state_.mounts = mounts;
+    state_.rest = now;
+    state_.size_min = state_.size_max = now.size;
+}
+
+void TargetWitness::give_up() noexcept {
+    const std::uint64_t serial = state_.serial;
+    state_ = {};
+    state_.serial = serial + 1;
+}
+
+void TargetWitness::change() noexcept {
+    ++state_.serial;
+    state_.busy = true;
+    ++state_.in_flight;
+    state_.begun_ns = realtime_ns();
+}
+
+void TargetWitness::begin_write(ByteRange range, std::span<const std::byte> sample) noexcept {
+    change();
+    state_.size_max = std::max(state_.size_max, range.end);
+    std::shift_right(state_.samples.begin(), state_.samples.end(), 1);
+    // Of no length: nobody can tell whether it has come, but what it may have overwritten is known.
+    state_.samples.front() = {range.begin, range.size(), sample_hash(sample), static_cast<std::uint16_t>(sample.size()),
+                              false};
+}
+
+void TargetWitness::go_on() noexcept {
+    ++state_.serial;
+    state_.begun_ns = realtime_ns();
+}
+
+void TargetWitness::end_write(ByteRange range, bool written) noexcept {
+    ++state_.serial;
+    if (state_.in_flight > 0) --state_.in_flight;
+    for (WriteSample& sample : state_.samples) {
+        if (sample.ended || sample.offset != range.begin || sample.bytes != range.size()) continue;
+        sample.ended = true;
+        break;
+    }
+    if (!written) forget_samples({0, kOffsetMax});
+}
+
+// What of a write is cut off later is no sign of it any more.
+void TargetWitness::forget_samples(ByteRange range) noexcept {
+    for (WriteSample& sample : state_.samples)
+        if (!range.intersect({sample.offset, sample.offset + sample.length}).empty()) sample.length = 0;
+}
+
+void TargetWitness::begin_resize(std::uint64_t size) noexcept {
+    change();
+    state_.resized = true;
+    state_.size_min = std::min(state_.size_min, size);
+    state_.size_max = std::max(state_.size_max, size);
+    forget_samples({size, kOffsetMax});
+}
+
+void TargetWitness::begin_punch(ByteRange range) noexcept {
+    change();
+    state_.resized = true;
+    forget_samples(range);
+}
+
+void TargetWitness::end_resize(bool done) noexcept {
+    ++state_.serial;
+    if (state_.in_flight > 0) --state_.in_flight;
+    if (!done) forget_samples({0, kOffsetMax});
+}
+
+void TargetWitness::let_others_write() noexcept {
+    if (state_.others_write) return;
+    ++state_.serial;
+    state_.others_write = true;
+}
+
+bool TargetWitness::to_be_looked_at() const noexcept {
+    return state_.busy && state_.in_flight == 0 && !state_.others_write &&
+           (state_.kind == io::TimesKind::kExact || state_.kind == io::TimesKind::kServed);
+}
+
+bool TargetWitness::rested(const io::FileState& now, std::uint64_t serial) noexcept {
+    if (serial != state_.serial || state_.in_flight != 0) return false;
+    ++state_.serial;
+    state_.busy = state_.resized = false;
+    state_.rest = now;
+    state_.size_min = state_.size_max = now.size;
+    state_.samples = {};
+    return true;
+}
+
+}   // namespace forebay::log

@@ -1,0 +1,164 @@
+// A staged file as its outflow sees it (drain/supply.h): what there is to drain, and what comes of it.
+#include <utility>
+
+#include "stage/counting.h"
+#include "stage/staged_file.h"
+
+namespace forebay::stage {
+
+namespace {
+
+// So much of the log may be dead before small pieces have to go.
+constexpr std::uint64_t kDeadMax = std::uint64_t{16} << 20;
+
+}   // namespace
+
+// ---- what there is to drain ------------------------------------------------------------------------
+
+bool StagedFile::drains() const noexcept { return state_ == State::kStaged && !follows(); }
+
+bool StagedFile::given_up() const noexcept { return state_ == State::kFailed; }
+
+void StagedFile::catch_up(bool may_wait) {
+    mutex().assert_held();
+    follow(may_wait);
+}
+
+std::uint64_t StagedFile::pending_bytes() const noexcept {
+    mutex().assert_held();
+    return bytes_.pending_bytes();
+}
+
+// A few small pieces that wait for neighbours keep every segment behind them: most of the log is dead.
+drain::Backlog StagedFile::backlog() const noexcept {
+    mutex().assert_held();
+    const bool clogged = log_ && log_->segments() * surroundings_.options().segment > 2 * pending_bytes() + kDeadMax;
+    return {bytes_.ready_bytes(), !bytes_.index().ready_empty(), clogged, logical_size_, committed_size_};
+}
+
+void StagedFile::walk_ready(std::uint64_t offset, const Visit& visit) const {
+    mutex().assert_held();
+    bytes_.index().walk_ready(offset, [&](ByteRange range, const StagedPlace& bytes) {
+        return visit({range, bytes.data(), bytes.sequence, bytes.keeper()});
+    });
+}
+
+void StagedFile::pin(plan::Keeper keeper) noexcept {
+    mutex().assert_held();
+    bytes_.index().pin(keeper);
+}
+
+void StagedFile::unpin(plan::Keeper keeper) noexcept {
+    mutex().assert_held();
+    bytes_.index().unpin(keeper);
+}
+
+std::uint64_t StagedFile::complete_below() const noexcept { return share_ ? share_->complete_below() : kOffsetMax; }
+
+void StagedFile::await_complete() noexcept {
+    if (share_) share_->await_complete();
+}
+
+// Until nothing with a lower number than `below` is staged.
+Status StagedFile::drain_all(std::uint64_t below) {
+    Status drained = outflow_.drain(below);
+    recycle();
+    update_ledger();
+    return drained;
+}
+
+Status StagedFile::drain_everything() {
+    const LockGuard lock(mutex());
+    return drain_all();
+}
+
+// ---- what comes of it ------------------------------------------------------------------------------
+
+void StagedFile::note(const log::TargetState& state) noexcept {
+    if (log_) log_->note(state);
+}
+
+bool StagedFile::has_records() const noexcept { return log_ && !log_->empty(); }
+
+std::optional<std::uint64_t> StagedFile::no_bypass_now() noexcept { return bypasses().none_now(); }
+
+bool StagedFile::no_bypass_since(std::optional<std::uint64_t> then) noexcept { return bypasses().none_since(then); }
+
+// What is written and cannot be forgotten for want of memory is written again.
+void StagedFile::written(const plan::TargetWrite& write, bool succeeded, std::uint64_t took_ns) noexcept {
+    mutex().assert_held();
+    std::uint64_t drained = 0;
+    try {
+        if (succeeded) drained = bytes_.index().erase_drained(write);
+    } catch (const std::bad_alloc&) {
+        drained = 0;
+    }
+    add(slot_->target_writes, 1);
+    if (succeeded && (write.pieces.size() > 1 || ExtentIndex::is_gathered(write.pieces.front().keeper)))
+        add(slot_->merged, write.range.size());
+    add(slot_->drain_ns, took_ns);
+    add(slot_->drained, drained);
+}
+
+Status StagedFile::fault(plan::Keeper keeper, const std::byte* address) const {
+    return ExtentIndex::fault(keeper, address);
+}
+
+void StagedFile::error_kept(int sys_errno) noexcept {
+    slot_->error.store(static_cast<std::uint64_t>(sys_errno), std::memory_order_relaxed);
+}
+
+void StagedFile::halted(const Status& failure) noexcept {
+    mutex().assert_held();
+    if (!share_) return;
+    const bool through = surroundings_.options().on_error == OnError::kThrough;
+    if (through) let_others_write();
+    share_->fail(failure.sys_errno(), through && !outflow_.cut_due());
+    let_through();
+}
+
+// By those who do not drain everything has to be staged where the target is waited for or has failed, or where it may
+// have to be cut or zeroed.
+void StagedFile::pace_changed() noexcept {
+    mutex().assert_held();
+    if (!share_ || !share_->drains()) return;
+    const bool safe = !outflow_.was_cut() && !outflow_.may_hang() && !several_nodes_ && !durable_;
+    const std::optional<std::uint64_t> pace = safe ? outflow_.pace() : std::nullopt;
+    if (pace || outflow_.others_extend()) outflow_.let_others_extend();
+    share_->set_memory_pace(pace);
+}
+
+void StagedFile::progressed() noexcept {
+    mutex().assert_held();
+    try {
+        if (several_nodes_) follow();   // others may wait to hear that this was all
+    } catch (const std::bad_alloc&) {
+        // Whoever looks next finds it.
+    }
+    recycle();
+    update_ledger();
+    let_through();
+    if (outflow_.nothing_in_flight() && share_) share_->at_rest();
+}
+
+void StagedFile::synced() noexcept { add(slot_->syncs, 1); }
+
+void StagedFile::reached(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) {
+    surroundings_.trace(begin_ns, end_ns, range);
+}
+
+void StagedFile::came_to_rest() noexcept {
+    if (surroundings_.pool() != nullptr) surroundings_.pool()->announce_change();
+}
+
+void StagedFile::update_ledger() {
+    offer_target();
+    if (follows()) return;   // the drainer keeps the accounts; what is in this index was found by reading
+    slot_->pending.store(pending_bytes() + (share_ ? share_->found_bytes() : 0), std::memory_order_relaxed);
+    slot_->held.store(bytes_.index().held_bytes(), std::memory_order_relaxed);
+    slot_->superseded.store(bytes_.index().superseded_bytes(), std::memory_order_relaxed);
+    const bool any = pending_bytes() > 0 && log_ && !log_->empty();
+    slot_->oldest_ns.store(any ? log_->oldest()->first_time_ns : 0, std::memory_order_relaxed);
+}
+
+}   // namespace forebay::stage

@@ -1,0 +1,41 @@
+// What a participant of a shared file knows of it that does not drain it: all that is staged, for reading.
+//
+// It keeps no account of what it writes. When it reads it follows the logs of all, its own included. Everything that it
+// finds counts as held, so that a later truncation finds it; nothing drains from here. Segments may be given back and
+// used again at any time, so whoever has copied bytes checks that they were still there, and otherwise begins afresh.
+//
+// Thread-safety: guarded by the file's lock.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "log/file_log.h"
+#include "stage/extent_index.h"
+#include "stage/share.h"
+#include "stage/staged_bytes.h"
+
+namespace forebay::stage {
+
+class Follower {
+  public:
+    explicit Follower(std::shared_ptr<RecordOrder> order) : order_(std::move(order)) {}
+
+    // What was found.
+    [[nodiscard]] ExtentIndex& index() noexcept { return index_; }
+    [[nodiscard]] const ExtentIndex& index() const noexcept { return index_; }
+
+    // Takes in what was found (RecordOrder::find). May throw std::bad_alloc; then that comes again.
+    void take_in(FileBounds& bounds);
+    // Gives back those of this participant's own segments, the newest `keep` not, that the drainer has released.
+    static void release(const SharedRoom& room, log::FileLog& log, std::size_t keep);
+
+  private:
+    void take_in(const RecordOrder::Record& record, FileBounds& bounds);
+
+    const std::shared_ptr<RecordOrder> order_;
+    ExtentIndex index_;
+};
+
+}   // namespace forebay::stage

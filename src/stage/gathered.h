@@ -1,0 +1,155 @@
+// Small scattered pieces of several records, copied together in file order.
+//
+// A record may have many thousand pieces of a few bytes each: the points or strided blocks that one rank writes,
+// whose neighbours other ranks write. One by one they would cost an extent, an entry of a plan and a copy each. So
+// records that come together are merged first; pieces that adjoin become one run, which is staged, read and
+// drained as a whole. The records stay in the log until nothing of the run is staged any more: the copy is for this
+// process, they are for recovery.
+//
+// A run knows of which segment each of its bytes is, so that the index (stage/extent_index.h), which owns it, keeps the
+// segments' accounts exactly, also when parts of it are superseded.
+// Memory: the bytes, and 8 more for each piece; an extent for each would take more.
+// Thread-safety: none; guarded as the index is. Pinned bytes may be read without that.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "extent/range.h"
+#include "log/segment_pool.h"
+
+namespace forebay::stage {
+
+class Gathered {
+  public:
+    // A record of class raw.
+    struct Record {
+        std::span<const ByteRange> extents;
+        log::Segment* segment = nullptr;
+        std::uint64_t payload = 0;   // offset in the segment; the extents' bytes follow each other
+        std::uint64_t sequence = 0;
+        std::uint32_t generation = 0;   // of the segment; passed on
+    };
+
+    Gathered(const Gathered&) = delete;
+    Gathered& operator=(const Gathered&) = delete;
+
+    [[nodiscard]] ByteRange range() const noexcept { return range_; }
+    [[nodiscard]] const std::byte* at(std::uint64_t offset) const noexcept { return bytes_.get() + offset; }
+    // The lowest and the highest number of its records.
+    [[nodiscard]] std::uint64_t oldest() const noexcept { return oldest_; }
+    [[nodiscard]] std::uint64_t newest() const noexcept { return newest_; }
+
+    // Calls `visit(ByteRange, std::uint64_t sequence)` for each piece within `range`, cut to it, in ascending order.
+    template <class Visit>
+    void for_each(ByteRange range, Visit&& visit) const {
+        for_each_source(range, [&](ByteRange piece, const Source& source) { visit(piece, source.sequence); });
+    }
+
+    // Calls `visit(log::Segment&, std::uint64_t sequence, std::uint64_t bytes)`: so many bytes within `range` are from
+    // that record. A record may come several times.
+    template <class Visit>
+    void for_each_record(ByteRange range, Visit&& visit) const {
+        if (range == range_) {
+            for (const Source& source : sources_) visit(*source.segment, source.sequence, source.bytes);
+            return;
+        }
+        for_each_source(range, [&](ByteRange piece, const Source& source) {
+            visit(*source.segment, source.sequence, piece.size());
+        });
+    }
+
+  private:
+    friend class Gatherer;
+    friend class ExtentIndex;
+    struct Source {
+        log::Segment* segment = nullptr;
+        std::uint64_t sequence = 0, bytes = 0;
+    };
+    // A piece ends where the next one begins.
+    struct Piece {
+        std::uint32_t begin = 0;   // from the beginning of the range
+        std::uint32_t source = 0;
+    };
+    Gathered() = default;
+    template <class Visit>
+    void for_each_source(ByteRange range, Visit&& visit) const;
+
+    ByteRange range_;
+    std::unique_ptr<std::byte[]> bytes_;
+    std::vector<Piece> pieces_;
+    std::vector<Source> sources_;
+    std::uint64_t oldest_ = 0, newest_ = 0;
+
+    // The index's accounts.
+    std::uint64_t live_bytes_ = 0, pins_ = 0;
+    std::size_t place_ = 0;   // among the runs that it owns
+};
+
+// Merges records into runs.
+class Gatherer {
+  public:
+    using Record = Gathered::Record;
+
+    // Whether it is worth while for a record: many pieces, and small ones.
+    [[nodiscard]] static bool wants(std::size_t pieces, std::uint64_t bytes) noexcept;
+
+    // A piece that adjoins too few others to be in a run.
+    struct Loose {
+        ByteRange range;
+        std::size_t record = 0;      // of those given
+        std::uint64_t payload = 0;   // its bytes, in that record's segment
+    };
+    struct Runs {
+        std::vector<std::unique_ptr<Gathered>> gathered;
+        std::vector<Loose> loose;
+    };
+    // No run crosses a multiple of `cut` bytes (1 to 2 GiB) unless a piece of it does, and a long one goes on in the
+    // next. Nothing, if pieces overlap or are not in ascending order within their record, or their bytes cannot be
+    // read. May throw std::bad_alloc.
+    [[nodiscard]] std::optional<Runs> gather(std::span<const Record> records, std::uint64_t cut);
+
+  private:
+    struct Cursor {
+        const ByteRange* next = nullptr;
+        const ByteRange* end = nullptr;
+        std::size_t record = 0;
+        std::uint64_t payload = 0;   // of `next`
+    };
+    struct Taken {
+        ByteRange range;
+        std::uint64_t payload = 0;
+        std::size_t record = 0;
+    };
+    bool finish_run(std::span<const Record> records, Runs& runs);
+    bool copy_run(std::span<const Record> records, std::span<const Gathered::Source> sources,
+                  std::byte* to) const noexcept;
+
+    std::vector<Cursor> waiting_;            // by their first piece, the first one last
+    std::vector<Cursor> active_;             // the same, by their next
+    std::vector<Taken> run_;                 // adjoining
+    std::vector<std::uint32_t> source_of_;   // the place of each record among those of a run
+};
+
+template <class Visit>
+void Gathered::for_each_source(ByteRange range, Visit&& visit) const {
+    range = range.intersect(range_);
+    if (range.empty()) return;
+    std::size_t low = 0, high = pieces_.size();   // the last piece that begins at or before the range
+    while (high - low > 1) {
+        const std::size_t middle = low + (high - low) / 2;
+        (range_.begin + pieces_[middle].begin <= range.begin ? low : high) = middle;
+    }
+    for (; low < pieces_.size(); ++low) {
+        const ByteRange piece{range_.begin + pieces_[low].begin,
+                              low + 1 < pieces_.size() ? range_.begin + pieces_[low + 1].begin : range_.end};
+        if (piece.begin >= range.end) return;
+        visit(piece.intersect(range), sources_[pieces_[low].source]);
+    }
+}
+
+}   // namespace forebay::stage

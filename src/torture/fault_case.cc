@@ -1,0 +1,92 @@
+#include "torture/fault_case.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <numeric>
+
+namespace forebay::torture {
+
+namespace {
+
+using io::Operation;
+
+constexpr std::array kKinds{
+    FaultKind{"target-eio", Operation::kWrite, EIO},
+    FaultKind{"target-enospc", Operation::kWrite, ENOSPC},
+    FaultKind{"target-edquot", Operation::kWrite, EDQUOT},
+    FaultKind{"target-estale", Operation::kWrite, ESTALE},
+    FaultKind{"target-short", Operation::kWrite, ENOSPC, 100},
+    FaultKind{"target-resize", Operation::kResize, EIO},
+    FaultKind{"target-sync", Operation::kSync, EIO},
+    FaultKind{"staging-enospc", Operation::kAllocate, ENOSPC, 0, false},
+    FaultKind{"staging-edquot", Operation::kAllocate, EDQUOT, 0, false},
+    FaultKind{"staging-eio", Operation::kAllocate, EIO, 0, false},
+    FaultKind{"staging-write", Operation::kWrite, EIO, 0, false},
+    FaultKind{"staging-map", Operation::kMap, ENOMEM, 0, false},
+    FaultKind{"staging-sync", Operation::kSync, EIO, 0, false},
+};
+constexpr std::array<std::string_view, 3> kOnError{"fail", "retry", "through"};
+constexpr std::array<std::string_view, 2> kDurability{"process", "node"};
+
+// The last one given counts; empty: none is.
+std::string_view given(std::span<const std::string> settings, std::string_view name) {
+    std::string_view value;
+    for (const std::string& setting : settings)
+        if (setting.starts_with(name) && setting.substr(name.size(), 1) == "=")
+            value = std::string_view(setting).substr(name.size() + 1);
+    return value;
+}
+
+}   // namespace
+
+const FaultKind* find_fault_kind(std::string_view name) noexcept {
+    const auto found = std::find_if(kKinds.begin(), kKinds.end(),
+                                    [&](const FaultKind& kind) { return kind.name == name; });
+    return found == kKinds.end() ? nullptr : &*found;
+}
+
+// What went wrong in a sync is lost for good. What went wrong in a write of the log is written elsewhere.
+bool FaultCase::has_to_be_told() const noexcept {
+    if (kind->operation == Operation::kSync) return true;
+    return kind->of_target && (on_error != OnError::kRetry || for_ever);
+}
+
+std::string FaultCase::text() const {
+    return fmt::format("{} {}, on_error={}, durability={}", kind->name, for_ever ? "for ever" : "once",
+                       kOnError[static_cast<std::size_t>(on_error)], kDurability[static_cast<std::size_t>(durability)]);
+}
+
+std::vector<std::string> FaultCase::settings() const {
+    return {fmt::format("on_error={}", kOnError[static_cast<std::size_t>(on_error)]),
+            fmt::format("durability={}", kDurability[static_cast<std::size_t>(durability)])};
+}
+
+std::vector<FaultCase> fault_cases(bool of_target, bool durable, std::span<const std::string> settings) {
+    std::vector<FaultCase> cases;
+    for (const FaultKind& kind : kKinds)
+        for (std::size_t on_error = 0; on_error < kOnError.size(); ++on_error)
+            for (std::size_t durability = 0; durability < kDurability.size(); ++durability)
+                for (const bool for_ever : {false, true}) {
+                    const bool node = durability == 1;
+                    const std::string_view wanted_error = given(settings, "on_error"),
+                                           wanted_durability = given(settings, "durability");
+                    if (kind.of_target != of_target || (kind.operation == Operation::kSync && !node) ||
+                        (node && !durable))
+                        continue;
+                    if (!wanted_error.empty() && wanted_error != kOnError[on_error]) continue;
+                    if (!wanted_durability.empty() && wanted_durability != kDurability[durability]) continue;
+                    cases.push_back({&kind, static_cast<OnError>(on_error), static_cast<Durability>(durability),
+                                     for_ever});
+                }
+    // Neighbours differ little: every so-and-so-many-th comes next, all of them in turn.
+    std::size_t step = cases.size() * 3 / 8 + 1;
+    while (std::gcd(step, cases.size()) > 1) ++step;
+    std::vector<FaultCase> mixed;
+    for (std::size_t i = 0; i < cases.size(); ++i) mixed.push_back(cases[i * step % cases.size()]);
+    return mixed;
+}
+
+}   // namespace forebay::torture

@@ -1,0 +1,13 @@
+// The process of `forebay torture` that writes while calls on the target or on the staging area fail.
+#pragma once
+
+#include "base/options.h"
+#include "base/status.h"
+#include "torture/victim.h"
+
+namespace forebay::torture {
+
+// Does what `order` says, and tells of it. The error: it could not be tried.
+[[nodiscard]] Status live_with_a_fault(const VictimOrder& order, const LoadedOptions& loaded);
+
+}   // namespace forebay::torture

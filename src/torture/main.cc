@@ -1,0 +1,166 @@
+// The program behind `forebay torture`: kills programs on a site's own storage and makes their calls fail, again and
+// again, and checks what becomes of their files.
+#include <fmt/format.h>
+#include <unistd.h>
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "cli/build_facts.h"
+#include "cli/exit_status.h"
+#include "cli/launch.h"
+#include "torture/campaign.h"
+#include "torture/victim.h"
+#include "torture/view.h"
+
+namespace forebay::torture {
+
+namespace {
+
+struct Request {
+    double minutes = 1;
+    std::string nls, target = ".", log;
+    std::uint64_t seed = 0;
+    bool json = false;
+    std::vector<std::string> settings;
+    std::string spoil = "nothing";
+    double patience_s = static_cast<double>(kHangNs) / 1e9;
+};
+
+// Not for people: they show that torture notices.
+const std::map<std::string, Spoil> kSpoils{{"nothing", Spoil::kNothing},
+                                           {"byte", Spoil::kByte},
+                                           {"loss", Spoil::kLoss},
+                                           {"silence", Spoil::kSilence},
+                                           {"hang", Spoil::kHang}};
+
+constexpr const char* kFooter =
+    "\nA process of forebay's own writes to a file in a new folder of --target, "
+    "staged in a new folder of --nls, and is\n"
+    "killed; the file must then be what it was at the last commit that the process had told of, or at one under way.\n"
+    "In other campaigns its calls on the file or on the staging area fail (EIO, "
+    "ENOSPC, EDQUOT, ESTALE, short writes):\n"
+    "it has to be told, and everything has to be in the file, or come home from the log.\n"
+    "The folders are removed, unless something went wrong. "
+    "docs/reliability.md tells what it shows, and what it does not.\n"
+    "\nExit status: 0 nothing was lost or wrong, nothing hung, no failure went unsaid; "
+    "1 otherwise, or it could not be tried; 2 the command line or\n"
+    "a directory is wrong; 128 plus the signal's number if a signal ended it.\n";
+
+int complain(const Status& status, int exit_status) {
+    fmt::print(stderr, "forebay torture: {}\n", status.message());
+    return exit_status;
+}
+
+int run(Request request) {
+    std::string nls_origin = "--nls";
+    if (request.nls.empty()) {
+        const LoadedOptions loaded = cli::options_with({});
+        request.nls = loaded.options.nls;
+        nls_origin = fmt::format("option nls ({})", loaded.origin_of("nls"));
+    }
+    std::uint64_t log_bytes = 0;
+    if (!request.log.empty()) {
+        const auto parsed = parse_size(request.log);
+        if (!parsed || parsed.value() == 0)
+            return complain({Code::kInvalidArgument, fmt::format("--log {}: not a size, like 1GiB", request.log)},
+                            cli::kExitUsage);
+        log_bytes = parsed.value();
+    }
+    if (!(request.minutes > 0) || request.minutes > 1e5)
+        return complain({Code::kInvalidArgument, "--minutes: a number above 0"}, cli::kExitUsage);
+    for (const std::string& setting : request.settings)
+        if (const Status checked = check_setting(setting); !checked) return complain(checked, cli::kExitUsage);
+    if (request.seed == 0) request.seed = realtime_ns();
+    Ground ground;
+    if (const Status opened = ground.open(request.nls, nls_origin, request.target); !opened)
+        return complain(opened, cli::kExitUsage);
+
+    const auto duration_ns = static_cast<std::uint64_t>(request.minutes * 60e9);
+    const std::uint64_t begin_ns = monotonic_ns();
+    const bool terminal = ::isatty(STDERR_FILENO) != 0;
+    std::uint64_t drawn_ns = 0;
+    const TortureOrder order{.seed = request.seed,
+                             .duration_ns = duration_ns,
+                             .settings = request.settings,
+                             .hang_ns = static_cast<std::uint64_t>(request.patience_s * 1e9),
+                             .spoil = kSpoils.at(request.spoil)};
+    Torture torture(ground, order, [&](std::span<const Campaign> campaigns, std::size_t at) {
+        const std::uint64_t now = monotonic_ns();
+        if (!terminal || now - drawn_ns < 100'000'000) return;
+        drawn_ns = now;
+        draw_progress(campaigns, at, static_cast<double>(now - begin_ns) / static_cast<double>(duration_ns));
+    });
+    auto campaigns = torture.run();
+    if (terminal) fmt::print(stderr, "\r\033[K");
+    if (!campaigns) return complain(campaigns.status(), cli::kExitProblem);
+    Torment torment{.nls = request.nls,
+                    .target = request.target,
+                    .seed = request.seed,
+                    .settings = request.settings,
+                    .campaigns = std::move(campaigns).value()};
+    for (const Campaign& campaign : torment.campaigns)
+        if (campaign.bad() > 0) torment.kept = ground.nls() + " and " + ground.folder();
+    if (log_bytes > 0 && torment.kept.empty() && !torture.interrupted()) {
+        const auto speed = measure_recovery(ground, log_bytes, request.settings);
+        if (!speed && !torture.interrupted()) return complain(speed.status(), cli::kExitProblem);
+        if (speed) torment.speed = speed.value();
+    }
+    torment.seconds = static_cast<double>(monotonic_ns() - begin_ns) / 1e9;
+    torment.interrupted = torture.interrupted();
+    if (request.json)
+        fmt::print("{}\n", as_json(torment).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    else fmt::print("{}", as_text(torment));
+    if (torment.interrupted) return cli::kExitSignal + ground.signals.asked();
+    return torment.well() ? cli::kExitFine : cli::kExitProblem;
+}
+
+int run_command_line(int argc, char** argv) {
+    CLI::App app{
+        "Kill programs on this storage and make their calls fail, again and again, and check what becomes of their "
+        "files",
+        "forebay torture"};
+    int exit_status = cli::kExitFine;
+    Request request;
+    app.add_option("--minutes", request.minutes, "How long, about")->capture_default_str();
+    app.add_option("--nls", request.nls, "The staging directory; default: the one in effect here");
+    app.add_option("--target", request.target, "The directory of the files: on the file system that programs write to")
+        ->capture_default_str();
+    app.add_option("--log", request.log, "Then also measure the recovery of a log of this size, like 1GiB");
+    app.add_option("--seed", request.seed, "Repeat the operations of another run; instants differ");
+    app.add_option("-o,--option", request.settings,
+                   "NAME=VALUE: an option for the process that writes, like durability=node; as often as you like")
+        ->allow_extra_args(false);
+    app.add_option("--spoil", request.spoil)->check(CLI::IsMember(kSpoils))->group("");
+    app.add_option("--patience", request.patience_s)->check(CLI::Range(0.1, 3600.0))->group("");
+    app.add_flag("--json", request.json, "The table as JSON");
+    app.footer(kFooter);
+    app.set_version_flag("--version", std::string(cli::kVersion));
+    add_victim(app, exit_status);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? cli::kExitFine : cli::kExitUsage;
+    }
+    return app.get_subcommands().empty() ? run(std::move(request)) : exit_status;
+}
+
+}   // namespace
+
+}   // namespace forebay::torture
+
+int main(int argc, char** argv) {
+    try {
+        return forebay::torture::run_command_line(argc, argv);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "forebay torture: internal error: %s\n", error.what());
+        return forebay::cli::kExitInternal;
+    }
+}

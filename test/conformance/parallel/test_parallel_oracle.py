@@ -1,0 +1,91 @@
+"""Random parallel programs that know what they must read (oracle_program.h), on one node and on several.
+
+Some of them run while the drain is slow.
+
+Each run takes new seeds. FOREBAY_SEED sets the first one; FOREBAY_TEST_LONG=1 runs many more.
+"""
+
+import os
+import time
+
+import pytest
+from connector_environment import bytes_staged, staged
+from parallel_environment import LONG, process_lines
+from parallel_oracle import assert_right, differences, native_environment, run_oracle
+
+from forebay.slowfs import SlowFS, available
+
+pytestmark = pytest.mark.slow
+
+FIRST_SEED = int(os.environ.get("FOREBAY_SEED") or time.time_ns() // 1_000_000 % 1_000_000_000)
+SEEDS = 60 if LONG else 2  # of each setting
+OPERATIONS_MAX = 18  # in a short run
+
+# A log so small that many programs fill it, with segments so small that they are used again all the time.
+TINY = {"FOREBAY_SIZE": "1MiB", "FOREBAY_SEGMENT": "64KiB", "FOREBAY_RESERVE": "0"}
+# name: (ranks, nodes, slow target, options)
+SETTINGS = {
+    "two-ranks": (2, 1, False, {}),
+    "three-ranks-slow": (3, 1, True, {}),
+    "two-ranks-tiny-log-slow": (2, 1, True, {**TINY, "FOREBAY_FULL": "wait"}),
+    "two-nodes": (2, 2, False, {}),
+    "two-nodes-slow": (2, 2, True, {}),
+    "four-ranks-on-two-nodes-slow": (4, 2, True, {"FOREBAY_STRIPE": "4KiB"}),
+    "two-consistent-nodes-slow": (2, 2, True, {"FOREBAY_NODES": "consistent"}),
+}
+# Many collective steps, which cost a time slice each where ranks share processors: a short run does less of them.
+COSTLY = ("four-ranks-on-two-nodes-slow", "two-consistent-nodes-slow")
+
+
+@pytest.fixture
+def slow_target(tmp_path):
+    """A folder where a write takes milliseconds, so that what is drained late comes late."""
+    usable, why = available()
+    if not usable:
+        pytest.skip(why)
+    with SlowFS(tmp_path / "backing", tmp_path / "mount", bandwidth="100MiB/s", latency={"write": "1ms"}) as fs:
+        yield fs.mount_point
+
+
+def operations(most: int) -> tuple[str, ...]:
+    """So many in a short run; a long one leaves none out."""
+    return () if LONG else ("--max-ops", str(most))
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_ranks_read_what_they_must(setting, tmp_path, request):
+    ranks, nodes, slow, options = SETTINGS[setting]
+    first = FIRST_SEED + list(SETTINGS).index(setting) * 1000
+    costly = setting in COSTLY and not LONG
+    # Of a few short programs one at least writes raw data; a single one often does not.
+    seeds = range(first, first + (4 if costly else SEEDS))
+    print(f"FOREBAY_SEED={FIRST_SEED}: seeds {seeds.start} to {seeds.stop - 1}")
+    folder = request.getfixturevalue("slow_target") / "run" if slow else tmp_path / "run"
+    ran = run_oracle(
+        folder, ranks, seeds, staged(tmp_path, **options), nodes, operations(8 if costly else OPERATIONS_MAX)
+    )
+    assert_right(ran, seeds, f"FOREBAY_SEED={FIRST_SEED} pytest {__file__} -k {setting}")
+    processes = process_lines(tmp_path)
+    assert len(processes) == ranks and all(process["files_staged"] > 0 for process in processes), processes
+    assert bytes_staged(tmp_path) > 0
+    left = [path for path in (tmp_path / "staging-area").rglob("*") if path.is_file() and path.stat().st_size > 0]
+    assert left == [], "left on the staging area"
+
+
+def test_native_programs_are_right_too(tmp_path):
+    """The programs themselves do nothing that HDF5 does not define."""
+    seeds = range(FIRST_SEED, FIRST_SEED + SEEDS)
+    assert_right(
+        run_oracle(tmp_path, 2, seeds, native_environment(), arguments=operations(OPERATIONS_MAX)),
+        seeds,
+        f"FOREBAY_SEED={FIRST_SEED}",
+    )
+
+
+def test_a_wrong_byte_is_noticed(tmp_path):
+    """By a read of a rank, or else in the file: what is overwritten unread is lost on nobody."""
+    seeds = range(1, 4)
+    ran = run_oracle(tmp_path, 2, seeds, native_environment(), arguments=("--corrupt", "1"))
+    assert ran.done.returncode in (0, 3), ran.done.told()
+    noticed = [seed for seed in seeds if f"seed {seed}," in ran.done.stderr or differences(tmp_path / str(seed))]
+    assert noticed, ran.done.told()

@@ -1,0 +1,219 @@
+"""Opens, creations, deletions and queries that fail: forebay gives what native HDF5 gives.
+
+Both programs walk the same table in a folder of their own and print what came of each entry.
+"""
+
+import fcntl
+import re
+import signal
+import sys
+
+import pytest
+from connector_addresses_test import compile_c
+from connector_environment import bytes_staged, native, run, run_python, staged
+
+# What the folder holds, made without forebay in either case.
+GROUND = """
+import h5py, os, numpy as np
+os.makedirs("folder/below", exist_ok=True)
+whole = ("good.h5", "locked.h5", "shared.h5", "cut.h5", "damaged.h5")
+for name in whole + ("forbidden.h5", "read_only.h5", "open.h5", "folder/good.h5"):
+    with h5py.File(name, "w") as f: f["x"] = np.arange(10000)
+open("empty.h5", "w").close()
+open("text.h5", "w").write("no HDF5 " * 1000)
+with open("cut.h5", "r+b") as f: f.truncate(3000)
+with open("damaged.h5", "r+b") as f: f.write(bytes(4096))
+os.symlink("nowhere/at/all", "dangling.h5"); os.symlink("round.h5", "round.h5"); os.symlink("good.h5", "link.h5")
+os.mkdir("closed"); os.chmod("closed", 0o555)
+os.chmod("forbidden.h5", 0); os.chmod("read_only.h5", 0o444); os.chmod(".", 0o755)
+"""
+NAMES = (
+    "good.h5 locked.h5 shared.h5 cut.h5 damaged.h5 empty.h5 text.h5 missing.h5 dangling.h5 round.h5 link.h5 folder "
+    "folder/missing.h5 nowhere/missing.h5 good.h5/missing.h5 /dev/null"
+).split() + ["x" * 300, "good.h5/", "./folder/../missing.h5"]
+HOLDER = """
+import fcntl, sys
+exclusive, shared = open("locked.h5"), open("shared.h5")
+fcntl.flock(exclusive, fcntl.LOCK_EX); fcntl.flock(shared, fcntl.LOCK_SH)
+print("held", flush=True); sys.stdin.read()
+"""
+H5PY = """
+import h5py, os, subprocess, sys
+NAMES = %r
+MADE_ANEW = (
+    "good.h5", "link.h5", "text.h5", "cut.h5", "empty.h5", "damaged.h5", "missing.h5", "folder/missing.h5",
+    "./folder/../missing.h5",
+)
+holder = subprocess.Popen([sys.executable, "-c", %r], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+holder.stdout.readline()
+def attempt(what, name, act):
+    try: outcome = act()
+    except BaseException as error: outcome = f"{type(error).__name__} {getattr(error, 'errno', None)} {error}"
+    print(what, name, outcome)
+def opened(name, mode, **how):
+    with h5py.File(name, mode, **how) as f: return sorted(f) if mode in ("r", "r+", "a") else "made"
+for name in NAMES:
+    for mode in ("r", "r+", "a", "x", "w"):
+        if name == "/dev/null" and mode in ("w", "x"): continue
+        if mode == "w" and name in MADE_ANEW: continue
+        attempt(mode, name, lambda: opened(name, mode))
+        if mode in ("a", "x") and name.endswith("missing.h5") and os.path.exists(name): os.unlink(name)
+        if name == "empty.h5" and os.path.getsize(name): open(name, "w").close()
+    attempt("is_hdf5", name, lambda: h5py.is_hdf5(name))
+    attempt("swmr", name, lambda: opened(name, "r", swmr=True))
+    attempt("no lock", name, lambda: opened(name, "r+", locking=False))
+print("in the same process")
+f = h5py.File("open.h5", "r")
+for mode in ("r", "r+", "a", "w", "x"): attempt(mode, "open.h5", lambda: opened("open.h5", mode))
+f.close()
+f = h5py.File("open.h5", "r+")
+f["new"] = range(20000)
+for mode in ("r", "r+", "a", "w", "x"): attempt(mode, "open.h5", lambda: opened("open.h5", mode))
+f.close()
+attempt("closed", "open.h5", lambda: f["x"])
+attempt("user block", "good.h5", lambda: opened("good.h5", "a", userblock_size=1024))
+attempt("user block", "bad.h5", lambda: opened("bad.h5", "w", userblock_size=1000))
+attempt("external", "good.h5", lambda: f.file)
+with h5py.File("links.h5", "w") as f:
+    for target in ("missing.h5", "text.h5", "locked.h5", "folder", "good.h5"):
+        f[target] = h5py.ExternalLink(target, "/x")
+    for target in f: attempt("behind a link", target, lambda: f[target].shape)
+holder.communicate("")
+""" % (NAMES, HOLDER)
+AS_NOBODY = """
+import h5py, os
+os.seteuid(65534)
+def attempt(what, name, act):
+    try: outcome = act()
+    except BaseException as error: outcome = f"{type(error).__name__} {getattr(error, 'errno', None)} {error}"
+    print(what, name, outcome)
+for name in ("forbidden.h5", "read_only.h5", "closed/new.h5", "folder/good.h5"):
+    for mode in ("r", "r+", "a", "w", "x"): attempt(mode, name, lambda: h5py.File(name, mode).close())
+    attempt("is_hdf5", name, lambda: h5py.is_hdf5(name))
+"""
+
+
+# What differs from one process to another.
+OWN = re.compile(r"time = [^\n]*\n?|file descriptor = \d+|buf = 0x[0-9a-f]+")
+
+
+def both(code: str, tmp_path, **more: str) -> tuple[str, str]:
+    """What the program prints natively and staged, each on a ground of its own with the same name."""
+    outputs = []
+    for environment, folder in (
+        (native(**more), tmp_path / "native" / "here"),
+        (staged(tmp_path, **more), tmp_path / "through" / "here"),
+    ):
+        run_python(GROUND, native(), folder)
+        outputs.append(OWN.sub("...", run_python(code, environment, folder)))
+    return tuple(outputs)
+
+
+@pytest.mark.parametrize("locking", [None, "FALSE", "BEST_EFFORT"])
+def test_an_open_that_fails_gives_python_the_error_that_it_gives_natively(locking, tmp_path):
+    plain, through = both(H5PY, tmp_path, **({"HDF5_USE_FILE_LOCKING": locking} if locking else {}))
+    different = [pair for pair in zip(plain.splitlines(), through.splitlines()) if pair[0] != pair[1]]
+    assert different == [] and plain == through
+    assert plain.count("\n") > 150 and "FileNotFoundError 2" in plain and "IsADirectoryError 21" in plain
+    assert locking or "BlockingIOError 11" in plain
+    assert bytes_staged(tmp_path) > 0
+
+
+def test_an_open_that_is_forbidden_gives_python_the_error_that_it_gives_natively(tmp_path):
+    plain, through = both(AS_NOBODY, tmp_path)
+    assert plain == through and "PermissionError 13" in plain
+
+
+C_PROGRAM = r"""
+#include <hdf5.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+struct ends { char first[2000], last[2000]; };
+static herr_t keep(unsigned n, const H5E_error2_t *error, void *data) {
+    struct ends *ends = data;
+    char text[2000], major[200] = "", minor[200] = "";
+    H5Eget_msg(error->maj_num, NULL, major, sizeof major);
+    H5Eget_msg(error->min_num, NULL, minor, sizeof minor);
+    snprintf(text, sizeof text, "[%s|%s|%s]", major, minor, error->desc ? error->desc : "");
+    if (n == 0) strcpy(ends->first, text);
+    strcpy(ends->last, text);
+    return 0;
+}
+static void tell(const char *what, const char *name, long result) {
+    struct ends ends = {"", ""};
+    hid_t stack = H5Eget_current_stack();
+    H5Ewalk2(stack, H5E_WALK_UPWARD, keep, &ends);
+    H5Eclose_stack(stack);
+    printf("%s %s %s %s %s\n", what, name, result < 0 ? "failed" : result == 0 ? "no" : "yes", ends.first, ends.last);
+    if (result > 1000) H5Fclose((hid_t)result);
+}
+int main(int argc, char **argv) {
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    int held = open("locked.h5", O_RDONLY);
+    flock(held, LOCK_EX);
+    for (int i = 1; i < argc; ++i) {
+        const char *name = argv[i];
+        tell("open r", name, H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT));
+        tell("open rw", name, H5Fopen(name, H5F_ACC_RDWR, H5P_DEFAULT));
+        tell("accessible", name, H5Fis_accessible(name, H5P_DEFAULT));
+        tell("create", name, H5Fcreate(name, H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT));
+        if (strstr(name, "missing")) unlink(name);
+        tell("delete", name, strcmp(name, "/dev/null") ? H5Fdelete(name, H5P_DEFAULT) : 0);
+        printf("%s is %s\n", name, access(name, F_OK) ? "gone" : "there");
+    }
+    tell("flags", "good.h5", H5Fopen("good.h5", 0x1000, H5P_DEFAULT));
+    tell("flags", "good.h5", H5Fcreate("good.h5", H5F_ACC_TRUNC | H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT));
+    tell("no name", "", H5Fopen("", H5F_ACC_RDONLY, H5P_DEFAULT));
+    tell("no name", "", H5Fcreate("", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+    hid_t f = H5Fcreate("mine.h5", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    tell("truncate an open one", "mine.h5", H5Fcreate("mine.h5", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+    tell("delete an open one", "mine.h5", H5Fdelete("mine.h5", H5P_DEFAULT));
+    tell("close", "mine.h5", H5Fclose(f));
+    tell("close again", "mine.h5", H5Fclose(f));
+    return 0;
+}
+"""
+
+
+def test_a_c_program_gets_the_error_stack_that_it_gets_natively(tmp_path):
+    program = compile_c(C_PROGRAM, tmp_path / "errors")
+    outputs = []
+    for environment, folder in (
+        (native(), tmp_path / "native" / "here"),
+        (staged(tmp_path), tmp_path / "through" / "here"),
+    ):
+        run_python(GROUND, native(), folder)
+        done = run([program, *NAMES], environment, folder)
+        assert done.returncode == 0, done.stderr
+        outputs.append(OWN.sub("...", done.stdout).splitlines())
+    assert [pair for pair in zip(*outputs) if pair[0] != pair[1]] == []
+    assert len(outputs[0]) == len(outputs[1]) > 100
+
+
+LEFT = """
+import h5py, numpy as np, os, signal
+f = h5py.File("left.h5", "w"); f["x"] = np.arange(20000); f.flush(); os.kill(os.getpid(), signal.SIGKILL)
+"""
+OTHERS_LOCK = """
+import h5py
+for mode in ("r", "r+", "a", "x"):
+    try: print(mode, sorted(h5py.File("left.h5", mode)))
+    except OSError as error: print(mode, type(error).__name__, error.errno, error)
+"""
+
+
+def test_a_file_that_another_process_has_locked_is_so_too_when_a_dead_one_has_left_a_log_of_it(tmp_path):
+    folder = tmp_path / "through"
+    done = run([sys.executable, "-c", LEFT], staged(tmp_path), folder)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    with (folder / "left.h5").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        plain = run_python(OTHERS_LOCK, native(), folder)
+        assert run_python(OTHERS_LOCK, staged(tmp_path), folder) == plain
+        assert plain.count("BlockingIOError 11") == 3
+    # Once it is not locked any more, it is brought home.
+    assert "r+ ['x']" in run_python(OTHERS_LOCK, staged(tmp_path), folder)

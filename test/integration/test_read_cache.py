@@ -1,0 +1,238 @@
+"""Unmodified programs that read a file again and again: what is read is what the file holds, and comes from the cache.
+
+The file is on a slowfs mount, as files on a local file system are left alone (docs/read-cache.md).
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import zlib
+
+import pytest
+from connector_environment import _lines, native, run, run_python, staged
+
+from forebay.slowfs import SlowFS, available
+
+h5py = pytest.importorskip("h5py")
+numpy = pytest.importorskip("numpy")
+
+_usable, _reason = available()
+pytestmark = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
+
+ROWS, ROW_BYTES = 512, 64 << 10
+DATA_BYTES = ROWS * ROW_BYTES
+YOUNG_SECONDS = 3.2  # a file that changed later than so long ago is not stored
+
+MAKE = f"""
+import sys, h5py, numpy as np
+seed = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+random = np.random.default_rng(seed)
+with h5py.File("target/data.h5", "w", libver="latest") as f:
+    f.create_dataset("rows", data=random.integers(0, 256, ({ROWS}, {ROW_BYTES}), dtype=np.uint8))
+    f.attrs["seed"] = seed
+"""
+
+# Prints a checksum of each epoch's rows, in the order of the rows.
+READ = f"""
+import sys, zlib, h5py, numpy as np
+epochs, share = int(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 1.0
+with h5py.File("target/data.h5") as f:
+    rows, random = f["rows"], np.random.default_rng(7)
+    for epoch in range(epochs):
+        sums = [0] * {ROWS}
+        for row in random.permutation({ROWS})[: int({ROWS} * share)]:
+            sums[row] = zlib.crc32(rows[row].tobytes())
+        print(epoch, f.attrs["seed"], zlib.crc32(repr(sums).encode()), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def mounted(tmp_path_factory):
+    """A slow file system with a file on it that is old enough to be cached, and what reading it gives natively."""
+    folder = tmp_path_factory.mktemp("read-cache")
+    with SlowFS(folder / "backing", folder / "target", bandwidth="400MiB/s", latency={"read": "0.3ms"}) as fs:
+        run_python(MAKE, native(), folder)
+        time.sleep(YOUNG_SECONDS)
+        yield folder, fs
+
+
+def cached(tmp_path, **more):
+    return staged(tmp_path, "read_cache=on", **more)
+
+
+def caches(tmp_path):
+    """What the cache of each process counted."""
+    return [line["process"].get("cache") for line in _lines(tmp_path) if "process" in line]
+
+
+def read(environment, folder, *arguments):
+    done = run([sys.executable, "-c", READ, *arguments], environment, folder)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_later_epochs_and_processes_read_from_the_node(mounted, tmp_path):
+    folder, fs = mounted
+    expected = read(native(), folder, "3").stdout
+    before = fs.stats()["operations"]["read"]["bytes"]
+    assert read(cached(tmp_path), folder, "3").stdout == expected
+    assert read(cached(tmp_path), folder, "3").stdout == expected
+    read_bytes = fs.stats()["operations"]["read"]["bytes"] - before
+    first, second = caches(tmp_path)
+    # On a busy machine some is read and not stored, for want of the time to store it.
+    assert first["hit_bytes"] >= 1.5 * DATA_BYTES and first["fetched_bytes"] <= 1.5 * DATA_BYTES, first
+    assert second["hit_bytes"] >= 2.5 * DATA_BYTES and second["fetched_bytes"] <= 0.5 * DATA_BYTES, second
+    assert read_bytes <= 2 * DATA_BYTES
+
+
+def test_processes_that_read_at_once_share_what_each_fetches(mounted, tmp_path):
+    folder, _ = mounted
+    expected = read(native(), folder, "2").stdout
+    environment = cached(tmp_path)
+    readers = [
+        subprocess.Popen([sys.executable, "-c", READ, "2"], env=environment, cwd=folder, stdout=subprocess.PIPE)
+        for _ in range(3)
+    ]
+    assert [reader.communicate()[0].decode() for reader in readers] == [expected] * 3
+    told = caches(tmp_path)
+    assert sum(process["hit_bytes"] for process in told) >= 2 * DATA_BYTES, told
+
+
+def test_a_reader_that_is_killed_leaves_nothing_wrong(mounted, tmp_path):
+    folder, _ = mounted
+    expected = read(native(), folder, "1").stdout
+    for lines in (0, 1):
+        reader = subprocess.Popen(
+            [sys.executable, "-c", READ, "50"], env=cached(tmp_path), cwd=folder, stdout=subprocess.PIPE
+        )
+        for _ in range(lines):
+            reader.stdout.readline()
+        time.sleep(0.3 if lines == 0 else 0)
+        os.kill(reader.pid, signal.SIGKILL)
+        reader.wait()
+        reader.stdout.close()
+    assert read(cached(tmp_path), folder, "1").stdout == expected
+    assert caches(tmp_path)[-1]["hit_bytes"] > 0
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A slow file system of the test's own, with the file on it."""
+    with SlowFS(tmp_path / "backing", tmp_path / "target", latency={"read": "0.2ms"}) as fs:
+        run_python(MAKE, native(), tmp_path)
+        yield fs
+
+
+def test_a_file_that_has_just_been_written_is_not_stored(own, tmp_path):
+    for seed in ("2", "3", "4"):
+        began = time.monotonic()
+        run_python(f"import sys; sys.argv.append({seed!r})\n" + MAKE, native(), tmp_path)
+        found = read(cached(tmp_path), tmp_path, "1").stdout
+        took = time.monotonic() - began
+        assert found == read(native(), tmp_path, "1").stdout
+        if took < YOUNG_SECONDS - 0.5:
+            break
+    else:
+        pytest.skip("this machine is too busy to read a file within three seconds of its making")
+    told = caches(tmp_path)[-1]
+    assert told["stored_bytes"] == told["hit_bytes"] == 0 and told["aside"] == {"young": 1}, told
+
+
+@pytest.mark.parametrize("by", ["native", "forebay"])
+def test_a_file_that_was_written_between_two_opens_is_read_anew(own, tmp_path, by):
+    time.sleep(YOUNG_SECONDS)
+    read(cached(tmp_path), tmp_path, "2")
+    assert caches(tmp_path)[-1]["hit_bytes"] > 0
+    writer = native() if by == "native" else cached(tmp_path)
+    done = run([sys.executable, "-c", MAKE, "2"], writer, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert read(cached(tmp_path), tmp_path, "2").stdout == read(native(), tmp_path, "2").stdout
+    time.sleep(YOUNG_SECONDS)
+    assert read(cached(tmp_path), tmp_path, "2").stdout == read(native(), tmp_path, "2").stdout
+    assert caches(tmp_path)[-1]["hit_bytes"] > 0, "the new bytes are stored in the place of the old ones"
+
+
+def test_a_file_on_a_local_file_system_is_left_alone(tmp_path):
+    (tmp_path / "target").mkdir()
+    run_python(MAKE, native(), tmp_path)
+    assert read(cached(tmp_path), tmp_path, "2").stdout == read(native(), tmp_path, "2").stdout
+    assert caches(tmp_path)[-1]["aside"] == {"fast": 1}
+    assert not list((tmp_path / "staging-area").rglob("replica"))
+
+
+def test_without_the_option_nothing_is_cached(mounted, tmp_path):
+    folder, _ = mounted
+    assert read(staged(tmp_path), folder, "1").stdout == read(native(), folder, "1").stdout
+    assert caches(tmp_path) == [None]
+    assert not list((tmp_path / "staging-area").rglob("cache"))
+
+
+def test_a_cache_that_is_too_small_keeps_what_it_has(mounted, tmp_path):
+    folder, _ = mounted
+    half = str(DATA_BYTES // 2)
+    environment = cached(tmp_path, FOREBAY_READ_CACHE_SIZE=half)
+    assert read(environment, folder, "4").stdout == read(native(), folder, "4").stdout
+    told = caches(tmp_path)[-1]
+    assert told["stored_bytes"] <= DATA_BYTES // 2 and told["hit_bytes"] >= 0.3 * 3 * DATA_BYTES, told
+
+
+def test_where_the_staging_area_cannot_be_used_the_file_is_read(mounted, tmp_path):
+    folder, _ = mounted
+    done = read(cached(tmp_path, FOREBAY_NLS=str(tmp_path / "missing")), folder, "1")
+    assert done.stdout == read(native(), folder, "1").stdout
+    assert done.stderr.count("forebay: ") == 1 and "read cache" in done.stderr, done.stderr
+    assert caches(tmp_path)[-1]["aside"] == {"fault": 1}
+
+
+def test_the_file_changes_while_it_is_open(own, tmp_path):
+    """Another program writes it all the same. What is read is of the one or the other, as natively, and what was
+    stored is not served to the next open."""
+    time.sleep(YOUNG_SECONDS)
+    code = """
+import subprocess, sys, h5py
+f = h5py.File("target/data.h5", locking=False)
+before = f["rows"][0].tobytes()
+subprocess.run([sys.executable, "-c", sys.argv[1], "2"], check=True, env=eval(sys.argv[2]))
+f.close()
+with h5py.File("target/data.h5", locking=False) as f:
+    print(f.attrs["seed"], f["rows"][0].tobytes() != before)
+"""
+    done = run([sys.executable, "-c", code, MAKE, repr(native())], cached(tmp_path), tmp_path)
+    assert done.returncode == 0 and done.stdout.split() == ["2", "True"], done.stdout + done.stderr
+
+
+def test_a_forked_child_reads_what_its_parent_has_open(mounted, tmp_path):
+    folder, _ = mounted
+    code = """
+import os, zlib, h5py
+f = h5py.File("target/data.h5")
+rows = f["rows"]
+for row in range(0, 200):
+    rows[row]
+children = []
+for child in range(2):
+    children.append(os.fork())
+    if children[-1] == 0:
+        total = 0
+        for row in range(len(rows)):
+            total = zlib.crc32(rows[row].tobytes(), total)
+        with h5py.File("target/data.h5") as again:
+            other = 0
+            for row in range(len(rows)):
+                other = zlib.crc32(again["rows"][row].tobytes(), other)
+        os._exit(0 if total == other == int(os.environ["EXPECTED"]) else 1)
+print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
+total = 0
+for row in range(len(rows)):
+    total = zlib.crc32(rows[row].tobytes(), total)
+assert total == int(os.environ["EXPECTED"])
+"""
+    with h5py.File(folder / "backing" / "data.h5") as f:
+        expected = 0
+        for row in f["rows"]:
+            expected = zlib.crc32(row.tobytes(), expected)
+    done = run([sys.executable, "-c", code], cached(tmp_path, EXPECTED=str(expected)), folder)
+    assert done.returncode == 0 and done.stdout.strip() == "[0, 0]", done.stdout + done.stderr
+    assert caches(tmp_path)[-1]["hit_bytes"] > 0

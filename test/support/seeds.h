@@ -1,0 +1,19 @@
+// The seed of a run of random tests: a new one each time, unless FOREBAY_SEED gives it. A test that fails prints it.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+namespace forebay::test {
+
+// FOREBAY_SEED, or a new number. RapidCheck's properties start from it too.
+[[nodiscard]] std::uint64_t seed_of_run();
+
+// For `for (const std::uint64_t seed : seeds("name", 12, {3, 17}))`: first those that failed once, which stay for ever,
+// then `count` new ones that depend on FOREBAY_SEED and the name. All are positive and less than 2^31. There are a
+// quarter as many under a sanitizer, where everything takes longer, and twenty times as many with FOREBAY_TEST_LONG=1.
+[[nodiscard]] std::vector<std::uint64_t> seeds(const char* name, std::size_t count,
+                                               std::initializer_list<std::uint64_t> known = {});
+
+}   // namespace forebay::test

@@ -1,0 +1,344 @@
+// A file read through its replica gives the bytes of its source, whatever the cache does; counters show where from.
+#include "cache/cached_file.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <random>
+#include <thread>
+
+#include "io/memory_file.h"
+#include "support/team_files.h"
+
+namespace forebay::cache {
+namespace {
+
+using test::bytes_of;
+using test::same;
+
+std::uint64_t later() noexcept { return 1'000'000'000'000; }
+std::uint64_t early() noexcept { return 1; }
+std::uint64_t standing() noexcept { return 5; }
+
+class Purse final : public Account {
+  public:
+    explicit Purse(std::uint64_t bytes) : left_(bytes) {}
+    bool take(std::uint64_t bytes) noexcept override {
+        std::uint64_t left = left_.load();
+        while (left >= bytes)
+            if (left_.compare_exchange_weak(left, left - bytes)) return true;
+        return false;
+    }
+    void give_back(std::uint64_t bytes) noexcept override { left_ += bytes; }
+    std::uint64_t left() const { return left_; }
+
+  private:
+    std::atomic<std::uint64_t> left_;
+};
+
+// A source whose reads are counted, and held up or failed when the test says so; its times are the test's.
+class Source final : public io::ForwardingFile {
+  public:
+    explicit Source(const std::vector<std::byte>& content) : ForwardingFile(io::make_memory_file("/scratch/data.h5")) {
+        EXPECT_TRUE(file().write_at(0, content));
+        known_ = {.size = content.size(), .modified_ns = 100, .changed_ns = 100};
+    }
+    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override {
+        {
+            std::unique_lock lock(mutex_);
+            ++reads_;
+            bytes_ += into.size();
+            changed_.notify_all();
+            changed_.wait(lock, [this] { return !shut_; });
+            if (failing_) return Status::from_errno(EIO, "read");
+        }
+        return file().read_at(offset, into);
+    }
+    Result<io::FileState> state(Ask) override {
+        const std::lock_guard lock(mutex_);
+        if (nameless_) return Status::from_errno(ESTALE, "fstat");
+        return known_;
+    }
+    void change(const std::vector<std::byte>& content) {
+        EXPECT_TRUE(file().write_at(0, content));
+        const std::lock_guard lock(mutex_);
+        known_.modified_ns += 1;
+    }
+    void set_shut(bool shut) {
+        const std::lock_guard lock(mutex_);
+        shut_ = shut;
+        changed_.notify_all();
+    }
+    void set_failing(bool failing) {
+        const std::lock_guard lock(mutex_);
+        failing_ = failing;
+    }
+    void set_nameless() {
+        const std::lock_guard lock(mutex_);
+        nameless_ = true;
+    }
+    void await_reads(std::uint64_t count) {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return reads_ >= count; });
+    }
+    std::uint64_t bytes() const {
+        const std::lock_guard lock(mutex_);
+        return bytes_;
+    }
+
+  private:
+    mutable std::mutex mutex_;
+    std::condition_variable changed_;
+    io::FileState known_;
+    std::uint64_t reads_ = 0, bytes_ = 0;
+    bool shut_ = false, failing_ = false, nameless_ = false;
+};
+
+class CachedFileTest : public testing::Test {
+  protected:
+    static constexpr std::uint64_t kSize = 10 * kUnitBytes + 12345;
+
+    CachedFileTest() : content_(bytes_of(kSize, 1)), source_(std::make_shared<Source>(content_)) {}
+
+    std::shared_ptr<Replica> replica() {
+        auto opened = Replica::open(folder(), version(), {}, 1, purse_);
+        EXPECT_TRUE(opened) << opened.status().message();
+        return opened.value();
+    }
+    Version version() const { return version_of({1, 2}, source_->state(io::File::Ask::kTimes).value()); }
+    std::unique_ptr<io::Directory> folder() {
+        auto made = area_->create_directory("1-2");
+        return made ? std::move(made).value() : std::move(area_->open_directory("1-2")).value();
+    }
+    std::unique_ptr<CachedFile> open(std::shared_ptr<Replica> replica, CachePolicy policy = policy_of()) {
+        return std::make_unique<CachedFile>(source_, std::move(replica), tasks_, policy);
+    }
+    static CachePolicy policy_of() {
+        return {.young_ns = 1000, .now_ns = later, .steady_ns = standing, .judge_speed = false};
+    }
+    static std::vector<std::byte> read(CachedFile& file, std::uint64_t offset, std::size_t size) {
+        std::vector<std::byte> bytes(size);
+        const auto got = file.read_at(offset, bytes);
+        EXPECT_TRUE(got) << got.status().message();
+        bytes.resize(got ? got.value() : 0);
+        return bytes;
+    }
+    std::vector<std::byte> expected(std::uint64_t offset, std::size_t size) const {
+        const std::uint64_t end = std::min<std::uint64_t>(offset + size, content_.size());
+        return {content_.begin() + static_cast<std::ptrdiff_t>(std::min(offset, end)),
+                content_.begin() + static_cast<std::ptrdiff_t>(end)};
+    }
+
+    std::vector<std::byte> content_;
+    std::shared_ptr<Source> source_;
+    std::shared_ptr<Purse> purse_ = std::make_shared<Purse>(std::uint64_t{1} << 30);
+    std::unique_ptr<io::Directory> area_ = io::make_memory_directory("/local/forebay-0/cache");
+    task::Engine tasks_{{.threads_max = 2}};
+};
+
+TEST_F(CachedFileTest, what_was_read_once_comes_from_the_replica) {
+    const auto file = open(replica());
+    EXPECT_TRUE(same(read(*file, 1000, 300'000), expected(1000, 300'000)));
+    EXPECT_EQ(file->counters().hit_bytes, 0u);
+    file->await_stored();
+    const std::uint64_t before = source_->bytes();
+    EXPECT_TRUE(same(read(*file, 1000, 300'000), expected(1000, 300'000)));
+    EXPECT_EQ(source_->bytes(), before) << "the file is asked for nothing";
+    EXPECT_EQ(file->counters().hit_bytes, 300'000u);
+}
+
+TEST_F(CachedFileTest, no_more_is_read_than_whole_blocks_of_what_is_asked_for) {
+    const auto file = open(replica());
+    (void)read(*file, 5 * kBlockBytes + 100, 3 * kBlockBytes);
+    file->await_stored();
+    EXPECT_EQ(source_->bytes(), 4 * kBlockBytes);
+}
+
+TEST_F(CachedFileTest, the_end_of_the_file_is_cached_and_read_short) {
+    const auto file = open(replica());
+    for (int turn = 0; turn < 2; ++turn) {
+        EXPECT_TRUE(same(read(*file, kSize - 100, 1000), expected(kSize - 100, 1000)));
+        EXPECT_EQ(read(*file, kSize, 10).size(), 0u);
+        file->await_stored();
+    }
+    EXPECT_EQ(file->counters().hit_bytes, 100u);
+}
+
+TEST_F(CachedFileTest, a_second_process_finds_what_the_first_has_stored) {
+    {
+        const auto file = open(replica());
+        (void)read(*file, 0, kSize);
+        file->await_stored();
+    }
+    const std::uint64_t before = source_->bytes();
+    const auto again = open(replica());
+    EXPECT_TRUE(same(read(*again, 0, kSize), content_));
+    EXPECT_EQ(source_->bytes(), before);
+}
+
+TEST_F(CachedFileTest, random_reads_of_several_files_of_one_replica_give_the_source) {
+    std::mt19937_64 random(7);
+    std::vector<std::unique_ptr<CachedFile>> files;
+    for (int i = 0; i < 3; ++i) files.push_back(open(replica()));
+    for (int i = 0; i < 2000; ++i) {
+        const std::uint64_t at = random() % kSize;
+        const std::size_t size = random() % (i % 5 == 0 ? 2'000'000 : 9000);
+        ASSERT_TRUE(same(read(*files[random() % 3], at, size), expected(at, size))) << at << " " << size;
+    }
+    std::uint64_t hits = 0;
+    for (const auto& file : files) hits += file->counters().hit_bytes;
+    EXPECT_GT(hits, 10 * kSize);
+}
+
+TEST_F(CachedFileTest, threads_that_read_while_units_are_evicted_get_the_source) {
+    const auto shared = replica();
+    const auto file = open(shared);
+    std::atomic<bool> stop{false};
+    std::vector<std::jthread> readers;
+    for (std::uint64_t seed = 0; seed < 3; ++seed)
+        readers.emplace_back([&, seed] {
+            std::mt19937_64 random(seed);
+            while (!stop) {
+                const std::uint64_t at = random() % kSize;
+                EXPECT_TRUE(same(read(*file, at, 20'000), expected(at, 20'000)));
+            }
+        });
+    std::mt19937_64 random(99);
+    std::uint64_t evicted = 0;
+    // Until both have happened often.
+    while (evicted < 20 * kUnitBytes || file->counters().hit_bytes < 20 * kUnitBytes)
+        if (const auto claim = Replica::claim(shared, random() % 11)) {
+            if (random() % 64 == 0) evicted += shared->evict(*claim).value();
+        }
+    stop = true;
+    readers.clear();
+    file->await_stored();
+    EXPECT_EQ(purse_->left() + shared->stored_bytes(), std::uint64_t{1} << 30);
+}
+
+TEST_F(CachedFileTest, two_readers_of_one_unit_read_the_file_once) {
+    const auto shared = replica();
+    const auto file = open(shared);
+    const auto other = open(replica());
+    source_->set_shut(true);
+    std::jthread first([&] { EXPECT_TRUE(same(read(*file, 0, 8192), expected(0, 8192))); });
+    source_->await_reads(1);
+    EXPECT_FALSE(Replica::claim(shared, 0)) << "it is being fetched";
+    source_->set_shut(false);
+    first.join();
+    file->await_stored();
+    EXPECT_TRUE(same(read(*other, 0, 8192), expected(0, 8192)));
+    EXPECT_EQ(other->counters().hit_bytes, 8192u);
+    EXPECT_EQ(source_->bytes(), 8192u);
+}
+
+TEST_F(CachedFileTest, what_another_one_is_fetching_is_read_from_the_file_if_that_takes_too_long) {
+    const auto mine = replica();
+    const auto claim = Replica::claim(mine, 0);
+    ASSERT_TRUE(claim);
+    const auto file = open(replica());
+    EXPECT_TRUE(same(read(*file, 0, 5000), expected(0, 5000)));
+    EXPECT_EQ(file->counters().waits, 1u);
+    EXPECT_EQ(file->counters().missed_bytes, 5000u);
+}
+
+TEST_F(CachedFileTest, a_unit_whose_fetcher_has_died_is_taken_over) {
+    const auto mine = replica();
+    const auto place = folder();
+    const auto map = place->open_file("presence", io::OpenMode::kReadWrite).value()->map(0, 8192).value();
+    auto* const entry = reinterpret_cast<UnitEntry*>(map->bytes().data() + 4096);
+    entry->owner = 4000;
+    {
+        const auto lives = place->hold("owner-4000");
+        ASSERT_TRUE(lives);
+        EXPECT_FALSE(Replica::claim(mine, 0)) << "it lives";
+    }
+    const auto claim = Replica::claim(mine, 0);
+    EXPECT_TRUE(claim);
+    EXPECT_NE(entry->owner, 4000u);
+}
+
+TEST_F(CachedFileTest, a_file_that_is_changed_is_not_cached_any_more) {
+    const auto shared = replica();
+    const auto file = open(shared);
+    (void)read(*file, 0, 1000);   // so little that nothing is read ahead
+    file->await_stored();
+    EXPECT_GT(shared->stored_bytes(), 0u);
+    content_ = bytes_of(kSize, 2);
+    source_->change(content_);
+    (void)read(*file, 3 * kUnitBytes, 1000);   // notices it once that is stored
+    file->await_stored();
+    EXPECT_EQ(file->counters().aside, Aside::kChanged);
+    EXPECT_TRUE(same(read(*file, 0, kUnitBytes), expected(0, kUnitBytes))) << "of the new one";
+    const auto again = open(replica());
+    EXPECT_TRUE(same(read(*again, 0, kSize), content_));
+}
+
+TEST_F(CachedFileTest, a_version_that_cannot_be_had_stores_nothing) {
+    const auto shared = replica();
+    const auto file = open(shared);
+    source_->set_nameless();
+    EXPECT_TRUE(same(read(*file, 0, 1000), expected(0, 1000)));
+    file->await_stored();
+    EXPECT_EQ(shared->stored_bytes(), 0u);
+    EXPECT_EQ(file->counters().aside, Aside::kFault);
+    EXPECT_FALSE(shared->unusable()) << "that is no sign of a change";
+}
+
+TEST_F(CachedFileTest, a_young_file_is_not_stored) {
+    CachePolicy policy = policy_of();
+    policy.now_ns = early;
+    const auto shared = replica();
+    const auto file = open(shared, policy);
+    EXPECT_TRUE(same(read(*file, 0, 1000), expected(0, 1000)));
+    file->await_stored();
+    EXPECT_EQ(shared->stored_bytes(), 0u);
+    EXPECT_EQ(file->counters().aside, Aside::kYoung);
+}
+
+TEST_F(CachedFileTest, a_source_that_answers_at_once_is_left_alone) {
+    CachePolicy policy = policy_of();
+    policy.judge_speed = true;   // by a clock that stands still
+    const auto shared = replica();
+    const auto file = open(shared, policy);
+    for (std::uint64_t i = 0; i < 100; ++i) {
+        (void)read(*file, (i * 37 % 100) * 3 * kBlockBytes, kBlockBytes);
+        file->await_stored();
+    }
+    EXPECT_EQ(file->counters().aside, Aside::kFast);
+    EXPECT_LT(shared->stored_bytes(), 40 * kBlockBytes);
+}
+
+TEST_F(CachedFileTest, a_full_cache_goes_on_serving_what_it_has) {
+    purse_ = std::make_shared<Purse>(2 * kUnitBytes);
+    const auto file = open(replica());
+    for (int turn = 0; turn < 2; ++turn)
+        for (std::uint64_t unit = 0; unit < 8; ++unit) {
+            EXPECT_TRUE(same(read(*file, unit * kUnitBytes, 1000), expected(unit * kUnitBytes, 1000)));
+            EXPECT_TRUE(same(read(*file, 0, 3 * kUnitBytes), expected(0, 3 * kUnitBytes)));
+            file->await_stored();
+        }
+    EXPECT_EQ(file->counters().aside, Aside::kFull);
+    EXPECT_GT(file->counters().hit_bytes, 10 * kUnitBytes);
+}
+
+TEST_F(CachedFileTest, a_source_that_fails_gives_its_error) {
+    const auto file = open(replica());
+    source_->set_failing(true);
+    std::vector<std::byte> into(1000);
+    const auto got = file->read_at(0, into);
+    ASSERT_FALSE(got);
+    EXPECT_EQ(got.status().sys_errno(), EIO);
+    source_->set_failing(false);
+    EXPECT_TRUE(same(read(*file, 0, 1000), expected(0, 1000)));
+}
+
+TEST_F(CachedFileTest, writing_is_refused) {
+    const auto file = open(replica());
+    EXPECT_FALSE(file->write_at(0, content_));
+    EXPECT_FALSE(file->resize(0));
+    EXPECT_TRUE(same(read(*file, 0, kSize), content_));
+}
+
+}   // namespace
+}   // namespace forebay::cache

@@ -1,0 +1,217 @@
+// What shows that somebody else has changed a target, and what does not.
+#include "recover/untouched.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "io/memory_file.h"
+#include "log/target_witness.h"
+
+namespace forebay::recover {
+namespace {
+
+using io::TimesKind;
+
+constexpr std::uint64_t kSecond = 1'000'000'000, kNow = 1'700'000'000 * kSecond + 5;
+
+std::vector<std::byte> pattern(std::size_t size, unsigned seed) {
+    std::vector<std::byte> bytes(size);
+    for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(seed + i * 7);
+    return bytes;
+}
+
+class UntouchedTest : public testing::TestWithParam<io::TimesKind> {
+  protected:
+    UntouchedTest() {
+        EXPECT_TRUE(target_->write_at(0, pattern(10000, 1)));
+        witness_.open(io::TimesKind::kExact, rest_);
+    }
+    log::TargetState known(io::TimesKind kind = io::TimesKind::kExact) const {
+        log::TargetState state = witness_.state();
+        state.kind = kind;
+        return state;
+    }
+    Status check(const io::FileState& now, io::TimesKind kind = io::TimesKind::kExact,
+                 Death death = {kNow, false, false, false}) {
+        return check_untouched(known(kind), now, *target_, death);
+    }
+    // A write of what the target does not hold yet.
+    void begin(ByteRange range, unsigned seed) {
+        const auto bytes = pattern(range.size(), seed);
+        witness_.begin_write(range, std::span(bytes).first(log::sample_length(range.begin, range.size())));
+    }
+    void arrive(ByteRange range, unsigned seed) {
+        EXPECT_TRUE(target_->write_at(range.begin, pattern(range.size(), seed)));
+    }
+
+    std::unique_ptr<io::File> target_ = io::make_memory_file("/scratch/run.h5");
+    io::FileState rest_{10000, kNow, kNow, 1, 1, 0100644, 1, 7, 8};
+    log::TargetWitness witness_;
+};
+
+TEST_F(UntouchedTest, at_rest_everything_has_to_be_as_it_was) {
+    EXPECT_TRUE(check(rest_));
+    for (const auto change : {&io::FileState::size, &io::FileState::modified_ns, &io::FileState::changed_ns})
+        for (const std::uint64_t by : {std::uint64_t{1}, kSecond, std::uint64_t{0} - 1, std::uint64_t{0} - kSecond}) {
+            io::FileState now = rest_;
+            now.*change += by;
+            EXPECT_EQ(check(now).code(), Code::kUnsupported) << by;
+        }
+}
+
+TEST_F(UntouchedTest, what_moves_the_time_of_its_status_alone_is_seen) {
+    io::FileState now = rest_;
+    now.changed_ns += 3600 * kSecond;
+    EXPECT_FALSE(check(now));
+    EXPECT_TRUE(check(now, io::TimesKind::kExact, {kNow, true, false, false})) << "it has another name";
+    for (const auto change :
+         {&io::FileState::mode, &io::FileState::links, &io::FileState::owner, &io::FileState::group}) {
+        io::FileState also = now;
+        also.*change += 1;
+        EXPECT_TRUE(check(also));
+        also.modified_ns += 1;
+        EXPECT_FALSE(check(also)) << "it was written to as well";
+    }
+}
+
+TEST_F(UntouchedTest, whole_seconds_are_enough_where_no_more_is_kept) {
+    io::FileState now = rest_;
+    now.modified_ns -= now.modified_ns % kSecond;
+    now.changed_ns -= now.changed_ns % kSecond;
+    EXPECT_TRUE(check(now));
+    now.modified_ns -= kSecond;
+    EXPECT_FALSE(check(now));
+}
+
+TEST_F(UntouchedTest, what_was_under_way_may_have_changed_it_as_far_as_it_could) {
+    begin({8000, 12000}, 9);
+    io::FileState now = rest_;
+    EXPECT_TRUE(check(now)) << "it had not begun";
+    arrive({8000, 12000}, 9);
+    now.modified_ns = now.changed_ns = witness_.state().begun_ns + 1;
+    const Death death{now.modified_ns, false, false, false};
+    for (const std::uint64_t size : {10000, 11000, 12000}) {
+        now.size = size;
+        EXPECT_TRUE(check(now, io::TimesKind::kExact, death)) << size;
+    }
+    for (const std::uint64_t size : {9999, 12001}) {
+        now.size = size;
+        EXPECT_FALSE(check(now, io::TimesKind::kExact, death)) << size;
+    }
+}
+
+TEST_F(UntouchedTest, a_backup_put_back_while_writes_were_under_way_is_seen) {
+    begin({0, 10000}, 9);
+    io::FileState now = rest_;
+    now.changed_ns = witness_.state().begun_ns + 1;
+    now.modified_ns = rest_.modified_ns - kSecond;
+    EXPECT_FALSE(check(now)) << "older";
+    now.modified_ns = rest_.modified_ns + 1;
+    EXPECT_FALSE(check(now)) << "its time was set";
+}
+
+TEST_F(UntouchedTest, a_local_file_is_written_to_only_when_a_write_has_just_begun) {
+    begin({0, 10000}, 9);
+    io::FileState now = rest_;
+    now.modified_ns = now.changed_ns = witness_.state().begun_ns + kBeginsWithinNs;
+    EXPECT_TRUE(check(now)) << "it has its time, and the writer was killed before its first byte";
+    EXPECT_FALSE(check(now, io::TimesKind::kServed)) << "a server sets both together";
+    now.modified_ns = now.changed_ns = witness_.state().begun_ns + kBeginsWithinNs + 1;
+    EXPECT_FALSE(check(now)) << "nothing of it has come";
+    arrive({0, 10000}, 9);
+    EXPECT_FALSE(check(now));
+    now.modified_ns = now.changed_ns = witness_.state().begun_ns + kBeginsWithinNs;
+    EXPECT_TRUE(check(now));
+    // One of two has waited for the other.
+    begin({20000, 20001}, 3);
+    now.modified_ns = now.changed_ns = witness_.state().begun_ns + 10 * kSecond;
+    now.size = 10000;
+    const Death death{witness_.state().begun_ns, false, false, false};
+    EXPECT_TRUE(check(now, io::TimesKind::kExact, death));
+    arrive({0, 10000}, 4);
+    EXPECT_FALSE(check(now, io::TimesKind::kExact, death)) << "nothing of either has come";
+}
+
+TEST_F(UntouchedTest, once_a_write_has_failed_nothing_that_was_written_need_be_there) {
+    begin({200, 300}, 8);   // taken by a server that has died before it was on its disk
+    witness_.end_write({200, 300});
+    begin({0, 100}, 9);
+    witness_.end_write({0, 100}, false);
+    io::FileState now = rest_;
+    now.modified_ns = now.changed_ns = witness_.state().begun_ns;
+    const Death death{witness_.state().begun_ns, false, false, false};
+    for (const io::TimesKind kind : {io::TimesKind::kExact, io::TimesKind::kServed})
+        EXPECT_TRUE(check(now, kind, death));
+    EXPECT_TRUE(check(rest_)) << "nothing of it has come";
+}
+
+TEST_F(UntouchedTest, what_had_been_written_has_to_be_there_still) {
+    for (const io::TimesKind kind : {io::TimesKind::kExact, io::TimesKind::kServed}) {
+        begin({0, 100}, 9);
+        arrive({0, 100}, 9);
+        witness_.end_write({0, 100});
+        begin({200, 300}, 10);
+        io::FileState now = rest_;
+        now.modified_ns = now.changed_ns = witness_.state().begun_ns;
+        const Death death{witness_.state().begun_ns, false, false, false};
+        EXPECT_TRUE(check(now, kind, death));
+        arrive({0, 100}, 11);
+        EXPECT_FALSE(check(now, kind, death)) << "another program's bytes";
+        begin({50, 60}, 12);
+        EXPECT_FALSE(check(now, kind, death)) << "nothing of anything is there";
+        arrive({50, 60}, 12);
+        EXPECT_TRUE(check(now, kind, death)) << "what came later may have overwritten it";
+        witness_.open(io::TimesKind::kExact, rest_);
+    }
+}
+
+TEST_F(UntouchedTest, where_a_server_keeps_the_times_the_clocks_may_differ) {
+    begin({0, 100}, 9);
+    arrive({0, 100}, 9);
+    const Death death{witness_.state().begun_ns, false, false, false};
+    io::FileState now = rest_;
+    now.modified_ns = now.changed_ns = death.last_sign_ns + kClocksApartNs;
+    EXPECT_TRUE(check(now, io::TimesKind::kServed, death));
+    ++now.modified_ns;
+    EXPECT_FALSE(check(now, io::TimesKind::kServed, death));
+}
+
+TEST_F(UntouchedTest, at_rest_a_server_may_only_move_the_time_of_the_status) {
+    io::FileState now = rest_;
+    now.changed_ns += kSecond;
+    EXPECT_TRUE(check(now, io::TimesKind::kServed));
+    now.changed_ns += kClocksApartNs;
+    EXPECT_FALSE(check(now, io::TimesKind::kServed));
+    now = rest_;
+    now.modified_ns += 1;
+    EXPECT_FALSE(check(now, io::TimesKind::kServed));
+}
+
+TEST_F(UntouchedTest, where_others_write_too_it_must_not_be_older_nor_much_later) {
+    witness_.let_others_write();
+    io::FileState now = rest_;
+    now.size = 5;
+    now.modified_ns = now.changed_ns = kNow + kClocksApartNs;
+    EXPECT_TRUE(check(now));
+    now.modified_ns = now.changed_ns = kNow + kClocksApartNs + 1;
+    EXPECT_FALSE(check(now));
+    EXPECT_TRUE(check({5, kNow, now.changed_ns, 1, 1, 0100644, 1, 7, 8}, io::TimesKind::kExact,
+                      {kNow, false, false, true}))
+        << "another node has brought its part home";
+    now.modified_ns = kNow - 1;
+    EXPECT_FALSE(check(now));
+}
+
+TEST_F(UntouchedTest, after_a_restart_times_may_be_lost_but_not_be_later) {
+    io::FileState now = rest_;
+    now.size = 9;
+    now.modified_ns = now.changed_ns = kNow - 100 * kSecond;
+    const Death death{kNow, false, true, false};
+    EXPECT_TRUE(check(now, io::TimesKind::kExact, death));
+    now.changed_ns = kNow + kClocksApartNs + 1;
+    EXPECT_FALSE(check(now, io::TimesKind::kExact, death)) << "a backup put back with its time";
+}
+
+}   // namespace
+}   // namespace forebay::recover

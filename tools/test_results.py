@@ -1,0 +1,115 @@
+"""What came of tests: counted from the JUnit files of CTest and pytest, or from their logs when they broke off."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass
+class Outcome:
+    """What one stage, or all of them together, came to."""
+
+    passed: int = 0
+    failed: list[str] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, other: "Outcome") -> None:
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+    def __str__(self) -> str:
+        return f"{self.passed} passed, {len(self.failed)} failed, {len(self.skipped)} skipped"
+
+
+class StageBroke(Exception):
+    """A stage could not be run to its end; the message is the one line that says why."""
+
+
+def first_words(text: str | None) -> str:
+    return " ".join((text or "").split())[:200]
+
+
+def why_skipped(case: ElementTree.Element, skipped: ElementTree.Element) -> str:
+    """The reason in the test's own words when it printed any, else in the runner's."""
+    message = first_words(skipped.get("message") or skipped.text)
+    if not message.startswith("SKIP_"):
+        return message or "no reason given"
+    lines = [line.strip() for line in (case.findtext("system-out") or "").splitlines() if line.strip()]
+    for position, line in enumerate(lines):
+        if line.endswith(": Skipped") or line == "Skipped":  # GoogleTest puts the reason on the next line
+            return first_words(lines[position + 1]) if position + 1 < len(lines) else message
+    return first_words(next((line for line in lines if "skip" in line.lower()), message))
+
+
+def read_junit(path: Path, prefix: str) -> Outcome:
+    """Counts the test cases of a JUnit file, as CTest and pytest write it."""
+    outcome = Outcome()
+    try:
+        cases = ElementTree.parse(path).iter("testcase")
+    except ElementTree.ParseError as cause:
+        raise StageBroke(f"{path.name} is no readable result: {cause}") from None
+    for case in cases:
+        name = prefix + "::".join(filter(None, (case.get("classname"), case.get("name"))))
+        if case.get("classname") == case.get("name"):  # CTest writes the name twice
+            name = prefix + (case.get("name") or "")
+        skipped = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
+            outcome.failed.append(name)
+        elif skipped is not None or case.get("status") == "disabled":
+            reason = why_skipped(case, skipped) if skipped is not None else "disabled"
+            # CTest also calls a test skipped whose program is missing. That is a failure.
+            not_run = case.get("status") == "notrun" and not (skipped.get("message") or "").startswith("SKIP_")
+            if not_run:
+                outcome.failed.append(f"{name} ({reason})")
+            else:
+                outcome.skipped.append((name, reason))
+        else:
+            outcome.passed += 1
+    return outcome
+
+
+# `test/x_test.py::name PASSED [ 5%]`; what the test prints may come between the name and the word.
+PYTEST_LINE = re.compile(r"^(?P<name>\S+\.py::\S.*?)(?: (?P<word>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b.*)?$")
+# ` 12/345 Test  #12: unit.room.name .....   Passed    0.02 sec`
+CTEST_LINE = re.compile(r"^\s*\d+/\d+ Test\s+#\d+: (?P<name>\S+) \.*\s*(?P<word>Passed|\*\*\*\S.*?)\s+\d+\.\d+ sec")
+CTEST_BEGUN = re.compile(r"^\s*Start\s+\d+: (?P<name>\S+)")
+
+
+def read_broken_log(text: str, prefix: str) -> tuple[Outcome, list[str]]:
+    """What a log says of tests that ended before CTest or pytest did, and which tests had begun and not ended."""
+    outcome = Outcome()
+    begun: dict[str, None] = {}
+    for line in text.splitlines():
+        if start := CTEST_BEGUN.match(line):
+            begun[start["name"]] = None
+        elif found := CTEST_LINE.match(line) or PYTEST_LINE.match(line):
+            name, word = found["name"].strip(), found["word"]
+            if word is None:
+                begun[name] = None
+                continue
+            begun.pop(name, None)
+            if word in ("Passed", "PASSED", "XFAIL"):
+                outcome.passed += 1
+            elif word in ("SKIPPED", "***Skipped"):
+                outcome.skipped.append((prefix + name, "see the log"))
+            else:
+                outcome.failed.append(prefix + name)
+    return outcome, list(begun)
+
+
+def first_error(log: Path) -> str:
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    said = [line for line in lines if line and not line.startswith("$ ")]
+    for position, line in enumerate(said):
+        if line.startswith("CMake Error"):  # CMake says where, and on the following lines what
+            return first_words(" ".join(said[position : position + 3]))
+        if re.search(r"\berror: |undefined reference", line):
+            return first_words(line)
+    named = [line for line in said if re.search(r"error|FAILED|not found", line, re.I)]
+    return first_words(named[0] if named else said[-1] if said else "it wrote nothing")
+
+
+def tail(log: Path, lines_max: int) -> str:
+    return "\n".join(f"    {line}" for line in log.read_text(errors="replace").splitlines()[-lines_max:])
