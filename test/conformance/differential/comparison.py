@@ -25,10 +25,11 @@ SHRINK_RUNS_MAX = 120
 SETTLED_MAX = 20
 EXPLAINED_MAX = 5
 # Two fillings of fresh memory. A program whose result depends on them has no defined result. The allocator fills no
-# block that it takes from a thread's cache, so there is none.
+# block that it takes from a thread's cache, and HDF5 hands out again what it has freed: both caches are off.
 PERTURBATIONS = {
     byte: {"MALLOC_PERTURB_": byte, "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"} for byte in ("17", "201")
 }
+NO_FREE_LISTS = ("--free-lists", "off")
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ class Programs:
         elif any(died - seed in range(-BATCH_CASES, BATCH_CASES) for died in result.died_natively):
             return False  # alone all is well; what kills the library damages its memory before
         perturbed = [
-            Side(f"{left.label}-{byte}", left.environment | variables, left.arguments)
+            Side(f"{left.label}-{byte}", left.environment | variables, (*left.arguments, *NO_FREE_LISTS))
             for byte, variables in PERTURBATIONS.items()
         ]
         # What it stores and never set may come from other places alone than after the programs before it.

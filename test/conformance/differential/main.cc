@@ -39,6 +39,7 @@ struct Arguments {
     std::uint64_t first = 1, last = 1;
     std::string directory = ".", journal;
     bool print_errors = false;
+    bool free_lists = true;
     ProgramOptions program;
 };
 
@@ -47,6 +48,7 @@ struct Arguments {
                  "differential: %s\n"
                  "usage: differential --seeds A..B --dir D [--journal F] [--max-ops K] [--skip I,J,...]\n"
                  "                    [--heavy PERCENT] [--errors print]\n"
+                 "                    [--free-lists off]\n"
                  "                    [--fault value|lost-write|read|status|crash|hang@OPERATION]\n",
                  problem);
     std::exit(2);
@@ -80,6 +82,8 @@ Arguments parse(int count, char** words) {
             arguments.program.heavy_percent = static_cast<unsigned>(std::strtoul(value.c_str(), nullptr, 10));
         } else if (name == "--errors") {
             arguments.print_errors = value == "print";
+        } else if (name == "--free-lists") {
+            arguments.free_lists = value != "off";
         } else if (name == "--fault") {
             parse_fault(value, arguments.program);
         } else if (name == "--skip") {
@@ -119,6 +123,8 @@ int run(int count, char** words) {
     for (std::uint64_t seed = arguments.first; seed <= arguments.last; ++seed) {
         start_watchdog();
         if (H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) < 0) return 3;   // HDF5 does not start, and has said why
+        // HDF5 keeps what it frees. Without its lists the C library sees each block come and go.
+        if (!arguments.free_lists && H5set_free_list_limits(0, 0, 0, 0, 0, 0) < 0) return 3;
         enter(std::to_string(seed));
         arguments.program.seed = seed;
         const std::int64_t left_open = Program(arguments.program, journal).run();
