@@ -67,6 +67,12 @@ constexpr std::array kTable{
     OptionSpec{"read_cache_size", kSize, "8GiB", "bytes", kMiB, kPiB, "",
                "Most space that the read cache takes on the staging area, for all processes and files together."},
     OptionSpec{
+        "revalidate", kCount, "open", "seconds", 1, 31'536'000, "open|always|never",
+        "When a file in the read cache is compared with the file itself: at each open; before each read, too; once in "
+        "so many seconds, too; or only when a process opens it for the first time."},
+    OptionSpec{"prefetch", kChoice, "off", "", 0, 0, "off|open",
+               "Fetch a file that is opened read-only into the read cache, in the background, as a whole."},
+    OptionSpec{
         "node", kString, "", "", 0, 0, "",
         "Name of this process's node; processes of one name share what they stage. Empty: those of one machine."},
     OptionSpec{"nodes", kChoice, "fast", "", 0, 0, "fast|consistent",

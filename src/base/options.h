@@ -32,7 +32,7 @@ struct OptionSpec {
     std::string_view unit;           // "bytes", "threads" or empty
     std::uint64_t minimum;           // of kSize and kCount; 0 elsewhere
     std::uint64_t maximum;           // inclusive
-    std::string_view choices;        // of kChoice: "wait|through"
+    std::string_view choices;        // of kChoice: "wait|through"; of kCount: words that it may be instead
     std::string_view doc;            // one line
 };
 
@@ -46,6 +46,13 @@ enum class OnError : std::uint8_t { kFail, kRetry, kThrough };
 enum class Durability : std::uint8_t { kProcess, kNode };
 enum class WithMpi : std::uint8_t { kOn, kNode, kOff };
 enum class SeveralNodes : std::uint8_t { kFast, kConsistent };
+enum class Prefetch : std::uint8_t { kOff, kOpen };
+
+// The word number `index` of a kCount option, as its value.
+[[nodiscard]] constexpr std::uint64_t word_value(std::size_t index) noexcept { return ~std::uint64_t{0} - index; }
+// `revalidate`; other values are seconds.
+inline constexpr std::uint64_t kRevalidateOpen = word_value(0), kRevalidateAlways = word_value(1),
+                               kRevalidateNever = word_value(2);
 
 // Parsed values. Sizes are bytes.
 struct Options {
@@ -70,6 +77,8 @@ struct Options {
         SeveralNodes::kFast;   // kConsistent: a crash can be undone to the last commit, also with several nodes
     bool read_cache = false;   // read files through the read cache
     std::uint64_t read_cache_size = std::uint64_t{8} << 30;   // most bytes of it, of all processes together
+    std::uint64_t revalidate = kRevalidateOpen;   // when a cached file is compared with its source
+    Prefetch prefetch = Prefetch::kOff;           // kOpen: fetch a file that is opened into the read cache
     std::string node;              // members of one name share memory; empty: those of one machine
     std::string stats;             // append one JSON line per closed file; empty: none
     std::string trace;             // append one JSON line per target write; empty: none

@@ -39,8 +39,8 @@ struct NamedBinding {
     std::string_view name;
     Binding field;
 };
-const std::array<NamedBinding, 26>& bindings() {
-    static const std::array<NamedBinding, 26> all{{
+const std::array<NamedBinding, 28>& bindings() {
+    static const std::array<NamedBinding, 28> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
         {"size", &Options::size},
@@ -60,6 +60,8 @@ const std::array<NamedBinding, 26>& bindings() {
         {"mpi", choice<&Options::mpi>()},
         {"read_cache", &Options::read_cache},
         {"read_cache_size", &Options::read_cache_size},
+        {"revalidate", &Options::revalidate},
+        {"prefetch", choice<&Options::prefetch>()},
         {"node", &Options::node},
         {"nodes", choice<&Options::nodes>()},
         {"stats", &Options::stats},
@@ -117,6 +119,11 @@ Result<std::uint64_t> parse_digits(std::string_view digits) {
 }
 
 Status store_number(const OptionSpec& spec, std::string_view text, Options& options, std::uint64_t Options::* field) {
+    const auto words = split_choices(spec.choices);
+    if (const auto word = std::find(words.begin(), words.end(), lower(text)); word != words.end()) {
+        options.*field = word_value(static_cast<std::size_t>(word - words.begin()));
+        return Status::ok();
+    }
     const bool is_size = spec.type == OptionType::kSize;
     const Result<std::uint64_t> parsed = is_size ? parse_size(text) : parse_digits(text);
     const std::string allowed = "; allowed: " + option_range(spec);
@@ -306,7 +313,10 @@ std::string option_range(const OptionSpec& spec) {
         case OptionType::kBool: return "on or off";
         case OptionType::kChoice: return joined_choices(spec.choices);
         case OptionType::kSize: return format_size(spec.minimum) + " to " + format_size(spec.maximum);
-        case OptionType::kCount: return std::to_string(spec.minimum) + " to " + std::to_string(spec.maximum);
+        case OptionType::kCount: {
+            const std::string range = std::to_string(spec.minimum) + " to " + std::to_string(spec.maximum);
+            return spec.choices.empty() ? range : joined_choices(spec.choices) + " or " + range;
+        }
         case OptionType::kString:
         case OptionType::kPath: break;
     }
@@ -327,10 +337,12 @@ std::string option_text(const Options& options, std::string_view name) {
     if (spec == nullptr || binding == nullptr) return {};
     if (const auto* field = std::get_if<std::string Options::*>(binding)) return options.*(*field);
     if (const auto* field = std::get_if<bool Options::*>(binding)) return options.*(*field) ? "on" : "off";
-    if (const auto* field = std::get_if<std::uint64_t Options::*>(binding))
-        return spec->type == OptionType::kSize ? options_internal::exact_size(options.*(*field))
-                                               : std::to_string(options.*(*field));
     const std::vector<std::string_view> choices = split_choices(spec->choices);
+    if (const auto* field = std::get_if<std::uint64_t Options::*>(binding)) {
+        const std::uint64_t value = options.*(*field);
+        if (const std::uint64_t word = word_value(0) - value; word < choices.size()) return std::string(choices[word]);
+        return spec->type == OptionType::kSize ? options_internal::exact_size(value) : std::to_string(value);
+    }
     const std::size_t index = std::get<ChoiceBinding>(*binding).index(options);
     return index < choices.size() ? std::string(choices[index]) : std::string();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <new>
 #include <utility>
@@ -16,6 +17,8 @@ namespace forebay::cache {
 namespace {
 
 constexpr std::uint64_t kFetchMax = 1 << 20;                    // of one request for what nobody has asked for
+constexpr std::size_t kPrefetchers = 2;                         // requests under way of what was asked for ahead
+constexpr std::size_t kPrefetchRangesMax = 1 << 20;
 constexpr std::uint64_t kJudged = 32;                           // requests, before the source is called fast
 constexpr std::uint64_t kJudgeAgain = std::uint64_t{1} << 30;   // bytes
 constexpr std::uint64_t kFastRequestNs = 20'000, kFastBytesPerNs = 2;
@@ -42,12 +45,16 @@ class CachedFile::Core {
           policy_(policy),
           ahead_(replica_->source().size),
           old_enough_ns_(std::max(replica_->source().modified_ns, replica_->source().changed_ns) + policy.young_ns),
-          forks_(io::forks_so_far()) {}
+          forks_(io::forks_so_far()),
+          looked_ns_(policy_.steady_ns()) {}
 
     Result<std::size_t> read(const std::shared_ptr<Core>& self, std::uint64_t offset, io::MutableBytes into);
     void await_stored();
     void look_again();
     void close();
+    Status prefetch(const std::shared_ptr<Core>& self, std::span<const ByteRange> ranges);
+    [[nodiscard]] std::uint64_t prefetch_left() const;
+    void cancel_prefetch();
 
     CacheCounters counters;
 
@@ -85,7 +92,11 @@ class CachedFile::Core {
     Result<std::size_t> fetch(const std::shared_ptr<Core>& self, ByteRange missing, io::MutableBytes into);
     std::vector<Replica::Claim> claim_units(ByteRange range) const;
     void read_ahead(const std::shared_ptr<Core>& self, ByteRange range);
-    void submit(std::function<Status()> run);
+    bool submit(std::function<Status()> run);
+    void start_prefetchers(const std::shared_ptr<Core>& self);
+    void prefetch_one(const std::shared_ptr<Core>& self);
+    void fetch_missing(ByteRange piece);
+    void fetch_claimed(Fetched& fetched, std::uint64_t bytes);
     void store(Fetched& fetched);
     [[nodiscard]] bool stores();
     [[nodiscard]] bool is_source(const io::FileState& state) const noexcept;
@@ -99,11 +110,16 @@ class CachedFile::Core {
     const std::shared_ptr<Replica> replica_;
     task::Engine& tasks_;
     const CachePolicy policy_;
-    std::mutex mutex_;   // guards what follows
+    mutable std::mutex mutex_;   // guards what follows, up to the constants
     std::condition_variable idle_;
     ReadAhead ahead_;
     std::uint64_t pending_bytes_ = 0;   // read ahead or fetched, and not stored yet
+    std::deque<ByteRange> wanted_;      // to be prefetched
+    std::uint64_t wanted_bytes_ = 0;    // of them
+    std::uint64_t taken_bytes_ = 0;     // of the pieces that tasks have
+    std::size_t prefetchers_ = 0;       // tasks
     const std::uint64_t old_enough_ns_, forks_;
+    std::atomic<std::uint64_t> looked_ns_{0};
     std::atomic<std::uint64_t> requests_{0}, request_ns_{0}, request_bytes_{0}, fast_bytes_left_{0};
     std::atomic<bool> stopped_{false};   // nothing more is stored
     std::atomic<bool> closing_{false};   // nothing more is read ahead
@@ -111,6 +127,9 @@ class CachedFile::Core {
 
 Result<std::size_t> CachedFile::Core::read(const std::shared_ptr<Core>& self, std::uint64_t offset,
                                            io::MutableBytes into) {
+    if (policy_.look_every_ns != kOffsetMax &&
+        policy_.steady_ns() - looked_ns_.load(std::memory_order_relaxed) >= policy_.look_every_ns)
+        look_again();
     const std::uint64_t size = replica_->source().size;
     if (offset >= size || replica_->unusable()) return read_source(offset, into);
     const std::uint64_t end = std::min<std::uint64_t>(size, offset + into.size());
@@ -271,16 +290,7 @@ void CachedFile::Core::read_ahead(const std::shared_ptr<Core>& self, ByteRange r
             shared->offset = piece.begin;
             const std::uint64_t bytes = to - piece.begin;
             submit([self, shared, bytes] {
-                if (self->closing_.load()) return Status::ok();
-                Fetched& fetched = *shared;
-                fetched.bytes.resize(bytes);
-                const std::uint64_t begin_ns = self->policy_.steady_ns();
-                const auto got = self->source_->read_at(fetched.offset, fetched.bytes);
-                self->judge(bytes, self->policy_.steady_ns() - begin_ns);
-                if (got && got.value() == bytes) {
-                    self->counters.fetched_bytes.fetch_add(bytes, std::memory_order_relaxed);
-                    self->store(fetched);
-                }
+                if (!self->closing_.load()) self->fetch_claimed(*shared, bytes);
                 return Status::ok();
             });
         } catch (const std::bad_alloc&) {
@@ -289,11 +299,128 @@ void CachedFile::Core::read_ahead(const std::shared_ptr<Core>& self, ByteRange r
     }
 }
 
-// Where no thread can be had nobody would run it: it is canceled, and gives back what it holds.
-void CachedFile::Core::submit(std::function<Status()> run) {
-    const task::Submitted submitted = tasks_.submit({.run = std::move(run)});
-    if (submitted.task && !submitted.has_thread) (void)tasks_.cancel(submitted.task);
+// What nobody has asked for yet, in a task. May throw std::bad_alloc.
+void CachedFile::Core::fetch_claimed(Fetched& fetched, std::uint64_t bytes) {
+    fetched.bytes.resize(bytes);
+    const std::uint64_t begin_ns = policy_.steady_ns();
+    const auto got = source_->read_at(fetched.offset, fetched.bytes);
+    judge(bytes, policy_.steady_ns() - begin_ns);
+    if (!got || got.value() != bytes) return;
+    counters.fetched_bytes.fetch_add(bytes, std::memory_order_relaxed);
+    store(fetched);
 }
+
+// Where no thread can be had nobody would run it: it is canceled, and gives back what it holds. False: so it was.
+bool CachedFile::Core::submit(std::function<Status()> run) {
+    const task::Submitted submitted = tasks_.submit({.run = std::move(run)});
+    if (submitted.task && !submitted.has_thread) return !tasks_.cancel(submitted.task);
+    return static_cast<bool>(submitted.task);
+}
+
+// ---- prefetching -----------------------------------------------------------------------------------
+
+Status CachedFile::Core::prefetch(const std::shared_ptr<Core>& self, std::span<const ByteRange> ranges) {
+    if (io::forks_so_far() != forks_) return {Code::kUnavailable, "a forked child does not prefetch"};
+    const std::uint64_t size = replica_->source().size;
+    {
+        const std::lock_guard lock(mutex_);
+        if (closing_.load()) return Status::ok();
+        if (ranges.size() > kPrefetchRangesMax - wanted_.size())
+            return {Code::kNoSpace, "too many ranges wait to be prefetched"};
+        for (const ByteRange range : ranges) {
+            const ByteRange inside{std::min(range.begin, size), std::min(range.end, size)};
+            if (inside.begin >= inside.end) continue;
+            wanted_.push_back(inside);
+            wanted_bytes_ += inside.size();
+        }
+    }
+    start_prefetchers(self);
+    return Status::ok();
+}
+
+void CachedFile::Core::start_prefetchers(const std::shared_ptr<Core>& self) {
+    for (;;) {
+        {
+            const std::lock_guard lock(mutex_);
+            if (wanted_.empty() || prefetchers_ == kPrefetchers) return;
+            ++prefetchers_;
+        }
+        prefetch_one(self);
+    }
+}
+
+// Makes a task of one piece; the task makes the next one, so that what the program asks for has its turn in between.
+void CachedFile::Core::prefetch_one(const std::shared_ptr<Core>& self) {
+    ByteRange piece;
+    {
+        const std::lock_guard lock(mutex_);
+        if (closing_.load() || wanted_.empty()) {
+            --prefetchers_;
+            return;
+        }
+        ByteRange& first = wanted_.front();
+        piece = {first.begin, std::min(first.end, (first.begin / kFetchMax + 1) * kFetchMax)};
+        first.begin = piece.end;
+        if (first.empty()) wanted_.pop_front();
+        wanted_bytes_ -= piece.size();
+        taken_bytes_ += piece.size();
+    }
+    bool runs = false;
+    (void)attempt([&] {
+        runs = submit([self, piece] {
+            if (self->stores() && !self->replica_->unusable()) (void)attempt([&] { self->fetch_missing(piece); });
+            else self->cancel_prefetch();
+            {
+                const std::lock_guard lock(self->mutex_);
+                self->taken_bytes_ -= piece.size();
+            }
+            self->prefetch_one(self);
+            return Status::ok();
+        });
+    });
+    if (runs) return;
+    cancel_prefetch();
+    const std::lock_guard lock(mutex_);
+    taken_bytes_ -= piece.size();
+    --prefetchers_;
+}
+
+// In a task. What somebody else fetches is left to them.
+void CachedFile::Core::fetch_missing(ByteRange piece) {
+    const std::uint64_t size = replica_->source().size;
+    const std::uint64_t end = std::min(size, block_ceiling(piece.end));
+    for (std::uint64_t at = block_floor(piece.begin); at < end && !closing_.load() && !stopped_.load();) {
+        const std::uint64_t gap_end = replica_->end_of_gap(at, end);
+        if (gap_end == at) {
+            at = std::min(end, at + kBlockBytes);
+            continue;
+        }
+        Fetched fetched;
+        fetched.offset = at;
+        fetched.claims = claim_units({at, gap_end});
+        if (fetched.claims.empty()) {
+            at = (at / kUnitBytes + 1) * kUnitBytes;
+            continue;
+        }
+        at = std::min(gap_end, (fetched.claims.back().unit() + 1) * kUnitBytes);
+        fetch_claimed(fetched, at - fetched.offset);
+    }
+}
+
+std::uint64_t CachedFile::Core::prefetch_left() const {
+    if (io::forks_so_far() != forks_) return 0;
+    const std::lock_guard lock(mutex_);
+    return closing_.load() ? 0 : wanted_bytes_ + taken_bytes_;
+}
+
+void CachedFile::Core::cancel_prefetch() {
+    if (io::forks_so_far() != forks_) return;
+    const std::lock_guard lock(mutex_);
+    wanted_.clear();
+    wanted_bytes_ = 0;
+}
+
+// ---- storing ---------------------------------------------------------------------------------------
 
 // The version is compared after the bytes were read. It was the same when the file was opened, and was old enough then
 // that a change in between would show.
@@ -320,6 +447,7 @@ void CachedFile::Core::store(Fetched& fetched) {
 
 // Between two opens the file may have become another one. What cannot be asked changes nothing: reads ask it, too.
 void CachedFile::Core::look_again() {
+    looked_ns_.store(policy_.steady_ns(), std::memory_order_relaxed);
     const auto state = source_->state(io::File::Ask::kTimes);
     if (!state || is_source(state.value())) return;
     step_aside(Aside::kChanged);
@@ -410,6 +538,13 @@ Result<std::size_t> CachedFile::read_at(std::uint64_t offset, io::MutableBytes i
 }
 
 void CachedFile::look_again() { core_->look_again(); }
+Status CachedFile::prefetch(std::span<const ByteRange> ranges) {
+    Status outcome;
+    const Status enough = attempt([&] { outcome = core_->prefetch(core_, ranges); });
+    return enough ? outcome : enough;
+}
+std::uint64_t CachedFile::prefetch_left() const { return core_->prefetch_left(); }
+void CachedFile::cancel_prefetch() { core_->cancel_prefetch(); }
 
 Status CachedFile::write_at(std::uint64_t, io::Bytes) { return refuse_writing(name()); }
 Status CachedFile::write_gather_at(std::uint64_t, std::span<const io::Bytes>) { return refuse_writing(name()); }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "cache/read_ahead.h"
 #include "cache/replica.h"
@@ -50,6 +51,8 @@ struct CachePolicy {
     std::uint64_t (*now_ns)() noexcept;       // CLOCK_REALTIME
     std::uint64_t (*steady_ns)() noexcept;    // CLOCK_MONOTONIC
     bool judge_speed = true;                  // step aside where the source is as fast as a replica
+    // A read compares the version first if the last look is so long ago. kOffsetMax: no read does.
+    std::uint64_t look_every_ns = kOffsetMax;
 };
 
 class CachedFile final : public io::ForwardingFile {
@@ -69,8 +72,15 @@ class CachedFile final : public io::ForwardingFile {
     // The file is opened once more: compares the version. If it is another one, the source is read from now on.
     void look_again();
 
+    // Fetches what is missing of these ranges, in this order, after those of earlier calls. In the background: the call
+    // never blocks. kNoSpace: too many ranges wait already, none of these is taken; kUnavailable: a forked child.
+    [[nodiscard]] Status prefetch(std::span<const ByteRange> ranges);
+    // How many bytes of those ranges have not been seen to yet. 0 too once nothing more can be stored.
+    [[nodiscard]] std::uint64_t prefetch_left() const;
+    void cancel_prefetch();
+
     [[nodiscard]] const CacheCounters& counters() const noexcept;
-    // No more is read ahead. Waits until what was asked for is stored, for 10 s at most. The destructor does the same.
+    // No more is read ahead or prefetched. Waits until what was asked for is stored, for 10 s at most. The destructor does the same.
     void close();
     // Waits until nothing is left to be stored.
     void await_stored();

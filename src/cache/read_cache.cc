@@ -15,7 +15,7 @@ namespace forebay::cache {
 namespace {
 
 constexpr const char* kCacheFolder = "cache";
-constexpr std::size_t kThreads = 2;
+constexpr std::size_t kThreads = 4;   // two may prefetch
 // A change of the same size within this time need not show in a file's times: ticks of its file system's clock, and the
 // difference of that clock from ours. The longest for which NFS caches attributes, where they are those.
 constexpr std::uint64_t kSecond = 1'000'000'000;
@@ -88,11 +88,26 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
         return std::shared_ptr<CachedFile>();
     }
     FOREBAY_TRY(replica.status());
-    CachePolicy policy{.young_ns = young_ns(traits.times), .now_ns = realtime_ns, .steady_ns = monotonic_ns};
-    auto file = std::make_shared<CachedFile>(source, std::move(replica).value(), tasks_, policy);
+    auto file = std::make_shared<CachedFile>(source, std::move(replica).value(), tasks_, policy_for(traits));
+    if (options_.prefetch == Prefetch::kOpen) {
+        const ByteRange whole{0, state.value().size};
+        (void)file->prefetch({&whole, 1});   // what is not prefetched is fetched when it is asked for
+    }
     const std::lock_guard lock(mutex_);
     ++totals_.files;
     return file;
+}
+
+CachePolicy ReadCache::policy_for(const io::FileTraits& traits) const noexcept {
+    CachePolicy policy{.young_ns = young_ns(traits.times), .now_ns = realtime_ns, .steady_ns = monotonic_ns};
+    const std::uint64_t when = options_.revalidate;
+    if (when == kRevalidateAlways) policy.look_every_ns = 0;
+    else if (when != kRevalidateOpen && when != kRevalidateNever) policy.look_every_ns = when * kSecond;
+    return policy;
+}
+
+void ReadCache::opened_again(CachedFile& file) noexcept {
+    if (options_.revalidate != kRevalidateNever) (void)attempt([&] { file.look_again(); });
 }
 
 std::shared_ptr<CachedFile> ReadCache::open(const std::shared_ptr<io::File>& source, std::string& warning) noexcept {
@@ -112,15 +127,19 @@ std::shared_ptr<CachedFile> ReadCache::open(const std::shared_ptr<io::File>& sou
     return nullptr;
 }
 
-void ReadCache::note_closed(const CachedFile& file) noexcept {
+void ReadCache::add(const CachedFile& file, CacheTotals& totals) noexcept {
     const CacheCounters& counters = file.counters();
     const Aside why = counters.aside.load(std::memory_order_relaxed);
-    if (why != Aside::kNone) leave_alone(why);
+    if (why != Aside::kNone) ++totals.asides[static_cast<std::size_t>(why)];
+    totals.hit_bytes += counters.hit_bytes.load(std::memory_order_relaxed);
+    totals.missed_bytes += counters.missed_bytes.load(std::memory_order_relaxed);
+    totals.fetched_bytes += counters.fetched_bytes.load(std::memory_order_relaxed);
+    totals.stored_bytes += counters.stored_bytes.load(std::memory_order_relaxed);
+}
+
+void ReadCache::note_closed(const CachedFile& file) noexcept {
     const std::lock_guard lock(mutex_);
-    totals_.hit_bytes += counters.hit_bytes.load(std::memory_order_relaxed);
-    totals_.missed_bytes += counters.missed_bytes.load(std::memory_order_relaxed);
-    totals_.fetched_bytes += counters.fetched_bytes.load(std::memory_order_relaxed);
-    totals_.stored_bytes += counters.stored_bytes.load(std::memory_order_relaxed);
+    add(file, totals_);
 }
 
 std::unique_ptr<io::Lock> ReadCache::begin_writing(io::File& target) noexcept {
@@ -134,9 +153,14 @@ std::unique_ptr<io::Lock> ReadCache::begin_writing(io::File& target) noexcept {
     return lock;
 }
 
-CacheTotals ReadCache::totals() const {
-    const std::lock_guard lock(mutex_);
-    return totals_;
+CacheTotals ReadCache::totals(std::span<const std::shared_ptr<CachedFile>> open) const {
+    CacheTotals totals;
+    {
+        const std::lock_guard lock(mutex_);
+        totals = totals_;
+    }
+    for (const auto& file : open) add(*file, totals);
+    return totals;
 }
 
 }   // namespace forebay::cache

@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 
 #include "base/options.h"
@@ -44,6 +45,8 @@ class ReadCache {
     // `source`, which is open for reading, as it is to be read. Null: as it is. `warning` is set once, for the user.
     [[nodiscard]] std::shared_ptr<CachedFile> open(const std::shared_ptr<io::File>& source,
                                                    std::string& warning) noexcept;
+    // A file of this process is opened once more: whether it is still the same, if option `revalidate` says so.
+    void opened_again(CachedFile& file) noexcept;
     // The file is closed: its counters go into the totals.
     void note_closed(const CachedFile& file) noexcept;
     // Before the file is written: nobody on this node reads what is stored of it any more, nor stores anything of it
@@ -51,8 +54,8 @@ class ReadCache {
     // `read_cache` off nothing is looked at.
     [[nodiscard]] std::unique_ptr<io::Lock> begin_writing(io::File& target) noexcept;
 
-    // Of the files that were closed.
-    [[nodiscard]] CacheTotals totals() const;
+    // Of the files that were closed, and of these.
+    [[nodiscard]] CacheTotals totals(std::span<const std::shared_ptr<CachedFile>> open = {}) const;
     // Nothing is read ahead or stored any more. False: at `until` a thread has not come back from the source or the
     // staging area, and this must stay to the end of the process.
     [[nodiscard]] bool stop(std::chrono::steady_clock::time_point until) { return tasks_.stop(until); }
@@ -63,6 +66,8 @@ class ReadCache {
     [[nodiscard]] Result<std::shared_ptr<CachedFile>> try_open(const std::shared_ptr<io::File>& source);
     [[nodiscard]] Status open_store();
     void leave_alone(Aside why) noexcept;
+    [[nodiscard]] CachePolicy policy_for(const io::FileTraits& traits) const noexcept;
+    static void add(const CachedFile& file, CacheTotals& totals) noexcept;
 
     const Options& options_;
     const OpenArea open_area_;

@@ -81,7 +81,7 @@ Result<Engine::Attached> Engine::State::attach(OpenTarget target) {
     // Without memory the handle must not go on counting.
     const Status outcome = attempt([&] {
         if (first_writer) return start_writing(*entry, std::move(target.file), aside, target.prepare);
-        if (!first && entry->cached != nullptr) entry->cached->look_again();
+        if (!first && entry->cached != nullptr) read_cache_.opened_again(*entry->cached);
         return writable ? Status::ok() : entry->file->refresh();
     });
     if (!outcome) {
@@ -180,6 +180,12 @@ std::shared_ptr<StagedFile> Engine::State::find(const io::Identity& identity) {
     const std::lock_guard lock(mutex_);
     const auto found = files_.find(identity);
     return found == files_.end() ? nullptr : found->second.file;
+}
+
+std::shared_ptr<cache::CachedFile> Engine::State::cached(const io::Identity& identity) {
+    const std::lock_guard lock(mutex_);
+    const auto found = files_.find(identity);
+    return found == files_.end() ? nullptr : found->second.cached;
 }
 
 std::vector<std::string> Engine::State::end_of_process() {
@@ -313,6 +319,10 @@ Status Engine::detach(const std::shared_ptr<StagedFile>& file, bool writable) no
 std::shared_ptr<StagedFile> Engine::find(std::uint64_t device, std::uint64_t inode) {
     return state_->find({device, inode});
 }
+
+std::shared_ptr<cache::CachedFile> Engine::cached(const io::Identity& identity) { return state_->cached(identity); }
+
+std::string Engine::statistics() { return state_->statistics(); }
 
 std::string Engine::node_name() const {
     const std::string& named = state_->loaded().options.node;

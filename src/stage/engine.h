@@ -17,6 +17,7 @@
 
 #include "base/options.h"
 #include "base/status.h"
+#include "cache/cached_file.h"
 #include "io/claim.h"
 #include "io/descriptor.h"
 #include "io/file.h"
@@ -116,6 +117,11 @@ class Engine {
 
     // The state of the open file with this identity, or null.
     [[nodiscard]] std::shared_ptr<StagedFile> find(std::uint64_t device, std::uint64_t inode);
+
+    // What reads the open file with this identity through the read cache; null: nothing does.
+    [[nodiscard]] std::shared_ptr<cache::CachedFile> cached(const io::Identity& identity);
+    // The line of statistics of the process as it would be now.
+    [[nodiscard]] std::string statistics();
 
     // Processes that open a file together stage it for themselves: of two such groups neither would see what the other
     // one stages, and the last drain would win. So the one of them that drains for a node claims the file there, before

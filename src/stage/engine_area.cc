@@ -177,20 +177,28 @@ void Engine::State::tell_line(const std::string& line) {
     run_.tell(line, loaded_.options.stats);
 }
 
-void Engine::State::tell_statistics() {
-    if (anything_to_tell_ || stranded_.load() > 0 || unread_.load() > 0 || ledger_.header().files_opened.load() > 0) {
-        std::string reasons;
-        for (std::size_t i = 0; i < ledger::kReasonCount; ++i)
-            if (const auto count = ledger_.header().aside[i].load(); count > 0)
-                reasons += fmt::format(R"({}"{}":{})", reasons.empty() ? "" : ",",
-                                       ledger::reason_name(static_cast<ledger::AsideReason>(i)), count);
-        const std::string line = fmt::format(
-            R"({{"process":{{"pid":{},"files_opened":{},"files_staged":{},"aside":{{{}}},)"
-            R"("stranded":{},"unread":{}{}}}}})",
-            ::getpid(), ledger_.header().files_opened.load(), ledger_.header().files_staged.load(), reasons,
-            stranded_.load(), unread_.load(), told(read_cache_.totals()));
-        tell_line(line);
+std::string Engine::State::statistics() {
+    std::vector<std::shared_ptr<cache::CachedFile>> open;
+    {
+        const std::lock_guard lock(mutex_);
+        for (const auto& [identity, entry] : files_)
+            if (entry.cached != nullptr) open.push_back(entry.cached);
     }
+    std::string reasons;
+    for (std::size_t i = 0; i < ledger::kReasonCount; ++i)
+        if (const auto count = ledger_.header().aside[i].load(); count > 0)
+            reasons += fmt::format(R"({}"{}":{})", reasons.empty() ? "" : ",",
+                                   ledger::reason_name(static_cast<ledger::AsideReason>(i)), count);
+    return fmt::format(
+        R"({{"process":{{"pid":{},"files_opened":{},"files_staged":{},"aside":{{{}}},)"
+        R"("stranded":{},"unread":{}{}}}}})",
+        ::getpid(), ledger_.header().files_opened.load(), ledger_.header().files_staged.load(), reasons,
+        stranded_.load(), unread_.load(), told(read_cache_.totals(open)));
+}
+
+void Engine::State::tell_statistics() {
+    if (anything_to_tell_ || stranded_.load() > 0 || unread_.load() > 0 || ledger_.header().files_opened.load() > 0)
+        tell_line(statistics());
 }
 
 void Engine::State::close_area() noexcept {

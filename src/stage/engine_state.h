@@ -54,6 +54,8 @@ class Engine::State final : public Surroundings, public ForkParty {
     Result<Attached> attach(OpenTarget target);
     Status detach(const std::shared_ptr<StagedFile>& file, bool writable) noexcept;
     std::shared_ptr<StagedFile> find(const io::Identity& identity);
+    std::shared_ptr<cache::CachedFile> cached(const io::Identity& identity);
+    std::string statistics();
     void count_aside(ledger::AsideReason reason) {
         const std::lock_guard opening(opening_);
         tell_began_opening();

@@ -236,3 +236,108 @@ assert total == int(os.environ["EXPECTED"])
     done = run([sys.executable, "-c", code], cached(tmp_path, EXPECTED=str(expected)), folder)
     assert done.returncode == 0 and done.stdout.strip() == "[0, 0]", done.stdout + done.stderr
     assert caches(tmp_path)[-1]["hit_bytes"] > 0
+
+
+# Waits for a prefetch as a program does: by asking how much is left.
+CALLS = """
+import ctypes, errno, h5py, json, os, sys, time, zlib
+calls = ctypes.CDLL(os.path.join(os.environ["HDF5_PLUGIN_PATH"], "libforebay_vol.so"))
+calls.forebay_prefetch.argtypes = [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p]
+calls.forebay_prefetch_left.restype = ctypes.c_int64
+calls.forebay_statistics.restype = ctypes.c_int64
+calls.forebay_statistics.argtypes = [ctypes.c_char_p, ctypes.c_uint64]
+
+def prefetch(path, *ranges):
+    numbers = ctypes.c_uint64 * len(ranges)
+    return calls.forebay_prefetch(path, len(ranges), numbers(*(r[0] for r in ranges)), numbers(*(r[1] for r in ranges)))
+
+def await_prefetch(path):
+    begin = time.monotonic()
+    while calls.forebay_prefetch_left(path) > 0 and time.monotonic() - begin < 30:
+        time.sleep(0.01)
+    return calls.forebay_prefetch_left(path)
+
+def cache():
+    text = ctypes.create_string_buffer(4096)
+    assert 0 < calls.forebay_statistics(text, 4096) < 4096
+    return json.loads(text.value)["process"]["cache"]
+"""
+
+
+def test_a_file_is_prefetched_when_it_is_opened(mounted, tmp_path):
+    folder, fs = mounted
+    code = (
+        CALLS
+        + """
+with h5py.File("target/data.h5") as f:
+    assert await_prefetch(b"target/data.h5") == 0
+    fetched = cache()["fetched_bytes"]
+    print(zlib.crc32(f["rows"][()].tobytes()), cache()["fetched_bytes"] - fetched, fetched)
+"""
+    )
+    done = run([sys.executable, "-c", code], cached(tmp_path, FOREBAY_PREFETCH="open"), folder)
+    assert done.returncode == 0, done.stderr
+    with h5py.File(folder / "backing" / "data.h5") as f:
+        expected = zlib.crc32(f["rows"][()].tobytes())
+    checksum, more, fetched = map(int, done.stdout.split())
+    assert checksum == expected and more == 0 and DATA_BYTES <= fetched <= 1.05 * DATA_BYTES, done.stdout
+
+
+def test_a_program_prefetches_ranges_and_reads_its_statistics(mounted, tmp_path):
+    folder, _ = mounted
+    code = (
+        CALLS
+        + f"""
+assert prefetch(b"target/data.h5", (0, 100)) == errno.ENOENT
+with h5py.File("target/data.h5") as f:
+    begin = f["rows"].id.get_offset()
+    assert prefetch(b"no/such/file", (0, 100)) == errno.ENOENT
+    assert prefetch(b"target/../target/data.h5", (begin + 100 * {ROW_BYTES}, 50 * {ROW_BYTES}), (2**63, 10)) == 0
+    assert await_prefetch(b"target/data.h5") == 0
+    before = cache()
+    f["rows"][100:150]
+    after = cache()
+    print(after["hit_bytes"] - before["hit_bytes"], after["missed_bytes"] - before["missed_bytes"])
+    assert prefetch(b"target/data.h5") == 0 and calls.forebay_prefetch_cancel(b"target/data.h5") == 0
+assert calls.forebay_prefetch_left(b"target/data.h5") == -1
+"""
+    )
+    done = run([sys.executable, "-c", code], cached(tmp_path), folder)
+    assert done.returncode == 0, done.stderr
+    hit, missed = map(int, done.stdout.split())
+    assert hit == 50 * ROW_BYTES and missed == 0
+
+
+def test_a_file_that_is_not_cached_cannot_be_prefetched(mounted, tmp_path):
+    folder, _ = mounted
+    code = (
+        CALLS + 'with h5py.File("target/data.h5"): assert prefetch(b"target/data.h5", (0, 100)) == errno.ENOTSUP'
+    )
+    done = run([sys.executable, "-c", code], staged(tmp_path), folder)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("when", ["always", "1", "open", "never"])
+def test_a_change_by_another_node_is_seen_when_the_option_says(own, tmp_path, when):
+    """The file is changed below the mount's page cache, as another node would; its times show it."""
+    time.sleep(YOUNG_SECONDS)
+    code = """
+import h5py, subprocess, sys, time, zlib
+from pathlib import Path
+path = Path("target/data.h5")
+f = h5py.File(path, locking=False)
+begin = f["rows"].id.get_offset()
+f["rows"][()]
+time.sleep(0.5)
+with open(path, "r+b", buffering=0) as other:
+    other.seek(begin)
+    other.write(bytes(range(256)) * 256)
+time.sleep(1.2)
+print(f["rows"][0].tobytes() == bytes(range(256)) * 256)
+again = h5py.File(path, locking=False)
+print(again["rows"][0].tobytes() == bytes(range(256)) * 256)
+"""
+    done = run([sys.executable, "-c", code], cached(tmp_path, FOREBAY_REVALIDATE=when), tmp_path)
+    assert done.returncode == 0, done.stderr
+    expected = {"always": "True True", "1": "True True", "open": "False True", "never": "False False"}
+    assert " ".join(done.stdout.split()) == expected[when]

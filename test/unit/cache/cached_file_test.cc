@@ -333,6 +333,95 @@ TEST_F(CachedFileTest, a_source_that_fails_gives_its_error) {
     EXPECT_TRUE(same(read(*file, 0, 1000), expected(0, 1000)));
 }
 
+TEST_F(CachedFileTest, what_is_prefetched_is_read_from_the_file_once_and_in_the_order_that_was_asked_for) {
+    const auto file = open(replica());
+    const std::vector<ByteRange> wanted{{5 * kUnitBytes, 7 * kUnitBytes}, {0, kUnitBytes}, {kSize - 10, kOffsetMax}};
+    ASSERT_TRUE(file->prefetch(wanted));
+    EXPECT_EQ(file->prefetch_left(), 3 * kUnitBytes + 10);
+    (void)tasks_.wait_all();
+    const std::uint64_t fetched = source_->bytes();
+    for (const ByteRange range : {wanted[0], wanted[1], ByteRange{kSize - 10, kSize}})
+        EXPECT_TRUE(same(read(*file, range.begin, range.size()), expected(range.begin, range.size())));
+    EXPECT_EQ(source_->bytes(), fetched) << "nothing was read from the file twice";
+    EXPECT_LE(fetched, 3 * kUnitBytes + kBlockBytes);
+    EXPECT_EQ(file->counters().hit_bytes.load(), 3 * kUnitBytes + 10);
+}
+
+TEST_F(CachedFileTest, what_the_program_asks_for_overtakes_a_prefetch) {
+    const auto file = open(replica());
+    source_->set_shut(true);
+    const ByteRange whole{0, kOffsetMax};
+    ASSERT_TRUE(file->prefetch({&whole, 1}));
+    source_->await_reads(2);   // both are held up
+    std::thread reader([&] { EXPECT_TRUE(same(read(*file, kSize - 100, 100), expected(kSize - 100, 100))); });
+    source_->await_reads(3);
+    EXPECT_GT(file->prefetch_left(), kSize / 2);
+    source_->set_shut(false);
+    reader.join();
+}
+
+TEST_F(CachedFileTest, a_prefetch_that_is_canceled_fetches_no_more) {
+    const auto file = open(replica());
+    source_->set_shut(true);
+    const ByteRange whole{0, kOffsetMax};
+    ASSERT_TRUE(file->prefetch({&whole, 1}));
+    source_->await_reads(2);
+    file->cancel_prefetch();
+    source_->set_shut(false);
+    (void)tasks_.wait_all();
+    EXPECT_EQ(file->prefetch_left(), 0U);
+    EXPECT_LE(source_->bytes(), std::uint64_t{2} << 20);
+    ASSERT_TRUE(file->prefetch({&whole, 1})) << "it can be asked for again";
+    (void)tasks_.wait_all();
+    EXPECT_EQ(replica()->stored_bytes(), (kSize + kBlockBytes - 1) / kBlockBytes * kBlockBytes);
+}
+
+TEST_F(CachedFileTest, a_prefetch_ends_with_the_file) {
+    auto file = open(replica());
+    source_->set_shut(true);
+    const ByteRange whole{0, kOffsetMax};
+    ASSERT_TRUE(file->prefetch({&whole, 1}));
+    source_->await_reads(2);
+    file.reset();
+    source_->set_shut(false);
+    (void)tasks_.wait_all();
+    EXPECT_LE(source_->bytes(), std::uint64_t{2} << 20);
+}
+
+TEST_F(CachedFileTest, a_prefetch_of_what_cannot_be_stored_ends) {
+    CachePolicy policy = policy_of();
+    policy.now_ns = early;
+    const auto file = open(replica(), policy);
+    const ByteRange whole{0, kOffsetMax};
+    ASSERT_TRUE(file->prefetch({&whole, 1}));
+    (void)tasks_.wait_all();
+    EXPECT_EQ(file->prefetch_left(), 0U);
+    EXPECT_EQ(source_->bytes(), 0U);
+}
+
+TEST_F(CachedFileTest, more_ranges_than_can_wait_are_refused_as_a_whole) {
+    const auto file = open(replica());
+    const std::vector<ByteRange> wanted((std::size_t{1} << 20) + 1, ByteRange{0, 1});
+    EXPECT_EQ(file->prefetch(wanted).code(), Code::kNoSpace);
+    EXPECT_EQ(file->prefetch_left(), 0U);
+}
+
+TEST_F(CachedFileTest, a_change_is_seen_by_the_next_read_if_the_policy_says_so) {
+    for (const bool looks : {false, true}) {
+        CachePolicy policy = policy_of();
+        policy.look_every_ns = looks ? 0 : kOffsetMax;
+        source_ = std::make_shared<Source>(content_);
+        const auto file = open(replica(), policy);
+        (void)read(*file, 0, kUnitBytes);
+        file->await_stored();
+        const auto changed = bytes_of(kSize, 2);
+        source_->change(changed);
+        const auto got = read(*file, 0, kUnitBytes);
+        EXPECT_EQ(same(got, {changed.begin(), changed.begin() + kUnitBytes}), looks);
+        EXPECT_EQ(same(got, expected(0, kUnitBytes)), !looks);
+    }
+}
+
 TEST_F(CachedFileTest, writing_is_refused) {
     const auto file = open(replica());
     EXPECT_FALSE(file->write_at(0, content_));
