@@ -77,8 +77,8 @@ struct Options {
         SeveralNodes::kFast;   // kConsistent: a crash can be undone to the last commit, also with several nodes
     bool read_cache = false;   // read files through the read cache
     std::uint64_t read_cache_size = std::uint64_t{8} << 30;   // most bytes of it, of all processes together
-    std::uint64_t revalidate = kRevalidateOpen;   // when a cached file is compared with its source
-    Prefetch prefetch = Prefetch::kOff;           // kOpen: fetch a file that is opened into the read cache
+    std::uint64_t revalidate = kRevalidateOpen;               // when a cached file is compared with its source
+    Prefetch prefetch = Prefetch::kOff;                       // kOpen: fetch a file that is opened into the read cache
     std::string node;              // members of one name share memory; empty: those of one machine
     std::string stats;             // append one JSON line per closed file; empty: none
     std::string trace;             // append one JSON line per target write; empty: none

@@ -16,8 +16,8 @@ namespace forebay::cache {
 
 namespace {
 
-constexpr std::uint64_t kFetchMax = 1 << 20;                    // of one request for what nobody has asked for
-constexpr std::size_t kPrefetchers = 2;                         // requests under way of what was asked for ahead
+constexpr std::uint64_t kFetchMax = 1 << 20;   // of one request for what nobody has asked for
+constexpr std::size_t kPrefetchers = 2;        // requests under way of what was asked for ahead
 constexpr std::size_t kPrefetchRangesMax = 1 << 20;
 constexpr std::uint64_t kJudged = 32;                           // requests, before the source is called fast
 constexpr std::uint64_t kJudgeAgain = std::uint64_t{1} << 30;   // bytes

@@ -80,7 +80,8 @@ class CachedFile final : public io::ForwardingFile {
     void cancel_prefetch();
 
     [[nodiscard]] const CacheCounters& counters() const noexcept;
-    // No more is read ahead or prefetched. Waits until what was asked for is stored, for 10 s at most. The destructor does the same.
+    // No more is read ahead or prefetched. Waits until what was asked for is stored, for 10 s at most. The destructor
+    // does the same.
     void close();
     // Waits until nothing is left to be stored.
     void await_stored();

@@ -322,6 +322,8 @@ std::shared_ptr<StagedFile> Engine::find(std::uint64_t device, std::uint64_t ino
 
 std::shared_ptr<cache::CachedFile> Engine::cached(const io::Identity& identity) { return state_->cached(identity); }
 
+void Engine::opened_again(const io::Identity& identity) noexcept { state_->opened_again(identity); }
+
 std::string Engine::statistics() { return state_->statistics(); }
 
 std::string Engine::node_name() const {

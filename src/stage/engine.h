@@ -120,6 +120,9 @@ class Engine {
 
     // What reads the open file with this identity through the read cache; null: nothing does.
     [[nodiscard]] std::shared_ptr<cache::CachedFile> cached(const io::Identity& identity);
+    // The file is opened for reading, and may be open already: what is read through the cache is compared with it
+    // (option `revalidate`). `attach` does this, too.
+    void opened_again(const io::Identity& identity) noexcept;
     // The line of statistics of the process as it would be now.
     [[nodiscard]] std::string statistics();
 

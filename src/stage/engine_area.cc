@@ -189,11 +189,10 @@ std::string Engine::State::statistics() {
         if (const auto count = ledger_.header().aside[i].load(); count > 0)
             reasons += fmt::format(R"({}"{}":{})", reasons.empty() ? "" : ",",
                                    ledger::reason_name(static_cast<ledger::AsideReason>(i)), count);
-    return fmt::format(
-        R"({{"process":{{"pid":{},"files_opened":{},"files_staged":{},"aside":{{{}}},)"
-        R"("stranded":{},"unread":{}{}}}}})",
-        ::getpid(), ledger_.header().files_opened.load(), ledger_.header().files_staged.load(), reasons,
-        stranded_.load(), unread_.load(), told(read_cache_.totals(open)));
+    return fmt::format(R"({{"process":{{"pid":{},"files_opened":{},"files_staged":{},"aside":{{{}}},)"
+                       R"("stranded":{},"unread":{}{}}}}})",
+                       ::getpid(), ledger_.header().files_opened.load(), ledger_.header().files_staged.load(), reasons,
+                       stranded_.load(), unread_.load(), told(read_cache_.totals(open)));
 }
 
 void Engine::State::tell_statistics() {

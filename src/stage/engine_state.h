@@ -55,6 +55,10 @@ class Engine::State final : public Surroundings, public ForkParty {
     Status detach(const std::shared_ptr<StagedFile>& file, bool writable) noexcept;
     std::shared_ptr<StagedFile> find(const io::Identity& identity);
     std::shared_ptr<cache::CachedFile> cached(const io::Identity& identity);
+    void opened_again(const io::Identity& identity) noexcept {
+        if (!loaded_.options.read_cache) return;
+        if (const auto file = cached(identity)) read_cache_.opened_again(*file);
+    }
     std::string statistics();
     void count_aside(ledger::AsideReason reason) {
         const std::lock_guard opening(opening_);

@@ -127,6 +127,24 @@ print(n() - a); [x.close() for x in f]; print(n() - a)
     assert bytes_staged(tmp_path) > 0
 
 
+def test_a_closed_file_has_no_descriptor_any_more(tmp_path):
+    """One that is closed later would end the locks (F_SETLK) that the program takes meanwhile."""
+    code = """
+import os, h5py
+def of_the_file():
+    links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+    return sum(os.readlink(link).endswith("data.h5") for link in links if os.path.lexists(link))
+late = 0
+for i in range(300):
+    with h5py.File("data.h5", "w") as f:
+        f["numbers"] = range(100)
+    late += of_the_file()
+print(late)
+"""
+    assert run_python(code, staged(tmp_path), tmp_path) == "0\n"
+    assert bytes_staged(tmp_path) > 0
+
+
 def test_staging_takes_one_descriptor_of_the_process_and_opens_none_meanwhile(tmp_path):
     code = """
 import h5py, os, numpy as np

@@ -310,9 +310,7 @@ assert calls.forebay_prefetch_left(b"target/data.h5") == -1
 
 def test_a_file_that_is_not_cached_cannot_be_prefetched(mounted, tmp_path):
     folder, _ = mounted
-    code = (
-        CALLS + 'with h5py.File("target/data.h5"): assert prefetch(b"target/data.h5", (0, 100)) == errno.ENOTSUP'
-    )
+    code = CALLS + 'with h5py.File("target/data.h5"): assert prefetch(b"target/data.h5", (0, 100)) == errno.ENOTSUP'
     done = run([sys.executable, "-c", code], staged(tmp_path), folder)
     assert done.returncode == 0, done.stderr
 

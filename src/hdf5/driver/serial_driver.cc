@@ -144,6 +144,8 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
             return engine->forget_before(open.identity, name, true);
         };
         if (file->emptied && attached(kFunction, *file, prepare) == nullptr) return nullptr;
+        // HDF5 gives this one up, unused, if it has the file open already.
+        if (!open.writable && engine != nullptr) engine->opened_again(open.identity);
         made.keep();
         return &file.release()->library;
     });
@@ -154,20 +156,24 @@ herr_t driver_close(H5FD_t* file) {
         const std::unique_ptr<SerialFile> self(as_file<SerialFile>(file));
         const std::shared_ptr<OpenFile> open = self->open;
         bool left = false;   // bytes of it are in the log only, or still on their way to it
+        bool done = false;   // all of it is in the file, and nothing of this process uses the file any more
         if (open->staged != nullptr) {
             // HDF5 frees the file even if this fails, and a second close of the identifier would then use
             // freed memory. So the failure is kept, and the callback of the connector that led here reports it.
-            if (const Status detached = open->engine->detach(open->staged, open->writable); !detached)
-                open->keep_failure(OpenFile::During::kClose, detached.with_context("close " + open->path));
+            const Status detached = open->engine->detach(open->staged, open->writable);
+            if (!detached) open->keep_failure(OpenFile::During::kClose, detached.with_context("close " + open->path));
             left = open->writable && open->staged->failed();
+            done = open->writable && detached.is_ok() && !left && !open->staged->leaves_log() &&
+                   open->engine->find(open->identity.device, open->identity.inode) == nullptr;
         }
         open->staged.reset();
-        // A thread of the engine, or another handle, may hold the descriptor a little longer, and the lock with it. Of
-        // a file that could not be closed the engine does so to the end of the process: nobody else is to write it
-        // before the log was brought home.
+        // Another handle may hold the descriptor a little longer, and the lock with it. Of a file that could not be
+        // closed the engine does so to the end of the process: nobody else is to write it before the log was brought
+        // home. A thread that has drained the last of it may not have let go of it, but does nothing with it any more;
+        // were it to close it, the program could lose a lock that it has taken since (fcntl(2), F_SETLK).
         if (self->locked != Locked::kNot && !left) (void)open->descriptor->lock(LOCK_UN);
-        const int error = open->descriptor.use_count() == 1 ? open->descriptor->close()
-                                                            : open->descriptor->flush_as_close();
+        const int error = done || open->descriptor.use_count() == 1 ? open->descriptor->close()
+                                                                    : open->descriptor->flush_as_close();
         if (error != 0) open->keep_failure(OpenFile::During::kClose, Status::from_errno(error, "close " + open->path));
         CallScope::note_closed(open);
         return 0;
