@@ -75,6 +75,7 @@ class SlowFS:
         faults: Iterable[str] = (),
         page_cache: bool = False,
         locks: bool = True,
+        clock_behind: int = 0,
     ) -> None:
         self.backing = Path(backing)
         self.mount_point = Path(mount_point)
@@ -101,6 +102,8 @@ class SlowFS:
             self._arguments.append("--page-cache")
         if not locks:
             self._arguments.append("--no-locks")
+        if clock_behind:
+            self._arguments += ["--clock-behind", str(clock_behind)]
 
     def __enter__(self) -> SlowFS:
         self.mount()

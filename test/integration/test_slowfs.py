@@ -185,6 +185,14 @@ def test_a_large_directory_is_listed_completely(mounted):
     assert set(os.listdir(fs)) == names
 
 
+def test_a_clock_that_is_behind_tells_old_times(mounted):
+    path = mounted(clock_behind=3600) / "file"
+    path.write_bytes(b"bytes")
+    assert 3590 < time.time() - path.stat().st_mtime < 3700 and 3590 < time.time() - path.stat().st_ctime < 3700
+    os.utime(path, (1_000_000_000, 1_500_000_000))
+    assert (path.stat().st_atime, path.stat().st_mtime) == (1_000_000_000, 1_500_000_000)
+
+
 def test_mmap_needs_the_page_cache(mounted):
     fs = mounted()
     (fs / "file").write_bytes(b"x" * 4096)

@@ -91,6 +91,7 @@ void get_attributes(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
     if (!call.proceed()) return;
     struct stat attributes{};
     if (::fstat(fs.inode(node).fd, &attributes) != 0) return call.fail(errno);
+    fs.tell_times(attributes);
     call.finish();
     fuse_reply_attr(request, &attributes, 0);
 }
@@ -132,9 +133,13 @@ void set_attributes(fuse_req_t request, fuse_ino_t node, struct stat* wanted, in
     const Op op = (to_set & FUSE_SET_ATTR_SIZE) != 0 ? Op::kTruncate : Op::kSetattr;
     Call call(fs, request, op, [&] { return fs.path_of(node); });
     if (!call.proceed()) return;
+    const auto behind = static_cast<time_t>(fs.options().clock_behind_s);
+    wanted->st_atim.tv_sec += behind;
+    wanted->st_mtim.tv_sec += behind;
     if (const int error = change_attributes(fs.inode(node), *wanted, to_set, file); error != 0) return call.fail(error);
     struct stat attributes{};
     if (::fstat(fs.inode(node).fd, &attributes) != 0) return call.fail(errno);
+    fs.tell_times(attributes);
     call.finish();
     fuse_reply_attr(request, &attributes, 0);
 }

@@ -52,6 +52,13 @@ struct stat FileSystem::control_attributes() noexcept {
     return attributes;
 }
 
+void FileSystem::tell_times(struct stat& attributes) const noexcept {
+    const auto behind = static_cast<time_t>(options_.clock_behind_s);
+    attributes.st_atim.tv_sec -= behind;
+    attributes.st_mtim.tv_sec -= behind;
+    attributes.st_ctim.tv_sec -= behind;
+}
+
 std::string FileSystem::path_of(fuse_ino_t node) {
     std::array<char, PATH_MAX> target{};
     const ssize_t length = ::readlink(link_to(inode(node).fd).c_str(), target.data(), target.size());
@@ -85,6 +92,7 @@ int FileSystem::look_up(fuse_ino_t parent, const char* name, fuse_entry_param& e
         return error;
     }
     entry.ino = reinterpret_cast<fuse_ino_t>(&inodes_.found(fd, entry.attr));
+    tell_times(entry.attr);
     return 0;
 }
 

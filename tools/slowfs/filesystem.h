@@ -17,8 +17,9 @@
 namespace forebay::slowfs {
 
 struct FileSystemOptions {
-    bool page_cache = false;   // go through the kernel's page cache: reads are cached, mmap(MAP_SHARED) works
-    bool locks = true;         // false: flock and fcntl locks fail with ENOSYS
+    bool page_cache = false;            // go through the kernel's page cache: reads are cached, mmap(MAP_SHARED) works
+    bool locks = true;                  // false: flock and fcntl locks fail with ENOSYS
+    std::uint64_t clock_behind_s = 0;   // times are told as a server does whose clock is so much behind
 };
 
 class FileSystem {
@@ -41,6 +42,9 @@ class FileSystem {
     [[nodiscard]] Inode& inode(fuse_ino_t node) noexcept;
     [[nodiscard]] static bool is_control(fuse_ino_t parent, const char* name) noexcept;
     [[nodiscard]] static struct stat control_attributes() noexcept;
+
+    // What is told of a file that has these attributes.
+    void tell_times(struct stat& attributes) const noexcept;
 
     // Where a file is now, relative to the mount point, without a leading slash.
     [[nodiscard]] std::string path_of(fuse_ino_t node);

@@ -62,6 +62,10 @@ void describe(CLI::App& app, CommandLine& command) {
         ->check(CLI::Range(1, 4096));
     app.add_flag("--page-cache", command.file_system.page_cache,
                  "Go through the kernel's page cache: reads are cached, mmap(MAP_SHARED) works");
+    app.add_option("--clock-behind", command.file_system.clock_behind_s,
+                   "Tell times as a server does whose clock is so much behind")
+        ->type_name("SECONDS")
+        ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1'000'000'000}));
     app.add_flag("--no-locks", command.no_locks, "Let flock and fcntl locks fail with ENOSYS");
     app.add_flag("--allow-other", command.mount.allow_other, "Let other users use the mount");
     app.add_flag("--end-with-stdin", command.mount.end_with_stdin, "Unmount when standard input ends");

@@ -3,12 +3,15 @@
 h5py brings its own libhdf5 (serial, not thread-safe, of another version than the plugin was compiled against).
 """
 
+import os
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from connector_environment import bytes_staged, native, run, staged
+from connector_environment import _lines, bytes_staged, native, run, staged
+
+from forebay.slowfs import SlowFS, available
 
 pytest.importorskip("h5py")
 
@@ -38,3 +41,22 @@ def test_h5py_tests_come_out_the_same(tmp_path):
     assert plain.keys() == through.keys()
     assert sum(kind == "passed" for kind in through.values()) > 800
     assert bytes_staged(tmp_path) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.environ.get("FOREBAY_TEST_LONG") != "1", reason="FOREBAY_TEST_LONG is not set")
+def test_h5py_tests_come_out_the_same_with_the_read_cache(tmp_path):
+    """On a file system that is not local, whose files seem old: they are stored at once."""
+    usable, reason = available()
+    if not usable:
+        pytest.skip(f"slowfs cannot be used: {reason}")
+    with SlowFS(tmp_path / "backing", tmp_path / "remote", clock_behind=3600) as remote:
+        found = []
+        for environment in (native(), staged(tmp_path, "read_cache=on")):
+            folder = Path(remote / f"run-{len(found)}")
+            folder.mkdir()
+            found.append(outcomes(environment | {"TMPDIR": str(folder)}, folder))
+    plain, through = found
+    assert {name: (plain.get(name), kind) for name, kind in through.items() if plain.get(name) != kind} == {}
+    assert sum(kind == "passed" for kind in through.values()) > 800
+    assert sum(line["process"].get("cache", {}).get("hit_bytes", 0) for line in _lines(tmp_path) if "process" in line)

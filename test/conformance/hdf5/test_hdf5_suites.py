@@ -1,14 +1,17 @@
 """HDF5's own test programs print the same, line by line, natively and through the connector.
 
-The parallel ones have tests of their own, see ../parallel.
+The parallel ones have tests of their own, see ../parallel. FOREBAY_TEST_LONG=1 adds what takes minutes.
 """
 
+import os
 import re
 import tarfile
 from pathlib import Path
 
 import pytest
-from connector_environment import CACHE, bytes_staged, hdf5_prefix, native, run, staged
+from connector_environment import CACHE, _lines, bytes_staged, hdf5_prefix, native, run, staged
+
+from forebay.slowfs import SlowFS, available
 
 
 def program(name: str) -> Path:
@@ -72,3 +75,32 @@ def test_library_tests_give_the_same_lines(tmp_path, test_sources):
     assert "All tests were successful" in through.stdout
     assert through.returncode == plain.returncode == 0
     assert bytes_staged(tmp_path) > 0
+
+
+@pytest.fixture
+def remote(tmp_path):
+    """A file system that is not local. Its files seem old, so that the read cache stores them at once."""
+    usable, reason = available()
+    if not usable:
+        pytest.skip(f"slowfs cannot be used: {reason}")
+    with SlowFS(tmp_path / "backing", tmp_path / "remote", clock_behind=3600):
+        yield tmp_path / "remote"
+
+
+def read_from_the_cache(folder: Path) -> int:
+    return sum(line["process"].get("cache", {}).get("hit_bytes", 0) for line in _lines(folder) if "process" in line)
+
+
+LONG = os.environ.get("FOREBAY_TEST_LONG") == "1"
+
+
+@pytest.mark.parametrize("name", ["h5_api_test", *(["h5_api_test_testhdf5"] if LONG else [])])
+def test_tests_give_the_same_lines_with_the_read_cache(remote, tmp_path, test_sources, name):
+    command, more = [program(name)], {"srcdir": str(test_sources)}
+    (remote / "native").mkdir()
+    (remote / "through").mkdir()
+    plain = run(command, native(**more), remote / "native", 300)
+    through = run(command, staged(tmp_path, "read_cache=on", **more), remote / "through", 300)
+    assert comparable(through.stdout) == comparable(plain.stdout)
+    assert through.returncode == plain.returncode == 0
+    assert bytes_staged(tmp_path) > 0 and read_from_the_cache(tmp_path) > 0
