@@ -60,7 +60,7 @@ Status open_target(DriverFile& file, io::MadeFile& made, const char* name, unsig
     open.descriptor = std::make_shared<io::Descriptor>(descriptor, open.path, o_flags);
     struct stat status{};
     if (::fstat(descriptor, &status) != 0) return Status::from_errno(errno, std::string("stat ") + name);
-    open.identity = {status.st_dev, status.st_ino};
+    file.identity = open.identity = {status.st_dev, status.st_ino};
     open.writable = (flags & H5F_ACC_RDWR) != 0;
     if (!S_ISREG(status.st_mode)) open.aside = ledger::AsideReason::kNotRegular;
     file.end_of_file = static_cast<haddr_t>(status.st_size);

@@ -25,6 +25,9 @@ struct DriverFile {
     H5FD_t library{};                 // HDF5's part
     unsigned char reserve[64] = {};   // for members that a newer HDF5 has added to it
 
+    // As `open` has it. HDF5 1.14.5 may compare a file that it has freed, where closing one has failed. Its own drivers
+    // read the freed memory and follow no pointer of it, and so the program goes on.
+    io::Identity identity;
     std::shared_ptr<OpenFile> open = std::make_shared<OpenFile>();
     haddr_t end_allocated = 0, end_of_file = 0;
 

@@ -181,8 +181,8 @@ herr_t driver_close(H5FD_t* file) {
 }
 
 int driver_compare(const H5FD_t* left, const H5FD_t* right) {
-    const io::Identity& a = as_file<DriverFile>(left)->open->identity;
-    const io::Identity& b = as_file<DriverFile>(right)->open->identity;
+    const io::Identity& a = as_file<DriverFile>(left)->identity;
+    const io::Identity& b = as_file<DriverFile>(right)->identity;
     return a < b ? -1 : a == b ? 0 : 1;
 }
 
