@@ -35,7 +35,7 @@ test-long:  ## all that, and what takes hours: every point of the kill campaigns
 	@tools/setup
 	@tools/run-tests --long
 
-demo: build  ## a short program that shows what forebay does, in build/demo
+demo: build  ## two short programs, one that writes and one that reads, natively and with forebay; in build/demo
 	@tools/setup python
 	@mkdir -p build/demo
 	@tools/env python -m forebay.demo --output build/demo
