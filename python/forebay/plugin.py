@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 _MEMORY_COPY = "/memfd:forebay_vol"
+_PLUGIN_SYMBOL = "H5PLget_plugin_info"  # every plugin of HDF5 exports it
 _NOT_OPEN = -1
 
 
@@ -82,7 +83,8 @@ def loaded_plugins() -> list[Plugin]:
                 library = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LOCAL)
             except OSError:  # mapped by somebody as a file, and not loaded
                 continue
-            _found[path] = Plugin(library, path)
+            if hasattr(library, _PLUGIN_SYMBOL):  # not one of forebay's other libraries
+                _found[path] = Plugin(library, path)
     return list(_found.values())
 
 

@@ -305,7 +305,8 @@ for call in (forebay.stats, lambda: forebay.prefetch(f), lambda: forebay.prefetc
 
 def test_a_plugin_that_lacks_the_functions_is_named(beside, tmp_path):
     old = tmp_path / "libforebay_old.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", old, "-x", "c", "/dev/null"], check=True)
+    source = "void *H5PLget_plugin_info(void) { return 0; }"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", old, "-x", "c", "-"], input=source, text=True, check=True)
     beside(
         f"old = ctypes.CDLL({str(old)!r})\n"
         + """
@@ -436,6 +437,34 @@ assert len(sampler) == 100 and sorted(first) == list(range(100)) != first
 assert list(sampler) == forebay.epoch_order(100, 7, 1) != first
 assert "torch" not in sys.modules
 """
+    )
+
+
+def test_a_data_loader_follows_with_workers(beside):
+    python = os.environ.get("FOREBAY_EXAMPLES_PYTHON")
+    if not python:
+        pytest.skip("there is no Python with PyTorch here: tools/setup examples")
+    beside(
+        LOAD
+        + """
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
+class Rows(Dataset):
+    def __len__(self): return 100
+    def __getitem__(self, index):
+        with h5py.File("rows.h5") as f:
+            return index, int(f["rows"][index].sum())
+data, rows = Rows(), h5py.File("rows.h5")["rows"]
+following = forebay.torch.FollowingSampler(RandomSampler(data), rows, ahead=30)
+loader = DataLoader(data, batch_size=8, sampler=following, num_workers=2)
+seen = [index for batch, _ in loader for index in batch.tolist()]
+assert sorted(seen) == list(range(100))
+asked = [word for line in records() for word in line[2:]]
+assert asked == [f"{rows.id.get_offset() + 5000 * index}+5000" for index in seen]
+batches = forebay.torch.FollowingSampler(BatchSampler(RandomSampler(data), 8, False), rows, ahead=4)
+loader = DataLoader(data, batch_sampler=batches, num_workers=2)
+assert len(loader) == 13 and sum(len(batch) for batch, _ in loader) == 100
+""",
+        python,
     )
 
 
