@@ -4,7 +4,7 @@ PREFIX ?= $(HOME)/.local
 CONFIGURE = cmake --preset release $(if $(FOREBAY_WERROR),-DFOREBAY_WERROR=$(FOREBAY_WERROR)) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build format check test test-long demo bench install clean
+.PHONY: help setup build format check test test-long demo examples bench install clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -35,10 +35,14 @@ test-long:  ## all that, and what takes hours: every point of the kill campaigns
 	@tools/setup
 	@tools/run-tests --long
 
-demo: build  ## a short program that shows what forebay does, in build/demo
+demo: build  ## two short programs, one that writes and one that reads, natively and with forebay; in build/demo
 	@tools/setup python
 	@mkdir -p build/demo
 	@tools/env python -m forebay.demo --output build/demo
+
+examples: build  ## a PyTorch training on a slow file system, natively and with forebay, about 5 minutes; in build/examples
+	@tools/setup python examples
+	@tools/env examples/training/compare.py --output build/examples
 
 bench: build  ## the measurements, as ratios against native HDF5
 	@cmake --build --preset release --target bench/all

@@ -1,11 +1,35 @@
-"""forebay: node-local staging in front of a slow file system, for unmodified HDF5 programs.
+"""forebay: node-local staging and a read cache in front of a slow file system, for unmodified HDF5 programs.
 
-Programs need nothing from this package: they are staged by ``HDF5_VOL_CONNECTOR=forebay``. It holds
-what surrounds them: the demo, its plots, and the slow file system they are measured on.
+Programs need nothing from this package: ``HDF5_VOL_CONNECTOR=forebay`` in their environment is enough. A program that
+wants more calls `enable` instead, and tells the read cache what it will read: `prefetch`, `follow`, and for PyTorch
+`forebay.torch.FollowingSampler`. `stats` says what came of it. See docs/python.md.
+
+Beside that it holds what surrounds such programs: the demo, its plots, and the slow file system they are measured on.
 """
 
 from __future__ import annotations
 
+from forebay import torch
+from forebay.byte_ranges import ByteRanges
+from forebay.enabling import CannotEnable, enable, is_enabled
+from forebay.following import epoch_order, follow
+from forebay.plugin import ForebayError, NotEnabled, stats
+from forebay.prefetching import Prefetch, prefetch
+
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+__all__ = [
+    "ByteRanges",
+    "CannotEnable",
+    "ForebayError",
+    "NotEnabled",
+    "Prefetch",
+    "__version__",
+    "enable",
+    "epoch_order",
+    "follow",
+    "is_enabled",
+    "prefetch",
+    "stats",
+    "torch",
+]

@@ -1,8 +1,9 @@
-"""``make demo``: one ordinary program, run natively and with forebay, on a slow file system.
+"""``make demo``: ordinary programs, run natively and with forebay, on a slow file system.
 
-The program (`forebay.simulation`) knows only h5py. Both runs do the same work and write the same file;
+The first (`forebay.simulation`) writes and knows only h5py. Both runs do the same work and write the same file;
 the second has ``HDF5_VOL_CONNECTOR=forebay`` in its environment. The demo measures both, compares the
-files, draws the two time lines, and fails loudly when a file differs or forebay did not stage.
+files, draws the two time lines, and fails loudly when a file differs or forebay did not stage. Then another program
+reads a data set again and again (`forebay.demo_reading`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from forebay.demo_reading import (
+    BATCH,
+    IMAGE_BYTES,
+    Reading,
+    draw_reading,
+    make_data,
+    print_reading,
+    read_again,
+    reading_as_json,
+    shortcomings_of_reading,
+)
 from forebay.demo_report import Bars, Figures, Settings, Target, draw_timeline, print_result, write_json
 from forebay.file_system_watch import FileSystemWatch
 from forebay.measured import COMPUTE, MIB, MeasurementError, Run, read_counters, read_trace
@@ -32,10 +44,10 @@ LATENCY = "0.5ms"
 COMPUTE_MARGIN = 1.25
 CALIBRATION_SUBSTEPS = 6
 CALIBRATION_STEPS = 6
-# Two files, a log as large as one, and a little more.
-SCRATCH_FACTOR = 3.2
+# Two files, a log as large as one, and a little more; of what is read, the file and its copy in the cache.
+SCRATCH_FACTOR, READING_FACTOR = 3.2, 2.1
 LOG_WIDTH = 120
-TIME_LINE, FIGURES = RESULTS = ("timeline.png", "result.json")
+TIME_LINE, READING, FIGURES = RESULTS = ("timeline.png", "reading.png", "result.json")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -50,6 +62,13 @@ def plugin_directory() -> Path:
     if not list(plugins.glob("libforebay*.so*")):
         raise MeasurementError(f"there is no forebay plugin in {plugins}: build it with 'make build'")
     return plugins
+
+
+def staging_directory(scratch: Path) -> Path:
+    """Where forebay stages and caches: what FOREBAY_NLS names, else a folder of the demo's own."""
+    staging_area = Path(os.environ.get("FOREBAY_NLS") or scratch / "staging")
+    staging_area.mkdir(parents=True, exist_ok=True)
+    return staging_area
 
 
 @contextmanager
@@ -135,9 +154,7 @@ def _write_seconds(path: Path, size: int) -> float:
 
 def measure(settings: Settings, target: Target, scratch: Path, console: Console) -> Figures:
     """Runs the program natively and with forebay, on the same file system, one after the other."""
-    plugins = plugin_directory()
-    staging_area = Path(os.environ.get("FOREBAY_NLS") or scratch / "staging")
-    staging_area.mkdir(parents=True, exist_ok=True)
+    plugins, staging_area = plugin_directory(), staging_directory(scratch)
     stats, trace = scratch / "stats.jsonl", scratch / "trace.jsonl"
     substeps, sentence = choose_substeps(settings, target, scratch)
     console.print(sentence, highlight=False)
@@ -225,7 +242,8 @@ def announce(settings: Settings, target: Target, console: Console) -> None:
         f"A 3-D wave simulation, {settings.points}³ points, writes {settings.checkpoints} checkpoints of "
         f"{settings.checkpoint_bytes / MIB:.1f} MiB with h5py into one HDF5 file.\n"
         f"{place}, first natively, then with HDF5_VOL_CONNECTOR=forebay.\n"
-        f"The program is the same. A figure, {TIME_LINE}, and all numbers, {FIGURES}, go to {settings.output}.",
+        f"The program is the same. Figures, {TIME_LINE} and {READING}, and all numbers, {FIGURES}, go to "
+        f"{settings.output}.",
         highlight=False,
     )
 
@@ -236,21 +254,36 @@ def run_demo(settings: Settings, scratch: Path, console: Console) -> list[str]:
     settings.output.mkdir(parents=True, exist_ok=True)
     for name in RESULTS:  # of an earlier demo: they must not pass for this one's
         (settings.output / name).unlink(missing_ok=True)
-    needed, free = int(SCRATCH_FACTOR * settings.data_bytes), shutil.disk_usage(scratch).free
+    needed = int(SCRATCH_FACTOR * settings.data_bytes + READING_FACTOR * settings.samples * IMAGE_BYTES)
+    free = shutil.disk_usage(scratch).free
     if free < needed:
         raise MeasurementError(
             f"{scratch} has {free / MIB:.0f} MiB free and {needed / MIB:.0f} MiB are needed: name another with TMPDIR"
         )
     with slow_target(scratch, settings.bandwidth) as target:
         announce(settings, target, console)
+        to_read = make_data(target, settings.samples, settings.epochs) if target.slow is not None else None
         figures = measure(settings, target, scratch, console)
-    # Unmounted: what is compared is what reached the file system.
-    compare(figures)
-    found = shortcomings(figures)
-    print_result(figures, console)
-    write_json(figures, found, settings.output / FIGURES)
+        # Past the mount: what is compared is what reached the file system.
+        compare(figures)
+        found = shortcomings(figures)
+        print_result(figures, console)
+        reading: Reading | None = None
+        if to_read is None:
+            console.print("Reading again is not shown: the read cache leaves files on a local file system alone.")
+        else:
+            stats = scratch / "stats-reading.jsonl"
+            reading = read_again(to_read, target, plugin_directory(), staging_directory(scratch), stats, console)
+            found += shortcomings_of_reading(reading)
+            print_reading(reading, console)
+    more = {} if reading is None else {"reading": reading_as_json(reading)}
+    write_json(figures, found, settings.output / FIGURES, more)
     draw_timeline(figures, settings.output / TIME_LINE)
-    console.print(f"Time lines: {settings.output / TIME_LINE}   Figures: {settings.output / FIGURES}")
+    drawn = [settings.output / TIME_LINE]
+    if reading is not None:
+        draw_reading(reading, settings.output / READING)
+        drawn.append(settings.output / READING)
+    console.print(f"Time lines: {' and '.join(map(str, drawn))}   Figures: {settings.output / FIGURES}")
     return found
 
 
@@ -258,17 +291,19 @@ def main(
     steps: Annotated[int, typer.Option(min=1, help="Checkpoints to write.")] = 20,
     size: Annotated[int, typer.Option(min=8, help="Grid points along each axis.")] = 160,
     bandwidth: Annotated[str, typer.Option(help="Of the slow file system.")] = "80MiB/s",
-    output: Annotated[Path, typer.Option(help="Directory for timeline.png and result.json.")] = Path("build/demo"),
+    samples: Annotated[int, typer.Option(min=BATCH, help="Images that the training reads in each epoch.")] = 1024,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of the training.")] = 5,
+    output: Annotated[Path, typer.Option(help="Directory for the figures and result.json.")] = Path("build/demo"),
     keep: Annotated[bool, typer.Option("--keep", help="Keep the HDF5 files, the trace and the statistics.")] = False,
 ) -> None:
-    """One unmodified HDF5 program on a slow file system, natively and with forebay."""
+    """Unmodified HDF5 programs on a slow file system, natively and with forebay: one writes, one reads again."""
     bandwidth_bytes(bandwidth)
     console = Console() if sys.stdout.isatty() else Console(width=LOG_WIDTH)
     # A terminated demo unmounts and removes what it made, as an interrupted one does.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     scratch = Path(tempfile.mkdtemp(prefix="forebay-demo-"))
     try:
-        found = run_demo(Settings(size, steps, bandwidth, output), scratch, console)
+        found = run_demo(Settings(size, steps, bandwidth, output, samples, epochs), scratch, console)
     except (MeasurementError, OSError) as error:
         found = [str(error)]
     finally:

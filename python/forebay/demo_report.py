@@ -34,6 +34,8 @@ class Settings:
     checkpoints: int
     bandwidth: str
     output: Path
+    samples: int  # of the second act
+    epochs: int
 
     @property
     def checkpoint_bytes(self) -> int:
@@ -163,7 +165,7 @@ def print_result(figures: Figures, console: Console) -> None:
     for run, seen in zip((native, staged), figures.seen, strict=True):
         if seen.watches:
             console.print(
-                f"The file system itself counted {seen.writes:,} writes, {seen.written_bytes / MIB:,.1f} MiB, of the "
+                f"The file system itself counted {seen.requests:,} writes, {seen.bytes / MIB:,.1f} MiB, of the "
                 f"{run.name} run.",
                 highlight=False,
             )
@@ -185,8 +187,8 @@ def print_result(figures: Figures, console: Console) -> None:
             console.print(f"The {run.name} run said on standard error:\n{run.messages}", highlight=False, markup=False)
 
 
-def write_json(figures: Figures, shortcomings: list[str], path: Path) -> None:
-    """Every figure, in seconds and bytes."""
+def write_json(figures: Figures, shortcomings: list[str], path: Path, more: dict[str, Any]) -> None:
+    """Every figure, in seconds and bytes, and what `more` holds."""
     comparison = figures.comparison
     assert comparison is not None
     settings, target = figures.settings, figures.target
@@ -229,20 +231,20 @@ def write_json(figures: Figures, shortcomings: list[str], path: Path) -> None:
         "same_bytes": figures.same_bytes,
         "h5diff": {"equal": figures.h5diff_equal, "says": figures.h5diff_says},
     }  # fmt: skip
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(result | more, indent=1) + "\n", encoding="utf-8")
 
 
 def _run_as_json(run: Run, seen: FileSystemWatch) -> dict[str, Any]:
     return {
-        "file_system": None if not seen.watches else {"writes": seen.writes, "bytes": seen.written_bytes},
-        **{f"{name}_s": run.seconds(name) for name in (COMPUTE, *IO_PHASES)},
+        "file_system": None if not seen.watches else {"writes": seen.requests, "bytes": seen.bytes},
+        **{f"{name}_s": run.seconds(name) for name in (COMPUTE, *IO_PHASES) if name != "read"},
         "io_s": run.io_s,
         "total_s": run.total_s,
         "process_s": run.process_s,
         "phases": [
             {
                 "name": phase.name,
-                "checkpoint": phase.checkpoint,
+                "checkpoint": phase.number,
                 "begin_s": _since(run, phase.begin_ns),
                 "end_s": _since(run, phase.end_ns),
             }

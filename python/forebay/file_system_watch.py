@@ -1,4 +1,4 @@
-"""Watches what reaches the slow file system, by the file system's own count."""
+"""Watches what reaches the slow file system or comes from it, by the file system's own count."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from forebay.slowfs import SlowFS
 
 
 class FileSystemWatch:
-    """While it is entered, a thread reads the count of written bytes every `interval_s`.
+    """While it is entered, a thread reads the count of bytes of one operation, write or read, every `interval_s`.
 
-    `writes` and `written_bytes` are the sums, `steps` the rate between readings. Without a slow file system
+    `requests` and `bytes` are the sums, `steps` the rate between readings. Without a slow file system
     (None) it stays empty.
     """
 
-    def __init__(self, slow: SlowFS | None, interval_s: float) -> None:
+    def __init__(self, slow: SlowFS | None, interval_s: float, operation: str = "write") -> None:
         self._slow = slow
+        self._operation = operation
         self._interval_s = interval_s
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="file-system-watch", daemon=True)
         self._readings: list[tuple[int, int]] = []  # monotonic ns, bytes
-        self.writes = 0
-        self.written_bytes = 0
+        self.requests = 0
+        self.bytes = 0
 
     def __enter__(self) -> FileSystemWatch:
         if self._slow is not None:
@@ -66,6 +67,6 @@ class FileSystemWatch:
                 return
 
     def _read(self, slow: SlowFS) -> None:
-        write = slow.stats()["operations"]["write"]
-        self._readings.append((time.monotonic_ns(), write["bytes"]))
-        self.writes, self.written_bytes = write["count"], write["bytes"]
+        counted = slow.stats()["operations"][self._operation]
+        self._readings.append((time.monotonic_ns(), counted["bytes"]))
+        self.requests, self.bytes = counted["count"], counted["bytes"]

@@ -16,7 +16,7 @@ MIB = float(1 << 20)
 
 COMPUTE = "compute"
 # What the program does with its file, and waits for.
-IO_PHASES = ("open", "write", "flush", "close")
+IO_PHASES = ("open", "read", "write", "flush", "close")
 
 
 class MeasurementError(Exception):
@@ -28,7 +28,7 @@ class Phase:
     """One stretch of the program's time."""
 
     name: str
-    checkpoint: int
+    number: int  # of the checkpoint, or of the epoch
     begin_ns: int
     end_ns: int
 
@@ -111,6 +111,20 @@ def read_counters(path: Path, file: Path) -> dict[str, int]:
                 counters[key] = counters.get(key, 0) + value
     if not counters:
         raise MeasurementError(f"forebay has no statistics of {file.name}: it was not loaded, or saw another file")
+    return counters
+
+
+def read_cache_counters(path: Path) -> dict[str, int]:
+    """What the read cache counted in FOREBAY_STATS, summed over the processes."""
+    counters: dict[str, int] = {}
+    for line in _lines(path):
+        try:
+            process = json.loads(line).get("process") or {}
+        except ValueError as error:
+            raise MeasurementError(f"{path}: not a line of statistics: {line!r}") from error
+        for key, value in (process.get("cache") or {}).items():
+            if isinstance(value, int):
+                counters[key] = counters.get(key, 0) + value
     return counters
 
 

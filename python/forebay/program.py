@@ -1,4 +1,4 @@
-"""Runs the simulation as a user would, as a process of its own, and listens to what it reports."""
+"""Runs the demo's programs as a user would, as processes of their own, and listens to what they report."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from forebay.measured import MeasurementError, Phase, Run
 
 SIMULATION = Path(__file__).with_name("simulation.py")
+TRAINING = Path(__file__).with_name("training.py")
 
 
 def native_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -37,6 +38,17 @@ def staged_environment(plugins: Path, staging_area: Path, stats: Path, trace: Pa
     }
 
 
+def cached_environment(plugins: Path, staging_area: Path, stats: Path) -> dict[str, str]:
+    """The native environment, with forebay and its read cache switched on: nothing else is changed."""
+    return native_environment() | {
+        "HDF5_VOL_CONNECTOR": "forebay",
+        "HDF5_PLUGIN_PATH": str(plugins),
+        "FOREBAY_NLS": str(staging_area),
+        "FOREBAY_STATS": str(stats),
+        "FOREBAY_READ_CACHE": "on",
+    }
+
+
 def run_simulation(
     name: str,
     file: Path,
@@ -46,13 +58,39 @@ def run_simulation(
     time_limit_s: float,
     on_phase: Callable[[Run, Phase], None] = lambda run, phase: None,
 ) -> Run:
-    """Runs the simulation and blocks until it has ended; calls `on_phase` as each phase ends.
+    """Runs the simulation, which writes `file`; `shape` holds its options (size, steps, substeps)."""
+    words = [SIMULATION, "--output", file]
+    return _run(name, file, words, shape, environment, time_limit_s, on_phase)
 
-    `shape` holds its options (size, steps, substeps). A failure, or running longer than `time_limit_s`,
-    is a MeasurementError with the program's last words.
+
+def run_training(
+    name: str,
+    file: Path,
+    options: Mapping[str, int],
+    environment: Mapping[str, str],
+    *,
+    time_limit_s: float,
+    on_phase: Callable[[Run, Phase], None] = lambda run, phase: None,
+) -> Run:
+    """Runs the training, which reads `file`; `options` holds its options (epochs, batch, seed)."""
+    return _run(name, file, [TRAINING, "--data", file], options, environment, time_limit_s, on_phase)
+
+
+def _run(
+    name: str,
+    file: Path,
+    words: list[Path | str],
+    options: Mapping[str, int],
+    environment: Mapping[str, str],
+    time_limit_s: float,
+    on_phase: Callable[[Run, Phase], None],
+) -> Run:
+    """Runs a program and blocks until it has ended; calls `on_phase` as each phase ends.
+
+    A failure, or running longer than `time_limit_s`, is a MeasurementError with the program's last words.
     """
-    command = [sys.executable, str(SIMULATION), "--output", str(file)]
-    for option, value in shape.items():
+    command = [sys.executable, *map(str, words)]
+    for option, value in options.items():
         command += [f"--{option}", str(value)]
     run = Run(name=name, file=file)
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
@@ -97,7 +135,7 @@ def _take(line: str, run: Run, on_phase: Callable[[Run, Phase], None]) -> None:
     if "phase" not in entry:
         run.about.update(entry)
         return
-    phase = Phase(entry["phase"], entry["checkpoint"], entry["begin_ns"], entry["end_ns"])
+    phase = Phase(entry["phase"], entry.get("checkpoint", entry.get("epoch", 0)), entry["begin_ns"], entry["end_ns"])
     run.phases.append(phase)
     on_phase(run, phase)
 

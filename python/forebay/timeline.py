@@ -37,6 +37,7 @@ class Lane:
     title: str
     finding: str
     note: str = ""  # beside the end of the run, where there is room
+    marks: tuple[tuple[int, str], ...] = ()  # moments of the run, in nanoseconds, and what begins there
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Figure:
     subtitle: str
     lanes: tuple[Lane, Lane]
     limit_bytes_per_s: float | None  # of the file system; none: not limited
+    transfer: str = "bytes reach the file system"
 
 
 def native_writes(run: Run, bytes_per_checkpoint: int) -> list[TargetWrite]:
@@ -79,7 +81,7 @@ def draw(figure: Figure, path: Path) -> None:
         panels[0].set_xlim(-0.004 * end_s, 1.02 * end_s)
         panels[4].xaxis.set_major_locator(MaxNLocator(nbins=10, integer=end_s > 10, min_n_ticks=4))
         panels[4].set_xlabel("time since the program's first call, in seconds")
-        _draw_key(fig, figure.limit_bytes_per_s is not None)
+        _draw_key(fig, figure.transfer + (" (dashed: its limit)" if figure.limit_bytes_per_s is not None else ""))
         path.parent.mkdir(parents=True, exist_ok=True)
         fig.savefig(path, dpi=200)
         plt.close(fig)
@@ -92,12 +94,23 @@ def _peak(figure: Figure) -> float:
 
 def _draw_program(axes: Axes, lane: Lane) -> None:
     origin = lane.run.begin_ns
-    # An edge around the waits, so that the shortest does not vanish between two pixels.
-    for names, colour, edge in (((COMPUTE,), COMPUTE_COLOUR, 0.0), (IO_PHASES, WAIT_COLOUR, 0.4)):
+    # An edge around the waits, so that the shortest does not vanish between two pixels. Reads are too many for that.
+    waits = tuple(name for name in IO_PHASES if name != "read")
+    for names, colour, edge in (
+        ((COMPUTE,), COMPUTE_COLOUR, 0.0),
+        (("read",), WAIT_COLOUR, 0.0),
+        (waits, WAIT_COLOUR, 0.4),
+    ):
         spans = [
             ((phase.begin_ns - origin) * NANOSECOND, phase.seconds) for phase in lane.run.phases if phase.name in names
         ]
         axes.broken_barh(spans, (0.0, 1.0), facecolors=colour, edgecolors=colour, linewidth=edge)
+    for moment_ns, words in lane.marks:
+        begin_s = (moment_ns - origin) * NANOSECOND
+        axes.axvline(begin_s, color=INK, linewidth=0.8)
+        axes.annotate(
+            words, xy=(begin_s, 0.0), xytext=(2, -1), textcoords="offset points", va="top", fontsize=7.5, color=FAINT
+        )
     axes.set_ylim(0.0, 1.0)
     axes.set_yticks([])
     axes.set_ylabel("program", rotation=0, ha="right", va="center", labelpad=8)
@@ -123,6 +136,7 @@ def _draw_transfer(axes: Axes, lane: Lane, limit: float | None, peak: float) -> 
         edges.append((steps[-1].end_ns - origin) * NANOSECOND)
         axes.stairs([step.bytes_per_s / MIB for step in steps], edges, fill=True, color=TRANSFER_COLOUR, linewidth=0)
     axes.set_ylim(0.0, 1.12 * peak / MIB)
+    axes.patch.set_visible(False)  # what is written below the program is seen through it
     if limit is None:
         axes.yaxis.set_major_locator(MaxNLocator(nbins=3))
     else:
@@ -142,12 +156,12 @@ def _note_beside(axes: Axes, lane: Lane, note: str) -> None:
     )
 
 
-def _draw_key(fig: FigureBase, limited: bool) -> None:
+def _draw_key(fig: FigureBase, transfer: str) -> None:
     """Names the colours, in their order from top to bottom."""
     entries = [
         (COMPUTE_COLOUR, "the program computes"),
         (WAIT_COLOUR, "the program waits for its file"),
-        (TRANSFER_COLOUR, "bytes reach the file system" + (" (dashed: its limit)" if limited else "")),
+        (TRANSFER_COLOUR, transfer),
     ]
     boxes: list[Artist] = []
     for colour, words in entries:

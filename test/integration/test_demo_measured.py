@@ -5,7 +5,16 @@ import math
 
 import pytest
 
-from forebay.measured import MeasurementError, Phase, TargetWrite, rates, read_counters, read_trace, share_during
+from forebay.measured import (
+    MeasurementError,
+    Phase,
+    TargetWrite,
+    rates,
+    read_cache_counters,
+    read_counters,
+    read_trace,
+    share_during,
+)
 
 SECOND = 1_000_000_000
 
@@ -39,6 +48,16 @@ def test_counters_are_those_of_the_file_and_summed_over_its_closes(tmp_path):
     ]
     stats.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert read_counters(stats, tmp_path / "a.h5") == {"staged": 11}
+
+
+def test_counters_of_the_read_cache_are_summed_over_processes(tmp_path):
+    stats = tmp_path / "stats"
+    caches = [{"hit_bytes": 5, "aside": {"young": 1}}, {"hit_bytes": 6, "missed_bytes": 1}]
+    lines = [{"file": {"path": "/slow/a.h5"}}, *({"process": {"cache": cache}} for cache in caches), {"process": {}}]
+    stats.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert read_cache_counters(stats) == {"hit_bytes": 11, "missed_bytes": 1}
+    with pytest.raises(MeasurementError):
+        read_cache_counters(tmp_path / "missing")
 
 
 @pytest.mark.parametrize("content", [None, "", '{"process": {}}\n', '{"file": \n'])

@@ -42,6 +42,11 @@ def test_a_python_that_does_not_serve_is_told(tmp_path):
     assert_one_clear_line(result, "no Python of 3.11 or later")
 
 
+def test_a_python_without_pytorch_is_told(tmp_path):
+    result = setup("examples", FOREBAY_CACHE=str(tmp_path), FOREBAY_TORCH_PYTHON="/bin/false")
+    assert_one_clear_line(result, "no Python with torch was found")
+
+
 def test_an_hdf5_source_that_is_none_is_told_with_its_log(tmp_path):
     source = tmp_path / "source.tar.gz"
     source.write_text("nothing")

@@ -1,0 +1,204 @@
+"""``forebay.enable``: switches forebay on for this process and for those that it starts.
+
+HDF5 reads HDF5_VOL_CONNECTOR once, when it starts, which is at ``import h5py``. Before that, environment variables are
+all it takes. Afterwards HDF5 has no call that changes its default connector. Then forebay is registered with h5py's
+HDF5, and named in the file access list of every file that `h5py.File` opens from then on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from forebay.plugin import ForebayError, NotEnabled, loaded_plugins
+
+CONNECTOR = "forebay"
+CONNECTOR_VARIABLE, PLUGIN_VARIABLE = "HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH"
+DEFAULTS = {"read_cache": "on"}
+ALTERNATIVES = "start the program with 'forebay run -- python …', or call forebay.enable() before 'import h5py'"
+_HDF5_OWN_FOLDER = "/usr/local/hdf5/lib/plugin"  # where HDF5 looks by itself; the variable replaces it
+_HDF5_OLDEST = (1, 14, 0)
+
+OptionValue = str | int | bool | os.PathLike[str]
+
+
+class CannotEnable(ForebayError):
+    """forebay cannot be switched on in this process; the message says what to do."""
+
+
+def is_enabled() -> bool:
+    """Whether forebay's plugin is loaded in this process."""
+    return bool(loaded_plugins())
+
+
+def enable(nls: str | os.PathLike[str] | None = None, **options: OptionValue) -> None:
+    """Switches forebay on, with the read cache, for this process and for the processes that it starts.
+
+    `nls` is a directory on node-local storage, as in the option of that name; None leaves the choice to forebay. The
+    other options are those of docs/options.md, without their prefix: ``enable("/local", read_cache_size="64GiB")``.
+    Sizes are strings with a unit, or numbers of bytes. Options count from the first file on that the process opens
+    through forebay. One that forebay does not know or cannot use is reported then, and files are opened natively.
+
+    Best called before the first ``import h5py``. Called later it holds for what `h5py.File` opens from then on; files
+    that are open stay native, and so do those of other HDF5 libraries that are loaded already, such as PyTables'.
+
+    Raises CannotEnable when another connector is set, the plugin is not found, h5py has an HDF5 before 1.14.0, or
+    options come too late.
+    """
+    values = {name: _text(value) for name, value in options.items()}
+    if nls is not None:
+        values["nls"] = os.path.abspath(nls)
+    connector = os.environ.get(CONNECTOR_VARIABLE) or CONNECTOR
+    name, _, info = connector.partition(" ")
+    if name != CONNECTOR:
+        raise CannotEnable(f"{CONNECTOR_VARIABLE} names another connector, '{name}': unset it first")
+    folder = plugin_folder()
+    h5py = sys.modules.get("h5py")
+    library = _HDF5(h5py) if h5py is not None else None
+    is_default = library is not None and library.default_connector_is(CONNECTOR)
+    if values:
+        _check_that_options_still_count()
+
+    given_info = info.strip()
+    if given_info:  # it beats the environment, so what is asked for has to be in it as well
+        given_info = ";".join([given_info, *(f"{option}={_quoted(value)}" for option, value in values.items())])
+    for option, default in DEFAULTS.items():
+        if not os.environ.get(_variable(option)):
+            values.setdefault(option, default)
+    if library is not None and (not is_default or given_info != info.strip()):
+        library.use_for_files(CONNECTOR, given_info, folder)
+    os.environ.update({_variable(option): value for option, value in values.items()})
+    os.environ[CONNECTOR_VARIABLE] = f"{CONNECTOR} {given_info}".strip()
+    os.environ[PLUGIN_VARIABLE] = _plugin_path(folder)
+
+
+def plugin_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """The folder with forebay's plugin: one that HDF5_PLUGIN_PATH names, the build beside this package, or that of the
+    ``forebay`` command on the PATH. Raises CannotEnable when there is none."""
+    tree = Path(__file__).resolve().parents[2]
+    build = environment.get("FOREBAY_BUILD_DIR")
+    places = [Path(folder) for folder in environment.get(PLUGIN_VARIABLE, "").split(":") if folder]
+    places.append(Path(build or tree / "build" / "release") / "plugins")
+    command = shutil.which("forebay", path=environment.get("PATH"))
+    if command is not None:
+        prefix = Path(command).resolve().parent.parent
+        places += [prefix / "plugins", *prefix.glob("lib/**/hdf5/plugin"), *prefix.glob("lib64/hdf5/plugin")]
+    for place in places:
+        if any(place.glob("libforebay*.so*")):
+            return place.absolute()
+    looked = ", ".join(map(str, dict.fromkeys(places)))
+    raise CannotEnable(f"forebay's plugin is in none of {looked}: build it with 'make build', or install forebay")
+
+
+def _check_that_options_still_count() -> None:
+    try:
+        opened = sum(plugin.statistics().get("files_opened", 0) for plugin in loaded_plugins())
+    except NotEnabled:
+        return  # a plugin that does not say
+    if opened:
+        raise CannotEnable(
+            f"the process has opened {opened} file{'s' if opened > 1 else ''} through forebay, and the options of the "
+            "first one hold for all: give options before the first file is opened"
+        )
+
+
+def _variable(option: str) -> str:
+    return f"FOREBAY_{option.upper()}"
+
+
+def _text(value: OptionValue) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return os.path.abspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def _quoted(value: str) -> str:
+    return f"{{{value}}}" if any(mark in value for mark in ";{}") or value != value.strip() else value
+
+
+def _plugin_path(folder: Path) -> str:
+    present = [one for one in os.environ.get(PLUGIN_VARIABLE, "").split(":") if one]
+    if not present and os.path.isdir(_HDF5_OWN_FOLDER):
+        present = [_HDF5_OWN_FOLDER]
+    return ":".join([str(folder), *(one for one in present if one != str(folder))])
+
+
+_late_info: dict[str, Any] = {}  # connector and info that the wrapper of make_fapl sets; empty: it is not in place
+
+
+class _HDF5:
+    """The HDF5 library of an imported h5py, called through ctypes."""
+
+    def __init__(self, h5py: Any) -> None:
+        self._h5py = h5py
+        version = h5py.version.hdf5_version_tuple
+        if tuple(version) < _HDF5_OLDEST:
+            oldest = ".".join(map(str, _HDF5_OLDEST))
+            raise CannotEnable(f"this h5py has HDF5 {h5py.version.hdf5_version}; forebay needs {oldest} or later")
+        # Names are looked for in what this module was linked with too, which is h5py's own HDF5 and no other.
+        self._library = ctypes.CDLL(h5py.h5p.__file__)
+
+    def _call(self, name: str, *arguments: Any, result: Any = ctypes.c_int64) -> Any:
+        try:
+            function = self._library[name]
+        except AttributeError:
+            raise CannotEnable(f"the HDF5 of this h5py does not export {name}: {ALTERNATIVES}") from None
+        function.restype = result
+        with self._h5py._objects.phil:  # h5py's own lock around every call of HDF5
+            return function(*arguments)
+
+    def default_connector_is(self, name: str) -> bool:
+        """Whether files are opened with this connector if nobody says otherwise."""
+        registered = self._call("H5VLis_connector_registered_by_name", name.encode(), result=ctypes.c_int)
+        if registered <= 0:
+            return False
+        access = self._h5py.h5p.create(self._h5py.h5p.FILE_ACCESS)
+        default = ctypes.c_int64(-1)
+        wanted = self._call("H5VLget_connector_id_by_name", name.encode())
+        self._call("H5Pget_vol_id", ctypes.c_int64(access.id), ctypes.byref(default), result=ctypes.c_int)
+        difference = ctypes.c_int(-1)
+        ids = (ctypes.c_int64(wanted), default)
+        compared = self._call("H5VLcmp_connector_cls", ctypes.byref(difference), *ids, result=ctypes.c_int)
+        for one in ids:
+            self._call("H5VLclose", one, result=ctypes.c_int)
+        return compared >= 0 and difference.value == 0
+
+    def use_for_files(self, name: str, info: str, folder: Path) -> None:
+        """Files that h5py.File opens from now on are opened with this connector."""
+        files = sys.modules.get("h5py._hl.files")
+        if not hasattr(files, "make_fapl"):
+            raise CannotEnable(f"this h5py makes its file access lists in an unknown way: {ALTERNATIVES}")
+        self._h5py.h5pl.prepend(os.fsencode(folder))
+        connector = self._call("H5VLregister_connector_by_name", name.encode(), ctypes.c_int64(0))
+        if connector < 0:
+            raise CannotEnable(f"HDF5 does not load the plugin in {folder}: {ALTERNATIVES}")
+        value = ctypes.c_void_p()
+        made = self._call(
+            "H5VLconnector_str_to_info", info.encode(), ctypes.c_int64(connector), ctypes.byref(value),
+            result=ctypes.c_int,
+        )  # fmt: skip
+        if made < 0:
+            raise CannotEnable(f"forebay does not understand its connector string '{info}'")
+        is_first = not _late_info
+        _late_info.update(connector=connector, value=value)
+        if is_first:
+            self._wrap(files)
+
+    def _wrap(self, files: Any) -> None:
+        make = files.make_fapl
+
+        @functools.wraps(make)
+        def make_fapl(*arguments: Any, **named: Any) -> Any:
+            access = make(*arguments, **named)
+            connector, value = ctypes.c_int64(_late_info["connector"]), _late_info["value"]
+            if self._call("H5Pset_vol", ctypes.c_int64(access.id), connector, value, result=ctypes.c_int) < 0:
+                raise CannotEnable(f"HDF5 does not take forebay for a file: {ALTERNATIVES}")
+            return access
+
+        files.make_fapl = make_fapl

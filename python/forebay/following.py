@@ -1,0 +1,57 @@
+"""``forebay.follow``: the order of an epoch is known before it begins, so what comes next is fetched ahead of it."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+from forebay.byte_ranges import ByteRanges
+from forebay.plugin import require_plugins
+from forebay.prefetching import hand_over
+
+Item = TypeVar("Item")
+
+
+def epoch_order(length: int, seed: int, epoch: int) -> list[int]:
+    """The numbers below `length` in an order that seed and epoch decide: the same in each process and each run."""
+    order = list(range(length))
+    random.Random(f"{seed} {epoch}").shuffle(order)
+    return order
+
+
+def follow(order: Iterable[Item], dataset: Any, ahead: int = 256) -> Iterator[Item]:
+    """Yields the items of `order` unchanged, and prefetches of `dataset` what the next `ahead` items select.
+
+    `order` is a list, an iterator or a sampler. Its items are indices of the dataset's first axis, lists of such
+    indices (batches), or anything else that indexes the dataset. At most `ahead` items are taken from `order` before
+    they are yielded. The ranges go to the plugin in the order of the items, about ``ahead / 2`` items at a time.
+
+    Raises NotEnabled without the plugin, OSError when the plugin refuses, ValueError when `ahead` is below 1 or the
+    dataset is virtual or external.
+    """
+    if ahead < 1:
+        raise ValueError(f"ahead is {ahead}, and at least one item ahead is needed")
+    require_plugins()
+    return _follow(iter(order), dataset, ByteRanges(dataset), ahead)
+
+
+def _follow(coming: Iterator[Item], dataset: Any, places: ByteRanges, ahead: int) -> Iterator[Item]:
+    window: deque[Item] = deque()
+    exhausted = False
+    while True:
+        if not exhausted and len(window) <= ahead // 2:
+            fresh: list[Item] = []
+            while len(window) + len(fresh) < ahead and not exhausted:
+                try:
+                    fresh.append(next(coming))
+                except StopIteration:
+                    exhausted = True
+            ranges = [one for item in fresh for one in places.of(item)]
+            if ranges:
+                hand_over(dataset, ranges)
+            window.extend(fresh)
+        if not window:
+            return
+        yield window.popleft()

@@ -1,0 +1,33 @@
+"""For PyTorch's DataLoader. This module does not import torch: a DataLoader takes any iterable as its sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sized
+from typing import Any
+
+from forebay.following import follow
+
+
+class FollowingSampler:
+    """Wraps a sampler or a batch sampler: yields what it yields, and prefetches what comes next.
+
+    ``DataLoader(data, sampler=FollowingSampler(RandomSampler(data), file["images"]), num_workers=2)``. The sampler runs
+    in the main process, so that process has the file open through forebay; the workers open it themselves and find the
+    bytes in the node's cache. Errors are those of `forebay.follow`.
+    """
+
+    def __init__(self, sampler: Any, dataset: Any, ahead: int = 256) -> None:
+        self.sampler = sampler
+        self._dataset = dataset
+        self._ahead = ahead
+
+    def __iter__(self) -> Iterator[Any]:
+        return follow(self.sampler, self._dataset, self._ahead)
+
+    def __len__(self) -> int:
+        sized: Sized = self.sampler
+        return len(sized)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Passes the epoch on, as a DistributedSampler wants it."""
+        self.sampler.set_epoch(epoch)

@@ -1,0 +1,47 @@
+// Stands for the plugin in tests of the Python package: the same C functions, and a record of each call.
+//
+// Files named *refused* are refused. One call of forebay_prefetch_left in two brings 4096 bytes. Records go to the file
+// that STAND_IN_RECORDS names, one line each. Compiled and loaded by test/integration/test_python_api.py.
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Marks a plugin of HDF5. Nobody calls it here.
+const void *H5PLget_plugin_info(void) { return NULL; }
+
+static int64_t left_bytes = -1;
+static int polls = 0;
+
+int forebay_prefetch(const char *path, uint64_t count, const uint64_t *offsets, const uint64_t *lengths) {
+    if (strstr(path, "refused") != NULL) return ENODEV;
+    FILE *records = fopen(getenv("STAND_IN_RECORDS"), "a");
+    if (records == NULL) return errno;
+    if (left_bytes < 0) left_bytes = 0;
+    fprintf(records, "%s %llu", path, (unsigned long long)count);
+    for (uint64_t i = 0; i < count; ++i) {
+        left_bytes += (int64_t)lengths[i];
+        fprintf(records, " %llu+%llu", (unsigned long long)offsets[i], (unsigned long long)lengths[i]);
+    }
+    fputc('\n', records);
+    fclose(records);
+    return 0;
+}
+
+int64_t forebay_prefetch_left(const char *path) {
+    (void)path;
+    if (left_bytes > 0 && ++polls % 2 == 0) left_bytes = left_bytes > 4096 ? left_bytes - 4096 : 0;
+    return left_bytes;
+}
+
+int forebay_prefetch_cancel(const char *path) {
+    (void)path;
+    left_bytes = 0;
+    return 0;
+}
+
+int64_t forebay_statistics(char *into, uint64_t size) {
+    // Longer than the first buffer of any caller.
+    return snprintf(into, size, "{\"process\":{\"pid\":1,\"files_opened\":3,\"padding\":\"%20000d\"}}", 7);
+}
