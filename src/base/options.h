@@ -46,6 +46,8 @@ enum class OnError : std::uint8_t { kFail, kRetry, kThrough };
 enum class Durability : std::uint8_t { kProcess, kNode };
 enum class WithMpi : std::uint8_t { kOn, kNode, kOff };
 enum class SeveralNodes : std::uint8_t { kFast, kConsistent };
+enum class CacheLifetime : std::uint8_t { kPermanent, kTemporal };
+enum class CacheReplacement : std::uint8_t { kLru, kLfu, kFifo, kLifo };
 
 // Parsed values. Sizes are bytes.
 struct Options {
@@ -69,7 +71,9 @@ struct Options {
     SeveralNodes nodes =
         SeveralNodes::kFast;   // kConsistent: a crash can be undone to the last commit, also with several nodes
     bool read_cache = false;   // read files through the read cache
-    std::uint64_t read_cache_size = std::uint64_t{8} << 30;   // most bytes of it, of all processes together
+    std::uint64_t read_cache_size = std::uint64_t{8} << 30;             // most bytes of it, of all processes together
+    CacheLifetime read_cache_lifetime = CacheLifetime::kPermanent;      // kTemporal: what nobody has open is removed
+    CacheReplacement read_cache_replacement = CacheReplacement::kLru;   // which files go first when it is full
     std::string node;              // members of one name share memory; empty: those of one machine
     std::string stats;             // append one JSON line per closed file; empty: none
     std::string trace;             // append one JSON line per target write; empty: none

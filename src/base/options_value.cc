@@ -39,8 +39,8 @@ struct NamedBinding {
     std::string_view name;
     Binding field;
 };
-const std::array<NamedBinding, 26>& bindings() {
-    static const std::array<NamedBinding, 26> all{{
+const std::array<NamedBinding, 28>& bindings() {
+    static const std::array<NamedBinding, 28> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
         {"size", &Options::size},
@@ -60,6 +60,8 @@ const std::array<NamedBinding, 26>& bindings() {
         {"mpi", choice<&Options::mpi>()},
         {"read_cache", &Options::read_cache},
         {"read_cache_size", &Options::read_cache_size},
+        {"read_cache_lifetime", choice<&Options::read_cache_lifetime>()},
+        {"read_cache_replacement", choice<&Options::read_cache_replacement>()},
         {"node", &Options::node},
         {"nodes", choice<&Options::nodes>()},
         {"stats", &Options::stats},
