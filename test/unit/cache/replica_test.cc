@@ -92,9 +92,6 @@ TEST_F(ReplicaTest, a_number_that_is_taken_again_frees_what_a_dead_process_had_c
     const auto place = root_->open_directory("7-1").value();
     const auto map = place->open_file("presence", io::OpenMode::kReadWrite).value()->map(0, 8192).value();
     auto* const entries = reinterpret_cast<UnitEntry*>(map->bytes().data() + 4096);
-    // All numbers have been used by processes that died; one of them had a unit.
-    for (std::uint32_t number = 1; number <= kOwnersMax; ++number)
-        ASSERT_TRUE(place->hold("owner-" + std::to_string(number)));
     const auto replica = open().value();
     std::uint32_t mine = 0;
     {
@@ -104,6 +101,7 @@ TEST_F(ReplicaTest, a_number_that_is_taken_again_frees_what_a_dead_process_had_c
     }
     // The number that comes next, as if its process had died with the claim; and one that lives.
     const std::uint32_t next = 1 + mine % kOwnersMax;
+    ASSERT_TRUE(place->hold("owner-" + std::to_string(next)));
     entries[1].owner = next;
     entries[2].owner = mine;
     const auto other = open().value();
