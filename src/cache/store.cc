@@ -295,6 +295,8 @@ Result<Store::Evicted> Store::evict_one(const std::string& name) {
         return evicted;
     }
     const auto replica = existing(name);
+    // A void one has no units that anybody needs; it goes with its users.
+    if (replica.status().code() == Code::kNotFound) return Status(Code::kUnavailable, "it is void, and still in use");
     if (!replica) return replica.status();
     for (std::uint64_t unit = 0; unit < replica.value()->units(); ++unit) {
         if (!replica.value()->has_any(unit)) continue;

@@ -3,6 +3,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Option.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <memory>
@@ -85,6 +86,14 @@ struct Emptied {
     Status status;
 };
 
+// `left`: what is there still, now that the store is open.
+Emptied empty(cache::Store& store, const cache::ReplicaView& view, const std::vector<cache::ReplicaView>& left) {
+    if (std::ranges::none_of(left, [&](const cache::ReplicaView& one) { return one.name == view.name; }))
+        return {view, {view.bytes(), 0, true}, Status::ok()};
+    const auto evicted = store.evict_one(view.name);
+    return {view, evicted ? evicted.value() : cache::Store::Evicted{}, evicted.status()};
+}
+
 std::string emptied_as_text(const Emptied& one) {
     const std::string name = source_name(one.replica);
     if (!one.status) return fmt::format("{}\n  NOT EVICTED: {}\n", name, one.status.message());
@@ -130,13 +139,11 @@ int evict(const Request& request) {
         const auto views = cache::list_replicas(*found.folder, found.boot_id);
         const auto store = open_store(std::move(found));
         FOREBAY_TRY(store.status());
+        const auto left = store.value()->list();
         for (const cache::ReplicaView& view : views) {
             if (!is_asked(asked.value(), view)) continue;
             if (by_age && (view.pinned || view.used_ns + older_ns > now_ns)) continue;
-            const auto evicted = store.value()->evict_one(view.name);
-            const bool gone = evicted.status().code() == Code::kNotFound;
-            emptied.push_back({view, evicted ? evicted.value() : cache::Store::Evicted{view.bytes() * gone, 0, gone},
-                               gone ? Status::ok() : evicted.status()});
+            emptied.push_back(empty(*store.value(), view, left));
         }
         return Status::ok();
     });

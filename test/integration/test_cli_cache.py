@@ -13,6 +13,7 @@ import time
 import pytest
 from connector_environment import _lines, native, run, staged
 from test_cli import FOREBAY
+from test_recover_terminal import at_terminal
 
 from forebay.slowfs import SlowFS, available
 
@@ -115,6 +116,15 @@ def test_what_is_prefetched_is_read_from_the_node(target, tmp_path):
     assert read(tmp_path, one) == read(tmp_path, one)
     counted = [line["process"]["cache"] for line in _lines(tmp_path) if "process" in line]
     assert all(each["missed_bytes"] == 0 and each["hit_bytes"] > 0 for each in counted), counted
+
+
+def test_a_bar_with_the_speed_is_drawn_on_a_terminal(target, tmp_path):
+    area = tmp_path / "staging-area"
+    area.mkdir()
+    status, shown = at_terminal("cache", "prefetch", "--nls", area, target / "one.h5")
+    assert status == 0 and "[##############################] file 1 of 1, " in shown and "/s" in shown, shown
+    bar, report = shown.rsplit("\r\x1b[K", 1)
+    assert "is cached" in report and "#" not in report
 
 
 def test_the_list_tells_what_is_cached_of_which_file(target, tmp_path):

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <new>
 
+#include "io/fault_file.h"
 #include "io/memory_file.h"
 #include "support/team_files.h"
 
@@ -266,8 +267,47 @@ TEST_F(StoreTest, the_view_tells_the_path_the_state_and_the_use) {
     EXPECT_EQ(list_replicas(*cache, other).front().state, ReplicaView::State::kVoid) << "of another boot";
     EXPECT_EQ(read_account(*cache).value().stored_bytes, kMapBytes);
     EXPECT_EQ(read_account(*cache).value().capacity_bytes, 100 * kUnitBytes);
-    ASSERT_TRUE(store->begin_writing(file(1).identity));
+    auto writing = store->begin_writing(file(1).identity);
+    ASSERT_TRUE(writing);
     EXPECT_EQ(store->list().front().state, ReplicaView::State::kVoid);
+    EXPECT_EQ(store->evict_one("7-1").status().code(), Code::kUnavailable);
+    writing = Status(Code::kInternal, "closed");
+    EXPECT_TRUE(store->evict_one("7-1").value().removed);
+}
+
+// Whatever fails: nothing that is left over is counted for ever.
+TEST_F(StoreTest, the_nth_call_fails_and_the_account_is_right_afterwards) {
+    for (std::uint64_t nth = 1;; ++nth) {
+        area_ = io::make_memory_directory("/local/forebay-0");
+        const auto faults = std::make_shared<io::FaultPlan>();
+        faults->fail_any(nth, 1, EIO);
+        auto folder = area_->create_directory("cache");
+        auto store = Store::open({.folder = io::make_fault_directory(std::move(folder).value(), faults),
+                                  .capacity_bytes = 100 * kUnitBytes,
+                                  .permanent = nth % 2 == 0,
+                                  .now_ns = ticking});
+        if (store) {
+            (void)fill(*store.value(), file(1), 2);
+            Version changed = file(1);
+            changed.size += 1;
+            (void)fill(*store.value(), changed, 1);
+            (void)store.value()->begin_writing(file(1).identity);
+            (void)fill(*store.value(), file(2), 1);
+            (void)store.value()->evict_one("7-1");
+            (void)store.value()->evict(kUnitBytes);
+        }
+        const bool fired = faults->fired() > 0;
+        faults->clear();
+        store = Status(Code::kInternal, "closed");
+        const auto after = open(100 * kUnitBytes);
+        std::uint64_t bytes = 0;
+        for (const ReplicaView& view : after->list()) bytes += view.bytes();
+        ASSERT_EQ(after->stored_bytes(), bytes) << nth;
+        ASSERT_TRUE(fill(*after, file(1), 4)) << nth;
+        (void)after->evict(1000 * kUnitBytes, true);
+        ASSERT_EQ(after->stored_bytes(), 0u) << nth;
+        if (!fired) break;
+    }
 }
 
 TEST_F(StoreTest, a_map_cannot_tell_of_more_than_it_holds) {
