@@ -66,6 +66,12 @@ constexpr std::array kTable{
         "node share. Files on a local file system are left alone."},
     OptionSpec{"read_cache_size", kSize, "8GiB", "bytes", kMiB, kPiB, "",
                "Most space that the read cache takes on the staging area, for all processes and files together."},
+    OptionSpec{"read_cache_lifetime", kChoice, "permanent", "", 0, 0, "permanent|temporal",
+               "What the cache holds of a file stays for later processes and jobs, or goes when the last process "
+               "that reads the file closes it."},
+    OptionSpec{"read_cache_replacement", kChoice, "lru", "", 0, 0, "lru|lfu|fifo|lifo",
+               "When the read cache is full, files that no process has open go: the least recently used one first, the "
+               "least often opened, the first that was cached, or the last."},
     OptionSpec{
         "revalidate", kCount, "open", "seconds", 1, 31'536'000, "open|always|never",
         "When a file in the read cache is compared with the file itself: at each open; before each read, too; once in "

@@ -53,6 +53,8 @@ enum class Prefetch : std::uint8_t { kOff, kOpen };
 // `revalidate`; other values are seconds.
 inline constexpr std::uint64_t kRevalidateOpen = word_value(0), kRevalidateAlways = word_value(1),
                                kRevalidateNever = word_value(2);
+enum class CacheLifetime : std::uint8_t { kPermanent, kTemporal };
+enum class CacheReplacement : std::uint8_t { kLru, kLfu, kFifo, kLifo };
 
 // Parsed values. Sizes are bytes.
 struct Options {
@@ -76,9 +78,11 @@ struct Options {
     SeveralNodes nodes =
         SeveralNodes::kFast;   // kConsistent: a crash can be undone to the last commit, also with several nodes
     bool read_cache = false;   // read files through the read cache
-    std::uint64_t read_cache_size = std::uint64_t{8} << 30;   // most bytes of it, of all processes together
     std::uint64_t revalidate = kRevalidateOpen;               // when a cached file is compared with its source
     Prefetch prefetch = Prefetch::kOff;                       // kOpen: fetch a file that is opened into the read cache
+    std::uint64_t read_cache_size = std::uint64_t{8} << 30;   // most bytes of it, of all processes together
+    CacheLifetime read_cache_lifetime = CacheLifetime::kPermanent;      // kTemporal: what nobody has open is removed
+    CacheReplacement read_cache_replacement = CacheReplacement::kLru;   // which files go first when it is full
     std::string node;              // members of one name share memory; empty: those of one machine
     std::string stats;             // append one JSON line per closed file; empty: none
     std::string trace;             // append one JSON line per target write; empty: none

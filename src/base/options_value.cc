@@ -39,8 +39,8 @@ struct NamedBinding {
     std::string_view name;
     Binding field;
 };
-const std::array<NamedBinding, 28>& bindings() {
-    static const std::array<NamedBinding, 28> all{{
+const std::array<NamedBinding, 30>& bindings() {
+    static const std::array<NamedBinding, 30> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
         {"size", &Options::size},
@@ -62,6 +62,8 @@ const std::array<NamedBinding, 28>& bindings() {
         {"read_cache_size", &Options::read_cache_size},
         {"revalidate", &Options::revalidate},
         {"prefetch", choice<&Options::prefetch>()},
+        {"read_cache_lifetime", choice<&Options::read_cache_lifetime>()},
+        {"read_cache_replacement", choice<&Options::read_cache_replacement>()},
         {"node", &Options::node},
         {"nodes", choice<&Options::nodes>()},
         {"stats", &Options::stats},

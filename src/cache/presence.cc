@@ -66,14 +66,19 @@ void Presence::make(io::MutableBytes memory, const Version& source, const area::
     header->state.store(MapState::kValid, std::memory_order_release);
 }
 
+Status Presence::check(const PresenceHeader& header) {
+    if (header.state.load(std::memory_order_acquire) == MapState::kBeingMade || header.magic != kPresenceMagic)
+        return {Code::kCorrupt, "a presence map was not finished"};
+    if (header.version != kPresenceVersion)
+        return {Code::kUnsupported, "a presence map is of another version of the format"};
+    if (header.checksum != seal_of(header)) return {Code::kCorrupt, "the header of a presence map is damaged"};
+    return Status::ok();
+}
+
 Result<Presence> Presence::open(io::MutableBytes memory) {
     if (memory.size() < kHeaderBytes) return Status(Code::kCorrupt, "a presence map is shorter than its header");
     auto* const header = reinterpret_cast<PresenceHeader*>(memory.data());
-    if (header->state.load(std::memory_order_acquire) == MapState::kBeingMade || header->magic != kPresenceMagic)
-        return Status(Code::kCorrupt, "a presence map was not finished");
-    if (header->version != kPresenceVersion)
-        return Status(Code::kUnsupported, "a presence map is of another version of the format");
-    if (header->checksum != seal_of(*header)) return Status(Code::kCorrupt, "the header of a presence map is damaged");
+    FOREBAY_TRY(check(*header));
     // Before `bytes_for`, which would overflow.
     const std::uint64_t units = units_of(header->source.size);
     if (units > memory.size() / sizeof(UnitEntry) || memory.size() < bytes_for(header->source.size))
@@ -90,6 +95,15 @@ bool Presence::claim(std::uint64_t unit, std::uint32_t self, std::uint32_t& foun
 
 bool Presence::take_over(std::uint64_t unit, std::uint32_t dead, std::uint32_t self) const noexcept {
     return units_[unit].owner.compare_exchange_strong(dead, self, std::memory_order_acq_rel);
+}
+
+void Presence::forget_owner(std::uint32_t number) const noexcept {
+    bool any = false;
+    for (UnitEntry& entry : units_) {
+        std::uint32_t owner = number;
+        any = entry.owner.compare_exchange_strong(owner, 0, std::memory_order_acq_rel) || any;
+    }
+    if (any) io::raise_and_wake(header_->arrivals);
 }
 
 void Presence::give_up(std::uint64_t unit) const noexcept {

@@ -93,7 +93,10 @@ class Presence {
     [[nodiscard]] bool is_void() const noexcept {
         return header_->state.load(std::memory_order_relaxed) != MapState::kValid;
     }
-    void make_void() const noexcept { header_->state.store(MapState::kVoid, std::memory_order_release); }
+    // Before the bytes stored are taken out of the account: whoever stores meanwhile adds his, and looks at this then.
+    void make_void() const noexcept { header_->state.store(MapState::kVoid); }
+    // Whether the header is one of this version that was finished, and is not damaged. Its size is not looked at.
+    [[nodiscard]] static Status check(const PresenceHeader& header);
 
     // What a reader compares before and after reading the replica: whether all of `blocks` are there, and in which
     // generation.
@@ -118,6 +121,9 @@ class Presence {
     [[nodiscard]] bool claim(std::uint64_t unit, std::uint32_t self, std::uint32_t& found) const noexcept;
     // The same of a unit whose owner is `dead`.
     [[nodiscard]] bool take_over(std::uint64_t unit, std::uint32_t dead, std::uint32_t self) const noexcept;
+    // The number has a new process: what a dead one had claimed by it is nobody's. Under the lock of the replica's
+    // folder, as `take_over` is: else one that has just seen the dead one would take a unit from the new process.
+    void forget_owner(std::uint32_t number) const noexcept;
     // By the owner; wakes those who wait for it.
     void give_up(std::uint64_t unit) const noexcept;
 

@@ -9,6 +9,7 @@
 #include "area/process.h"
 #include "base/attempt.h"
 #include "base/clock.h"
+#include "io/path.h"
 
 namespace forebay::cache {
 
@@ -32,8 +33,16 @@ constexpr std::uint64_t young_ns(io::TimesKind times) noexcept {
 
 }   // namespace
 
-ReadCache::ReadCache(const Options& options, OpenArea open_area)
-    : options_(options), open_area_(std::move(open_area)), tasks_({.threads_max = kThreads}) {}
+static_assert(static_cast<int>(Replacement::kLru) == static_cast<int>(CacheReplacement::kLru));
+static_assert(static_cast<int>(Replacement::kLfu) == static_cast<int>(CacheReplacement::kLfu));
+static_assert(static_cast<int>(Replacement::kFifo) == static_cast<int>(CacheReplacement::kFifo));
+static_assert(static_cast<int>(Replacement::kLifo) == static_cast<int>(CacheReplacement::kLifo));
+
+ReadCache::ReadCache(const Options& options, OpenArea open_area, bool judge_speed)
+    : options_(options),
+      open_area_(std::move(open_area)),
+      judge_speed_(judge_speed),
+      tasks_({.threads_max = kThreads}) {}
 
 ReadCache::~ReadCache() = default;
 
@@ -51,13 +60,15 @@ Status ReadCache::open_store() {
         const std::string path = folder.value()->name();
         auto store = Store::open({.folder = std::move(folder).value(),
                                   .capacity_bytes = options_.read_cache_size,
+                                  .permanent = options_.read_cache_lifetime == CacheLifetime::kPermanent,
+                                  .replacement = static_cast<Replacement>(options_.read_cache_replacement),
                                   .boot_id = process.value().boot_id,
                                   .now_ns = realtime_ns,
                                   .keep_free_bytes = options_.size,
                                   .free_bytes = [path]() -> std::uint64_t {
                                       std::error_code failed;
                                       const auto space = std::filesystem::space(path, failed);
-                                      return failed ? kOffsetMax : space.available;
+                                      return failed ? 0 : space.available;   // in doubt nothing is stored
                                   }});
         FOREBAY_TRY(store.status());
         store_ = std::move(store).value();
@@ -82,9 +93,11 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
     if (!identity || !state || !S_ISREG(state.value().mode) || state.value().size == 0)
         return std::shared_ptr<CachedFile>();
     FOREBAY_TRY(open_store());
-    auto replica = store_->replica(version_of(identity.value(), state.value()));
-    if (replica.status().sys_errno() == EBUSY) {
-        leave_alone(Aside::kChanged);
+    auto replica = store_->replica(version_of(identity.value(), state.value()), io::complete_path(source->name()));
+    const bool is_written = replica.status().sys_errno() == EBUSY;
+    const bool no_room = replica.status().code() == Code::kNoSpace || replica.status().sys_errno() == EMFILE;
+    if (is_written || no_room) {
+        leave_alone(is_written ? Aside::kChanged : Aside::kFull);
         return std::shared_ptr<CachedFile>();
     }
     FOREBAY_TRY(replica.status());
@@ -99,7 +112,10 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
 }
 
 CachePolicy ReadCache::policy_for(const io::FileTraits& traits) const noexcept {
-    CachePolicy policy{.young_ns = young_ns(traits.times), .now_ns = realtime_ns, .steady_ns = monotonic_ns};
+    CachePolicy policy{.young_ns = young_ns(traits.times),
+                       .now_ns = realtime_ns,
+                       .steady_ns = monotonic_ns,
+                       .judge_speed = judge_speed_};
     const std::uint64_t when = options_.revalidate;
     if (when == kRevalidateAlways) policy.look_every_ns = 0;
     else if (when != kRevalidateOpen && when != kRevalidateNever) policy.look_every_ns = when * kSecond;

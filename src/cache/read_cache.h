@@ -37,7 +37,8 @@ class ReadCache {
   public:
     // Opens `<nls>/forebay-<uid>`. Called once, when the first file is to be cached.
     using OpenArea = std::function<Result<std::unique_ptr<io::Directory>>()>;
-    ReadCache(const Options& options, OpenArea open_area);
+    // `judge_speed` false: files are stored, however fast their file system answers.
+    ReadCache(const Options& options, OpenArea open_area, bool judge_speed = true);
     ~ReadCache();
     ReadCache(const ReadCache&) = delete;
     ReadCache& operator=(const ReadCache&) = delete;
@@ -71,6 +72,7 @@ class ReadCache {
 
     const Options& options_;
     const OpenArea open_area_;
+    const bool judge_speed_;
     mutable std::mutex mutex_;   // guards totals_; never held over a call of the system
     CacheTotals totals_;
     std::mutex store_mutex_;   // guards what follows

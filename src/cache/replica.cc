@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/attempt.h"
 #include "base/checksum.h"
+#include "io/process_lock.h"
 
 namespace forebay::cache {
 
@@ -24,10 +26,15 @@ std::string owner_file(std::uint32_t number) { return "owner-" + std::to_string(
 
 std::uint32_t block_checksum(io::Bytes block) noexcept { return static_cast<std::uint32_t>(checksum(block)); }
 
+Status too_many_maps() {
+    return {Code::kUnavailable, "the process has too many files mapped that its cache needs", EMFILE};
+}
+
 // Removes what is there; what cannot be removed is told by making it anew.
 void remove_both(io::Directory& folder) {
     (void)folder.remove_file(kPresenceFile);
     (void)folder.remove_file(kReplicaFile);
+    (void)folder.remove_file(kSourceFile);
 }
 
 // The folder is locked.
@@ -69,6 +76,35 @@ Result<Opened> open_both(io::Directory& folder, io::OpenMode mode, std::uint64_t
     return opened;
 }
 
+// Nobody but people reads it, so nothing depends on it.
+void note_source(io::Directory& folder, std::string_view path) {
+    if (path.empty() || path.size() > kSourcePathMax) return;
+    if (const auto file = folder.open_file(kSourceFile, io::OpenMode::kCreateNew))
+        (void)file.value()->write_at(0, std::as_bytes(std::span(path)));
+}
+
+std::uint64_t size_of_map(io::Directory& folder) {
+    const auto file = folder.open_file(kPresenceFile, io::OpenMode::kRead);
+    const auto size = file ? file.value()->size() : Result<std::uint64_t>(file.status());
+    return size ? size.value() : 0;
+}
+
+// In the place of what is there.
+Result<Opened> make_both(io::Directory& folder, const Version& source, Account& account, std::string_view path) {
+    account.give_back(size_of_map(folder));
+    remove_both(folder);
+    const std::uint64_t map_bytes = Presence::bytes_for(source.size);
+    if (!account.take(map_bytes)) return Status(Code::kNoSpace, "the cache is full");
+    auto made = open_both(folder, io::OpenMode::kCreateNew, source.size);
+    if (made) {
+        note_source(folder, path);
+    } else {
+        account.give_back(map_bytes);
+        remove_both(folder);
+    }
+    return made;
+}
+
 }   // namespace
 
 Replica::Replica(std::unique_ptr<io::Directory> folder, std::unique_ptr<io::File> bytes,
@@ -79,30 +115,46 @@ Replica::Replica(std::unique_ptr<io::Directory> folder, std::unique_ptr<io::File
       replaceable_(mapping_->bytes()),
       map_(map),
       source_(map.header().source),
-      account_(std::move(account)) {}
+      account_(std::move(account)),
+      forks_(io::forks_so_far()) {}
+
+// A forked child has not got the number, and its parent may still use the replica. Without the folder's lock the file
+// of the number stays, and means nothing.
+Replica::~Replica() {
+    if (number_ == 0 || io::forks_so_far() != forks_) return;
+    const bool temporal = !lost() && (map_.header().flags.load() & kPermanent) == 0;
+    (void)attempt([&] {
+        const auto locked = folder_->lock(io::Directory::Patience::kTry);
+        if (locked) (void)folder_->remove_file(owner_file(number_));
+        number_lock_.reset();
+    });
+    number_lock_.reset();
+    if (temporal) account_->temporal_closed();
+}
 
 Result<std::shared_ptr<Replica>> Replica::open(std::unique_ptr<io::Directory> folder, const Version& source,
                                                const area::BootId& boot_id, std::uint64_t now_ns,
-                                               std::shared_ptr<Account> account) {
+                                               std::shared_ptr<Account> account, const Keeping& keeping) {
     const auto locked = folder->lock(io::Directory::Patience{kFolderPatience});
     if (!locked) return locked.status();
     FOREBAY_TRY(see_no_writer(*folder));
+    std::uint32_t flags = keeping.permanent ? kPermanent : 0;
     std::shared_ptr<Replica> replica;
     if (auto there = open_both(*folder, io::OpenMode::kReadWrite, source.size)) {
         const auto map = Presence::open(there.value().mapping->bytes());
         if (map && !map.value().is_void() && map.value().header().source == source &&
-            map.value().header().boot_id == boot_id)
+            map.value().header().boot_id == boot_id) {
             replica.reset(new Replica(std::move(folder), std::move(there.value().bytes),
                                       std::move(there.value().mapping), map.value(), std::move(account)));
-        else if (map) {
+        } else if (map) {
             // Whoever reads it still learns that it is not the file's any more.
-            account->give_back(map.value().header().stored_bytes.exchange(0));
             map.value().make_void();
+            account->give_back(map.value().header().stored_bytes.exchange(0));
+            flags |= map.value().header().flags.load() & kPinned;   // it is the file that was pinned
         }
     }
     if (replica == nullptr) {
-        remove_both(*folder);
-        auto made = open_both(*folder, io::OpenMode::kCreateNew, source.size);
+        auto made = make_both(*folder, source, *account, keeping.path);
         if (!made) return made.status();
         Presence::make(made.value().mapping->bytes(), source, boot_id, now_ns);
         const auto map = Presence::open(made.value().mapping->bytes());
@@ -110,21 +162,46 @@ Result<std::shared_ptr<Replica>> Replica::open(std::unique_ptr<io::Directory> fo
         replica.reset(new Replica(std::move(folder), std::move(made.value().bytes), std::move(made.value().mapping),
                                   map.value(), std::move(account)));
     }
+    if (!replica->replaceable_.protects()) return too_many_maps();
     FOREBAY_TRY(replica->take_number());
-    replica->map_.header().opens.fetch_add(1, std::memory_order_relaxed);
-    replica->map_.header().used_ns.store(now_ns, std::memory_order_relaxed);
+    PresenceHeader& header = replica->map_.header();
+    header.flags.fetch_or(flags);
+    header.opens.fetch_add(1, std::memory_order_relaxed);
+    header.used_ns.store(now_ns, std::memory_order_relaxed);
+    return replica;
+}
+
+Result<std::shared_ptr<Replica>> Replica::open_existing(std::unique_ptr<io::Directory> folder,
+                                                        const area::BootId& boot_id, std::shared_ptr<Account> account) {
+    const auto locked = folder->lock(io::Directory::Patience{kFolderPatience});
+    if (!locked) return locked.status();
+    auto there = open_both(*folder, io::OpenMode::kReadWrite, 0);
+    if (!there) return there.status();
+    const auto map = Presence::open(there.value().mapping->bytes());
+    if (!map) return Status(Code::kNotFound, map.status().message());
+    if (map.value().is_void() || map.value().header().boot_id != boot_id)
+        return Status(Code::kNotFound, "the replica is void");
+    std::shared_ptr<Replica> replica(new Replica(std::move(folder), std::move(there.value().bytes),
+                                                 std::move(there.value().mapping), map.value(), std::move(account)));
+    if (!replica->replaceable_.protects()) return too_many_maps();
+    FOREBAY_TRY(replica->take_number());
     return replica;
 }
 
 // Processes begin to look at different places, so that many of them do not ask for the same numbers in turn.
 Status Replica::take_number() {
+    const auto names = folder_->list();
+    FOREBAY_TRY(names.status());
     const auto first = static_cast<std::uint32_t>(::getpid());
     for (std::uint32_t i = 0; i < kOwnersMax; ++i) {
         const std::uint32_t number = 1 + (first + i) % kOwnersMax;
-        auto lock = folder_->hold(owner_file(number));
+        const std::string name = owner_file(number);
+        auto lock = folder_->hold(name);
         if (lock) {
             number_lock_ = std::move(lock).value();
             number_ = number;
+            // One that has died may have left units that it had claimed by this number.
+            if (std::ranges::find(names.value(), name) != names.value().end()) map_.forget_owner(number);
             return Status::ok();
         }
         if (lock.status().code() != Code::kUnavailable) return lock.status();
@@ -157,8 +234,13 @@ std::size_t Replica::read(std::uint64_t offset, io::MutableBytes into) noexcept 
             if (!seen[0].whole) break;
             count = 1;
         }
-        const auto done = bytes_->read_at(at, into.subspan(at - offset, to - at));
-        if (!done || done.value() != to - at) {
+        std::size_t got = 0;
+        // The text of an error takes memory.
+        const Status done = attempt([&] {
+            const auto read = bytes_->read_at(at, into.subspan(at - offset, to - at));
+            if (read) got = read.value();
+        });
+        if (!done || got != to - at) {
             failed_.store(true, std::memory_order_relaxed);
             break;
         }
@@ -197,10 +279,29 @@ std::optional<Replica::Claim> Replica::claim(const std::shared_ptr<Replica>& rep
     std::uint32_t owner = 0;
     if (self.map_.claim(unit, self.number_, owner)) return Claim(replica, unit);
     if (owner == self.number_) return std::nullopt;   // another thread
-    const auto holder = self.folder_->holder_of(owner_file(owner));
-    if (holder && holder.value() == io::Holder::kNobody && self.map_.take_over(unit, owner, self.number_))
-        return Claim(replica, unit);
+    if (self.take_over(unit, owner)) return Claim(replica, unit);
     return std::nullopt;
+}
+
+// Under the folder's lock nobody takes the dead one's number for its own. A lock that somebody else has is not waited
+// for: the unit is asked for again.
+bool Replica::take_over(std::uint64_t unit, std::uint32_t dead) {
+    const std::string name = owner_file(dead);
+    const auto is_dead = [&] {
+        const auto holder = folder_->holder_of(name);
+        return holder && holder.value() == io::Holder::kNobody;
+    };
+    if (!is_dead()) return false;
+    const auto locked = folder_->lock(io::Directory::Patience::kTry);
+    return locked && is_dead() && map_.take_over(unit, dead, number_);
+}
+
+void Replica::uncount(std::uint64_t bytes) noexcept {
+    std::atomic<std::uint64_t>& stored = map_.header().stored_bytes;
+    std::uint64_t now = stored.load(), less = 0;
+    do less = std::min(now, bytes);
+    while (!stored.compare_exchange_weak(now, now - less));
+    account_->give_back(less);
 }
 
 Status Replica::store(const Claim& claim, std::uint64_t offset, io::Bytes bytes) {
@@ -222,14 +323,20 @@ Status Replica::store(const Claim& claim, std::uint64_t offset, io::Bytes bytes)
     const io::Bytes stored = bytes.subspan(from - offset, to - from);
     if (const Status written = bytes_->write_at(from, stored); !written) {
         account_->give_back(taken);
-        return fail(written);
+        // A full device is no fault of it: what is there can be read.
+        return written.code() == Code::kNoSpace ? written : fail(written);
     }
     for (std::uint64_t block = first; block < end; ++block) {
         const std::uint64_t at = (block - first) * kBlockBytes;
         map_.set_checksum(unit, block, block_checksum(stored.subspan(at, std::min(kBlockBytes, stored.size() - at))));
     }
     map_.publish(unit, block_mask(first, end));
-    map_.header().stored_bytes.fetch_add(taken, std::memory_order_relaxed);
+    map_.header().stored_bytes.fetch_add(taken);
+    // Whoever made it void meanwhile has given back what was stored before this.
+    if (map_.header().state.load() != MapState::kValid) {
+        uncount(taken);
+        return {Code::kUnavailable, "the replica is not used any more"};
+    }
     return lost() ? fail({Code::kIo, "the presence map cannot be reached"}) : Status::ok();
 }
 
@@ -238,29 +345,41 @@ Result<std::uint64_t> Replica::evict(const Claim& claim) {
     const std::uint64_t withdrawn = map_.withdraw(unit, ~std::uint64_t{0});
     const auto bytes = static_cast<std::uint64_t>(std::popcount(withdrawn)) * kBlockBytes;
     if (bytes == 0) return bytes;
-    map_.header().stored_bytes.fetch_sub(bytes, std::memory_order_relaxed);
-    account_->give_back(bytes);
+    uncount(bytes);
     const std::uint64_t begin = unit * kUnitBytes;
     if (const Status punched = bytes_->punch(begin, std::min(kUnitBytes, source_.size - begin)); !punched)
         return fail(punched);
     return bytes;
 }
 
-Status Replica::verify(const Claim& claim) {
+Result<Replica::Verified> Replica::verify(const Claim& claim, io::File* source) {
     const std::uint64_t unit = claim.unit(), begin = unit * kUnitBytes;
-    std::vector<std::byte> block(kBlockBytes);
+    const std::uint64_t size = std::min(kUnitBytes, source_.size - std::min(source_.size, begin));
+    std::vector<std::byte> block(kBlockBytes), expected(source == nullptr ? 0 : size);
+    if (source != nullptr) {
+        const auto read = source->read_at(begin, expected);
+        if (!read) return read.status();
+        expected.resize(read.value());
+    }
+    Verified result;
     const std::uint64_t present = map_.present(unit);
     for (std::uint64_t i = 0; i < kUnitBlocks; ++i) {
         if ((present >> i & 1) == 0) continue;
-        const std::uint64_t at = begin + i * kBlockBytes;
-        const io::MutableBytes part(block.data(), std::min(kBlockBytes, source_.size - std::min(source_.size, at)));
-        const auto read = bytes_->read_at(at, part);
-        if (read && read.value() == part.size() && block_checksum(part) == map_.checksum_of(unit, i)) continue;
+        const std::uint64_t at = i * kBlockBytes;
+        const io::MutableBytes part(block.data(), std::min(kBlockBytes, size - std::min(size, at)));
+        const auto read = bytes_->read_at(begin + at, part);
+        result.checked_bytes += part.size();
+        const bool whole = read && read.value() == part.size() && block_checksum(part) == map_.checksum_of(unit, i);
+        const bool same = source == nullptr ||
+                          (at + part.size() <= expected.size() &&
+                           std::equal(part.begin(), part.end(), expected.begin() + static_cast<std::ptrdiff_t>(at)));
+        if (whole && same) continue;
+        (whole ? result.different_bytes : result.damaged_bytes) += part.size();
         map_.withdraw(unit, std::uint64_t{1} << i);
-        map_.header().stored_bytes.fetch_sub(kBlockBytes, std::memory_order_relaxed);
-        account_->give_back(kBlockBytes);
+        uncount(kBlockBytes);
+        (void)bytes_->punch(begin + at, part.size());
     }
-    return Status::ok();
+    return result;
 }
 
 }   // namespace forebay::cache

@@ -27,25 +27,54 @@ class Account {
     virtual ~Account() = default;
     [[nodiscard]] virtual bool take(std::uint64_t bytes) noexcept = 0;   // false: there is no room for so many
     virtual void give_back(std::uint64_t bytes) noexcept = 0;
+    // A temporal replica was closed, and the caller does not count as one of its users any more.
+    virtual void temporal_closed() noexcept {}
 };
 
 // In the folder of a replica, locked by each process that writes the source.
 inline constexpr std::string_view kWriterPrefix = "writer-";
+// In the folder of a replica: the path by which its source was opened first, at most so many bytes. For people.
+inline constexpr const char* kSourceFile = "source";
+inline constexpr std::size_t kSourcePathMax = 4096;
+
+// What is noted in a replica that is made.
+struct Keeping {
+    std::string path{};      // of the source; empty: unknown
+    bool permanent = true;   // false: it goes when nobody has it open. One that is permanent already stays so
+};
 
 class Replica {
   public:
     // Opens the replica of `source` in `folder`, or makes it; one of another version, or a damaged one, is removed
-    // first. Its folder is locked meanwhile. Errors are those of the staging area; kUnavailable: all numbers of owners
-    // are taken, or, with EBUSY, a process writes the source.
+    // first. Its folder is locked meanwhile. Errors are those of the staging area; kNoSpace: the account, or the
+    // device, has no room for its map; kNotFound: somebody has removed the folder; kUnavailable: all numbers of owners
+    // are taken; with EMFILE, the process has too many maps; with EBUSY, a process writes the source.
     [[nodiscard]] static Result<std::shared_ptr<Replica>> open(std::unique_ptr<io::Directory> folder,
                                                                const Version& source, const area::BootId& boot_id,
-                                                               std::uint64_t now_ns, std::shared_ptr<Account> account);
+                                                               std::uint64_t now_ns, std::shared_ptr<Account> account,
+                                                               const Keeping& keeping = {});
+    // Opens the one that is there, of whatever version of its source, and does not count as a use. kNotFound: there is
+    // none that anything could be read from.
+    [[nodiscard]] static Result<std::shared_ptr<Replica>> open_existing(std::unique_ptr<io::Directory> folder,
+                                                                        const area::BootId& boot_id,
+                                                                        std::shared_ptr<Account> account);
+    // Gives its number back. A temporal one that nobody else has open is removed by its account.
+    ~Replica();
+    Replica(const Replica&) = delete;
+    Replica& operator=(const Replica&) = delete;
 
     [[nodiscard]] const Version& source() const noexcept { return source_; }
     // Another version of the file was seen, or the staging area failed: nothing more is read from here or stored.
     [[nodiscard]] bool unusable() const noexcept { return failed_.load(std::memory_order_relaxed) || map_.is_void(); }
     void make_void() noexcept { map_.make_void(); }
     [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return map_.header().stored_bytes.load(); }
+    [[nodiscard]] std::uint64_t units() const noexcept { return map_.units(); }
+    [[nodiscard]] bool has_any(std::uint64_t unit) const noexcept { return map_.present(unit) != 0; }
+    // A pinned one stays when the cache is full.
+    void set_pinned(bool pinned) noexcept {
+        if (pinned) map_.header().flags.fetch_or(kPinned);
+        else map_.header().flags.fetch_and(~kPinned);
+    }
 
     // Fills `into` from `offset` on with what is there without a gap, and returns how many bytes that are.
     [[nodiscard]] std::size_t read(std::uint64_t offset, io::MutableBytes into) noexcept;
@@ -76,8 +105,12 @@ class Replica {
     Status store(const Claim& claim, std::uint64_t offset, io::Bytes bytes);
     // Takes the claimed unit's blocks away, and gives their space back. Returns how many bytes that were.
     Result<std::uint64_t> evict(const Claim& claim);
-    // After a restart of the machine: takes away the blocks whose checksum does not fit.
-    Status verify(const Claim& claim);
+    // Takes away the claimed unit's blocks that are not what was stored, by their checksums, and those that are not
+    // what `source` has, unless that is null. The error is one of reading the source.
+    struct Verified {
+        std::uint64_t checked_bytes = 0, damaged_bytes = 0, different_bytes = 0;
+    };
+    Result<Verified> verify(const Claim& claim, io::File* source = nullptr);
 
     // For `await`: what has arrived so far.
     [[nodiscard]] std::uint32_t arrivals() const noexcept { return map_.header().arrivals.load(); }
@@ -90,7 +123,11 @@ class Replica {
     Replica(std::unique_ptr<io::Directory> folder, std::unique_ptr<io::File> bytes,
             std::unique_ptr<io::Mapping> mapping, Presence map, std::shared_ptr<Account> account);
 
+    // Its folder is locked.
     [[nodiscard]] Status take_number();
+    [[nodiscard]] bool take_over(std::uint64_t unit, std::uint32_t dead);
+    // So much less is stored, and the account has it back; not what it has back already, as the replica is void.
+    void uncount(std::uint64_t bytes) noexcept;
     // From `at`, which lies in the unit, on: where the blocks that are there without a gap end.
     [[nodiscard]] std::uint64_t end_of_presence(std::uint64_t unit, std::uint64_t at) const noexcept;
     [[nodiscard]] bool lost() const noexcept { return replaceable_.replaced(); }
@@ -107,7 +144,8 @@ class Replica {
     Version source_;
     std::shared_ptr<Account> account_;
     std::unique_ptr<io::Lock> number_lock_;
-    std::uint32_t number_ = 0;   // of this process, as an owner
+    std::uint32_t number_ = 0;   // of this process, as an owner; 0: none yet
+    const std::uint64_t forks_;
     std::atomic<bool> failed_{false};
 };
 

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <new>
+#include <array>
+#include <cerrno>
+#include <cstddef>
 #include <utility>
 
 #include "base/attempt.h"
@@ -20,6 +22,8 @@ constexpr std::uint64_t kBookMagic = 0x31544e4341434246;   // "FBCACNT1" in memo
 constexpr std::uint64_t kLookEvery = 64 << 20;             // bytes taken between two looks at the device
 constexpr std::chrono::milliseconds kFolderPatience{500};
 constexpr std::uint32_t kWritersMax = 4096;
+// A folder that somebody removes while it is opened is made anew so often.
+constexpr int kFolderTries = 5;
 
 // Whether a process that lives has one of the numbers of owners in a replica's folder, or writes its source.
 bool somebody_uses(io::Directory& folder, const std::vector<std::string>& names) {
@@ -28,6 +32,10 @@ bool somebody_uses(io::Directory& folder, const std::vector<std::string>& names)
         const auto holder = folder.holder_of(name);
         return !holder || holder.value() == io::Holder::kSomebody;
     });
+}
+
+Status no_account(const io::Directory& cache) {
+    return {Code::kCorrupt, fmt::format("{}/{} is no account of a read cache", cache.name(), kAccountFile)};
 }
 
 // What goes first comes first.
@@ -43,26 +51,132 @@ void put_in_order(std::vector<ReplicaView>& views, Replacement replacement) {
     });
 }
 
+// Whether a folder may be one of a replica: nothing of anybody else's is ever removed.
+bool is_replica_name(std::string_view name) {
+    const std::size_t dash = name.find('-');
+    const auto is_number = [](std::string_view part) {
+        return !part.empty() && part.size() <= 16 &&
+               part.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+    };
+    return dash != std::string_view::npos && is_number(name.substr(0, dash)) && is_number(name.substr(dash + 1));
+}
+
+// Whoever has it mapped sees it. Nothing is mapped here, so nothing can fault.
+void make_void(io::File& presence) {
+    alignas(PresenceHeader) std::array<std::byte, sizeof(PresenceHeader)> bytes{};
+    const auto read = presence.read_at(0, bytes);
+    if (!read || read.value() < bytes.size()) return;
+    if (!Presence::check(*reinterpret_cast<const PresenceHeader*>(bytes.data()))) return;
+    const auto state = MapState::kVoid;
+    (void)presence.write_at(offsetof(PresenceHeader, state), std::as_bytes(std::span(&state, 1)));
+}
+
+// The replica is void, also if the lock cannot be had.
+Result<std::unique_ptr<io::Lock>> hold_as_writer(io::Directory& folder) {
+    const auto locked = folder.lock(io::Directory::Patience{kFolderPatience});
+    if (const auto file = folder.open_file(kPresenceFile, io::OpenMode::kReadWrite)) make_void(*file.value());
+    if (!locked) return locked.status();
+    for (std::uint32_t number = 0; number < kWritersMax; ++number) {
+        auto lock = folder.hold(fmt::format("{}{}", kWriterPrefix, number));
+        if (lock || lock.status().code() != Code::kUnavailable) return lock;
+    }
+    return Status(Code::kUnavailable, "too many processes write the file");
+}
+
+std::string read_source(io::Directory& folder) {
+    std::string path;
+    const auto file = folder.open_file(kSourceFile, io::OpenMode::kRead);
+    if (!file) return path;
+    path.resize(kSourcePathMax);
+    const auto read = file.value()->read_at(0, std::as_writable_bytes(std::span(path)));
+    path.resize(read ? read.value() : 0);
+    return path;
+}
+
+// The errors are those of looking; what is no map is told by the state.
+Result<ReplicaView> view(const std::string& name, io::Directory& folder, const area::BootId& boot_id) {
+    const auto names = folder.list();
+    if (!names) return names.status();
+    ReplicaView view;
+    view.name = name;
+    view.in_use = somebody_uses(folder, names.value());
+    auto file = folder.open_file(kPresenceFile, io::OpenMode::kRead);
+    if (!file) return file.status().code() == Code::kNotFound ? Result<ReplicaView>(view) : file.status();
+    const auto size = file.value()->size();
+    if (!size) return size.status();
+    view.map_bytes = size.value();
+    view.state = ReplicaView::State::kUnknown;
+    alignas(PresenceHeader) std::array<std::byte, sizeof(PresenceHeader)> bytes{};
+    const auto read = file.value()->read_at(0, bytes);
+    if (!read) return read.status();
+    const auto& header = *reinterpret_cast<const PresenceHeader*>(bytes.data());
+    if (read.value() < bytes.size() || !Presence::check(header)) return view;
+    const bool valid = header.state.load() == MapState::kValid && header.boot_id == boot_id;
+    view.state = valid ? ReplicaView::State::kValid : ReplicaView::State::kVoid;
+    view.source = header.source;
+    const std::uint64_t blocks_max = view.map_bytes / sizeof(UnitEntry) * kUnitBlocks;   // more cannot be told there
+    view.stored_bytes = std::min(header.stored_bytes.load(), blocks_max * kBlockBytes);
+    view.opens = header.opens.load();
+    view.used_ns = header.used_ns.load();
+    view.made_ns = header.made_ns;
+    view.pinned = (header.flags.load() & kPinned) != 0;
+    view.permanent = (header.flags.load() & kPermanent) != 0;
+    view.path = read_source(folder);
+    return view;
+}
+
 }   // namespace
 
 std::string replica_name(const io::Identity& identity) {
     return fmt::format("{:x}-{:x}", identity.device, identity.inode);
 }
 
+std::vector<ReplicaView> list_replicas(io::Directory& cache, const area::BootId& boot_id) {
+    std::vector<ReplicaView> views;
+    const auto names = cache.list();
+    if (!names) return views;
+    for (const std::string& name : names.value()) {
+        if (!is_replica_name(name)) continue;
+        auto folder = cache.open_directory(name);
+        if (!folder) continue;
+        if (auto seen = view(name, *folder.value(), boot_id)) views.push_back(std::move(seen).value());
+    }
+    return views;
+}
+
+// docs/cache-format.md.
 struct Store::Book {
     std::uint64_t magic;
-    std::atomic<std::uint64_t> stored_bytes;
+    std::atomic<std::uint64_t> stored_bytes, capacity_bytes;
 };
 
-// Keeps the store, which may have been closed meanwhile.
+Result<AccountView> read_account(io::Directory& cache) {
+    const auto file = cache.open_file(kAccountFile, io::OpenMode::kRead);
+    if (!file) return file.status();
+    std::array<std::uint64_t, 3> words{};   // as Store::Book
+    const auto read = file.value()->read_at(0, std::as_writable_bytes(std::span(words)));
+    if (!read) return read.status();
+    if (read.value() < sizeof words || words[0] != kBookMagic) return no_account(cache);
+    return AccountView{words[1], words[2]};
+}
+
+// Of one replica. Keeps the store, which may have been closed meanwhile.
 class Store::Share final : public Account {
   public:
-    explicit Share(std::shared_ptr<Store> store) : store_(std::move(store)) {}
+    Share(std::shared_ptr<Store> store, std::string name) : store_(std::move(store)), name_(std::move(name)) {
+        ++store_->open_replicas_;
+    }
+    ~Share() override { --store_->open_replicas_; }
     bool take(std::uint64_t bytes) noexcept override { return store_->take(bytes); }
     void give_back(std::uint64_t bytes) noexcept override { store_->give_back(bytes); }
+    // The other one that closes it at the same moment may have the lock, and still see this one.
+    void temporal_closed() noexcept override {
+        (void)attempt([&] { (void)store_->remove(name_, Which::kLeftover, io::Directory::Patience{kFolderPatience}); });
+    }
 
   private:
     std::shared_ptr<Store> store_;
+    const std::string name_;
 };
 
 Result<std::shared_ptr<Store>> Store::open(StoreSetup setup) {
@@ -71,8 +185,13 @@ Result<std::shared_ptr<Store>> Store::open(StoreSetup setup) {
     if (!locked) return locked.status();
     FOREBAY_TRY(store->open_book());
     bool in_use = false;
-    for (const ReplicaView& view : store->list()) in_use = in_use || view.in_use;
-    if (!in_use) store->book_->stored_bytes.store(store->count_anew());
+    std::uint64_t bytes = 0;
+    for (const ReplicaView& view : store->list()) {
+        in_use = in_use || view.in_use;
+        if (view.is_leftover() && store->remove(view.name, Which::kLeftover, io::Directory::Patience::kTry)) continue;
+        bytes += view.bytes();
+    }
+    if (!in_use) store->book_->stored_bytes.store(bytes);
     return store;
 }
 
@@ -90,18 +209,13 @@ Status Store::open_book() {
     if (!mapping) return mapping.status();
     mapping_ = std::move(mapping).value();
     replaceable_ = std::make_unique<io::Replaceable>(mapping_->bytes());
+    if (!replaceable_->protects())
+        return {Code::kUnavailable, "the process has too many files mapped that its cache needs", EMFILE};
     book_ = reinterpret_cast<Book*>(mapping_->bytes().data());
     if (book_->magic == 0) book_->magic = kBookMagic;   // under the folder's lock
-    if (book_->magic != kBookMagic)
-        return {Code::kCorrupt,
-                fmt::format("{}/{} is no account of a read cache", setup_.folder->name(), kAccountFile)};
+    if (book_->magic != kBookMagic) return no_account(*setup_.folder);
+    if (setup_.capacity_bytes != 0) book_->capacity_bytes.store(setup_.capacity_bytes);   // for people
     return Status::ok();
-}
-
-std::uint64_t Store::count_anew() {
-    std::uint64_t bytes = 0;
-    for (const ReplicaView& view : list()) bytes += view.stored_bytes;
-    return bytes;
 }
 
 std::uint64_t Store::stored_bytes() const noexcept { return book_->stored_bytes.load(std::memory_order_relaxed); }
@@ -112,95 +226,90 @@ Result<std::unique_ptr<io::Directory>> Store::make_folder(const std::string& nam
                                                                      : std::move(folder);
 }
 
-Result<std::shared_ptr<Replica>> Store::replica(const Version& source) {
-    auto folder = make_folder(replica_name(source.identity));
+Result<std::shared_ptr<Replica>> Store::replica(const Version& source, std::string path) {
+    const std::string name = replica_name(source.identity);
+    const auto share = std::make_shared<Share>(shared_from_this(), name);
+    if (open_replicas_.load() > kOpenReplicasMax)
+        return Status(Code::kUnavailable, fmt::format("{} files are read through the cache already", kOpenReplicasMax),
+                      EMFILE);
+    const Keeping keeping{std::move(path), setup_.permanent};
+    for (int tries = 1;; ++tries) {
+        Result<std::shared_ptr<Replica>> opened(Status(Code::kNotFound, {}));
+        if (auto folder = make_folder(name))
+            opened = Replica::open(std::move(folder).value(), source, setup_.boot_id, setup_.now_ns(), share, keeping);
+        else opened = folder.status();
+        if (opened || opened.status().code() != Code::kNotFound || tries == kFolderTries) return opened;
+    }
+}
+
+Result<std::shared_ptr<Replica>> Store::existing(const std::string& name) {
+    auto folder = setup_.folder->open_directory(name);
     if (!folder) return folder.status();
-    return Replica::open(std::move(folder).value(), source, setup_.boot_id, setup_.now_ns(),
-                         std::make_shared<Share>(shared_from_this()));
+    return Replica::open_existing(std::move(folder).value(), setup_.boot_id,
+                                  std::make_shared<Share>(shared_from_this(), name));
 }
 
 Result<std::unique_ptr<io::Lock>> Store::begin_writing(const io::Identity& identity) {
-    auto folder = make_folder(replica_name(identity));
-    if (!folder) return folder.status();
-    const auto locked = folder.value()->lock(io::Directory::Patience{kFolderPatience});
-    if (const auto file = folder.value()->open_file(kPresenceFile, io::OpenMode::kReadWrite)) make_void(*file.value());
-    if (!locked) return locked.status();
-    for (std::uint32_t number = 0; number < kWritersMax; ++number) {
-        auto lock = folder.value()->hold(fmt::format("{}{}", kWriterPrefix, number));
-        if (lock || lock.status().code() != Code::kUnavailable) return lock;
+    const std::string name = replica_name(identity);
+    for (int tries = 1;; ++tries) {
+        Result<std::unique_ptr<io::Lock>> begun(Status(Code::kNotFound, {}));
+        if (auto folder = make_folder(name)) begun = hold_as_writer(*folder.value());
+        else begun = folder.status();
+        if (begun || begun.status().code() != Code::kNotFound || tries == kFolderTries) return begun;
     }
-    return Status(Code::kUnavailable, "too many processes write the file");
-}
-
-void Store::make_void(io::File& presence) {
-    const auto size = presence.size();
-    if (!size || size.value() == 0) return;
-    const auto mapping = presence.map(0, size.value());
-    if (!mapping) return;
-    const io::Replaceable guard(mapping.value()->bytes());
-    if (const auto map = Presence::open(mapping.value()->bytes())) map.value().make_void();
-}
-
-Result<ReplicaView> Store::view(const std::string& name, io::Directory& folder) {
-    const auto names = folder.list();
-    if (!names) return names.status();
-    ReplicaView view;
-    view.name = name;
-    view.in_use = somebody_uses(folder, names.value());
-    auto file = folder.open_file(kPresenceFile, io::OpenMode::kRead);
-    if (!file) return file.status().code() == Code::kNotFound ? Result<ReplicaView>(view) : file.status();
-    alignas(PresenceHeader) std::array<std::byte, sizeof(PresenceHeader)> bytes{};
-    const auto read = file.value()->read_at(0, bytes);
-    if (!read) return read.status();
-    const auto& header = *reinterpret_cast<const PresenceHeader*>(bytes.data());
-    if (read.value() < bytes.size() || header.magic != kPresenceMagic) return view;
-    view.source = header.source;
-    view.stored_bytes = header.stored_bytes.load();
-    view.opens = header.opens.load();
-    view.used_ns = header.used_ns.load();
-    view.made_ns = header.made_ns;
-    view.pinned = (header.flags.load() & kPinned) != 0;
-    return view;
-}
-
-std::vector<ReplicaView> Store::list() {
-    std::vector<ReplicaView> views;
-    const auto names = setup_.folder->list();
-    if (!names) return views;
-    for (const std::string& name : names.value()) {
-        if (name == kAccountFile) continue;
-        auto folder = setup_.folder->open_directory(name);
-        if (!folder) continue;
-        if (auto seen = view(name, *folder.value())) views.push_back(std::move(seen).value());
-    }
-    return views;
 }
 
 // Its folder is locked, so nobody opens it meanwhile, and looked at again.
-std::uint64_t Store::remove(const std::string& name) {
+std::optional<std::uint64_t> Store::remove(const std::string& name, Which which, io::Directory::Patience patience) {
     auto folder = setup_.folder->open_directory(name);
-    if (!folder) return 0;
+    if (!folder) return std::nullopt;
     std::uint64_t bytes = 0;
     {
-        const auto locked = folder.value()->lock(io::Directory::Patience::kTry);
-        if (!locked) return 0;
-        const auto seen = view(name, *folder.value());
-        if (!seen || seen.value().in_use) return 0;
-        bytes = seen.value().stored_bytes;
+        const auto locked = folder.value()->lock(patience);
+        if (!locked) return std::nullopt;
+        const auto seen = view(name, *folder.value(), setup_.boot_id);
+        if (!seen || seen.value().in_use) return std::nullopt;
+        if (which == Which::kLeftover && !seen.value().is_leftover()) return std::nullopt;
+        bytes = seen.value().bytes();
         const auto names = folder.value()->list();
-        if (!names) return 0;
+        if (!names) return std::nullopt;
         // A forked child may read it still, and is seen by nobody.
         if (auto map = folder.value()->open_file(kPresenceFile, io::OpenMode::kReadWrite)) make_void(*map.value());
         // The map first: without it no byte of the replica counts.
         if (const Status removed = folder.value()->remove_file(kPresenceFile);
             !removed && removed.code() != Code::kNotFound)
-            return 0;
+            return std::nullopt;
         for (const std::string& file : names.value())
             if (file != kPresenceFile) (void)folder.value()->remove_file(file);
     }
     give_back(bytes);
     (void)setup_.folder->remove_directory(name);
     return bytes;
+}
+
+Result<Store::Evicted> Store::evict_one(const std::string& name) {
+    Evicted evicted;
+    if (const auto bytes = remove(name, Which::kUnused, io::Directory::Patience{kFolderPatience})) {
+        evicted.bytes = *bytes;
+        evicted.removed = true;
+        return evicted;
+    }
+    const auto replica = existing(name);
+    // A void one has no units that anybody needs; it goes with its users.
+    if (replica.status().code() == Code::kNotFound) return Status(Code::kUnavailable, "it is void, and still in use");
+    if (!replica) return replica.status();
+    for (std::uint64_t unit = 0; unit < replica.value()->units(); ++unit) {
+        if (!replica.value()->has_any(unit)) continue;
+        const auto claim = Replica::claim(replica.value(), unit);
+        if (!claim) {
+            ++evicted.units_left;
+            continue;
+        }
+        const auto bytes = replica.value()->evict(*claim);
+        if (!bytes) return bytes.status();
+        evicted.bytes += bytes.value();
+    }
+    return evicted;
 }
 
 std::uint64_t Store::evict(std::uint64_t bytes, bool all) {
@@ -211,23 +320,26 @@ std::uint64_t Store::evict(std::uint64_t bytes, bool all) {
     for (const ReplicaView& view : views) {
         if (freed >= bytes) break;
         if (view.in_use || (view.pinned && !all)) continue;
-        freed += remove(view.name);
+        freed += remove(view.name, Which::kUnused, io::Directory::Patience::kTry).value_or(0);
     }
     return freed;
 }
 
+// Once there was no room, or nobody could tell, it is looked at again for each byte.
 bool Store::device_has_room(std::uint64_t bytes) noexcept {
     if (!setup_.free_bytes || taken_since_look_.fetch_add(bytes) + bytes < kLookEvery) return true;
-    taken_since_look_.store(0);
     std::uint64_t free_bytes = 0;
     const Status asked = attempt([&] { free_bytes = setup_.free_bytes(); });
-    return !asked || free_bytes >= setup_.keep_free_bytes + kLookEvery;
+    if (!asked || free_bytes < setup_.keep_free_bytes + kLookEvery) return false;
+    taken_since_look_.store(0);
+    return true;
 }
 
 bool Store::take(std::uint64_t bytes) noexcept {
     for (bool evicted = false;; evicted = true) {
         std::uint64_t stored = book_->stored_bytes.load(std::memory_order_relaxed);
-        while (stored + bytes <= setup_.capacity_bytes && device_has_room(bytes))
+        const bool has_room = device_has_room(bytes);
+        while (has_room && stored + bytes <= setup_.capacity_bytes)
             if (book_->stored_bytes.compare_exchange_weak(stored, stored + bytes)) return true;
         if (evicted) return false;
         // A tenth more than is needed, so that not every unit asks for room.

@@ -34,10 +34,14 @@ std::optional<std::uint64_t> device_above(fs::path path) {
     return std::nullopt;
 }
 
-bool has_processes(const std::string& nls) {
+// Whether processes have directories there, or the read cache holds anything.
+bool is_in_use(const std::string& nls) {
+    const fs::path area = fs::path(nls) / area::staging_folder();
     std::error_code error;
-    for (fs::directory_iterator entry(fs::path(nls) / area::staging_folder(), error), end; !error && entry != end;
-         entry.increment(error))
+    for (fs::directory_iterator entry(area / "cache", error), end; !error && entry != end; entry.increment(error))
+        if (entry->is_directory(error)) return true;
+    error.clear();
+    for (fs::directory_iterator entry(area, error), end; !error && entry != end; entry.increment(error))
         if (area::owner_of_directory(entry->path().filename().string())) return true;
     return error && error != std::errc::no_such_file_or_directory;   // then nobody can tell
 }
@@ -68,7 +72,7 @@ AreaState state_of(const area::RegisteredArea& area) {
         return AreaState::kInUse;   // whoever looks into it finds out why
     const bool same_device = (device ? device : device_above(area.nls)) == area.device;
     if (same_device || !same_boot)
-        if (has_processes(area.nls)) return AreaState::kInUse;
+        if (is_in_use(area.nls)) return AreaState::kInUse;
     if (same_device) return AreaState::kGone;
     if (area.in_memory && (!same_boot || !is_mounted_anywhere(area.device))) return AreaState::kGone;
     // After a restart a device may have another number. What is not even empty is no place where it is still to be

@@ -10,7 +10,7 @@
 namespace forebay::cli {
 
 enum class AreaState {
-    kInUse,       // process directories are in it
+    kInUse,       // process directories are in it, or cached files
     kGone,        // nothing is in it, and nothing can be
     kElsewhere,   // another file system, or none, is where it was: what it holds cannot be seen
 };

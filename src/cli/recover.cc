@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "cli/acting_as.h"
 #include "cli/commands.h"
+#include "cli/progress_bar.h"
 #include "cli/recover_view.h"
 #include "cli/staging_areas.h"
 
@@ -32,13 +33,8 @@ int complain(const Status& status) {
     return exit_status(status);
 }
 
-// One line, drawn over and over, on a terminal only.
 void draw(const recover::Progress& progress) {
-    constexpr std::uint64_t kCells = 30;
-    const std::uint64_t full = progress.of_bytes == 0 ? kCells : progress.bytes * kCells / progress.of_bytes;
-    fmt::print(stderr, "\r\033[K[{:#<{}}{:.<{}}] file {} of {}, {} of {}", "", full, "", kCells - full,
-               progress.file + 1, progress.of_files, format_size(progress.bytes), format_size(progress.of_bytes));
-    (void)std::fflush(stderr);
+    draw_progress({progress.file, progress.of_files, progress.bytes, progress.of_bytes});
 }
 
 // All users' together; each is looked at with that user's rights.
@@ -76,7 +72,7 @@ int run(const Request& request) {
     const bool terminal = !request.json && ::isatty(STDERR_FILENO) != 0;
     if (terminal) what.progress = draw;
     const auto report = recover_all(where, what, outside.value());
-    if (terminal) fmt::print(stderr, "\r\033[K");
+    if (terminal) erase_progress();
     if (!report) return complain(report.status());
     if (const std::string missing = unknown_file(where, report.value()); !missing.empty()) {
         fmt::print(stderr, "forebay recover: {}: there is no such file or directory\n", missing);

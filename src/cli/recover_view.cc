@@ -1,15 +1,14 @@
 #include "cli/recover_view.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <iterator>
 
 #include "base/options.h"
+#include "cli/shown.h"
 
 namespace forebay::cli {
 
@@ -18,19 +17,6 @@ namespace {
 using nlohmann::ordered_json;
 using recover::FileReport;
 using recover::Outcome;
-
-std::string local_time(std::uint64_t time_ns) {
-    const auto seconds = static_cast<std::time_t>(time_ns / 1'000'000'000);
-    std::tm parts{};
-    if (::localtime_r(&seconds, &parts) == nullptr) return "?";
-    return fmt::format("{:%Y-%m-%d %H:%M:%S}", parts);
-}
-
-std::string printable(std::string_view path) {
-    std::string text;
-    for (const char c : path) text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-    return text;
-}
 
 std::string headline(const FileReport& file, bool dry_run) {
     switch (file.outcome) {

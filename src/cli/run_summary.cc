@@ -28,6 +28,22 @@ std::size_t distinct_files(const std::vector<ledger::FileCounters>& files) {
     return paths.size();
 }
 
+// Empty: no file had to do with the read cache.
+std::string cache_line(const CacheStatistics& cache) {
+    if (cache.files == 0 && cache.aside.empty()) return {};
+    const std::uint64_t asked = cache.hit_bytes + cache.missed_bytes;
+    std::string text = fmt::format("read cache: {} from this node, {} from the files ({} % hits), {} stored",
+                                   format_size(cache.hit_bytes), format_size(cache.missed_bytes),
+                                   asked == 0
+                                       ? 0
+                                       : static_cast<std::uint64_t>(100.0 * static_cast<double>(cache.hit_bytes) /
+                                                                    static_cast<double>(asked)),
+                                   format_size(cache.stored_bytes));
+    for (const auto& [reason, count] : cache.aside)
+        text += fmt::format("; {} {}", reason, counted(count, "file", "files"));
+    return text;
+}
+
 }   // namespace
 
 ledger::FileCounters totals(const std::vector<ledger::FileCounters>& files) {
@@ -63,6 +79,19 @@ std::map<std::string, std::uint64_t> aside_by_reason(const Statistics& statistic
             if ((file.aside >> i & 1) != 0)
                 ++result[std::string(ledger::reason_name(static_cast<ledger::AsideReason>(i)))];
     return result;
+}
+
+CacheStatistics cache_totals(const Statistics& statistics) {
+    CacheStatistics sum;
+    for (const ProcessStatistics& process : statistics.processes) {
+        sum.files += process.cache.files;
+        sum.hit_bytes += process.cache.hit_bytes;
+        sum.missed_bytes += process.cache.missed_bytes;
+        sum.fetched_bytes += process.cache.fetched_bytes;
+        sum.stored_bytes += process.cache.stored_bytes;
+        for (const auto& [reason, count] : process.cache.aside) sum.aside[reason] += count;
+    }
+    return sum;
 }
 
 std::vector<std::string> not_drained(const RunSummary& summary) {
@@ -109,6 +138,7 @@ std::string as_text(const RunSummary& summary) {
         else line(fmt::format("time {}, of {:.2f} s", times, summary.elapsed_s));
     }
     for (const std::string& remark : summary.remarks) line(remark);
+    if (const std::string cached = cache_line(cache_totals(summary.statistics)); !cached.empty()) line(cached);
     std::string reasons;
     for (const auto& [reason, count] : aside_by_reason(summary.statistics))
         reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count);
@@ -126,6 +156,20 @@ std::string as_text(const RunSummary& summary) {
     return text;
 }
 
+namespace {
+
+ordered_json cache_as_json(const CacheStatistics& cache) {
+    if (cache.files == 0 && cache.aside.empty()) return {};
+    return {{"files", cache.files},
+            {"hit_bytes", cache.hit_bytes},
+            {"missed_bytes", cache.missed_bytes},
+            {"fetched_bytes", cache.fetched_bytes},
+            {"stored_bytes", cache.stored_bytes},
+            {"aside", cache.aside}};
+}
+
+}   // namespace
+
 ordered_json as_json(const RunSummary& summary) {
     const auto plain = [](const ledger::FileCounters& file) { return ordered_json::parse(ledger::to_json(file)); };
     ordered_json result{
@@ -142,6 +186,7 @@ ordered_json as_json(const RunSummary& summary) {
         {"not_drained", not_drained(summary)},
         {"unreadable_lines", summary.statistics.unreadable_lines},
         {"remarks", summary.remarks},
+        {"read_cache", cache_as_json(cache_totals(summary.statistics))},
         {"files", ordered_json::array()},
     };
     for (const char* of_one_file : {"path", "opened_ns", "oldest_ns", "error"}) result["totals"].erase(of_one_file);

@@ -30,6 +30,8 @@ struct RunSummary {
 [[nodiscard]] ledger::FileCounters totals(const std::vector<ledger::FileCounters>& files);
 // Files that stepped aside, by reason.
 [[nodiscard]] std::map<std::string, std::uint64_t> aside_by_reason(const Statistics& statistics);
+// What all processes read through the read cache.
+[[nodiscard]] CacheStatistics cache_totals(const Statistics& statistics);
 // One line for every file of which not everything arrived: by the statistics, or left behind by a crash.
 [[nodiscard]] std::vector<std::string> not_drained(const RunSummary& summary);
 

@@ -44,13 +44,23 @@ ledger::FileCounters file_of(const json& object) {
     return file;
 }
 
+std::map<std::string, std::uint64_t> aside_of(const json& object) {
+    std::map<std::string, std::uint64_t> reasons;
+    if (const auto aside = object.find("aside"); aside != object.end() && aside->is_object())
+        for (const auto& [reason, count] : aside->items())
+            if (count.is_number_unsigned()) reasons[reason] = count.get<std::uint64_t>();
+    return reasons;
+}
+
 ProcessStatistics process_of(const json& object) {
     ProcessStatistics process;
     process.pid = number(object, "pid");
     process.files_opened = number(object, "files_opened");
-    if (const auto aside = object.find("aside"); aside != object.end() && aside->is_object())
-        for (const auto& [reason, count] : aside->items())
-            if (count.is_number_unsigned()) process.aside[reason] = count.get<std::uint64_t>();
+    process.aside = aside_of(object);
+    if (const auto cache = object.find("cache"); cache != object.end() && cache->is_object())
+        process.cache = {number(*cache, "files"),        number(*cache, "hit_bytes"),
+                         number(*cache, "missed_bytes"), number(*cache, "fetched_bytes"),
+                         number(*cache, "stored_bytes"), aside_of(*cache)};
     return process;
 }
 

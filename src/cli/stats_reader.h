@@ -12,10 +12,17 @@
 
 namespace forebay::cli {
 
+// What was read through the read cache.
+struct CacheStatistics {
+    std::uint64_t files = 0, hit_bytes = 0, missed_bytes = 0, fetched_bytes = 0, stored_bytes = 0;
+    std::map<std::string, std::uint64_t> aside;   // files of which something was not stored, by reason
+};
+
 struct ProcessStatistics {
     std::uint64_t pid = 0;
     std::uint64_t files_opened = 0;
     std::map<std::string, std::uint64_t> aside;   // files by reason
+    CacheStatistics cache;
 };
 
 struct Statistics {

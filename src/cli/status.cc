@@ -20,6 +20,7 @@
 #include "cli/acting_as.h"
 #include "cli/commands.h"
 #include "cli/launch.h"
+#include "cli/read_caches.h"
 #include "cli/staging_areas.h"
 #include "cli/status_view.h"
 
@@ -75,7 +76,7 @@ Result<Sample> take_sample(const Request& request) {
     const auto asked = survey({request.names, request.nls, request.all_users});
     if (!asked) return asked.status();
     const Survey& where = asked.value();
-    Sample sample{{}, realtime_ns(), where.nls(), where.unseen, where.others};
+    Sample sample{{}, realtime_ns(), where.nls(), where.unseen, where.others, {}};
     for (const UserAreas& user : where.users) {
         const auto acting = ActingAs::user(user.user);
         if (!acting) return acting.status();
@@ -86,6 +87,12 @@ Result<Sample> take_sample(const Request& request) {
         }
     }
     keep_asked(where, sample.scan);
+    if (where.names_files()) return sample;
+    const Status looked = for_each_cache(where, sample.unseen, [&](FoundCache found) {
+        sample.caches.push_back(view_of(*found.folder, found.boot_id));
+        return Status::ok();
+    });
+    if (!looked) return looked;
     return sample;
 }
 

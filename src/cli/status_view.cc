@@ -194,6 +194,8 @@ std::string status_as_text(const Sample& now, const Sample* before, const Screen
                            now.unseen.empty() && now.scan.skipped.empty() ? "No process has logs in"
                                                                           : "No logs were found in",
                            fmt::join(now.areas, ", "));
+    for (const CacheView& cache : now.caches)
+        text += fmt::format("read cache {}: {}\n", cache.path, cache_summary(cache));
     for (const std::string& skipped : now.scan.skipped) text += fmt::format("not read: {}\n", skipped);
     for (const std::string& unseen : now.unseen) text += fmt::format("not looked into: {}\n", unseen);
     if (!now.others.empty()) text += fmt::format("Not asked about: the logs of {}.\n", fmt::join(now.others, ", "));
@@ -222,8 +224,14 @@ ordered_json status_as_json(const std::string& nls, const Sample& now, const Sam
                         {"time_ns", now.time_ns},
                         {"files", ordered_json::array()},
                         {"processes", ordered_json::array()},
+                        {"read_caches", ordered_json::array()},
                         {"skipped", now.scan.skipped},
                         {"unseen", now.unseen}};
+    for (const CacheView& cache : now.caches)
+        result["read_caches"].push_back({{"path", cache.path},
+                                         {"stored_bytes", cache.account.stored_bytes},
+                                         {"capacity_bytes", cache.account.capacity_bytes},
+                                         {"files", cache.replicas.size()}});
     const std::vector<FileView> files = files_of(now.scan);
     for (const FileView& file : files) result["files"].push_back(file_as_json(file, now, before));
     for (const ledger::ProcessView& process : now.scan.processes) {

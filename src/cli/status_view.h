@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/cache_view.h"
 #include "ledger/ledger.h"
 
 namespace forebay::cli {
@@ -18,6 +19,7 @@ struct Sample {
     std::vector<std::string> areas{};    // that were looked at
     std::vector<std::string> unseen{};   // each with the reason
     std::vector<std::string> others{};   // users who were not asked about
+    std::vector<CacheView> caches{};     // the read caches of the areas, where no files are asked about
 };
 
 // Bytes per second that reach the file: since `before`, if the same file is in it, else over its life so far.

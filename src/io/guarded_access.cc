@@ -195,6 +195,8 @@ bool Replaceable::replaced() const noexcept {
     return slot_ < shared().replaceable.size() && shared().replaceable[slot_].replaced;
 }
 
+bool Replaceable::protects() const noexcept { return slot_ < shared().replaceable.size(); }
+
 Replaceable::~Replaceable() {
     if (slot_ == shared().replaceable.size()) return;
     shared().replaceable[slot_].end = 0;

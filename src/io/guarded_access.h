@@ -63,6 +63,8 @@ class Replaceable {
 
     // A page was replaced. Whoever has stored or loaded, and then finds this false, has done so where all others do.
     [[nodiscard]] bool replaced() const noexcept;
+    // False: too many are named already, and this one is not protected.
+    [[nodiscard]] bool protects() const noexcept;
 
   private:
     std::size_t slot_;

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "area/registry.h"
 #include "area/run_record.h"
 #include "base/clock.h"
 #include "cache/read_cache.h"
@@ -37,13 +38,19 @@ class Engine::State final : public Surroundings, public ForkParty {
           registers_(registers),
           leftovers_([this] { return recover::find_area(loaded_.options.nls); },
                      [this] { return recover::find_areas_of_others(loaded_.options.nls); }, patience_with_others()),
-          read_cache_(loaded_.options, open_area_),
+          read_cache_(loaded_.options, [this] { return open_area_of_cache(); }),
           scheduler_(loaded_.options.drain_threads) {
         join_forks();
     }
     ~State() override {
         leave_forks();
         close_area();
+    }
+    // A process that only reads stages nothing, and commands are to find what it caches.
+    Result<std::unique_ptr<io::Directory>> open_area_of_cache() {
+        auto area = open_area_();
+        if (area && registers_) (void)area::note_area(loaded_.options, loaded_.options.nls);
+        return area;
     }
     // Before it is destroyed: no drain thread is at work any more. False: one is in a call that does not return, so
     // everything has to stay as it is, to the end of the process.

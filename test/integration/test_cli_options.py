@@ -33,6 +33,9 @@ COMMANDS = [
     ["verify"],
     ["wait", "/dev/null"],
     ["discard", "/none"],
+    ["cache", "list"],
+    ["cache", "prefetch", "/dev/null"],
+    ["cache", "evict", "--all"],
 ]
 
 

@@ -213,7 +213,7 @@ TEST_F(CachedFileTest, threads_that_read_while_units_are_evicted_get_the_source)
     stop = true;
     readers.clear();
     file->await_stored();
-    EXPECT_EQ(purse_->left() + shared->stored_bytes(), std::uint64_t{1} << 30);
+    EXPECT_EQ(purse_->left() + shared->stored_bytes() + Presence::bytes_for(kSize), std::uint64_t{1} << 30);
 }
 
 TEST_F(CachedFileTest, two_readers_of_one_unit_read_the_file_once) {
@@ -310,7 +310,7 @@ TEST_F(CachedFileTest, a_source_that_answers_at_once_is_left_alone) {
 }
 
 TEST_F(CachedFileTest, a_full_cache_goes_on_serving_what_it_has) {
-    purse_ = std::make_shared<Purse>(2 * kUnitBytes);
+    purse_ = std::make_shared<Purse>(2 * kUnitBytes + Presence::bytes_for(kSize));
     const auto file = open(replica());
     for (int turn = 0; turn < 2; ++turn)
         for (std::uint64_t unit = 0; unit < 8; ++unit) {

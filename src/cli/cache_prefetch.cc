@@ -1,0 +1,231 @@
+// `forebay cache prefetch`: files are read through the cache before a program needs them.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "area/process.h"
+#include "area/registry.h"
+#include "area/staging_area.h"
+#include "base/clock.h"
+#include "base/options.h"
+#include "cache/read_cache.h"
+#include "cli/cache_commands.h"
+#include "cli/commands.h"
+#include "cli/progress_bar.h"
+#include "cli/shown.h"
+#include "io/posix_file.h"
+
+namespace forebay::cli {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t kPiece = std::size_t{1} << 20;
+
+struct Request {
+    std::vector<std::string> names;
+    std::string nls;
+    bool json = false;
+};
+
+struct Prefetched {
+    std::string path;
+    std::uint64_t size = 0, read_bytes = 0, cached_bytes = 0;
+    double seconds = 0;
+    std::string problem;   // why not all of it is cached; empty: it is
+
+    [[nodiscard]] std::uint64_t bytes_per_second() const {
+        return seconds <= 0 ? 0 : static_cast<std::uint64_t>(static_cast<double>(read_bytes) / seconds);
+    }
+};
+
+std::string reason_of(cache::Aside why, io::File& source) {
+    switch (why) {
+        case cache::Aside::kYoung: {
+            const auto state = source.state(io::File::Ask::kTimes);
+            const std::uint64_t now_ns = realtime_ns();
+            const std::uint64_t changed_ns = state ? std::max(state.value().modified_ns, state.value().changed_ns) : 0;
+            return fmt::format("it is too young: it was changed {} s ago, and is stored once that is 3 s ago "
+                               "(61 s on file systems such as NFS)",
+                               (now_ns - std::min(now_ns, changed_ns)) / 1'000'000'000);
+        }
+        case cache::Aside::kFast:
+            return "it is on a local file system: from the cache it would be read no faster, so it is left alone";
+        case cache::Aside::kChanged: return "a process writes it, or has written it meanwhile";
+        case cache::Aside::kFull:
+            return "there is no more room: option read_cache_size, or what the device has free beside option size";
+        case cache::Aside::kFault: return "the staging area, or the file, cannot be read or written";
+        case cache::Aside::kForked:
+        case cache::Aside::kNone: break;
+    }
+    return "not all of it was stored";
+}
+
+class Prefetching {
+  public:
+    Prefetching(LoadedOptions loaded, bool terminal) : loaded_(std::move(loaded)), terminal_(terminal) {
+        loaded_.options.read_cache = true;
+        // What is fetched for others must outlive this process.
+        loaded_.options.read_cache_lifetime = CacheLifetime::kPermanent;
+    }
+
+    Prefetched operator()(const std::string& path, std::size_t number, std::size_t count) {
+        Prefetched result;
+        result.path = path;
+        const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (descriptor < 0) {
+            result.problem = Status::from_errno(errno, "open").message();
+            return result;
+        }
+        const std::shared_ptr<io::File> source = io::adopt_posix_file(descriptor, path);
+        const auto state = source->state(io::File::Ask::kTimes);
+        if (!state || !S_ISREG(state.value().mode) || state.value().size == 0) {
+            result.problem = state ? "it is empty, or no file of bytes" : state.status().message();
+            return result;
+        }
+        result.size = state.value().size;
+        const auto before = cache_.totals().asides;
+        std::string warning;
+        const auto file = cache_.open(source, warning);
+        if (file == nullptr) {
+            const auto after = cache_.totals().asides;
+            std::size_t why = 0;
+            for (std::size_t i = 0; i < after.size(); ++i)
+                if (after[i] > before[i]) why = i;
+            result.problem = warning.empty() ? reason_of(static_cast<cache::Aside>(why), *source) : warning;
+            return result;
+        }
+        const cache::Aside why = read(*file, result, number, count);
+        cache_.note_closed(*file);
+        result.cached_bytes = cached_bytes(*source, result.size);
+        if (result.problem.empty() && result.cached_bytes < result.size) result.problem = reason_of(why, *source);
+        return result;
+    }
+
+  private:
+    // In order, and no faster than it is stored.
+    cache::Aside read(cache::CachedFile& file, Prefetched& result, std::size_t number, std::size_t count) {
+        std::vector<std::byte> piece(kPiece);
+        const auto begin = std::chrono::steady_clock::now();
+        cache::Aside why = cache::Aside::kNone;
+        while (result.read_bytes < result.size && why == cache::Aside::kNone) {
+            const auto got = file.read_at(result.read_bytes, piece);
+            if (!got) result.problem = got.status().message();
+            if (!got || got.value() == 0) break;
+            result.read_bytes += got.value();
+            file.await_stored();
+            why = file.counters().aside.load();
+            result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+            if (terminal_)
+                draw_progress({number, count, result.read_bytes, result.size},
+                              fmt::format(", {}/s", format_size(result.bytes_per_second())));
+        }
+        file.close();
+        return why;
+    }
+
+    std::uint64_t cached_bytes(io::File& source, std::uint64_t size) const {
+        const auto identity = source.identity();
+        const auto self = area::identify_this_process();
+        const auto area = area::open_staging_area(loaded_);
+        if (!identity || !self || !area) return 0;
+        const auto folder = area.value().directory->open_directory("cache");
+        if (!folder) return 0;
+        for (const cache::ReplicaView& view : cache::list_replicas(*folder.value(), self.value().boot_id))
+            if (view.name == cache::replica_name(identity.value()) && view.state == cache::ReplicaView::State::kValid)
+                return std::min(view.stored_bytes, size);
+        return 0;
+    }
+
+    Result<std::unique_ptr<io::Directory>> open_area() const {
+        auto area = area::open_staging_area(loaded_);
+        if (!area) return area.status();
+        (void)area::note_area(loaded_.options, loaded_.options.nls);
+        return std::move(area.value().directory);
+    }
+
+    LoadedOptions loaded_;
+    const bool terminal_;
+    cache::ReadCache cache_{loaded_.options, [this] { return open_area(); }, false};
+};
+
+void print_text(const std::vector<Prefetched>& all) {
+    for (const Prefetched& one : all) {
+        fmt::print("{}\n", printable(one.path));
+        if (one.read_bytes > 0)
+            fmt::print("  read {} in {:.2f} s, {}/s; {} of {} is cached\n", format_size(one.read_bytes), one.seconds,
+                       format_size(one.bytes_per_second()), format_size(one.cached_bytes), format_size(one.size));
+        if (!one.problem.empty())
+            fmt::print("  NOT CACHED{}: {}\n", one.cached_bytes > 0 ? " WHOLLY" : "", one.problem);
+    }
+}
+
+ordered_json as_json(const std::string& nls, const std::vector<Prefetched>& all) {
+    ordered_json result{{"nls", nls}, {"files", ordered_json::array()}};
+    for (const Prefetched& one : all)
+        result["files"].push_back({{"path", one.path},
+                                   {"size", one.size},
+                                   {"read_bytes", one.read_bytes},
+                                   {"cached_bytes", one.cached_bytes},
+                                   {"seconds", one.seconds},
+                                   {"bytes_per_second", one.bytes_per_second()},
+                                   {"problem", one.problem}});
+    return result;
+}
+
+int prefetch(const Request& request) {
+    auto loaded = options_here();
+    if (!loaded) return complain_of_cache("prefetch", loaded.status());
+    if (!request.nls.empty()) loaded.value().options.nls = std::filesystem::absolute(request.nls).string();
+    area::fit_to_staging_area(loaded.value());
+    std::vector<std::string> paths;
+    for (const std::string& name : request.names) {
+        std::error_code failed;
+        const std::filesystem::path path = std::filesystem::canonical(name, failed);
+        if (failed || std::filesystem::is_directory(path, failed)) {
+            fmt::print(stderr, "forebay cache prefetch: {}: {}\n", printable(name),
+                       failed ? failed.message() : "it is a directory: name files");
+            return kExitUsage;
+        }
+        paths.push_back(path.string());
+    }
+    const std::string nls = loaded.value().options.nls;
+    const bool terminal = !request.json && ::isatty(STDERR_FILENO) != 0;
+    std::vector<Prefetched> all;
+    {
+        Prefetching prefetching(std::move(loaded).value(), terminal);
+        for (const std::string& path : paths) all.push_back(prefetching(path, all.size(), paths.size()));
+    }
+    if (terminal) erase_progress();
+    if (request.json) fmt::print("{}\n", as_json(nls, all).dump(2, ' ', false, ordered_json::error_handler_t::replace));
+    else print_text(all);
+    return std::ranges::all_of(all, [](const Prefetched& one) { return one.problem.empty(); }) ? kExitFine
+                                                                                               : kExitProblem;
+}
+
+}   // namespace
+
+void add_cache_prefetch(CLI::App& cache, int& exit_status) {
+    CLI::App* command = cache.add_subcommand("prefetch", "Read files into the cache before a program needs them");
+    auto request = std::make_shared<Request>();
+    command->add_option("files", request->names, "The files")->required();
+    command->add_option("--nls", request->nls, "The staging area; default: that of option nls");
+    command->add_flag("--json", request->json, "As JSON");
+    command->footer("\nWhat is prefetched stays, whatever option read_cache_lifetime says.\n"
+                    "Exit status: 0 all of the files is cached; 1 some of it is not, and the report says why;\n"
+                    "2 the command line or an option is wrong.\n");
+    command->callback([request, &exit_status] { exit_status = prefetch(*request); });
+}
+
+}   // namespace forebay::cli

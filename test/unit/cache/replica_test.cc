@@ -1,0 +1,179 @@
+// What a replica does when its device fails, when owners die, and when its bytes are not what was stored.
+#include "cache/replica.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "io/fault_file.h"
+#include "io/memory_file.h"
+#include "support/team_files.h"
+
+namespace forebay::cache {
+namespace {
+
+using test::bytes_of;
+
+class Counting final : public Account {
+  public:
+    bool take(std::uint64_t bytes) noexcept override {
+        if (taken + bytes > capacity) return false;
+        taken += bytes;
+        return true;
+    }
+    void give_back(std::uint64_t bytes) noexcept override { taken -= bytes; }
+    void temporal_closed() noexcept override { ++temporal; }
+    std::uint64_t taken = 0, capacity = std::uint64_t{1} << 40;
+    int temporal = 0;
+};
+
+class ReplicaTest : public testing::Test {
+  protected:
+    static constexpr std::uint64_t kSize = 3 * kUnitBytes + 5000;
+
+    std::unique_ptr<io::Directory> folder() {
+        auto made = root_->create_directory("7-1");
+        if (!made) made = root_->open_directory("7-1");
+        return io::make_fault_directory(std::move(made).value(), faults_);
+    }
+    Result<std::shared_ptr<Replica>> open(const Keeping& keeping = {}) {
+        return Replica::open(folder(), {{7, 1}, 1, 2, kSize, 3, 4}, {}, 1, account_, keeping);
+    }
+    Status fill(const std::shared_ptr<Replica>& replica, std::uint64_t unit) {
+        const auto claim = Replica::claim(replica, unit);
+        if (!claim) return {Code::kUnavailable, "the unit is claimed"};
+        return replica->store(*claim, unit * kUnitBytes, bytes(unit));
+    }
+    io::Bytes bytes(std::uint64_t unit) const {
+        return io::Bytes(content_).subspan(unit * kUnitBytes, std::min(kUnitBytes, kSize - unit * kUnitBytes));
+    }
+
+    std::vector<std::byte> content_ = bytes_of(kSize, 3);
+    std::shared_ptr<io::FaultPlan> faults_ = std::make_shared<io::FaultPlan>();
+    std::unique_ptr<io::Directory> root_ = io::make_memory_directory("/local/forebay-0/cache");
+    std::shared_ptr<Counting> account_ = std::make_shared<Counting>();
+};
+
+TEST_F(ReplicaTest, the_map_is_counted_and_given_back_when_it_cannot_be_made) {
+    {
+        const auto replica = open();
+        ASSERT_TRUE(replica);
+        EXPECT_EQ(account_->taken, Presence::bytes_for(kSize));
+    }
+    EXPECT_EQ(account_->taken, Presence::bytes_for(kSize)) << "it stays";
+    root_ = io::make_memory_directory("/local/forebay-0/cache");
+    account_->taken = 0;
+    faults_->fail(io::Operation::kAllocate, 1, 1, ENOSPC);
+    EXPECT_EQ(open().status().code(), Code::kNoSpace);
+    EXPECT_EQ(account_->taken, 0u);
+    account_->capacity = 100;
+    EXPECT_EQ(open().status().code(), Code::kNoSpace);
+}
+
+TEST_F(ReplicaTest, a_full_device_is_no_fault_and_what_is_there_is_read) {
+    const auto replica = open().value();
+    ASSERT_TRUE(fill(replica, 0));
+    const std::uint64_t taken = account_->taken;
+    faults_->fail(io::Operation::kWrite, 1, 1, ENOSPC, 1000);
+    EXPECT_EQ(fill(replica, 1).code(), Code::kNoSpace);
+    EXPECT_EQ(account_->taken, taken);
+    EXPECT_FALSE(replica->unusable());
+    std::vector<std::byte> into(2 * kUnitBytes);
+    EXPECT_EQ(replica->read(0, into), kUnitBytes);
+    faults_->fail(io::Operation::kWrite, 1, 1, EIO);
+    EXPECT_EQ(fill(replica, 1).code(), Code::kIo);
+    EXPECT_TRUE(replica->unusable());
+}
+
+TEST_F(ReplicaTest, a_number_that_is_taken_again_frees_what_a_dead_process_had_claimed_by_it) {
+    {
+        ASSERT_TRUE(open());
+    }
+    const auto place = root_->open_directory("7-1").value();
+    const auto map = place->open_file("presence", io::OpenMode::kReadWrite).value()->map(0, 8192).value();
+    auto* const entries = reinterpret_cast<UnitEntry*>(map->bytes().data() + 4096);
+    const auto replica = open().value();
+    std::uint32_t mine = 0;
+    {
+        const auto claim = Replica::claim(replica, 1);
+        ASSERT_TRUE(claim);
+        mine = entries[1].owner;
+    }
+    // The number that comes next, as if its process had died with the claim; and one that lives.
+    const std::uint32_t next = 1 + mine % kOwnersMax;
+    ASSERT_TRUE(place->hold("owner-" + std::to_string(next)));
+    entries[1].owner = next;
+    entries[2].owner = mine;
+    const auto other = open().value();
+    EXPECT_EQ(entries[1].owner, 0u);
+    EXPECT_EQ(entries[2].owner, mine);
+    const auto claim = Replica::claim(other, 1);
+    ASSERT_TRUE(claim);
+    EXPECT_EQ(entries[1].owner, next);
+}
+
+TEST_F(ReplicaTest, a_closed_replica_leaves_no_file_of_its_number) {
+    {
+        ASSERT_TRUE(open());
+    }
+    const auto place = root_->open_directory("7-1");
+    const auto names = place.value()->list();
+    for (const std::string& name : names.value()) EXPECT_FALSE(name.starts_with("owner-")) << name;
+}
+
+TEST_F(ReplicaTest, the_account_learns_of_temporal_ones_that_are_closed) {
+    {
+        ASSERT_TRUE(open({.permanent = false}));
+    }
+    EXPECT_EQ(account_->temporal, 1);
+    {
+        ASSERT_TRUE(open());
+    }
+    EXPECT_EQ(account_->temporal, 1);
+}
+
+TEST_F(ReplicaTest, damaged_blocks_and_those_that_differ_from_the_file_are_taken_away) {
+    const auto replica = open().value();
+    for (std::uint64_t unit = 0; unit < replica->units(); ++unit) ASSERT_TRUE(fill(replica, unit));
+    const auto source = io::make_memory_file("/scratch/data.h5");
+    ASSERT_TRUE(source->write_at(0, content_));
+    const auto verify = [&](std::uint64_t unit, io::File* against) {
+        const auto claim = Replica::claim(replica, unit);
+        return replica->verify(*claim, against).value();
+    };
+    EXPECT_EQ(verify(0, source.get()).checked_bytes, kUnitBytes);
+    EXPECT_EQ(verify(3, source.get()).checked_bytes, 5000u);
+    EXPECT_EQ(replica->stored_bytes(), 3 * kUnitBytes + 2 * kBlockBytes);
+
+    const auto bytes = root_->open_directory("7-1").value()->open_file("replica", io::OpenMode::kReadWrite).value();
+    ASSERT_TRUE(bytes->write_at(kUnitBytes + 3 * kBlockBytes + 7, bytes_of(1, 99)));
+    ASSERT_TRUE(source->write_at(kUnitBytes + 9 * kBlockBytes, bytes_of(10, 98)));
+    const std::uint64_t taken = account_->taken;
+    const Replica::Verified found = verify(1, source.get());
+    EXPECT_EQ(found.damaged_bytes, kBlockBytes);
+    EXPECT_EQ(found.different_bytes, kBlockBytes);
+    EXPECT_EQ(account_->taken, taken - 2 * kBlockBytes);
+    std::vector<std::byte> into(kUnitBytes);
+    EXPECT_EQ(replica->read(kUnitBytes, into), 3 * kBlockBytes);
+    EXPECT_EQ(verify(1, source.get()).damaged_bytes, 0u);
+
+    ASSERT_TRUE(source->resize(kUnitBytes / 2));
+    EXPECT_EQ(verify(0, source.get()).different_bytes, kUnitBytes / 2) << "the file is shorter";
+}
+
+TEST_F(ReplicaTest, one_that_is_there_is_opened_without_counting_as_a_use) {
+    EXPECT_EQ(Replica::open_existing(folder(), {}, account_).status().code(), Code::kNotFound);
+    {
+        ASSERT_TRUE(fill(open().value(), 0));
+    }
+    {
+        const auto replica = Replica::open_existing(folder(), {}, account_);
+        ASSERT_TRUE(replica);
+        EXPECT_EQ(replica.value()->stored_bytes(), kUnitBytes);
+        replica.value()->make_void();
+    }
+    EXPECT_EQ(Replica::open_existing(folder(), {}, account_).status().code(), Code::kNotFound);
+}
+
+}   // namespace
+}   // namespace forebay::cache
