@@ -16,6 +16,7 @@ namespace {
 
 constexpr const char* kAccountFile = "account";
 constexpr const char* kPresenceFile = "presence";
+constexpr const char* kReplicaFile = "replica";
 constexpr std::string_view kOwnerPrefix = "owner-";
 constexpr std::uint64_t kBookBytes = 4096;
 constexpr std::uint64_t kBookMagic = 0x31544e4341434246;   // "FBCACNT1" in memory
@@ -264,6 +265,8 @@ std::optional<std::uint64_t> Store::remove(const std::string& name, Which which,
     auto folder = setup_.folder->open_directory(name);
     if (!folder) return std::nullopt;
     std::uint64_t bytes = 0;
+    // Its space is given back when this is closed. That may take long, and whoever opens a file waits for the lock.
+    const auto open_bytes = folder.value()->open_file(kReplicaFile, io::OpenMode::kRead);
     {
         const auto locked = folder.value()->lock(patience);
         if (!locked) return std::nullopt;
