@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from forebay.byte_ranges import ByteRanges
+from forebay.byte_ranges import ByteRanges, Range
 from forebay.plugin import require_plugins
 from forebay.prefetching import hand_over
 
@@ -26,10 +27,12 @@ def follow(order: Iterable[Item], dataset: Any, ahead: int = 256) -> Iterator[It
 
     `order` is a list, an iterator or a sampler. Its items are indices of the dataset's first axis, lists of such
     indices (batches), or anything else that indexes the dataset. At most `ahead` items are taken from `order` before
-    they are yielded. The ranges go to the plugin in the order of the items, about ``ahead / 2`` items at a time.
+    they are yielded. The ranges go to the plugin in the order of the items, about ``ahead / 2`` items at a time. What
+    the plugin has no room to note is left to the program's own reads; where the file is not cached (it is local, for
+    example) nothing is prefetched, and the items are yielded all the same.
 
-    Raises NotEnabled without the plugin, OSError when the plugin refuses, ValueError when `ahead` is below 1 or the
-    dataset is virtual or external.
+    Raises NotEnabled without the plugin, OSError when the file is not open in this process, ValueError when `ahead` is
+    below 1 or the dataset is virtual or external.
     """
     if ahead < 1:
         raise ValueError(f"ahead is {ahead}, and at least one item ahead is needed")
@@ -39,7 +42,7 @@ def follow(order: Iterable[Item], dataset: Any, ahead: int = 256) -> Iterator[It
 
 def _follow(coming: Iterator[Item], dataset: Any, places: ByteRanges, ahead: int) -> Iterator[Item]:
     window: deque[Item] = deque()
-    exhausted = False
+    exhausted, cached = False, True
     while True:
         if not exhausted and len(window) <= ahead // 2:
             fresh: list[Item] = []
@@ -48,10 +51,21 @@ def _follow(coming: Iterator[Item], dataset: Any, places: ByteRanges, ahead: int
                     fresh.append(next(coming))
                 except StopIteration:
                     exhausted = True
-            ranges = [one for item in fresh for one in places.of(item)]
-            if ranges:
-                hand_over(dataset, ranges)
+            if cached:
+                cached = _ask(dataset, [one for item in fresh for one in places.of(item)])
             window.extend(fresh)
         if not window:
             return
         yield window.popleft()
+
+
+def _ask(dataset: Any, ranges: list[Range]) -> bool:
+    """Whether to go on asking: not for a file that is not cached."""
+    try:
+        hand_over(dataset, ranges)
+    except OSError as refusal:
+        if refusal.errno == errno.ENOTSUP:
+            return False
+        if refusal.errno != errno.EAGAIN:  # too many ranges wait already
+            raise
+    return True

@@ -63,7 +63,7 @@ class Plugin:
             into = ctypes.create_string_buffer(size)
             needed = int(call(into, size))
             if needed < 0:
-                return {}
+                raise MemoryError("forebay has no memory for its statistics")
             if needed < size:
                 break
             size = needed + 1

@@ -34,13 +34,16 @@ class Prefetch:
 
     @property
     def left(self) -> int | None:
-        """Bytes still to come; None: the file is no longer open or no longer cached, so nothing more will come."""
+        """Bytes not yet seen to; None: the file is no longer open or no longer cached, so nothing more will come.
+
+        0 also once the cache has no room for more.
+        """
         return left_of(self._path)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until everything has come, at most `timeout` seconds (None: for ever).
+        """Waits until everything has been seen to, at most `timeout` seconds (None: for ever).
 
-        Returns whether it has: False when the time is up, or when the file is no longer open or cached.
+        Returns whether it has been: False when the time is up, or when the file is no longer open or cached.
         """
         end = None if timeout is None else time.monotonic() + timeout
         pause = _POLL_S_MIN
@@ -74,8 +77,9 @@ def prefetch(what: Any, selection: Any = None) -> Prefetch:
     `selection` is what the dataset would be indexed with. The dataset may be contiguous, chunked or compressed: its
     bytes are cached as the file has them.
 
-    Raises NotEnabled without the plugin, OSError when the plugin refuses (with its errno: the file is not open, or is
-    not cached), ValueError for a virtual or external dataset, TypeError for anything else.
+    Raises NotEnabled without the plugin, OSError when the plugin refuses (ENOENT: the file is not open in this process;
+    ENOTSUP: it is not read through the cache; EAGAIN: too many ranges wait already), ValueError for a virtual or
+    external dataset, TypeError for anything else.
     """
     if hasattr(what, "id") and hasattr(what, "shape"):
         require_plugins()  # before a large chunk index is read in vain

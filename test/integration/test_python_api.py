@@ -420,6 +420,24 @@ assert records()[-2:] == [[os.path.abspath("rows.h5"), "1", f"{begin + 15000}+10
     )
 
 
+def test_following_goes_on_where_nothing_can_be_prefetched(beside):
+    beside(
+        LOAD
+        + """
+import shutil
+for name in ("uncached.h5", "busy.h5", "refused.h5"):
+    shutil.copy("rows.h5", name)
+    rows = h5py.File(name)["rows"]
+    if name == "refused.h5":
+        fails(OSError, list, forebay.follow(range(100), rows, ahead=10))
+    else:
+        assert list(forebay.follow(range(100), rows, ahead=10)) == list(range(100))
+        fails(OSError, forebay.prefetch, rows)
+assert records() == []
+"""
+    )
+
+
 def test_a_sampler_for_pytorch_needs_no_torch(beside):
     beside(
         LOAD

@@ -1,7 +1,8 @@
 // Stands for the plugin in tests of the Python package: the same C functions, and a record of each call.
 //
-// Files named *refused* are refused. One call of forebay_prefetch_left in two brings 4096 bytes. Records go to the file
-// that STAND_IN_RECORDS names, one line each. Compiled and loaded by test/integration/test_python_api.py.
+// Files named *refused*, *uncached* or *busy* are refused with ENODEV, ENOTSUP or EAGAIN. One call of
+// forebay_prefetch_left in two brings 4096 bytes. Records go to the file that STAND_IN_RECORDS names, one line each.
+// Compiled and loaded by test/integration/test_python_api.py.
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,6 +17,8 @@ static int polls = 0;
 
 int forebay_prefetch(const char *path, uint64_t count, const uint64_t *offsets, const uint64_t *lengths) {
     if (strstr(path, "refused") != NULL) return ENODEV;
+    if (strstr(path, "uncached") != NULL) return ENOTSUP;
+    if (strstr(path, "busy") != NULL) return EAGAIN;
     FILE *records = fopen(getenv("STAND_IN_RECORDS"), "a");
     if (records == NULL) return errno;
     if (left_bytes < 0) left_bytes = 0;
