@@ -139,6 +139,7 @@ Result<std::size_t> CachedFile::Core::read(const std::shared_ptr<Core>& self, st
         counters.hit_bytes.fetch_add(hit, std::memory_order_relaxed);
         at += hit;
         if (at == end) break;
+        if (Replica::revive(replica_, at)) continue;
         // A block may have come or gone meanwhile: then the gap is what is left of the block.
         const std::uint64_t gap_end = std::max(replica_->end_of_gap(at, end),
                                                std::min(end, block_floor(at) + kBlockBytes));
@@ -269,6 +270,7 @@ void CachedFile::Core::read_ahead(const std::shared_ptr<Core>& self, ByteRange r
     const std::uint64_t size = replica_->source().size;
     for (std::uint64_t at = block_floor(range.begin); at < range.end;) {
         const std::uint64_t end = std::min({size, block_ceiling(range.end), at + kFetchMax});
+        (void)Replica::revive(replica_, at);
         const std::uint64_t gap_end = replica_->end_of_gap(at, end);
         if (gap_end == at) {
             at = std::min(end, at + kBlockBytes);
@@ -390,6 +392,7 @@ void CachedFile::Core::fetch_missing(ByteRange piece) {
     const std::uint64_t size = replica_->source().size;
     const std::uint64_t end = std::min(size, block_ceiling(piece.end));
     for (std::uint64_t at = block_floor(piece.begin); at < end && !closing_.load() && !stopped_.load();) {
+        (void)Replica::revive(replica_, at);
         const std::uint64_t gap_end = replica_->end_of_gap(at, end);
         if (gap_end == at) {
             at = std::min(end, at + kBlockBytes);

@@ -88,6 +88,15 @@ Result<Presence> Presence::open(io::MutableBytes memory) {
     return Presence(header, {entries, units}, {checksums, units * kUnitBlocks});
 }
 
+void Presence::doubt_all(const area::BootId& boot_id) const noexcept {
+    for (UnitEntry& entry : units_) {
+        entry.doubtful.fetch_or(entry.present.exchange(0));
+        entry.owner.store(0);
+    }
+    header_->boot_id = boot_id;
+    header_->checksum = seal_of(*header_);
+}
+
 bool Presence::claim(std::uint64_t unit, std::uint32_t self, std::uint32_t& found) const noexcept {
     found = 0;
     return units_[unit].owner.compare_exchange_strong(found, self, std::memory_order_acq_rel);

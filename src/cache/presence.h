@@ -3,6 +3,9 @@
 // docs/cache-format.md is the specification. Pure but for the memory that it is given; nothing here opens, maps or
 // locks. Decoders accept hostile input. Thread-safety: all of it, also between processes that map the same file.
 //
+// After a restart of the machine what was there is doubtful: bits, checksums and bytes reached the device in any order.
+// It counts again once the checksums were compared.
+//
 // Invariants
 //   1. A set bit means that the block's bytes are in the replica, as of the version in the header.
 //   2. Bits of a unit are set and cleared by its owner only. The generation is raised before any is cleared.
@@ -25,7 +28,7 @@ inline constexpr std::uint64_t kBlockBytes = 4096;
 inline constexpr std::uint64_t kUnitBlocks = 64;
 inline constexpr std::uint64_t kUnitBytes = kBlockBytes * kUnitBlocks;
 inline constexpr std::uint64_t kPresenceMagic = 0x3145484341434246;   // "FBCACHE1" in memory
-inline constexpr std::uint32_t kPresenceVersion = 1;
+inline constexpr std::uint32_t kPresenceVersion = 2;
 inline constexpr std::uint32_t kOwnersMax = 4095;
 inline constexpr std::uint32_t kPinned = 1, kPermanent = 2;   // PresenceHeader::flags
 
@@ -61,8 +64,9 @@ struct UnitEntry {
     std::atomic<std::uint64_t> present;
     std::atomic<std::uint32_t> generation;
     std::atomic<std::uint32_t> owner;
+    std::atomic<std::uint64_t> doubtful;   // blocks that were there before the machine was restarted
 };
-static_assert(sizeof(UnitEntry) == 16);
+static_assert(sizeof(UnitEntry) == 24);
 
 // Blocks [first, end) of one unit, as bits.
 [[nodiscard]] constexpr std::uint64_t block_mask(std::uint64_t first, std::uint64_t end) noexcept {
@@ -94,6 +98,14 @@ class Presence {
         return header_->state.load(std::memory_order_relaxed) != MapState::kValid;
     }
     // Before the bytes stored are taken out of the account: whoever stores meanwhile adds his, and looks at this then.
+    // The machine was restarted: what was there is doubtful, and nobody owns anything. Nobody else maps the file.
+    void doubt_all(const area::BootId& boot_id) const noexcept;
+    [[nodiscard]] std::uint64_t doubtful(std::uint64_t unit) const noexcept {
+        return units_[unit].doubtful.load(std::memory_order_relaxed);
+    }
+    // By the owner, once they were compared and published, or dropped. Returns what was doubtful.
+    std::uint64_t end_doubt(std::uint64_t unit) const noexcept { return units_[unit].doubtful.exchange(0); }
+
     void make_void() const noexcept { header_->state.store(MapState::kVoid); }
     // Whether the header is one of this version that was finished, and is not damaged. Its size is not looked at.
     [[nodiscard]] static Status check(const PresenceHeader& header);

@@ -17,12 +17,13 @@ namespace forebay::cache {
 namespace {
 
 constexpr const char* kReplicaFile = "replica";
+constexpr std::string_view kOwnerPrefix = "owner-";
 constexpr const char* kPresenceFile = "presence";
 constexpr std::chrono::milliseconds kFolderPatience{500};
 // Of one look at the map: the generations of so many units are compared after the replica was read.
 constexpr std::size_t kLookUnits = 64;
 
-std::string owner_file(std::uint32_t number) { return "owner-" + std::to_string(number); }
+std::string owner_file(std::uint32_t number) { return std::string(kOwnerPrefix) + std::to_string(number); }
 
 std::uint32_t block_checksum(io::Bytes block) noexcept { return static_cast<std::uint32_t>(checksum(block)); }
 
@@ -35,6 +36,16 @@ void remove_both(io::Directory& folder) {
     (void)folder.remove_file(kPresenceFile);
     (void)folder.remove_file(kReplicaFile);
     (void)folder.remove_file(kSourceFile);
+}
+
+// Whether a process has a number of an owner: a replica of another boot is then one that another machine uses.
+bool somebody_owns(io::Directory& folder) {
+    const auto names = folder.list();
+    return !names || std::ranges::any_of(names.value(), [&](const std::string& name) {
+        if (!name.starts_with(kOwnerPrefix)) return false;
+        const auto holder = folder.holder_of(name);
+        return !holder || holder.value() != io::Holder::kNobody;
+    });
 }
 
 // The folder is locked.
@@ -143,7 +154,8 @@ Result<std::shared_ptr<Replica>> Replica::open(std::unique_ptr<io::Directory> fo
     if (auto there = open_both(*folder, io::OpenMode::kReadWrite, source.size)) {
         const auto map = Presence::open(there.value().mapping->bytes());
         if (map && !map.value().is_void() && map.value().header().source == source &&
-            map.value().header().boot_id == boot_id) {
+            (map.value().header().boot_id == boot_id || !somebody_owns(*folder))) {
+            if (map.value().header().boot_id != boot_id) map.value().doubt_all(boot_id);
             replica.reset(new Replica(std::move(folder), std::move(there.value().bytes),
                                       std::move(there.value().mapping), map.value(), std::move(account)));
         } else if (map) {
@@ -179,8 +191,11 @@ Result<std::shared_ptr<Replica>> Replica::open_existing(std::unique_ptr<io::Dire
     if (!there) return there.status();
     const auto map = Presence::open(there.value().mapping->bytes());
     if (!map) return Status(Code::kNotFound, map.status().message());
-    if (map.value().is_void() || map.value().header().boot_id != boot_id)
-        return Status(Code::kNotFound, "the replica is void");
+    if (map.value().is_void()) return Status(Code::kNotFound, "the replica is void");
+    if (map.value().header().boot_id != boot_id) {
+        if (somebody_owns(*folder)) return Status(Code::kUnavailable, "another machine uses the replica");
+        map.value().doubt_all(boot_id);
+    }
     std::shared_ptr<Replica> replica(new Replica(std::move(folder), std::move(there.value().bytes),
                                                  std::move(there.value().mapping), map.value(), std::move(account)));
     if (!replica->replaceable_.protects()) return too_many_maps();
@@ -316,6 +331,9 @@ Status Replica::store(const Claim& claim, std::uint64_t offset, io::Bytes bytes)
     if (from >= to) return Status::ok();
     const std::uint64_t first = (from - unit_begin) / kBlockBytes;
     const std::uint64_t end = (to - unit_begin + kBlockBytes - 1) / kBlockBytes;
+    // Bytes of before are compared before others are stored beside them, or dropped.
+    if (const std::uint64_t dropped = map_.end_doubt(unit); dropped != 0)
+        uncount(static_cast<std::uint64_t>(std::popcount(dropped)) * kBlockBytes);
     const std::uint64_t missing = block_mask(first, end) & ~map_.present(unit);
     if (missing == 0) return Status::ok();
     const std::uint64_t taken = static_cast<std::uint64_t>(std::popcount(missing)) * kBlockBytes;
@@ -340,9 +358,36 @@ Status Replica::store(const Claim& claim, std::uint64_t offset, io::Bytes bytes)
     return lost() ? fail({Code::kIo, "the presence map cannot be reached"}) : Status::ok();
 }
 
+bool Replica::revive(const std::shared_ptr<Replica>& replica, std::uint64_t offset) {
+    Replica& self = *replica;
+    const std::uint64_t unit = offset / kUnitBytes, begin = unit * kUnitBytes;
+    if (self.unusable() || offset >= self.source_.size || self.map_.doubtful(unit) == 0) return false;
+    const auto claimed = claim(replica, unit);
+    if (!claimed) return false;
+    const std::uint64_t doubtful = self.map_.end_doubt(unit);
+    std::uint64_t whole = 0;
+    std::array<std::byte, kBlockBytes> block;
+    for (std::uint64_t i = 0; i < kUnitBlocks; ++i) {
+        const std::uint64_t at = begin + i * kBlockBytes;
+        if ((doubtful >> i & 1) == 0 || at >= self.source_.size) continue;
+        const io::MutableBytes part(block.data(), std::min(kBlockBytes, self.source_.size - at));
+        std::size_t got = 0;
+        (void)attempt([&] {   // without memory it is not taken
+            const auto read = self.bytes_->read_at(at, part);
+            if (read) got = read.value();
+        });
+        if (got == part.size() && block_checksum(part) == self.map_.checksum_of(unit, i))
+            whole |= std::uint64_t{1} << i;
+    }
+    // What is there by now was counted when it was stored.
+    const std::uint64_t published = self.map_.publish(unit, whole);
+    self.uncount(static_cast<std::uint64_t>(std::popcount(doubtful & ~published)) * kBlockBytes);
+    return published != 0;
+}
+
 Result<std::uint64_t> Replica::evict(const Claim& claim) {
     const std::uint64_t unit = claim.unit();
-    const std::uint64_t withdrawn = map_.withdraw(unit, ~std::uint64_t{0});
+    const std::uint64_t withdrawn = map_.withdraw(unit, ~std::uint64_t{0}) | map_.end_doubt(unit);
     const auto bytes = static_cast<std::uint64_t>(std::popcount(withdrawn)) * kBlockBytes;
     if (bytes == 0) return bytes;
     uncount(bytes);
@@ -362,7 +407,7 @@ Result<Replica::Verified> Replica::verify(const Claim& claim, io::File* source) 
         expected.resize(read.value());
     }
     Verified result;
-    const std::uint64_t present = map_.present(unit);
+    const std::uint64_t doubtful = map_.end_doubt(unit), present = map_.present(unit) | doubtful;
     for (std::uint64_t i = 0; i < kUnitBlocks; ++i) {
         if ((present >> i & 1) == 0) continue;
         const std::uint64_t at = i * kBlockBytes;
@@ -373,7 +418,10 @@ Result<Replica::Verified> Replica::verify(const Claim& claim, io::File* source) 
         const bool same = source == nullptr ||
                           (at + part.size() <= expected.size() &&
                            std::equal(part.begin(), part.end(), expected.begin() + static_cast<std::ptrdiff_t>(at)));
-        if (whole && same) continue;
+        if (whole && same) {
+            if ((doubtful >> i & 1) != 0) map_.publish(unit, std::uint64_t{1} << i);
+            continue;
+        }
         (whole ? result.different_bytes : result.damaged_bytes) += part.size();
         map_.withdraw(unit, std::uint64_t{1} << i);
         uncount(kBlockBytes);

@@ -112,6 +112,10 @@ class Replica {
     };
     Result<Verified> verify(const Claim& claim, io::File* source = nullptr);
 
+    // What was stored before a restart of the machine, in the unit of `offset`: compares the checksums, and takes what
+    // fits. False: there is nothing of that kind, or somebody else has the unit. Blocks on a read of the staging area.
+    static bool revive(const std::shared_ptr<Replica>& replica, std::uint64_t offset);
+
     // For `await`: what has arrived so far.
     [[nodiscard]] std::uint32_t arrivals() const noexcept { return map_.header().arrivals.load(); }
     // Returns once something has arrived since `seen`, or the time is over.

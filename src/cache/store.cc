@@ -95,7 +95,7 @@ std::string read_source(io::Directory& folder) {
 }
 
 // The errors are those of looking; what is no map is told by the state.
-Result<ReplicaView> view(const std::string& name, io::Directory& folder, const area::BootId& boot_id) {
+Result<ReplicaView> view(const std::string& name, io::Directory& folder) {
     const auto names = folder.list();
     if (!names) return names.status();
     ReplicaView view;
@@ -112,7 +112,7 @@ Result<ReplicaView> view(const std::string& name, io::Directory& folder, const a
     if (!read) return read.status();
     const auto& header = *reinterpret_cast<const PresenceHeader*>(bytes.data());
     if (read.value() < bytes.size() || !Presence::check(header)) return view;
-    const bool valid = header.state.load() == MapState::kValid && header.boot_id == boot_id;
+    const bool valid = header.state.load() == MapState::kValid;
     view.state = valid ? ReplicaView::State::kValid : ReplicaView::State::kVoid;
     view.source = header.source;
     const std::uint64_t blocks_max = view.map_bytes / sizeof(UnitEntry) * kUnitBlocks;   // more cannot be told there
@@ -132,7 +132,7 @@ std::string replica_name(const io::Identity& identity) {
     return fmt::format("{:x}-{:x}", identity.device, identity.inode);
 }
 
-std::vector<ReplicaView> list_replicas(io::Directory& cache, const area::BootId& boot_id) {
+std::vector<ReplicaView> list_replicas(io::Directory& cache) {
     std::vector<ReplicaView> views;
     const auto names = cache.list();
     if (!names) return views;
@@ -140,7 +140,7 @@ std::vector<ReplicaView> list_replicas(io::Directory& cache, const area::BootId&
         if (!is_replica_name(name)) continue;
         auto folder = cache.open_directory(name);
         if (!folder) continue;
-        if (auto seen = view(name, *folder.value(), boot_id)) views.push_back(std::move(seen).value());
+        if (auto seen = view(name, *folder.value())) views.push_back(std::move(seen).value());
     }
     return views;
 }
@@ -270,7 +270,7 @@ std::optional<std::uint64_t> Store::remove(const std::string& name, Which which,
     {
         const auto locked = folder.value()->lock(patience);
         if (!locked) return std::nullopt;
-        const auto seen = view(name, *folder.value(), setup_.boot_id);
+        const auto seen = view(name, *folder.value());
         if (!seen || seen.value().in_use) return std::nullopt;
         if (which == Which::kLeftover && !seen.value().is_leftover()) return std::nullopt;
         bytes = seen.value().bytes();

@@ -62,8 +62,8 @@ struct ReplicaView {
                (state == State::kNone || state == State::kVoid || (state == State::kValid && !permanent && !pinned));
     }
 };
-// Those in the folder `cache`; what cannot be read is left out. Changes nothing. One of another boot is void.
-[[nodiscard]] std::vector<ReplicaView> list_replicas(io::Directory& cache, const area::BootId& boot_id);
+// Those in the folder `cache`; what cannot be read is left out. Changes nothing.
+[[nodiscard]] std::vector<ReplicaView> list_replicas(io::Directory& cache);
 
 struct AccountView {
     std::uint64_t stored_bytes = 0, capacity_bytes = 0;   // capacity: of the process that opened it last; 0: unknown
@@ -88,7 +88,7 @@ class Store final : public std::enable_shared_from_this<Store> {
     [[nodiscard]] Result<std::unique_ptr<io::Lock>> begin_writing(const io::Identity& identity);
 
     // What cannot be read is left out.
-    [[nodiscard]] std::vector<ReplicaView> list() { return list_replicas(*setup_.folder, setup_.boot_id); }
+    [[nodiscard]] std::vector<ReplicaView> list() { return list_replicas(*setup_.folder); }
     // Removes those that nobody uses, in the order of the policy, until so many bytes are free of it; pinned ones stay
     // unless `all`. Returns the bytes.
     std::uint64_t evict(std::uint64_t bytes, bool all = false);

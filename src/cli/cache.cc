@@ -44,7 +44,7 @@ int list(const Request& request) {
     std::vector<std::string> unseen = asked.value().unseen;
     std::vector<CacheView> caches;
     const Status looked = for_each_cache(asked.value(), unseen, [&](FoundCache found) {
-        CacheView view = view_of(*found.folder, found.boot_id);
+        CacheView view = view_of(*found.folder);
         std::erase_if(view.replicas, [&](const auto& replica) { return !is_asked(asked.value(), replica); });
         caches.push_back(std::move(view));
         return Status::ok();
@@ -136,7 +136,7 @@ int evict(const Request& request) {
     const std::uint64_t now_ns = realtime_ns();
     const Status done = for_each_cache(asked.value(), unseen, [&](FoundCache found) {
         // Listed before the store is opened, which removes what is left over.
-        const auto views = cache::list_replicas(*found.folder, found.boot_id);
+        const auto views = cache::list_replicas(*found.folder);
         const auto store = open_store(std::move(found));
         FOREBAY_TRY(store.status());
         const auto left = store.value()->list();

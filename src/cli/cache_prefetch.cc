@@ -142,7 +142,7 @@ class Prefetching {
         if (!identity || !self || !area) return 0;
         const auto folder = area.value().directory->open_directory("cache");
         if (!folder) return 0;
-        for (const cache::ReplicaView& view : cache::list_replicas(*folder.value(), self.value().boot_id))
+        for (const cache::ReplicaView& view : cache::list_replicas(*folder.value()))
             if (view.name == cache::replica_name(identity.value()) && view.state == cache::ReplicaView::State::kValid)
                 return std::min(view.stored_bytes, size);
         return 0;

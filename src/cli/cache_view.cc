@@ -42,11 +42,11 @@ std::string traits_of(const cache::ReplicaView& replica) {
 
 }   // namespace
 
-CacheView view_of(io::Directory& cache, const area::BootId& boot_id) {
+CacheView view_of(io::Directory& cache) {
     CacheView view;
     view.path = cache.name();
     if (const auto account = cache::read_account(cache)) view.account = account.value();
-    view.replicas = cache::list_replicas(cache, boot_id);
+    view.replicas = cache::list_replicas(cache);
     return view;
 }
 

@@ -15,7 +15,7 @@ struct CacheView {
     std::vector<cache::ReplicaView> replicas;
 };
 // Changes nothing.
-[[nodiscard]] CacheView view_of(io::Directory& cache, const area::BootId& boot_id);
+[[nodiscard]] CacheView view_of(io::Directory& cache);
 
 // "1 GiB of 8 GiB, 3 files"
 [[nodiscard]] std::string cache_summary(const CacheView& view);

@@ -89,7 +89,7 @@ Result<Sample> take_sample(const Request& request) {
     keep_asked(where, sample.scan);
     if (where.names_files()) return sample;
     const Status looked = for_each_cache(where, sample.unseen, [&](FoundCache found) {
-        sample.caches.push_back(view_of(*found.folder, found.boot_id));
+        sample.caches.push_back(view_of(*found.folder));
         return Status::ok();
     });
     if (!looked) return looked;

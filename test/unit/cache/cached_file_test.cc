@@ -100,8 +100,10 @@ class CachedFileTest : public testing::Test {
 
     CachedFileTest() : content_(bytes_of(kSize, 1)), source_(std::make_shared<Source>(content_)) {}
 
-    std::shared_ptr<Replica> replica() {
-        auto opened = Replica::open(folder(), version(), {}, 1, purse_);
+    std::shared_ptr<Replica> replica(std::byte boot = std::byte{0}) {
+        area::BootId boot_id{};
+        boot_id[0] = boot;
+        auto opened = Replica::open(folder(), version(), boot_id, 1, purse_);
         EXPECT_TRUE(opened) << opened.status().message();
         return opened.value();
     }
@@ -420,6 +422,59 @@ TEST_F(CachedFileTest, a_change_is_seen_by_the_next_read_if_the_policy_says_so) 
         EXPECT_EQ(same(got, {changed.begin(), changed.begin() + kUnitBytes}), looks);
         EXPECT_EQ(same(got, expected(0, kUnitBytes)), !looks);
     }
+}
+
+TEST_F(CachedFileTest, after_a_restart_what_fits_its_checksum_is_taken_and_the_rest_is_read_anew) {
+    {
+        const auto file = open(replica());
+        (void)read(*file, 0, kSize);
+        file->await_stored();
+    }
+    const std::uint64_t stored = replica()->stored_bytes(), left = purse_->left();
+    {
+        const auto bytes = folder()->open_file("replica", io::OpenMode::kReadWrite).value();
+        const std::vector<std::byte> lost(kBlockBytes), torn(1, std::byte{0x5a});
+        ASSERT_TRUE(bytes->write_at(2 * kUnitBytes + kBlockBytes, lost));
+        ASSERT_TRUE(bytes->write_at(5 * kUnitBytes + 100, torn));
+        ASSERT_TRUE(bytes->write_at(kSize - 1, torn));
+    }
+    const std::uint64_t before = source_->bytes();
+    const auto again = replica(std::byte{1});
+    EXPECT_EQ(again->stored_bytes(), stored) << "it is still on the device";
+    const auto file = open(again);
+    EXPECT_TRUE(same(read(*file, 0, kSize), content_));
+    EXPECT_LE(source_->bytes() - before, 3 * kBlockBytes);
+    file->await_stored();
+    EXPECT_EQ(again->stored_bytes(), stored);
+    EXPECT_EQ(purse_->left(), left);
+    EXPECT_TRUE(same(read(*open(replica(std::byte{1})), 0, kSize), content_));
+    EXPECT_LE(source_->bytes() - before, 3 * kBlockBytes);
+}
+
+TEST_F(CachedFileTest, a_prefetch_after_a_restart_reads_only_what_was_lost) {
+    {
+        const auto file = open(replica());
+        (void)read(*file, 0, 4 * kUnitBytes);
+        file->await_stored();
+    }
+    const std::uint64_t before = source_->bytes();
+    const auto file = open(replica(std::byte{1}));
+    const ByteRange whole{0, kOffsetMax};
+    ASSERT_TRUE(file->prefetch({&whole, 1}));
+    (void)tasks_.wait_all();
+    EXPECT_EQ(source_->bytes() - before, kSize - 4 * kUnitBytes);
+    EXPECT_TRUE(same(read(*file, 0, kSize), content_));
+}
+
+TEST_F(CachedFileTest, what_another_machine_uses_is_made_anew) {
+    const auto theirs = replica();
+    const auto file = open(theirs);
+    (void)read(*file, 0, kSize);
+    file->await_stored();
+    const auto ours = replica(std::byte{1});
+    EXPECT_TRUE(theirs->unusable());
+    EXPECT_EQ(ours->stored_bytes(), 0U);
+    EXPECT_TRUE(same(read(*file, 0, kSize), content_));
 }
 
 TEST_F(CachedFileTest, writing_is_refused) {

@@ -261,10 +261,7 @@ TEST_F(StoreTest, the_view_tells_the_path_the_state_and_the_use) {
         EXPECT_EQ(view.source, file(1));
     }
     EXPECT_FALSE(store->list().front().in_use);
-    area::BootId other{};
-    other[0] = std::byte{1};
     const auto cache = area_->open_directory("cache").value();
-    EXPECT_EQ(list_replicas(*cache, other).front().state, ReplicaView::State::kVoid) << "of another boot";
     EXPECT_EQ(read_account(*cache).value().stored_bytes, kMapBytes);
     EXPECT_EQ(read_account(*cache).value().capacity_bytes, 100 * kUnitBytes);
     auto writing = store->begin_writing(file(1).identity);
@@ -316,11 +313,11 @@ TEST_F(StoreTest, a_map_cannot_tell_of_more_than_it_holds) {
     const auto folder = cache->open_directory("7-1").value();
     const auto map = folder->open_file("presence", io::OpenMode::kReadWrite).value()->map(0, 4096).value();
     reinterpret_cast<PresenceHeader*>(map->bytes().data())->stored_bytes = ~std::uint64_t{0};
-    EXPECT_LT(list_replicas(*cache, {}).front().stored_bytes, std::uint64_t{1} << 30);
+    EXPECT_LT(list_replicas(*cache).front().stored_bytes, std::uint64_t{1} << 30);
     const auto path = folder->open_file(kSourceFile, io::OpenMode::kCreateNew);
     ASSERT_TRUE(path);
     ASSERT_TRUE(path.value()->write_at(0, test::bytes_of(100'000, 1)));
-    EXPECT_EQ(list_replicas(*cache, {}).front().path.size(), kSourcePathMax);
+    EXPECT_EQ(list_replicas(*cache).front().path.size(), kSourcePathMax);
 }
 
 TEST_F(StoreTest, so_many_files_are_open_at_a_time_and_no_more) {
