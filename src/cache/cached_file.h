@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 
+#include "cache/peers.h"
 #include "cache/read_ahead.h"
 #include "cache/replica.h"
 #include "io/forwarding_file.h"
@@ -38,6 +39,9 @@ inline constexpr std::size_t kAsideCount = 7;
 struct CacheCounters {
     std::atomic<std::uint64_t> hit_bytes{0};       // read from the replica
     std::atomic<std::uint64_t> missed_bytes{0};    // asked for, and read from the source
+    std::atomic<std::uint64_t> remote_bytes{0};    // asked for, and given by another node
+    std::atomic<std::uint64_t> remote_ns{0};       // that took
+    std::atomic<std::uint64_t> late_answers{0};    // questions to other nodes that were not answered in time
     std::atomic<std::uint64_t> fetched_bytes{0};   // read from the source, with what nobody had asked for
     std::atomic<std::uint64_t> stored_bytes{0};
     std::atomic<std::uint64_t> waits{0};      // for what another thread or process fetched
@@ -68,6 +72,19 @@ class CachedFile final : public io::ForwardingFile {
 
     // The file is opened once more: compares the version. If it is another one, the source is read from now on.
     void look_again();
+
+    // What others read of the replica by themselves: its bytes and its map, for as long as this lives.
+    struct Exposed {
+        std::shared_ptr<Replica> replica;
+        std::unique_ptr<io::Mapping> bytes;
+        std::unique_ptr<io::Replaceable> guard;   // a page that faults reads as zeros, which no checksum fits
+    };
+    [[nodiscard]] Result<Exposed> expose() const;
+    [[nodiscard]] const Version& version() const noexcept;
+    // Other nodes read the file, too; null: no more. False: there are some already.
+    [[nodiscard]] bool join(std::shared_ptr<Peers> peers) noexcept;
+    void part() noexcept;
+    [[nodiscard]] bool has_peers() const noexcept;
 
     [[nodiscard]] const CacheCounters& counters() const noexcept;
     // No more is read ahead. Waits until what was asked for is stored, for 10 s at most. The destructor does the same.

@@ -121,6 +121,9 @@ void ReadCache::note_closed(const CachedFile& file) noexcept {
     totals_.missed_bytes += counters.missed_bytes.load(std::memory_order_relaxed);
     totals_.fetched_bytes += counters.fetched_bytes.load(std::memory_order_relaxed);
     totals_.stored_bytes += counters.stored_bytes.load(std::memory_order_relaxed);
+    totals_.remote_bytes += counters.remote_bytes.load(std::memory_order_relaxed);
+    totals_.remote_ns += counters.remote_ns.load(std::memory_order_relaxed);
+    totals_.late_answers += counters.late_answers.load(std::memory_order_relaxed);
 }
 
 std::unique_ptr<io::Lock> ReadCache::begin_writing(io::File& target) noexcept {

@@ -8,8 +8,6 @@
 #include <cerrno>
 #include <vector>
 
-#include "base/checksum.h"
-
 namespace forebay::cache {
 
 namespace {
@@ -21,8 +19,6 @@ constexpr std::chrono::milliseconds kFolderPatience{500};
 constexpr std::size_t kLookUnits = 64;
 
 std::string owner_file(std::uint32_t number) { return "owner-" + std::to_string(number); }
-
-std::uint32_t block_checksum(io::Bytes block) noexcept { return static_cast<std::uint32_t>(checksum(block)); }
 
 // Removes what is there; what cannot be removed is told by making it anew.
 void remove_both(io::Directory& folder) {

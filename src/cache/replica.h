@@ -46,6 +46,9 @@ class Replica {
     [[nodiscard]] bool unusable() const noexcept { return failed_.load(std::memory_order_relaxed) || map_.is_void(); }
     void make_void() noexcept { map_.make_void(); }
     [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return map_.header().stored_bytes.load(); }
+    // For whoever reads it from afar: the map's memory, and the bytes of the source's size, mapped anew.
+    [[nodiscard]] io::MutableBytes map_memory() const noexcept { return mapping_->bytes(); }
+    [[nodiscard]] Result<std::unique_ptr<io::Mapping>> map_bytes() const { return bytes_->map(0, source_.size); }
 
     // Fills `into` from `offset` on with what is there without a gap, and returns how many bytes that are.
     [[nodiscard]] std::size_t read(std::uint64_t offset, io::MutableBytes into) noexcept;
