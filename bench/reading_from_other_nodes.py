@@ -27,7 +27,9 @@ from pathlib import Path
 from forebay.slowfs import SlowFS
 
 YOUNG_SECONDS = 4  # a file that changed later than so long ago is not stored
-SIDES = ("native", "forebay, progress", "forebay")
+NATIVE = ("native, progress", "native")
+FOREBAY = ("forebay, progress", "forebay")
+SIDES = NATIVE + FOREBAY
 
 MAKE = """
 import sys, h5py, numpy as np
@@ -205,14 +207,16 @@ def report(took: dict, seen: dict, plain: list[float], options: argparse.Namespa
     print(f"{options.nodes} nodes with {options.ranks} ranks each, medians of {options.repetitions}:")
     for epoch in range(options.epochs):
         seconds = {side: statistics.median(one["epochs"][epoch] for one in took[side]) for side in SIDES}
-        told = ", ".join(
-            f"{side} {seconds[side]:.3f} s ({seconds['native'] / seconds[side]:.2f} x as fast)" for side in SIDES[1:]
+        told = "; ".join(
+            f"{native} {seconds[native]:.3f} s, {side} {seconds[side]:.3f} s, "
+            f"{seconds[native] / seconds[side]:.2f} x as fast"
+            for native, side in zip(NATIVE, FOREBAY, strict=True)
         )
-        print(f"  epoch {epoch + 1}: native {seconds['native']:.3f} s; {told}")
+        print(f"  epoch {epoch + 1}: {told}")
     for side in SIDES:
         ratios = sorted(one / data_bytes for one in seen[side])
         print(f"  the file system saw, {side}: {statistics.median(ratios):.3f} x the data ({ratios})")
-    for side in SIDES[1:]:
+    for side in FOREBAY:
         rates = [one["cache"]["remote_bytes"] / max(1, one["cache"]["remote_us"]) / 1.048576 for one in took[side]]
         print(f"  {side}: {statistics.median(rates):.0f} MiB/s from other nodes")
         print(f"  {side}: {[one['cache'] for one in took[side]]}")

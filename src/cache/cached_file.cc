@@ -194,8 +194,12 @@ Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, B
         const std::size_t hit = replica_->read(missing.begin, first);
         counters.hit_bytes.fetch_add(hit, std::memory_order_relaxed);
         if (hit == into.size()) return hit;
-        const auto rest = read_source(missing.begin + hit, into.subspan(hit));
-        return rest ? Result<std::size_t>(hit + rest.value()) : rest;
+        // It was another part of the unit that they were at.
+        if (hit == 0) (void)attempt([&] { claims = claim_units(whole); });
+        if (claims.empty()) {
+            const auto rest = read_source(missing.begin + hit, into.subspan(hit));
+            return rest ? Result<std::size_t>(hit + rest.value()) : rest;
+        }
     }
     whole.end = std::min(whole.end, (claims.back().unit() + 1) * kUnitBytes);
     if (!take_budget(whole.size())) {
@@ -329,15 +333,18 @@ void CachedFile::Core::read_ahead(const std::shared_ptr<Core>& self, ByteRange r
         if (!has_budget(gap_end - at)) return;
         const ByteRange piece{at, peers != nullptr ? std::min(size, (gap_end + step - 1) / step * step) : gap_end};
         at = piece.end;
-        std::vector<ByteRange> parts;
-        PeerRead done;
-        if (peers == nullptr) parts.push_back(piece);
-        else parts = tell_ahead(*peers, piece, pace_.cost_ns(piece.size()), done);
-        counters.late_answers.fetch_add(done.late, std::memory_order_relaxed);
-        for (const ByteRange& part : parts) {
-            const std::uint64_t to = fetch_ahead(self, part);
-            if (to < part.end && peers != nullptr) peers->take_back({{to, part.end}, Peers::kNobody});
+        if (peers == nullptr) {
+            (void)fetch_ahead(self, piece);
+            continue;
         }
+        PeerRead done;
+        for (const Peers::Run& part : tell_ahead(*peers, piece, pace_.cost_ns(piece.size()), done)) {
+            const std::uint64_t to = fetch_ahead(self, part.range);
+            // What this node has said before may be on its way to the replica.
+            if (to < part.range.end && part.holder == Peers::kNobody)
+                peers->take_back({{to, part.range.end}, part.holder});
+        }
+        counters.late_answers.fetch_add(done.late, std::memory_order_relaxed);
     }
 }
 

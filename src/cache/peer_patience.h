@@ -42,7 +42,9 @@ class PeerPatience {
         return cost_ns == 0 ? 0 : cost_ns + wait_ns();
     }
     // So long may what it is about to have be waited for.
-    [[nodiscard]] std::uint64_t wait_ns() const noexcept { return std::min(balance_ns_, kExtraMaxNs); }
+    [[nodiscard]] std::uint64_t wait_ns(std::uint64_t cost_ns = 0) const noexcept {
+        return std::min(balance_ns_, std::max(kExtraMaxNs, 2 * cost_ns));
+    }
     // It has answered, in vain.
     void waited(std::uint64_t took_ns) noexcept { spend(took_ns); }
     void answered(std::uint64_t cost_ns, std::uint64_t took_ns) noexcept {

@@ -23,9 +23,9 @@ Result<std::size_t> read_with_peers(Peers& peers, const PeerReadSource& source, 
         return static_cast<std::size_t>(end - whole.begin);
     }
     for (const Peers::Run& run : runs)
-        if (run.holder == Peers::kNobody) FOREBAY_TRY(read_source(run.range));
+        if (!Peers::is_other(run.holder)) FOREBAY_TRY(read_source(run.range));
     for (const Peers::Run& run : runs) {
-        if (run.holder == Peers::kNobody) continue;
+        if (!Peers::is_other(run.holder)) continue;
         const std::uint64_t begin_ns = source.steady_ns();
         const PeerAnswer answer = peers.read(run.holder, run.range, place(run.range), source.cost_ns(run.range.size()));
         if (answer == PeerAnswer::kYes) {
@@ -39,15 +39,15 @@ Result<std::size_t> read_with_peers(Peers& peers, const PeerReadSource& source, 
     return static_cast<std::size_t>(end - whole.begin);
 }
 
-std::vector<ByteRange> tell_ahead(Peers& peers, ByteRange ahead, std::uint64_t cost_ns, PeerRead& done) {
+std::vector<Peers::Run> tell_ahead(Peers& peers, ByteRange ahead, std::uint64_t cost_ns, PeerRead& done) {
     std::vector<Peers::Run> runs;
     const PeerAnswer told = peers.tell(ahead, cost_ns, runs);
     if (told == PeerAnswer::kLate) ++done.late;
-    if (told != PeerAnswer::kYes) return {ahead};
-    std::vector<ByteRange> own;
+    if (told != PeerAnswer::kYes) return {{ahead, Peers::kSelf}};
+    std::vector<Peers::Run> own;
     for (const Peers::Run& run : runs) {
-        if (run.holder == Peers::kNobody) own.push_back(run.range);
-        else peers.take_back(run);
+        if (Peers::is_other(run.holder)) peers.take_back(run);
+        else own.push_back(run);
     }
     return own;
 }

@@ -33,7 +33,8 @@ struct PeerReadSource {
 [[nodiscard]] Result<std::size_t> read_with_peers(Peers& peers, const PeerReadSource& source, ByteRange whole,
                                                   ByteRange asked, io::MutableBytes into, PeerRead& done);
 
-// Tells that this node is about to read `ahead`, and returns the parts that nobody else has said to have.
-[[nodiscard]] std::vector<ByteRange> tell_ahead(Peers& peers, ByteRange ahead, std::uint64_t cost_ns, PeerRead& done);
+// Tells that this node is about to read `ahead`, and returns the parts that no other node has said to have. What this
+// node does not read after all is to be taken back, unless it had said before to have it (kSelf).
+[[nodiscard]] std::vector<Peers::Run> tell_ahead(Peers& peers, ByteRange ahead, std::uint64_t cost_ns, PeerRead& done);
 
 }   // namespace forebay::cache

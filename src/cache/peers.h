@@ -29,6 +29,8 @@ class Peers {
   public:
     using Node = std::uint32_t;
     static constexpr Node kNobody = UINT32_MAX;
+    static constexpr Node kSelf = UINT32_MAX - 1;   // this node
+    [[nodiscard]] static constexpr bool is_other(Node node) noexcept { return node < kSelf; }
     // A range and who was the last to say that it is about to have it.
     struct Run {
         ByteRange range;
@@ -46,7 +48,7 @@ class Peers {
     [[nodiscard]] virtual std::uint64_t first_byte() const noexcept = 0;
 
     // This node is about to have `pieces`, of which reading the file would take `cost_ns`. With kYes `before` has
-    // who said so before, in order and without gaps; kNobody also for this node. kNotThere is no answer of it.
+    // who said so before, in order and without gaps. kNotThere is no answer of it.
     [[nodiscard]] virtual PeerAnswer tell(ByteRange pieces, std::uint64_t cost_ns,
                                           std::vector<Run>& before) noexcept = 0;
     // This node is not about to have `run` after all, which is one of those that `tell` gave. Does not wait.

@@ -181,8 +181,10 @@ PeerAnswer WindowPeers::tell(ByteRange pieces, std::uint64_t cost_ns, std::vecto
         }
         if (answer != PeerAnswer::kYes) return;
         for (std::size_t i = 0; i < answers.size(); ++i) {
-            const Node said = answers[i] - 1;   // 0: nobody
-            const Node holder = answers[i] == 0 || said == setup_.own || said >= setup_.leaders.size() ? kNobody : said;
+            const std::uint32_t said = answers[i];
+            const Node holder = said == 0 || said > setup_.leaders.size() ? kNobody
+                                : said - 1 == setup_.own                  ? kSelf
+                                                                          : said - 1;
             const std::uint64_t begin = pieces.begin + i * piece_bytes_;
             const ByteRange piece{begin, std::min(begin + piece_bytes_, pieces.end)};
             if (!before.empty() && before.back().holder == holder) before.back().range.end = piece.end;
@@ -249,7 +251,7 @@ PeerAnswer WindowPeers::read(Node holder, ByteRange blocks, io::MutableBytes int
         const std::uint64_t bound_ns = patience.bound_ns(cost_ns);
         if (bound_ns == 0) return;
         const std::uint64_t begin_ns = monotonic_ns();
-        answer = read_until(holder, blocks, into, {begin_ns + bound_ns, begin_ns + patience.wait_ns()});
+        answer = read_until(holder, blocks, into, {begin_ns + bound_ns, begin_ns + patience.wait_ns(cost_ns)});
         const std::uint64_t took_ns = monotonic_ns() - begin_ns;
         if (answer == PeerAnswer::kYes) patience.answered(cost_ns, took_ns);
         else if (answer == PeerAnswer::kNotThere) patience.waited(took_ns);
