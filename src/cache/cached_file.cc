@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "base/attempt.h"
+#include "cache/peer_patience.h"
+#include "cache/peer_read.h"
 #include "io/process_lock.h"
 
 namespace forebay::cache {
@@ -30,7 +32,6 @@ Status refuse_writing(const std::string& name) {
 }
 
 std::uint64_t block_floor(std::uint64_t offset) noexcept { return offset / kBlockBytes * kBlockBytes; }
-std::uint64_t block_ceiling(std::uint64_t offset) noexcept { return block_floor(offset + kBlockBytes - 1); }
 
 }   // namespace
 
@@ -55,6 +56,10 @@ class CachedFile::Core {
     Status prefetch(const std::shared_ptr<Core>& self, std::span<const ByteRange> ranges);
     [[nodiscard]] std::uint64_t prefetch_left() const;
     void cancel_prefetch();
+    [[nodiscard]] bool join(std::shared_ptr<Peers> peers) noexcept;
+    void part() noexcept;
+    [[nodiscard]] bool has_peers() const noexcept { return has_peers_.load(); }
+    [[nodiscard]] const std::shared_ptr<Replica>& replica() const noexcept { return replica_; }
 
     CacheCounters counters;
 
@@ -89,9 +94,12 @@ class CachedFile::Core {
     };
 
     Result<std::size_t> read_source(std::uint64_t offset, io::MutableBytes into);
+    Result<std::size_t> read_whole(Peers* peers, ByteRange whole, ByteRange asked, io::MutableBytes into);
+    [[nodiscard]] std::shared_ptr<Peers> peers_here() noexcept;
     Result<std::size_t> fetch(const std::shared_ptr<Core>& self, ByteRange missing, io::MutableBytes into);
     std::vector<Replica::Claim> claim_units(ByteRange range) const;
-    void read_ahead(const std::shared_ptr<Core>& self, ByteRange range);
+    void read_ahead(const std::shared_ptr<Core>& self, ByteRange range, Peers* peers);
+    [[nodiscard]] std::uint64_t fetch_ahead(const std::shared_ptr<Core>& self, ByteRange piece);
     bool submit(std::function<Status()> run);
     void start_prefetchers(const std::shared_ptr<Core>& self);
     void prefetch_one(const std::shared_ptr<Core>& self);
@@ -101,6 +109,7 @@ class CachedFile::Core {
     [[nodiscard]] bool stores();
     [[nodiscard]] bool is_source(const io::FileState& state) const noexcept;
     [[nodiscard]] bool take_budget(std::uint64_t bytes);
+    [[nodiscard]] bool has_budget(std::uint64_t bytes);
     void give_back_budget(std::uint64_t bytes);
     void judge(std::uint64_t bytes, std::uint64_t took_ns) noexcept;
     void count_down(std::uint64_t bytes) noexcept;
@@ -118,6 +127,9 @@ class CachedFile::Core {
     std::uint64_t wanted_bytes_ = 0;    // of them
     std::uint64_t taken_bytes_ = 0;     // of the pieces that tasks have
     std::size_t prefetchers_ = 0;       // tasks
+    std::shared_ptr<Peers> peers_;
+    SourcePace pace_;   // while there are peers
+    std::atomic<bool> has_peers_{false};
     const std::uint64_t old_enough_ns_, forks_;
     std::atomic<std::uint64_t> looked_ns_{0};
     std::atomic<std::uint64_t> requests_{0}, request_ns_{0}, request_bytes_{0}, fast_bytes_left_{0};
@@ -132,6 +144,8 @@ Result<std::size_t> CachedFile::Core::read(const std::shared_ptr<Core>& self, st
         look_again();
     const std::uint64_t size = replica_->source().size;
     if (offset >= size || replica_->unusable()) return read_source(offset, into);
+    if (has_peers_.load(std::memory_order_relaxed))
+        if (const auto peers = peers_here()) peers->help();
     const std::uint64_t end = std::min<std::uint64_t>(size, offset + into.size());
     std::uint64_t at = offset;
     while (at < end) {
@@ -180,7 +194,9 @@ Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, B
                                             io::MutableBytes into) {
     if (!stores()) return read_source(missing.begin, into);
     const std::uint64_t size = replica_->source().size;
-    ByteRange whole{block_floor(missing.begin), std::min(size, block_ceiling(missing.end))};
+    const std::shared_ptr<Peers> peers = has_peers_.load(std::memory_order_relaxed) ? peers_here() : nullptr;
+    const std::uint64_t piece = peers != nullptr ? peers->piece_bytes() : kBlockBytes;
+    ByteRange whole{missing.begin / piece * piece, std::min(size, (missing.end + piece - 1) / piece * piece)};
     std::vector<Replica::Claim> claims;
     const std::uint32_t seen = replica_->arrivals();
     try {
@@ -198,8 +214,12 @@ Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, B
         const std::size_t hit = replica_->read(missing.begin, first);
         counters.hit_bytes.fetch_add(hit, std::memory_order_relaxed);
         if (hit == into.size()) return hit;
-        const auto rest = read_source(missing.begin + hit, into.subspan(hit));
-        return rest ? Result<std::size_t>(hit + rest.value()) : rest;
+        // It was another part of the unit that they were at.
+        if (hit == 0) (void)attempt([&] { claims = claim_units(whole); });
+        if (claims.empty()) {
+            const auto rest = read_source(missing.begin + hit, into.subspan(hit));
+            return rest ? Result<std::size_t>(hit + rest.value()) : rest;
+        }
     }
     whole.end = std::min(whole.end, (claims.back().unit() + 1) * kUnitBytes);
     if (!take_budget(whole.size())) {
@@ -216,9 +236,8 @@ Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, B
         claims.clear();
         return read_source(missing.begin, into);
     }
-    const std::uint64_t begin_ns = policy_.steady_ns();
-    const auto got = source_->read_at(whole.begin, fetched.bytes);
-    judge(whole.size(), policy_.steady_ns() - begin_ns);
+    const std::uint64_t to = std::min(whole.end, missing.end);
+    const auto got = read_whole(peers.get(), whole, {missing.begin, to}, fetched.bytes);
     if (!got || got.value() < fetched.bytes.size()) {
         fetched.budget.shrink(0);
         claims.clear();
@@ -228,11 +247,8 @@ Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, B
         }
         return read_source(missing.begin, into);   // fails as it does natively, or is shorter
     }
-    const std::uint64_t to = std::min(whole.end, missing.end);
     std::copy_n(fetched.bytes.begin() + static_cast<std::ptrdiff_t>(missing.begin - whole.begin), to - missing.begin,
                 into.begin());
-    counters.missed_bytes.fetch_add(to - missing.begin, std::memory_order_relaxed);
-    counters.fetched_bytes.fetch_add(whole.size(), std::memory_order_relaxed);
     fetched.claims = std::move(claims);
     // Without memory it is not stored, and the claims end here.
     (void)attempt([&] {
@@ -247,7 +263,8 @@ Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, B
         const std::lock_guard lock(mutex_);
         ahead = ahead_.after_miss({missing.begin, to});
     }
-    if (!ahead.empty()) read_ahead(self, ahead);
+    // Without memory nothing more is read ahead.
+    if (!ahead.empty()) (void)attempt([&] { read_ahead(self, ahead, peers.get()); });
     if (to == missing.end) return to - missing.begin;
     const auto rest = read_source(to, into.subspan(to - missing.begin));
     return rest ? Result<std::size_t>(to - missing.begin + rest.value()) : rest;
@@ -265,40 +282,112 @@ std::vector<Replica::Claim> CachedFile::Core::claim_units(ByteRange range) const
     return claims;
 }
 
+// Of a miss: from other nodes, if they have it, else from the source.
+Result<std::size_t> CachedFile::Core::read_whole(Peers* peers, ByteRange whole, ByteRange asked,
+                                                 io::MutableBytes into) {
+    const auto read_timed = [&](std::uint64_t offset, io::MutableBytes part) {
+        const std::uint64_t begin_ns = policy_.steady_ns();
+        auto got = source_->read_at(offset, part);
+        const std::uint64_t took_ns = policy_.steady_ns() - begin_ns;
+        judge(part.size(), took_ns);
+        if (peers != nullptr) pace_.note(part.size(), took_ns);
+        return got;
+    };
+    PeerRead done{.source_bytes = whole.size()};
+    Result<std::size_t> got = out_of_memory();
+    if (peers == nullptr) {
+        got = read_timed(whole.begin, into);
+    } else {
+        done = {};
+        const PeerReadSource source{read_timed, [this](std::uint64_t bytes) { return pace_.cost_ns(bytes); },
+                                    policy_.steady_ns};
+        const Status asked_peers = attempt([&] { got = read_with_peers(*peers, source, whole, asked, into, done); });
+        if (!asked_peers) got = asked_peers;
+        counters.remote_bytes.fetch_add(done.peer_asked, std::memory_order_relaxed);
+        counters.remote_ns.fetch_add(done.peer_ns, std::memory_order_relaxed);
+        counters.late_answers.fetch_add(done.late, std::memory_order_relaxed);
+    }
+    if (!got || got.value() < whole.size()) return got;   // the reader reads it again
+    counters.missed_bytes.fetch_add(asked.size() - done.peer_asked, std::memory_order_relaxed);
+    counters.fetched_bytes.fetch_add(done.source_bytes, std::memory_order_relaxed);
+    return got;
+}
+
+// Those that this thread may ask. In a forked child there are none.
+std::shared_ptr<Peers> CachedFile::Core::peers_here() noexcept {
+    if (io::forks_so_far() != forks_) return nullptr;
+    std::shared_ptr<Peers> peers;
+    {
+        const std::lock_guard lock(mutex_);
+        peers = peers_;
+    }
+    return peers != nullptr && peers->usable() ? peers : nullptr;
+}
+
+bool CachedFile::Core::join(std::shared_ptr<Peers> peers) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (peers_ != nullptr) return false;
+    ahead_ = ReadAhead(replica_->source().size, peers->first_byte());
+    peers_ = std::move(peers);
+    has_peers_.store(true);
+    return true;
+}
+
+void CachedFile::Core::part() noexcept {
+    const std::lock_guard lock(mutex_);
+    has_peers_.store(false);
+    peers_ = nullptr;
+}
+
 // In pieces of whole blocks; what is there already is left out, and what somebody else has.
-void CachedFile::Core::read_ahead(const std::shared_ptr<Core>& self, ByteRange range) {
+void CachedFile::Core::read_ahead(const std::shared_ptr<Core>& self, ByteRange range, Peers* peers) {
     const std::uint64_t size = replica_->source().size;
-    for (std::uint64_t at = block_floor(range.begin); at < range.end;) {
-        const std::uint64_t end = std::min({size, block_ceiling(range.end), at + kFetchMax});
+    const std::uint64_t step = peers != nullptr ? peers->piece_bytes() : kBlockBytes;
+    for (std::uint64_t at = range.begin / step * step; at < range.end;) {
+        const std::uint64_t end = std::min({size, (range.end + step - 1) / step * step, at + kFetchMax});
         (void)Replica::revive(replica_, at);
         const std::uint64_t gap_end = replica_->end_of_gap(at, end);
         if (gap_end == at) {
-            at = std::min(end, at + kBlockBytes);
+            at = std::min(end, at + step);
             continue;
         }
-        const ByteRange piece{at, gap_end};
-        at = gap_end;
-        if (!take_budget(piece.size())) return;
-        Budget budget(self, piece.size());
-        try {
-            auto shared = std::make_shared<Fetched>();
-            shared->budget = std::move(budget);
-            shared->claims = claim_units(piece);
-            const std::uint64_t to = shared->claims.empty()
-                                         ? piece.begin
-                                         : std::min(piece.end, (shared->claims.back().unit() + 1) * kUnitBytes);
-            shared->budget.shrink(to - piece.begin);
-            if (to == piece.begin) continue;
-            shared->offset = piece.begin;
-            const std::uint64_t bytes = to - piece.begin;
-            submit([self, shared, bytes] {
-                if (!self->closing_.load()) self->fetch_claimed(*shared, bytes);
-                return Status::ok();
-            });
-        } catch (const std::bad_alloc&) {
-            return;
+        if (!has_budget(gap_end - at)) return;
+        const ByteRange piece{at, peers != nullptr ? std::min(size, (gap_end + step - 1) / step * step) : gap_end};
+        at = piece.end;
+        if (peers == nullptr) {
+            (void)fetch_ahead(self, piece);
+            continue;
         }
+        PeerRead done;
+        for (const Peers::Run& part : tell_ahead(*peers, piece, pace_.cost_ns(piece.size()), done)) {
+            const std::uint64_t to = fetch_ahead(self, part.range);
+            // What this node has said before may be on its way to the replica.
+            if (to < part.range.end && part.holder == Peers::kNobody)
+                peers->take_back({{to, part.range.end}, part.holder});
+        }
+        counters.late_answers.fetch_add(done.late, std::memory_order_relaxed);
     }
+}
+
+// Returns where what is fetched, or was before, ends.
+std::uint64_t CachedFile::Core::fetch_ahead(const std::shared_ptr<Core>& self, ByteRange piece) {
+    if (!take_budget(piece.size())) return piece.begin;
+    Budget budget(self, piece.size());
+    auto shared = std::make_shared<Fetched>();
+    shared->budget = std::move(budget);
+    shared->claims = claim_units(piece);
+    const std::uint64_t to = shared->claims.empty()
+                                 ? piece.begin
+                                 : std::min(piece.end, (shared->claims.back().unit() + 1) * kUnitBytes);
+    shared->budget.shrink(to - piece.begin);
+    if (to == piece.begin) return to;
+    shared->offset = piece.begin;
+    const std::uint64_t bytes = to - piece.begin;
+    submit([self, shared, bytes] {
+        if (!self->closing_.load()) self->fetch_claimed(*shared, bytes);
+        return Status::ok();
+    });
+    return to;
 }
 
 // What nobody has asked for yet, in a task. May throw std::bad_alloc.
@@ -390,7 +479,7 @@ void CachedFile::Core::prefetch_one(const std::shared_ptr<Core>& self) {
 // In a task. What somebody else fetches is left to them.
 void CachedFile::Core::fetch_missing(ByteRange piece) {
     const std::uint64_t size = replica_->source().size;
-    const std::uint64_t end = std::min(size, block_ceiling(piece.end));
+    const std::uint64_t end = std::min(size, block_floor(piece.end + kBlockBytes - 1));
     for (std::uint64_t at = block_floor(piece.begin); at < end && !closing_.load() && !stopped_.load();) {
         (void)Replica::revive(replica_, at);
         const std::uint64_t gap_end = replica_->end_of_gap(at, end);
@@ -495,6 +584,11 @@ bool CachedFile::Core::take_budget(std::uint64_t bytes) {
     return true;
 }
 
+bool CachedFile::Core::has_budget(std::uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    return !closing_.load() && pending_bytes_ + bytes <= policy_.budget_bytes;
+}
+
 void CachedFile::Core::give_back_budget(std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
     pending_bytes_ -= bytes;
@@ -539,6 +633,20 @@ void CachedFile::close() { core_->close(); }
 Result<std::size_t> CachedFile::read_at(std::uint64_t offset, io::MutableBytes into) {
     return core_->read(core_, offset, into);
 }
+
+Result<CachedFile::Exposed> CachedFile::expose() const {
+    Exposed exposed{core_->replica(), nullptr, nullptr};
+    auto bytes = exposed.replica->map_bytes();
+    if (!bytes) return bytes.status();
+    exposed.bytes = std::move(bytes).value();
+    exposed.guard = std::make_unique<io::Replaceable>(exposed.bytes->bytes());
+    return exposed;
+}
+
+const Version& CachedFile::version() const noexcept { return core_->replica()->source(); }
+bool CachedFile::join(std::shared_ptr<Peers> peers) noexcept { return core_->join(std::move(peers)); }
+void CachedFile::part() noexcept { core_->part(); }
+bool CachedFile::has_peers() const noexcept { return core_->has_peers(); }
 
 void CachedFile::look_again() { core_->look_again(); }
 Status CachedFile::prefetch(std::span<const ByteRange> ranges) {

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <span>
 
+#include "cache/peers.h"
 #include "cache/read_ahead.h"
 #include "cache/replica.h"
 #include "io/forwarding_file.h"
@@ -39,6 +40,9 @@ inline constexpr std::size_t kAsideCount = 7;
 struct CacheCounters {
     std::atomic<std::uint64_t> hit_bytes{0};       // read from the replica
     std::atomic<std::uint64_t> missed_bytes{0};    // asked for, and read from the source
+    std::atomic<std::uint64_t> remote_bytes{0};    // asked for, and given by another node
+    std::atomic<std::uint64_t> remote_ns{0};       // that took
+    std::atomic<std::uint64_t> late_answers{0};    // questions to other nodes that were not answered in time
     std::atomic<std::uint64_t> fetched_bytes{0};   // read from the source, with what nobody had asked for
     std::atomic<std::uint64_t> stored_bytes{0};
     std::atomic<std::uint64_t> waits{0};      // for what another thread or process fetched
@@ -78,6 +82,18 @@ class CachedFile final : public io::ForwardingFile {
     // How many bytes of those ranges have not been seen to yet. 0 too once nothing more can be stored.
     [[nodiscard]] std::uint64_t prefetch_left() const;
     void cancel_prefetch();
+    // What others read of the replica by themselves: its bytes and its map, for as long as this lives.
+    struct Exposed {
+        std::shared_ptr<Replica> replica;
+        std::unique_ptr<io::Mapping> bytes;
+        std::unique_ptr<io::Replaceable> guard;   // a page that faults reads as zeros, which no checksum fits
+    };
+    [[nodiscard]] Result<Exposed> expose() const;
+    [[nodiscard]] const Version& version() const noexcept;
+    // Other nodes read the file, too; null: no more. False: there are some already.
+    [[nodiscard]] bool join(std::shared_ptr<Peers> peers) noexcept;
+    void part() noexcept;
+    [[nodiscard]] bool has_peers() const noexcept;
 
     [[nodiscard]] const CacheCounters& counters() const noexcept;
     // No more is read ahead or prefetched. Waits until what was asked for is stored, for 10 s at most. The destructor

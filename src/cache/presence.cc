@@ -10,25 +10,14 @@ namespace forebay::cache {
 
 namespace {
 
-constexpr std::uint64_t kHeaderBytes = 4096;
-
 // docs/cache-format.md.
-static_assert(offsetof(PresenceHeader, state) == 12);
+static_assert(offsetof(PresenceHeader, state) == kMapStateOffset);
 static_assert(offsetof(PresenceHeader, source) == 16);
 static_assert(offsetof(PresenceHeader, boot_id) == 72);
 static_assert(offsetof(PresenceHeader, checksum) == 88);
 static_assert(offsetof(PresenceHeader, stored_bytes) == 128);
 static_assert(offsetof(PresenceHeader, arrivals) == 160);
 static_assert(sizeof(Version) == 56);
-
-std::uint64_t units_of(std::uint64_t source_bytes) noexcept {
-    return source_bytes / kUnitBytes + (source_bytes % kUnitBytes != 0 ? 1 : 0);
-}
-
-std::uint64_t checksums_begin(std::uint64_t units) noexcept {
-    const std::uint64_t end = kHeaderBytes + units * sizeof(UnitEntry);
-    return (end + kHeaderBytes - 1) / kHeaderBytes * kHeaderBytes;
-}
 
 // Of what does not change once the map is made.
 std::uint64_t seal_of(const PresenceHeader& header) noexcept {
@@ -45,13 +34,14 @@ std::uint64_t seal_of(const PresenceHeader& header) noexcept {
 
 }   // namespace
 
+std::uint32_t block_checksum(io::Bytes block) noexcept { return static_cast<std::uint32_t>(checksum(block)); }
+
 Version version_of(const io::Identity& identity, const io::FileState& state) noexcept {
     return {identity, state.born_ns, state.generation, state.size, state.modified_ns, state.changed_ns};
 }
 
 std::uint64_t Presence::bytes_for(std::uint64_t source_bytes) noexcept {
-    const std::uint64_t units = units_of(source_bytes);
-    return checksums_begin(units) + units * kUnitBlocks * sizeof(std::uint32_t);
+    return checksums_offset(source_bytes) + units_of(source_bytes) * kUnitBlocks * sizeof(std::uint32_t);
 }
 
 void Presence::make(io::MutableBytes memory, const Version& source, const area::BootId& boot_id,
@@ -76,15 +66,16 @@ Status Presence::check(const PresenceHeader& header) {
 }
 
 Result<Presence> Presence::open(io::MutableBytes memory) {
-    if (memory.size() < kHeaderBytes) return Status(Code::kCorrupt, "a presence map is shorter than its header");
+    if (memory.size() < kMapHeaderBytes) return Status(Code::kCorrupt, "a presence map is shorter than its header");
     auto* const header = reinterpret_cast<PresenceHeader*>(memory.data());
     FOREBAY_TRY(check(*header));
     // Before `bytes_for`, which would overflow.
     const std::uint64_t units = units_of(header->source.size);
     if (units > memory.size() / sizeof(UnitEntry) || memory.size() < bytes_for(header->source.size))
         return Status(Code::kCorrupt, "a presence map is shorter than its file's size wants");
-    auto* const entries = reinterpret_cast<UnitEntry*>(memory.data() + kHeaderBytes);
-    auto* const checksums = reinterpret_cast<std::atomic<std::uint32_t>*>(memory.data() + checksums_begin(units));
+    auto* const entries = reinterpret_cast<UnitEntry*>(memory.data() + kMapHeaderBytes);
+    auto* const checksums = reinterpret_cast<std::atomic<std::uint32_t>*>(memory.data() +
+                                                                          checksums_offset(header->source.size));
     return Presence(header, {entries, units}, {checksums, units * kUnitBlocks});
 }
 

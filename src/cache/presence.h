@@ -68,6 +68,20 @@ struct UnitEntry {
 };
 static_assert(sizeof(UnitEntry) == 24);
 
+// Where in the map things are, for those who read it from afar. docs/cache-format.md.
+inline constexpr std::uint64_t kMapHeaderBytes = 4096, kMapStateOffset = 12;
+[[nodiscard]] constexpr std::uint64_t units_of(std::uint64_t source_bytes) noexcept {
+    return source_bytes / kUnitBytes + (source_bytes % kUnitBytes != 0 ? 1 : 0);
+}
+[[nodiscard]] constexpr std::uint64_t entry_offset(std::uint64_t unit) noexcept {
+    return kMapHeaderBytes + unit * sizeof(UnitEntry);
+}
+[[nodiscard]] constexpr std::uint64_t checksums_offset(std::uint64_t source_bytes) noexcept {
+    return (entry_offset(units_of(source_bytes)) + kMapHeaderBytes - 1) / kMapHeaderBytes * kMapHeaderBytes;
+}
+// What the map has of a block's bytes.
+[[nodiscard]] std::uint32_t block_checksum(io::Bytes block) noexcept;
+
 // Blocks [first, end) of one unit, as bits.
 [[nodiscard]] constexpr std::uint64_t block_mask(std::uint64_t first, std::uint64_t end) noexcept {
     const std::uint64_t below_end = end >= kUnitBlocks ? ~std::uint64_t{0} : (std::uint64_t{1} << end) - 1;

@@ -14,7 +14,9 @@ namespace forebay::cache {
 
 class ReadAhead {
   public:
-    explicit ReadAhead(std::uint64_t file_bytes) noexcept : file_bytes_(file_bytes) {}
+    // At random the file is read from `first_byte` on, and then from its beginning.
+    explicit ReadAhead(std::uint64_t file_bytes, std::uint64_t first_byte = 0) noexcept
+        : file_bytes_(file_bytes), first_byte_(first_byte) {}
 
     // What may be fetched now beside a request that missed: a range, empty for nothing.
     [[nodiscard]] ByteRange after_miss(ByteRange asked) noexcept {
@@ -50,12 +52,13 @@ class ReadAhead {
         if (asked_bytes_ <= sample || cursor_ >= file_bytes_) return {};
         const std::uint64_t allowed = (asked_bytes_ - sample) * kPerByte;
         if (cursor_ >= allowed) return {};
-        const ByteRange next{cursor_, std::min({cursor_ + kSweep, file_bytes_})};
-        cursor_ = next.end;
+        const std::uint64_t at = (first_byte_ + cursor_) % file_bytes_;
+        const ByteRange next{at, std::min(at + kSweep, file_bytes_)};
+        cursor_ += next.size();
         return next;
     }
 
-    std::uint64_t file_bytes_;
+    std::uint64_t file_bytes_, first_byte_;
     std::uint64_t asked_bytes_ = 0, window_ = 0, cursor_ = 0;
     std::uint64_t last_end_ = kOffsetMax;   // of the request before
     unsigned follows_ = 0;

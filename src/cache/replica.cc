@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/attempt.h"
-#include "base/checksum.h"
 #include "io/process_lock.h"
 
 namespace forebay::cache {
@@ -24,8 +23,6 @@ constexpr std::chrono::milliseconds kFolderPatience{500};
 constexpr std::size_t kLookUnits = 64;
 
 std::string owner_file(std::uint32_t number) { return std::string(kOwnerPrefix) + std::to_string(number); }
-
-std::uint32_t block_checksum(io::Bytes block) noexcept { return static_cast<std::uint32_t>(checksum(block)); }
 
 Status too_many_maps() {
     return {Code::kUnavailable, "the process has too many files mapped that its cache needs", EMFILE};

@@ -75,6 +75,9 @@ class Replica {
         if (pinned) map_.header().flags.fetch_or(kPinned);
         else map_.header().flags.fetch_and(~kPinned);
     }
+    // For whoever reads it from afar: the map's memory, and the bytes of the source's size, mapped anew.
+    [[nodiscard]] io::MutableBytes map_memory() const noexcept { return mapping_->bytes(); }
+    [[nodiscard]] Result<std::unique_ptr<io::Mapping>> map_bytes() const { return bytes_->map(0, source_.size); }
 
     // Fills `into` from `offset` on with what is there without a gap, and returns how many bytes that are.
     [[nodiscard]] std::size_t read(std::uint64_t offset, io::MutableBytes into) noexcept;

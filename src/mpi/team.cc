@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "base/attempt.h"
+#include "mpi/check.h"
+#include "mpi/peers.h"
 #include "node/door.h"
 
 namespace forebay::mpi {
-
-namespace {
 
 Status check(int result, const char* what) {
     if (result == MPI_SUCCESS) return Status::ok();
@@ -21,6 +21,8 @@ Status check(int result, const char* what) {
     if (MPI_Error_string(result, text, &length) != MPI_SUCCESS) length = 0;
     return {Code::kUnavailable, std::string(what) + ": " + std::string(text, static_cast<std::size_t>(length))};
 }
+
+namespace {
 
 class CommunicatorWindow final : public node::Window {
   public:
@@ -192,7 +194,7 @@ Result<node::Membership> members(const void* communicator) {
 
 extern "C" __attribute__((visibility("default"))) const forebay::node::Door* forebay_mpi_door() {
     static constexpr forebay::node::Door door{
-        forebay::node::kDoorVersion, sizeof(MPI_Comm),        sizeof(MPI_Info),     forebay::mpi::make_team,
-        forebay::mpi::complete_info, forebay::mpi::free_info, forebay::mpi::members};
+        forebay::node::kDoorVersion, sizeof(MPI_Comm),        sizeof(MPI_Info),      forebay::mpi::make_team,
+        forebay::mpi::complete_info, forebay::mpi::free_info, forebay::mpi::members, forebay::mpi::join_peers};
     return &door;
 }

@@ -9,8 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "cache/cached_file.h"
+#include "cache/peers.h"
 #include "node/team.h"
 
 namespace forebay::node {
@@ -19,6 +22,13 @@ namespace forebay::node {
 struct Membership {
     std::vector<int> ranks;
     int own = -1;
+};
+
+// What a rank brings to the reading of other nodes' caches.
+struct PeersWanted {
+    std::shared_ptr<cache::CachedFile> file;   // open for reading; null: it is not read through the cache here
+    bool leads = false;                        // no rank below this one is on the same node
+    std::string node;
 };
 
 struct Door {
@@ -34,9 +44,14 @@ struct Door {
     void (*free_info)(void* info) = nullptr;
     // Local: no other process needs to do anything. The communicator stays the caller's.
     Result<Membership> (*members)(const void* communicator) = nullptr;
+    // Collective, of ranks of several nodes that have opened a file for reading. The communicator is the team's. Null
+    // on all of them: some do not read it through the cache, have another version of it, or memory is short. The
+    // calling thread is the one that may ask the peers.
+    std::shared_ptr<cache::Peers> (*join_peers)(Team& team, const void* communicator,
+                                                const PeersWanted& wanted) noexcept = nullptr;
 };
 
-inline constexpr std::uint32_t kDoorVersion = 4;
+inline constexpr std::uint32_t kDoorVersion = 5;
 inline constexpr const char* kDoorSymbol = "forebay_mpi_door";
 using DoorFunction = const Door* (*)();
 

@@ -96,6 +96,7 @@ Result<Engine::Attached> Engine::State::attach(OpenTarget target) {
             ledger_.header().aside[static_cast<std::size_t>(unstaged)].fetch_add(1, std::memory_order_relaxed);
     }
     attached.file = entry->file;
+    attached.cached = entry->cached;
     return attached;
 }
 

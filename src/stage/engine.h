@@ -101,7 +101,8 @@ class Engine {
 
     struct Attached {
         std::shared_ptr<StagedFile> file;
-        std::string warning;   // to be shown once to the user; empty: none
+        std::string warning;                         // to be shown once to the user; empty: none
+        std::shared_ptr<cache::CachedFile> cached;   // what it is read through, if that is the read cache
     };
     // The state of the file behind `target.file`: the one that exists already in this process, or a
     // new one. A read-only handle gets one too: it reads straight through, and sees staged bytes as soon

@@ -206,6 +206,7 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
     if (ours < 0 || host().H5Pset_driver(list_, ours, nullptr) < 0) return false;
     if (result->several_nodes() && result->all_consistent()) write_metadata_collectively();
     result->offered.leads = result->leads_node();
+    result->offered.several_nodes = result->several_nodes();
     offer_.emplace(path, std::move(result->offered));
     return true;
 }

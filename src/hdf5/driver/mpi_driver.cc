@@ -50,7 +50,9 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
         if (!prepared) return fail(prepared);
         file->team = std::move(offered->team);
         file->leads = offered->leads;
+        file->several_nodes = offered->several_nodes;
         if (const Status opened = open_file(*file, name, flags); !opened) return fail(opened);
+        join_peers(*file);
         return &file.release()->library;
     });
 }
@@ -67,6 +69,7 @@ herr_t driver_close(H5FD_t* file) {
         const std::unique_ptr<MpiFile> self(as_file<MpiFile>(file));
         const std::shared_ptr<OpenFile> open = self->open;
         OpenFiles::get().remove(self->library);
+        leave_peers(*self);
         // As with the serial driver: the close callback of the connector reports it.
         if (const Status closed = attempt([&] { return close_file(*open); }); !closed)
             open->keep_failure(OpenFile::During::kClose, closed.with_context("close " + open->path));

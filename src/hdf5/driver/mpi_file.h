@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "cache/cached_file.h"
+#include "cache/peers.h"
 #include "hdf5/driver/driver_base.h"
 #include "hdf5/host/mpi_library.h"
 #include "io/claim.h"
@@ -17,11 +19,14 @@ struct MpiFile : DriverFile {
 
     MpiHandles handles;
     std::shared_ptr<node::Team> team;
-    bool leads = false;                         // the lowest rank of its node, which drains for it
-    std::unique_ptr<io::Claim> claim;           // until the shared file has it
-    io::MadeFile made;                          // by this rank, unless the open succeeds
-    haddr_t last_end_allocated = HADDR_UNDEF;   // at the last truncate
-    bool truncated = true;                      // the last truncate has succeeded, on all ranks
+    bool leads = false;                          // the lowest rank of its node, which drains for it
+    bool several_nodes = false;                  // the team's
+    std::shared_ptr<cache::CachedFile> cached;   // what it is read through, if that is the read cache
+    std::shared_ptr<cache::Peers> peers;         // what other nodes have of it; until the close
+    std::unique_ptr<io::Claim> claim;            // until the shared file has it
+    io::MadeFile made;                           // by this rank, unless the open succeeds
+    haddr_t last_end_allocated = HADDR_UNDEF;    // at the last truncate
+    bool truncated = true;                       // the last truncate has succeeded, on all ranks
 };
 
 }   // namespace forebay::hdf5

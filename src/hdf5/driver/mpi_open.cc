@@ -137,6 +137,7 @@ Status open_file(MpiFile& file, const char* name, unsigned flags) {
             if (attached) {
                 file.made.keep();
                 open.staged = std::move(attached.value().file);
+                file.cached = std::move(attached.value().cached);
                 file.end_of_file = open.staged->size();
             }
             return attached.status();
@@ -156,6 +157,24 @@ Status open_file(MpiFile& file, const char* name, unsigned flags) {
     return Status::ok();
 }
 
+void join_peers(MpiFile& file) noexcept {
+    if (!file.several_nodes || file.open->writable) return;
+    node::PeersWanted wanted{file.cached, file.leads, {}};
+    const Status named = attempt([&] { wanted.node = file.open->engine->node_name(); });
+    if (!named) wanted.file = nullptr;
+    file.peers = file.handles.door().join_peers(*file.team, file.handles.communicator(), wanted);
+    if (file.peers != nullptr) (void)file.cached->join(file.peers);
+}
+
+void leave_peers(MpiFile& file) noexcept {
+    if (file.peers != nullptr) {
+        file.cached->part();
+        file.peers->leave();
+    }
+    file.peers = nullptr;
+    file.cached = nullptr;
+}
+
 Result<OfferedTeam> offer_from(hid_t list, const node::Door& door) {
     auto made = OfferedTeam::make(list, door);
     if (!made) return made.status();
@@ -172,6 +191,8 @@ Result<OfferedTeam> offer_from(hid_t list, const node::Door& door) {
         if (std::ranges::equal(all.value()[static_cast<std::size_t>(rank)], std::as_bytes(std::span(node))))
             offered.leads = false;
     }
+    for (std::size_t rank = 1; rank < all.value().size(); ++rank)
+        offered.several_nodes = offered.several_nodes || !std::ranges::equal(all.value()[rank], all.value()[0]);
     return offered;
 }
 

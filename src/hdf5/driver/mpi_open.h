@@ -16,4 +16,10 @@ namespace forebay::hdf5 {
 // Errors: the file's, by name; another group of ranks writes it (EBUSY, EEXIST).
 [[nodiscard]] Status open_file(MpiFile& file, const char* name, unsigned flags);
 
+// A file that ranks of several nodes have opened for reading: each node may read what another has, if all read it
+// through their caches. Collective; without effect on what the open returns.
+void join_peers(MpiFile& file) noexcept;
+// The end of that. Local.
+void leave_peers(MpiFile& file) noexcept;
+
 }   // namespace forebay::hdf5

@@ -28,6 +28,7 @@ struct OfferedTeam {
     std::shared_ptr<node::Team> team;
     std::uint64_t communicator = 0;   // no MPI has larger handles
     bool leads = false;               // no rank below this one is on the same node
+    bool several_nodes = false;       // the same on all ranks
 
     // Collective. kUnavailable: the list has no communicator.
     [[nodiscard]] static Result<OfferedTeam> make(hid_t file_access_list, const node::Door& door);
