@@ -71,7 +71,7 @@ class Case:
 
 def training_python() -> str:
     """The Python with PyTorch that tools/setup examples makes."""
-    found = os.environ.get("FOREBAY_EXAMPLES_PYTHON")
+    found = os.environ.get("FOREBAY_HDF5_EXAMPLES_PYTHON")
     if not found:
         raise CannotRun("there is no Python with PyTorch: run tools/setup examples, and this through tools/env")
     return found

@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <functional>
 #include <new>
 #include <utility>
 #include <vector>
 
 #include "base/attempt.h"
-#include "cache/peer_patience.h"
+#include "cache/cached_file_core.h"
 #include "cache/peer_read.h"
 #include "io/process_lock.h"
 
@@ -18,9 +15,6 @@ namespace forebay::cache {
 
 namespace {
 
-constexpr std::uint64_t kFetchMax = 1 << 20;   // of one request for what nobody has asked for
-constexpr std::size_t kPrefetchers = 2;        // requests under way of what was asked for ahead
-constexpr std::size_t kPrefetchRangesMax = 1 << 20;
 constexpr std::uint64_t kJudged = 32;                           // requests, before the source is called fast
 constexpr std::uint64_t kJudgeAgain = std::uint64_t{1} << 30;   // bytes
 constexpr std::uint64_t kFastRequestNs = 20'000, kFastBytesPerNs = 2;
@@ -31,111 +25,7 @@ Status refuse_writing(const std::string& name) {
     return {Code::kUnsupported, "a file that is read through the cache cannot be written: " + name};
 }
 
-std::uint64_t block_floor(std::uint64_t offset) noexcept { return offset / kBlockBytes * kBlockBytes; }
-
 }   // namespace
-
-// What reads and tasks share. Tasks hold it, and let go of it when they end.
-class CachedFile::Core {
-  public:
-    Core(std::shared_ptr<io::File> source, std::shared_ptr<Replica> replica, task::Engine& tasks,
-         const CachePolicy& policy)
-        : source_(std::move(source)),
-          replica_(std::move(replica)),
-          tasks_(tasks),
-          policy_(policy),
-          ahead_(replica_->source().size),
-          old_enough_ns_(std::max(replica_->source().modified_ns, replica_->source().changed_ns) + policy.young_ns),
-          forks_(io::forks_so_far()),
-          looked_ns_(policy_.steady_ns()) {}
-
-    Result<std::size_t> read(const std::shared_ptr<Core>& self, std::uint64_t offset, io::MutableBytes into);
-    void await_stored();
-    void look_again();
-    void close();
-    Status prefetch(const std::shared_ptr<Core>& self, std::span<const ByteRange> ranges);
-    [[nodiscard]] std::uint64_t prefetch_left() const;
-    void cancel_prefetch();
-    [[nodiscard]] bool join(std::shared_ptr<Peers> peers) noexcept;
-    void part() noexcept;
-    [[nodiscard]] bool has_peers() const noexcept { return has_peers_.load(); }
-    [[nodiscard]] const std::shared_ptr<Replica>& replica() const noexcept { return replica_; }
-
-    CacheCounters counters;
-
-  private:
-    // A part of the byte budget, for as long as it lives.
-    class Budget {
-      public:
-        Budget() noexcept = default;
-        Budget(std::shared_ptr<Core> core, std::uint64_t bytes) noexcept : core_(std::move(core)), bytes_(bytes) {}
-        ~Budget() { shrink(0); }
-        Budget(Budget&& other) noexcept : core_(std::move(other.core_)), bytes_(std::exchange(other.bytes_, 0)) {}
-        Budget& operator=(Budget&& other) noexcept {
-            shrink(0);
-            core_ = std::move(other.core_);
-            bytes_ = std::exchange(other.bytes_, 0);
-            return *this;
-        }
-        void shrink(std::uint64_t to) noexcept {
-            if (bytes_ > to) core_->give_back_budget(std::exchange(bytes_, to) - to);
-        }
-
-      private:
-        std::shared_ptr<Core> core_;
-        std::uint64_t bytes_ = 0;
-    };
-    // Bytes of the source from `offset` on, on their way into the replica, and the right to store them.
-    struct Fetched {
-        Budget budget;   // first: it is given back last
-        std::uint64_t offset = 0;
-        std::vector<std::byte> bytes;
-        std::vector<Replica::Claim> claims;
-    };
-
-    Result<std::size_t> read_source(std::uint64_t offset, io::MutableBytes into);
-    Result<std::size_t> read_whole(Peers* peers, ByteRange whole, ByteRange asked, io::MutableBytes into);
-    [[nodiscard]] std::shared_ptr<Peers> peers_here() noexcept;
-    Result<std::size_t> fetch(const std::shared_ptr<Core>& self, ByteRange missing, io::MutableBytes into);
-    std::vector<Replica::Claim> claim_units(ByteRange range) const;
-    void read_ahead(const std::shared_ptr<Core>& self, ByteRange range, Peers* peers);
-    [[nodiscard]] std::uint64_t fetch_ahead(const std::shared_ptr<Core>& self, ByteRange piece);
-    bool submit(std::function<Status()> run);
-    void start_prefetchers(const std::shared_ptr<Core>& self);
-    void prefetch_one(const std::shared_ptr<Core>& self);
-    void fetch_missing(ByteRange piece);
-    void fetch_claimed(Fetched& fetched, std::uint64_t bytes);
-    void store(Fetched& fetched);
-    [[nodiscard]] bool stores();
-    [[nodiscard]] bool is_source(const io::FileState& state) const noexcept;
-    [[nodiscard]] bool take_budget(std::uint64_t bytes);
-    [[nodiscard]] bool has_budget(std::uint64_t bytes);
-    void give_back_budget(std::uint64_t bytes);
-    void judge(std::uint64_t bytes, std::uint64_t took_ns) noexcept;
-    void count_down(std::uint64_t bytes) noexcept;
-    void step_aside(Aside why) noexcept { counters.aside.store(why, std::memory_order_relaxed); }
-
-    const std::shared_ptr<io::File> source_;
-    const std::shared_ptr<Replica> replica_;
-    task::Engine& tasks_;
-    const CachePolicy policy_;
-    mutable std::mutex mutex_;   // guards what follows, up to the constants
-    std::condition_variable idle_;
-    ReadAhead ahead_;
-    std::uint64_t pending_bytes_ = 0;   // read ahead or fetched, and not stored yet
-    std::deque<ByteRange> wanted_;      // to be prefetched
-    std::uint64_t wanted_bytes_ = 0;    // of them
-    std::uint64_t taken_bytes_ = 0;     // of the pieces that tasks have
-    std::size_t prefetchers_ = 0;       // tasks
-    std::shared_ptr<Peers> peers_;
-    SourcePace pace_;   // while there are peers
-    std::atomic<bool> has_peers_{false};
-    const std::uint64_t old_enough_ns_, forks_;
-    std::atomic<std::uint64_t> looked_ns_{0};
-    std::atomic<std::uint64_t> requests_{0}, request_ns_{0}, request_bytes_{0}, fast_bytes_left_{0};
-    std::atomic<bool> stopped_{false};   // nothing more is stored
-    std::atomic<bool> closing_{false};   // nothing more is read ahead
-};
 
 Result<std::size_t> CachedFile::Core::read(const std::shared_ptr<Core>& self, std::uint64_t offset,
                                            io::MutableBytes into) {
@@ -406,110 +296,6 @@ bool CachedFile::Core::submit(std::function<Status()> run) {
     const task::Submitted submitted = tasks_.submit({.run = std::move(run)});
     if (submitted.task && !submitted.has_thread) return !tasks_.cancel(submitted.task);
     return static_cast<bool>(submitted.task);
-}
-
-// ---- prefetching -----------------------------------------------------------------------------------
-
-Status CachedFile::Core::prefetch(const std::shared_ptr<Core>& self, std::span<const ByteRange> ranges) {
-    if (io::forks_so_far() != forks_) return {Code::kUnavailable, "a forked child does not prefetch"};
-    const std::uint64_t size = replica_->source().size;
-    {
-        const std::lock_guard lock(mutex_);
-        if (closing_.load()) return Status::ok();
-        if (ranges.size() > kPrefetchRangesMax - wanted_.size())
-            return {Code::kNoSpace, "too many ranges wait to be prefetched"};
-        for (const ByteRange range : ranges) {
-            const ByteRange inside{std::min(range.begin, size), std::min(range.end, size)};
-            if (inside.begin >= inside.end) continue;
-            wanted_.push_back(inside);
-            wanted_bytes_ += inside.size();
-        }
-    }
-    start_prefetchers(self);
-    return Status::ok();
-}
-
-void CachedFile::Core::start_prefetchers(const std::shared_ptr<Core>& self) {
-    for (;;) {
-        {
-            const std::lock_guard lock(mutex_);
-            if (wanted_.empty() || prefetchers_ == kPrefetchers) return;
-            ++prefetchers_;
-        }
-        prefetch_one(self);
-    }
-}
-
-// Makes a task of one piece; the task makes the next one, so that what the program asks for has its turn in between.
-void CachedFile::Core::prefetch_one(const std::shared_ptr<Core>& self) {
-    ByteRange piece;
-    {
-        const std::lock_guard lock(mutex_);
-        if (closing_.load() || wanted_.empty()) {
-            --prefetchers_;
-            return;
-        }
-        ByteRange& first = wanted_.front();
-        piece = {first.begin, std::min(first.end, (first.begin / kFetchMax + 1) * kFetchMax)};
-        first.begin = piece.end;
-        if (first.empty()) wanted_.pop_front();
-        wanted_bytes_ -= piece.size();
-        taken_bytes_ += piece.size();
-    }
-    bool runs = false;
-    (void)attempt([&] {
-        runs = submit([self, piece] {
-            if (self->stores() && !self->replica_->unusable()) (void)attempt([&] { self->fetch_missing(piece); });
-            else self->cancel_prefetch();
-            {
-                const std::lock_guard lock(self->mutex_);
-                self->taken_bytes_ -= piece.size();
-            }
-            self->prefetch_one(self);
-            return Status::ok();
-        });
-    });
-    if (runs) return;
-    cancel_prefetch();
-    const std::lock_guard lock(mutex_);
-    taken_bytes_ -= piece.size();
-    --prefetchers_;
-}
-
-// In a task. What somebody else fetches is left to them.
-void CachedFile::Core::fetch_missing(ByteRange piece) {
-    const std::uint64_t size = replica_->source().size;
-    const std::uint64_t end = std::min(size, block_floor(piece.end + kBlockBytes - 1));
-    for (std::uint64_t at = block_floor(piece.begin); at < end && !closing_.load() && !stopped_.load();) {
-        (void)Replica::revive(replica_, at);
-        const std::uint64_t gap_end = replica_->end_of_gap(at, end);
-        if (gap_end == at) {
-            at = std::min(end, at + kBlockBytes);
-            continue;
-        }
-        Fetched fetched;
-        fetched.offset = at;
-        fetched.claims = claim_units({at, gap_end});
-        if (fetched.claims.empty()) {
-            at = (at / kUnitBytes + 1) * kUnitBytes;
-            continue;
-        }
-        at = std::min(gap_end, (fetched.claims.back().unit() + 1) * kUnitBytes);
-        fetch_claimed(fetched, at - fetched.offset);
-    }
-}
-
-std::uint64_t CachedFile::Core::prefetch_left() const {
-    if (io::forks_so_far() != forks_) return 0;
-    const std::lock_guard lock(mutex_);
-    return closing_.load() ? 0 : wanted_bytes_ + taken_bytes_;
-}
-
-void CachedFile::Core::cancel_prefetch() {
-    if (io::forks_so_far() != forks_) return;
-    const std::lock_guard lock(mutex_);
-    wanted_.clear();
-    wanted_bytes_ = 0;
 }
 
 // ---- storing ---------------------------------------------------------------------------------------

@@ -35,6 +35,17 @@ std::shared_ptr<OpenFile> OpenFiles::only() {
     return files_.size() == 1 ? files_.begin()->second : nullptr;
 }
 
+std::shared_ptr<OpenFile> OpenFiles::only(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<OpenFile> found;
+    for (const auto& [handle, file] : files_) {
+        if (file->name != name) continue;
+        if (found != nullptr) return nullptr;
+        found = file;
+    }
+    return found;
+}
+
 std::shared_ptr<node::SharedFile> OpenFiles::shared(const io::Identity& identity) {
     const std::lock_guard lock(mutex_);
     for (const auto& [handle, file] : files_)

@@ -32,6 +32,8 @@ class OpenFiles {
     [[nodiscard]] std::shared_ptr<OpenFile> find(unsigned long number);
     // The only one there is. Null: there are none, or several.
     [[nodiscard]] std::shared_ptr<OpenFile> only();
+    // The only one that was opened by this name. Null: there are none, or several.
+    [[nodiscard]] std::shared_ptr<OpenFile> only(const std::string& name);
 
     // ---- files that ranks open together ----
 

@@ -43,7 +43,7 @@ def test_a_small_comparison_reads_the_same_and_less_of_the_file_system(tmp_path)
     usable, reason = available()
     if not usable:
         pytest.skip(f"slowfs cannot be used: {reason}")
-    if not os.environ.get("FOREBAY_EXAMPLES_PYTHON"):
+    if not os.environ.get("FOREBAY_HDF5_EXAMPLES_PYTHON"):
         pytest.skip("there is no Python with PyTorch here: tools/setup examples")
     small = ["--images", "96", "--volumes", "6", "--edge", "32", "--epochs", "3", "--ways", "1 process", "2 workers"]
     ended = subprocess.run(

@@ -459,7 +459,7 @@ assert "torch" not in sys.modules
 
 
 def test_a_data_loader_follows_with_workers(beside):
-    python = os.environ.get("FOREBAY_EXAMPLES_PYTHON")
+    python = os.environ.get("FOREBAY_HDF5_EXAMPLES_PYTHON")
     if not python:
         pytest.skip("there is no Python with PyTorch here: tools/setup examples")
     beside(

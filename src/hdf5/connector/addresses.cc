@@ -7,14 +7,15 @@ namespace forebay::hdf5 {
 
 namespace {
 
-// The file that the dataset is in. Asking the library has its price: the object's header takes a place in its
-// metadata cache, and with MPI the library may read it collectively, while a rank may be alone here. So it is asked
-// only if there is a choice.
+// The file that the dataset is in. Asking the library for its number has a price: the object's header takes a place in
+// its metadata cache, and with MPI the library may read it collectively, while a rank may be alone here. So it is asked
+// only if there is a choice, and the file's name does not tell.
 std::shared_ptr<OpenFile> home_of(const Object& dataset) {
     const std::shared_ptr<OpenFile>& own = dataset.origin->file;
     const bool shared = own != nullptr && own->shared != nullptr;
     if (shared && OpenFiles::get().only_shared() == own->shared) return own;
     if (auto only = OpenFiles::get().only()) return only;
+    if (auto named = file_by_name(dataset, H5I_DATASET)) return named;
     if (const auto place = place_of(dataset, H5I_DATASET)) return place->file;
     return shared ? own : nullptr;
 }

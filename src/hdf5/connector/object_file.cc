@@ -1,14 +1,49 @@
 #include "hdf5/connector/object_file.h"
 
+#include <algorithm>
+#include <string>
+
 #include "hdf5/open_files.h"
 
 namespace forebay::hdf5 {
 
-std::optional<ObjectPlace> place_of(const Object& object, H5I_type_t type) {
+namespace {
+
+bool is_native(const Object& object) {
     H5VL_class_value_t connector = -1;
-    if (object.under == nullptr || host().H5VLget_value(object.origin->under_connector, &connector) < 0 ||
-        connector != H5_VOL_NATIVE)
-        return std::nullopt;
+    return object.under != nullptr && host().H5VLget_value(object.origin->under_connector, &connector) >= 0 &&
+           connector == H5_VOL_NATIVE;
+}
+
+}   // namespace
+
+std::shared_ptr<OpenFile> file_by_name(const Object& object, H5I_type_t type) {
+    if (!is_native(object)) return nullptr;
+    const QuietErrors quiet;
+    const auto ask = [&](char* buffer, std::size_t size, std::size_t& length) {
+        H5VL_file_get_args_t args{};
+        args.op_type = H5VL_FILE_GET_NAME;
+        args.args.get_name = {type, size, buffer, &length};
+        return host().H5VLfile_get(object.under, object.origin->under_connector, &args,
+                                   *host().H5P_LST_DATASET_XFER_ID_g, nullptr) >= 0;
+    };
+    std::size_t length = 0;
+    std::string name;
+    bool told = ask(nullptr, 0, length);
+    if (told) {
+        name.resize(length + 1);
+        told = ask(name.data(), name.size(), length);
+    }
+    if (!told) {
+        host().H5Eclear2(H5E_DEFAULT);
+        return nullptr;
+    }
+    name.resize(std::min(length, name.size() - 1));
+    return OpenFiles::get().only(name);
+}
+
+std::optional<ObjectPlace> place_of(const Object& object, H5I_type_t type) {
+    if (!is_native(object)) return std::nullopt;
     const QuietErrors quiet;
     H5VL_loc_params_t self{};
     self.obj_type = type;

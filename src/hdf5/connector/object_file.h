@@ -18,6 +18,10 @@ struct ObjectPlace {
     bool linked = true;               // false: closing it for the last time deletes it
 };
 
+// The file alone, by its name: HDF5 reads nothing for that, and its metadata cache stays as it is. Null: two files were
+// opened by one name, or the file was opened by another name before.
+[[nodiscard]] std::shared_ptr<OpenFile> file_by_name(const Object& object, H5I_type_t type);
+
 // Nothing: HDF5 does not tell.
 [[nodiscard]] std::optional<ObjectPlace> place_of(const Object& object, H5I_type_t type);
 

@@ -1,0 +1,133 @@
+// What reads of a cached file and its tasks share.
+//
+// cached_file.cc reads, fetches and stores, cached_file_prefetch.cc fetches what was named ahead. Nobody else includes
+// this. Thread-safety: as CachedFile's.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "cache/cached_file.h"
+#include "cache/peer_patience.h"
+#include "cache/peers.h"
+#include "cache/replica.h"
+#include "io/process_lock.h"
+
+namespace forebay::cache {
+
+inline constexpr std::uint64_t kFetchMax = 1 << 20;   // of one request for what nobody has asked for
+
+[[nodiscard]] constexpr std::uint64_t block_floor(std::uint64_t offset) noexcept {
+    return offset / kBlockBytes * kBlockBytes;
+}
+
+// Tasks hold it, and let go of it when they end.
+class CachedFile::Core {
+  public:
+    Core(std::shared_ptr<io::File> source, std::shared_ptr<Replica> replica, task::Engine& tasks,
+         const CachePolicy& policy)
+        : source_(std::move(source)),
+          replica_(std::move(replica)),
+          tasks_(tasks),
+          policy_(policy),
+          ahead_(replica_->source().size),
+          old_enough_ns_(std::max(replica_->source().modified_ns, replica_->source().changed_ns) + policy.young_ns),
+          forks_(io::forks_so_far()),
+          looked_ns_(policy_.steady_ns()) {}
+
+    Result<std::size_t> read(const std::shared_ptr<Core>& self, std::uint64_t offset, io::MutableBytes into);
+    void await_stored();
+    void look_again();
+    void close();
+    Status prefetch(const std::shared_ptr<Core>& self, std::span<const ByteRange> ranges);
+    [[nodiscard]] std::uint64_t prefetch_left() const;
+    void cancel_prefetch();
+    [[nodiscard]] bool join(std::shared_ptr<Peers> peers) noexcept;
+    void part() noexcept;
+    [[nodiscard]] bool has_peers() const noexcept { return has_peers_.load(); }
+    [[nodiscard]] const std::shared_ptr<Replica>& replica() const noexcept { return replica_; }
+
+    CacheCounters counters;
+
+  private:
+    // A part of the byte budget, for as long as it lives.
+    class Budget {
+      public:
+        Budget() noexcept = default;
+        Budget(std::shared_ptr<Core> core, std::uint64_t bytes) noexcept : core_(std::move(core)), bytes_(bytes) {}
+        ~Budget() { shrink(0); }
+        Budget(Budget&& other) noexcept : core_(std::move(other.core_)), bytes_(std::exchange(other.bytes_, 0)) {}
+        Budget& operator=(Budget&& other) noexcept {
+            shrink(0);
+            core_ = std::move(other.core_);
+            bytes_ = std::exchange(other.bytes_, 0);
+            return *this;
+        }
+        void shrink(std::uint64_t to) noexcept {
+            if (bytes_ > to) core_->give_back_budget(std::exchange(bytes_, to) - to);
+        }
+
+      private:
+        std::shared_ptr<Core> core_;
+        std::uint64_t bytes_ = 0;
+    };
+    // Bytes of the source from `offset` on, on their way into the replica, and the right to store them.
+    struct Fetched {
+        Budget budget;   // first: it is given back last
+        std::uint64_t offset = 0;
+        std::vector<std::byte> bytes;
+        std::vector<Replica::Claim> claims;
+    };
+
+    Result<std::size_t> read_source(std::uint64_t offset, io::MutableBytes into);
+    Result<std::size_t> read_whole(Peers* peers, ByteRange whole, ByteRange asked, io::MutableBytes into);
+    [[nodiscard]] std::shared_ptr<Peers> peers_here() noexcept;
+    Result<std::size_t> fetch(const std::shared_ptr<Core>& self, ByteRange missing, io::MutableBytes into);
+    std::vector<Replica::Claim> claim_units(ByteRange range) const;
+    void read_ahead(const std::shared_ptr<Core>& self, ByteRange range, Peers* peers);
+    [[nodiscard]] std::uint64_t fetch_ahead(const std::shared_ptr<Core>& self, ByteRange piece);
+    bool submit(std::function<Status()> run);
+    void start_prefetchers(const std::shared_ptr<Core>& self);
+    void prefetch_one(const std::shared_ptr<Core>& self);
+    void fetch_missing(ByteRange piece);
+    void fetch_claimed(Fetched& fetched, std::uint64_t bytes);
+    void store(Fetched& fetched);
+    [[nodiscard]] bool stores();
+    [[nodiscard]] bool is_source(const io::FileState& state) const noexcept;
+    [[nodiscard]] bool take_budget(std::uint64_t bytes);
+    [[nodiscard]] bool has_budget(std::uint64_t bytes);
+    void give_back_budget(std::uint64_t bytes);
+    void judge(std::uint64_t bytes, std::uint64_t took_ns) noexcept;
+    void count_down(std::uint64_t bytes) noexcept;
+    void step_aside(Aside why) noexcept { counters.aside.store(why, std::memory_order_relaxed); }
+
+    const std::shared_ptr<io::File> source_;
+    const std::shared_ptr<Replica> replica_;
+    task::Engine& tasks_;
+    const CachePolicy policy_;
+    mutable std::mutex mutex_;   // guards what follows, up to the constants
+    std::condition_variable idle_;
+    ReadAhead ahead_;
+    std::uint64_t pending_bytes_ = 0;   // read ahead or fetched, and not stored yet
+    std::deque<ByteRange> wanted_;      // to be prefetched
+    std::uint64_t wanted_bytes_ = 0;    // of them
+    std::uint64_t taken_bytes_ = 0;     // of the pieces that tasks have
+    std::size_t prefetchers_ = 0;       // tasks
+    std::shared_ptr<Peers> peers_;
+    SourcePace pace_;   // while there are peers
+    std::atomic<bool> has_peers_{false};
+    const std::uint64_t old_enough_ns_, forks_;
+    std::atomic<std::uint64_t> looked_ns_{0};
+    std::atomic<std::uint64_t> requests_{0}, request_ns_{0}, request_bytes_{0}, fast_bytes_left_{0};
+    std::atomic<bool> stopped_{false};   // nothing more is stored
+    std::atomic<bool> closing_{false};   // nothing more is read ahead
+};
+
+}   // namespace forebay::cache
