@@ -15,6 +15,7 @@ namespace forebay::cache {
 
 namespace {
 
+constexpr std::uint64_t kMissMax = 8 << 20;                     // of one request, while what is read is stored
 constexpr std::uint64_t kJudged = 32;                           // requests, before the source is called fast
 constexpr std::uint64_t kJudgeAgain = std::uint64_t{1} << 30;   // bytes
 constexpr std::uint64_t kFastRequestNs = 20'000, kFastBytesPerNs = 2;
@@ -45,8 +46,9 @@ Result<std::size_t> CachedFile::Core::read(const std::shared_ptr<Core>& self, st
         if (at == end) break;
         if (Replica::revive(replica_, at)) continue;
         // A block may have come or gone meanwhile: then the gap is what is left of the block.
-        const std::uint64_t gap_end = std::max(replica_->end_of_gap(at, end),
-                                               std::min(end, block_floor(at) + kBlockBytes));
+        std::uint64_t gap_end = std::max(replica_->end_of_gap(at, end), std::min(end, block_floor(at) + kBlockBytes));
+        // A larger one would not fit into the byte budget.
+        if (gap_end - at > kMissMax && stores()) gap_end = block_floor(at) + kMissMax;
         const auto got = fetch(self, {at, gap_end}, into.subspan(at - offset, gap_end - at));
         if (!got) return at == offset ? got : Result<std::size_t>(got.status());
         at += got.value();
@@ -326,7 +328,7 @@ void CachedFile::Core::store(Fetched& fetched) {
 // Between two opens the file may have become another one. What cannot be asked changes nothing: reads ask it, too.
 void CachedFile::Core::look_again() {
     looked_ns_.store(policy_.steady_ns(), std::memory_order_relaxed);
-    const auto state = source_->state(io::File::Ask::kTimes);
+    const auto state = source_->state(io::File::Ask::kOfServer);
     if (!state || is_source(state.value())) return;
     step_aside(Aside::kChanged);
     replica_->make_void();

@@ -89,7 +89,7 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
         return std::shared_ptr<CachedFile>();
     }
     const auto identity = source->identity();
-    const auto state = source->state(io::File::Ask::kTimes);
+    const auto state = source->state(io::File::Ask::kOfServer);
     if (!identity || !state || !S_ISREG(state.value().mode) || state.value().size == 0)
         return std::shared_ptr<CachedFile>();
     FOREBAY_TRY(open_store());

@@ -120,8 +120,9 @@ class File {
     virtual Result<Identity> identity() = 0;
     virtual Result<std::uint64_t> size() = 0;
     // kUnsupported: files of this kind have none. `kWithGeneration` asks the file system by an ioctl: of local ones
-    // only, others may hand that on to a server.
-    enum class Ask : std::uint8_t { kTimes, kWithGeneration };
+    // only, others may hand that on to a server. `kOfServer` asks the server, where a client would tell what it has
+    // kept.
+    enum class Ask : std::uint8_t { kTimes, kWithGeneration, kOfServer };
     virtual Result<FileState> state(Ask /*ask*/ = Ask::kTimes) {
         return Status(Code::kUnsupported, "files of this kind have no times");
     }

@@ -167,7 +167,8 @@ class PosixFile final : public File {
     Result<FileState> state(Ask ask) override {
         const auto use = descriptor_->use();
         if (!use) return use.status();
-        auto found = state_of(use.value().number(), "", AT_EMPTY_PATH);
+        const int sync = ask == Ask::kOfServer ? AT_STATX_FORCE_SYNC : AT_STATX_SYNC_AS_STAT;
+        auto found = state_of(use.value().number(), "", AT_EMPTY_PATH | sync);
         if (!found) return failure("stat");
         if (ask == Ask::kWithGeneration) {
             // Its number says that this writes a long; file systems write an int.

@@ -339,3 +339,64 @@ print(again["rows"][0].tobytes() == bytes(range(256)) * 256)
     assert done.returncode == 0, done.stderr
     expected = {"always": "True True", "1": "True True", "open": "False True", "never": "False False"}
     assert " ".join(done.stdout.split()) == expected[when]
+
+
+CHANGES = {
+    "rewritten in place, its old times put back": """
+        times = os.stat(path)
+        with open(path, "r+b") as other:
+            other.write(new)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))""",
+    "replaced by another one": """
+        Path("target/new.h5").write_bytes(new)
+        os.replace("target/new.h5", path)""",
+    "removed and made anew": """
+        os.unlink(path)
+        path.write_bytes(new)""",
+    "cut and written anew": """
+        os.truncate(path, 0)
+        path.write_bytes(new)""",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_file_that_is_another_one_at_the_next_open_is_read_as_it_is(own, tmp_path, change):
+    """The same size, and twice within a process that has cached it."""
+    time.sleep(YOUNG_SECONDS)
+    code = f"""
+import os, zlib, h5py
+from pathlib import Path
+path = Path("target/data.h5")
+old = path.read_bytes()
+new = bytearray(old)
+with h5py.File(path) as f:
+    begin = f["rows"].id.get_offset()
+    f["rows"][()]
+for number in range(2):
+    for row in range(2):
+        new[begin + row * {ROW_BYTES} : begin + (row + 1) * {ROW_BYTES}] = bytes([number + 7]) * {ROW_BYTES}
+    if True:{CHANGES[change]}
+    with h5py.File(path) as f:
+        print(zlib.crc32(f["rows"][()].tobytes()) == zlib.crc32(new[begin : begin + {DATA_BYTES}]))
+"""
+    done = run([sys.executable, "-c", code], cached(tmp_path), tmp_path)
+    assert done.returncode == 0 and done.stdout.split() == ["True", "True"], done.stdout + done.stderr
+    assert caches(tmp_path)[-1]["stored_bytes"] >= DATA_BYTES, "the first open cached it"
+
+
+def test_a_file_that_is_removed_while_it_is_open_is_read_to_its_end(own, tmp_path):
+    time.sleep(YOUNG_SECONDS)
+    code = """
+import os, zlib, h5py
+with h5py.File("target/data.h5") as f:
+    half = len(f["rows"]) // 2
+    first = f["rows"][:half].tobytes()
+    os.unlink("target/data.h5")
+    again, second = f["rows"][:half].tobytes(), f["rows"][half:].tobytes()
+print(first == again, zlib.crc32(first + second))
+"""
+    with h5py.File(tmp_path / "backing" / "data.h5") as f:
+        expected = zlib.crc32(f["rows"][()].tobytes())
+    done = run([sys.executable, "-c", code], cached(tmp_path), tmp_path)
+    assert done.returncode == 0 and done.stdout.split() == ["True", str(expected)], done.stdout + done.stderr
+    assert caches(tmp_path)[-1]["hit_bytes"] >= DATA_BYTES // 2

@@ -45,6 +45,9 @@ SEE(Allreduce, (const void *from, void *to, int count, MPI_Datatype type, MPI_Op
     (from, to, count, type, how, all))
 SEE(Barrier, (MPI_Comm all), (all))
 SEE(Bcast, (void *bytes, int count, MPI_Datatype type, int from, MPI_Comm all), (bytes, count, type, from, all))
+SEE(Comm_create_keyval, (MPI_Comm_copy_attr_function * copy, MPI_Comm_delete_attr_function *end, int *key, void *more),
+    (copy, end, key, more))
+SEE(Comm_set_attr, (MPI_Comm all, int key, void *value), (all, key, value))
 SEE(Comm_free, (MPI_Comm * all), (all))
 SEE(Comm_rank, (MPI_Comm all, int *rank), (all, rank))
 SEE(Comm_set_errhandler, (MPI_Comm all, MPI_Errhandler handler), (all, handler))
@@ -62,6 +65,25 @@ SEE(Group_translate_ranks, (MPI_Group from, int count, const int ranks[], MPI_Gr
 SEE(Info_create, (MPI_Info * info), (info))
 SEE(Info_free, (MPI_Info * info), (info))
 SEE(Initialized, (int *yes), (yes))
+SEE(Iprobe, (int from, int tag, MPI_Comm all, int *found, MPI_Status *status), (from, tag, all, found, status))
+SEE(Raccumulate,
+    (const void *from, int count, MPI_Datatype type, int rank, MPI_Aint at, int there, MPI_Datatype of, MPI_Op how,
+     MPI_Win window, MPI_Request *request),
+    (from, count, type, rank, at, there, of, how, window, request))
+SEE(Rget,
+    (void *to, int count, MPI_Datatype type, int rank, MPI_Aint at, int there, MPI_Datatype of, MPI_Win window,
+     MPI_Request *request),
+    (to, count, type, rank, at, there, of, window, request))
+SEE(Rget_accumulate,
+    (const void *from, int count, MPI_Datatype type, void *to, int got, MPI_Datatype as, int rank, MPI_Aint at,
+     int there, MPI_Datatype of, MPI_Op how, MPI_Win window, MPI_Request *request),
+    (from, count, type, to, got, as, rank, at, there, of, how, window, request))
+SEE(Testall, (int count, MPI_Request requests[], int *done, MPI_Status statuses[]), (count, requests, done, statuses))
+SEE(Waitall, (int count, MPI_Request requests[], MPI_Status statuses[]), (count, requests, statuses))
+SEE(Win_allocate, (MPI_Aint size, int unit, MPI_Info info, MPI_Comm all, void *base, MPI_Win *window),
+    (size, unit, info, all, base, window))
+SEE(Win_get_attr, (MPI_Win window, int key, void *value, int *known), (window, key, value, known))
+SEE(Win_sync, (MPI_Win window), (window))
 SEE(Win_create, (void *base, MPI_Aint size, int unit, MPI_Info info, MPI_Comm all, MPI_Win *window),
     (base, size, unit, info, all, window))
 SEE(Win_flush, (int rank, MPI_Win window), (rank, window))

@@ -477,6 +477,18 @@ TEST_F(CachedFileTest, what_another_machine_uses_is_made_anew) {
     EXPECT_TRUE(same(read(*file, 0, kSize), content_));
 }
 
+TEST_F(CachedFileTest, a_read_of_more_than_the_byte_budget_is_stored) {
+    const auto large = bytes_of(std::uint64_t{40} << 20, 3);
+    source_ = std::make_shared<Source>(large);
+    CachePolicy policy = policy_of();
+    policy.budget_bytes = 32 << 20;
+    const auto file = open(replica(), policy);
+    EXPECT_TRUE(same(read(*file, 100, large.size()), {large.begin() + 100, large.end()}));
+    file->await_stored();
+    EXPECT_GE(file->counters().stored_bytes.load(), large.size() / 2);
+    EXPECT_TRUE(same(read(*file, 0, large.size()), large));
+}
+
 TEST_F(CachedFileTest, writing_is_refused) {
     const auto file = open(replica());
     EXPECT_FALSE(file->write_at(0, content_));
