@@ -162,7 +162,7 @@ bool may_be_cached(const char* path) {
 
 // The same for mpio, once all ranks agree that they can stage, or have the file open so already. Collective.
 // Where `aside_` is set already this only tells the others.
-bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
+bool UnderList::exchange_mpi_driver(const char* path, unsigned flags, For what) {
     if (!names_mpio(list_)) return false;
     const bool route_stages = !aside_;
     const std::shared_ptr<stage::StagedFile> open = staged_already(path);
@@ -171,7 +171,8 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags) {
     const bool may = !aside_ && mpi != WithMpi::kOff;
     const bool writes = (flags & H5F_ACC_RDWR) != 0;
     const bool goes_on = may && open != nullptr && open->shared();
-    const bool caches = may && !writes && engine->options().options.read_cache && may_be_cached(path);
+    const bool caches = may && !writes && what == For::kOpen && engine->options().options.read_cache &&
+                        may_be_cached(path);
     const auto obstacle = may && writes && !goes_on ? engine->obstacle() : std::nullopt;
     const bool can = goes_on || caches || (may && writes && !obstacle);
     const bool refuses = obstacle && engine->options().options.strict;
@@ -236,7 +237,7 @@ herr_t restore_list(hid_t file_access_list, const Origin& origin) {
     return host().H5Pset_vol(file_access_list, origin.connector, &info);
 }
 
-UnderList::UnderList(const char* function, const char* path, unsigned flags, hid_t file_access_list)
+UnderList::UnderList(const char* function, const char* path, unsigned flags, hid_t file_access_list, For what)
     : program_list_(file_access_list), origin_(std::make_shared<Origin>()) {
     Session& session = Session::get();
     origin_->info = info_of_list(file_access_list);
@@ -258,7 +259,7 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     aside_ = choose(route, path, flags);
     const hid_t driver = host().H5Pget_driver(list_);
     if (!aside_ && (exchange_driver(list_) || session.is_ours(driver))) origin_->staged = true;
-    else if (!local_ && exchange_mpi_driver(path, flags)) origin_->staged = origin_->mpi = true;
+    else if (!local_ && exchange_mpi_driver(path, flags, what)) origin_->staged = origin_->mpi = true;
     else aside_ = aside_.value_or(reason_of(driver));
     if (!refusal_) {
         refuse(function, refusal_);

@@ -33,8 +33,9 @@ herr_t restore_list(hid_t file_access_list, const Origin& origin);
 // The user's file access list as the connector beneath is to see it, for one open or query of `path`.
 class UnderList {
   public:
+    enum class For : std::uint8_t { kOpen, kQuery };   // kQuery: no file is opened, it is asked for or deleted
     // Throws std::bad_alloc only. With `refused` set, the error is on HDF5's error stack already.
-    UnderList(const char* function, const char* path, unsigned flags, hid_t file_access_list);
+    UnderList(const char* function, const char* path, unsigned flags, hid_t file_access_list, For what = For::kOpen);
     ~UnderList();
     UnderList(const UnderList&) = delete;
     UnderList& operator=(const UnderList&) = delete;
@@ -48,7 +49,7 @@ class UnderList {
 
   private:
     void write_metadata_collectively();
-    bool exchange_mpi_driver(const char* path, unsigned flags);
+    bool exchange_mpi_driver(const char* path, unsigned flags, For what);
     void refuse(const char* function, const Status& why);
     std::optional<ledger::AsideReason> choose(const Route& route, const char* path, unsigned flags) const;
 

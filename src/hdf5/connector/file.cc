@@ -52,7 +52,7 @@ herr_t file_get(void* object, H5VL_file_get_args_t* args, hid_t transfer, void**
 // Queries about a file that is not open: like an open, without an object.
 herr_t query_file(const char* function, const char* path, hid_t list, void** request, auto&& query) {
     const CallScope scope(CallKind::kOther);
-    UnderList under_list(function, path, H5F_ACC_RDONLY, list);
+    UnderList under_list(function, path, H5F_ACC_RDONLY, list, UnderList::For::kQuery);
     if (under_list.refused()) return -1;
     const herr_t result = query(under_list.id(), under_list.origin()->under_connector);
     wrap_request(request, under_list.origin());

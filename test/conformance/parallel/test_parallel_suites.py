@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 from connector_environment import hdf5_prefix, native, staged
-from parallel_environment import LONG, MPI, Launch, assert_staged, launch, node_names, prefix_of
+from parallel_environment import LONG, MPI, Launch, assert_staged, launch, node_names, prefix_of, process_lines
+
+from forebay.slowfs import SlowFS, available
 
 pytestmark = pytest.mark.slow
 
@@ -158,6 +160,27 @@ def test_programs_of_hdf5_come_out_the_same(name, ranks, nodes, mpi, native_run,
     assert through.returncode == plain.returncode == 0, done.told()
     assert_same_files(plain_folder, tmp_path / "run")
     assert_staged(tmp_path, ranks)
+
+
+@pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), (2, 2), (3, 2)])
+def test_programs_of_hdf5_come_out_the_same_with_the_read_cache(ranks, nodes, native_run, tmp_path):
+    """On a file system that is not local, whose files seem old: they are stored at once."""
+    usable, reason = available()
+    if not usable:
+        pytest.skip(f"slowfs cannot be used: {reason}")
+    name = "h5_api_test_parallel"
+    plain, plain_folder = native_run(name, ranks, MPI)
+    environment = staged(tmp_path, "read_cache=on", **environment_for_tests())
+    with SlowFS(tmp_path / "backing", tmp_path / "remote", clock_behind=3600):
+        done = launch(
+            [program(name, MPI)], environment, tmp_path / "remote", ranks, SECONDS_MAX, node_names(ranks, nodes)
+        )
+        assert done.hung is None, done.told()
+        through = result_of(name, done)
+        assert through == plain, done.told()
+        assert_same_files(plain_folder, tmp_path / "remote")
+    caches = [line.get("cache") for line in process_lines(tmp_path)]
+    assert any(one and one["hit_bytes"] > 0 for one in caches), caches
 
 
 def test_a_failing_test_is_noticed():
