@@ -430,6 +430,7 @@ TEST_F(CachedFileTest, after_a_restart_what_fits_its_checksum_is_taken_and_the_r
         (void)read(*file, 0, kSize);
         file->await_stored();
     }
+    (void)tasks_.wait_all();   // the last one lets go of the replica
     const std::uint64_t stored = replica()->stored_bytes(), left = purse_->left();
     {
         const auto bytes = folder()->open_file("replica", io::OpenMode::kReadWrite).value();
@@ -445,6 +446,7 @@ TEST_F(CachedFileTest, after_a_restart_what_fits_its_checksum_is_taken_and_the_r
     EXPECT_TRUE(same(read(*file, 0, kSize), content_));
     EXPECT_LE(source_->bytes() - before, 3 * kBlockBytes);
     file->await_stored();
+    (void)tasks_.wait_all();
     EXPECT_EQ(again->stored_bytes(), stored);
     EXPECT_EQ(purse_->left(), left);
     EXPECT_TRUE(same(read(*open(replica(std::byte{1})), 0, kSize), content_));
@@ -457,6 +459,7 @@ TEST_F(CachedFileTest, a_prefetch_after_a_restart_reads_only_what_was_lost) {
         (void)read(*file, 0, 4 * kUnitBytes);
         file->await_stored();
     }
+    (void)tasks_.wait_all();
     const std::uint64_t before = source_->bytes();
     const auto file = open(replica(std::byte{1}));
     const ByteRange whole{0, kOffsetMax};
