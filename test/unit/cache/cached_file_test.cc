@@ -338,8 +338,10 @@ TEST_F(CachedFileTest, a_source_that_fails_gives_its_error) {
 TEST_F(CachedFileTest, what_is_prefetched_is_read_from_the_file_once_and_in_the_order_that_was_asked_for) {
     const auto file = open(replica());
     const std::vector<ByteRange> wanted{{5 * kUnitBytes, 7 * kUnitBytes}, {0, kUnitBytes}, {kSize - 10, kOffsetMax}};
+    source_->set_shut(true);
     ASSERT_TRUE(file->prefetch(wanted));
     EXPECT_EQ(file->prefetch_left(), 3 * kUnitBytes + 10);
+    source_->set_shut(false);
     (void)tasks_.wait_all();
     const std::uint64_t fetched = source_->bytes();
     for (const ByteRange range : {wanted[0], wanted[1], ByteRange{kSize - 10, kSize}})
