@@ -23,11 +23,13 @@ extern "C" {
  * beyond the end of the file are cut. Does not wait for the file.
  *
  * Returns 0, or an error number: ENOENT, the file is not open; ENOTSUP, it is not read through the cache; EAGAIN, too
- * many ranges wait already, and none of these was taken; ENOMEM; else of stat(2). */
+ * many ranges wait already, and none of these was taken; EINVAL, an array is missing; ENOMEM; EIO, anything else that
+ * failed; or one of stat(2). */
 int forebay_prefetch(const char* path, uint64_t count, const uint64_t* offsets, const uint64_t* lengths);
 
-/* How many of those bytes have not been seen to yet: the progress of a prefetch. 0 too once nothing more can be stored.
- * -1: the file is not open, or not read through the cache. */
+/* How many of those bytes have not been seen to yet, and how many of those that were read are still on their way into
+ * the cache: the progress of a prefetch. 0 too once nothing more can be stored. -1: the file is not open, or not read
+ * through the cache. */
 int64_t forebay_prefetch_left(const char* path);
 
 /* Drops what has not begun. Returns as `forebay_prefetch`. */

@@ -79,7 +79,8 @@ class CachedFile final : public io::ForwardingFile {
     // Fetches what is missing of these ranges, in this order, after those of earlier calls. In the background: the call
     // never blocks. kNoSpace: too many ranges wait already, none of these is taken; kUnavailable: a forked child.
     [[nodiscard]] Status prefetch(std::span<const ByteRange> ranges);
-    // How many bytes of those ranges have not been seen to yet. 0 too once nothing more can be stored.
+    // How many bytes of those ranges have not been seen to yet, and how many that were read are not stored yet. 0 too
+    // once nothing more can be stored.
     [[nodiscard]] std::uint64_t prefetch_left() const;
     void cancel_prefetch();
     // What others read of the replica by themselves: its bytes and its map, for as long as this lives.

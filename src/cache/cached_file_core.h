@@ -96,7 +96,8 @@ class CachedFile::Core {
     bool submit(std::function<Status()> run);
     void start_prefetchers(const std::shared_ptr<Core>& self);
     void prefetch_one(const std::shared_ptr<Core>& self);
-    void fetch_missing(ByteRange piece);
+    void fetch_missing(ByteRange piece, bool again);
+    void leave_out(ByteRange rest);
     void fetch_claimed(Fetched& fetched, std::uint64_t bytes);
     void store(Fetched& fetched);
     [[nodiscard]] bool stores();
@@ -117,7 +118,8 @@ class CachedFile::Core {
     ReadAhead ahead_;
     std::uint64_t pending_bytes_ = 0;   // read ahead or fetched, and not stored yet
     std::deque<ByteRange> wanted_;      // to be prefetched
-    std::uint64_t wanted_bytes_ = 0;    // of them
+    std::deque<ByteRange> left_out_;    // as somebody had their units
+    std::uint64_t wanted_bytes_ = 0;    // of both
     std::uint64_t taken_bytes_ = 0;     // of the pieces that tasks have
     std::size_t prefetchers_ = 0;       // tasks
     std::shared_ptr<Peers> peers_;

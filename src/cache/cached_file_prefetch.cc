@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 
 #include "base/attempt.h"
 #include "cache/cached_file_core.h"
@@ -9,6 +10,8 @@ namespace {
 
 constexpr std::size_t kPrefetchers = 2;   // requests under way
 constexpr std::size_t kPrefetchRangesMax = 1 << 20;
+constexpr std::uint64_t kAgainMaxNs = 200'000'000;
+constexpr std::chrono::milliseconds kAgainStep{50};
 
 }   // namespace
 
@@ -35,7 +38,7 @@ void CachedFile::Core::start_prefetchers(const std::shared_ptr<Core>& self) {
     for (;;) {
         {
             const std::lock_guard lock(mutex_);
-            if (wanted_.empty() || prefetchers_ == kPrefetchers) return;
+            if ((wanted_.empty() && left_out_.empty()) || prefetchers_ == kPrefetchers) return;
             ++prefetchers_;
         }
         prefetch_one(self);
@@ -45,23 +48,27 @@ void CachedFile::Core::start_prefetchers(const std::shared_ptr<Core>& self) {
 // Makes a task of one piece; the task makes the next one, so that what the program asks for has its turn in between.
 void CachedFile::Core::prefetch_one(const std::shared_ptr<Core>& self) {
     ByteRange piece;
+    bool again = false;
     {
         const std::lock_guard lock(mutex_);
-        if (closing_.load() || wanted_.empty()) {
+        again = wanted_.empty();
+        std::deque<ByteRange>& from = again ? left_out_ : wanted_;
+        if (closing_.load() || from.empty()) {
             --prefetchers_;
             return;
         }
-        ByteRange& first = wanted_.front();
+        ByteRange& first = from.front();
         piece = {first.begin, std::min(first.end, (first.begin / kFetchMax + 1) * kFetchMax)};
         first.begin = piece.end;
-        if (first.empty()) wanted_.pop_front();
+        if (first.empty()) from.pop_front();
         wanted_bytes_ -= piece.size();
         taken_bytes_ += piece.size();
     }
     bool runs = false;
     (void)attempt([&] {
-        runs = submit([self, piece] {
-            if (self->stores() && !self->replica_->unusable()) (void)attempt([&] { self->fetch_missing(piece); });
+        runs = submit([self, piece, again] {
+            if (self->stores() && !self->replica_->unusable())
+                (void)attempt([&] { self->fetch_missing(piece, again); });
             else self->cancel_prefetch();
             {
                 const std::lock_guard lock(self->mutex_);
@@ -78,10 +85,12 @@ void CachedFile::Core::prefetch_one(const std::shared_ptr<Core>& self) {
     --prefetchers_;
 }
 
-// In a task. What somebody else fetches is left to them.
-void CachedFile::Core::fetch_missing(ByteRange piece) {
+// In a task. Somebody who has a unit may be fetching a few blocks of it only. So what is left of it is looked at again,
+// once, after all else.
+void CachedFile::Core::fetch_missing(ByteRange piece, bool again) {
     const std::uint64_t size = replica_->source().size;
     const std::uint64_t end = std::min(size, block_floor(piece.end + kBlockBytes - 1));
+    const std::uint64_t give_up_ns = policy_.steady_ns() + kAgainMaxNs;
     for (std::uint64_t at = block_floor(piece.begin); at < end && !closing_.load() && !stopped_.load();) {
         (void)Replica::revive(replica_, at);
         const std::uint64_t gap_end = replica_->end_of_gap(at, end);
@@ -91,9 +100,16 @@ void CachedFile::Core::fetch_missing(ByteRange piece) {
         }
         Fetched fetched;
         fetched.offset = at;
+        const std::uint32_t seen = replica_->arrivals();
         fetched.claims = claim_units({at, gap_end});
+        if (fetched.claims.empty() && again && policy_.steady_ns() < give_up_ns) {
+            replica_->await(seen, kAgainStep);
+            continue;
+        }
         if (fetched.claims.empty()) {
-            at = (at / kUnitBytes + 1) * kUnitBytes;
+            const ByteRange rest{at, std::min(end, (at / kUnitBytes + 1) * kUnitBytes)};
+            if (!again) leave_out(rest);
+            at = rest.end;
             continue;
         }
         at = std::min(gap_end, (fetched.claims.back().unit() + 1) * kUnitBytes);
@@ -101,16 +117,24 @@ void CachedFile::Core::fetch_missing(ByteRange piece) {
     }
 }
 
+void CachedFile::Core::leave_out(ByteRange rest) {
+    const std::lock_guard lock(mutex_);
+    if (left_out_.size() == kPrefetchRangesMax) return;
+    left_out_.push_back(rest);
+    wanted_bytes_ += rest.size();
+}
+
 std::uint64_t CachedFile::Core::prefetch_left() const {
     if (io::forks_so_far() != forks_) return 0;
     const std::lock_guard lock(mutex_);
-    return closing_.load() ? 0 : wanted_bytes_ + taken_bytes_;
+    return closing_.load() ? 0 : wanted_bytes_ + taken_bytes_ + pending_bytes_;
 }
 
 void CachedFile::Core::cancel_prefetch() {
     if (io::forks_so_far() != forks_) return;
     const std::lock_guard lock(mutex_);
     wanted_.clear();
+    left_out_.clear();
     wanted_bytes_ = 0;
 }
 

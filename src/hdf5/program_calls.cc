@@ -38,6 +38,7 @@ int error_number(const Status& outcome) {
 }
 
 int prefetch(const char* path, std::uint64_t count, const std::uint64_t* offsets, const std::uint64_t* lengths) {
+    if (count > 0 && (offsets == nullptr || lengths == nullptr)) return EINVAL;
     int problem = 0;
     const auto file = find_cached(path, problem);
     if (file == nullptr) return problem;

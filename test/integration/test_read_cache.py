@@ -292,6 +292,7 @@ assert prefetch(b"target/data.h5", (0, 100)) == errno.ENOENT
 with h5py.File("target/data.h5") as f:
     begin = f["rows"].id.get_offset()
     assert prefetch(b"no/such/file", (0, 100)) == errno.ENOENT
+    assert calls.forebay_prefetch(b"target/data.h5", 1, None, None) == errno.EINVAL
     assert prefetch(b"target/../target/data.h5", (begin + 100 * {ROW_BYTES}, 50 * {ROW_BYTES}), (2**63, 10)) == 0
     assert await_prefetch(b"target/data.h5") == 0
     before = cache()
