@@ -6,8 +6,8 @@ namespace forebay::hdf5 {
 
 namespace {
 
-// What the native connector of HDF5 1.14 and 2.x declares: every file of ours is one of its.
-constexpr std::uint64_t kCapabilities = H5VL_CAP_FLAG_NATIVE_FILES | H5VL_CAP_FLAG_ATTR_BASIC |
+// What the native connector of HDF5 1.14 and 2.x declares: every file of ours is one of its. And asynchronous calls.
+constexpr std::uint64_t kCapabilities = H5VL_CAP_FLAG_ASYNC | H5VL_CAP_FLAG_NATIVE_FILES | H5VL_CAP_FLAG_ATTR_BASIC |
                                         H5VL_CAP_FLAG_ATTR_MORE | H5VL_CAP_FLAG_DATASET_BASIC |
                                         H5VL_CAP_FLAG_DATASET_MORE | H5VL_CAP_FLAG_FILE_BASIC |
                                         H5VL_CAP_FLAG_FILE_MORE | H5VL_CAP_FLAG_GROUP_BASIC | H5VL_CAP_FLAG_GROUP_MORE |

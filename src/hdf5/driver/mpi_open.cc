@@ -45,9 +45,19 @@ Status claim(MpiFile& file) {
     return Status::ok();
 }
 
-Status refuse_to_empty_what_is_open(const io::Identity& identity, const char* name) {
-    if (OpenFiles::get().shared(identity) == nullptr) return Status::ok();
+// The ranks that have opened it are those that open it now, in the same order.
+bool is_of_same_ranks(const SharedFile& existing, const MpiFile& file) {
+    return existing.team().size() == file.team->size() && existing.team().rank() == file.team->rank();
+}
+
+Status refuse_to_empty(const char* name) {
     return {Code::kUnsupported, fmt::format("truncate {}: it is open for writing already", name), EEXIST};
+}
+
+// With mpio the same ranks may make a file anew that they have open; what is left of the old one is their affair.
+Status refuse_to_empty_what_others_have_open(const MpiFile& file, const io::Identity& identity, const char* name) {
+    const auto existing = OpenFiles::get().shared(identity);
+    return existing == nullptr || is_of_same_ranks(*existing, file) ? Status::ok() : refuse_to_empty(name);
 }
 
 // Opens or makes it, and empties nothing yet: others may be writing it. All that can refuse a file that is to be
@@ -56,16 +66,29 @@ Status open_descriptor(MpiFile& file, const char* name, unsigned flags, bool fir
     const bool empties = (flags & H5F_ACC_TRUNC) != 0;
     if (first && empties)
         if (const auto there = io::identify(name); there)
-            FOREBAY_TRY(refuse_to_empty_what_is_open(there.value(), name));
+            FOREBAY_TRY(refuse_to_empty_what_others_have_open(file, there.value(), name));
     const int o_flags = open_flags(flags) & (first ? ~O_TRUNC : O_ACCMODE);
     FOREBAY_TRY(open_target(file, file.made, name, flags, o_flags));
     const OpenFile& open = *file.open;
     if (open.writable && !open.aside) FOREBAY_TRY(claim(file));
-    if (empties) FOREBAY_TRY(refuse_to_empty_what_is_open(open.identity, name));
+    if (empties) FOREBAY_TRY(refuse_to_empty_what_others_have_open(file, open.identity, name));
     return (flags & kFresh) != 0 ? may_be_emptied(open) : Status::ok();
 }
 
-// The first rank creates, then all open, then the first one truncates. Collective; the outcome is everybody's.
+// Collective. By the first rank; or, of a file that all ranks have open and staged, in the order of their writes.
+Status empty_everywhere(MpiFile& file, const char* name) {
+    const auto existing = OpenFiles::get().shared(file.open->identity);
+    const auto all = file.team->agree(Status::ok(), existing != nullptr ? 1 : 0);
+    if (!all) return all.status();
+    const auto open = static_cast<int>(std::ranges::count(all.value(), std::uint64_t{1}));
+    if (open == file.team->size()) return existing->truncate(0);
+    if (open > 0) return refuse_to_empty(name);
+    return file.team->agree(attempt([&] {
+        return file.team->rank() == 0 ? io::empty(*file.open->descriptor, file.open->path) : Status::ok();
+    }));
+}
+
+// The first rank creates, then all open, then it is emptied. Collective; the outcome is everybody's.
 Status open_everywhere(MpiFile& file, const char* name, unsigned flags) {
     const bool first = file.team->rank() == 0;
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
@@ -79,9 +102,7 @@ Status open_everywhere(MpiFile& file, const char* name, unsigned flags) {
     // Once it is claimed: until then whoever writes it may die unseen.
     if ((flags & H5F_ACC_TRUNC) == 0)
         return recover_together(*file.team, engine.get(), name, (flags & H5F_ACC_RDWR) != 0);
-    FOREBAY_TRY(file.team->agree(attempt([&] {
-        return first ? io::empty(*file.open->descriptor, file.open->path) : Status::ok();
-    })));
+    FOREBAY_TRY(empty_everywhere(file, name));
     file.end_of_file = 0;
     return Status::ok();
 }
@@ -98,8 +119,7 @@ Status find_engine(MpiFile& file, const char* name, unsigned flags) {
 // `ready`, too.
 Result<std::shared_ptr<SharedFile>> share(MpiFile& file, const Status& ready) {
     auto existing = OpenFiles::get().shared(file.open->identity);
-    const bool same = existing != nullptr && existing->team().size() == file.team->size() &&
-                      existing->team().rank() == file.team->rank();
+    const bool same = existing != nullptr && is_of_same_ranks(*existing, file);
     enum class Known : std::uint64_t { kNot, kSame, kOther };
     const auto all = file.team->agree(ready, static_cast<std::uint64_t>(existing == nullptr ? Known::kNot
                                                                         : same              ? Known::kSame

@@ -95,6 +95,32 @@ static void freed_early(void) {
     CALL(H5Fclose(file));
 }
 
+/* Some programs forget to close a file and make it anew. The old handle has nothing left to write then. */
+static void anew_while_open(void) {
+    const hid_t access = access_through(MPI_COMM_WORLD);
+    hid_t old_rows = H5I_INVALID_HID, old_file = H5I_INVALID_HID;
+    for (uint64_t round = 1; round <= 2; ++round) {
+        const hid_t file = CALL(H5Fcreate("anew-while-open.h5", H5F_ACC_TRUNC, H5P_DEFAULT, access));
+        const hid_t dataset = CALL(create_rows(file, "rows", 2 * ranks));
+        CALL(write_row(dataset, rank, round, 1));
+        CALL(write_row(dataset, ranks + rank, 2 * round, 0));
+        CALL(H5Fflush(file, H5F_SCOPE_GLOBAL));
+        MPI_Barrier(MPI_COMM_WORLD);
+        check_row(dataset, (rank + 1) % ranks, round, 0);
+        if (round == 1) {
+            old_file = file;
+            old_rows = dataset;
+            continue;
+        }
+        CALL(H5Dclose(old_rows));
+        CALL(H5Fclose(old_file));
+        CALL(write_row(dataset, ranks + rank, 5, 1));
+        CALL(H5Dclose(dataset));
+        CALL(H5Fclose(file));
+    }
+    H5Pclose(access);
+}
+
 /* One file, opened twice in the same process: through the same communicator, or through another one of the same ranks.
  * HDF5 keeps two unrelated pictures of it, so the second handle only moves raw data that the first has allocated. */
 static void opened_twice(MPI_Comm second_communicator, const char *path) {
@@ -274,6 +300,7 @@ static const struct {
     {"some-ranks", some_ranks},
     {"each-alone", each_alone},
     {"freed-early", freed_early},
+    {"anew-while-open", anew_while_open},
     {"twice-through-one", twice_through_one},
     {"twice-through-two", twice_through_two},
     {"twice-through-reordered", twice_through_reordered},

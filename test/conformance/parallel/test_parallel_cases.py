@@ -34,6 +34,7 @@ CASES = (
     "some-ranks",
     "each-alone",
     "freed-early",
+    "anew-while-open",
     "twice-through-one",
     "twice-through-two",
     "many-files",
