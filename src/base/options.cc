@@ -37,6 +37,7 @@ using namespace options_internal;
 constexpr std::string_view kPrefix = "FOREBAY_";
 constexpr std::string_view kConnectorString = "connector string";
 constexpr std::string_view kDefault = "default";
+constexpr std::string_view kDefaultBy = "default, by ";
 
 // Variables of forebay that are not options: the configuration file, and what the project's own tools,
 // builds and tests read.
@@ -237,9 +238,13 @@ std::string_view LoadedOptions::origin_of(std::string_view name) const noexcept 
     return {};
 }
 
+bool LoadedOptions::is_default(std::string_view name) const noexcept { return origin_of(name).starts_with(kDefault); }
+
 LoadedOptions load_options(std::string_view connector_string, const Getenv& getenv,
-                           std::span<const std::string> names_in_environment) {
+                           std::span<const std::string> names_in_environment, std::span<const DefaultValue> defaults) {
     Loader loader;
+    for (const DefaultValue& one : defaults)
+        loader.set(one.name, one.value, fmt::format("{}{}", kDefaultBy, one.source));
     if (const char* given = getenv(kGivenVariable); given != nullptr && *given != '\0') loader.note_given(given);
     if (const char* path = getenv("FOREBAY_CONFIG"); path != nullptr && *path != '\0') load_config(path, loader);
     load_environment(getenv, names_in_environment, loader);
@@ -251,7 +256,8 @@ LoadedOptions load_options(std::string_view connector_string, const Getenv& gete
 
 void shrink_default_size(LoadedOptions& loaded, std::uint64_t most_bytes, std::string_view why) {
     const OptionSpec& size = *find_option("size");
-    if (loaded.options.size <= most_bytes || loaded.origin_of(size.name) != kDefault) return;
+    const std::string_view origin = loaded.origin_of(size.name);
+    if (loaded.options.size <= most_bytes || (origin != kDefault && !origin.starts_with(kDefaultBy))) return;
     constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
     loaded.options.size = std::max(most_bytes / kMiB * kMiB, size.minimum);
     origin_in(loaded, size.name) = fmt::format("{}, {}", kDefault, why);

@@ -5,7 +5,8 @@
 //   1. the connector string      HDF5_VOL_CONNECTOR="forebay nls=/local;size=8GiB;under_vol=0;under_info={}"
 //   2. the environment           FOREBAY_NLS=/local
 //   3. the TOML file             FOREBAY_CONFIG=/etc/forebay.toml   (top-level keys, option names)
-//   4. the table's default
+//   4. a default of the caller   what another product's settings come to (cache_vol/settings.h)
+//   5. the table's default
 // `forebay run -o` sets variables, or adds to the connector string where there is one; FOREBAY_RUN_OPTIONS tells that
 // they come from there. An option given twice at the same level: the later one wins. Everything here is pure but for
 // `load_options`, which reads the environment through the given function and one file.
@@ -104,9 +105,17 @@ struct LoadedOptions {
     // The bad value is left at the next lower level's value. Empty: all is well.
     std::vector<Status> problems;
     [[nodiscard]] std::string_view origin_of(std::string_view name) const noexcept;
+    // Nobody has set it: the value is the table's, or the caller's.
+    [[nodiscard]] bool is_default(std::string_view name) const noexcept;
 };
 
 using Getenv = std::function<const char*(const char*)>;
+
+// A value that counts where nothing else gives one. Its origin reads "default, by `source`", and what holds for
+// defaults holds for it: a size is made to fit.
+struct DefaultValue {
+    std::string name, value, source;
+};
 
 // Parses and merges all levels. Never fails as a whole: see `problems`. `nls` falls back to
 // $TMPDIR, then /tmp. Unknown FOREBAY_* variables are found by `names_in_environment` (may be empty).
@@ -115,7 +124,8 @@ using Getenv = std::function<const char*(const char*)>;
 //   string = [ pair { ";" pair } ]     pair = name "=" value     blanks around either do not count
 //   value  = "{" anything with balanced braces "}"  |  anything without ";"
 [[nodiscard]] LoadedOptions load_options(std::string_view connector_string, const Getenv& getenv,
-                                         std::span<const std::string> names_in_environment = {});
+                                         std::span<const std::string> names_in_environment = {},
+                                         std::span<const DefaultValue> defaults = {});
 
 // A size that nobody has set is made `most_bytes`, if it is more; `segment` and `reserve` are made to fit it, as above.
 // `why` becomes a part of its origin.

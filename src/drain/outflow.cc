@@ -328,6 +328,7 @@ void Outflow::hurry() noexcept { urgent_ = supply_.backlog().any_ready || cut_du
 
 Outflow::Pressed Outflow::press() {
     retry_at_ns_ = 0;   // whoever is in want of room cannot wait for this file
+    held_back_ = false;
     bool anything = !halted_ && (supply_.backlog().any_ready || cut_due_.has_value());
     if (anything) urgent_ = true;
     if (anything && !unreadable_.empty() && !cut_due_) {   // what cannot be read will not drain
@@ -456,6 +457,7 @@ bool Outflow::drained_below(std::uint64_t below) const {
 
 Status Outflow::drain(std::uint64_t below) {
     urgent_ = true;
+    held_back_ = false;
     if (supply_.backlog().ready_bytes > 2 * process_.options.write_max) {
         const Unlocked meanwhile(mutex_);
         wake();

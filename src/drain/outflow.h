@@ -116,6 +116,16 @@ class Outflow final : public Source {
         bool wants_thread = false, under_way = false;
     };
     Pressed press() REQUIRES(mutex_);
+    // The program holds the drain back: nothing is planned until it lets go. Whoever needs room (`press`) or waits for
+    // the target (`drain`) ends that. What is planned already goes on. A file of several nodes is not held back: other
+    // nodes wait for its bytes.
+    void hold_back() noexcept REQUIRES(mutex_) { held_back_ = !at_once_; }
+    // True: a thread is wanted.
+    [[nodiscard]] bool let_go() noexcept REQUIRES(mutex_) {
+        held_back_ = false;
+        return look_again();
+    }
+    [[nodiscard]] bool held_back() const noexcept REQUIRES(mutex_) { return held_back_; }
     // Until nothing is ready any more; with `below`, nothing of a record with a lower number. Drops the lock. Reports
     // the error that is kept.
     Status drain(std::uint64_t below = kOffsetMax) REQUIRES(mutex_);
@@ -271,6 +281,7 @@ class Outflow final : public Source {
     bool urgent_ GUARDED_BY(mutex_) = false;   // drain all that is ready, however little
     bool shared_ GUARDED_BY(mutex_) = false;
     bool at_once_ GUARDED_BY(mutex_) = false;   // see share
+    bool held_back_ GUARDED_BY(mutex_) = false;
 
     RangeSet unreadable_ GUARDED_BY(mutex_);     // ready, but could not be read back: not tried again until something
                                                  // changes

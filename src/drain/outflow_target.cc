@@ -45,7 +45,7 @@ void Outflow::open(std::shared_ptr<io::File> target, const io::FileTraits& trait
     forget_pace();
     size_late_at_ = kOffsetMax;
     cursor_ = planned_since_start_bytes_ = plan_from_bytes_ = 0;
-    wraps_ = urgent_ = halted_ = shared_ = at_once_ = false;
+    wraps_ = urgent_ = halted_ = shared_ = at_once_ = held_back_ = false;
     unreadable_.clear();
     attempts_ = 0;
     retry_at_ns_ = 0;
@@ -64,6 +64,7 @@ void Outflow::open(std::shared_ptr<io::File> target, const io::FileTraits& trait
 void Outflow::share(std::size_t processes, bool at_once) {
     shared_ = true;
     at_once_ = at_once;
+    held_back_ = held_back_ && !at_once;
     // Each of the others would have had a write in flight of its own.
     concurrency_.drain_for(processes, waits_for_target());
     process_.scheduler.allow(processes);

@@ -1,10 +1,6 @@
 #include "hdf5/session.h"
 
-#include <unistd.h>
-
 #include <charconv>
-#include <cstdlib>
-#include <string_view>
 #include <vector>
 
 #include "hdf5/driver/mpi_driver.h"
@@ -18,18 +14,7 @@ namespace forebay::hdf5 {
 
 namespace {
 
-std::vector<std::string> our_variables() {
-    std::vector<std::string> names;
-    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-        const std::string_view variable = *entry;
-        if (variable.starts_with("FOREBAY_")) names.emplace_back(variable.substr(0, variable.find('=')));
-    }
-    return names;
-}
-
-LoadedOptions load(const std::string& text) {
-    return load_options(text, [](const char* name) -> const char* { return std::getenv(name); }, our_variables());
-}
+LoadedOptions load(const std::string& text) { return read_text(text).loaded; }
 
 hid_t register_connector(const std::string& name_or_value) {
     const QuietErrors quiet;
@@ -58,7 +43,11 @@ const Route& Session::route(const std::string& text) {
 
 Route Session::judge(const std::string& text) {
     Route route;
-    const LoadedOptions loaded = load(text);
+    const TextMeaning meaning = read_text(text);
+    const LoadedOptions& loaded = meaning.loaded;
+    route.writes = meaning.writes;
+    route.reads = meaning.reads;
+    for (const std::string& notice : meaning.notices) warn_once(notice);
     const auto object_to = [&](const Status& problem, ledger::AsideReason reason) {
         if (loaded.options.strict) {
             if (route.refusal.is_ok()) route.refusal = problem;
@@ -72,6 +61,8 @@ Route Session::judge(const std::string& text) {
     if (const Status found = find_under(loaded, route); !found) object_to(found, ledger::AsideReason::kBadOption);
     if (engine_ == nullptr) {
         make_engine(loaded, text);
+        writes_ = route.writes;
+        reads_ = route.reads;
     } else if (engine_text_ != text) {
         // Staged bytes of one file must be in one engine, so there cannot be a second one.
         LoadedOptions first = load(engine_text_);
@@ -102,6 +93,38 @@ std::shared_ptr<stage::Engine> Session::engine() {
     return engine_;
 }
 
+namespace {
+
+// Set by H5Pset_fapl_cache, or by hand: a temporary property of the size of a bool.
+bool list_says(hid_t list, const char* property) {
+    const QuietErrors quiet;
+    std::size_t size = 0;
+    std::uint64_t value = 0;
+    if (host().H5Pexist(list, property) <= 0) return false;
+    if (host().H5Pget_size(list, property, &size) < 0 || size > sizeof value) return false;
+    return host().H5Pget(list, property, &value) >= 0 && value != 0;
+}
+
+bool chosen(Switch by, hid_t list, bool writable) {
+    if (by != Switch::kByList) return by == Switch::kOn;
+    return list_says(list, writable ? "HDF5_CACHE_WR" : "HDF5_CACHE_RD");
+}
+
+}   // namespace
+
+bool Session::wants(const Route& route, hid_t file_access_list, bool writable) const {
+    return chosen(writable ? route.writes : route.reads, file_access_list, writable);
+}
+
+bool Session::wants(hid_t file_access_list, bool writable) {
+    Switch by;
+    {
+        const std::lock_guard lock(mutex_);
+        by = writable ? writes_ : reads_;
+    }
+    return chosen(by, file_access_list, writable);
+}
+
 Status Session::find_under(const LoadedOptions& loaded, Route& route) {
     const std::string& name = loaded.options.under_vol;
     const std::string what = "option under_vol=" + name + " (" + std::string(loaded.origin_of("under_vol")) + ")";
@@ -111,8 +134,8 @@ Status Session::find_under(const LoadedOptions& loaded, Route& route) {
     if (id >= 0) host().H5VLget_value(id, &value);
     if (id < 0) {
         problem = {Code::kInvalidArgument, what + ": HDF5 knows no such connector and finds no plugin for it"};
-    } else if (value == kConnectorValue) {
-        problem = {Code::kInvalidArgument, what + ": forebay cannot be its own connector beneath"};
+    } else if (value == identity().value) {
+        problem = {Code::kInvalidArgument, what + ": the connector cannot be its own connector beneath"};
         host().H5VLclose(id);
         id = H5I_INVALID_HID;
     } else if (!loaded.options.under_info.empty()) {

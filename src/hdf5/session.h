@@ -24,20 +24,18 @@
 
 #include "base/immortal.h"
 #include "hdf5/host/host.h"
+#include "hdf5/identity.h"
 #include "stage/engine.h"
 
 namespace forebay::hdf5 {
 
-inline constexpr const char* kConnectorName = "forebay";
-// From the range 256..511 that HDF5 keeps for connectors that are not (yet) in its registry.
-inline constexpr H5VL_class_value_t kConnectorValue = 482;
-
 // How files with one connector text are opened.
 struct Route {
-    hid_t under_connector = H5I_INVALID_HID;    // held by the session
-    void* under_info = nullptr;                 // held by the session
-    std::optional<ledger::AsideReason> aside;   // why no file with this text is staged
-    Status refusal;                             // option strict: why every open with this text fails
+    hid_t under_connector = H5I_INVALID_HID;            // held by the session
+    void* under_info = nullptr;                         // held by the session
+    std::optional<ledger::AsideReason> aside;           // why no file with this text is staged
+    Switch writes = Switch::kOn, reads = Switch::kOn;   // which files are staged, and which are read through the cache
+    Status refusal;                                     // option strict: why every open with this text fails
 };
 
 class Session {
@@ -59,6 +57,11 @@ class Session {
     [[nodiscard]] bool is_our_mpi(hid_t driver_id) const noexcept {
         return mpi_driver_ >= 0 && driver_id == mpi_driver_;
     }
+
+    // Whether a file that is opened with this access list is to be staged, or read through the cache, as far as the
+    // text and the list say.
+    [[nodiscard]] bool wants(const Route& route, hid_t file_access_list, bool writable) const;
+    [[nodiscard]] bool wants(hid_t file_access_list, bool writable);   // with the text of the engine
 
     void count_aside(ledger::AsideReason reason, const char* path);
 
@@ -84,7 +87,8 @@ class Session {
     std::map<std::string, Route, std::less<>> routes_;
     std::shared_ptr<stage::Engine> engine_;
     std::string engine_text_;
-    std::uint64_t engine_generation_ = 0;   // of forks
+    Switch writes_ = Switch::kOn, reads_ = Switch::kOn;   // of that text
+    std::uint64_t engine_generation_ = 0;                 // of forks
     std::vector<std::shared_ptr<stage::Engine>> inherited_;
     std::vector<std::weak_ptr<stage::Engine>>
         made_;   // all of this process: a file that was never closed keeps one alive

@@ -127,6 +127,7 @@ bool StagedFile::find_work(bool room_wanted) {
     if (room_wanted && !outflow_.halted()) {
         if (bytes_.index().ready_empty() && outflow_.idle() && !outflow_.cut_due())
             add(slot_->guarantee_given_up, bytes_.index().promote_held());
+        (void)outflow_.let_go();
         outflow_.hurry();
     }
     recycle();

@@ -231,6 +231,36 @@ Status StagedFile::drain() {
     return drained;
 }
 
+Status StagedFile::drain_ready() {
+    if (surroundings_.inherited()) return Status::ok();
+    const LockGuard writer(writer_);
+    const LockGuard lock(mutex());
+    if (state_ != State::kStaged || follows()) return outflow_.error();
+    follow();
+    const Call call(slot_->close_ns, surroundings_.spare_time());
+    return drain_all();
+}
+
+void StagedFile::hold_back() {
+    const LockGuard lock(mutex());
+    if (state_ == State::kStaged && !surroundings_.inherited()) outflow_.hold_back();
+}
+
+void StagedFile::let_go() {
+    if (surroundings_.inherited()) return;
+    bool drain_now = false;
+    {
+        const LockGuard lock(mutex());
+        drain_now = outflow_.let_go() && state_ == State::kStaged;
+    }
+    if (drain_now) outflow_.wake();
+}
+
+bool StagedFile::held_back() const {
+    const LockGuard lock(mutex());
+    return outflow_.held_back();
+}
+
 Status StagedFile::step_aside(ledger::AsideReason reason) {
     FOREBAY_TRY(refuse_if_inherited("step aside for"));
     const LockGuard writer(writer_);

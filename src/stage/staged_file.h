@@ -143,6 +143,16 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     // As every call that waits for the target: ETIMEDOUT, once nothing has reached it for as long as option patience
     // says. Nothing is lost by that, and the call may be made again.
     Status drain();
+    // The same for what may drain by now: what a commit has to come before stays in the log, so that a crash leaves the
+    // last commit. Of a shared file it is what its drainer's process knows of.
+    Status drain_ready();
+
+    // The program wants the target left alone for a while: what is staged stays in the log until `let_go`, or until
+    // somebody needs room or waits for the target. Neither blocks. They do nothing where this process does not drain,
+    // and with several nodes. Ends when the file is closed.
+    void hold_back();
+    void let_go();
+    [[nodiscard]] bool held_back() const;
 
     // Drains, then writes straight to the target until closed (SWMR, raw descriptor handed out).
     Status step_aside(ledger::AsideReason reason);

@@ -5,8 +5,6 @@
 
 namespace forebay::hdf5 {
 
-namespace {
-
 // The file that the dataset is in. Asking the library for its number has a price: the object's header takes a place in
 // its metadata cache, and with MPI the library may read it collectively, while a rank may be alone here. So it is asked
 // only if there is a choice, and the file's name does not tell.
@@ -19,6 +17,8 @@ std::shared_ptr<OpenFile> home_of(const Object& dataset) {
     if (const auto place = place_of(dataset, H5I_DATASET)) return place->file;
     return shared ? own : nullptr;
 }
+
+namespace {
 
 // What a chunk iteration hands out is there before the program's own function sees the first address.
 struct Iteration {

@@ -11,6 +11,9 @@
 
 namespace forebay::hdf5 {
 
+// The file that the dataset is in; null: it has not our driver.
+[[nodiscard]] std::shared_ptr<OpenFile> home_of(const Object& dataset);
+
 // Before the program is told where data of this dataset are. False: they cannot be brought there; the error is on the
 // stack.
 [[nodiscard]] bool give_addresses(const char* function, const Object& dataset);

@@ -1,5 +1,6 @@
 #include "hdf5/connector/callbacks.h"
 #include "hdf5/connector/info.h"
+#include "hdf5/connector/operations.h"
 #include "hdf5/session.h"
 
 namespace forebay::hdf5 {
@@ -22,10 +23,13 @@ constexpr std::uint64_t kCapabilities = H5VL_CAP_FLAG_ASYNC | H5VL_CAP_FLAG_NATI
                                         H5VL_CAP_FLAG_SOFT_LINKS | H5VL_CAP_FLAG_UD_LINKS | H5VL_CAP_FLAG_TRACK_TIMES |
                                         H5VL_CAP_FLAG_MOUNT | H5VL_CAP_FLAG_FILTERS | H5VL_CAP_FLAG_FILL_VALUES;
 
-herr_t connector_initialize(hid_t) { return 0; }
+herr_t connector_initialize(hid_t) {
+    return guard("connector_initialize", [] { return register_operations() ? 0 : -1; });
+}
 
 herr_t connector_terminate() {
     return guard("connector_terminate", []() -> herr_t {
+        forget_operations();
         Session::get().forget_connectors();
         return 0;
     });
@@ -40,8 +44,8 @@ herr_t connector_optional(void* object, H5VL_optional_args_t* args, hid_t transf
 H5VL_class_t make_class() {
     H5VL_class_t made{};
     made.version = H5VL_VERSION;
-    made.value = kConnectorValue;
-    made.name = kConnectorName;
+    made.value = identity().value;
+    made.name = identity().name;
     made.conn_version = 0;
     made.cap_flags = kCapabilities;
     made.initialize = connector_initialize;

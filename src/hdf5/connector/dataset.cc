@@ -3,6 +3,7 @@
 
 #include "hdf5/connector/addresses.h"
 #include "hdf5/connector/callbacks.h"
+#include "hdf5/connector/file_operations.h"
 #include "hdf5/connector/freed_space.h"
 #include "hdf5/connector/transfer.h"
 #include "hdf5/host/library_context.h"
@@ -162,7 +163,26 @@ herr_t dataset_specific(void* dataset, H5VL_dataset_specific_args_t* args, hid_t
         resizes ? CallKind::kOther : CallKind::kObjectFlush);
 }
 
+// H5Dread_to_cache and H5Dread_from_cache: the bytes are those of H5Dread, wherever they come from.
+herr_t read_as_operation(void* dataset, const H5VL_optional_args_t& args, hid_t transfer, void** request) {
+    const auto* const asked = static_cast<const ReadArguments*>(args.args);
+    const hid_t list = transfer != H5P_DEFAULT ? transfer : *host().H5P_LST_DATASET_XFER_ID_g;
+    if (asked == nullptr || host().H5Pisa_class(list, *host().H5P_CLS_DATASET_XFER_ID_g) <= 0) {
+        push_error("dataset_optional", host().H5E_ARGS_g, host().H5E_BADVALUE_g,
+                   asked == nullptr ? "the operation has no arguments" : "not a dataset transfer property list");
+        return -1;
+    }
+    ReadArguments own = *asked;
+    return dataset_read(1, &dataset, &own.memory_type, &own.memory_space, &own.file_space, list, &own.buffer, request);
+}
+
 herr_t dataset_optional(void* dataset, H5VL_optional_args_t* args, hid_t transfer, void** request) {
+    if (const auto operation = operation_of(H5VL_SUBCLS_DATASET, args->op_type)) {
+        if (*operation == Operation::kRead) return read_as_operation(dataset, *args, transfer, request);
+        return forward("dataset_optional", dataset, {}, nullptr, [&](void*, hid_t) {
+            return carry_out("dataset_optional", *operation, *as_object(dataset), args->args);
+        });
+    }
     return forward("dataset_optional", dataset, {}, request, [&](void*, hid_t) {
         // H5Dwrite_chunk moves filtered chunks that change their size; others stay where they are.
         const bool own = args->op_type == H5VL_NATIVE_DATASET_CHUNK_WRITE && OpenFiles::get().any_with_mpi() &&

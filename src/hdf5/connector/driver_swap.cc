@@ -168,8 +168,9 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags, For what) 
     const std::shared_ptr<stage::StagedFile> open = staged_already(path);
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     const WithMpi mpi = engine != nullptr ? engine->options().options.mpi : WithMpi::kOff;
-    const bool may = !aside_ && mpi != WithMpi::kOff;
     const bool writes = (flags & H5F_ACC_RDWR) != 0;
+    const bool wanted = Session::get().wants(list_, writes);
+    const bool may = !aside_ && mpi != WithMpi::kOff && wanted;
     const bool goes_on = may && open != nullptr && open->shared();
     const bool caches = may && !writes && what == For::kOpen && engine->options().options.read_cache &&
                         may_be_cached(path);
@@ -201,6 +202,7 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags, For what) 
         if ((flags & (H5F_ACC_TRUNC | H5F_ACC_EXCL)) == 0)
             refusal_ = recover_together(*result->offered.team, route_stages ? engine.get() : nullptr, path, writes);
         if (left_to_one_node) aside_ = AsideReason::kSeveralNodes;
+        else if (!wanted && !aside_) aside_ = AsideReason::kDisabled;
         return false;
     }
     const hid_t ours = Session::get().mpi_driver();
@@ -241,7 +243,7 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     : program_list_(file_access_list), origin_(std::make_shared<Origin>()) {
     Session& session = Session::get();
     origin_->info = info_of_list(file_access_list);
-    const Route& route = session.route(origin_->info);
+    const Route& route = session.route(text_of_list(file_access_list, origin_->info));
     local_ = someone_lacks_connector(file_access_list);
     // With mpio copying is collective, so it comes first whatever happens then.
     list_ = local_ ? copy_locally(file_access_list) : host().H5Pcopy(file_access_list);
@@ -289,6 +291,7 @@ UnderList::~UnderList() {
 
 std::optional<AsideReason> UnderList::choose(const Route& route, const char* path, unsigned flags) const {
     if (route.aside) return route.aside;
+    if (route.writes == Switch::kOff && route.reads == Switch::kOff) return AsideReason::kDisabled;
     if ((flags & (H5F_ACC_SWMR_WRITE | H5F_ACC_SWMR_READ)) != 0) {
         // Our driver all the same, so that HDF5 knows the file again; it does not stage it.
         // A failure is told by the next flush of whoever has the file open.

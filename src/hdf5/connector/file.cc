@@ -1,5 +1,6 @@
 #include "hdf5/connector/callbacks.h"
 #include "hdf5/connector/driver_swap.h"
+#include "hdf5/connector/file_operations.h"
 #include "hdf5/connector/freed_space.h"
 #include "hdf5/open_files.h"
 
@@ -144,6 +145,8 @@ herr_t file_optional(void* object, H5VL_optional_args_t* args, hid_t transfer, v
         const auto call = [&] { return host().H5VLfile_optional(under, connector, args, transfer, request); };
         // By HDF5's number: an object that led here may be in another file than its origin.
         const auto file = as_object(object)->origin->staged ? open_file_of(under, connector) : nullptr;
+        if (const auto operation = operation_of(H5VL_SUBCLS_FILE, args->op_type))
+            return carry_out("file_optional", *operation, file.get());
         if (file == nullptr) return call();
         herr_t result = 0;
         if (answers_for_ranks(*file, *args, result)) return result;

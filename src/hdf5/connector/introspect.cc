@@ -1,5 +1,6 @@
 #include "hdf5/connector/callbacks.h"
 #include "hdf5/connector/info.h"
+#include "hdf5/connector/operations.h"
 #include "hdf5/session.h"
 
 namespace forebay::hdf5 {
@@ -30,6 +31,7 @@ herr_t introspect_capabilities(const void* info, std::uint64_t* flags) {
 }
 
 herr_t introspect_optional(void* object, H5VL_subclass_t subclass, int operation, std::uint64_t* flags) {
+    if (knows_operation(subclass, operation, *flags)) return 0;
     return forward("introspect_optional", object, {}, nullptr, [&](void* under, hid_t connector) {
         return host().H5VLintrospect_opt_query(under, connector, subclass, operation, flags);
     });

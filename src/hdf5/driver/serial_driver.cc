@@ -132,6 +132,7 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
                            opened.sys_errno());
             return nullptr;
         }
+        if (!open.aside && !Session::get().wants(list, open.writable)) open.aside = ledger::AsideReason::kDisabled;
         file->emptied = (flags & H5F_ACC_TRUNC) != 0 || made.made();
         if (file->emptied)
             if (const Status may = may_be_emptied(open); !may) return refuse(may);

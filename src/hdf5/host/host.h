@@ -33,9 +33,11 @@ namespace forebay::hdf5 {
 #define FOREBAY_HOST_FUNCTIONS(X) \
     X(H5get_libversion) X(H5allocate_memory) \
     X(H5Iinc_ref) X(H5Idec_ref) \
-    X(H5Pcopy) X(H5Pclose) X(H5Pget) X(H5Pset) X(H5Pexist) X(H5Pget_nfilters) X(H5Pget_layout) \
+    X(H5Pcopy) X(H5Pclose) X(H5Pget) X(H5Pget_size) X(H5Pset) X(H5Pexist) X(H5Pget_nfilters) X(H5Pget_layout) \
     X(H5Pget_external_count) X(H5Pget_data_transform) X(H5Tequal) X(H5Tclose) \
     X(H5Sget_simple_extent_type) X(H5Sget_simple_extent_ndims) X(H5Sget_simple_extent_dims) X(H5Sclose) \
+    X(H5Sget_select_bounds) X(H5Sselect_intersect_block) X(H5Ssel_iter_create) X(H5Ssel_iter_get_seq_list) \
+    X(H5Ssel_iter_close) X(H5Pget_chunk) X(H5Pisa_class) X(H5Tget_size) \
     X(H5Pset_vol) X(H5Pget_vol_id) X(H5Pget_vol_info) X(H5Pget_driver) X(H5Pset_driver) \
     X(H5Pget_elink_fapl) X(H5Pset_elink_fapl) \
     X(H5Epush2) X(H5Eget_current_stack) X(H5Eset_current_stack) X(H5Eclear2) \
@@ -64,14 +66,15 @@ namespace forebay::hdf5 {
     X(H5VLrequest_optional) X(H5VLrequest_free) \
     X(H5VLblob_put) X(H5VLblob_get) X(H5VLblob_specific) X(H5VLblob_optional) \
     X(H5VLtoken_cmp) X(H5VLtoken_to_str) X(H5VLtoken_from_str) \
-    X(H5VLoptional)
+    X(H5VLoptional) \
+    X(H5VLregister_opt_operation) X(H5VLfind_opt_operation) X(H5VLunregister_opt_operation)
 
 // Identifiers that the library keeps in variables; they hold a value once the library is initialised.
 #define FOREBAY_HOST_VARIABLES(X) \
     X(H5P_LST_FILE_ACCESS_ID_g) X(H5P_LST_LINK_ACCESS_ID_g) X(H5P_LST_GROUP_ACCESS_ID_g) \
     X(H5P_LST_DATASET_ACCESS_ID_g) X(H5P_LST_DATATYPE_ACCESS_ID_g) \
     X(H5P_LST_ATTRIBUTE_ACCESS_ID_g) X(H5P_LST_DATASET_XFER_ID_g) \
-    X(H5E_ERR_CLS_g) \
+    X(H5P_CLS_DATASET_XFER_ID_g) X(H5E_ERR_CLS_g) \
     X(H5E_ARGS_g) X(H5E_FILE_g) X(H5E_IO_g) X(H5E_VFL_g) X(H5E_VOL_g) X(H5E_RESOURCE_g) \
     X(H5E_INTERNAL_g) \
     X(H5E_BADVALUE_g) X(H5E_BADRANGE_g) X(H5E_BADFILE_g) X(H5E_OVERFLOW_g) X(H5E_CANTOPENFILE_g) \

@@ -1,0 +1,117 @@
+#include "cache_vol/connector_text.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include <fmt/format.h>
+
+namespace forebay::cache_vol {
+
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r\n\v\f";
+constexpr std::array<std::string_view, 3> kAsynchrony{"512", "518", "707"};
+constexpr std::array<std::string_view, 2> kItself{"513", "cache_ext"};
+
+std::string_view trim(std::string_view text) noexcept {
+    const std::size_t begin = text.find_first_not_of(kBlanks);
+    if (begin == std::string_view::npos) return {};
+    return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
+// What stands in the outermost braces; without its last brace, as some have it, all that follows the first.
+std::string_view without_braces(std::string_view value) noexcept {
+    if (!value.starts_with('{')) return value;
+    value.remove_prefix(1);
+    if (value.ends_with('}')) value.remove_suffix(1);
+    return trim(value);
+}
+
+struct Pair {
+    std::string_view name, value;   // the value with its braces
+    bool has_value = false;
+};
+
+// The first pair of `rest`, which is shortened by it. Nothing: there is none left.
+std::optional<Pair> next_pair(std::string_view& rest) {
+    for (;;) {
+        rest = trim(rest);
+        while (rest.starts_with(';')) rest = trim(rest.substr(1));
+        if (rest.empty()) return std::nullopt;
+        const std::size_t sign = rest.find_first_of("=;");
+        const bool has_value = sign != std::string_view::npos && rest[sign] == '=';
+        Pair pair{trim(rest.substr(0, sign)), {}, has_value};
+        rest.remove_prefix(sign == std::string_view::npos ? rest.size() : sign + 1);
+        if (!has_value) return pair;
+        rest = trim(rest);
+        std::size_t end = std::min(rest.find(';'), rest.size());
+        if (rest.starts_with('{')) {
+            std::size_t depth = 0;
+            for (end = 0; end < rest.size(); ++end) {
+                if (rest[end] == '{') ++depth;
+                if (rest[end] == '}' && --depth == 0) {
+                    ++end;
+                    break;
+                }
+            }
+        }
+        pair.value = trim(rest.substr(0, end));
+        rest.remove_prefix(end);
+        return pair;
+    }
+}
+
+bool is_one_of(const auto& list, std::string_view name) noexcept {
+    return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+std::string quoted(std::string_view word) { return fmt::format("'{}'", word.substr(0, 80)); }
+
+}   // namespace
+
+ConnectorText parse_connector_text(std::string_view text) {
+    ConnectorText result;
+    std::string_view rest = text, under_info;
+    while (const auto pair = next_pair(rest)) {
+        if (!pair->has_value) {
+            result.notices.push_back(fmt::format(
+                "the connector string has {}, which is no name=value, and is passed over", quoted(pair->name)));
+            continue;
+        }
+        const std::string_view value = without_braces(pair->value);
+        if (pair->name == "config") result.config = value;
+        else if (pair->name == "local_storage") result.local_storage = value;
+        else if (pair->name == "under_vol") result.under_vol = value;
+        else if (pair->name == "under_info") under_info = value;
+        else result.options += fmt::format("{}{}={}", result.options.empty() ? "" : ";", pair->name, pair->value);
+    }
+    if (result.under_vol.empty()) result.under_vol = "0";
+    // Each turn takes one layer off, and with it at least its braces: it ends.
+    bool asynchronous = false, itself = false;
+    for (;;) {
+        const bool is_async = is_one_of(kAsynchrony, result.under_vol) || result.under_vol == "async";
+        const bool is_itself = is_one_of(kItself, result.under_vol);
+        if (!is_async && !is_itself) break;
+        asynchronous = asynchronous || is_async;
+        itself = itself || is_itself;
+        std::string_view layer = under_info;
+        result.under_vol = "0";
+        under_info = {};
+        while (const auto pair = next_pair(layer)) {
+            if (pair->name == "under_vol" && !trim(pair->value).empty()) result.under_vol = without_braces(pair->value);
+            if (pair->name == "under_info") under_info = without_braces(pair->value);
+        }
+    }
+    if (result.under_vol.empty()) result.under_vol = "0";
+    if (result.under_vol != "0") result.under_info = under_info;
+    if (asynchronous)
+        result.notices.emplace_back("the connector string asks for asynchrony beneath (under_vol 512, 518 or 707): "
+                                    "forebay has its own, and no such connector is loaded");
+    if (itself)
+        result.notices.emplace_back("the connector string stacks cache_ext on itself: there is one cache, the first "
+                                    "configuration file holds for it");
+    return result;
+}
+
+}   // namespace forebay::cache_vol

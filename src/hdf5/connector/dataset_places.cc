@@ -1,0 +1,181 @@
+#include "hdf5/connector/dataset_places.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+namespace forebay::hdf5 {
+
+namespace {
+
+constexpr std::size_t kPiecesMax = 65536;
+constexpr std::uint64_t kGapMax = 4096;   // a block of the cache
+
+// Identifiers that HDF5 gave us.
+class Held {
+  public:
+    using Close = herr_t (*)(hid_t);
+    Held(hid_t id, Close close) noexcept : id_(id), close_(close) {}
+    ~Held() {
+        if (id_ >= 0) close_(id_);
+    }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    [[nodiscard]] hid_t id() const noexcept { return id_; }
+    [[nodiscard]] explicit operator bool() const noexcept { return id_ >= 0; }
+
+  private:
+    const hid_t id_;
+    const Close close_;
+};
+
+hid_t get(const Object& dataset, H5VL_dataset_get_t what) {
+    H5VL_dataset_get_args_t args{};
+    args.op_type = what;
+    args.args.get_space.space_id = H5I_INVALID_HID;   // of all three the first member
+    if (host().H5VLdataset_get(dataset.under, dataset.origin->under_connector, &args, *host().H5P_LST_DATASET_XFER_ID_g,
+                               nullptr) < 0)
+        return H5I_INVALID_HID;
+    switch (what) {
+        case H5VL_DATASET_GET_SPACE: return args.args.get_space.space_id;
+        case H5VL_DATASET_GET_TYPE: return args.args.get_type.type_id;
+        case H5VL_DATASET_GET_DCPL: return args.args.get_dcpl.dcpl_id;
+        default: return H5I_INVALID_HID;
+    }
+}
+
+// An operation of HDF5's own connector. The program does not see the addresses, so the file is not given away.
+bool ask_native(const Object& dataset, int operation, H5VL_native_dataset_optional_args_t& native) {
+    H5VL_optional_args_t args{operation, &native};
+    return host().H5VLdataset_optional(dataset.under, dataset.origin->under_connector, &args,
+                                       *host().H5P_LST_DATASET_XFER_ID_g, nullptr) >= 0;
+}
+
+struct Extent {
+    int rank = -1;
+    std::array<hsize_t, H5S_MAX_RANK> dims{};
+};
+
+Extent extent_of(hid_t space) {
+    Extent extent;
+    extent.rank = host().H5Sget_simple_extent_ndims(space);
+    if (extent.rank > 0 && host().H5Sget_simple_extent_dims(space, extent.dims.data(), nullptr) < 0) extent.rank = -1;
+    return extent;
+}
+
+// Of a contiguous dataset at `begin`.
+void add_sequences(hid_t space, const Extent& extent, std::size_t element_bytes, std::uint64_t begin,
+                   std::vector<ByteRange>& into) {
+    const hid_t iterator = host().H5Ssel_iter_create(space, element_bytes, 0);
+    if (iterator < 0) return;
+    std::array<hsize_t, 512> offsets{};
+    std::array<std::size_t, 512> lengths{};
+    std::size_t sequences = offsets.size(), elements = 0;
+    while (sequences > 0 && into.size() < kPiecesMax) {
+        if (host().H5Ssel_iter_get_seq_list(iterator, offsets.size(), SIZE_MAX, &sequences, &elements, offsets.data(),
+                                            lengths.data()) < 0)
+            break;
+        for (std::size_t i = 0; i < sequences; ++i) {
+            const ByteRange range{begin + offsets[i], begin + offsets[i] + lengths[i]};
+            if (!into.empty() && range.begin >= into.back().begin && range.begin <= into.back().end + kGapMax)
+                into.back().end = std::max(into.back().end, range.end);
+            else into.push_back(range);
+        }
+    }
+    (void)host().H5Ssel_iter_close(iterator);
+    if (into.size() < kPiecesMax || extent.rank <= 0) return;
+    std::array<hsize_t, H5S_MAX_RANK> first{}, last{};
+    if (host().H5Sget_select_bounds(space, first.data(), last.data()) < 0) return;
+    const auto number_of = [&](const std::array<hsize_t, H5S_MAX_RANK>& place) {
+        hsize_t number = 0;
+        for (int axis = 0; axis < extent.rank; ++axis)
+            number = number * extent.dims[static_cast<std::size_t>(axis)] + place[static_cast<std::size_t>(axis)];
+        return number;
+    };
+    into.assign(1, {begin + number_of(first) * element_bytes, begin + (number_of(last) + 1) * element_bytes});
+}
+
+struct ChunkWalk {
+    hid_t space;   // H5S_ALL: all chunks
+    int rank;
+    std::array<hsize_t, H5S_MAX_RANK> chunk;
+    std::vector<ByteRange>& into;
+
+    static int step(const hsize_t* offset, unsigned, haddr_t address, hsize_t size, void* self) noexcept {
+        auto& walk = *static_cast<ChunkWalk*>(self);
+        return guard("prefetch", [&]() -> int {
+            if (address == HADDR_UNDEF || size == 0) return H5_ITER_CONT;
+            if (walk.space != H5S_ALL) {
+                std::array<hsize_t, H5S_MAX_RANK> last{};
+                for (std::size_t axis = 0; axis < static_cast<std::size_t>(walk.rank); ++axis)
+                    last[axis] = offset[axis] + walk.chunk[axis] - 1;
+                if (host().H5Sselect_intersect_block(walk.space, offset, last.data()) == 0) return H5_ITER_CONT;
+            }
+            walk.into.push_back({address, address + size});
+            return H5_ITER_CONT;
+        });
+    }
+};
+
+// Adjoining ranges become one.
+void merge(std::vector<ByteRange>& ranges) {
+    std::ranges::sort(ranges, {}, &ByteRange::begin);
+    std::vector<ByteRange> merged;
+    for (const ByteRange& range : ranges) {
+        if (!merged.empty() && range.begin <= merged.back().end + kGapMax)
+            merged.back().end = std::max(merged.back().end, range.end);
+        else merged.push_back(range);
+    }
+    ranges = std::move(merged);
+}
+
+void add_chunks(const Object& dataset, hid_t creation, hid_t space, int rank, std::vector<ByteRange>& into) {
+    ChunkWalk walk{space, rank, {}, into};
+    if (host().H5Pget_chunk(creation, rank, walk.chunk.data()) < 0) return;
+    H5VL_native_dataset_optional_args_t native{};
+    native.chunk_iter.op = &ChunkWalk::step;
+    native.chunk_iter.op_data = &walk;
+    (void)ask_native(dataset, H5VL_NATIVE_DATASET_CHUNK_ITER, native);
+}
+
+}   // namespace
+
+std::optional<std::vector<ByteRange>> places_of(const char* function, const Object& dataset, hid_t file_space,
+                                                bool wanted) {
+    const Held own(get(dataset, H5VL_DATASET_GET_SPACE), host().H5Sclose);
+    if (!own) return std::nullopt;
+    const Extent extent = extent_of(own.id());
+    if (file_space != H5S_ALL) {
+        const Extent asked = extent_of(file_space);
+        if (asked.rank < 0) return std::nullopt;
+        if (asked.rank != extent.rank || asked.dims != extent.dims) {
+            push_error(function, host().H5E_ARGS_g, host().H5E_BADVALUE_g,
+                       "the file dataspace has another extent than the dataset");
+            return std::nullopt;
+        }
+    }
+    std::vector<ByteRange> places;
+    if (!wanted) return places;
+    // From here on nothing fails: what HDF5 does not tell is not read ahead.
+    const QuietErrors quiet;
+    const Held creation(get(dataset, H5VL_DATASET_GET_DCPL), host().H5Pclose);
+    const Held type(get(dataset, H5VL_DATASET_GET_TYPE), host().H5Tclose);
+    if (creation && type) {
+        const H5D_layout_t layout = host().H5Pget_layout(creation.id());
+        if (layout == H5D_CHUNKED) {
+            add_chunks(dataset, creation.id(), file_space, extent.rank, places);
+        } else if (layout == H5D_CONTIGUOUS && host().H5Pget_external_count(creation.id()) == 0) {
+            haddr_t begin = HADDR_UNDEF;
+            H5VL_native_dataset_optional_args_t native{};
+            native.get_offset.offset = &begin;
+            if (ask_native(dataset, H5VL_NATIVE_DATASET_GET_OFFSET, native) && begin != HADDR_UNDEF)
+                add_sequences(file_space == H5S_ALL ? own.id() : file_space, extent, host().H5Tget_size(type.id()),
+                              begin, places);
+        }
+    }
+    host().H5Eclear2(H5E_DEFAULT);
+    merge(places);
+    return places;
+}
+
+}   // namespace forebay::hdf5

@@ -1,0 +1,29 @@
+// What the operations of operations.h do to a file, asked for by one of its objects.
+//
+// They are advice, but for `kRead` and `kWait`: a file that is not staged, or not read through the cache, is left as it
+// is, and the call succeeds. A program gets the same data with them as without.
+//
+// Thread-safety: as HDF5's. Blocking: `kWait` and `kCacheRemove` until what is staged is in the file. With MPI
+// `kCacheRemove` is collective over the file's communicator, the others are not.
+#pragma once
+
+#include "hdf5/connector/object.h"
+#include "hdf5/connector/operations.h"
+
+namespace forebay::hdf5 {
+
+// Argument structures, as Cache VOL lays them out.
+struct PrefetchArguments {
+    hid_t file_space;
+};
+struct ReadArguments {
+    hid_t memory_type, memory_space, file_space;
+    void* buffer;
+};
+
+// Of a file: `under` and its connector are those of the object that asks.
+[[nodiscard]] herr_t carry_out(const char* function, Operation operation, OpenFile* file);
+// Of a dataset: all but kRead, which is a transfer (dataset.cc).
+[[nodiscard]] herr_t carry_out(const char* function, Operation operation, const Object& dataset, const void* arguments);
+
+}   // namespace forebay::hdf5

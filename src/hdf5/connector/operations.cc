@@ -1,0 +1,96 @@
+#include "hdf5/connector/operations.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "hdf5/connector/addresses.h"
+#include "hdf5/connector/file_operations.h"
+#include "hdf5/open_files.h"
+
+namespace forebay::hdf5 {
+
+namespace {
+
+struct Known {
+    const char* name;
+    H5VL_subclass_t subclass;
+    Operation operation;
+    std::uint64_t data;   // what it does with data, for H5VLquery_optional
+    int value = -1;
+    bool registered = false;   // by this connector
+};
+
+constexpr H5VL_subclass_t kFile = H5VL_SUBCLS_FILE, kDataset = H5VL_SUBCLS_DATASET;
+constexpr std::uint64_t kReads = H5VL_OPT_QUERY_READ_DATA;
+
+// Values are HDF5's, the same for all connectors of this library. Written while the connector begins or ends, when HDF5
+// calls nothing else of it.
+constinit std::array the_operations{
+    Known{"anl.gov.cache.dprefetch", kDataset, Operation::kPrefetch, 0},
+    Known{"anl.gov.cache.dread_to_cache", kDataset, Operation::kRead, kReads},
+    Known{"anl.gov.cache.dread_from_cache", kDataset, Operation::kRead, kReads},
+    Known{"anl.gov.cache.dcache_create", kDataset, Operation::kCacheCreate, 0},
+    Known{"anl.gov.cache.dcache_remove", kDataset, Operation::kCacheRemove, 0},
+    Known{"anl.gov.cache.dmmap_remap", kDataset, Operation::kNothing, 0},
+    Known{"anl.gov.dcache.async.op.pause", kDataset, Operation::kPause, 0},
+    Known{"anl.gov.dcache.async.op.start", kDataset, Operation::kStart, 0},
+    Known{"anl.gov.fcache.create", kFile, Operation::kCacheCreate, 0},
+    Known{"anl.gov.fcache.remove", kFile, Operation::kCacheRemove, 0},
+    Known{"anl.gov.fcache.async.op.pause", kFile, Operation::kPause, 0},
+    Known{"anl.gov.fcache.async.op.start", kFile, Operation::kStart, 0},
+    // Closing a dataset or a group never waits for the drain, so there is nothing to be set.
+    Known{"anl.gov.fcache.async.close.set", kFile, Operation::kNothing, 0},
+    Known{"anl.gov.fcache.async.close.wait", kFile, Operation::kWait, 0},
+};
+
+const Known* find(H5VL_subclass_t subclass, int value) noexcept {
+    const auto found = std::ranges::find_if(the_operations, [&](const Known& one) {
+        return one.value >= 0 && one.value == value && one.subclass == subclass;
+    });
+    return found == the_operations.end() ? nullptr : &*found;
+}
+
+}   // namespace
+
+bool register_operations() {
+    for (Known& one : the_operations) {
+        int value = -1;
+        {
+            // The other connector of forebay has registered it already, perhaps.
+            const QuietErrors quiet;
+            if (host().H5VLfind_opt_operation(one.subclass, one.name, &value) < 0) {
+                host().H5Eclear2(H5E_DEFAULT);
+                value = -1;
+            }
+        }
+        if (value < 0) {
+            if (host().H5VLregister_opt_operation(one.subclass, one.name, &value) < 0) return false;
+            one.registered = true;
+        }
+        one.value = value;
+    }
+    return true;
+}
+
+void forget_operations() noexcept {
+    const QuietErrors quiet;
+    for (Known& one : the_operations) {
+        if (std::exchange(one.registered, false)) (void)host().H5VLunregister_opt_operation(one.subclass, one.name);
+        one.value = -1;
+    }
+}
+
+std::optional<Operation> operation_of(H5VL_subclass_t subclass, int value) noexcept {
+    const Known* const known = find(subclass, value);
+    return known != nullptr ? std::optional(known->operation) : std::nullopt;
+}
+
+bool knows_operation(H5VL_subclass_t subclass, int value, std::uint64_t& flags) noexcept {
+    const Known* const known = find(subclass, value);
+    if (known == nullptr) return false;
+    flags = H5VL_OPT_QUERY_SUPPORTED | known->data;
+    return true;
+}
+
+}   // namespace forebay::hdf5

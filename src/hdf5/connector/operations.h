@@ -1,0 +1,38 @@
+// The operations that this connector has beside HDF5's own: HDF5 calls them optional, and finds them by name.
+//
+// `anl.gov.*` are those of Cache VOL, with its names and argument structures: programs that were linked with its static
+// library find them here. Both connectors of forebay have them all. The value of a name is HDF5's, one for all
+// connectors of a library. What each does is in file_operations.h.
+//
+// Thread-safety: as HDF5's; registering and forgetting belong to the connector's begin and end. Nothing blocks.
+// Source: HDF5 reference manual, H5VLregister_opt_operation.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "hdf5/host/host.h"
+
+namespace forebay::hdf5 {
+
+enum class Operation : std::uint8_t {
+    kNothing,       // accepted: there is nothing to be done
+    kPause,         // hold back the drain of the file
+    kStart,         // let it go
+    kWait,          // until what is staged is in the file
+    kPrefetch,      // a selection of a dataset, into the read cache
+    kRead,          // a selection of a dataset, as H5Dread
+    kCacheCreate,   // have the file staged or cached
+    kCacheRemove,   // no longer
+};
+
+// False: HDF5 refuses one; its error is on the stack.
+[[nodiscard]] bool register_operations();
+void forget_operations() noexcept;
+
+// Nothing: the value is no operation of ours.
+[[nodiscard]] std::optional<Operation> operation_of(H5VL_subclass_t subclass, int value) noexcept;
+// Whether it is one of these; `flags` as of H5VLquery_optional.
+[[nodiscard]] bool knows_operation(H5VL_subclass_t subclass, int value, std::uint64_t& flags) noexcept;
+
+}   // namespace forebay::hdf5

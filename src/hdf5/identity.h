@@ -1,0 +1,41 @@
+// Under which name this plugin serves HDF5, and what its text means.
+//
+// The same sources are linked twice: as `forebay` and as a drop-in for the Cache VOL connector `cache_ext`. They differ
+// in one file of src/hdf5/identity each, which defines what is declared here. docs/cache-vol.md.
+//
+// Thread-safety: any thread. Blocking: `read_text` reads a file at most.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/options.h"
+#include "cache_vol/settings.h"
+#include "hdf5/host/host.h"
+
+namespace forebay::hdf5 {
+
+struct Identity {
+    const char* name;
+    H5VL_class_value_t value;
+};
+[[nodiscard]] const Identity& identity() noexcept;
+
+using cache_vol::Switch;
+
+// What a connector's text comes to.
+struct TextMeaning {
+    LoadedOptions loaded;
+    Switch writes = Switch::kOn, reads = Switch::kOn;   // which files are staged, and which are read through the cache
+    std::vector<std::string> notices;                   // each to be told once
+};
+[[nodiscard]] TextMeaning read_text(const std::string& text);
+
+// The text that counts for a file: the connector's own, and what else the file access list says.
+[[nodiscard]] std::string text_of_list(hid_t file_access_list, const std::string& connector_text);
+
+// In the process's environment: what load_options needs.
+[[nodiscard]] const char* look_up_variable(const char* name) noexcept;
+[[nodiscard]] std::vector<std::string> forebay_variables();
+
+}   // namespace forebay::hdf5

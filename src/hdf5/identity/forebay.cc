@@ -1,0 +1,19 @@
+#include "hdf5/identity.h"
+
+namespace forebay::hdf5 {
+
+const Identity& identity() noexcept {
+    // From the range 256..511 that HDF5 keeps for connectors that are not (yet) in its registry.
+    static constexpr Identity kForebay{"forebay", 482};
+    return kForebay;
+}
+
+TextMeaning read_text(const std::string& text) {
+    TextMeaning meaning;
+    meaning.loaded = load_options(text, look_up_variable, forebay_variables());
+    return meaning;
+}
+
+std::string text_of_list(hid_t, const std::string& connector_text) { return connector_text; }
+
+}   // namespace forebay::hdf5
