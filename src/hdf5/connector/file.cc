@@ -146,7 +146,7 @@ herr_t file_optional(void* object, H5VL_optional_args_t* args, hid_t transfer, v
         // By HDF5's number: an object that led here may be in another file than its origin.
         const auto file = as_object(object)->origin->staged ? open_file_of(under, connector) : nullptr;
         if (const auto operation = operation_of(H5VL_SUBCLS_FILE, args->op_type))
-            return carry_out("file_optional", *operation, file.get());
+            return carry_out("file_optional", *operation, file.get(), args->args);
         if (file == nullptr) return call();
         herr_t result = 0;
         if (answers_for_ranks(*file, *args, result)) return result;

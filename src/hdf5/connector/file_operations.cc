@@ -41,9 +41,21 @@ herr_t prefetch(const char* function, const Object& dataset, hid_t file_space) {
     return 0;
 }
 
+herr_t query(const char* function, OpenFile* file, const QueryArguments* arguments) {
+    if (arguments == nullptr || arguments->size == nullptr) {
+        push_error(function, host().H5E_ARGS_g, host().H5E_BADVALUE_g, "no place for the size");
+        return -1;
+    }
+    *arguments->size = 0;
+    if (file == nullptr) return 0;
+    if (stage::StagedFile* const staged = staged_of(*file)) *arguments->size += staged->counters().pending;
+    if (const auto cached = cached_of(*file)) *arguments->size += cached->counters().stored_bytes.load();
+    return 0;
+}
+
 }   // namespace
 
-herr_t carry_out(const char* function, Operation operation, OpenFile* file) {
+herr_t carry_out(const char* function, Operation operation, OpenFile* file, const void* arguments) {
     stage::StagedFile* const staged = file != nullptr ? staged_of(*file) : nullptr;
     switch (operation) {
         case Operation::kPause:
@@ -62,6 +74,7 @@ herr_t carry_out(const char* function, Operation operation, OpenFile* file) {
                 warn_once("a cache is asked for while the file is open, which then was opened without; it is written "
                           "as it is. HDF5_CACHE_WR=yes, or the file access list, has files staged");
             return 0;
+        case Operation::kQuery: return query(function, file, static_cast<const QueryArguments*>(arguments));
         case Operation::kNothing:
         case Operation::kPrefetch:
         case Operation::kRead: return 0;
@@ -80,7 +93,7 @@ herr_t carry_out(const char* function, Operation operation, const Object& datase
         case Operation::kCacheCreate:
         case Operation::kCacheRemove:
         case Operation::kNothing: return 0;
-        default: return carry_out(function, operation, home_of(dataset).get());
+        default: return carry_out(function, operation, home_of(dataset).get(), arguments);
     }
 }
 

@@ -1,7 +1,7 @@
 // What the operations of operations.h do to a file, asked for by one of its objects.
 //
-// They are advice, but for `kRead` and `kWait`: a file that is not staged, or not read through the cache, is left as it
-// is, and the call succeeds. A program gets the same data with them as without.
+// They are advice, but for `kRead`, `kWait` and `kQuery`: a file that is not staged, or not read through the cache, is
+// left as it is, and the call succeeds. A program gets the same data with them as without.
 //
 // Thread-safety: as HDF5's. Blocking: `kWait` and `kCacheRemove` until what is staged is in the file. With MPI
 // `kCacheRemove` is collective over the file's communicator, the others are not.
@@ -16,13 +16,16 @@ namespace forebay::hdf5 {
 struct PrefetchArguments {
     hid_t file_space;
 };
+struct QueryArguments {
+    hsize_t* size;
+};
 struct ReadArguments {
     hid_t memory_type, memory_space, file_space;
     void* buffer;
 };
 
-// Of a file: `under` and its connector are those of the object that asks.
-[[nodiscard]] herr_t carry_out(const char* function, Operation operation, OpenFile* file);
+// Of a file; null: it has not our driver.
+[[nodiscard]] herr_t carry_out(const char* function, Operation operation, OpenFile* file, const void* arguments);
 // Of a dataset: all but kRead, which is a transfer (dataset.cc).
 [[nodiscard]] herr_t carry_out(const char* function, Operation operation, const Object& dataset, const void* arguments);
 

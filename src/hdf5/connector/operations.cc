@@ -42,6 +42,7 @@ constinit std::array the_operations{
     // Closing a dataset or a group never waits for the drain, so there is nothing to be set.
     Known{"anl.gov.fcache.async.close.set", kFile, Operation::kNothing, 0},
     Known{"anl.gov.fcache.async.close.wait", kFile, Operation::kWait, 0},
+    Known{"forebay.file.query", kFile, Operation::kQuery, 0},
 };
 
 const Known* find(H5VL_subclass_t subclass, int value) noexcept {

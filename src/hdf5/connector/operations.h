@@ -24,6 +24,7 @@ enum class Operation : std::uint8_t {
     kRead,          // a selection of a dataset, as H5Dread
     kCacheCreate,   // have the file staged or cached
     kCacheRemove,   // no longer
+    kQuery,         // how many bytes of the file are in the log and in the read cache
 };
 
 // False: HDF5 refuses one; its error is on the stack.

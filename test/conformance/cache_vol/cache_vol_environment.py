@@ -1,13 +1,20 @@
 """Runs programs with forebay in the place of Cache VOL: its plugin folder, its connector string, its variables."""
 
+import os
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "integration"))
 
-from connector_environment import native, plugin_folder, statistics_file
+from connector_environment import ROOT, native, plugin_folder, statistics_file
 
 STACK = "under_vol=512;under_info={under_vol=0;under_info={}}"  # Cache VOL on Async VOL on HDF5's own
+
+
+def program(name: str) -> Path:
+    """One of the programs beside this file."""
+    build = Path(os.environ.get("FOREBAY_BUILD_DIR", ROOT / "build" / "release"))
+    return build / "test" / f"cache_vol_{name}"
 
 
 def cache_vol_plugin_folder() -> Path:

@@ -1,0 +1,33 @@
+/* The connector `cache_ext`, for programs that name it themselves.
+ *
+ * Names and layouts are those of Cache VOL; the functions are forebay's, in libcache_new_h5api.a.
+ */
+#ifndef FOREBAY_CACHE_VOL_H5VLCACHE_EXT_H
+#define FOREBAY_CACHE_VOL_H5VLCACHE_EXT_H
+
+#include <hdf5.h>
+
+#include "H5LS.h"
+
+#define H5VL_CACHE_EXT (H5VL_cache_ext_register())
+#define H5VL_CACHE_EXT_NAME "cache_ext"
+#define H5VL_CACHE_EXT_VALUE 513
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The connector's identifier, which the caller closes (H5VLclose); the plugin is searched for in HDF5_PLUGIN_PATH. */
+hid_t H5VL_cache_ext_register(void);
+
+/* Closing a dataset or a group never waits for the drain, so the first and the last do nothing. The second waits until
+ * what is staged of every open file is in it. */
+herr_t async_close_start(void);
+herr_t async_close_wait(void);
+herr_t set_close_async(hbool_t on);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,41 @@
+"""The examples of the Cache VOL papers on two ranks, and its calls made by ranks."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "parallel"))
+
+from cache_vol_environment import program, with_cache_vol
+from connector_environment import bytes_staged, native
+from parallel_environment import launch
+
+RANKS, SECONDS_MAX = 2, 120
+
+
+def run_example(name: str, environment: dict[str, str], folder: Path) -> list[str]:
+    folder.mkdir(parents=True, exist_ok=True)
+    done = launch([program(name), "data.h5", "mpi"], environment, folder, RANKS, SECONDS_MAX)
+    assert done.returncode == 0, done.told()
+    return sorted(done.stdout.splitlines())
+
+
+@pytest.mark.parametrize("by_value", [False, True])
+def test_the_examples_of_the_papers_with_ranks(tmp_path: Path, by_value: bool) -> None:
+    more = {"EXAMPLE_BY_VALUE": "1"} if by_value else {}
+    run_example("example_write", native(**more), tmp_path / "native")
+    run_example("example_write", with_cache_vol(tmp_path, **more), tmp_path)
+    assert (tmp_path / "data.h5").read_bytes() == (tmp_path / "native" / "data.h5").read_bytes()
+    assert bytes_staged(tmp_path) > 0
+    expected = run_example("example_read", native(), tmp_path)
+    assert len(expected) == 4
+    assert run_example("example_read", with_cache_vol(tmp_path), tmp_path) == expected
+
+
+@pytest.mark.parametrize("value", ["yes", "no"])
+def test_all_ranks_see_what_the_variable_says(tmp_path: Path, value: str) -> None:
+    run_example("example_write", native(), tmp_path / "native")
+    run_example("example_write", with_cache_vol(tmp_path, HDF5_CACHE_WR=value), tmp_path)
+    assert (tmp_path / "data.h5").read_bytes() == (tmp_path / "native" / "data.h5").read_bytes()
+    assert (bytes_staged(tmp_path) > 0) == (value == "yes")
