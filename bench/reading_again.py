@@ -8,12 +8,11 @@ One run measures both sides: native, and forebay with read_cache=on.
     tools/env bench/reading_again.py --cache 128MiB               a cache of half the data
 
 Prints for each epoch the seconds of both sides, medians over the repetitions, and their ratio; the time to the first
-batch; and the bytes that the file system saw. What is read is compared.
+batch; the private memory of a process at its end; and the bytes that the file system saw. What is read is compared.
 """
 
 import argparse
 import json
-import os
 import shutil
 import statistics
 import subprocess
@@ -23,18 +22,7 @@ import time
 from pathlib import Path
 
 from forebay.slowfs import SlowFS
-
-YOUNG_SECONDS = 4  # a file that changed later than so long ago is not stored
-
-MAKE = """
-import sys, h5py, numpy as np
-path, rows, row_bytes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-random = np.random.default_rng(1)
-with h5py.File(path, "w") as f:
-    data = f.create_dataset("rows", (rows, row_bytes), dtype=np.uint8)
-    for row in range(0, rows, 64):
-        data[row : row + 64] = random.integers(0, 256, (min(64, rows - row), row_bytes), dtype=np.uint8)
-"""
+from reading import YOUNG_SECONDS, environment_of, make_rows
 
 READ = """
 import json, sys, time, zlib, h5py, numpy as np
@@ -54,23 +42,10 @@ with h5py.File(path) as f:
             if told["first_batch"] is None:
                 told["first_batch"] = time.monotonic() - began
         told["epochs"].append(time.monotonic() - start)
+with open("/proc/self/smaps_rollup") as lines:
+    told["private_kib"] = sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
 print(json.dumps(told))
 """
-
-
-def plain_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("HDF5_VOL", "LD_PRELOAD"))}
-
-
-def environment_of(side: str, area: Path, cache: str) -> dict[str, str]:
-    if side == "native":
-        return plain_environment()
-    return plain_environment() | {
-        "HDF5_VOL_CONNECTOR": f"forebay read_cache=on;read_cache_size={cache}",
-        "HDF5_PLUGIN_PATH": os.environ["FOREBAY_PLUGIN_DIR"],
-        "FOREBAY_NLS": str(area),
-        "FOREBAY_STATS": str(area / "statistics"),
-    }
 
 
 def run(side: str, path: Path, area: Path, options: argparse.Namespace, processes: int) -> dict:
@@ -91,6 +66,7 @@ def run(side: str, path: Path, area: Path, options: argparse.Namespace, processe
         "epochs": [max(times) for times in zip(*(one["epochs"] for one in told), strict=True)],
         "first_batch": max(one["first_batch"] for one in told),
         "sums": [one["sum"] for one in told],
+        "private_mib": max(one["private_kib"] for one in told) / 1024,
     }
 
 
@@ -115,8 +91,7 @@ def main() -> None:
             folder / "backing", folder / "mount", bandwidth=options.bandwidth, latency=options.latency
         ) as file_system:
             path = file_system / "data.h5"
-            words = [folder / "backing" / "data.h5", options.rows, options.row_bytes]
-            subprocess.run([sys.executable, "-c", MAKE, *map(str, words)], env=plain_environment(), check=True)
+            make_rows(folder / "backing" / "data.h5", options.rows, options.row_bytes)
             time.sleep(YOUNG_SECONDS)
             for processes in options.processes:
                 took: dict[str, list[dict]] = {"native": [], "forebay": []}
@@ -142,6 +117,8 @@ def report(processes: int, took: dict, seen: dict, options: argparse.Namespace, 
         print(f"  epoch {epoch + 1}: native {native:.3f} s, forebay {forebay:.3f} s, {native / forebay:.2f} x as fast")
     native, forebay = (statistics.median(one["first_batch"] for one in took[side]) for side in ("native", "forebay"))
     print(f"  first batch: native {native:.3f} s, forebay {forebay:.3f} s, {forebay / native:.2f} x the time")
+    native, forebay = (statistics.median(one["private_mib"] for one in took[side]) for side in ("native", "forebay"))
+    print(f"  private memory of a process: native {native:.0f} MiB, forebay {forebay:.0f} MiB")
     asked = data_bytes * options.share * (options.epochs if options.share < 1 else 1)
     for side in ("native", "forebay"):
         print(

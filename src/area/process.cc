@@ -4,6 +4,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -11,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <tuple>
 
 #include "base/clock.h"
 #include "io/process_lock.h"
@@ -70,7 +72,7 @@ std::uint64_t number_of_image() {
     return there >> kForksBits;
 }
 
-Result<BootId> boot_id() {
+Result<BootId> read_boot_id() {
     std::ifstream file("/proc/sys/kernel/random/boot_id");
     std::string text;
     if (!(file >> text)) return Status(Code::kUnavailable, "read /proc/sys/kernel/random/boot_id");
@@ -87,16 +89,45 @@ Result<BootId> boot_id() {
     return id;
 }
 
+// Read once: it stays as long as the process does.
+Result<BootId> boot_id() {
+    static std::atomic<bool> known{false};
+    static std::array<std::atomic<std::byte>, std::tuple_size_v<BootId>> kept{};
+    BootId id{};
+    if (known.load(std::memory_order_acquire)) {
+        std::transform(kept.begin(), kept.end(), id.begin(), [](const auto& part) { return part.load(); });
+        return id;
+    }
+    auto read = read_boot_id();
+    if (!read) return read;
+    std::copy(read.value().begin(), read.value().end(), kept.begin());
+    known.store(true, std::memory_order_release);
+    return read;
+}
+
+// Of this process. Read once, and once more in each forked child.
+Result<std::uint64_t> own_start_ticks(std::uint64_t pid) {
+    static std::atomic<std::uint64_t> known{0};   // the forks so far plus one; 0: not read
+    static std::atomic<std::uint64_t> kept{0};
+    const std::uint64_t forks = io::forks_so_far() + 1;
+    if (known.load(std::memory_order_acquire) == forks) return kept.load();
+    const auto seen = look_at(pid);
+    if (!seen) return seen.status();
+    kept.store(seen.value().ticks);
+    known.store(forks, std::memory_order_release);
+    return seen.value().ticks;
+}
+
 }   // namespace
 
 Result<ProcessIdentity> identify_this_process() {
     ProcessIdentity process;
     process.pid = static_cast<std::uint64_t>(::getpid());
-    const auto seen = look_at(process.pid);
-    if (!seen) return seen.status();
+    const auto ticks = own_start_ticks(process.pid);
+    if (!ticks) return ticks.status();
     auto boot = boot_id();
     if (!boot) return boot.status();
-    process.start_ticks = (seen.value().ticks & kTicksMask) | number_of_image() << kTicksBits;
+    process.start_ticks = (ticks.value() & kTicksMask) | number_of_image() << kTicksBits;
     process.boot_id = boot.value();
     return process;
 }

@@ -42,6 +42,7 @@ Result<std::size_t> CachedFile::Core::read(const std::shared_ptr<Core>& self, st
     while (at < end) {
         const std::size_t hit = replica_->read(at, into.subspan(at - offset, end - at));
         counters.hit_bytes.fetch_add(hit, std::memory_order_relaxed);
+        unread_.note_read({at, at + hit});
         at += hit;
         if (at == end) break;
         if (Replica::revive(replica_, at)) continue;
@@ -290,6 +291,7 @@ void CachedFile::Core::fetch_claimed(Fetched& fetched, std::uint64_t bytes) {
     judge(bytes, policy_.steady_ns() - begin_ns);
     if (!got || got.value() != bytes) return;
     counters.fetched_bytes.fetch_add(bytes, std::memory_order_relaxed);
+    unread_.note_fetched({fetched.offset, fetched.offset + bytes});
     store(fetched);
 }
 
@@ -443,6 +445,7 @@ Status CachedFile::prefetch(std::span<const ByteRange> ranges) {
     return enough ? outcome : enough;
 }
 std::uint64_t CachedFile::prefetch_left() const { return core_->prefetch_left(); }
+std::uint64_t CachedFile::unread_bytes() const noexcept { return core_->unread_bytes(); }
 void CachedFile::cancel_prefetch() { core_->cancel_prefetch(); }
 
 Status CachedFile::write_at(std::uint64_t, io::Bytes) { return refuse_writing(name()); }

@@ -83,6 +83,8 @@ class CachedFile final : public io::ForwardingFile {
     // once nothing more can be stored.
     [[nodiscard]] std::uint64_t prefetch_left() const;
     void cancel_prefetch();
+    // Of what was fetched unasked, how many bytes this process has not read since; in whole blocks.
+    [[nodiscard]] std::uint64_t unread_bytes() const noexcept;
     // What others read of the replica by themselves: its bytes and its map, for as long as this lives.
     struct Exposed {
         std::shared_ptr<Replica> replica;

@@ -18,6 +18,7 @@
 #include "cache/peer_patience.h"
 #include "cache/peers.h"
 #include "cache/replica.h"
+#include "cache/unread_blocks.h"
 #include "io/process_lock.h"
 
 namespace forebay::cache {
@@ -38,6 +39,7 @@ class CachedFile::Core {
           tasks_(tasks),
           policy_(policy),
           ahead_(replica_->source().size),
+          unread_(replica_->source().size),
           old_enough_ns_(std::max(replica_->source().modified_ns, replica_->source().changed_ns) + policy.young_ns),
           forks_(io::forks_so_far()),
           looked_ns_(policy_.steady_ns()) {}
@@ -48,6 +50,7 @@ class CachedFile::Core {
     void close();
     Status prefetch(const std::shared_ptr<Core>& self, std::span<const ByteRange> ranges);
     [[nodiscard]] std::uint64_t prefetch_left() const;
+    [[nodiscard]] std::uint64_t unread_bytes() const noexcept { return unread_.bytes(); }
     void cancel_prefetch();
     [[nodiscard]] bool join(std::shared_ptr<Peers> peers) noexcept;
     void part() noexcept;
@@ -125,6 +128,7 @@ class CachedFile::Core {
     std::shared_ptr<Peers> peers_;
     SourcePace pace_;   // while there are peers
     std::atomic<bool> has_peers_{false};
+    UnreadBlocks unread_;
     const std::uint64_t old_enough_ns_, forks_;
     std::atomic<std::uint64_t> looked_ns_{0};
     std::atomic<std::uint64_t> requests_{0}, request_ns_{0}, request_bytes_{0}, fast_bytes_left_{0};

@@ -151,6 +151,7 @@ void ReadCache::add(const CachedFile& file, CacheTotals& totals) noexcept {
     totals.missed_bytes += counters.missed_bytes.load(std::memory_order_relaxed);
     totals.fetched_bytes += counters.fetched_bytes.load(std::memory_order_relaxed);
     totals.stored_bytes += counters.stored_bytes.load(std::memory_order_relaxed);
+    totals.unread_bytes += file.unread_bytes();
     totals.remote_bytes += counters.remote_bytes.load(std::memory_order_relaxed);
     totals.remote_ns += counters.remote_ns.load(std::memory_order_relaxed);
     totals.late_answers += counters.late_answers.load(std::memory_order_relaxed);

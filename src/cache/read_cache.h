@@ -29,7 +29,7 @@ namespace forebay::cache {
 // Of all files of the process.
 struct CacheTotals {
     std::uint64_t files = 0;
-    std::uint64_t hit_bytes = 0, missed_bytes = 0, fetched_bytes = 0, stored_bytes = 0;
+    std::uint64_t hit_bytes = 0, missed_bytes = 0, fetched_bytes = 0, stored_bytes = 0, unread_bytes = 0;
     std::uint64_t remote_bytes = 0, remote_ns = 0, late_answers = 0;
     std::array<std::uint64_t, kAsideCount> asides{};   // files of which the reason was the last one
 };

@@ -39,6 +39,7 @@ std::string cache_line(const CacheStatistics& cache) {
                                        : static_cast<std::uint64_t>(100.0 * static_cast<double>(cache.hit_bytes) /
                                                                     static_cast<double>(asked)),
                                    format_size(cache.stored_bytes));
+    if (cache.unread_bytes > 0) text += fmt::format(", {} fetched and not read", format_size(cache.unread_bytes));
     for (const auto& [reason, count] : cache.aside)
         text += fmt::format("; {} {}", reason, counted(count, "file", "files"));
     return text;
@@ -89,6 +90,7 @@ CacheStatistics cache_totals(const Statistics& statistics) {
         sum.missed_bytes += process.cache.missed_bytes;
         sum.fetched_bytes += process.cache.fetched_bytes;
         sum.stored_bytes += process.cache.stored_bytes;
+        sum.unread_bytes += process.cache.unread_bytes;
         for (const auto& [reason, count] : process.cache.aside) sum.aside[reason] += count;
     }
     return sum;
@@ -165,6 +167,7 @@ ordered_json cache_as_json(const CacheStatistics& cache) {
             {"missed_bytes", cache.missed_bytes},
             {"fetched_bytes", cache.fetched_bytes},
             {"stored_bytes", cache.stored_bytes},
+            {"unread_bytes", cache.unread_bytes},
             {"aside", cache.aside}};
 }
 

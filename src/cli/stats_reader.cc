@@ -58,9 +58,13 @@ ProcessStatistics process_of(const json& object) {
     process.files_opened = number(object, "files_opened");
     process.aside = aside_of(object);
     if (const auto cache = object.find("cache"); cache != object.end() && cache->is_object())
-        process.cache = {number(*cache, "files"),        number(*cache, "hit_bytes"),
-                         number(*cache, "missed_bytes"), number(*cache, "fetched_bytes"),
-                         number(*cache, "stored_bytes"), aside_of(*cache)};
+        process.cache = {number(*cache, "files"),
+                         number(*cache, "hit_bytes"),
+                         number(*cache, "missed_bytes"),
+                         number(*cache, "fetched_bytes"),
+                         number(*cache, "stored_bytes"),
+                         number(*cache, "unread_bytes"),
+                         aside_of(*cache)};
     return process;
 }
 

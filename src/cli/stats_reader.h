@@ -14,7 +14,7 @@ namespace forebay::cli {
 
 // What was read through the read cache.
 struct CacheStatistics {
-    std::uint64_t files = 0, hit_bytes = 0, missed_bytes = 0, fetched_bytes = 0, stored_bytes = 0;
+    std::uint64_t files = 0, hit_bytes = 0, missed_bytes = 0, fetched_bytes = 0, stored_bytes = 0, unread_bytes = 0;
     std::map<std::string, std::uint64_t> aside;   // files of which something was not stored, by reason
 };
 

@@ -52,9 +52,9 @@ std::string told(const cache::CacheTotals& totals) {
                                    cache::aside_name(static_cast<cache::Aside>(i)), totals.asides[i]);
     if (totals.files == 0 && reasons.empty()) return {};
     return fmt::format(R"(,"cache":{{"files":{},"hit_bytes":{},"missed_bytes":{},"fetched_bytes":{},"stored_bytes":{},)"
-                       R"("remote_bytes":{},"remote_us":{},"late_answers":{},"aside":{{{}}}}})",
+                       R"("unread_bytes":{},"remote_bytes":{},"remote_us":{},"late_answers":{},"aside":{{{}}}}})",
                        totals.files, totals.hit_bytes, totals.missed_bytes, totals.fetched_bytes, totals.stored_bytes,
-                       totals.remote_bytes, totals.remote_ns / 1000, totals.late_answers, reasons);
+                       totals.unread_bytes, totals.remote_bytes, totals.remote_ns / 1000, totals.late_answers, reasons);
 }
 
 }   // namespace

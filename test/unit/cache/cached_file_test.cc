@@ -335,6 +335,19 @@ TEST_F(CachedFileTest, a_source_that_fails_gives_its_error) {
     EXPECT_TRUE(same(read(*file, 0, 1000), expected(0, 1000)));
 }
 
+TEST_F(CachedFileTest, what_was_fetched_unasked_and_is_not_read_is_counted) {
+    const auto file = open(replica());
+    (void)read(*file, 9 * kUnitBytes, kBlockBytes);
+    file->await_stored();
+    EXPECT_EQ(file->unread_bytes(), 0u) << "that was asked for";
+    const std::vector<ByteRange> wanted{{0, 2 * kUnitBytes}, {5 * kUnitBytes, 5 * kUnitBytes + kBlockBytes}};
+    ASSERT_TRUE(file->prefetch(wanted));
+    (void)tasks_.wait_all();
+    EXPECT_EQ(file->unread_bytes(), 2 * kUnitBytes + kBlockBytes);
+    for (int turn = 0; turn < 2; ++turn) (void)read(*file, kUnitBytes - 1, 2 * kBlockBytes);
+    EXPECT_EQ(file->unread_bytes(), 2 * kUnitBytes - 2 * kBlockBytes) << "the last of the first unit, two of the next";
+}
+
 TEST_F(CachedFileTest, what_is_prefetched_is_read_from_the_file_once_and_in_the_order_that_was_asked_for) {
     const auto file = open(replica());
     const std::vector<ByteRange> wanted{{5 * kUnitBytes, 7 * kUnitBytes}, {0, kUnitBytes}, {kSize - 10, kOffsetMax}};

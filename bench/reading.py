@@ -1,0 +1,68 @@
+"""What the benchmarks of reading share: a file of rows, the environment of each side, and reading on both of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+YOUNG_SECONDS = 4  # a file that changed later than so long ago is not stored
+
+MAKE = """
+import sys, h5py, numpy as np
+path, rows, row_bytes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+random = np.random.default_rng(1)
+with h5py.File(path, "w") as f:
+    data = f.create_dataset("rows", (rows, row_bytes), dtype=np.uint8)
+    for row in range(0, rows, 64):
+        data[row : row + 64] = random.integers(0, 256, (min(64, rows - row), row_bytes), dtype=np.uint8)
+"""
+
+
+def plain_environment() -> dict[str, str]:
+    """This environment without connectors and preloaded libraries."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("HDF5_VOL", "LD_PRELOAD"))}
+
+
+def environment_of(side: str, area: Path, cache: str = "8GiB") -> dict[str, str]:
+    """Of a program on the side `native` or `forebay`, with a cache of this size in the staging area `area`."""
+    if side == "native":
+        return plain_environment()
+    return plain_environment() | {
+        "HDF5_VOL_CONNECTOR": f"forebay read_cache=on;read_cache_size={cache}",
+        "HDF5_PLUGIN_PATH": os.environ["FOREBAY_PLUGIN_DIR"],
+        "FOREBAY_NLS": str(area),
+        "FOREBAY_STATS": str(area / "statistics"),
+    }
+
+
+def make_rows(path: Path, rows: int, row_bytes: int) -> None:
+    """Writes the file natively: a dataset `rows` of random bytes."""
+    words = [str(path), str(rows), str(row_bytes)]
+    subprocess.run([sys.executable, "-c", MAKE, *words], env=plain_environment(), check=True)
+
+
+def told_by(code: str, words: list, environment: dict[str, str], wrapper: tuple[str, ...] = ()) -> dict:
+    """Runs a Python program, and returns what it printed as JSON."""
+    command = [*wrapper, sys.executable, "-c", code, *map(str, words)]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout)
+
+
+def in_turns(pairs: int, run: Callable[[str], dict]) -> dict[str, list[dict]]:
+    """Both sides `pairs` times; which of them comes first alternates."""
+    told: dict[str, list[dict]] = {"native": [], "forebay": []}
+    for pair in range(pairs):
+        for side in sorted(told, reverse=pair % 2 == 0):
+            told[side].append(run(side))
+    if len({one["sum"] for side in told for one in told[side]}) != 1:
+        sys.exit("the two sides have read different bytes")
+    return told
+
+
+def median_of(runs: list[dict], name: str) -> float:
+    return statistics.median(one[name] for one in runs)

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Times what the read cache cannot make faster: it is not to make it slower either.
+
+One run measures both sides: native, and forebay with read_cache=on, by an unmodified h5py program.
+
+    tools/env bench/reading_once.py                 all cases
+    tools/env bench/reading_once.py opens           10,000 opens, read-only, of small files
+    tools/env bench/reading_once.py --folder DIR    where the local files are; best on a disk
+
+Cases: `opens`; `warm`, a local file that is in the page cache; `cold`, a local file that is not; `fast`, a file
+system that is not local, and answers at once. Prints the medians of both sides, and their ratio. What is read is
+compared.
+"""
+
+import argparse
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from forebay.slowfs import SlowFS
+from reading import YOUNG_SECONDS, environment_of, in_turns, make_rows, median_of, told_by
+
+ROWS, ROW_BYTES, BATCH = 4096, 65536, 16
+OPENS, FILES = 10_000, 100
+
+READ = f"""
+import json, sys, time, zlib, h5py, numpy as np
+total, buffer = 0, np.empty(({BATCH}, {ROW_BYTES}), dtype=np.uint8)
+start = time.monotonic()
+with h5py.File(sys.argv[1]) as f:
+    rows = f["rows"]
+    for at in range(0, rows.shape[0], {BATCH}):
+        rows.read_direct(buffer, np.s_[at : at + {BATCH}])
+        total = zlib.crc32(buffer[0, :4096].tobytes(), total)
+print(json.dumps(dict(seconds=time.monotonic() - start, sum=total)))
+"""
+
+OPEN = """
+import json, sys, time, h5py
+folder, opens, files = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+names = [f"{folder}/{number}.h5" for number in range(files)]
+h5py.File(names[0]).close()
+total, start = 0, time.monotonic()
+for number in range(opens):
+    with h5py.File(names[number % files]) as f:
+        total += f["rows"].shape[0]
+print(json.dumps(dict(seconds=time.monotonic() - start, sum=total)))
+"""
+
+
+def drop_from_page_cache(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+def measure(case: str, pairs: int, folder: Path) -> None:
+    """One case, in a folder of its own."""
+    area = folder / "area"
+    area.mkdir()
+
+    def read(path: Path, side: str) -> dict:
+        if case == "cold":
+            drop_from_page_cache(path)
+        return told_by(READ, [path], environment_of(side, area))
+
+    if case == "opens":
+        for number in range(FILES):
+            make_rows(folder / f"{number}.h5", 16, 64)
+        time.sleep(YOUNG_SECONDS)
+        told = in_turns(pairs, lambda side: told_by(OPEN, [folder, OPENS, FILES], environment_of(side, area)))
+    elif case == "fast":
+        with SlowFS(folder / "backing", folder / "mount", bandwidth=None, latency="0ms") as mounted:
+            make_rows(folder / "backing" / "data.h5", ROWS, ROW_BYTES)
+            time.sleep(YOUNG_SECONDS)
+            told = in_turns(pairs, lambda side: read(mounted / "data.h5", side))
+    else:
+        make_rows(folder / "data.h5", ROWS, ROW_BYTES)
+        time.sleep(YOUNG_SECONDS)
+        told = in_turns(pairs, lambda side: read(folder / "data.h5", side))
+    native, forebay = (median_of(told[side], "seconds") for side in ("native", "forebay"))
+    print(f"{case}: native {native:.3f} s, forebay {forebay:.3f} s, {forebay / native:.3f} x the time", flush=True)
+
+
+def main() -> None:
+    """Case by case."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", default=["opens", "warm", "cold", "fast"])
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--folder", type=Path, default=Path(os.environ["FOREBAY_BUILD_DIR"]) / "bench")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for case in options.cases:
+        folder = Path(tempfile.mkdtemp(prefix="reading-once-", dir=options.folder))
+        try:
+            measure(case, options.pairs, folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
