@@ -433,6 +433,22 @@ Result<CachedFile::Exposed> CachedFile::expose() const {
     return exposed;
 }
 
+void CachedFile::set_pinned(bool pinned) noexcept { core_->replica()->set_pinned(pinned); }
+
+Result<std::uint64_t> CachedFile::evict() {
+    const std::shared_ptr<Replica>& replica = core_->replica();
+    std::uint64_t bytes = 0;
+    for (std::uint64_t unit = 0; unit < replica->units(); ++unit) {
+        if (!replica->has_any(unit)) continue;
+        const auto claim = Replica::claim(replica, unit);
+        if (!claim) continue;
+        const auto evicted = replica->evict(*claim);
+        if (!evicted) return evicted.status();
+        bytes += evicted.value();
+    }
+    return bytes;
+}
+
 const Version& CachedFile::version() const noexcept { return core_->replica()->source(); }
 bool CachedFile::join(std::shared_ptr<Peers> peers) noexcept { return core_->join(std::move(peers)); }
 void CachedFile::part() noexcept { core_->part(); }

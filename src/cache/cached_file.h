@@ -85,6 +85,11 @@ class CachedFile final : public io::ForwardingFile {
     void cancel_prefetch();
     // Of what was fetched unasked, how many bytes this process has not read since; in whole blocks.
     [[nodiscard]] std::uint64_t unread_bytes() const noexcept;
+    // A pinned replica stays when the cache is full, also when no process has it open.
+    void set_pinned(bool pinned) noexcept;
+    // Removes what is stored of it, pinned or not, but for units that somebody is just changing. Returns the bytes.
+    // Blocks on the staging area.
+    [[nodiscard]] Result<std::uint64_t> evict();
     // What others read of the replica by themselves: its bytes and its map, for as long as this lives.
     struct Exposed {
         std::shared_ptr<Replica> replica;

@@ -241,6 +241,12 @@ Status StagedFile::drain_ready() {
     return drain_all();
 }
 
+Status StagedFile::sync_drained() {
+    if (surroundings_.inherited()) return Status::ok();
+    const LockGuard writer(writer_);
+    return sync_target();
+}
+
 void StagedFile::hold_back() {
     const LockGuard lock(mutex());
     if (state_ == State::kStaged && !surroundings_.inherited()) outflow_.hold_back();
@@ -322,14 +328,45 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, ledger::Le
     durable_ = surroundings_.options().durability == Durability::kNode;
     state_ = aside || surroundings_.pool() == nullptr ? State::kThrough : State::kStaged;
     if (aside) slot_->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(*aside), std::memory_order_relaxed);
-    if (state_ == State::kStaged)
-        log_ = std::make_unique<log::FileLog>(*surroundings_.pool(), log_number_,
-                                              log::LogTarget{
-                                                  identity_.device, identity_.inode, path_, {}, durable_, born},
-                                              surroundings_.options().checksum == Checksum::kInline || durable_);
+    if (state_ == State::kStaged) make_log(born);
     outflow_.open(target_, traits, size.value(), log_mount());
     offer_target();
     return Status::ok();
+}
+
+void StagedFile::make_log(const log::Birth& born) {
+    log_ = std::make_unique<log::FileLog>(*surroundings_.pool(), log_number_,
+                                          log::LogTarget{identity_.device, identity_.inode, path_, {}, durable_, born},
+                                          surroundings_.options().checksum == Checksum::kInline || durable_);
+}
+
+// As opening it anew does: the target alone tells how the file is.
+Result<bool> StagedFile::begin_staging() {
+    FOREBAY_TRY(refuse_if_inherited("stage"));
+    const LockGuard writer(writer_);
+    {
+        const LockGuard lock(mutex());
+        const auto disabled = std::uint64_t{1} << static_cast<unsigned>(ledger::AsideReason::kDisabled);
+        if (state_ != State::kThrough || share_ != nullptr || several_nodes_ || log_failed_ ||
+            surroundings_.pool() == nullptr || slot_->aside.load(std::memory_order_relaxed) != disabled ||
+            !outflow_.error().is_ok())
+            return false;
+    }   // nobody else leaves this state while the writer's lock is held
+    const auto size = target_->size();
+    if (!size) return size.status();
+    const io::FileTraits traits = target_->traits();
+    const log::Birth born = birth_of(*target_, traits);
+    const LockGuard lock(mutex());
+    FOREBAY_TRY(outflow_.await([this]() NO_THREAD_SAFETY_ANALYSIS { return outflow_.idle(); }));
+    logical_size_ = committed_size_ = size.value();
+    commit_sequence_ = commit_time_ns_ = 0;
+    resize_sequence_ = 0;
+    dirty_ = false;
+    make_log(born);
+    state_ = State::kStaged;
+    outflow_.open(target_, traits, size.value(), log_mount());
+    offer_target();
+    return true;
 }
 
 // Of a durable log: where it is mounted. Only then somebody asks whether a device was gone meanwhile. 0: unknown.

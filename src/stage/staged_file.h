@@ -146,6 +146,8 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     // The same for what may drain by now: what a commit has to come before stays in the log, so that a crash leaves the
     // last commit. Of a shared file it is what its drainer's process knows of.
     Status drain_ready();
+    // Syncs the target: what has drained is on its device. Blocks.
+    Status sync_drained();
 
     // The program wants the target left alone for a while: what is staged stays in the log until `let_go`, or until
     // somebody needs room or waits for the target. Neither blocks. They do nothing where this process does not drain,
@@ -156,6 +158,9 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
 
     // Drains, then writes straight to the target until closed (SWMR, raw descriptor handed out).
     Status step_aside(ledger::AsideReason reason);
+    // A file that is written through because nobody had asked for staging (kDisabled) is staged from now on. The
+    // staging area is in use. False: it stays as it is: it is shared, or has stepped aside for another reason.
+    [[nodiscard]] Result<bool> begin_staging();
     // The program is told where in the file its data are, and may read them there beside HDF5: so they are there on
     // return, and what it writes from now on is there at once. A file that is not written now is remembered
     // (Surroundings), and is not staged when it is opened for writing. One that is shared stays staged: see
@@ -252,6 +257,7 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
 
     // staged_file.cc
     Status refuse_if_inherited(const char* what) const;
+    void make_log(const log::Birth& born) REQUIRES(mutex());
     Status close_staged() REQUIRES(writer_);
     bool settle_for_close(Status& outcome) REQUIRES(writer_, mutex());
     Status leave_in_log(Status outcome) REQUIRES(writer_, mutex());

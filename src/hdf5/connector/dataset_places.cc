@@ -95,11 +95,17 @@ void add_sequences(hid_t space, const Extent& extent, std::size_t element_bytes,
     into.assign(1, {begin + number_of(first) * element_bytes, begin + (number_of(last) + 1) * element_bytes});
 }
 
+// The chunks of a dataset, each with the index of its first element in the first axis.
+struct ChunkPlace {
+    hsize_t first_row;
+    ByteRange range;
+};
+
 struct ChunkWalk {
     hid_t space;   // H5S_ALL: all chunks
     int rank;
     std::array<hsize_t, H5S_MAX_RANK> chunk;
-    std::vector<ByteRange>& into;
+    std::vector<ChunkPlace> found;
 
     static int step(const hsize_t* offset, unsigned, haddr_t address, hsize_t size, void* self) noexcept {
         auto& walk = *static_cast<ChunkWalk*>(self);
@@ -111,7 +117,7 @@ struct ChunkWalk {
                     last[axis] = offset[axis] + walk.chunk[axis] - 1;
                 if (host().H5Sselect_intersect_block(walk.space, offset, last.data()) == 0) return H5_ITER_CONT;
             }
-            walk.into.push_back({address, address + size});
+            walk.found.push_back({offset[0], {address, address + size}});
             return H5_ITER_CONT;
         });
     }
@@ -129,13 +135,24 @@ void merge(std::vector<ByteRange>& ranges) {
     ranges = std::move(merged);
 }
 
-void add_chunks(const Object& dataset, hid_t creation, hid_t space, int rank, std::vector<ByteRange>& into) {
-    ChunkWalk walk{space, rank, {}, into};
-    if (host().H5Pget_chunk(creation, rank, walk.chunk.data()) < 0) return;
+ChunkWalk walk_chunks(const Object& dataset, hid_t creation, hid_t space, int rank) {
+    ChunkWalk walk{space, rank, {}, {}};
+    if (host().H5Pget_chunk(creation, rank, walk.chunk.data()) < 0) return walk;
     H5VL_native_dataset_optional_args_t native{};
     native.chunk_iter.op = &ChunkWalk::step;
     native.chunk_iter.op_data = &walk;
     (void)ask_native(dataset, H5VL_NATIVE_DATASET_CHUNK_ITER, native);
+    return walk;
+}
+
+// Where a contiguous dataset begins; HADDR_UNDEF: it has no bytes in this file.
+haddr_t begin_of(const Object& dataset, hid_t creation) {
+    haddr_t begin = HADDR_UNDEF;
+    H5VL_native_dataset_optional_args_t native{};
+    native.get_offset.offset = &begin;
+    if (host().H5Pget_external_count(creation) != 0 || !ask_native(dataset, H5VL_NATIVE_DATASET_GET_OFFSET, native))
+        return HADDR_UNDEF;
+    return begin;
 }
 
 }   // namespace
@@ -163,18 +180,55 @@ std::optional<std::vector<ByteRange>> places_of(const char* function, const Obje
     if (creation && type) {
         const H5D_layout_t layout = host().H5Pget_layout(creation.id());
         if (layout == H5D_CHUNKED) {
-            add_chunks(dataset, creation.id(), file_space, extent.rank, places);
-        } else if (layout == H5D_CONTIGUOUS && host().H5Pget_external_count(creation.id()) == 0) {
-            haddr_t begin = HADDR_UNDEF;
-            H5VL_native_dataset_optional_args_t native{};
-            native.get_offset.offset = &begin;
-            if (ask_native(dataset, H5VL_NATIVE_DATASET_GET_OFFSET, native) && begin != HADDR_UNDEF)
+            for (const ChunkPlace& place : walk_chunks(dataset, creation.id(), file_space, extent.rank).found)
+                places.push_back(place.range);
+        } else if (layout == H5D_CONTIGUOUS) {
+            if (const haddr_t begin = begin_of(dataset, creation.id()); begin != HADDR_UNDEF)
                 add_sequences(file_space == H5S_ALL ? own.id() : file_space, extent, host().H5Tget_size(type.id()),
                               begin, places);
         }
     }
     host().H5Eclear2(H5E_DEFAULT);
     merge(places);
+    return places;
+}
+
+std::optional<std::vector<ByteRange>> places_of_rows(const char* function, const Object& dataset,
+                                                     std::span<const std::uint64_t> rows, bool wanted) {
+    const Held own(get(dataset, H5VL_DATASET_GET_SPACE), host().H5Sclose);
+    if (!own) return std::nullopt;
+    const Extent extent = extent_of(own.id());
+    const hsize_t row_count = extent.rank > 0 ? extent.dims[0] : 0;
+    if (std::ranges::any_of(rows, [&](std::uint64_t row) { return row >= row_count; })) {
+        push_error(function, host().H5E_ARGS_g, host().H5E_BADRANGE_g, "the dataset has fewer rows");
+        return std::nullopt;
+    }
+    std::vector<ByteRange> places;
+    if (!wanted || rows.empty()) return places;
+    const QuietErrors quiet;
+    const Held creation(get(dataset, H5VL_DATASET_GET_DCPL), host().H5Pclose);
+    const Held type(get(dataset, H5VL_DATASET_GET_TYPE), host().H5Tclose);
+    const auto add = [&](ByteRange range) {
+        if (places.empty() || places.back() != range) places.push_back(range);
+    };
+    const H5D_layout_t layout = creation && type ? host().H5Pget_layout(creation.id()) : H5D_LAYOUT_ERROR;
+    if (layout == H5D_CHUNKED) {
+        ChunkWalk walk = walk_chunks(dataset, creation.id(), H5S_ALL, extent.rank);
+        const hsize_t rows_of_chunk = std::max<hsize_t>(walk.chunk[0], 1);
+        std::ranges::sort(walk.found, [](const ChunkPlace& a, const ChunkPlace& b) {
+            return a.first_row != b.first_row ? a.first_row < b.first_row : a.range.begin < b.range.begin;
+        });
+        for (const std::uint64_t row : rows)
+            for (const ChunkPlace& place :
+                 std::ranges::equal_range(walk.found, row / rows_of_chunk * rows_of_chunk, {}, &ChunkPlace::first_row))
+                add(place.range);
+    } else if (layout == H5D_CONTIGUOUS) {
+        std::uint64_t row_bytes = host().H5Tget_size(type.id());
+        for (std::size_t axis = 1; axis < static_cast<std::size_t>(extent.rank); ++axis) row_bytes *= extent.dims[axis];
+        if (const haddr_t begin = begin_of(dataset, creation.id()); begin != HADDR_UNDEF)
+            for (const std::uint64_t row : rows) add({begin + row * row_bytes, begin + (row + 1) * row_bytes});
+    }
+    host().H5Eclear2(H5E_DEFAULT);
     return places;
 }
 

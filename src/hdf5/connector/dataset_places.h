@@ -8,7 +8,9 @@
 // collective. Errors are on HDF5's stack.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "extent/range.h"
@@ -20,5 +22,10 @@ namespace forebay::hdf5 {
 // Without `wanted` only the dataspace is looked at.
 [[nodiscard]] std::optional<std::vector<ByteRange>> places_of(const char* function, const Object& dataset,
                                                               hid_t file_space, bool wanted = true);
+
+// Of rows, which are indices of the first axis, in this order. Nothing: the dataset has no such row.
+[[nodiscard]] std::optional<std::vector<ByteRange>> places_of_rows(const char* function, const Object& dataset,
+                                                                   std::span<const std::uint64_t> rows,
+                                                                   bool wanted = true);
 
 }   // namespace forebay::hdf5

@@ -1,6 +1,13 @@
 #include "hdf5/connector/file_operations.h"
 
+#include <fmt/format.h>
+#include <forebay/operations.h>
+
+#include <algorithm>
+#include <cstring>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "hdf5/connector/addresses.h"
 #include "hdf5/connector/dataset_places.h"
@@ -11,16 +18,20 @@ namespace forebay::hdf5 {
 
 namespace {
 
-herr_t told(const char* function, const Status& outcome) {
-    if (!outcome) push_error(function, host().H5E_FILE_g, host().H5E_CANTOPERATE_g, outcome);
-    return outcome ? 0 : -1;
+herr_t refuse(const char* function, const Status& why) {
+    push_error(function, host().H5E_FILE_g, host().H5E_CANTOPERATE_g, why);
+    return -1;
 }
 
-stage::StagedFile* staged_of(OpenFile& file) {
+herr_t told(const char* function, const Status& outcome) { return outcome ? 0 : refuse(function, outcome); }
+
+Status missing_argument() { return {Code::kInvalidArgument, "the operation lacks an argument"}; }
+
+stage::StagedFile* staged_of(const OpenFile& file) {
     return file.shared != nullptr ? &file.shared->staged() : file.staged.get();
 }
 
-Status await_drained(OpenFile& file) {
+Status await_drained(const OpenFile& file) {
     if (file.shared == nullptr) return file.staged != nullptr ? file.staged->drain_ready() : Status::ok();
     return file.shared->on_several_nodes() ? file.shared->await_drained() : file.shared->staged().drain_present();
 }
@@ -30,26 +41,117 @@ std::shared_ptr<cache::CachedFile> cached_of(const OpenFile& file) {
     return engine != nullptr ? engine->cached(file.identity) : nullptr;
 }
 
-// Bytes of the selection that are not in the cache are fetched in the background. What cannot be noted is left to the
-// program's own reads.
-herr_t prefetch(const char* function, const Object& dataset, hid_t file_space) {
-    const std::shared_ptr<OpenFile> file = home_of(dataset);
-    const std::shared_ptr<cache::CachedFile> cached = file != nullptr ? cached_of(*file) : nullptr;
-    const auto places = places_of(function, dataset, file_space, cached != nullptr);
-    if (!places) return -1;
-    if (cached != nullptr && !places->empty()) (void)cached->prefetch(*places);
+Result<std::shared_ptr<cache::CachedFile>> cache_of(const OpenFile* file) {
+    if (file == nullptr) return Status(Code::kUnsupported, "the file is not opened through forebay's driver");
+    auto cached = cached_of(*file);
+    if (cached == nullptr) return Status(Code::kUnsupported, file->path + " is not read through the read cache");
+    return cached;
+}
+
+// ---- staging ---------------------------------------------------------------------------------------
+
+// Files that were left alone because nobody had asked for more are staged from now on. Ranks agree on that when they
+// open a file, and not later.
+herr_t create_cache(const char* function, const OpenFile* file, const CreateArguments* asked) {
+    if (asked == nullptr) return refuse(function, missing_argument());
+    const bool writes = asked->purpose == CreateArguments::kWrite || asked->purpose == CreateArguments::kBoth;
+    if (file == nullptr || !file->writable || !writes) return 0;
+    stage::StagedFile* const staged = staged_of(*file);
+    if (staged != nullptr && staged->staged()) return 0;
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    if (staged != nullptr && file->shared == nullptr && engine != nullptr && !engine->obstacle()) {
+        const auto begun = staged->begin_staging();
+        if (!begun) return refuse(function, begun.status());
+        if (begun.value()) return 0;
+    }
+    warn_once(fmt::format("{}: a cache is asked for while the file is open; it goes on without one. HDF5_CACHE_WR=yes, "
+                          "or the file access list, has files staged",
+                          file->path));
     return 0;
 }
 
-herr_t query(const char* function, OpenFile* file, const QueryArguments* arguments) {
-    if (arguments == nullptr || arguments->size == nullptr) {
-        push_error(function, host().H5E_ARGS_g, host().H5E_BADVALUE_g, "no place for the size");
-        return -1;
-    }
-    *arguments->size = 0;
+herr_t remove_cache(const char* function, OpenFile* file) {
     if (file == nullptr) return 0;
-    if (stage::StagedFile* const staged = staged_of(*file)) *arguments->size += staged->counters().pending;
-    if (const auto cached = cached_of(*file)) *arguments->size += cached->counters().stored_bytes.load();
+    if (file->writable && staged_of(*file) != nullptr)
+        return told(function, file->step_aside(ledger::AsideReason::kDisabled));
+    const auto cached = cached_of(*file);
+    return cached != nullptr ? told(function, cached->evict().status()) : 0;
+}
+
+herr_t wait_durable(const char* function, const OpenFile* file) {
+    if (file == nullptr) return refuse(function, cache_of(file).status());
+    if (!file->writable) return 0;
+    if (const Status drained = await_drained(*file); !drained) return refuse(function, drained);
+    stage::StagedFile* const staged = staged_of(*file);
+    return staged != nullptr ? told(function, staged->sync_drained()) : 0;
+}
+
+// ---- reading ahead ---------------------------------------------------------------------------------
+
+herr_t prefetch_places(const char* function, const Result<std::shared_ptr<cache::CachedFile>>& cached,
+                       const std::optional<std::vector<ByteRange>>& places, bool advice) {
+    if (!places) return -1;
+    if (!cached) return advice ? 0 : refuse(function, cached.status());
+    const Status asked = places->empty() ? Status::ok() : cached.value()->prefetch(*places);
+    return advice ? 0 : told(function, asked);
+}
+
+herr_t prefetch_ranges(const char* function, const OpenFile* file, const forebay_ranges* asked) {
+    if (asked == nullptr || (asked->count > 0 && (asked->offsets == nullptr || asked->lengths == nullptr)))
+        return refuse(function, missing_argument());
+    std::vector<ByteRange> ranges;
+    if (asked->count == 0) ranges.push_back({0, kOffsetMax});
+    ranges.reserve(asked->count);
+    for (std::uint64_t i = 0; i < asked->count; ++i)
+        ranges.push_back({asked->offsets[i],
+                          asked->offsets[i] + std::min(asked->lengths[i], kOffsetMax - asked->offsets[i])});
+    return prefetch_places(function, cache_of(file), std::move(ranges), false);
+}
+
+// ---- the cache -------------------------------------------------------------------------------------
+
+herr_t answer(const char* function, const void* arguments, std::uint64_t bytes) {
+    const auto* const into = static_cast<const forebay_bytes*>(arguments);
+    if (into == nullptr || into->bytes == nullptr) return refuse(function, missing_argument());
+    *into->bytes = bytes;
+    return 0;
+}
+
+herr_t evict(const char* function, const OpenFile* file, const void* arguments) {
+    const auto cached = cache_of(file);
+    if (!cached) return refuse(function, cached.status());
+    const auto evicted = cached.value()->evict();
+    return evicted ? answer(function, arguments, evicted.value()) : refuse(function, evicted.status());
+}
+
+herr_t query(const char* function, const OpenFile* file, const void* arguments) {
+    std::uint64_t bytes = 0;
+    if (file != nullptr) {
+        if (stage::StagedFile* const staged = staged_of(*file)) bytes += staged->counters().pending;
+        if (const auto cached = cached_of(*file)) bytes += cached->counters().stored_bytes.load();
+    }
+    return answer(function, arguments, bytes);
+}
+
+herr_t statistics(const char* function, const OpenFile* file, const forebay_text* asked) {
+    if (asked == nullptr || asked->length == nullptr || (asked->into == nullptr && asked->size > 0))
+        return refuse(function, missing_argument());
+    if (file == nullptr) return refuse(function, cache_of(file).status());
+    std::string text = "{}";
+    if (stage::StagedFile* const staged = staged_of(*file)) text = ledger::to_json(staged->counters());
+    if (const auto cached = cached_of(*file)) {
+        const cache::CacheCounters& counted = cached->counters();
+        text.pop_back();
+        text += fmt::format(R"({}"cache":{{"hit_bytes":{},"missed_bytes":{},"fetched_bytes":{},"stored_bytes":{}}}}})",
+                            text.size() > 1 ? "," : "", counted.hit_bytes.load(), counted.missed_bytes.load(),
+                            counted.fetched_bytes.load(), counted.stored_bytes.load());
+    }
+    *asked->length = text.size();
+    if (asked->size > 0) {
+        const std::size_t copied = std::min<std::size_t>(text.size(), asked->size - 1);
+        std::memcpy(asked->into, text.data(), copied);
+        asked->into[copied] = '\0';
+    }
     return 0;
 }
 
@@ -65,36 +167,53 @@ herr_t carry_out(const char* function, Operation operation, OpenFile* file, cons
             if (staged != nullptr) staged->let_go();
             return 0;
         case Operation::kWait: return file != nullptr ? told(function, await_drained(*file)) : 0;
-        case Operation::kCacheRemove:
-            return staged != nullptr && file->writable
-                       ? told(function, file->step_aside(ledger::AsideReason::kDisabled))
-                       : 0;
+        case Operation::kWaitDurable: return wait_durable(function, file);
+        case Operation::kCacheRemove: return remove_cache(function, file);
         case Operation::kCacheCreate:
-            if (file != nullptr && file->writable && (staged == nullptr || !staged->staged()))
-                warn_once("a cache is asked for while the file is open, which then was opened without; it is written "
-                          "as it is. HDF5_CACHE_WR=yes, or the file access list, has files staged");
-            return 0;
-        case Operation::kQuery: return query(function, file, static_cast<const QueryArguments*>(arguments));
-        case Operation::kNothing:
-        case Operation::kPrefetch:
-        case Operation::kRead: return 0;
+            return create_cache(function, file, static_cast<const CreateArguments*>(arguments));
+        case Operation::kQuery: return query(function, file, arguments);
+        case Operation::kPrefetchRanges:
+            return prefetch_ranges(function, file, static_cast<const forebay_ranges*>(arguments));
+        case Operation::kEvict: return evict(function, file, arguments);
+        case Operation::kStatistics: return statistics(function, file, static_cast<const forebay_text*>(arguments));
+        case Operation::kPrefetchLeft:
+        case Operation::kPrefetchCancel:
+        case Operation::kPin: break;
+        default: return 0;
+    }
+    const auto cached = cache_of(file);
+    if (!cached) return refuse(function, cached.status());
+    if (operation == Operation::kPrefetchLeft) return answer(function, arguments, cached.value()->prefetch_left());
+    if (operation == Operation::kPrefetchCancel) cached.value()->cancel_prefetch();
+    if (operation == Operation::kPin) {
+        if (arguments == nullptr) return refuse(function, missing_argument());
+        cached.value()->set_pinned(static_cast<const forebay_switch*>(arguments)->on != 0);
     }
     return 0;
 }
 
 herr_t carry_out(const char* function, Operation operation, const Object& dataset, const void* arguments) {
     switch (operation) {
-        case Operation::kPrefetch:
-            if (arguments != nullptr)
-                return prefetch(function, dataset, static_cast<const PrefetchArguments*>(arguments)->file_space);
-            push_error(function, host().H5E_ARGS_g, host().H5E_BADVALUE_g, "the operation has no arguments");
-            return -1;
         // What a dataset caches is a part of its file's, which others may use.
         case Operation::kCacheCreate:
-        case Operation::kCacheRemove:
-        case Operation::kNothing: return 0;
+        case Operation::kCacheRemove: return 0;
+        case Operation::kPrefetch:
+        case Operation::kPrefetchDataset:
+        case Operation::kFollow: break;
         default: return carry_out(function, operation, home_of(dataset).get(), arguments);
     }
+    if (arguments == nullptr) return refuse(function, missing_argument());
+    const auto cached = cache_of(home_of(dataset).get());
+    if (operation == Operation::kFollow) {
+        const auto* const asked = static_cast<const forebay_rows*>(arguments);
+        if (asked->count > 0 && asked->rows == nullptr) return refuse(function, missing_argument());
+        return prefetch_places(function, cached,
+                               places_of_rows(function, dataset, {asked->rows, asked->count}, cached.is_ok()), false);
+    }
+    // Both argument structures are one identifier.
+    const hid_t file_space = static_cast<const PrefetchArguments*>(arguments)->file_space;
+    return prefetch_places(function, cached, places_of(function, dataset, file_space, cached.is_ok()),
+                           operation == Operation::kPrefetch);
 }
 
 }   // namespace forebay::hdf5

@@ -12,12 +12,15 @@
 
 namespace forebay::hdf5 {
 
-// Argument structures, as Cache VOL lays them out.
+// Argument structures of Cache VOL, as it lays them out. forebay's own are in include/forebay/operations.h.
+struct CreateArguments {
+    hid_t file_access_list;
+    hsize_t size;
+    enum Purpose : int { kRead, kWrite, kBoth } purpose;
+    int duration;
+};
 struct PrefetchArguments {
     hid_t file_space;
-};
-struct QueryArguments {
-    hsize_t* size;
 };
 struct ReadArguments {
     hid_t memory_type, memory_space, file_space;

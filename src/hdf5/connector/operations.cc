@@ -1,5 +1,7 @@
 #include "hdf5/connector/operations.h"
 
+#include <forebay/operations.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -42,7 +44,18 @@ constinit std::array the_operations{
     // Closing a dataset or a group never waits for the drain, so there is nothing to be set.
     Known{"anl.gov.fcache.async.close.set", kFile, Operation::kNothing, 0},
     Known{"anl.gov.fcache.async.close.wait", kFile, Operation::kWait, 0},
-    Known{"forebay.file.query", kFile, Operation::kQuery, 0},
+    Known{FOREBAY_FILE_PAUSE, kFile, Operation::kPause, 0},
+    Known{FOREBAY_FILE_START, kFile, Operation::kStart, 0},
+    Known{FOREBAY_FILE_WAIT_DURABLE, kFile, Operation::kWaitDurable, 0},
+    Known{FOREBAY_FILE_PREFETCH, kFile, Operation::kPrefetchRanges, 0},
+    Known{FOREBAY_FILE_PREFETCH_LEFT, kFile, Operation::kPrefetchLeft, 0},
+    Known{FOREBAY_FILE_PREFETCH_CANCEL, kFile, Operation::kPrefetchCancel, 0},
+    Known{FOREBAY_FILE_PIN, kFile, Operation::kPin, 0},
+    Known{FOREBAY_FILE_EVICT, kFile, Operation::kEvict, 0},
+    Known{FOREBAY_FILE_QUERY, kFile, Operation::kQuery, 0},
+    Known{FOREBAY_FILE_STATISTICS, kFile, Operation::kStatistics, 0},
+    Known{FOREBAY_DATASET_PREFETCH, kDataset, Operation::kPrefetchDataset, 0},
+    Known{FOREBAY_DATASET_FOLLOW, kDataset, Operation::kFollow, 0},
 };
 
 const Known* find(H5VL_subclass_t subclass, int value) noexcept {

@@ -1,7 +1,8 @@
 // The operations that this connector has beside HDF5's own: HDF5 calls them optional, and finds them by name.
 //
-// `anl.gov.*` are those of Cache VOL, with its names and argument structures: programs that were linked with its static
-// library find them here. Both connectors of forebay have them all. The value of a name is HDF5's, one for all
+// `forebay.*` are forebay's own (include/forebay/operations.h). `anl.gov.*` are those of Cache VOL, with its names and
+// argument structures: programs that were linked with its static library find them here. Both connectors of forebay
+// have them all. The value of a name is HDF5's, one for all
 // connectors of a library. What each does is in file_operations.h.
 //
 // Thread-safety: as HDF5's; registering and forgetting belong to the connector's begin and end. Nothing blocks.
@@ -16,15 +17,24 @@
 namespace forebay::hdf5 {
 
 enum class Operation : std::uint8_t {
-    kNothing,       // accepted: there is nothing to be done
-    kPause,         // hold back the drain of the file
-    kStart,         // let it go
-    kWait,          // until what is staged is in the file
-    kPrefetch,      // a selection of a dataset, into the read cache
-    kRead,          // a selection of a dataset, as H5Dread
-    kCacheCreate,   // have the file staged or cached
-    kCacheRemove,   // no longer
-    kQuery,         // how many bytes of the file are in the log and in the read cache
+    kNothing,           // accepted: there is nothing to be done
+    kPause,             // hold back the drain of the file
+    kStart,             // let it go
+    kWait,              // until what is staged is in the file
+    kWaitDurable,       // the same, and on its device
+    kPrefetch,          // a selection of a dataset, into the read cache, if it can be
+    kRead,              // a selection of a dataset, as H5Dread
+    kCacheCreate,       // have the file staged or cached
+    kCacheRemove,       // no longer
+    kQuery,             // how many bytes of the file are in the log and in the read cache
+    kPrefetchRanges,    // ranges of a file
+    kPrefetchDataset,   // as kPrefetch, but it is an error if it cannot be
+    kFollow,            // rows of a dataset, in the order in which they will be read
+    kPrefetchLeft,
+    kPrefetchCancel,
+    kPin,
+    kEvict,
+    kStatistics,
 };
 
 // False: HDF5 refuses one; its error is on the stack.

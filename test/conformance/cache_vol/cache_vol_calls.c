@@ -58,11 +58,13 @@ static void write_step(hid_t dataset, int step) {
 
 /* ---- writing -------------------------------------------------------------------------------------- */
 
-static void write_file(const char *path, hid_t list) {
+static void write_file(const char *path, hid_t list, bool creates) {
     const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, list);
     CHECK(file >= 0);
-    DO(H5Fcache_create(file, H5P_DEFAULT, 1 << 20, WRITE, TEMPORAL));
-    DO(H5Freserve_cache(file, H5P_DEFAULT, 1 << 20, RDWR, PERMANENT));
+    if (creates) {
+        DO(H5Fcache_create(file, H5P_DEFAULT, 1 << 20, WRITE, TEMPORAL));
+        DO(H5Freserve_cache(file, H5P_DEFAULT, 1 << 20, RDWR, PERMANENT));
+    }
     DO(H5Fcache_async_close_set(file));
     hsize_t kept = 0;
     DO(H5Fquery_cache(file, H5P_DEFAULT, &kept));
@@ -87,7 +89,7 @@ static void write_file(const char *path, hid_t list) {
     CHECK(H5Fclose(file) >= 0);
 }
 
-static void write_default(const char *path) { write_file(path, H5P_DEFAULT); }
+static void write_default(const char *path) { write_file(path, H5P_DEFAULT, true); }
 
 /* Paused, and never started: closing the file drains it. */
 static void write_paused(const char *path) {
@@ -114,6 +116,26 @@ static void write_removed(const char *path) {
     CHECK(H5Fclose(file) >= 0);
 }
 
+/* Staged, not staged, and so on; rows are written again across each change. */
+static void write_again(const char *path) {
+    const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t first = make_dataset(file, 0, false), packed = make_dataset(file, 1, true);
+    for (int step = 2; step < 12; ++step) {
+        write_step(first, step);
+        write_step(packed, step);
+        if (step % 2 == 0) DO(H5Fcache_remove(file));
+        else DO(H5Fcache_create(file, H5P_DEFAULT, 1 << 20, step % 4 == 1 ? WRITE : RDWR, TEMPORAL));
+        if (step % 3 == 0) CHECK(H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0);
+        const hid_t dataset = make_dataset(file, step, step % 5 == 0);
+        write_step(dataset, step);
+        static double into[kRows * kColumns];
+        CHECK(H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, into) >= 0);
+        CHECK(memcmp(into, values, sizeof into) == 0);
+        CHECK(H5Dclose(dataset) >= 0);
+    }
+    CHECK(H5Dclose(first) >= 0 && H5Dclose(packed) >= 0 && H5Fclose(file) >= 0);
+}
+
 /* The access list says that the file is staged: in each spelling, and that it is not. */
 static void write_by_list(const char *path) {
     char other[4096];
@@ -131,7 +153,7 @@ static void write_by_list(const char *path) {
         }
         CHECK(H5Pget_fapl_cache(list, "HDF5_CACHE_WR", &got) >= 0 && got == on);
         snprintf(other, sizeof other, "%s.%d", path, spelling);
-        write_file(other, list);
+        write_file(other, list, false);
         H5Pclose(list);
     }
 }
@@ -149,7 +171,7 @@ static void write_to_storage(const char *path) {
     CHECK(H5Pset_fapl_cache(list, "LOCAL_STORAGE", storage) >= 0);
     CHECK(H5Pset_fapl_cache(list, "HDF5_CACHE_WR", &p) >= 0);
     CHECK(H5Pget_fapl_cache(list, "LOCAL_STORAGE", &got) >= 0 && got == storage);
-    write_file(path, list);
+    write_file(path, list, false);
     CHECK(H5Pclose(list) >= 0 && H5Pclose(plist) >= 0 && H5LSclose(storage) >= 0);
 }
 
@@ -368,8 +390,9 @@ int main(int argc, char **argv) {
         const char *name;
         void (*run)(const char *);
     } parts[] = {{"write", write_default}, {"paused", write_paused},      {"removed", write_removed},
-                 {"list", write_by_list},  {"storage", write_to_storage}, {"async", write_async},
-                 {"read", read_file},      {"account", keep_account},     {"wrong", do_wrong}};
+                 {"list", write_by_list},  {"storage", write_to_storage}, {"again", write_again},
+                 {"async", write_async},   {"read", read_file},           {"account", keep_account},
+                 {"wrong", do_wrong}};
     for (size_t i = 0; argc == 3 && i < sizeof parts / sizeof *parts; ++i)
         if (strcmp(argv[1], parts[i].name) == 0) {
             parts[i].run(argv[2]);

@@ -37,10 +37,27 @@ def test_the_calls_do_the_same_with_the_connector_forebay(tmp_path: Path, part: 
 
 
 def test_the_calls_do_no_harm_where_nothing_is_staged(tmp_path: Path) -> None:
+    call("paused", native(), tmp_path / "native")
+    call("paused", with_cache_vol(tmp_path), tmp_path)
+    assert (tmp_path / "data.h5").read_bytes() == (tmp_path / "native" / "data.h5").read_bytes()
+    assert asides(tmp_path) == {"disabled": 1}
+    assert bytes_staged(tmp_path) == 0
+
+
+def test_a_cache_that_is_created_while_the_file_is_open_stages_it(tmp_path: Path) -> None:
     call("write", native(), tmp_path / "native")
     call("write", with_cache_vol(tmp_path), tmp_path)
     assert (tmp_path / "data.h5").read_bytes() == (tmp_path / "native" / "data.h5").read_bytes()
     assert asides(tmp_path) == {"disabled": 1}
+    assert bytes_staged(tmp_path) > 0
+
+
+def test_a_cache_that_was_removed_can_be_created_again(tmp_path: Path) -> None:
+    call("again", native(), tmp_path / "native")
+    call("again", with_cache_vol(tmp_path, HDF5_CACHE_WR="yes"), tmp_path)
+    assert (tmp_path / "data.h5").read_bytes() == (tmp_path / "native" / "data.h5").read_bytes()
+    assert bytes_staged(tmp_path) > 0
+    assert reasons(tmp_path) == {"disabled"}
 
 
 def test_the_access_list_says_which_files_are_staged(tmp_path: Path) -> None:

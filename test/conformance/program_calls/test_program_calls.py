@@ -1,0 +1,61 @@
+"""A program that calls forebay by identifier: its files, and what it reads, are those of the same program natively."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "integration"))
+
+from connector_environment import ROOT, bytes_staged, native, reasons, run, staged
+
+from forebay.slowfs import SlowFS, available
+
+PROGRAM = Path(os.environ.get("FOREBAY_BUILD_DIR", ROOT / "build" / "release")) / "test" / "program_calls"
+
+
+def call(part: str, environment: dict[str, str], folder: Path) -> tuple[str, str]:
+    done = run([PROGRAM, part, "data.h5"], environment, folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_a_drain_is_paused_and_waited_for_and_the_file_is_the_same(tmp_path: Path) -> None:
+    call("write", native(), tmp_path / "native")
+    told, _ = call("write", staged(tmp_path), tmp_path)
+    assert (tmp_path / "data.h5").read_bytes() == (tmp_path / "native" / "data.h5").read_bytes()
+    assert bytes_staged(tmp_path) > 0
+    assert reasons(tmp_path) == set()
+    counted = json.loads(told)
+    assert counted["path"].endswith("data.h5")
+    assert counted["pending"] == 0
+    assert counted["commits"] >= 1
+    assert counted["syncs"] >= 1
+
+
+def test_a_file_that_is_not_cached_is_read_as_natively_and_each_request_is_an_error(tmp_path: Path) -> None:
+    call("write", native(), tmp_path)
+    assert call("read", staged(tmp_path, "read_cache=on"), tmp_path)[0] == call("read", native(), tmp_path)[0]
+
+
+_usable, _reason = available()
+
+
+@pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
+def test_what_is_fetched_pinned_and_evicted_is_what_the_file_holds(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    with SlowFS(tmp_path / "backing", target, bandwidth="400MiB/s", latency={"read": "0.2ms"}):
+        call("write", native(), target)
+        os.utime(target / "data.h5", (1_000_000_000, 1_000_000_000))
+        expected = call("read", native(), target)[0]
+        told, counted = call("read", staged(tmp_path, "read_cache=on", PROGRAM_CALLS_CACHED="1"), target)
+        assert told == expected
+        cache = json.loads(counted.splitlines()[-1])["cache"]
+        assert cache["fetched_bytes"] > 0
+
+
+def test_wrong_identifiers_and_states_are_errors(tmp_path: Path) -> None:
+    call("wrong", native(), tmp_path)
+    call("wrong", staged(tmp_path), tmp_path)
