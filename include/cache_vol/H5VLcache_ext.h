@@ -13,6 +13,13 @@
 #define H5VL_CACHE_EXT_NAME "cache_ext"
 #define H5VL_CACHE_EXT_VALUE 513
 
+/* For H5Pset_vol: the connector beneath, and the configuration file. HDF5 copies what it points to. */
+typedef struct H5VL_cache_ext_info_t {
+    hid_t under_vol_id;
+    void *under_vol_info; /* NULL: none */
+    char fconfig[255];
+} H5VL_cache_ext_info_t;
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -185,8 +185,6 @@ herr_t H5Fcache_async_close_wait(CALLER, hid_t file_id) {
 
 /* ---- the connector -------------------------------------------------------------------------------- */
 
-hid_t H5VL_cache_ext_register(void) { return H5VLregister_connector_by_value(H5VL_CACHE_EXT_VALUE, H5P_DEFAULT); }
-
 herr_t async_close_start(void) { return 0; }
 
 herr_t set_close_async(hbool_t on) {

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "H5LS.h"
+#include "H5VLcache_ext.h"
 #include "hdf5_calls.h"
 
 #undef H5Pset_fapl_cache
@@ -340,4 +340,11 @@ herr_t H5Pget_fapl_cache(hid_t plist, const char *flag, void *value) {
         return FOREBAY_FAIL(H5E_BADVALUE_g, "the flag is none of HDF5_CACHE_WR, HDF5_CACHE_RD, LOCAL_STORAGE");
     if (FOREBAY_CALL(H5Pexist)(plist, flag) <= 0) return FOREBAY_FAIL(H5E_BADVALUE_g, "the list has no such value");
     return FOREBAY_CALL(H5Pget)(plist, flag, value);
+}
+
+/* ---- the connector -------------------------------------------------------------------------------- */
+
+hid_t H5VL_cache_ext_register(void) {
+    if (forebay_open_hdf5() < 0) return H5I_INVALID_HID;
+    return FOREBAY_CALL(H5VLregister_connector_by_value)(H5VL_CACHE_EXT_VALUE, H5P_DEFAULT);
 }

@@ -235,7 +235,7 @@ herr_t restore_list(hid_t file_access_list, const Origin& origin) {
     if (Session::get().is_our_mpi(driver) && host().H5Pset_driver(file_access_list, host().mpio(), nullptr) < 0)
         return -1;
     if (origin.connector < 0) return 0;
-    const ConnectorInfo info{origin.info};
+    const ConnectorInfo info(origin.info);
     return host().H5Pset_vol(file_access_list, origin.connector, &info);
 }
 

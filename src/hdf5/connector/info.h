@@ -6,6 +6,9 @@
 // library unusable. So the text is kept as it is, and judged when the first file is opened with it
 // (see session.h).
 //
+// A program may fill in an information object by itself. Only those that `ConnectorInfo` made have a text; they are
+// known by their addresses.
+//
 // Ownership: `info_copy` and `info_from_text` allocate, `info_free` releases; HDF5 calls both.
 // Thread-safety: immutable once made. Nothing blocks.
 // Source: HDF5 reference manual, H5VL_info_class_t.
@@ -17,9 +20,24 @@
 
 namespace forebay::hdf5 {
 
-struct ConnectorInfo {
-    std::string text;
+// As Cache VOL lays it out (H5VLcache_ext.h): programs hand H5Pset_vol one that they have filled in themselves.
+struct ForeignInfo {
+    hid_t under_connector = H5I_INVALID_HID;
+    void* under_info = nullptr;
+    char configuration[255] = {};
 };
+
+// Ours begins like that, too, for programs that look at what they are handed.
+struct ConnectorInfo : ForeignInfo {
+    explicit ConnectorInfo(std::string the_text);
+    ConnectorInfo(const ConnectorInfo&) = delete;
+    ConnectorInfo& operator=(const ConnectorInfo&) = delete;
+    ~ConnectorInfo();
+    const std::string text;
+};
+
+// Of an information object of HDF5's, or of the program's own.
+[[nodiscard]] std::string text_of_info(const void* info);
 
 void* info_copy(const void* info);
 herr_t info_compare(int* order, const void* left, const void* right);

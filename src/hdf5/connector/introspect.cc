@@ -21,7 +21,7 @@ herr_t introspect_class(void* object, H5VL_get_conn_lvl_t level, const H5VL_clas
 // calls are ours (docs/event-sets.md).
 herr_t introspect_capabilities(const void* info, std::uint64_t* flags) {
     return guard("introspect_capabilities", [&]() -> herr_t {
-        const Route& route = Session::get().route(info != nullptr ? static_cast<const ConnectorInfo*>(info)->text : "");
+        const Route& route = Session::get().route(text_of_info(info));
         if (host().H5VLintrospect_get_cap_flags(route.under_info, route.under_connector, flags) < 0) return -1;
         H5VL_class_value_t beneath = -1;
         if (host().H5VLget_value(route.under_connector, &beneath) >= 0 && beneath == H5_VOL_NATIVE)

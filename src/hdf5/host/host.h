@@ -45,6 +45,7 @@ namespace forebay::hdf5 {
     X(H5FDregister) X(H5FDdriver_query) \
     X(H5VLregister_connector_by_name) X(H5VLregister_connector_by_value) X(H5VLget_value) \
     X(H5VLclose) X(H5VLfree_connector_info) X(H5VLconnector_str_to_info) \
+    X(H5VLconnector_info_to_str) X(H5free_memory) \
     X(H5VLget_object) X(H5VLget_wrap_ctx) X(H5VLwrap_object) X(H5VLunwrap_object) \
     X(H5VLfree_wrap_ctx) \
     X(H5VLattr_create) X(H5VLattr_open) X(H5VLattr_read) X(H5VLattr_write) X(H5VLattr_get) \

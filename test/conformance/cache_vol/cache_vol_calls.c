@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include <H5VLcache_ext.h>
+#include <H5VLconnector.h>
 #include <cache_new_h5api.h>
 
 #define CHECK(condition)                                                            \
@@ -156,6 +157,25 @@ static void write_by_list(const char *path) {
         write_file(other, list, false);
         H5Pclose(list);
     }
+}
+
+/* The connector and its information, by the program itself: HDF5_VOL_CONNECTOR does not name it. */
+static void write_with_info(const char *path) {
+    const hid_t list = H5Pcreate(H5P_FILE_ACCESS);
+    if (getenv("CACHE_VOL_CONFIG") != NULL) {
+        H5VL_cache_ext_info_t info = {H5VL_NATIVE, NULL, ""}, *same = NULL;
+        CHECK(strlen(getenv("CACHE_VOL_CONFIG")) < sizeof info.fconfig);
+        strcpy(info.fconfig, getenv("CACHE_VOL_CONFIG"));
+        const hid_t connector = H5VL_CACHE_EXT;
+        char *text = NULL;
+        CHECK(connector >= 0 && H5Pset_vol(list, connector, &info) >= 0);
+        CHECK(H5Pget_vol_info(list, (void **)&same) >= 0 && same != NULL);
+        CHECK(H5VLconnector_info_to_str(same, connector, &text) >= 0);
+        CHECK(strstr(text, info.fconfig) != NULL);
+        CHECK(H5free_memory(text) >= 0 && H5VLfree_connector_info(connector, same) >= 0 && H5VLclose(connector) >= 0);
+    }
+    write_file(path, list, false);
+    CHECK(H5Pclose(list) >= 0);
 }
 
 /* A local storage in the access list. */
@@ -389,10 +409,10 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(const char *);
-    } parts[] = {{"write", write_default}, {"paused", write_paused},      {"removed", write_removed},
-                 {"list", write_by_list},  {"storage", write_to_storage}, {"again", write_again},
-                 {"async", write_async},   {"read", read_file},           {"account", keep_account},
-                 {"wrong", do_wrong}};
+    } parts[] = {
+        {"write", write_default},      {"paused", write_paused},  {"removed", write_removed}, {"list", write_by_list},
+        {"storage", write_to_storage}, {"again", write_again},    {"info", write_with_info},  {"async", write_async},
+        {"read", read_file},           {"account", keep_account}, {"wrong", do_wrong}};
     for (size_t i = 0; argc == 3 && i < sizeof parts / sizeof *parts; ++i)
         if (strcmp(argv[1], parts[i].name) == 0) {
             parts[i].run(argv[2]);

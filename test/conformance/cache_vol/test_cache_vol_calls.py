@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from cache_vol_environment import configuration, program, with_cache_vol
+from cache_vol_environment import cache_vol_plugin_folder, configuration, program, with_cache_vol
 from connector_environment import asides, bytes_staged, native, plugin_folder, reasons, run, staged
 
 from forebay.slowfs import SlowFS, available
@@ -88,6 +88,16 @@ def test_a_local_storage_in_the_access_list_is_where_it_is_staged(tmp_path: Path
     assert not list((tmp_path / "local-storage").iterdir())
 
 
+def test_a_program_names_connector_and_configuration_by_itself(tmp_path: Path) -> None:
+    call("info", native(), tmp_path / "native")
+    environment = with_cache_vol(tmp_path, HDF5_CACHE_WR="yes", CACHE_VOL_CONFIG=str(configuration(tmp_path)))
+    del environment["HDF5_VOL_CONNECTOR"]
+    call("info", environment, tmp_path)
+    assert (tmp_path / "data.h5").read_bytes() == (tmp_path / "native" / "data.h5").read_bytes()
+    assert bytes_staged(tmp_path) > 0
+    assert list((tmp_path / "local-storage").iterdir())
+
+
 def test_what_is_read_is_what_is_read_natively(tmp_path: Path) -> None:
     call("write", native(), tmp_path)
     expected = call("read", native(), tmp_path)
@@ -130,8 +140,11 @@ def test_with_a_thread_safe_library_several_threads_get_errors_too(tmp_path: Pat
     call("wrong", environment, tmp_path)
 
 
-def test_the_headers_stand_beside_code_that_uses_the_same_words(tmp_path: Path) -> None:
-    done = run([program("beside_user_code")], native(), tmp_path)
+@pytest.mark.parametrize("name", ["beside_user_code", "linked_with_plugin"])
+@pytest.mark.parametrize("connector", [False, True])
+def test_the_headers_stand_beside_code_that_uses_the_same_words(tmp_path: Path, name: str, connector: bool) -> None:
+    environment = with_cache_vol(tmp_path) if connector else native()
+    done = run([program(name)], {**environment, "LD_LIBRARY_PATH": str(cache_vol_plugin_folder())}, tmp_path)
     assert done.returncode == 0, done.stderr
 
 
