@@ -46,6 +46,10 @@ constexpr std::array kTable{
     OptionSpec{"flush", kChoice, "commit", "", 0, 0, "commit|drain",
                "H5Fflush returns when the state is committed to the log, or when it has reached the file."},
     OptionSpec{
+        "close", kChoice, "wait", "", 0, 0, "wait|deferred|auto",
+        "The last close of a file returns when everything has reached the file; when it is committed to the log, "
+        "and the drain goes on behind the program; or like that only where no other process can open the file."},
+    OptionSpec{
         "durability", kChoice, "process", "", 0, 0, "process|node",
         "A flush or close that has returned outlives the death of the process, or also the node's loss of power: it "
         "syncs the log, and close the file. node implies checksum=inline."},

@@ -48,6 +48,7 @@ enum class Durability : std::uint8_t { kProcess, kNode };
 enum class WithMpi : std::uint8_t { kOn, kNode, kOff };
 enum class SeveralNodes : std::uint8_t { kFast, kConsistent };
 enum class Prefetch : std::uint8_t { kOff, kOpen };
+enum class OnClose : std::uint8_t { kWait, kDeferred, kAuto };
 
 // The word number `index` of a kCount option, as its value.
 [[nodiscard]] constexpr std::uint64_t word_value(std::size_t index) noexcept { return ~std::uint64_t{0} - index; }
@@ -71,6 +72,7 @@ struct Options {
     std::uint64_t reserve = std::uint64_t{512} << 20;   // log space touched ahead of the first burst
     Checksum checksum = Checksum::kLazy;                // payloads over 64 KiB: at write, or only where needed
     OnFlush flush = OnFlush::kCommit;                   // H5Fflush returns at the commit, or once drained
+    OnClose close = OnClose::kWait;                     // H5Fclose returns once drained, or at the commit
     OnError on_error = OnError::kFail;                  // a background write to the file has failed
     std::uint64_t patience = 600;   // seconds without a byte reaching the target before a call gives up; 0: never
     Durability durability = Durability::kProcess;   // what a commit outlives: the process, or the node's loss of power
@@ -84,6 +86,8 @@ struct Options {
     std::uint64_t read_cache_size = std::uint64_t{8} << 30;   // most bytes of it, of all processes together
     CacheLifetime read_cache_lifetime = CacheLifetime::kPermanent;      // kTemporal: what nobody has open is removed
     CacheReplacement read_cache_replacement = CacheReplacement::kLru;   // which files go first when it is full
+    bool linger = false;           // what is not drained at the end of the process is drained by another one
+    std::uint64_t deadline = 0;    // end of the job, in seconds since 1970; 0: as Slurm says, else unknown
     std::string node;              // members of one name share memory; empty: those of one machine
     std::string stats;             // append one JSON line per closed file; empty: none
     std::string trace;             // append one JSON line per target write; empty: none

@@ -39,8 +39,8 @@ struct NamedBinding {
     std::string_view name;
     Binding field;
 };
-const std::array<NamedBinding, 30>& bindings() {
-    static const std::array<NamedBinding, 30> all{{
+const std::array<NamedBinding, 31>& bindings() {
+    static const std::array<NamedBinding, 31> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
         {"size", &Options::size},
@@ -56,6 +56,7 @@ const std::array<NamedBinding, 30>& bindings() {
         {"on_error", choice<&Options::on_error>()},
         {"durability", choice<&Options::durability>()},
         {"flush", choice<&Options::flush>()},
+        {"close", choice<&Options::close>()},
         {"recover", &Options::recover},
         {"mpi", choice<&Options::mpi>()},
         {"read_cache", &Options::read_cache},

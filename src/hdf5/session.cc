@@ -229,6 +229,9 @@ void Session::end() {
             own.swap(engine_);
             driver_ = H5I_INVALID_HID;
         }
+        // Closes that nobody has waited for: no later close can report that one has failed.
+        if (own != nullptr)
+            if (Status failure = own->await_all_closed(); !failure) keep_unreported(std::move(failure));
     }   // they end here, without the lock
     if (const Status failure = take_unreported(); !failure) warn_once(failure.message());
 }

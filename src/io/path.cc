@@ -1,5 +1,6 @@
 #include "io/path.h"
 
+#include <dirent.h>
 #include <unistd.h>
 
 #include <array>
@@ -7,6 +8,8 @@
 #include <cstdlib>
 #include <memory>
 #include <string_view>
+
+#include "io/posix_file.h"
 
 namespace forebay::io {
 
@@ -45,6 +48,21 @@ std::string complete_path(const std::string& name, int descriptor) {
 std::string usable_path(const std::string& name) {
     std::string path = complete_path(name);
     return path.size() < PATH_MAX ? path : name;
+}
+
+std::string find_beside(const std::string& path, const Identity& identity) {
+    struct Close {
+        void operator()(DIR* folder) const noexcept { ::closedir(folder); }
+    };
+    const std::string folder = path.substr(0, path.rfind('/') + 1);
+    const std::unique_ptr<DIR, Close> opened(folder.empty() ? nullptr : ::opendir(folder.c_str()));
+    if (!opened) return {};
+    while (const dirent* const entry = ::readdir(opened.get())) {
+        if (entry->d_ino != identity.inode) continue;
+        const std::string found = folder + static_cast<const char*>(entry->d_name);
+        if (const auto is = identify(found); is && is.value() == identity) return found;
+    }
+    return {};
 }
 
 }   // namespace forebay::io

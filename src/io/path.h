@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "io/file.h"
+
 namespace forebay::io {
 
 // The name with the working directory before it, unless it is complete. Nothing is folded: `link/..` is not where it
@@ -12,5 +14,9 @@ namespace forebay::io {
 
 // The same for whoever hands the path to the system, which takes only so long ones: of a longer one the name as it is.
 [[nodiscard]] std::string usable_path(const std::string& name);
+
+// The path of the file `identity` in the folder that `path` lies in, whatever its name there is. Empty: it is not
+// there, or the folder cannot be read. Blocks: it reads the whole folder.
+[[nodiscard]] std::string find_beside(const std::string& path, const Identity& identity);
 
 }   // namespace forebay::io

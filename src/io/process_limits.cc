@@ -72,6 +72,11 @@ std::optional<std::uint64_t> memory_limit_bytes(const std::string& proc, const s
     return least;
 }
 
+std::uint64_t descriptors_max() noexcept {
+    rlimit limit{};
+    return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
 std::uint64_t file_size_limit() noexcept {
     rlimit limit{};
     return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : UINT64_MAX;

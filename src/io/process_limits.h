@@ -17,6 +17,9 @@ namespace forebay::io {
 // The process may write no file beyond that (ulimit -f); UINT64_MAX: there is no limit.
 [[nodiscard]] std::uint64_t file_size_limit() noexcept;
 
+// So many descriptors it may have (ulimit -n).
+[[nodiscard]] std::uint64_t descriptors_max() noexcept;
+
 // The memory that the process's control group may use, and all groups above it (memory.max, memory.high;
 // memory.limit_in_bytes of version 1); nothing: there is no limit. What is stored in a tmpfs counts there.
 [[nodiscard]] std::optional<std::uint64_t> memory_limit_bytes();

@@ -10,6 +10,7 @@
 #include "area/process.h"
 #include "area/staging_area.h"
 #include "base/clock.h"
+#include "io/path.h"
 #include "recover/claim.h"
 #include "recover/cleanup.h"
 #include "recover/in_use.h"
@@ -224,6 +225,12 @@ class Recovery {
         const Wanted* const name = named(session);
         if (name != nullptr) report.path = name->path;
         auto target = outside_.open_target(report.path);
+        if (name == nullptr && outside_.find_beside &&
+            (target ? target.value().identity != session.identity : target.status().code() == Code::kNotFound))
+            if (std::string renamed = outside_.find_beside(report.path, session.identity); !renamed.empty()) {
+                report.path = std::move(renamed);
+                target = outside_.open_target(report.path);
+            }
         if (!target) return refused(report, reason_of(target.status()), target.status());
         if (target.value().identity != session.identity)
             return refused(report, Reason::kReplaced, not_the_file(report.path));
@@ -382,6 +389,7 @@ Result<Outside> Outside::real() {
                    io::set_modified,
                    home_of,
                    [](const std::string& path) { return io::identify(path); },
+                   io::find_beside,
                    io::born_ns};
 }
 

@@ -49,6 +49,9 @@ struct Outside {
     std::function<Result<std::unique_ptr<io::Directory>>(const std::string& path)> open_home{};
     // What a path is now; symbolic links are followed, and nothing is opened or locked. None: only opening tells.
     std::function<Result<io::Identity>(const std::string& path)> identify{};
+    // The path of a file in the folder of `path`, by what it is: programs write a file under one name and then give it
+    // another. Empty: there is none. None: not looked for.
+    std::function<std::string(const std::string& path, const io::Identity& identity)> find_beside{};
     // CLOCK_REALTIME when a file was made; 0: its file system does not tell.
     std::function<std::uint64_t(const std::string& path)> born_ns{};
     task::StartThread start_thread{};   // as in task::Limits

@@ -33,6 +33,7 @@ Result<Engine::Attached> Engine::State::attach(OpenTarget target) {
     const io::Identity identity = identified.value();
     const bool writable = target.writable;
     std::optional<ledger::AsideReason> aside = target.aside;
+    await_own_closed(identity, target.prepare ? Before::kDrop : Before::kUse);
     const std::lock_guard opening(opening_);
     tell_began_opening();
     Attached attached;
@@ -120,8 +121,9 @@ Status Engine::State::start_writing(Entry& entry, std::unique_ptr<io::File> targ
     return Status::ok();
 }
 
-Status Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writable) noexcept {
-    if (inherited() || ended()) return Status::ok();
+Engine::Detached Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writable,
+                                       AfterClose afterwards) noexcept {
+    if (inherited() || ended()) return {};
     bool last_writer = false;
     {
         const std::lock_guard lock(mutex_);
@@ -130,11 +132,20 @@ Status Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writa
         entry.closing = entry.closing || last_writer;
     }
     // Draining may take long; other files go on meanwhile. The handle still counts, so the entry stays.
+    if (last_writer && afterwards && attempt([&] { return defer(file, std::move(afterwards)); }))
+        return {take_deferred_failure(), true};
     Status outcome;
     if (last_writer) outcome = attempt([&] { return file->finish(); });
+    (void)end_handle(file, last_writer);
+    if (last_writer && outcome) outcome = take_deferred_failure();
+    return {std::move(outcome), false};
+}
 
+// The file is finished, if that was its last writer. True: nobody uses it any more.
+bool Engine::State::end_handle(const std::shared_ptr<StagedFile>& file, bool last_writer) noexcept {
     std::optional<ledger::FileCounters> closed;
     std::shared_ptr<cache::CachedFile> cached;
+    bool gone = false;
     {
         const std::lock_guard lock(mutex_);
         const auto found = files_.find(file->identity());
@@ -149,6 +160,7 @@ Status Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writa
         if (--entry.handles == 0 && !file->failed() && !file->leaves_log()) {
             cached = std::move(entry.cached);
             forget_locked(found);
+            gone = true;
         }
     }
     if (cached != nullptr) {
@@ -157,7 +169,7 @@ Status Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writa
     }
     closed_.notify_all();
     if (closed) (void)attempt([&] { report_closed(*closed); });
-    return outcome;
+    return gone;
 }
 
 void Engine::State::addresses_given(const io::Identity& identity) {
@@ -191,7 +203,10 @@ std::shared_ptr<cache::CachedFile> Engine::State::cached(const io::Identity& ide
 
 std::vector<std::string> Engine::State::end_of_process() {
     std::vector<std::string> left;
-    if (inherited() || ended_.exchange(true)) return left;
+    if (inherited() || ended()) return left;
+    if (const Status failed = await_all_closed(); !failed) left.push_back(failed.message());
+    stop_closing();
+    ended_ = true;
     for (const auto& file : files_written()) {
         const Status finished = attempt([&] { return file->finish_unclosed(); });
         if (!finished)
@@ -246,7 +261,8 @@ bool Engine::State::press_files(const StagedFile& asking) {
     bool under_way = false;
     for (const auto& file : open_files())
         if (file.get() != &asking) under_way = file->press() || under_way;
-    return under_way;
+    const std::lock_guard lock(mutex_);
+    return under_way || !closes_under_way_.empty();   // the end of a close gives segments back, too
 }
 
 bool Engine::State::promote_held() {
@@ -281,6 +297,8 @@ Engine::~Engine() {
         return;
     }
     if (!state_->inherited()) {
+        (void)state_->await_all_closed();
+        state_->stop_closing();
         if (!state_->come_to_rest()) (void)state_.release();
         return;
     }
@@ -314,8 +332,19 @@ Result<Engine::Attached> Engine::attach(OpenTarget target) { return state_->atta
 Status Engine::admit() { return state_->admit(); }
 
 Status Engine::detach(const std::shared_ptr<StagedFile>& file, bool writable) noexcept {
-    return state_->detach(file, writable);
+    return state_->detach(file, writable, {}).outcome;
 }
+
+Engine::Detached Engine::detach(const std::shared_ptr<StagedFile>& file, bool writable,
+                                AfterClose afterwards) noexcept {
+    return state_->detach(file, writable, std::move(afterwards));
+}
+
+Status Engine::await_closed(const io::Identity& identity, Before before) {
+    return state_->await_closed(identity, before);
+}
+
+Status Engine::await_all_closed() noexcept { return state_->await_all_closed(); }
 
 std::shared_ptr<StagedFile> Engine::find(std::uint64_t device, std::uint64_t inode) {
     return state_->find({device, inode});

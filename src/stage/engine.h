@@ -113,8 +113,31 @@ class Engine {
 
     // The end of one handle. The last writable one commits, and waits until everything is in the target.
     // Its Status is that of the data: on failure the staged bytes are kept and the message says so. The
-    // file stays valid for other handles.
+    // file stays valid for other handles. A close that was deferred may have failed since: the first one after that
+    // reports it.
     Status detach(const std::shared_ptr<StagedFile>& file, bool writable) noexcept;
+
+    // What is done, by whatever thread, when nothing more comes to the target of a close that was deferred: unlocks and
+    // closes its descriptor. `left`: bytes of it are in the log only. `gone`: nothing of this process uses it any more.
+    struct Ended {
+        bool left = false, gone = false;
+    };
+    using AfterClose = std::function<Status(Ended)>;
+    struct Detached {
+        Status outcome;
+        bool deferred = false;   // `afterwards` is called later, else not at all
+    };
+    // The same with option close: the last writable handle may return once everything is committed. The rest is done
+    // behind the program, and `await_closed` waits for it.
+    Detached detach(const std::shared_ptr<StagedFile>& file, bool writable, AfterClose afterwards) noexcept;
+
+    // Before a file is used that this process, or another one of the node, may have closed without waiting: until that
+    // close has ended. kDrop: it is about to be emptied, so what this process has not begun to drain need not be. An
+    // error: it cannot be known. Blocks as long as whoever has closed it waits for its target.
+    enum class Before : std::uint8_t { kUse, kDrop };
+    [[nodiscard]] Status await_closed(const io::Identity& identity, Before before = Before::kUse);
+    // Until all such closes of this process have ended. The first failure that nobody was told of. Blocks likewise.
+    [[nodiscard]] Status await_all_closed() noexcept;
 
     // The state of the open file with this identity, or null.
     [[nodiscard]] std::shared_ptr<StagedFile> find(std::uint64_t device, std::uint64_t inode);

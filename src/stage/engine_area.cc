@@ -190,9 +190,9 @@ std::string Engine::State::statistics() {
             reasons += fmt::format(R"({}"{}":{})", reasons.empty() ? "" : ",",
                                    ledger::reason_name(static_cast<ledger::AsideReason>(i)), count);
     return fmt::format(R"({{"process":{{"pid":{},"files_opened":{},"files_staged":{},"aside":{{{}}},)"
-                       R"("stranded":{},"unread":{}{}}}}})",
+                       R"("stranded":{},"unread":{}{}{}}}}})",
                        ::getpid(), ledger_.header().files_opened.load(), ledger_.header().files_staged.load(), reasons,
-                       stranded_.load(), unread_.load(), told(read_cache_.totals(open)));
+                       stranded_.load(), unread_.load(), closes_as_json(), told(read_cache_.totals(open)));
 }
 
 void Engine::State::tell_statistics() {

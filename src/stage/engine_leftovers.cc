@@ -46,6 +46,7 @@ bool Engine::State::looks_for_leftovers() const noexcept {
 Result<std::string> Engine::State::recover_before_open(const std::string& path, bool writable) {
     const auto identity = io::identify(path);
     if (!identity) return std::string();
+    FOREBAY_TRY(await_closed(identity.value(), Before::kUse));
     auto recovered = recover_opened({identity.value(), path, writable});
     // Whoever only reads is told, and goes on.
     if (!recovered && !writable && recovered.status().retryable()) return recovered.status().message();

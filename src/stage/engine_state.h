@@ -4,17 +4,21 @@
 //   engine.cc            the Engine's own calls, attaching and detaching files, what the files ask for
 //   engine_area.cc       the staging area: opening it once, refusing it, leaving it; statistics
 //   engine_leftovers.cc  what other processes have left of a file, or claim now
+//   engine_closing.cc    closes that the program does not wait for
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -59,7 +63,11 @@ class Engine::State final : public Surroundings, public ForkParty {
     [[nodiscard]] bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
 
     Result<Attached> attach(OpenTarget target);
-    Status detach(const std::shared_ptr<StagedFile>& file, bool writable) noexcept;
+    Detached detach(const std::shared_ptr<StagedFile>& file, bool writable, AfterClose afterwards) noexcept;
+    Status await_closed(const io::Identity& identity, Before before);
+    void await_own_closed(const io::Identity& identity, Before before);
+    Status await_all_closed() noexcept;
+    void stop_closing() noexcept;
     std::shared_ptr<StagedFile> find(const io::Identity& identity);
     std::shared_ptr<cache::CachedFile> cached(const io::Identity& identity);
     void opened_again(const io::Identity& identity) noexcept {
@@ -152,6 +160,26 @@ class Engine::State final : public Surroundings, public ForkParty {
         std::unique_ptr<ledger::LedgerSlot> own_slot;   // where the ledger has none left
     };
 
+    // A close that the program does not wait for.
+    struct Deferred {
+        std::shared_ptr<StagedFile> file;
+        AfterClose afterwards;
+        std::unique_ptr<io::Claim> claim;   // tells other processes of the node; null: there are none to tell
+    };
+
+    // engine_closing.cc
+    Status defer(const std::shared_ptr<StagedFile>& file, AfterClose afterwards);
+    std::optional<WaitedClose> why_not_deferred(StagedFile& file);
+    [[nodiscard]] std::string closing_folder() const;
+    [[nodiscard]] std::string closing_name(const io::Identity& identity) const;
+    Status claim_closing(const io::Identity& identity, std::unique_ptr<io::Claim>& claim);
+    Status await_others_closed(const io::Identity& identity);
+    void run_closing_thread();
+    void end_deferred(Deferred close) noexcept;
+    Status take_deferred_failure() noexcept;
+    bool end_handle(const std::shared_ptr<StagedFile>& file, bool last_writer) noexcept;
+    [[nodiscard]] std::string closes_as_json() const;
+
     [[nodiscard]] bool looks_for_leftovers() const noexcept;
     Result<std::string> bring_home_looking(const OpenedFile& opened, const log::Birth& born);
     Status refuse_unread_looking(const io::Identity& identity, const std::string& path, const log::Birth& born = {});
@@ -197,6 +225,16 @@ class Engine::State final : public Surroundings, public ForkParty {
     std::set<io::Identity> read_around_;   // files of which the program knows where its data are
     bool any_read_around_ = false;         // more of them than that set takes: it may be any file
     std::uint64_t next_log_ = 1;
+    // Guarded by mutex_. Those that the closing thread has not come to, and all that have not ended.
+    std::deque<Deferred> closes_waiting_;
+    std::multiset<io::Identity> closes_under_way_;
+    std::size_t closes_max_ = 0;   // at a time; 0: not known yet
+    bool closing_stops_ = false, closing_looked_at_ = false;
+    Status deferred_failure_;                // the first that nobody was told of
+    std::condition_variable close_wanted_;   // closes_waiting_ or closing_stops_ has changed
+    std::jthread closing_thread_;
+    std::atomic<std::uint64_t> deferred_closes_{0};
+    std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(WaitedClose::kCount)> waited_closes_{};
     bool area_tried_ = false, warned_ = false, anything_to_tell_ = false, claims_looked_at_ = false;
     std::optional<Obstacle> obstacle_;
     std::unique_ptr<io::Directory> area_;        // forebay-<uid>

@@ -167,7 +167,7 @@ Status StagedFile::commit() {
 // After a failure a closing file is committed all the same: what can be drained is, and what stays in the
 // log is a state that recovery can bring home.
 Status StagedFile::make_commit(bool closing) {
-    bool drain_now = false;
+    bool drain_now = false, recorded_here = true;
     Status failure;
     {
         const LockGuard lock(mutex());
@@ -193,8 +193,10 @@ Status StagedFile::make_commit(bool closing) {
         else if (!log_->marker_fits() || !log_->append_marker(log::RecordKind::kCommit, logical_size_, sequence)) {
             const LockGuard lock(mutex());
             add(slot_->guarantee_given_up, bytes_.index().held_bytes());
+            recorded_here = false;
         }
     }
+    commit_recorded_ = recorded_here;
     drawn.publish();
     {
         const LockGuard lock(mutex());
@@ -321,6 +323,7 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, ledger::Le
     commit_sequence_ = commit_time_ns_ = 0;
     several_nodes_ = left_log_ = false;
     log_failed_ = false;
+    commit_recorded_ = true;
     dirty_ = false;
     within_limit_ = 0;
     resize_sequence_ = 0;
@@ -377,9 +380,38 @@ std::uint64_t StagedFile::log_mount() {
     return state ? state.value().mount : 0;
 }
 
-Status StagedFile::finish() {
+Status StagedFile::finish(Finish how) {
     const LockGuard writer(writer_);
-    return close_staged();
+    return close_staged(how);
+}
+
+std::optional<WaitedClose> StagedFile::commit_to_finish_later() {
+    const LockGuard writer(writer_);
+    const Call call(slot_->close_ns, surroundings_.spare_time());
+    {
+        const LockGuard lock(mutex());
+        if (state_ == State::kThrough || state_ == State::kPassive) return WaitedClose::kNothingLeft;
+        if (share_) return WaitedClose::kShared;
+        if (state_ != State::kStaged || log_failed_ || !withheld_.is_ok() || !outflow_.first_error().is_ok())
+            return WaitedClose::kFailing;
+    }
+    if (!make_commit(true)) return WaitedClose::kFailing;
+    if (!commit_recorded_) return WaitedClose::kUnrecorded;
+    const LockGuard lock(mutex());
+    if (state_ != State::kStaged || !outflow_.show_size()) return WaitedClose::kFailing;
+    const bool all_there = bytes_.index().empty() && outflow_.idle() && !outflow_.cut_due() &&
+                           outflow_.target_size() == logical_size_;
+    return all_there ? std::optional(WaitedClose::kNothingLeft) : std::nullopt;
+}
+
+bool StagedFile::has_name() const {
+    std::shared_ptr<io::File> target;
+    {
+        const LockGuard lock(mutex());
+        target = target_;
+    }
+    const auto state = target->state();
+    return !state || state.value().links > 0;
 }
 
 Status StagedFile::finish_unclosed() {
@@ -391,12 +423,14 @@ Status StagedFile::finish_unclosed() {
         if (state_ == State::kPassive) return Status::ok();
         if (share_) return withheld_.is_ok() ? Status(Code::kUnavailable, "other processes share the file") : withheld_;
     }
-    return close_staged();
+    return close_staged(Finish::kProgramWaits);
 }
 
-Status StagedFile::close_staged() {
+Status StagedFile::close_staged(Finish how) {
     give_back_first();
-    const Call call(slot_->close_ns, surroundings_.spare_time());
+    const bool program_waits = how == Finish::kProgramWaits;
+    std::optional<Call> call;
+    if (program_waits) call.emplace(slot_->close_ns, surroundings_.spare_time());
     {
         const LockGuard lock(mutex());
         follow();
@@ -431,7 +465,7 @@ Status StagedFile::close_staged() {
         outflow_.set_target_size(logical_size_);
         offer_target();
     }
-    surroundings_.spare_time().forgive();
+    if (program_waits) surroundings_.spare_time().forgive();
     if (const Status given_back = group ? sync_given_back() : Status::ok(); outcome) outcome = given_back;
     if (outcome) return outcome;
     return outcome.with_context("all staged bytes were written by a later attempt, but before");

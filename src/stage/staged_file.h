@@ -70,6 +70,18 @@ namespace forebay::stage {
 
 enum class ByteClass : std::uint8_t { kRaw, kMetadata };
 
+// Why a close waits although option close says otherwise. The order is that of `waited_close_name`.
+enum class WaitedClose : std::uint8_t {
+    kNothingLeft,   // everything is in the target, or was never staged
+    kFailing,       // the drain or the log has failed
+    kUnrecorded,    // the log has no room for the commit record
+    kShared,        // several processes write it together
+    kTooMany,       // so many closes are under way
+    kNamed,         // close=auto, and others can open it
+    kUnclaimed,     // others cannot be told, or no thread can be had
+    kCount,
+};
+
 class StagedFile;
 
 // What the files of a process share; the engine provides it.
@@ -189,7 +201,14 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     [[nodiscard]] std::uint64_t stripe() const noexcept { return outflow_.stripe(); }
     // Commits, drains, sets the target's size, gives the log back: -> passive. On failure -> failed. After ETIMEDOUT a
     // drain thread may still be in a call that does not return: the file and the engine have to stay.
-    Status finish();
+    // kBehindProgram: no call of the program waits for it.
+    enum class Finish : std::uint8_t { kProgramWaits, kBehindProgram };
+    Status finish(Finish how = Finish::kProgramWaits);
+    // Commits, so that `finish` may come later. Nothing: it may; the death of the process loses nothing then. Else why
+    // it had better come at once; it reports what has failed here. Blocks as `commit` does.
+    [[nodiscard]] std::optional<WaitedClose> commit_to_finish_later();
+    // Others can open it: its target has a name, or it cannot be known.
+    [[nodiscard]] bool has_name() const;
     // The same at the end of the process, of a file that nobody closes any more. Ok as well if there was nothing to be
     // done. kUnavailable: a thread of the program is in a call of the file, which is not waited for, or another process
     // has to drain it.
@@ -258,7 +277,7 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     // staged_file.cc
     Status refuse_if_inherited(const char* what) const;
     void make_log(const log::Birth& born) REQUIRES(mutex());
-    Status close_staged() REQUIRES(writer_);
+    Status close_staged(Finish how) REQUIRES(writer_);
     bool settle_for_close(Status& outcome) REQUIRES(writer_, mutex());
     Status leave_in_log(Status outcome) REQUIRES(writer_, mutex());
     Status stop_staging() REQUIRES(writer_, mutex());
@@ -411,6 +430,7 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     // The process may write the file up to here, when it was last asked.
     std::uint64_t within_limit_ GUARDED_BY(writer_) = 0;
     std::uint64_t durable_commit_ GUARDED_BY(writer_) = 0;     // number of the commit being made
+    bool commit_recorded_ GUARDED_BY(writer_) = true;          // the log, or else the target, tells of the last one
     std::uint64_t commit_sequence_ = 0, commit_time_ns_ = 0;   // of the last one
 
     StagedBytes bytes_ GUARDED_BY(mutex());

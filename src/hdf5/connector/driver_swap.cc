@@ -48,6 +48,15 @@ std::shared_ptr<stage::StagedFile> staged_already(const char* path) {
     return engine->find(status.st_dev, status.st_ino);
 }
 
+// Before another driver than ours reads the file, or writes it: this process, or another one of the node, may have
+// closed it without waiting for its drain.
+Status await_closed(const char* path) {
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    struct stat status{};
+    if (engine == nullptr || path == nullptr || ::stat(path, &status) != 0) return Status::ok();
+    return engine->await_closed({status.st_dev, status.st_ino});
+}
+
 }   // namespace
 
 bool exchange_driver(hid_t file_access_list) {
@@ -263,6 +272,7 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     if (!aside_ && (exchange_driver(list_) || session.is_ours(driver))) origin_->staged = true;
     else if (!local_ && exchange_mpi_driver(path, flags, what)) origin_->staged = origin_->mpi = true;
     else aside_ = aside_.value_or(reason_of(driver));
+    if (!origin_->staged && refusal_) refusal_ = await_closed(path);
     if (!refusal_) {
         refuse(function, refusal_);
         return;

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "hdf5/call_scope.h"
+#include "hdf5/driver/deferred_descriptor.h"
 #include "hdf5/driver/driver_base.h"
 #include "hdf5/driver/open_recovery.h"
 #include "hdf5/host/guard.h"
@@ -34,6 +35,7 @@ struct SerialFile : DriverFile {
     bool family_to_single = false;   // set by h5repart
     bool emptied = false;            // by the open, or made
     bool leftovers_seen = false;     // nothing of a dead process is missing in it
+    bool closes_awaited = false;     // nor of one that has closed it without waiting
 };
 
 SerialFile& self_of(H5FD_t* file) noexcept { return *as_file<SerialFile>(file); }
@@ -69,6 +71,16 @@ bool see_leftovers(const char* function, SerialFile& file, stage::Engine& engine
     return recover_alone(function, *file.open, engine, file.locked);
 }
 
+// Before it is locked, and before anything is read of it or lost: this process, or another one, may have closed it
+// without waiting. Not as it is opened: HDF5 opens a file that it is to empty twice, and lets the first one go unused.
+bool await_closed(const char* function, SerialFile& file, stage::Engine& engine) {
+    if (std::exchange(file.closes_awaited, true)) return true;
+    using Before = stage::Engine::Before;
+    const Status awaited = engine.await_closed(file.open->identity, file.emptied ? Before::kDrop : Before::kUse);
+    if (!awaited) push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, awaited.message().c_str());
+    return awaited.is_ok();
+}
+
 // Attaches the file to the engine, once; `prepare` as in stage::OpenTarget. The failure is on the error stack.
 StagedFile* attached(const char* function, SerialFile& file, std::function<Status()> prepare = {}) {
     OpenFile& open = *file.open;
@@ -78,7 +90,7 @@ StagedFile* attached(const char* function, SerialFile& file, std::function<Statu
         push_error(function, host().H5E_VFL_g, host().H5E_CANTINIT_g, "the staging engine has ended");
         return nullptr;
     }
-    if (!see_leftovers(function, file, *engine)) return nullptr;
+    if (!await_closed(function, file, *engine) || !see_leftovers(function, file, *engine)) return nullptr;
     stage::OpenTarget target = target_of(open);
     target.prepare = std::move(prepare);
     Result<stage::Engine::Attached> attached = engine->attach(std::move(target));
@@ -161,8 +173,18 @@ herr_t driver_close(H5FD_t* file) {
         if (open->staged != nullptr) {
             // HDF5 frees the file even if this fails, and a second close of the identifier would then use
             // freed memory. So the failure is kept, and the callback of the connector that led here reports it.
-            const Status detached = open->engine->detach(open->staged, open->writable);
+            const bool locked = self->locked != Locked::kNot;
+            const auto [detached, deferred] = open->engine->detach(
+                open->staged, open->writable,
+                [descriptor = open->descriptor, identity = open->identity, locked](stage::Engine::Ended ended) {
+                    return end_deferred_descriptor(descriptor, identity, locked, ended);
+                });
             if (!detached) open->keep_failure(OpenFile::During::kClose, detached.with_context("close " + open->path));
+            if (deferred) {
+                open->staged.reset();
+                CallScope::note_closed(open);
+                return 0;
+            }
             left = open->writable && open->staged->failed();
             done = open->writable && detached.is_ok() && !left && !open->staged->leaves_log() &&
                    open->engine->find(open->identity.device, open->identity.inode) == nullptr;
@@ -173,6 +195,7 @@ herr_t driver_close(H5FD_t* file) {
         // home. A thread that has drained the last of it may not have let go of it, but does nothing with it any more;
         // were it to close it, the program could lose a lock that it has taken since (fcntl(2), F_SETLK).
         if (self->locked != Locked::kNot && !left) (void)open->descriptor->lock(LOCK_UN);
+        close_kept_descriptors(open->identity);
         const int error = done || open->descriptor.use_count() == 1 ? open->descriptor->close()
                                                                     : open->descriptor->flush_as_close();
         if (error != 0) open->keep_failure(OpenFile::During::kClose, Status::from_errno(error, "close " + open->path));
@@ -333,6 +356,9 @@ herr_t driver_lock(H5FD_t* file, hbool_t exclusive) {
     constexpr const char* kFunction = "driver_lock";
     return guard(kFunction, [&]() -> herr_t {
         SerialFile& self = self_of(file);
+        if (const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+            engine != nullptr && !await_closed(kFunction, self, *engine))
+            return -1;
         if (lock_file(kFunction, self, exclusive ? Locked::kForWriting : Locked::kForReading, host().H5E_CANTLOCKFILE_g,
                       "unable to lock file") != 0)
             return -1;

@@ -1,0 +1,219 @@
+// Closes that the program does not wait for (docs/deferred-close.md).
+#include <fmt/format.h>
+
+#include <span>
+#include <system_error>
+
+#include "area/staging_area.h"
+#include "base/attempt.h"
+#include "base/background_thread.h"
+#include "base/checksum.h"
+#include "io/process_limits.h"
+#include "io/process_lock.h"
+#include "stage/engine_state.h"
+
+namespace forebay::stage {
+
+namespace {
+
+constexpr std::string_view kClosingFolder = "closing";
+// Each keeps a descriptor, and a segment of the log. A program finds as many fewer than without forebay.
+constexpr std::size_t kClosesMax = 64;
+constexpr std::uint64_t kDescriptorShare = 8;
+
+constexpr std::array<std::string_view, static_cast<std::size_t>(WaitedClose::kCount)> kWaitedNames{
+    "nothing_left", "failing", "unrecorded", "shared", "too_many", "named", "unclaimed",
+};
+
+Status waits() { return {Code::kUnavailable, "the close waits"}; }
+
+}   // namespace
+
+// ---- deferring -----------------------------------------------------------------------------------------
+
+std::optional<WaitedClose> Engine::State::why_not_deferred(StagedFile& file) {
+    if (loaded_.options.close == OnClose::kAuto && file.has_name()) return WaitedClose::kNamed;
+    {
+        const std::lock_guard lock(mutex_);
+        if (closes_max_ == 0)
+            closes_max_ = std::clamp<std::size_t>(io::descriptors_max() / kDescriptorShare, 1, kClosesMax);
+        if (closes_under_way_.size() >= closes_max_) return WaitedClose::kTooMany;
+    }
+    return file.commit_to_finish_later();
+}
+
+// Ok: the close is deferred. An error: the caller finishes the file.
+Status Engine::State::defer(const std::shared_ptr<StagedFile>& file, AfterClose afterwards) {
+    if (loaded_.options.close == OnClose::kWait) return waits();
+    const auto wait = [&](WaitedClose why) {
+        waited_closes_[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
+        return waits();
+    };
+    if (const auto why = why_not_deferred(*file)) return wait(*why);
+    Deferred close{file, std::move(afterwards), nullptr};
+    if (!claim_closing(file->identity(), close.claim)) return wait(WaitedClose::kUnclaimed);
+    const std::lock_guard lock(mutex_);
+    if (!closing_thread_.joinable()) {
+        try {
+            closing_thread_ = start_background_thread([this] { run_closing_thread(); });
+        } catch (const std::system_error&) {
+            return wait(WaitedClose::kUnclaimed);
+        }
+    }
+    const auto under_way = closes_under_way_.insert(file->identity());
+    try {
+        closes_waiting_.push_back(std::move(close));
+    } catch (const std::bad_alloc&) {
+        closes_under_way_.erase(under_way);
+        throw;
+    }
+    deferred_closes_.fetch_add(1, std::memory_order_relaxed);
+    close_wanted_.notify_one();
+    return Status::ok();
+}
+
+// The name has the node in it, as that of other claims: nodes that are played on one machine do not see each other.
+std::string Engine::State::closing_name(const io::Identity& identity) const {
+    return fmt::format("{:x}-{:x}-{:x}", identity.device, identity.inode,
+                       checksum(std::as_bytes(std::span(loaded_.options.node))));
+}
+
+std::string Engine::State::closing_folder() const {
+    return fmt::format("{}/{}/{}", loaded_.options.nls, area::staging_folder(), kClosingFolder);
+}
+
+Status Engine::State::claim_closing(const io::Identity& identity, std::unique_ptr<io::Claim>& claim) {
+    if (!registers_) return Status::ok();
+    const std::string folder = closing_folder();
+    {
+        const std::lock_guard lock(mutex_);
+        if (!std::exchange(closing_looked_at_, true)) io::Claim::remove_leftovers(folder);
+    }
+    auto claimed = io::Claim::make(folder, closing_name(identity));
+    if (claimed) claim = std::move(claimed).value();
+    return claimed.status();
+}
+
+// ---- ending --------------------------------------------------------------------------------------------
+
+void Engine::State::run_closing_thread() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        close_wanted_.wait(lock, [&] { return closing_stops_ || !closes_waiting_.empty(); });
+        if (closes_waiting_.empty()) return;
+        Deferred close = std::move(closes_waiting_.front());
+        closes_waiting_.pop_front();
+        lock.unlock();
+        end_deferred(std::move(close));
+        lock.lock();
+    }
+}
+
+// In this order: whoever waits for the file finds it unlocked, and its descriptor closed.
+void Engine::State::end_deferred(Deferred close) noexcept {
+    StagedFile& file = *close.file;
+    const io::Identity identity = file.identity();
+    Status outcome = attempt([&] { return file.finish(StagedFile::Finish::kBehindProgram); });
+    const bool left = file.failed() || file.leaves_log();
+    const bool gone = end_handle(close.file, true);
+    const Status ended = attempt([&] { return close.afterwards({left, gone}); });
+    if (outcome) outcome = ended;
+    close.claim.reset();
+    {
+        const std::lock_guard lock(mutex_);
+        closes_under_way_.erase(closes_under_way_.find(identity));
+        if (!outcome && deferred_failure_.is_ok())
+            (void)attempt([&] {
+                deferred_failure_ = outcome.with_context(file.path() + ": its close did not wait for the drain, which "
+                                                                       "has failed");
+            });
+    }
+    closed_.notify_all();
+    if (pool_) pool_->announce_change();
+}
+
+Status Engine::State::take_deferred_failure() noexcept {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(deferred_failure_, Status::ok());
+}
+
+// ---- waiting -------------------------------------------------------------------------------------------
+
+// What the closing thread has not come to is done by this one: another file's target may not answer.
+void Engine::State::await_own_closed(const io::Identity& identity, Before before) {
+    if (inherited()) return;
+    std::unique_lock lock(mutex_);
+    while (closes_under_way_.contains(identity)) {
+        const auto waiting = std::find_if(closes_waiting_.begin(), closes_waiting_.end(),
+                                          [&](const Deferred& close) { return close.file->identity() == identity; });
+        if (waiting == closes_waiting_.end()) {
+            closed_.wait(lock);
+            continue;
+        }
+        Deferred close = std::move(*waiting);
+        closes_waiting_.erase(waiting);
+        lock.unlock();
+        // As the program's own truncation would: what fails here shows when the file is finished.
+        if (before == Before::kDrop) (void)attempt([&] { return close.file->truncate(0); });
+        end_deferred(std::move(close));
+        lock.lock();
+    }
+}
+
+// Whoever has claimed it gives it up in the end: it has patience with its target.
+Status Engine::State::await_others_closed(const io::Identity& identity) {
+    if (!registers_) return Status::ok();
+    const std::string folder = closing_folder(), name = closing_name(identity);
+    if (!io::Claim::is_held(folder, name)) return Status::ok();
+    constexpr std::chrono::hours kTurn{1};
+    while (!io::ProcessLock::await_end(folder, name, kTurn)) {
+    }
+    return Status::ok();
+}
+
+Status Engine::State::await_closed(const io::Identity& identity, Before before) {
+    if (ended()) return Status::ok();
+    await_own_closed(identity, before);
+    return await_others_closed(identity);
+}
+
+Status Engine::State::await_all_closed() noexcept {
+    if (inherited() || ended()) return Status::ok();
+    std::unique_lock lock(mutex_);
+    while (!closes_under_way_.empty()) {
+        if (closes_waiting_.empty()) {
+            closed_.wait(lock);
+            continue;
+        }
+        Deferred close = std::move(closes_waiting_.front());
+        closes_waiting_.pop_front();
+        lock.unlock();
+        end_deferred(std::move(close));
+        lock.lock();
+    }
+    return std::exchange(deferred_failure_, Status::ok());
+}
+
+void Engine::State::stop_closing() noexcept {
+    {
+        const std::lock_guard lock(mutex_);
+        closing_stops_ = true;
+    }
+    close_wanted_.notify_all();
+    if (closing_thread_.joinable()) closing_thread_.join();
+}
+
+// ---- statistics ----------------------------------------------------------------------------------------
+
+// A member of the line of a process; empty with close=wait.
+std::string Engine::State::closes_as_json() const {
+    if (loaded_.options.close == OnClose::kWait) return {};
+    std::string waited;
+    for (std::size_t i = 0; i < kWaitedNames.size(); ++i)
+        if (const auto count = waited_closes_[i].load(std::memory_order_relaxed); count > 0)
+            waited += fmt::format(R"({}"{}":{})", waited.empty() ? "" : ",", kWaitedNames[i], count);
+    return fmt::format(R"(,"deferred_closes":{},"waited_closes":{{{}}})",
+                       deferred_closes_.load(std::memory_order_relaxed), waited);
+}
+
+}   // namespace forebay::stage
