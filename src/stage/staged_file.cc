@@ -395,6 +395,7 @@ std::optional<WaitedClose> StagedFile::commit_to_finish_later() {
         if (state_ != State::kStaged || log_failed_ || !withheld_.is_ok() || !outflow_.first_error().is_ok())
             return WaitedClose::kFailing;
     }
+    let_go();
     if (!make_commit(true)) return WaitedClose::kFailing;
     if (!commit_recorded_) return WaitedClose::kUnrecorded;
     const LockGuard lock(mutex());
