@@ -172,9 +172,14 @@ def test_it_may_be_run_again_and_tells_beforehand_what_it_will_do(killed, area):
     assert path.read_bytes() == after
 
 
+def elsewhere(path, name):
+    (path.parent / "elsewhere").mkdir()
+    return path.rename(path.parent / "elsewhere" / name)
+
+
 def test_a_file_is_found_by_what_it_is_wherever_it_was_moved(killed, area):
     path, expected = killed
-    moved = path.rename(path.with_name("moved.h5"))
+    moved = elsewhere(path, "moved.h5")
     status, report = recover(area)
     assert status == 1 and report["files"][0]["reason"] == "missing"
     assert "recover FILE" in report["files"][0]["advice"] and left(area)
@@ -182,9 +187,21 @@ def test_a_file_is_found_by_what_it_is_wherever_it_was_moved(killed, area):
     assert without_marks(moved) == without_marks(expected)
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_with_another_name_in_its_folder_is_found(killed, area, replaced):
+    path, expected = killed
+    moved = path.rename(path.with_name("moved.h5"))
+    if replaced:
+        path.write_bytes(b"something else")
+    status, report = recover(area)
+    assert status == 0 and report["files"][0]["path"] == str(moved)
+    assert without_marks(moved) == without_marks(expected) and not left(area)
+    assert not replaced or path.read_bytes() == b"something else"
+
+
 def test_another_file_in_its_place_is_never_touched(killed, area):
     path, _ = killed
-    path.rename(path.with_name("moved.h5"))
+    elsewhere(path, "moved.h5")
     path.write_bytes(b"something else")
     status, report = recover(area)
     assert status == 1 and report["files"][0]["reason"] == "replaced"
