@@ -39,6 +39,7 @@ int run_command_line(int argc, char** argv) {
     add_verify(app, exit_status);
     add_discard(app, exit_status);
     add_wait(app, exit_status);
+    add_drain(app, exit_status);
     add_cache(app, exit_status);
     add_torture(app, exit_status);
     add_options(app, exit_status);

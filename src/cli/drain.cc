@@ -1,0 +1,201 @@
+// `forebay drain`: until nothing is staged on this node any more, with what living processes drain and dead ones have
+// left. For the end of a job.
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/options.h"
+#include "cli/acting_as.h"
+#include "cli/commands.h"
+#include "cli/recover_view.h"
+#include "cli/staging_areas.h"
+#include "ledger/ledger.h"
+
+namespace forebay::cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// Counters of other processes change without a sign: so often they are read.
+constexpr milliseconds kLookInterval{250};
+
+struct Request {
+    std::vector<std::string> names;
+    std::string nls;
+    double timeout_s = -1;
+    bool all = false, all_users = false, json = false;
+};
+
+constexpr const char* kFooter =
+    "\nFor the end of a job, on each of its nodes: it waits for processes that still drain, then brings files to "
+    "their\nlast flush or close from what dead processes have left.\n"
+    "\nExit status: 0 nothing is staged any more; 1 something is, and each file is told with the reason; "
+    "2 the command line\nor an option is wrong; 3 nobody can tell, as something could not be looked into.\n";
+
+int complain(std::string_view what, int exit_status) {
+    fmt::print(stderr, "forebay drain: {}\n", what);
+    return exit_status;
+}
+
+// Wakes when directories of processes come and go.
+class Events {
+  public:
+    explicit Events(const Survey& where) : descriptor_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
+        if (descriptor_ < 0) return;   // then there is the interval only
+        for (const UserAreas& user : where.users)
+            for (const auto& area : user.areas)
+                (void)::inotify_add_watch(descriptor_, area->name().c_str(), IN_CREATE | IN_DELETE | IN_ONLYDIR);
+    }
+    ~Events() {
+        if (descriptor_ >= 0) ::close(descriptor_);
+    }
+    Events(const Events&) = delete;
+    Events& operator=(const Events&) = delete;
+
+    void wait(milliseconds at_most) const {
+        pollfd waiting{descriptor_, POLLIN, 0};
+        if (::poll(&waiting, 1, static_cast<int>(at_most.count())) <= 0) return;
+        std::array<char, 4096> told;
+        while (::read(descriptor_, told.data(), told.size()) > 0) {
+        }
+    }
+
+  private:
+    const int descriptor_;
+};
+
+class Draining {
+  public:
+    Draining(const Request& request, const Survey& where)
+        : request_(request),
+          where_(where),
+          deadline_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                       std::chrono::duration<double>(std::max(0.0, request.timeout_s)))) {}
+
+    int operator()() {
+        if (const Status waited = await_living(); !waited) return complain(waited.message(), kExitUnknown);
+        const auto report = bring_home();
+        if (!report) return complain(report.status().message(), exit_status(report.status()));
+        const auto left = pending();
+        if (!left) return complain(left.status().message(), kExitUnknown);
+        for (const std::string& line : left.value()) complain(line, kExitProblem);
+        print_report(where_, report.value(), false, request_.json);
+        for (const std::string& line : skipped_) complain("not looked into: " + line, kExitUnknown);
+        const int found = exit_status(left.value().empty() && report.value().all_well(), where_.unseen);
+        return found == kExitFine && !skipped_.empty() ? kExitUnknown : found;
+    }
+
+  private:
+    [[nodiscard]] bool endless() const noexcept { return request_.timeout_s < 0; }
+
+    // What living processes have in their logs only, one line for each file.
+    [[nodiscard]] Result<std::vector<std::string>> pending() {
+        std::vector<std::string> lines;
+        skipped_.clear();
+        for (const UserAreas& user : where_.users) {
+            const auto acting = ActingAs::user(user.user);
+            if (!acting) return acting.status();
+            for (const auto& area : user.areas) {
+                const ledger::LedgerScan scan = ledger::scan_ledgers(*area);
+                for (const ledger::ProcessView& process : scan.processes)
+                    if (process.alive) note(process, lines);
+                skipped_.insert(skipped_.end(), scan.skipped.begin(), scan.skipped.end());
+            }
+        }
+        return lines;
+    }
+
+    static void note(const ledger::ProcessView& process, std::vector<std::string>& lines) {
+        for (const ledger::FileCounters& file : process.files)
+            if (file.pending > 0)
+                lines.push_back(fmt::format("{}: {} are in the log of process {} only{}", file.path,
+                                            format_size(file.pending), process.pid,
+                                            file.error != 0 ? ", which cannot write them" : ""));
+        for (const ledger::SharedFile& shared : process.shared)
+            if (shared.unfollowed_bytes > 0)
+                lines.push_back(fmt::format("a file that process {} drains for others: {} are in their logs only",
+                                            process.pid, format_size(shared.unfollowed_bytes)));
+        if (process.files_without_slot > 0 && !process.logged.empty())
+            lines.push_back(fmt::format("{}: process {}, which has too many files open for its table, has a log of it",
+                                        process.logged.front().path, process.pid));
+    }
+
+    // Until nothing is pending, or the time is over.
+    Status await_living() {
+        const Events events(where_);
+        for (;;) {
+            const auto lines = pending();
+            if (!lines || lines.value().empty() || (!endless() && Clock::now() >= deadline_)) return lines.status();
+            auto at_most = kLookInterval;
+            if (!endless()) at_most = std::min(at_most, std::chrono::ceil<milliseconds>(deadline_ - Clock::now()));
+            events.wait(std::max(at_most, milliseconds(1)));
+        }
+    }
+
+    // Each user's files with that user's rights.
+    Result<recover::Report> bring_home() const {
+        const auto outside = recover::Outside::real();
+        if (!outside) return outside.status();
+        recover::Report all;
+        for (const UserAreas& user : where_.users) {
+            const auto acting = ActingAs::user(user.user);
+            if (!acting) return acting.status();
+            const auto areas = user.open_areas();
+            if (areas.empty()) continue;
+            recover::Request what;
+            what.patience = endless()
+                                ? io::Directory::Patience::kWait
+                                : io::Directory::Patience{std::max(
+                                      milliseconds(0), std::chrono::ceil<milliseconds>(deadline_ - Clock::now()))};
+            auto report = recover::recover(areas, what, outside.value());
+            if (!report) return report.status();
+            append(all, std::move(report).value());
+        }
+        return all;
+    }
+
+    const Request& request_;
+    const Survey& where_;
+    const Clock::time_point deadline_;
+    std::vector<std::string> skipped_;   // ledgers that cannot be read, when last looked at
+};
+
+int run(const Request& request) {
+    if (request.all == !request.names.empty())
+        return complain("name staging areas, or give --all for all of this node", kExitUsage);
+    const auto where = survey({request.names, request.nls, request.all_users});
+    if (!where) return complain(where.status().message(), exit_status(where.status()));
+    if (where.value().names_files())
+        return complain("it drains whole staging areas; `forebay wait` is for files", kExitUsage);
+    return Draining(request, where.value())();
+}
+
+}   // namespace
+
+void add_drain(CLI::App& app, int& exit_status) {
+    CLI::App* command = app.add_subcommand(
+        "drain", "Wait until nothing is staged on this node, and recover what dead processes have left");
+    auto request = std::make_shared<Request>();
+    command->add_option("areas", request->names, "Staging areas");
+    command->add_flag("--all", request->all, "All staging areas of this user on this node");
+    command->add_flag("--all-users", request->all_users, "As root: those of all users");
+    command->add_option("--nls", request->nls, "A staging area to look in, too");
+    command->add_option("--timeout", request->timeout_s, "Wait no longer than so many seconds; default: without end")
+        ->check(CLI::NonNegativeNumber);
+    command->add_flag("--json", request->json, "The report of what was recovered as JSON");
+    command->footer(kFooter);
+    command->callback([request, &exit_status] { exit_status = run(*request); });
+}
+
+}   // namespace forebay::cli
