@@ -97,6 +97,13 @@ class Examination {
         report_["hdf5"] = std::move(hdf5);
         report_["plugin_path"] = folder ? ordered_json(folder.value()) : ordered_json();
         report_["plugin"] = std::move(plugin);
+        const std::filesystem::path cache_vol = folder ? std::filesystem::path(cache_vol_folder(folder.value())) /
+                                                             kCacheVolPlugin
+                                                       : std::filesystem::path();
+        std::error_code error;
+        report_["cache_vol_plugin"] = std::filesystem::is_regular_file(cache_vol, error)
+                                          ? ordered_json(cache_vol.string())
+                                          : ordered_json();
     }
 
     // What HDF5 finds in a program that is started from this shell, without `forebay run`.
@@ -105,7 +112,9 @@ class Examination {
         const char* const path = std::getenv("HDF5_PLUGIN_PATH");
         const Result<std::string> own = plugin_folder();
         const std::string_view name = connector != nullptr ? std::string_view(connector) : std::string_view();
-        if (name.substr(0, name.find_first_of(" \t")) != "forebay" || !own) return;
+        const bool cache_vol = names_cache_vol(name);
+        if ((name.substr(0, name.find_first_of(" \t")) != "forebay" && !cache_vol) || !own) return;
+        const std::string wanted = cache_vol ? cache_vol_folder(own.value()) : own.value();
         const std::string set = path != nullptr ? fmt::format("HDF5_PLUGIN_PATH={}", path)
                                                 : std::string("HDF5_PLUGIN_PATH is not set, and");
         constexpr std::string_view kRemedy = "eval \"$(forebay env)\"";
@@ -119,15 +128,17 @@ class Examination {
                 note(fmt::format("HDF5_PLUGIN_PATH names {}, which is no directory", folder));
                 continue;
             }
-            if (!plugin_file(folder)) continue;
-            if (!std::filesystem::equivalent(folder, own.value(), error))
-                problem(fmt::format("{}: HDF5 finds the forebay in {} first, not that of this command in {}: {}", set,
-                                    folder, own.value(), kRemedy));
+            const bool has_one = cache_vol ? std::filesystem::exists(folder + "/" + kCacheVolPlugin, error)
+                                           : plugin_file(folder).has_value();
+            if (!has_one) continue;
+            if (!std::filesystem::equivalent(folder, wanted, error))
+                problem(fmt::format("{}: HDF5 finds the {} in {} first, not that of this command in {}: {}", set,
+                                    cache_vol ? "Cache VOL" : "forebay", folder, wanted, kRemedy));
             return;
         }
-        problem(fmt::format(
-            "HDF5_VOL_CONNECTOR is set to forebay, but {} does not name {}: programs do not find the plugin: {}", set,
-            own.value(), kRemedy));
+        problem(
+            fmt::format("HDF5_VOL_CONNECTOR is set to {}, but {} does not name {}: programs do not find the plugin: {}",
+                        cache_vol ? "cache_ext" : "forebay", set, wanted, kRemedy));
     }
 
     void describe(const PluginProbe& found, ordered_json& hdf5, ordered_json& plugin) {
@@ -302,6 +313,7 @@ void print_text(const ordered_json& report) {
     const auto& plugin = report["plugin"];
     row("plugin", text_of(report["plugin_path"]));
     row("  loads", plugin["registered"].get<bool>() ? "yes, by HDF5" : text_of(plugin["loads"]));
+    row("  as Cache VOL", text_of(report["cache_vol_plugin"]));
     const auto& staging = report["staging"];
     row("staging area", fmt::format("{} (chosen by: {})", text_of(staging["nls"]), text_of(staging["source"])));
     row("  usable", text_of(staging["usable"]));

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "cache_vol/load.h"
 #include "cli/build_facts.h"
 
 namespace forebay::cli {
@@ -15,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kConnector = "forebay";
+constexpr std::string_view kConnector = "forebay", kCacheVolConnector = "cache_ext";
 // Where HDF5 looks by itself; setting the variable replaces it, and with it filters that were found there.
 constexpr const char* kDefaultPluginFolder = "/usr/local/hdf5/lib/plugin";
 
@@ -46,7 +47,13 @@ std::string plugin_path_with(const std::string& folder) {
     return fs::is_directory(kDefaultPluginFolder, ignored) ? folder + ":" + kDefaultPluginFolder : folder;
 }
 
+std::string_view name_of(std::string_view connector) { return connector.substr(0, connector.find_first_of(" \t")); }
+
 }   // namespace
+
+bool names_cache_vol(std::string_view connector) { return name_of(connector) == kCacheVolConnector; }
+
+std::string cache_vol_folder(const std::string& plugin_folder) { return plugin_folder + "-cache_ext"; }
 
 bool names_folder(std::string_view plugin_path, std::string_view folder) {
     for (;;) {
@@ -91,7 +98,7 @@ Result<std::string> plugin_folder() {
 Result<Variables> launch_variables(const std::vector<std::string>& settings, const std::string& folder) {
     std::string connector = variable(kConnectorVariable);
     if (connector.empty()) connector = kConnector;
-    if (connector.substr(0, connector.find_first_of(" \t")) != kConnector)
+    if (name_of(connector) != kConnector && !names_cache_vol(connector))
         return Status(Code::kInvalidArgument, fmt::format("{} is set to '{}', another connector: unset it first",
                                                           kConnectorVariable, connector));
     // A connector string beats the environment, so what is asked for now has to be in it as well.
@@ -114,7 +121,7 @@ Result<Variables> launch_variables(const std::vector<std::string>& settings, con
         if (has_info) connector += fmt::format(";{}={}", name, quote_connector_value(value.value()));
     }
     variables[kConnectorVariable] = connector;
-    variables[kPluginVariable] = plugin_path_with(folder);
+    variables[kPluginVariable] = plugin_path_with(names_cache_vol(connector) ? cache_vol_folder(folder) : folder);
     return variables;
 }
 
@@ -130,7 +137,8 @@ LoadedOptions options_with(const Variables& variables) {
     };
     const char* connector = lookup(kConnectorVariable);
     const std::string text = connector != nullptr ? connector : "";
-    const bool is_ours = text.substr(0, text.find_first_of(" \t")) == kConnector;
+    if (names_cache_vol(text)) return cache_vol::load(info_of(text), lookup, names).loaded;
+    const bool is_ours = name_of(text) == kConnector;
     return load_options(is_ours ? info_of(text) : "", lookup, names);
 }
 

@@ -23,6 +23,10 @@ namespace forebay::cli {
 
 inline constexpr const char* kConnectorVariable = "HDF5_VOL_CONNECTOR";
 inline constexpr const char* kPluginVariable = "HDF5_PLUGIN_PATH";
+// In the place of Cache VOL: its connector's name, the folder of that plugin, and its file there.
+[[nodiscard]] bool names_cache_vol(std::string_view connector);
+[[nodiscard]] std::string cache_vol_folder(const std::string& plugin_folder);
+inline constexpr const char* kCacheVolPlugin = "libh5cache_vol.so";
 // Whether a value of the latter has the folder in it.
 [[nodiscard]] bool names_folder(std::string_view plugin_path, std::string_view folder);
 
@@ -31,8 +35,8 @@ using Variables = std::map<std::string, std::string>;
 
 // HDF5_VOL_CONNECTOR, HDF5_PLUGIN_PATH, and one FOREBAY_* for each "key=value" of `settings`, which are
 // checked against the option table. Relative paths in settings become absolute. A connector string of
-// forebay that is set already is kept, and a setting overrides what it says. kInvalidArgument: a bad
-// setting, or another connector is set. `folder` is the plugin's.
+// forebay, or of Cache VOL, that is set already is kept, and a setting overrides what it says.
+// kInvalidArgument: a bad setting, or another connector is set. `folder` is the plugin's.
 [[nodiscard]] Result<Variables> launch_variables(const std::vector<std::string>& settings, const std::string& folder);
 
 // Says in the environment of a program which of its variables come from -o.

@@ -34,6 +34,9 @@ struct TextMeaning {
 // The text that counts for a file: the connector's own, and what else the file access list says.
 [[nodiscard]] std::string text_of_list(hid_t file_access_list, const std::string& connector_text);
 
+// A dataset that is opened is fetched into the read cache as a whole.
+[[nodiscard]] bool prefetches_at_open();
+
 // In the process's environment: what load_options needs.
 [[nodiscard]] const char* look_up_variable(const char* name) noexcept;
 [[nodiscard]] std::vector<std::string> forebay_variables();

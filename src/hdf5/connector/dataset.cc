@@ -7,6 +7,7 @@
 #include "hdf5/connector/freed_space.h"
 #include "hdf5/connector/transfer.h"
 #include "hdf5/host/library_context.h"
+#include "hdf5/identity.h"
 #include "hdf5/open_files.h"
 
 namespace forebay::hdf5 {
@@ -33,11 +34,20 @@ void* dataset_create(void* object, const H5VL_loc_params_t* location, const char
     });
 }
 
+// What keeps it from that is no failure of the open.
+void prefetch_whole(void* under, const std::shared_ptr<Origin>& origin) {
+    const QuietErrors quiet;
+    const PrefetchArguments everything{H5S_ALL};
+    if (carry_out("dataset_open", Operation::kPrefetch, Object{under, origin}, &everything) < 0)
+        host().H5Eclear2(H5E_DEFAULT);
+}
+
 void* dataset_open(void* object, const H5VL_loc_params_t* location, const char* name, hid_t access, hid_t transfer,
                    void** request) {
     return forward_new("dataset_open", object, {location, access}, request, [&](void* under, hid_t connector) {
         void* const opened = host().H5VLdataset_open(under, location, connector, name, access, transfer, request);
         meet_after_filling("dataset_open");   // what was laid out serially may be allocated and filled now
+        if (opened != nullptr && prefetches_at_open()) prefetch_whole(opened, as_object(object)->origin);
         return opened;
     });
 }

@@ -24,19 +24,33 @@ void* pin_library(const void* caller) {
     return is_program ? dlopen(nullptr, RTLD_LAZY) : dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
 }
 
+// A variable as the library itself uses it. A program that names the variable has a copy of it, made when it is loaded,
+// and the library uses that one. Another HDF5 library that the program does not link is not meant by the program.
+void* find_variable(void* library, const Host& host, const char* name) {
+    void* const own = dlsym(library, name);
+    if (own == nullptr || dlsym(RTLD_DEFAULT, "H5get_libversion") != reinterpret_cast<void*>(host.H5get_libversion))
+        return own;
+    void* const shared = dlsym(RTLD_DEFAULT, name);
+    return shared != nullptr ? shared : own;
+}
+
 std::string find_symbols(void* library, Host& host) {
 #define FOREBAY_FIND(name)                                                    \
     host.name = reinterpret_cast<decltype(host.name)>(dlsym(library, #name)); \
     if (host.name == nullptr) return #name;
     FOREBAY_HOST_FUNCTIONS(FOREBAY_FIND)
+#undef FOREBAY_FIND
+#define FOREBAY_FIND(name)                                                             \
+    host.name = static_cast<decltype(host.name)>(find_variable(library, host, #name)); \
+    if (host.name == nullptr) return #name;
     FOREBAY_HOST_VARIABLES(FOREBAY_FIND)
 #undef FOREBAY_FIND
     host.sec2_init = reinterpret_cast<Host::DriverInit>(dlsym(library, "H5FD_sec2_init"));
-    host.sec2_id = static_cast<const hid_t*>(dlsym(library, "H5FD_SEC2_id_g"));
+    host.sec2_id = static_cast<const hid_t*>(find_variable(library, host, "H5FD_SEC2_id_g"));
     host.subfiling_init = reinterpret_cast<Host::DriverInit>(dlsym(library, "H5FD_subfiling_init"));
-    host.subfiling_id = static_cast<const hid_t*>(dlsym(library, "H5FD_SUBFILING_id_g"));
+    host.subfiling_id = static_cast<const hid_t*>(find_variable(library, host, "H5FD_SUBFILING_id_g"));
     host.mpio_init = reinterpret_cast<Host::DriverInit>(dlsym(library, "H5FD_mpio_init"));
-    host.mpio_id = static_cast<const hid_t*>(dlsym(library, "H5FD_MPIO_id_g"));
+    host.mpio_id = static_cast<const hid_t*>(find_variable(library, host, "H5FD_MPIO_id_g"));
     host.library = library;
     if (host.sec2_init == nullptr && host.sec2_id == nullptr) return "H5FD_sec2_init";
     return {};

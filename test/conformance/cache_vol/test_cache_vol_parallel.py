@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "parallel"))
 
 from cache_vol_environment import program, with_cache_vol
-from connector_environment import bytes_staged, native
+from connector_environment import bytes_staged, native, reasons
 from parallel_environment import launch
 
 RANKS, SECONDS_MAX = 2, 120
@@ -39,3 +39,19 @@ def test_all_ranks_see_what_the_variable_says(tmp_path: Path, value: str) -> Non
     run_example("example_write", with_cache_vol(tmp_path, HDF5_CACHE_WR=value), tmp_path)
     assert (tmp_path / "data.h5").read_bytes() == (tmp_path / "native" / "data.h5").read_bytes()
     assert (bytes_staged(tmp_path) > 0) == (value == "yes")
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("part", ["all", "alone", "remove"])
+def test_ranks_pause_start_wait_and_remove(tmp_path: Path, part: str, nodes: int) -> None:
+    """Also with ranks on two nodes, where one rank alone pauses, and where no rank starts what it has paused."""
+    command = [program("ranks"), part, "data.h5"]
+    (tmp_path / "native").mkdir()
+    done = launch(command, native(), tmp_path / "native", RANKS, SECONDS_MAX)
+    assert done.returncode == 0, done.told()
+    per_rank = [{"FOREBAY_NODE": f"node{rank % nodes}"} for rank in range(RANKS)]
+    done = launch(command, with_cache_vol(tmp_path, HDF5_CACHE_WR="yes"), tmp_path, RANKS, SECONDS_MAX, per_rank)
+    assert done.returncode == 0, done.told()
+    assert (tmp_path / "data.h5").read_bytes() == (tmp_path / "native" / "data.h5").read_bytes()
+    assert bytes_staged(tmp_path) > 0
+    assert reasons(tmp_path) == ({"disabled"} if part == "remove" else set())

@@ -143,3 +143,20 @@ def test_another_connector_beneath_that_is_not_there_is_told(tmp_path: Path, exp
     assert data == expected
     assert any("under_vol=517" in line for line in told)
     assert statistics(tmp_path) == []
+
+
+def test_another_connector_beneath_is_stacked_and_what_is_not_staged_is_told(tmp_path: Path, expected: bytes) -> None:
+    text = f"under_info={{under_vol=0;under_info={{}}}};under_vol=pass_through;config={configuration(tmp_path)}"
+    data, told = written(with_cache_vol(tmp_path, text, HDF5_CACHE_WR="yes"), tmp_path)
+    assert data == expected
+    assert told == [
+        "forebay: under_vol=pass_through: what a connector beneath writes, other than HDF5's own, is not staged"
+    ]
+    assert asides(tmp_path) == {"under_connector": 1}
+
+
+def test_datasets_may_be_prefetched_when_they_are_opened(tmp_path: Path, expected: bytes) -> None:
+    (tmp_path / "data.h5").write_bytes(expected)
+    read = "import h5py; print(h5py.File('data.h5')['step2/plain'][...].sum(), h5py.File('data.h5')['step1/packed'][7])"
+    environment = with_cache_vol(tmp_path, HDF5_CACHE_RD="yes", DATASET_PREFETCH_AT_OPEN="yes")
+    assert run_python(read, environment, tmp_path) == run_python(read, native(), tmp_path)

@@ -1,0 +1,99 @@
+#include "cache_vol/load.h"
+
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "cache_vol/connector_text.h"
+
+namespace forebay::cache_vol {
+
+namespace {
+
+constexpr std::size_t kConfigurationMax = std::size_t{1} << 20;
+// For storage in memory: the first of these that is a directory.
+constexpr std::array kMemory{"/dev/shm", "/run/shm"};
+
+Result<std::string> read_file(const std::string& path) {
+    const auto failure = [&](int error) {
+        return Status::from_errno(error, fmt::format("read the configuration {} (connector string)", path));
+    };
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error)) return failure(error ? error.value() : EINVAL);
+    struct Close {
+        void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+    };
+    const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rbe"));
+    if (!file) return failure(errno);
+    std::string text;
+    std::array<char, 65536> block;
+    while (const std::size_t got = std::fread(block.data(), 1, block.size(), file.get())) {
+        text.append(block.data(), got);
+        if (text.size() > kConfigurationMax) return failure(EFBIG);
+    }
+    if (std::ferror(file.get()) != 0) return failure(errno);
+    return text;
+}
+
+std::string memory_directory() {
+    for (const char* const path : kMemory) {
+        struct stat facts{};
+        if (::stat(path, &facts) == 0 && S_ISDIR(facts.st_mode)) return path;
+    }
+    return kMemory.front();   // opening it tells
+}
+
+std::string working_directory() {
+    std::error_code error;
+    const std::string path = std::filesystem::current_path(error).string();
+    return error ? "." : path;
+}
+
+// What decides: an option of forebay, if somebody has set it; else Cache VOL's variable; else the list of each file.
+Switch decide(const LoadedOptions& loaded, const char* option, bool on, const Getenv& look_up, const char* variable) {
+    if (!loaded.is_default(option)) return on ? Switch::kOn : Switch::kOff;
+    return switch_of(look_up, variable);
+}
+
+}   // namespace
+
+Loaded load(std::string_view text, const Getenv& look_up, std::span<const std::string> names) {
+    Loaded meaning;
+    ConnectorText parsed = parse_connector_text(text);
+    Settings settings;
+    std::vector<Status> problems;
+    read_variables(look_up, settings);
+    if (!parsed.config.empty()) {
+        const auto file = read_file(parsed.config);
+        if (file) read_lines(file.value(), parsed.config, settings);
+        else problems.push_back(file.status());
+    }
+    read_lines(parsed.local_storage, "LOCAL_STORAGE of the file access list", settings);
+    Translation translated = translate(settings, working_directory(), memory_directory());
+    // Files are read through the cache if their list says so: whether that is so is asked for each file.
+    translated.defaults.push_back({"read_cache", "on", "cache_ext"});
+    translated.defaults.push_back({"under_vol", parsed.under_vol, "the connector string"});
+    translated.defaults.push_back({"under_info", parsed.under_info, "the connector string"});
+    if (parsed.under_vol != "0")
+        meaning.notices.push_back(fmt::format("under_vol={}: what a connector beneath writes, other than HDF5's own, "
+                                              "is not staged",
+                                              parsed.under_vol));
+    meaning.loaded = load_options(parsed.options, look_up, names, translated.defaults);
+    meaning.writes = decide(meaning.loaded, "stage", meaning.loaded.options.stage, look_up, "HDF5_CACHE_WR");
+    meaning.reads = decide(meaning.loaded, "read_cache", meaning.loaded.options.read_cache, look_up, "HDF5_CACHE_RD");
+    if (meaning.reads == Switch::kOff) meaning.loaded.options.read_cache = false;
+    for (auto* notices : {&parsed.notices, &settings.notices, &translated.notices})
+        for (std::string& notice : *notices) meaning.notices.push_back(std::move(notice));
+    for (auto* list : {&problems, &translated.problems})
+        for (Status& problem : *list) meaning.loaded.problems.push_back(std::move(problem));
+    return meaning;
+}
+
+}   // namespace forebay::cache_vol
