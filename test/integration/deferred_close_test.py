@@ -1,7 +1,7 @@
 """Closes that do not wait: the rows of docs/deferred-close.md, from outside.
 
-The target is a slowfs mount that is stopped, so nothing drains before a test lets it. What is closed after that may have
-drained by its close, and is not counted as deferred then.
+The target is a slowfs mount that is stopped, so nothing drains before a test lets it. What is closed after that may
+have drained by its close, and is not counted as deferred then.
 """
 
 import os
