@@ -98,6 +98,15 @@ def test_a_program_names_connector_and_configuration_by_itself(tmp_path: Path) -
     assert list((tmp_path / "local-storage").iterdir())
 
 
+@pytest.mark.parametrize("part", WRITING)
+def test_a_close_that_does_not_wait_leaves_the_same_file(tmp_path: Path, part: str) -> None:
+    call(part, native(), tmp_path / "native")
+    text = f"config={configuration(tmp_path)};under_vol=512;close=deferred"
+    call(part, with_cache_vol(tmp_path, text, HDF5_CACHE_WR="yes"), tmp_path)
+    assert (tmp_path / "data.h5").read_bytes() == (tmp_path / "native" / "data.h5").read_bytes()
+    assert bytes_staged(tmp_path) > 0
+
+
 def test_what_is_read_is_what_is_read_natively(tmp_path: Path) -> None:
     call("write", native(), tmp_path)
     expected = call("read", native(), tmp_path)
