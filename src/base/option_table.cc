@@ -26,7 +26,7 @@ constexpr std::array kTable{
     OptionSpec{"size", kSize, "8GiB", "bytes", kMiB, kPiB, "",
                "Most space that the logs of one process take on the staging area."},
     OptionSpec{"full", kChoice, "wait", "", 0, 0, "wait|through",
-               "When that space is used up: a write waits for the drain, or goes straight to the file."},
+               "When that space is used up:\nwait: a write waits for the drain\nthrough: it goes straight to the file"},
     OptionSpec{"strict", kBool, "off", "", 0, 0, "",
                "Opening a file fails when the staging area is unusable; off: the file is written as without forebay."},
     OptionSpec{"drain_threads", kCount, "4", "threads", 1, 256, "",
@@ -41,29 +41,31 @@ constexpr std::array kTable{
     OptionSpec{"reserve", kSize, "512MiB", "bytes", 0, kPiB, "",
                "Log space made ready ahead of a burst of writes: "
                "as much as was in use at one time before, at most this; at most size."},
-    OptionSpec{"checksum", kChoice, "lazy", "", 0, 0, "inline|lazy",
-               "Payloads over 64 KiB: checksummed as they are written, or only where a recovery would need it."},
-    OptionSpec{"flush", kChoice, "commit", "", 0, 0, "commit|drain",
-               "H5Fflush returns when the state is committed to the log, or when it has reached the file."},
     OptionSpec{
-        "close", kChoice, "wait", "", 0, 0, "wait|deferred|auto",
-        "The last close of a file returns when everything has reached the file; when it is committed to the log, "
-        "and the drain goes on behind the program; or like that only where no other process can open the file."},
+        "checksum", kChoice, "lazy", "", 0, 0, "inline|lazy",
+        "Payloads over 64 KiB:\ninline: checksummed as they are written\nlazy: only where a recovery would need it"},
     OptionSpec{
-        "durability", kChoice, "process", "", 0, 0, "process|node",
-        "A flush or close that has returned outlives the death of the process, or also the node's loss of power: it "
-        "syncs the log, and close the file. node implies checksum=inline."},
+        "flush", kChoice, "commit", "", 0, 0, "commit|drain",
+        "H5Fflush returns:\ncommit: when the state is committed to the log\ndrain: when it has reached the file"},
+    OptionSpec{"close", kChoice, "wait", "", 0, 0, "wait|deferred|auto",
+               "The last close of a file returns:\nwait: when everything has reached the file\n"
+               "deferred: when it is committed to the log, and the drain goes on behind the program\n"
+               "auto: as deferred, but only where no other process can open the file"},
+    OptionSpec{"durability", kChoice, "process", "", 0, 0, "process|node",
+               "A flush or close that has returned outlives:\nprocess: the death of the process\n"
+               "node: also the node's loss of power; it syncs the log, and close the file. Implies checksum=inline."},
     OptionSpec{"on_error", kChoice, "fail", "", 0, 0, "fail|retry|through",
-               "A background write to the file fails: flushes and close report it; "
-               "the same, after a few more attempts if it may pass; or the same, "
-               "and what is written from then on goes straight to the file."},
+               "A background write to the file fails:\nfail: flushes and close report it\n"
+               "retry: the same, after a few more attempts if it may pass\n"
+               "through: as retry, and what is written from then on goes straight to the file"},
     OptionSpec{"patience", kCount, "600", "seconds", 0, 31'536'000, "",
                "A close, a flush that drains and a write that waits for room fail once nothing has reached "
                "the file for so many seconds; what is staged stays in the log. 0: they wait for ever."},
     OptionSpec{"recover", kBool, "on", "", 0, 0, "",
                "Opening a file that a dead process of this node had staged brings it to its last flush first."},
     OptionSpec{"mpi", kChoice, "on", "", 0, 0, "on|node|off",
-               "Stage files that are opened for writing with MPI: all, or only those opened by processes of one node."},
+               "Stage files that are opened for writing with MPI:\non: all\n"
+               "node: only those opened by processes of one node\noff: none"},
     OptionSpec{
         "read_cache", kBool, "off", "", 0, 0, "",
         "Files that are opened read-only are read through a cache on the staging area, which all processes of the "
@@ -71,23 +73,25 @@ constexpr std::array kTable{
     OptionSpec{"read_cache_size", kSize, "8GiB", "bytes", kMiB, kPiB, "",
                "Most space that the read cache takes on the staging area, for all processes and files together."},
     OptionSpec{"read_cache_lifetime", kChoice, "permanent", "", 0, 0, "permanent|temporal",
-               "What the cache holds of a file stays for later processes and jobs, or goes when the last process "
-               "that reads the file closes it."},
-    OptionSpec{"read_cache_replacement", kChoice, "lru", "", 0, 0, "lru|lfu|fifo|lifo",
-               "When the read cache is full, files that no process has open go: the least recently used one first, the "
-               "least often opened, the first that was cached, or the last."},
+               "What the cache holds of a file:\npermanent: stays for later processes and jobs\n"
+               "temporal: goes when the last process that reads the file closes it"},
     OptionSpec{
-        "revalidate", kCount, "open", "seconds", 1, 31'536'000, "open|always|never",
-        "When a file in the read cache is compared with the file itself: at each open; before each read, too; once in "
-        "so many seconds, too; or only when a process opens it for the first time."},
+        "read_cache_replacement", kChoice, "lru", "", 0, 0, "lru|lfu|fifo|lifo",
+        "When the read cache is full, files that no process has open go:\nlru: the least recently used one first\n"
+        "lfu: the least often opened\nfifo: the one that was cached first\nlifo: the one that was cached last"},
+    OptionSpec{"revalidate", kCount, "open", "seconds", 1, 31'536'000, "open|always|never",
+               "When a file in the read cache is compared with the file itself:\nopen: at each open\n"
+               "always: before each read, too\na number: once in so many seconds, too\n"
+               "never: only when a process opens it for the first time"},
     OptionSpec{"prefetch", kChoice, "off", "", 0, 0, "off|open",
-               "Fetch a file that is opened read-only into the read cache, in the background, as a whole."},
+               "Files that are opened read-only:\noff: what is read of them goes into the read cache\n"
+               "open: they are fetched into it in the background, as a whole"},
     OptionSpec{
         "node", kString, "", "", 0, 0, "",
         "Name of this process's node; processes of one name share what they stage. Empty: those of one machine."},
     OptionSpec{"nodes", kChoice, "fast", "", 0, 0, "fast|consistent",
-               "Files that several nodes write with MPI, after a crash: as far as they had come, or, "
-               "after recovery on every node, at their last flush; then what is overwritten is copied first."},
+               "Files that several nodes write with MPI are, after a crash:\nfast: as far as they had come\n"
+               "consistent: at their last flush, after recovery on every node; what is overwritten is copied first"},
     OptionSpec{"stats", kPath, "", "", 0, 0, "",
                "File to which one line of JSON is appended per closed file and per process; empty: none."},
     OptionSpec{"trace", kPath, "", "", 0, 0, "",
@@ -107,6 +111,7 @@ std::string cell(std::string_view text) {
     for (const char c : text) {
         if (c == '|') result += '\\';
         if (c == '<') result += "&lt;";
+        else if (c == '\n') result += "<br>";
         else result += c;
     }
     return result;

@@ -6,6 +6,9 @@
 #include <cstdio>
 #include <limits>
 #include <variant>
+#include <vector>
+
+#include "base/spelling.h"
 
 namespace forebay {
 
@@ -144,6 +147,9 @@ Status store_number(const OptionSpec& spec, std::string_view text, Options& opti
 
 Status store_text(const OptionSpec& spec, std::string_view text, Options& options, std::string Options::* field) {
     if (text.find('\0') != std::string_view::npos) return invalid("contains a zero byte");
+    // What is meant as a switch would become a file of that name.
+    if ((spec.name == "stats" || spec.name == "trace") && parse_bool(trim(text)))
+        return invalid("neither on nor off is a file; allowed: a path, such as /tmp/forebay.jsonl, or nothing");
     if ((spec.name == "nls" || spec.name == "registry") && !text.empty() && text.front() != '/')
         return invalid("not an absolute path; it would move with the program's working directory");
     if (spec.name == "under_vol" && text.empty())
@@ -154,35 +160,12 @@ Status store_text(const OptionSpec& spec, std::string_view text, Options& option
     return Status::ok();
 }
 
-// Levenshtein's distance: insertions, deletions and replacements that turn one word into the other.
-std::size_t edit_distance(std::string_view from, std::string_view to) {
-    std::vector<std::size_t> row(to.size() + 1);
-    for (std::size_t j = 0; j <= to.size(); ++j) row[j] = j;
-    for (std::size_t i = 1; i <= from.size(); ++i) {
-        std::size_t diagonal = row[0];
-        row[0] = i;
-        for (std::size_t j = 1; j <= to.size(); ++j) {
-            const std::size_t replaced = diagonal + (from[i - 1] == to[j - 1] ? 0 : 1);
-            diagonal = row[j];
-            row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-        }
-    }
-    return row[to.size()];
-}
-
 // The option whose name is nearest, or nothing if none is near enough to be what was meant.
 const OptionSpec* nearest_option(std::string_view name) {
-    const std::string wanted = lower(name);
-    const OptionSpec* nearest = nullptr;
-    std::size_t least = (wanted.size() + 2) / 3 + 1;
-    for (const OptionSpec& spec : option_table()) {
-        const std::size_t distance = edit_distance(wanted, spec.name);
-        if (distance < least) {
-            least = distance;
-            nearest = &spec;
-        }
-    }
-    return nearest;
+    std::vector<std::string_view> names;
+    for (const OptionSpec& spec : option_table()) names.push_back(spec.name);
+    const auto nearest = nearest_word(name, names);
+    return nearest ? find_option(*nearest) : nullptr;
 }
 
 constexpr std::string_view kUnits = "kMGT";

@@ -4,17 +4,17 @@
 #include <CLI/Option.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/clock.h"
 #include "base/options.h"
 #include "cli/cache_commands.h"
 #include "cli/cache_view.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/duration.h"
 #include "cli/shown.h"
 
 namespace forebay::cli {
@@ -34,7 +34,7 @@ void print_json(const ordered_json& object) {
 }
 
 void add_common(CLI::App* command, const std::shared_ptr<Request>& request) {
-    command->add_option("--nls", request->nls, "A staging area to look in, too");
+    command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
     command->add_flag("--json", request->json, "As JSON");
 }
 
@@ -63,21 +63,6 @@ int list(const Request& request) {
         fmt::print("{}", unseen_as_text(unseen));
     }
     return well ? exit_status(true, unseen) : kExitUsage;
-}
-
-// "90", "90s", "15m", "12h", "7d": nanoseconds.
-std::optional<std::uint64_t> parse_duration(std::string_view text) {
-    std::uint64_t number = 0;
-    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-    const std::string_view unit(parsed.ptr, static_cast<std::size_t>(text.data() + text.size() - parsed.ptr));
-    std::uint64_t seconds = 0;
-    if (unit.empty() || unit == "s") seconds = 1;
-    else if (unit == "m") seconds = 60;
-    else if (unit == "h") seconds = 3600;
-    else if (unit == "d") seconds = 86400;
-    constexpr std::uint64_t kSecond = 1'000'000'000, kMost = ~std::uint64_t{0};
-    if (parsed.ec != std::errc{} || seconds == 0 || number > kMost / kSecond / seconds) return std::nullopt;
-    return number * seconds * kSecond;
 }
 
 struct Emptied {
@@ -120,12 +105,7 @@ int evict(const Request& request) {
         fmt::print(stderr, "forebay cache evict: {}\n", what);
         return kExitUsage;
     };
-    std::uint64_t older_ns = 0;
-    if (!request.older_than.empty()) {
-        const auto duration = parse_duration(request.older_than);
-        if (!duration) return usage("--older-than wants a duration: 90s, 15m, 12h, 7d");
-        older_ns = *duration;
-    }
+    const std::uint64_t older_ns = parse_duration(request.older_than).value_or(0);
     const auto asked = survey({request.names, request.nls});
     if (!asked) return complain_of_cache("evict", asked.status());
     const bool by_age = !request.older_than.empty();
@@ -228,26 +208,33 @@ bool tell_uncached(const std::string& command, const Uncached& none, bool quiet)
 void add_cache_list(CLI::App& cache, int& exit_status) {
     CLI::App* command = cache.add_subcommand("list", "What is cached of which file");
     auto request = std::make_shared<Request>();
-    command->add_option("what", request->names,
+    command->add_option("WHAT", request->names,
                         "Files, or staging areas; default: all areas of this user on this node");
     add_common(command, request);
-    command->footer("\nExit status: 0; 1 there is no such staging area; 2 the command line or an option is wrong;\n"
-                    "3 something could not be looked into.\n");
+    command->footer(
+        exit_statuses({{"0", "it was shown"},
+                       {"2", "the command line or an option is wrong, or there is no such file or staging area"},
+                       {"3", "nobody can tell, as something could not be looked into"}}));
     command->callback([request, &exit_status] { exit_status = list(*request); });
 }
 
 void add_cache_evict(CLI::App& cache, int& exit_status) {
     CLI::App* command = cache.add_subcommand("evict", "Remove what is cached; the files themselves are not touched");
     auto request = std::make_shared<Request>();
-    command->add_option("what", request->names, "Files, pinned or not; or staging areas");
+    command->add_option("WHAT", request->names, "Files, pinned or not; or staging areas");
     CLI::Option* const all = command->add_flag("--all", request->all, "Of all files, pinned ones too");
     command
         ->add_option("--older-than", request->older_than,
                      "Of files that nobody has opened for so long: 90s, 15m, 12h, 7d; not of pinned ones")
+        ->type_name("TIME")
+        ->check(why_no_duration)
         ->excludes(all);
     add_common(command, request);
-    command->footer("\nExit status: 0 done, or nothing was there; 1 something stayed, as a process is storing it;\n"
-                    "2 the command line or an option is wrong; 3 something could not be looked into.\n");
+    command->footer(
+        exit_statuses({{"0", "done, or there was nothing"},
+                       {"1", "something stayed, as a process is storing it"},
+                       {"2", "the command line or an option is wrong, or there is no such file or staging area"},
+                       {"3", "nobody can tell, as something could not be looked into"}}));
     command->callback([request, &exit_status] { exit_status = evict(*request); });
 }
 
@@ -257,10 +244,13 @@ void add_cache_pin(CLI::App& cache, int& exit_status) {
                                                  pinned ? "Keep what is cached of files, also when the cache is full"
                                                         : "Let what is cached of files go when the cache is full");
         auto request = std::make_shared<Request>();
-        command->add_option("files", request->names, "The files")->required();
+        command->add_option("FILE", request->names, "The files")->required();
         add_common(command, request);
-        command->footer("\nExit status: 0; 1 nothing of a file is cached; 2 the command line or an option is wrong;\n"
-                        "3 something could not be looked into.\n");
+        command->footer(
+            exit_statuses({{"0", "done"},
+                           {"1", "nothing of a file is cached"},
+                           {"2", "the command line or an option is wrong, or there is no such file or staging area"},
+                           {"3", "nobody can tell, as something could not be looked into"}}));
         command->callback([request, pinned, &exit_status] { exit_status = set_pinned(*request, pinned); });
     }
 }
@@ -268,6 +258,7 @@ void add_cache_pin(CLI::App& cache, int& exit_status) {
 void add_cache(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("cache", "The read cache: list, prefetch, evict, pin, unpin, verify");
     command->require_subcommand(1);
+    command->footer("Help on one of them: forebay help cache prefetch\n");
     add_cache_list(*command, exit_status);
     add_cache_prefetch(*command, exit_status);
     add_cache_evict(*command, exit_status);

@@ -20,6 +20,7 @@
 #include "base/options.h"
 #include "cache/read_cache.h"
 #include "cli/cache_commands.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/progress_bar.h"
 #include "cli/shown.h"
@@ -195,7 +196,9 @@ int prefetch(const Request& request) {
         const std::filesystem::path path = std::filesystem::canonical(name, failed);
         if (failed || std::filesystem::is_directory(path, failed)) {
             fmt::print(stderr, "forebay cache prefetch: {}: {}\n", printable(name),
-                       failed ? failed.message() : "it is a directory: name files");
+                       failed == std::errc::no_such_file_or_directory ? "there is no such file or directory"
+                       : failed                                       ? failed.message()
+                                                                      : "it is a directory: name files");
             return kExitUsage;
         }
         paths.push_back(path.string());
@@ -219,12 +222,13 @@ int prefetch(const Request& request) {
 void add_cache_prefetch(CLI::App& cache, int& exit_status) {
     CLI::App* command = cache.add_subcommand("prefetch", "Read files into the cache before a program needs them");
     auto request = std::make_shared<Request>();
-    command->add_option("files", request->names, "The files")->required();
-    command->add_option("--nls", request->nls, "The staging area; default: that of option nls");
+    command->add_option("FILE", request->names, "The files")->required();
+    command->add_option("--nls", request->nls, "The staging area; default: that of option nls")->type_name("DIR");
     command->add_flag("--json", request->json, "As JSON");
-    command->footer("\nWhat is prefetched stays, whatever option read_cache_lifetime says.\n"
-                    "Exit status: 0 all of the files is cached; 1 some of it is not, and the report says why;\n"
-                    "2 the command line or an option is wrong.\n");
+    command->footer("What is prefetched stays, whatever option read_cache_lifetime says.\n\n" +
+                    exit_statuses({{"0", "all of the files is cached"},
+                                   {"1", "some of it is not, and the report says why"},
+                                   {"2", "the command line or an option is wrong, or there is no such file"}}));
     command->callback([request, &exit_status] { exit_status = prefetch(*request); });
 }
 

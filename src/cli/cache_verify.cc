@@ -10,6 +10,7 @@
 
 #include "base/options.h"
 #include "cli/cache_commands.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/shown.h"
 #include "io/posix_file.h"
@@ -159,13 +160,16 @@ void add_cache_verify(CLI::App& cache, int& exit_status) {
     CLI::App* command = cache.add_subcommand("verify",
                                              "Compare what is cached with its checksums, and remove what does not fit");
     auto request = std::make_shared<Request>();
-    command->add_option("what", request->names,
+    command->add_option("WHAT", request->names,
                         "Files, or staging areas; default: all areas of this user on this node");
     command->add_flag("--against-source", request->against_source, "Also read the files, and compare");
-    command->add_option("--nls", request->nls, "A staging area to look in, too");
+    command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
     command->add_flag("--json", request->json, "As JSON");
-    command->footer("\nExit status: 0 all of it fits; 1 something did not, and is removed;\n"
-                    "2 the command line or an option is wrong; 3 something could not be looked into.\n");
+    command->footer(
+        exit_statuses({{"0", "all of it fits"},
+                       {"1", "something did not, and is removed"},
+                       {"2", "the command line or an option is wrong, or there is no such file or staging area"},
+                       {"3", "nobody can tell, as something could not be looked into"}}));
     command->callback([request, &exit_status] { exit_status = verify(*request); });
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cli/acting_as.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/recover_view.h"
 #include "cli/staging_areas.h"
@@ -65,6 +66,8 @@ int run(const Request& request) {
     }
     auto report = discard_all(where, what, outside.value());
     if (!report) return complain(report.status());
+    if (const std::string missing = unknown_file(where, report.value()); !missing.empty())
+        return complain(no_such_file(missing));
     const bool any = std::any_of(report.value().files.begin(), report.value().files.end(),
                                  [](const recover::FileReport& file) {
                                      return file.outcome == recover::Outcome::kDiscarded;
@@ -89,13 +92,15 @@ int run(const Request& request) {
 void add_discard(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("discard", "Give up what only the logs of dead processes hold");
     auto request = std::make_shared<Request>();
-    command->add_option("what", request->names, "Files, or process directories in a staging area")->required();
-    command->add_option("--nls", request->nls, "A staging area to look in, too");
+    command->add_option("WHAT", request->names, "Files, or process directories in a staging area")->required();
+    command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
     command->add_flag("-y,--yes", request->yes, "Do not ask");
     command->add_flag("--json", request->json, "The report as JSON");
-    command->footer("\nExit status: 0 done, or nothing there; 1 something was left alone; "
-                    "2 the command line or an option is wrong;\n"
-                    "3 nobody can tell, as something could not be looked into.\n");
+    command->footer(
+        exit_statuses({{"0", "done, or there was nothing"},
+                       {"1", "something was left alone, and the report says why"},
+                       {"2", "the command line or an option is wrong, or there is no such file or staging area"},
+                       {"3", "nobody can tell, as something could not be looked into"}}));
     command->callback([request, &exit_status] { exit_status = run(*request); });
 }
 

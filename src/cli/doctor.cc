@@ -14,6 +14,7 @@
 
 #include "area/staging_area.h"
 #include "cli/build_facts.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/file_view.h"
 #include "cli/launch.h"
@@ -32,7 +33,7 @@ struct Request {
     bool json = false;
     std::string target;
     std::string library;
-    std::vector<std::string> settings;
+    std::shared_ptr<std::vector<std::string>> settings = std::make_shared<std::vector<std::string>>();
 };
 
 bool is_true(std::string_view cmake_truth) {
@@ -54,7 +55,7 @@ class Examination {
     ordered_json conduct() {
         report_["forebay"]["version"] = kVersion;
         // What `forebay run` would set, so that the options are those of a program started by it.
-        Result<Variables> variables = launch_variables(request_.settings, "");
+        Result<Variables> variables = launch_variables(*request_.settings, "");
         if (!variables) problem(variables.status().message());
         LoadedOptions loaded = options_with(variables ? variables.value() : Variables{});
         area::fit_to_staging_area(loaded);
@@ -352,16 +353,22 @@ int examine(const Request& request) {
 }   // namespace
 
 void add_doctor(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand("doctor", "Would a program be staged here, and if not, why? Exit status 1: "
-                                                     "it would not, or a dead process left something behind");
+    CLI::App* command = app.add_subcommand("doctor", "Would a program be staged here, and if not, why?");
     auto request = std::make_shared<Request>();
     command->add_flag("--json", request->json, "As one JSON object");
-    command->add_option("--target", request->target, "Also measure this directory, where the real files go");
-    command->add_option("--library", request->library,
-                        "The libhdf5 to try, e.g. that of a Python wheel; default: the one forebay was built with");
+    command->add_option("--target", request->target, "Also measure this directory, where the real files go")
+        ->type_name("DIR");
     command
-        ->add_option("-o,--option", request->settings, "As if forebay run had this option, key=value; may be repeated")
+        ->add_option("--library", request->library,
+                     "The libhdf5 to try, e.g. that of a Python wheel; default: the one forebay was built with")
+        ->type_name("FILE");
+    command->add_option("-o,--option", *request->settings, "As if forebay run had this option; may be repeated")
+        ->type_name("KEY=VALUE")
         ->allow_extra_args(false);
+    add_nls_option(*command, request->settings);
+    command->footer(exit_statuses({{"0", "programs are staged here"},
+                                   {"1", "they are not, or a dead process left something behind; the report says what"},
+                                   {"2", "the command line is wrong"}}));
     command->callback([request, &exit_status] { exit_status = examine(*request); });
 }
 

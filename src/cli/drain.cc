@@ -8,14 +8,18 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/options.h"
 #include "cli/acting_as.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/duration.h"
 #include "cli/recover_view.h"
 #include "cli/staging_areas.h"
 #include "ledger/ledger.h"
@@ -33,15 +37,14 @@ constexpr milliseconds kLookInterval{250};
 struct Request {
     std::vector<std::string> names;
     std::string nls;
-    double timeout_s = -1;
+    std::string timeout;
+    std::optional<std::uint64_t> timeout_ns;
     bool all = false, all_users = false, json = false;
 };
 
-constexpr const char* kFooter =
-    "\nFor the end of a job, on each of its nodes: it waits for processes that still drain, then brings files to "
-    "their\nlast flush or close from what dead processes have left.\n"
-    "\nExit status: 0 nothing is staged any more; 1 something is, and each file is told with the reason; "
-    "2 the command line\nor an option is wrong; 3 nobody can tell, as something could not be looked into.\n";
+const std::string kFooter =
+    "For the end of a job, on each of its nodes: it waits for processes that still drain, then brings files to "
+    "their last flush or close from what dead processes have left.\n\n";
 
 int complain(std::string_view what, int exit_status) {
     fmt::print(stderr, "forebay drain: {}\n", what);
@@ -80,8 +83,7 @@ class Draining {
     Draining(const Request& request, const Survey& where)
         : request_(request),
           where_(where),
-          deadline_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                       std::chrono::duration<double>(std::max(0.0, request.timeout_s)))) {}
+          deadline_(Clock::now() + std::chrono::nanoseconds(request.timeout_ns.value_or(0))) {}
 
     int operator()() {
         if (const Status waited = await_living(); !waited) return complain(waited.message(), kExitUnknown);
@@ -97,7 +99,7 @@ class Draining {
     }
 
   private:
-    [[nodiscard]] bool endless() const noexcept { return request_.timeout_s < 0; }
+    [[nodiscard]] bool endless() const noexcept { return !request_.timeout_ns; }
 
     // What living processes have in their logs only, one line for each file.
     [[nodiscard]] Result<std::vector<std::string>> pending() {
@@ -187,15 +189,23 @@ void add_drain(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand(
         "drain", "Wait until nothing is staged on this node, and recover what dead processes have left");
     auto request = std::make_shared<Request>();
-    command->add_option("areas", request->names, "Staging areas");
+    command->add_option("AREA", request->names, "Staging areas");
     command->add_flag("--all", request->all, "All staging areas of this user on this node");
     command->add_flag("--all-users", request->all_users, "As root: those of all users");
-    command->add_option("--nls", request->nls, "A staging area to look in, too");
-    command->add_option("--timeout", request->timeout_s, "Wait no longer than so many seconds; default: without end")
-        ->check(CLI::NonNegativeNumber);
+    command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
+    command->add_option("--timeout", request->timeout, "Wait no longer than 30s, 5m, 2h; default: without end")
+        ->type_name("TIME")
+        ->check(why_no_duration);
     command->add_flag("--json", request->json, "The report of what was recovered as JSON");
-    command->footer(kFooter);
-    command->callback([request, &exit_status] { exit_status = run(*request); });
+    command->footer(kFooter +
+                    exit_statuses({{"0", "nothing is staged any more"},
+                                   {"1", "something is, and each file is told with the reason"},
+                                   {"2", "the command line or an option is wrong, or there is no such staging area"},
+                                   {"3", "nobody can tell, as something could not be looked into"}}));
+    command->callback([request, &exit_status] {
+        request->timeout_ns = parse_duration(request->timeout);
+        exit_status = run(*request);
+    });
 }
 
 }   // namespace forebay::cli

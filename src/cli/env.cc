@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/launch.h"
 
@@ -63,9 +64,10 @@ void add_env(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("env",
                                            "Lines that switch forebay on in this shell: eval \"$(forebay env)\"");
     auto settings = std::make_shared<std::vector<std::string>>();
-    command
-        ->add_option("-o,--option", *settings, "Set an option, key=value; may be repeated (forebay options lists them)")
+    command->add_option("-o,--option", *settings, "Set an option; may be repeated (forebay options lists them)")
+        ->type_name("KEY=VALUE")
         ->allow_extra_args(false);
+    add_nls_option(*command, settings);
     auto csh = std::make_shared<bool>(false);
     auto sh = std::make_shared<bool>(false);
     CLI::Option* csh_flag = command->add_flag("--csh", *csh, "For csh and tcsh: eval `forebay env --csh`");

@@ -33,6 +33,8 @@ std::string info_of(const std::string& connector) {
 
 Result<std::string> absolute(const OptionSpec& spec, const std::string& value) {
     if (spec.type != OptionType::kPath || value.empty() || value.front() == '/') return value;
+    // What is refused as it was given, such as `on`, must not become a path. Directories are refused as relative only.
+    if (spec.name != "nls" && spec.name != "registry") FOREBAY_TRY(check_option(spec.name, value, "-o"));
     std::error_code error;
     const fs::path path = fs::absolute(value, error);
     if (error) return Status::from_errno(error.value(), "find the working directory");

@@ -6,20 +6,19 @@
 
 #include <cstdio>
 #include <exception>
+#include <string>
 
 #include "cli/build_facts.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 
 namespace {
 
-constexpr const char* kFooter =
-    "\nFor one program:    forebay run -- ./simulation input.nml\n"
-    "For this shell:     eval \"$(forebay env)\"\n"
-    "Is all well here?   forebay doctor\n"
-    "After a crash:      forebay recover\n\n"
-    "Exit status: 0 all is well; 1 something is not as it should be; 2 the command line or an option is wrong;\n"
-    "3 nobody can tell, as something could not be looked into.\n"
-    "forebay run and forebay status --check have their own: see their --help.\n";
+const std::string kFooter = "For one program:    forebay run -- ./simulation input.nml\n"
+                            "For this shell:     eval \"$(forebay env)\"\n"
+                            "Is all well here?   forebay doctor\n"
+                            "After a crash:      forebay recover\n\n"
+                            "Help on a command:  forebay help run\n\n";
 
 int run_command_line(int argc, char** argv) {
     using namespace forebay::cli;
@@ -27,8 +26,14 @@ int run_command_line(int argc, char** argv) {
         "Node-local staging for HDF5: programs write at node-local speed, the bytes drain to the file behind their "
         "back.",
         "forebay"};
-    app.set_version_flag("--version", fmt::format("forebay {}", kVersion));
-    app.footer(kFooter);
+    set_up_help(app);
+    app.set_version_flag("-V,--version", fmt::format("forebay {}", kVersion));
+    app.footer(kFooter +
+               exit_statuses({{"0", "all is well"},
+                              {"1", "something is not as it should be"},
+                              {"2", "the command line or an option is wrong, or there is no such file or staging area"},
+                              {"3", "nobody can tell, as something could not be looked into"}}) +
+               "forebay run and forebay status --check have their own: see their --help.\n");
     app.require_subcommand(1);
     int exit_status = kExitFine;
     add_run(app, exit_status);
@@ -44,13 +49,9 @@ int run_command_line(int argc, char** argv) {
     add_torture(app, exit_status);
     add_options(app, exit_status);
     add_probe(app, exit_status);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        // Help and version are reported this way too; anything else is one line, then where to read on.
-        return app.exit(error) == 0 ? kExitFine : kExitUsage;
-    }
-    return exit_status;
+    app.add_subcommand("help", "What a command does, and its options: forebay help COMMAND");
+    const int parsed = parse_command_line(app, argc, argv);
+    return parsed != kExitFine ? parsed : exit_status;
 }
 
 }   // namespace

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/options.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/launch.h"
 
@@ -22,13 +23,16 @@ void print_table() {
     fmt::print("{:<{}}  {:<{}}  {}\n", "option", name_width, "default", default_width, "meaning");
     for (const OptionSpec& spec : option_table()) {
         const std::string range = option_range(spec);
-        fmt::print("{:<{}}  {:<{}}  {}{}\n", spec.name, name_width, spec.default_text, default_width, spec.doc,
-                   range.empty() ? "" : fmt::format(" [{}]", range));
+        const std::size_t column = name_width + default_width + 4;
+        // A choice has a line for each of its values.
+        const bool listed = range.empty() || spec.doc.find('\n') != std::string_view::npos;
+        fmt::print("{:<{}}  {:<{}}  {}\n", spec.name, name_width, spec.default_text, default_width,
+                   wrapped(listed ? std::string(spec.doc) : fmt::format("{} [{}]", spec.doc, range), column, column));
     }
-    fmt::print(
-        "\nSet one with `forebay run -o size=16GiB -- program`, the variable FOREBAY_SIZE=16GiB, or a line size = "
-        "\"16GiB\"\n"
-        "in the TOML file that FOREBAY_CONFIG names. `forebay doctor` shows the values in effect.\n");
+    fmt::print("\nTo set one: forebay run -o size=16GiB -- program\n"
+               "        or: export FOREBAY_SIZE=16GiB\n"
+               "        or: a line size = \"16GiB\" in the TOML file that FOREBAY_CONFIG names\n"
+               "`forebay doctor` shows the values in effect.\n");
 }
 
 }   // namespace

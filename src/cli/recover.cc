@@ -7,6 +7,7 @@
 
 #include "base/options.h"
 #include "cli/acting_as.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/progress_bar.h"
 #include "cli/recover_view.h"
@@ -21,12 +22,6 @@ struct Request {
     std::string nls;
     bool dry_run = false, json = false, changed = false, accept_moved = false, all_users = false;
 };
-
-constexpr const char* kFooter =
-    "\nExit status: 0 all that was asked for is recovered, or there was nothing; 1 something was left alone, and the\n"
-    "report says why; 2 the command line or an option is wrong; "
-    "3 nobody can tell, as something could not be looked into.\n"
-    "Run it on the node where the program ran, after it has ended.\n";
 
 int complain(const Status& status) {
     fmt::print(stderr, "forebay recover: {}\n", status.message());
@@ -74,10 +69,8 @@ int run(const Request& request) {
     const auto report = recover_all(where, what, outside.value());
     if (terminal) erase_progress();
     if (!report) return complain(report.status());
-    if (const std::string missing = unknown_file(where, report.value()); !missing.empty()) {
-        fmt::print(stderr, "forebay recover: {}: there is no such file or directory\n", missing);
-        return kExitUsage;
-    }
+    if (const std::string missing = unknown_file(where, report.value()); !missing.empty())
+        return complain(no_such_file(missing));
     print_report(where, report.value(), request.dry_run, request.json);
     return exit_status(report.value().all_well(), where.unseen);
 }
@@ -88,18 +81,23 @@ void add_recover(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("recover",
                                            "Bring files to their last flush from the logs of processes that died");
     auto request = std::make_shared<Request>();
-    command->add_option("what", request->names,
+    command->add_option("WHAT", request->names,
                         "Files, or staging areas; default: all files of all areas of this user on this node");
-    command->add_option("--nls", request->nls, "A staging area to look in, too");
+    command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
     command->add_flag("-n,--dry-run", request->dry_run, "Only tell what would be done");
     command->add_flag("--changed", request->changed,
                       "Also files that seem to have been written since: what the log has wins");
     command->add_flag("--accept-moved", request->accept_moved,
-                      "FILE is the one that the program wrote, though its device has another number: "
-                      "its file system was mounted again. Inode and name must be the same");
+                      "Where the file's device has another number, as its file system was mounted again: "
+                      "it is the one that the program wrote if inode and name are the same");
     command->add_flag("--all-users", request->all_users, "As root: what all users' processes have left");
     command->add_flag("--json", request->json, "The report as JSON");
-    command->footer(kFooter);
+    command->footer(
+        "Run it on the node where the program ran, after it has ended.\n\n" +
+        exit_statuses({{"0", "all that was asked for is recovered, or there was nothing"},
+                       {"1", "something was left alone, and the report says why"},
+                       {"2", "the command line or an option is wrong, or there is no such file or staging area"},
+                       {"3", "nobody can tell, as something could not be looked into"}}));
     command->callback([request, &exit_status] { exit_status = run(*request); });
 }
 

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "area/run_record.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/launch.h"
 #include "cli/program_witness.h"
@@ -24,13 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFooter =
-    "\nExit status: the program's own; 128 plus the signal's number if a signal ended it;\n"
-    "74 if the program returned 0 but staged bytes did not reach their file;\n"
-    "2 wrong command line or option; 126 the program cannot be executed; 127 there is no such program.\n";
-
 struct Request {
-    std::vector<std::string> settings;
+    std::shared_ptr<std::vector<std::string>> settings = std::make_shared<std::vector<std::string>>();
     std::vector<std::string> program;
     bool quiet = false;
     std::string json_path;
@@ -120,7 +116,7 @@ int run(const Request& request) {
         complain(folder.status().message());
         return kExitProblem;
     }
-    Result<Variables> variables = launch_variables(request.settings, folder.value());
+    Result<Variables> variables = launch_variables(*request.settings, folder.value());
     if (!variables) {
         complain(variables.status().message());
         return kExitUsage;
@@ -161,15 +157,23 @@ int run(const Request& request) {
 void add_run(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("run",
                                            "Run a program with forebay switched on: forebay run -- PROGRAM ARGUMENTS");
-    command->footer(kFooter);
+    command->footer(exit_statuses({{"0", "the program returned 0, and all that was staged is in the files"},
+                                   {"N", "the program's own exit status"},
+                                   {"128+N", "signal N ended the program"},
+                                   {"74", "the program returned 0, but staged bytes did not reach their file"},
+                                   {"2", "the command line or an option is wrong"},
+                                   {"126", "the program cannot be executed"},
+                                   {"127", "there is no such program"}}));
     command->positionals_at_end();   // from the program's name on, every argument is the program's
     auto request = std::make_shared<Request>();
     command
-        ->add_option("-o,--option", request->settings,
-                     "Set an option, key=value; may be repeated (forebay options lists them)")
+        ->add_option("-o,--option", *request->settings, "Set an option; may be repeated (forebay options lists them)")
+        ->type_name("KEY=VALUE")
         ->allow_extra_args(false);
+    add_nls_option(*command, request->settings);
     command->add_flag("-q,--quiet", request->quiet, "No summary, unless bytes were not drained");
-    command->add_option("--json", request->json_path, "Write the summary to this file as JSON; - is standard output");
+    command->add_option("--json", request->json_path, "Write the summary to this file as JSON; - is standard output")
+        ->type_name("FILE");
     command->add_option("PROGRAM", request->program, "The program and its arguments; -- may stand before it")
         ->required();
     command->callback([request, &exit_status] { exit_status = run(*request); });

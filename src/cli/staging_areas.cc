@@ -206,6 +206,8 @@ class Surveying {
         if (std::find(found.nls.begin(), found.nls.end(), nls) != found.nls.end()) return Status::ok();
         auto area = recover::find_area(nls);
         if (!area && area.status().code() == Code::kNotFound && !needed) return Status::ok();
+        if (!area && needed && area.status().code() == Code::kNotFound)
+            return {Code::kInvalidArgument, fmt::format("the staging area {} does not exist", nls)};
         if (!area && needed && area.status().code() != Code::kPermissionDenied) return area.status();
         found.nls.push_back(nls);
         if (area && area.value() == nullptr) return Status::ok();
@@ -279,6 +281,10 @@ std::string unseen_as_text(const std::vector<std::string>& unseen) {
     std::string text;
     for (const std::string& one : unseen) fmt::format_to(std::back_inserter(text), "not looked into: {}\n", one);
     return text;
+}
+
+Status no_such_file(const std::string& path) {
+    return {Code::kInvalidArgument, path + ": there is no such file or directory"};
 }
 
 int exit_status(const Status& failure) { return failure.code() == Code::kInvalidArgument ? kExitUsage : kExitProblem; }

@@ -51,7 +51,7 @@ struct Survey {
 // in one, or a file. With files, or without any name, all areas count that are in the registry, and those that `nls`
 // and the options in effect here name; else those that are named. With files root looks at all users' areas; else with
 // `all_users`, or where it has named the area. Removes areas without any process directory from the registry.
-// kInvalidArgument: an option or a name is wrong; kNotFound: there is no such staging area.
+// kInvalidArgument: an option or a name is wrong, or there is no such staging area.
 [[nodiscard]] Result<Survey> survey(const Question& question);
 
 // The option -o, environment and configuration in effect here. kInvalidArgument: one of them is wrong, and which.
@@ -59,6 +59,8 @@ struct Survey {
 
 // "not looked into: …" for each.
 [[nodiscard]] std::string unseen_as_text(const std::vector<std::string>& unseen);
+// A name on the command line that is neither a file nor known to any log. kInvalidArgument, in every command.
+[[nodiscard]] Status no_such_file(const std::string& path);
 // Of a survey that failed, or anything else that did.
 [[nodiscard]] int exit_status(const Status& failure);
 // 3 instead of 0, where something could not be looked into.

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "cli/acting_as.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/launch.h"
 #include "cli/read_caches.h"
@@ -72,6 +73,15 @@ void keep_asked(const Survey& asked, ledger::LedgerScan& scan) {
                   [](const ledger::ProcessView& process) { return process.files.empty() && process.logged.empty(); });
 }
 
+// Of a file that is not there, a log may tell.
+bool is_known(const ledger::LedgerScan& scan, const std::string& path) {
+    const auto names = [&](const auto& file) { return file.path == path; };
+    return std::any_of(scan.processes.begin(), scan.processes.end(), [&](const ledger::ProcessView& process) {
+        return std::any_of(process.files.begin(), process.files.end(), names) ||
+               std::any_of(process.logged.begin(), process.logged.end(), names);
+    });
+}
+
 Result<Sample> take_sample(const Request& request) {
     const auto asked = survey({request.names, request.nls, request.all_users});
     if (!asked) return asked.status();
@@ -87,6 +97,8 @@ Result<Sample> take_sample(const Request& request) {
         }
     }
     keep_asked(where, sample.scan);
+    for (const std::string& path : where.missing)
+        if (!is_known(sample.scan, path)) return no_such_file(path);
     if (where.names_files()) return sample;
     const Status looked = for_each_cache(where, sample.unseen, [&](FoundCache found) {
         sample.caches.push_back(view_of(*found.folder));
@@ -182,14 +194,18 @@ void add_status(CLI::App& app, int& exit_status) {
     command->add_flag("--json", request->json, "As JSON; with --watch one object per line");
     command->add_flag("--check", request->check, "Tell by the exit status")->excludes("--watch");
     command->add_flag("--all-users", request->all_users, "As root: the processes of all users");
-    command->add_option("what", request->names,
+    command->add_option("WHAT", request->names,
                         "Files, or staging areas; default: all areas of this user on this node");
-    command->add_option("--nls", request->nls, "A staging area to look in, too");
-    command->footer("\nExit status: 0; 1 there is no such staging area; "
-                    "2 the command line or an option is wrong; 3 something could not be looked into.\n"
-                    "With --check: 0 the files have all that was staged; 1 a dead process left something behind, "
-                    "or a living one cannot write; 3 nobody can tell, as something could not be\n"
-                    "looked into; 4 living processes have staged bytes that are on their way.\n");
+    command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
+    command->footer(
+        exit_statuses({{"0", "it was shown"},
+                       {"2", "the command line or an option is wrong, or there is no such file or staging area"},
+                       {"3", "something could not be looked into"}}) +
+        "\nWith --check:\n" +
+        "    0  the files have all that was staged\n"
+        "    1  a dead process left something behind, or a living one cannot write\n"
+        "    3  nobody can tell, as something could not be looked into\n"
+        "    4  staged bytes of living processes are on their way\n");
     command->callback([request, &exit_status] {
         if (request->watch) {
             exit_status = watch(*request);

@@ -9,6 +9,7 @@
 
 #include "base/options.h"
 #include "cli/acting_as.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/staging_areas.h"
 
@@ -88,6 +89,15 @@ ordered_json as_json(const std::vector<recover::VerifiedDirectory>& directories,
     return result;
 }
 
+// Of a file that is not there, a log may tell.
+bool is_known(const std::vector<recover::VerifiedDirectory>& directories, const std::string& path) {
+    const auto names = [&](const auto& one) { return one.path == path; };
+    return std::any_of(directories.begin(), directories.end(), [&](const recover::VerifiedDirectory& directory) {
+        return !directory.refused || std::ranges::any_of(directory.logs, names) ||
+               std::ranges::any_of(directory.journals, names) || std::ranges::any_of(directory.open_files, names);
+    });
+}
+
 // Of those that are asked about: all, or the ones that have something of a file.
 bool concerns(const Survey& asked, const recover::VerifiedDirectory& directory) {
     if (!asked.names_files())
@@ -126,6 +136,8 @@ int run(const Request& request) {
         for (const recover::VerifiedDirectory& directory : verified.value())
             if (concerns(where, directory)) directories.push_back(directory);
     }
+    for (const std::string& path : where.missing)
+        if (!is_known(directories, path)) return complain(no_such_file(path));
     if (request.json)
         fmt::print("{}\n",
                    as_json(directories, where.unseen).dump(2, ' ', false, ordered_json::error_handler_t::replace));
@@ -139,14 +151,16 @@ void add_verify(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand(
         "verify", "Check the logs and undo journals that dead processes left: headers, tables, checksums");
     auto request = std::make_shared<Request>();
-    command->add_option("what", request->names,
+    command->add_option("WHAT", request->names,
                         "Files, or staging areas; default: all areas of this user on this node");
-    command->add_option("--nls", request->nls, "A staging area to look in, too");
+    command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
     command->add_flag("--all-users", request->all_users, "As root: what all users' processes have left");
     command->add_flag("--json", request->json, "As JSON");
     command->footer(
-        "\nExit status: 0 all of it can be read; 1 something cannot; 2 the command line or an option is wrong;\n"
-        "3 nobody can tell, as something could not be looked into.\n");
+        exit_statuses({{"0", "all of it can be read"},
+                       {"1", "something cannot"},
+                       {"2", "the command line or an option is wrong, or there is no such file or staging area"},
+                       {"3", "nobody can tell, as something could not be looked into"}}));
     command->callback([request, &exit_status] { exit_status = run(*request); });
 }
 

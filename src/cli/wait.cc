@@ -23,7 +23,9 @@
 #include "base/options.h"
 #include "board/board_format.h"
 #include "cli/acting_as.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/duration.h"
 #include "cli/staging_areas.h"
 #include "io/posix_file.h"
 #include "ledger/ledger.h"
@@ -48,7 +50,8 @@ constexpr milliseconds kUnclear{2000};
 struct Request {
     std::vector<std::string> names;
     std::string nls;
-    double timeout_s = -1;
+    std::string timeout;
+    std::optional<std::uint64_t> timeout_ns;
     bool no_sync = false;
 };
 
@@ -321,8 +324,7 @@ class Waiting {
           question_(question),
           files_(asked.files),
           events_(asked),
-          deadline_(begin_ + std::chrono::duration_cast<Clock::duration>(
-                                 std::chrono::duration<double>(std::max(0.0, request.timeout_s)))) {}
+          deadline_(begin_ + std::chrono::nanoseconds(request.timeout_ns.value_or(0))) {}
 
     int operator()() {
         for (;;) {
@@ -334,7 +336,7 @@ class Waiting {
             if (const Status looked = look(); !looked) return complain(looked.message(), kExitUnknown);
             if (const auto end = judge(look)) return *end;
             auto at_most = kLookInterval;
-            if (request_.timeout_s >= 0)
+            if (request_.timeout_ns)
                 at_most = std::min(at_most, std::chrono::ceil<milliseconds>(deadline_ - Clock::now()));
             events_.wait(at_most);
         }
@@ -351,7 +353,7 @@ class Waiting {
                    alive = of_kind(pending, Kind::kAlive), unknown = of_kind(pending, Kind::kUnknown);
         if (!dead.empty()) return complain(pending, kExitProblem);
         if (!alive.empty()) clear_ = now;
-        const bool over = request_.timeout_s >= 0 && now >= deadline_;
+        const bool over = request_.timeout_ns && now >= deadline_;
         if (over) return complain(pending, alive.empty() && stuck.empty() ? kExitUnknown : kExitProblem);
         if (!alive.empty() || (stuck.empty() && now - clear_ < kUnclear)) {
             if (now - failing_since_ >= kUnclear) {
@@ -378,7 +380,7 @@ int run(const Request& request) {
     const auto asked = survey(question);
     if (!asked) return complain(asked.status().message(), exit_status(asked.status()));
     if (!asked.value().missing.empty())
-        return complain(asked.value().missing.front() + ": there is no such file", kExitUsage);
+        return complain(no_such_file(asked.value().missing.front()).message(), kExitUsage);
     if (const int given_up = Waiting(request, question, asked.value())(); given_up != kExitFine) return given_up;
     if (request.no_sync) return kExitFine;
     for (const recover::Wanted& file : asked.value().files)
@@ -392,19 +394,24 @@ void add_wait(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand(
         "wait", "Wait until nothing of some files is staged any more, and they are on their device");
     auto request = std::make_shared<Request>();
-    command->add_option("files", request->names, "Files")->required();
-    command->add_option("--nls", request->nls, "A staging area to look in, too");
-    command->add_option("--timeout", request->timeout_s, "Give up after so many seconds")
-        ->check(CLI::NonNegativeNumber);
+    command->add_option("FILE", request->names, "The files")->required();
+    command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
+    command->add_option("--timeout", request->timeout, "Give up after so long: 30s, 5m, 2h; a number means seconds")
+        ->type_name("TIME")
+        ->check(why_no_duration);
     command->add_flag("--no-sync", request->no_sync,
                       "Do not sync the files at the end: they hold everything, but a loss of power may take it");
     command->footer(
-        "\nOf this node only. A file counts from the moment that all that "
-        "was staged of it is in it; what is written later is not waited for.\n"
-        "\nExit status: 0 the files hold everything, synced; "
-        "1 a process died and left something, one cannot write, the time is\n"
-        "over, or a sync failed; 2 the command line or an option is wrong; 3 nobody can tell, for the reason given.\n");
-    command->callback([request, &exit_status] { exit_status = run(*request); });
+        "Of this node only. A file counts from the moment that all that "
+        "was staged of it is in it; what is written later is not waited for.\n\n" +
+        exit_statuses({{"0", "the files hold everything, synced"},
+                       {"1", "a process died and left something, one cannot write, the time is over, or a sync failed"},
+                       {"2", "the command line or an option is wrong, or there is no such file or staging area"},
+                       {"3", "nobody can tell, for the reason given"}}));
+    command->callback([request, &exit_status] {
+        request->timeout_ns = parse_duration(request->timeout);
+        exit_status = run(*request);
+    });
 }
 
 }   // namespace forebay::cli

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/options.h"
 #include "cli/build_facts.h"
+#include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "cli/launch.h"
 #include "torture/campaign.h"
@@ -42,17 +43,12 @@ const std::map<std::string, Spoil> kSpoils{{"nothing", Spoil::kNothing},
                                            {"hang", Spoil::kHang}};
 
 constexpr const char* kFooter =
-    "\nA process of forebay's own writes to a file in a new folder of --target, "
-    "staged in a new folder of --nls, and is\n"
-    "killed; the file must then be what it was at the last commit that the process had told of, or at one under way.\n"
-    "In other campaigns its calls on the file or on the staging area fail (EIO, "
-    "ENOSPC, EDQUOT, ESTALE, short writes):\n"
-    "it has to be told, and everything has to be in the file, or come home from the log.\n"
-    "The folders are removed, unless something went wrong. "
-    "docs/reliability.md tells what it shows, and what it does not.\n"
-    "\nExit status: 0 nothing was lost or wrong, nothing hung, no failure went unsaid; "
-    "1 otherwise, or it could not be tried; 2 the command line or\n"
-    "a directory is wrong; 128 plus the signal's number if a signal ended it.\n";
+    "A process of forebay's own writes to a file in a new folder of --target, staged in a new folder of --nls, and is "
+    "killed; the file must then be what it was at the last commit that the process had told of, or at one under way. "
+    "In other campaigns its calls on the file or on the staging area fail (EIO, ENOSPC, EDQUOT, ESTALE, short "
+    "writes): it has to be told, and everything has to be in the file, or come home from the log.\n"
+    "The folders are removed, unless something went wrong. docs/reliability.md tells what it shows, and what it does "
+    "not.\n\n";
 
 int complain(const Status& status, int exit_status) {
     fmt::print(stderr, "forebay torture: {}\n", status.message());
@@ -127,6 +123,7 @@ int run_command_line(int argc, char** argv) {
         "Kill programs on this storage and make their calls fail, again and again, and check what becomes of their "
         "files",
         "forebay torture"};
+    cli::set_up_help(app);
     int exit_status = cli::kExitFine;
     Request request;
     app.add_option("--minutes", request.minutes, "How long, about")->capture_default_str();
@@ -136,19 +133,21 @@ int run_command_line(int argc, char** argv) {
     app.add_option("--log", request.log, "Then also measure the recovery of a log of this size, like 1GiB");
     app.add_option("--seed", request.seed, "Repeat the operations of another run; instants differ");
     app.add_option("-o,--option", request.settings,
-                   "NAME=VALUE: an option for the process that writes, like durability=node; as often as you like")
+                   "An option for the process that writes, like durability=node; may be repeated")
+        ->type_name("KEY=VALUE")
         ->allow_extra_args(false);
     app.add_option("--spoil", request.spoil)->check(CLI::IsMember(kSpoils))->group("");
     app.add_option("--patience", request.patience_s)->check(CLI::Range(0.1, 3600.0))->group("");
     app.add_flag("--json", request.json, "The table as JSON");
-    app.footer(kFooter);
-    app.set_version_flag("--version", std::string(cli::kVersion));
+    app.footer(kFooter + cli::exit_statuses({{"0", "nothing was lost or wrong, nothing hung, no failure went unsaid"},
+                                             {"1", "otherwise, or it could not be tried"},
+                                             {"2", "the command line or a directory is wrong"},
+                                             {"128+N", "signal N ended it"}}));
+    app.set_version_flag("-V,--version", std::string(cli::kVersion));
     add_victim(app, exit_status);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? cli::kExitFine : cli::kExitUsage;
-    }
+    if (const int parsed = cli::parse_command_line(app, argc, argv); parsed != cli::kExitFine) return parsed;
+    // Help or the version was all that was asked for.
+    if (app.get_help_ptr()->count() + app.get_version_ptr()->count() > 0) return cli::kExitFine;
     return app.get_subcommands().empty() ? run(std::move(request)) : exit_status;
 }
 

@@ -502,7 +502,7 @@ def test_version_and_help_are_no_errors():
         assert "probe" not in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [[], ["swim"], ["doctor", "--deep"], ["run"]])
+@pytest.mark.parametrize("arguments", [["swim"], ["doctor", "--deep"], ["run"]])
 def test_a_wrong_command_line_is_status_2(arguments):
     done = call(*arguments)
     assert done.returncode == 2 and done.stderr

@@ -159,7 +159,7 @@ def test_what_cannot_be_cached_is_refused_with_the_reason(target, tmp_path):
     (target / "empty").touch()
     assert "empty" in cache(tmp_path, "prefetch", target / "empty", status=1)
     assert "directory" in cache(tmp_path, "prefetch", target, status=2)
-    assert "No such file" in cache(tmp_path, "prefetch", target / "none.h5", status=2)
+    assert "there is no such file" in cache(tmp_path, "prefetch", target / "none.h5", status=2)
     full = cache(tmp_path, "prefetch", target / "one.h5", status=1, FOREBAY_READ_CACHE_SIZE="1MiB")
     assert "NOT CACHED WHOLLY: there is no more room" in full
     missing = cache(tmp_path, "prefetch", target / "one.h5", status=1, FOREBAY_NLS=str(tmp_path / "missing"))

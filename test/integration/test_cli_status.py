@@ -143,7 +143,7 @@ def test_control_characters_in_a_path_do_not_reach_the_terminal(nls):
 
 def test_a_missing_staging_area_is_an_error(tmp_path):
     done = call("status", "--nls", tmp_path / "none")
-    assert done.returncode == 1 and "No such file" in done.stderr
+    assert done.returncode == 2 and "does not exist" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

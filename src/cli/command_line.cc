@@ -1,0 +1,219 @@
+#include "cli/command_line.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/Formatter.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "base/spelling.h"
+#include "cli/exit_status.h"
+
+namespace forebay::cli {
+
+namespace {
+
+// Where the description of an option begins.
+constexpr std::size_t kNameColumns = 30;
+
+class HelpFormatter : public CLI::Formatter {
+  public:
+    std::string make_description(const CLI::App* app) const override {
+        return app->get_description().empty() ? "" : wrapped(app->get_description(), 0, 0) + "\n\n";
+    }
+    std::string make_option(const CLI::Option* option, bool positional) const override {
+        return entry(make_option_name(option, positional) + make_option_opts(option), make_option_desc(option));
+    }
+    std::string make_option_opts(const CLI::Option* option) const override {
+        if (option->get_type_size() == 0) return {};
+        std::string text = option->get_positional() || option->get_type_name().empty() ? ""
+                                                                                       : " " + option->get_type_name();
+        if (!option->get_default_str().empty()) text += "=" + option->get_default_str();
+        if (option->get_expected_max() == CLI::detail::expected_max_vector_size) text += " ...";
+        return text;
+    }
+    std::string make_subcommand(const CLI::App* command) const override {
+        return entry(command->get_name(), command->get_description());
+    }
+    std::string make_usage(const CLI::App* app, std::string name) const override {
+        std::string text = fmt::format("Usage: {} [OPTIONS]", name);
+        for (const CLI::Option* option : app->get_options([](const CLI::Option* one) { return one->get_positional(); }))
+            text += " " + make_option_usage(option);
+        const auto commands = app->get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); });
+        return text + (commands.empty() ? "" : " COMMAND") + "\n";
+    }
+    std::string make_footer(const CLI::App* app) const override {
+        return app->get_footer().empty() ? "" : wrapped(app->get_footer(), 0, 0) + "\n";
+    }
+
+  private:
+    static std::string entry(const std::string& name, const std::string& what) {
+        std::string text = "  " + name;
+        if (text.size() + 2 > kNameColumns) text += "\n" + std::string(kNameColumns, ' ');
+        else text.resize(kNameColumns, ' ');
+        return text + wrapped(what, kNameColumns, kNameColumns) + "\n";
+    }
+};
+
+bool is_hidden(const CLI::App& command) { return command.get_group().empty(); }
+
+bool has_subcommands(const CLI::App& app) {
+    return !app.get_subcommands([](const CLI::App*) { return true; }).empty();
+}
+
+// The subcommand that was reached, and the words that lead to it.
+std::pair<const CLI::App*, std::string> reached(const CLI::App& app) {
+    const CLI::App* command = &app;
+    std::string name = app.get_name();
+    while (!command->get_subcommands().empty()) {
+        command = command->get_subcommands().front();
+        name += " " + command->get_name();
+    }
+    return {command, name};
+}
+
+int complain(std::string_view command, std::string_view what) {
+    fmt::print(stderr, "{}: {}\n`{} --help` tells more.\n", command, what, command);
+    return kExitUsage;
+}
+
+// "--nls: 1 required TEXT missing" and the like, in plain words.
+std::string in_plain_words(const CLI::ParseError& error) {
+    const std::string text = error.what();
+    const auto ends = [&](std::string_view end) { return text.size() > end.size() && text.ends_with(end); };
+    if (error.get_name() == "RequiredError" && ends(" is required"))
+        return text.substr(0, text.size() - std::string_view(" is required").size()) + " is missing";
+    if (error.get_name() == "ArgumentMismatch" && ends(" missing"))
+        return text.substr(0, text.find(':')) + " needs a value";
+    if (error.get_name() == "ExcludesError")
+        if (const std::size_t middle = text.find(" excludes "); middle != std::string::npos)
+            return text.substr(0, middle) + " and " + text.substr(middle + std::string_view(" excludes ").size()) +
+                   " do not go together";
+    constexpr std::string_view kConvert = "Could not convert: ";
+    if (error.get_name() == "ConversionError" && text.starts_with(kConvert))
+        if (const std::size_t middle = text.find(" = "); middle != std::string::npos)
+            return fmt::format("{}: {} is not a number", text.substr(kConvert.size(), middle - kConvert.size()),
+                               text.substr(middle + 3));
+    return text;
+}
+
+// Of what was typed and nobody asked for; what looks like an option may be misspelt.
+std::string unexpected(const CLI::App& command, const std::vector<std::string>& words) {
+    std::string text = fmt::format("unexpected: {}", fmt::join(words, " "));
+    std::vector<std::string> names;
+    for (const CLI::Option* option : command.get_options())
+        if (!option->get_group().empty())
+            for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    for (const std::string& word : words) {
+        if (!word.starts_with("--")) continue;
+        if (const auto nearest = nearest_word(word.substr(0, word.find('=')), views))
+            return text + fmt::format("; did you mean {}?", *nearest);
+    }
+    return text;
+}
+
+// Whether the first words name a command. If not, that is told.
+bool names_command(const CLI::App& app, const std::vector<std::string>& words) {
+    const CLI::App* at = &app;
+    std::string name = app.get_name();
+    for (const std::string& word : words) {
+        if (word.starts_with("-") || !has_subcommands(*at)) return true;
+        const auto commands = at->get_subcommands([](const CLI::App*) { return true; });
+        const auto found = std::find_if(commands.begin(), commands.end(),
+                                        [&](const CLI::App* command) { return command->get_name() == word; });
+        if (found == commands.end()) {
+            std::vector<std::string_view> known;
+            for (const CLI::App* command : commands)
+                if (!is_hidden(*command)) known.push_back(command->get_name());
+            const auto nearest = nearest_word(word, known);
+            complain(name, nearest ? fmt::format("there is no command {}; did you mean {}?", word, *nearest)
+                                   : fmt::format("there is no command {}", word));
+            return false;
+        }
+        at = *found;
+        name += " " + word;
+    }
+    return true;
+}
+
+}   // namespace
+
+std::string wrapped(std::string_view text, std::size_t begin, std::size_t indent, std::size_t columns) {
+    std::string result;
+    for (bool first = true; first || !text.empty(); first = false) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        std::string_view line = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+        if (!first) result += "\n" + (line.empty() ? "" : std::string(indent, ' '));
+        std::size_t column = first ? begin : indent;
+        // What a line begins with, blanks and what precedes two blanks, is what the lines after it are indented by.
+        const std::size_t blanks = std::min(line.find_first_not_of(' '), line.size());
+        const std::size_t gap = line.find("  ", blanks);
+        const std::size_t text_begin = gap == std::string_view::npos ? blanks : line.find_first_not_of(' ', gap);
+        const std::size_t hang = indent + (text_begin == std::string_view::npos ? blanks : text_begin);
+        while (column + line.size() > columns) {
+            std::size_t cut = line.rfind(' ', columns - column);
+            if (cut == std::string_view::npos || line.find_first_not_of(' ') > cut)
+                cut = line.find(' ', std::min(line.find_first_not_of(' '), line.size()));   // a word too long
+            if (cut == std::string_view::npos) break;
+            result += line.substr(0, cut);
+            line.remove_prefix(cut);
+            line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+            result += "\n" + std::string(hang, ' ');
+            column = hang;
+        }
+        result += line;
+    }
+    return result;
+}
+
+std::string exit_statuses(std::initializer_list<std::pair<std::string_view, std::string_view>> meanings) {
+    std::string text = "Exit status:\n";
+    for (const auto& [status, meaning] : meanings) text += fmt::format("{:>5}  {}\n", status, meaning);
+    return text;
+}
+
+void set_up_help(CLI::App& app) { app.formatter(std::make_shared<HelpFormatter>()); }
+
+void add_nls_option(CLI::App& command, const std::shared_ptr<std::vector<std::string>>& settings) {
+    command
+        .add_option_function<std::string>(
+            "--nls", [settings](const std::string& folder) { settings->push_back("nls=" + folder); },
+            "The staging area: -o nls=DIR in fewer characters")
+        ->type_name("DIR");
+}
+
+int parse_command_line(CLI::App& app, int argc, char** argv) {
+    std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+    if (!words.empty() && words.front() == "help" && has_subcommands(app)) {
+        words.erase(words.begin());
+        words.push_back("--help");
+    }
+    if (!names_command(app, words)) return kExitUsage;
+    std::reverse(words.begin(), words.end());   // as the parser wants them
+    try {
+        app.parse(std::move(words));
+    } catch (const CLI::ParseError& error) {
+        const auto [command, name] = reached(app);
+        if (error.get_exit_code() == 0) {
+            (void)app.exit(error);
+            return kExitFine;
+        }
+        const auto is = [&](CLI::ExitCodes code) { return error.get_exit_code() == static_cast<int>(code); };
+        if (const auto left = app.remaining(true);
+            is(CLI::ExitCodes::ExtrasError) || (is(CLI::ExitCodes::RequiredError) && !left.empty()))
+            return complain(name, unexpected(*command, left));
+        if (is(CLI::ExitCodes::RequiredError) && has_subcommands(*command)) {
+            fmt::print("{}", app.help());
+            return kExitFine;
+        }
+        return complain(name, in_plain_words(error));
+    }
+    return kExitFine;
+}
+
+}   // namespace forebay::cli

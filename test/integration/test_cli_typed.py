@@ -1,0 +1,144 @@
+"""The command line as a person types it: help, mistakes, values."""
+
+import pytest
+from test_cli import binary, call, environment_of, nls  # noqa: F401 (fixtures)
+
+COMMANDS = [
+    ["run"],
+    ["env"],
+    ["doctor"],
+    ["status"],
+    ["recover"],
+    ["verify"],
+    ["discard"],
+    ["wait"],
+    ["drain"],
+    ["cache"],
+    ["cache", "list"],
+    ["cache", "prefetch"],
+    ["cache", "evict"],
+    ["cache", "pin"],
+    ["cache", "unpin"],
+    ["cache", "verify"],
+    ["torture"],
+    ["options"],
+]
+
+
+def refused(*arguments, **environment):
+    """What is said of a mistake: one line, then where to read on."""
+    done = call(*arguments, **environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    complaint, pointer = done.stderr.splitlines()
+    assert pointer.endswith("--help` tells more.")
+    return complaint
+
+
+def test_the_command_that_was_meant_is_named():
+    assert refused("stauts") == "forebay: there is no command stauts; did you mean status?"
+    assert refused("help", "stauts") == "forebay: there is no command stauts; did you mean status?"
+    assert refused("cache", "lst") == "forebay cache: there is no command lst; did you mean list?"
+    assert refused("swim") == "forebay: there is no command swim"
+
+
+def test_an_option_that_was_meant_is_named():
+    assert refused("status", "--wach") == "forebay status: unexpected: --wach; did you mean --watch?"
+    assert refused("wait", "x", "--timeuot=3").endswith("did you mean --timeout?")
+
+
+def test_what_is_unexpected_is_listed_as_it_was_typed():
+    assert refused("doctor", "one", "two", "three") == "forebay doctor: unexpected: one two three"
+    assert refused("--first", "--second") == "forebay: unexpected: --first --second"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_is_found_in_each_way_and_fits_a_screen(command):
+    help_ = call(*command, "--help")
+    assert help_.returncode == 0 and help_.stdout.split("Usage: ")[1].startswith("forebay " + " ".join(command))
+    assert max(map(len, help_.stdout.splitlines())) <= 100
+    if command != ["torture"]:  # which is another program
+        assert call("help", *command).stdout == help_.stdout
+
+
+def test_nothing_typed_is_a_question_for_help():
+    overview = call("--help")
+    assert overview.returncode == 0
+    for arguments in ([], ["help"], ["-h"]):
+        done = call(*arguments)
+        assert (done.returncode, done.stdout, done.stderr) == (0, overview.stdout, "")
+    assert (call("cache").returncode, call("cache").stdout) == (0, call("cache", "--help").stdout)
+
+
+def test_the_version_has_a_short_option():
+    assert call("-V").stdout == call("--version").stdout != ""
+
+
+@pytest.mark.parametrize("value", ["abc", "-1", "nan", "inf", "5 parsecs", "1e400", ""])
+def test_a_bad_time_is_told_with_option_and_what_is_allowed(value):
+    said = refused("wait", "/dev/null", f"--timeout={value}")
+    assert said.startswith("forebay wait: --timeout") and len(said) < 100
+    assert value == "" or said.endswith(f"{value} is no duration; give one as 30, 30s, 5m, 2h or 7d")
+
+
+@pytest.mark.parametrize("value", ["0", "30", "0.5", "30s", "5m", "2h", "1d"])
+def test_a_time_has_a_unit_or_is_in_seconds(value, tmp_path, nls):  # noqa: F811
+    (tmp_path / "x.h5").touch()
+    assert call("wait", "--nls", nls, "--timeout", value, tmp_path / "x.h5").returncode == 0
+
+
+def test_a_missing_value_is_told_in_plain_words():
+    assert refused("run") == "forebay run: PROGRAM is missing"
+    assert refused("wait") == "forebay wait: FILE is missing"
+    assert refused("run", "-o") == "forebay run: --option needs a value"
+    assert "do not go together" in refused("status", "--check", "--watch")
+    assert refused("torture", "--minutes", "abc") == "forebay torture: --minutes: abc is not a number"
+
+
+NAMING_FILES = [
+    ["status"],
+    ["recover"],
+    ["verify"],
+    ["discard"],
+    ["wait"],
+    ["cache", "list"],
+    ["cache", "prefetch"],
+    ["cache", "evict"],
+    ["cache", "pin"],
+    ["cache", "verify"],
+]
+
+
+@pytest.mark.parametrize("command", NAMING_FILES, ids=" ".join)
+def test_a_file_that_does_not_exist_has_one_exit_status(command, tmp_path, nls):  # noqa: F811
+    done = call(*command, "--nls", nls, tmp_path / "none.h5")
+    assert done.returncode == 2
+    assert done.stderr == f"forebay {' '.join(command)}: {tmp_path / 'none.h5'}: there is no such file or directory\n"
+
+
+@pytest.mark.parametrize("command", [["status"], ["recover"], ["verify"], ["cache", "list"]], ids=" ".join)
+def test_so_has_a_staging_area_that_does_not_exist(command, tmp_path):
+    done = call(*command, "--nls", tmp_path / "none")
+    assert done.returncode == 2 and done.stderr.endswith(f"the staging area {tmp_path / 'none'} does not exist\n")
+
+
+@pytest.mark.parametrize("option", ["stats", "trace"])
+@pytest.mark.parametrize("value", ["1", "on", "TRUE", "off", "0"])
+def test_a_switch_is_no_file(option, value, tmp_path, binary):  # noqa: F811
+    done = call("run", "-o", f"{option}={value}", "--", "touch", tmp_path / "ran", binary=binary)
+    assert done.returncode == 2
+    assert "neither on nor off is a file" in call("status", **{f"FOREBAY_{option.upper()}": value}).stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_run_env_and_doctor_take_the_staging_area_by_its_own_option(binary, nls):  # noqa: F811
+    assert environment_of(binary, "--nls", nls)["FOREBAY_NLS"] == str(nls)
+    assert environment_of(binary, "-o", "size=64MiB", "--nls", nls)["FOREBAY_SIZE"] == "64MiB"
+    assert f"export FOREBAY_NLS='{nls}';" in call("env", "--nls", nls, binary=binary).stdout
+    assert f"{nls} (chosen by: -o)" in call("doctor", "--nls", nls).stdout
+
+
+def test_options_fit_a_screen_and_name_each_value_of_a_choice():
+    lines = call("options").stdout.splitlines()
+    assert max(map(len, lines)) <= 100
+    words = [line.strip() for line in lines]
+    assert any(word.startswith("through: ") for word in words) and any(word.startswith("lfu: ") for word in words)
