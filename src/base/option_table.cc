@@ -51,6 +51,9 @@ constexpr std::array kTable{
                "The last close of a file returns:\nwait: when everything has reached the file\n"
                "deferred: when it is committed to the log, and the drain goes on behind the program\n"
                "auto: as deferred, but only where no other process can open the file"},
+    OptionSpec{"async_write", kChoice, "stage", "", 0, 0, "stage|drain",
+               "An asynchronous write has ended, for its event set:\nstage: when its bytes are staged\n"
+               "drain: when they have reached the file"},
     OptionSpec{"durability", kChoice, "process", "", 0, 0, "process|node",
                "A flush or close that has returned outlives:\nprocess: the death of the process\n"
                "node: also the node's loss of power; it syncs the log, and close the file. Implies checksum=inline."},

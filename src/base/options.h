@@ -43,6 +43,7 @@ struct OptionSpec {
 enum class WhenFull : std::uint8_t { kWait, kThrough };
 enum class Checksum : std::uint8_t { kInline, kLazy };
 enum class OnFlush : std::uint8_t { kCommit, kDrain };
+enum class AsyncWrite : std::uint8_t { kStage, kDrain };
 enum class OnError : std::uint8_t { kFail, kRetry, kThrough };
 enum class Durability : std::uint8_t { kProcess, kNode };
 enum class WithMpi : std::uint8_t { kOn, kNode, kOff };
@@ -73,6 +74,7 @@ struct Options {
     Checksum checksum = Checksum::kLazy;                // payloads over 64 KiB: at write, or only where needed
     OnFlush flush = OnFlush::kCommit;                   // H5Fflush returns at the commit, or once drained
     OnClose close = OnClose::kWait;                     // H5Fclose returns once drained, or at the commit
+    AsyncWrite async_write = AsyncWrite::kStage;        // H5Dwrite_async has ended when staged, or once in the file
     OnError on_error = OnError::kFail;                  // a background write to the file has failed
     std::uint64_t patience = 600;   // seconds without a byte reaching the target before a call gives up; 0: never
     Durability durability = Durability::kProcess;   // what a commit outlives: the process, or the node's loss of power

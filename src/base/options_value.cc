@@ -42,8 +42,8 @@ struct NamedBinding {
     std::string_view name;
     Binding field;
 };
-const std::array<NamedBinding, 31>& bindings() {
-    static const std::array<NamedBinding, 31> all{{
+const std::array<NamedBinding, 32>& bindings() {
+    static const std::array<NamedBinding, 32> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
         {"size", &Options::size},
@@ -56,6 +56,7 @@ const std::array<NamedBinding, 31>& bindings() {
         {"segment", &Options::segment},
         {"reserve", &Options::reserve},
         {"checksum", choice<&Options::checksum>()},
+        {"async_write", choice<&Options::async_write>()},
         {"on_error", choice<&Options::on_error>()},
         {"durability", choice<&Options::durability>()},
         {"flush", choice<&Options::flush>()},

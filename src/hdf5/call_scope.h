@@ -12,6 +12,8 @@
 // Thread-safety: each thread has its own.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -33,7 +35,10 @@ enum class CallKind {
 
 class CallScope {
   public:
-    explicit CallScope(CallKind kind) noexcept : kind_(kind), outer_(innermost_) { innermost_ = this; }
+    explicit CallScope(CallKind kind) noexcept : kind_(kind), outer_(innermost_) {
+        innermost_ = this;
+        calls_.fetch_add(1, std::memory_order_relaxed);
+    }
     ~CallScope() {
         innermost_ = outer_;
         if (failed_ != nullptr) pass_on();
@@ -44,6 +49,9 @@ class CallScope {
     [[nodiscard]] static CallKind kind() noexcept {
         return innermost_ != nullptr ? innermost_->kind_ : CallKind::kOther;
     }
+
+    // How many there have been in the process. The same number as before: the program has changed nothing since.
+    [[nodiscard]] static std::uint64_t calls() noexcept { return calls_.load(std::memory_order_relaxed); }
 
     // HDF5 has asked for the communicator of this file: it is in a step of its own that all ranks take part in.
     static void note_collective_step(const std::shared_ptr<OpenFile>& file) noexcept {
@@ -76,6 +84,7 @@ class CallScope {
     void pass_on() noexcept;
 
     static inline thread_local CallScope* innermost_ = nullptr;
+    static inline std::atomic<std::uint64_t> calls_{0};
     const CallKind kind_;
     CallScope* const outer_;
     std::shared_ptr<OpenFile> stepped_;

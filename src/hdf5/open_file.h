@@ -36,6 +36,7 @@ class OpenFile {
     io::Identity identity;
     bool writable = false;
     bool with_mpi = false;
+    bool holds_raw_data = false;   // HDF5 may, and a flush of a dataset does not write it, or calls the program
     std::optional<ledger::AsideReason> aside;   // why it is never staged
 
     std::shared_ptr<stage::Engine> engine;       // that `staged` belongs to

@@ -124,6 +124,7 @@ Status Engine::State::start_writing(Entry& entry, std::unique_ptr<io::File> targ
 Engine::Detached Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writable,
                                        AfterClose afterwards) noexcept {
     if (inherited() || ended()) return {};
+    async_requests_.await(file.get());
     bool last_writer = false;
     {
         const std::lock_guard lock(mutex_);
@@ -230,8 +231,9 @@ bool Engine::State::come_to_rest() {
     const auto files = open_files();
     const bool wanted = std::any_of(files.begin(), files.end(), [](const auto& file) { return file->staged(); });
     const auto last_moment = now + kLastMoment;
+    const bool requests_rest = async_requests_.stop(last_moment);
     const bool cache_rests = read_cache_.stop(last_moment);
-    if (cache_rests &&
+    if (requests_rest && cache_rests &&
         scheduler_.stop(wanted ? std::max(last_moment, progress + std::chrono::seconds(patience)) : last_moment))
         return true;
     leave_forks();
@@ -353,6 +355,8 @@ std::shared_ptr<StagedFile> Engine::find(std::uint64_t device, std::uint64_t ino
 std::shared_ptr<cache::CachedFile> Engine::cached(const io::Identity& identity) { return state_->cached(identity); }
 
 void Engine::opened_again(const io::Identity& identity) noexcept { state_->opened_again(identity); }
+
+AsyncRequests& Engine::async_requests() noexcept { return state_->async_requests(); }
 
 std::string Engine::statistics() { return state_->statistics(); }
 

@@ -34,6 +34,8 @@ struct OpenTarget {
         {};   // called once nothing refuses it any more, before its size is looked at: empties it
 };
 
+class AsyncRequests;
+
 class Engine {
   public:
     // The usual engine: its staging area is where the options say.
@@ -138,6 +140,9 @@ class Engine {
     [[nodiscard]] Status await_closed(const io::Identity& identity, Before before = Before::kUse);
     // Until all such closes of this process have ended. The first failure that nobody was told of. Blocks likewise.
     [[nodiscard]] Status await_all_closed() noexcept;
+
+    // What was asked for asynchronously, of all files. `detach` waits for what it has of its file.
+    [[nodiscard]] AsyncRequests& async_requests() noexcept;
 
     // The state of the open file with this identity, or null.
     [[nodiscard]] std::shared_ptr<StagedFile> find(std::uint64_t device, std::uint64_t inode);

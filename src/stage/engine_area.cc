@@ -57,6 +57,20 @@ std::string told(const cache::CacheTotals& totals) {
                        totals.unread_bytes, totals.remote_bytes, totals.remote_ns / 1000, totals.late_answers, reasons);
 }
 
+// The same of asynchronous calls.
+std::string told(const AsyncCounters& counters) {
+    std::string reasons;
+    for (std::size_t i = 0; i < counters.at_once.size(); ++i)
+        if (counters.at_once[i] > 0)
+            reasons += fmt::format(R"({}"{}":{})", reasons.empty() ? "" : ",", at_once_name(static_cast<AtOnce>(i)),
+                                   counters.at_once[i]);
+    if (counters.reads + counters.drains == 0 && reasons.empty()) return {};
+    return fmt::format(R"(,"async":{{"reads":{},"read_bytes":{},"drains":{},"canceled":{},"failed":{},"waits":{},)"
+                       R"("at_once":{{{}}}}})",
+                       counters.reads, counters.read_bytes, counters.drains, counters.canceled, counters.failed,
+                       counters.waits, reasons);
+}
+
 }   // namespace
 
 std::uint64_t Engine::State::reserve_bytes(std::uint64_t processes) const noexcept {
@@ -190,9 +204,10 @@ std::string Engine::State::statistics() {
             reasons += fmt::format(R"({}"{}":{})", reasons.empty() ? "" : ",",
                                    ledger::reason_name(static_cast<ledger::AsideReason>(i)), count);
     return fmt::format(R"({{"process":{{"pid":{},"files_opened":{},"files_staged":{},"aside":{{{}}},)"
-                       R"("stranded":{},"unread":{}{}{}}}}})",
+                       R"("stranded":{},"unread":{}{}{}{}}}}})",
                        ::getpid(), ledger_.header().files_opened.load(), ledger_.header().files_staged.load(), reasons,
-                       stranded_.load(), unread_.load(), closes_as_json(), told(read_cache_.totals(open)));
+                       stranded_.load(), unread_.load(), closes_as_json(), told(read_cache_.totals(open)),
+                       told(async_requests_.counters()));
 }
 
 void Engine::State::tell_statistics() {

@@ -28,6 +28,7 @@
 #include "cache/read_cache.h"
 #include "ledger/ledger_writer.h"
 #include "recover/leftovers.h"
+#include "stage/async_requests.h"
 #include "stage/engine.h"
 #include "stage/fork.h"
 
@@ -43,7 +44,8 @@ class Engine::State final : public Surroundings, public ForkParty {
           leftovers_([this] { return recover::find_area(loaded_.options.nls); },
                      [this] { return recover::find_areas_of_others(loaded_.options.nls); }, patience_with_others()),
           read_cache_(loaded_.options, [this] { return open_area_of_cache(); }),
-          scheduler_(loaded_.options.drain_threads) {
+          scheduler_(loaded_.options.drain_threads),
+          async_requests_(loaded_.options.drain_threads) {
         join_forks();
     }
     ~State() override {
@@ -75,6 +77,7 @@ class Engine::State final : public Surroundings, public ForkParty {
         if (const auto file = cached(identity)) read_cache_.opened_again(*file);
     }
     std::string statistics();
+    AsyncRequests& async_requests() noexcept { return async_requests_; }
     void count_aside(ledger::AsideReason reason) {
         const std::lock_guard opening(opening_);
         tell_began_opening();
@@ -144,6 +147,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     }
 
     void forget_threads() noexcept {
+        async_requests_.forget_threads();
         scheduler_.forget_threads();
         read_cache_.forget_threads();
         if (pool_) pool_->forget_thread();
@@ -247,7 +251,8 @@ class Engine::State final : public Surroundings, public ForkParty {
     std::unique_ptr<log::SegmentPool> pool_;
     std::uint64_t usable_memory_bytes_ = 0;   // by the process, when the staging area was opened
     cache::ReadCache read_cache_;
-    drain::Scheduler scheduler_;   // last: its threads end first
+    drain::Scheduler scheduler_;
+    AsyncRequests async_requests_;   // last: its threads end first
 };
 
 }   // namespace forebay::stage

@@ -269,6 +269,15 @@ bool StagedFile::held_back() const {
     return outflow_.held_back();
 }
 
+// Without the writer's lock: the program writes on.
+Status StagedFile::drain_so_far() {
+    if (surroundings_.inherited()) return Status::ok();
+    const LockGuard lock(mutex());
+    if (state_ != State::kStaged || share_) return outflow_.error();
+    add(slot_->guarantee_given_up, bytes_.index().promote_held());
+    return drain_all(surroundings_.next_sequence());
+}
+
 Status StagedFile::step_aside(ledger::AsideReason reason) {
     FOREBAY_TRY(refuse_if_inherited("step aside for"));
     const LockGuard writer(writer_);

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "hdf5/connector/addresses.h"
+#include "hdf5/connector/async_calls.h"
 #include "hdf5/connector/callbacks.h"
 #include "hdf5/connector/file_operations.h"
 #include "hdf5/connector/freed_space.h"
@@ -135,9 +136,25 @@ herr_t transfer_datasets(const char* function, const Transfer<Buffer>& whole, vo
     });
 }
 
+// Whether `begin` has begun a request of our own, which then is the call's. Without memory there is none.
+template <class Begin>
+bool begun(void** request, const char* function, void* dataset, Begin&& begin) noexcept {
+    return guard(function, [&]() -> herr_t {
+               auto made = std::make_unique<Request>();
+               made->origin = as_object(dataset)->origin;
+               made->own = begin();
+               if (made->own == nullptr) return 0;
+               *request = static_cast<Object*>(made.release());
+               return 1;
+           }) > 0;
+}
+
 herr_t dataset_read(std::size_t count, void* datasets[], hid_t memory_types[], hid_t memory_spaces[],
                     hid_t file_spaces[], hid_t transfer, void* buffers[], void** request) {
     const Transfer<void*> whole{count, datasets, memory_types, memory_spaces, file_spaces, transfer, buffers};
+    if (request != nullptr && count > 0 &&
+        begun(request, "dataset_read", datasets[0], [&] { return begin_read(whole); }))
+        return 0;
     return transfer_datasets("dataset_read", whole, request, [&](const Transfer<void*>& part, hid_t connector) {
         return host().H5VLdataset_read(part.count, part.datasets, connector, part.memory_types, part.memory_spaces,
                                        part.file_spaces, part.list, part.buffers, request);
@@ -147,10 +164,14 @@ herr_t dataset_read(std::size_t count, void* datasets[], hid_t memory_types[], h
 herr_t dataset_write(std::size_t count, void* datasets[], hid_t memory_types[], hid_t memory_spaces[],
                      hid_t file_spaces[], hid_t transfer, const void* buffers[], void** request) {
     const Transfer<const void*> whole{count, datasets, memory_types, memory_spaces, file_spaces, transfer, buffers};
-    return transfer_datasets("dataset_write", whole, request, [&](const Transfer<const void*>& part, hid_t connector) {
+    const auto write = [&](const Transfer<const void*>& part, hid_t connector) {
         return host().H5VLdataset_write(part.count, part.datasets, connector, part.memory_types, part.memory_spaces,
                                         part.file_spaces, part.list, part.buffers, request);
-    });
+    };
+    const herr_t result = transfer_datasets("dataset_write", whole, request, write);
+    if (result >= 0 && count > 0 && request != nullptr && *request == nullptr)
+        (void)begun(request, "dataset_write", datasets[0], [&] { return begin_drain(whole); });
+    return result;
 }
 
 herr_t dataset_get(void* dataset, H5VL_dataset_get_args_t* args, hid_t transfer, void** request) {
@@ -161,6 +182,7 @@ herr_t dataset_get(void* dataset, H5VL_dataset_get_args_t* args, hid_t transfer,
 
 herr_t dataset_specific(void* dataset, H5VL_dataset_specific_args_t* args, hid_t transfer, void** request) {
     const bool resizes = args->op_type == H5VL_DATASET_SET_EXTENT;
+    if (!resizes && request == nullptr) end_reads_of(*as_object(dataset));
     return forward(
         "dataset_specific", dataset, {}, request,
         [&](void* under, hid_t connector) -> herr_t {
@@ -204,6 +226,7 @@ herr_t dataset_optional(void* dataset, H5VL_optional_args_t* args, hid_t transfe
 
 herr_t dataset_close(void* dataset, hid_t transfer, void** request) {
     return forward_close("dataset_close", dataset, request, [&](void* under, hid_t connector) -> herr_t {
+        if (request == nullptr) end_reads_of(*as_object(dataset));
         if (!ready_to_close("dataset_close", *as_object(dataset), H5I_DATASET)) return -1;
         return host().H5VLdataset_close(under, connector, transfer, request);
     });

@@ -1,3 +1,4 @@
+#include "hdf5/connector/async_calls.h"
 #include "hdf5/connector/callbacks.h"
 #include "hdf5/connector/driver_swap.h"
 #include "hdf5/connector/file_operations.h"
@@ -92,6 +93,7 @@ herr_t file_specific(void* object, H5VL_file_specific_args_t* args, hid_t transf
             });
         case H5VL_FILE_FLUSH:
             return forward("file_flush", object, {}, request, [&](void* under, hid_t connector) -> herr_t {
+                if (request == nullptr) end_reads_of_file(*as_object(object));
                 const herr_t result = call(under, connector);
                 Status lost = CallScope::take_failure(OpenFile::During::kFlush);
                 // The file itself has what there was no memory to note with the call, and what no call could report.
@@ -162,6 +164,7 @@ herr_t file_optional(void* object, H5VL_optional_args_t* args, hid_t transfer, v
 
 herr_t file_close(void* object, hid_t transfer, void** request) {
     return forward_close("file_close", object, request, [&](void* under, hid_t connector) -> herr_t {
+        if (request == nullptr) end_reads_of_file(*as_object(object));
         if (!ready_to_close("file_close", *as_object(object), H5I_FILE)) return -1;
         const herr_t result = host().H5VLfile_close(under, connector, transfer, request);
         // A failure of a flush that HDF5 makes before it closes is this call's too.

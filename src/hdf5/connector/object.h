@@ -20,6 +20,7 @@
 #include "hdf5/host/guard.h"
 #include "hdf5/host/host.h"
 #include "hdf5/open_file.h"
+#include "stage/async_requests.h"
 
 namespace forebay::hdf5 {
 
@@ -46,10 +47,18 @@ struct DatasetFacts {
     std::shared_ptr<node::SharedFile> shared;   // the file that it lies in; null: the ranks do not share it
 };
 
+class DatasetBytes;
+
 struct Object {
     void* under = nullptr;   // null once the object was closed with a failure
     std::shared_ptr<Origin> origin;
     std::optional<DatasetFacts> facts = std::nullopt;   // of a dataset, once it was asked for
+    std::shared_ptr<DatasetBytes> bytes{};              // the same, for asynchronous calls
+};
+
+// What a call with an event set has begun. HDF5 takes requests for objects, too (H5VL_set_vol_wrapper).
+struct Request : Object {
+    std::shared_ptr<stage::AsyncRequest> own{};   // forebay's own: nothing is beneath; null: by the connector beneath
 };
 
 [[nodiscard]] inline Object* as_object(void* object) noexcept { return static_cast<Object*>(object); }
@@ -63,7 +72,8 @@ struct Object {
     return under != nullptr ? new Object{under, origin} : nullptr;
 }
 inline void wrap_request(void** request, const std::shared_ptr<Origin>& origin) {
-    if (request != nullptr && *request != nullptr) *request = wrap(*request, origin);
+    if (request != nullptr && *request != nullptr)
+        *request = static_cast<Object*>(new Request{{*request, origin}, nullptr});
 }
 
 // Pushes what could not be brought home of files that HDF5 has closed in this call; or of `own`, the file of the object

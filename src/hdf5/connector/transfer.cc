@@ -39,13 +39,6 @@ const std::optional<Types>& plain_types() {
     return plain;
 }
 
-bool is_collective(hid_t transfer) {
-    const QuietErrors quiet;
-    TransferMode mode = kIndependent;
-    return host().H5Pexist(transfer, kTransferMode) > 0 && host().H5Pget(transfer, kTransferMode, &mode) >= 0 &&
-           mode == kCollective;
-}
-
 // Whatever cannot be found out counts as filtered: then the list stays as it is.
 DatasetFacts find_facts(const Object& dataset) {
     DatasetFacts facts;
@@ -95,6 +88,13 @@ Result<bool> any_rank_converts(node::SharedFile& file, std::size_t count, void* 
 }
 
 }   // namespace
+
+bool is_collective(hid_t transfer) {
+    const QuietErrors quiet;
+    TransferMode mode = kIndependent;
+    return host().H5Pexist(transfer, kTransferMode) > 0 && host().H5Pget(transfer, kTransferMode, &mode) >= 0 &&
+           mode == kCollective;
+}
 
 hid_t ask(const Object& dataset, H5VL_dataset_get_t what) {
     H5VL_dataset_get_args_t args{};

@@ -27,6 +27,8 @@ namespace forebay::hdf5 {
 // Found out with the first call, and kept.
 [[nodiscard]] const DatasetFacts& facts_of(Object& dataset);
 
+// Whether the list says collective.
+[[nodiscard]] bool is_collective(hid_t transfer);
 // Whether HDF5 makes the transfer that has reached the driver in collective mode: then all ranks are in it,
 // with pieces or without. HDF5 leaves it to collective MPI-IO to order such writes (fill values, filtered
 // chunks, collective metadata) before what any rank does next.

@@ -22,7 +22,9 @@ herr_t wrap_get_context(const void* object, void** context) {
         const auto* self = static_cast<const Object*>(object);
         auto made = std::make_unique<WrapContext>();
         made->origin = self->origin;
-        if (host().H5VLget_wrap_ctx(self->under, self->origin->under_connector, &made->under) < 0) return -1;
+        const bool is_own_request = self->under == nullptr;
+        if (!is_own_request && host().H5VLget_wrap_ctx(self->under, self->origin->under_connector, &made->under) < 0)
+            return -1;
         *context = made.release();
         return 0;
     });

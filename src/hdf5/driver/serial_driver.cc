@@ -21,6 +21,7 @@
 #include "hdf5/session.h"
 #include "hdf5/warning.h"
 #include "io/made_file.h"
+#include "stage/async_requests.h"
 
 namespace forebay::hdf5 {
 
@@ -49,11 +50,23 @@ std::optional<bool> locks_may_be_missing() {
     return std::nullopt;
 }
 
+// What the library keeps of H5Pset_object_flush_cb (H5F_object_flush_t).
+struct ObjectFlush {
+    H5F_flush_cb_t function = nullptr;
+    void* data = nullptr;
+};
+
 void read_access_list(hid_t list, SerialFile& file) {
     if (const std::optional<bool> forced = locks_may_be_missing()) file.ignore_disabled_locks = *forced;
     else host().H5Pget(list, "ignore_disabled_file_locks", &file.ignore_disabled_locks);
     if (list != *host().H5P_LST_FILE_ACCESS_ID_g && host().H5Pexist(list, "family_to_single") > 0)
         host().H5Pget(list, "family_to_single", &file.family_to_single);
+    // H5Pset_page_buffer_size; H5Pset_object_flush_cb, whose function would be called in a flush that nobody asked for.
+    std::size_t page_buffer_bytes = 0;
+    ObjectFlush flush;
+    host().H5Pget(list, "page_buffer_size", &page_buffer_bytes);
+    host().H5Pget(list, "object_flush_cb", &flush);
+    file.open->holds_raw_data = page_buffer_bytes > 0 || flush.function != nullptr;
 }
 
 // Of a file that was emptied: what dead processes have left of it is void, also of one that has died since.
@@ -277,6 +290,7 @@ herr_t driver_write(H5FD_t* file, H5FD_mem_t type, hid_t, haddr_t address, std::
         SerialFile& self = self_of(file);
         StagedFile* const staged = attached(kFunction, self);
         if (staged == nullptr || !check_region(kFunction, address, size_bytes)) return -1;
+        self.open->engine->async_requests().await_reads(*staged, {address, address + size_bytes});
         const ByteClass byte_class = type == H5FD_MEM_DRAW ? ByteClass::kRaw : ByteClass::kMetadata;
         if (const Status written = staged->write(address, {static_cast<const std::byte*>(buffer), size_bytes},
                                                  byte_class);
@@ -314,6 +328,7 @@ herr_t driver_truncate(H5FD_t* file, hid_t, hbool_t) {
             push_errno(kFunction, host().H5E_IO_g, host().H5E_SEEKERROR_g, "unable to extend file properly", EINVAL);
             return -1;
         }
+        self.open->engine->async_requests().await_reads(*staged, {self.end_allocated, kOffsetMax});
         if (const Status truncated = staged->truncate(self.end_allocated); !truncated) {
             if (truncated.sys_errno() == 0 || staged->staged())
                 push_error(kFunction, host().H5E_IO_g, host().H5E_SEEKERROR_g, truncated);

@@ -38,6 +38,8 @@ namespace forebay::hdf5 {
     X(H5Sget_simple_extent_type) X(H5Sget_simple_extent_ndims) X(H5Sget_simple_extent_dims) X(H5Sclose) \
     X(H5Sget_select_bounds) X(H5Sselect_intersect_block) X(H5Ssel_iter_create) X(H5Ssel_iter_get_seq_list) \
     X(H5Ssel_iter_close) X(H5Pget_chunk) X(H5Pisa_class) X(H5Tget_size) \
+    X(H5Sget_select_npoints) X(H5Sselect_valid) X(H5Tget_class) X(H5Tget_super) X(H5Tget_nmembers) \
+    X(H5Tget_member_type) X(H5Tis_variable_str) \
     X(H5Pset_vol) X(H5Pget_vol_id) X(H5Pget_vol_info) X(H5Pget_driver) X(H5Pset_driver) \
     X(H5Pget_elink_fapl) X(H5Pset_elink_fapl) \
     X(H5Epush2) X(H5Eget_current_stack) X(H5Eset_current_stack) X(H5Eclear2) \

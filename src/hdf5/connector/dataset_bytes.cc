@@ -1,0 +1,181 @@
+#include "hdf5/connector/dataset_bytes.h"
+
+#include <algorithm>
+#include <array>
+
+#include "hdf5/connector/object_file.h"
+#include "hdf5/connector/selection_runs.h"
+#include "hdf5/connector/transfer.h"
+#include "hdf5/open_files.h"
+
+namespace forebay::hdf5 {
+
+namespace {
+
+using stage::AtOnce;
+
+constexpr std::size_t kChunksMax = std::size_t{1} << 20;   // that are remembered of a dataset
+
+// With MPI the question where an object lies may be collective, but for the name of its file.
+std::shared_ptr<OpenFile> find_file(const Object& dataset) {
+    if (!dataset.origin->staged) return nullptr;
+    if (dataset.origin->mpi) return file_by_name(dataset, H5I_DATASET);
+    const auto place = place_of(dataset, H5I_DATASET);
+    return place ? place->file : nullptr;
+}
+
+// Before 1.14.4 the address of a chunk left the user block out (release notes).
+bool tells_where_chunks_are() { return host().major_version > 1 || host().minor_version > 14 || host().release >= 4; }
+
+herr_t ask_native(const Object& dataset, int operation, H5VL_native_dataset_optional_args_t& args) {
+    H5VL_optional_args_t optional{operation, &args};
+    return host().H5VLdataset_optional(dataset.under, dataset.origin->under_connector, &optional,
+                                       *host().H5P_LST_DATASET_XFER_ID_g, nullptr);
+}
+
+struct ChunkWalk {
+    std::unordered_map<std::uint64_t, haddr_t>& chunks;
+    const std::vector<hsize_t>&chunk, &grid;
+    bool failed = false, too_many = false;
+
+    static int step(const hsize_t* offset, unsigned, haddr_t address, hsize_t, void* self) noexcept {
+        auto& walk = *static_cast<ChunkWalk*>(self);
+        std::uint64_t number = 0;
+        for (std::size_t i = 0; i < walk.grid.size(); ++i) number = number * walk.grid[i] + offset[i] / walk.chunk[i];
+        try {
+            walk.chunks.insert_or_assign(number, address);
+        } catch (...) {
+            walk.failed = true;
+        }
+        walk.too_many = walk.chunks.size() > kChunksMax;
+        return walk.failed || walk.too_many ? -1 : 0;
+    }
+};
+
+}   // namespace
+
+DatasetBytes::DatasetBytes(const Object& dataset) {
+    const QuietErrors quiet;
+    file_ = find_file(dataset);
+    if (file_ == nullptr || file_->staged == nullptr || file_->shared != nullptr || file_->engine == nullptr ||
+        file_->aside == ledger::AsideReason::kSwmr) {
+        file_ = nullptr;
+        return;
+    }
+    const hid_t creation = ask(dataset, H5VL_DATASET_GET_DCPL);
+    if (creation < 0) return;
+    const H5D_layout_t layout = host().H5Pget_layout(creation);
+    chunked_ = layout == H5D_CHUNKED;
+    plain_ = (layout == H5D_CONTIGUOUS || chunked_) && host().H5Pget_nfilters(creation) == 0 &&
+             host().H5Pget_external_count(creation) == 0;
+    if (chunked_) {
+        std::array<hsize_t, H5S_MAX_RANK> dimensions{};
+        const int rank = host().H5Pget_chunk(creation, H5S_MAX_RANK, dimensions.data());
+        // Where the chunks are is in the file's metadata, which ranks may read together.
+        plain_ = plain_ && rank > 0 && !dataset.origin->mpi && tells_where_chunks_are();
+        if (rank > 0) chunk_.assign(dimensions.begin(), dimensions.begin() + rank);
+    }
+    host().H5Pclose(creation);
+}
+
+// A file that nobody writes stays as it is.
+bool DatasetBytes::is_current(std::uint64_t since) const noexcept {
+    return since != 0 && (!file_->writable || since == CallScope::calls());
+}
+
+std::optional<AtOnce> DatasetBytes::settle(const Object& dataset) {
+    if (!file_->writable || is_current(settled_)) return std::nullopt;
+    if (file_->holds_raw_data) return AtOnce::kHeld;
+    const QuietErrors quiet;
+    H5VL_dataset_specific_args_t args{};
+    args.op_type = H5VL_DATASET_FLUSH;
+    args.args.flush.dset_id = H5I_INVALID_HID;
+    {
+        const CallScope scope(CallKind::kObjectFlush);
+        if (host().H5VLdataset_specific(dataset.under, dataset.origin->under_connector, &args,
+                                        *host().H5P_LST_DATASET_XFER_ID_g, nullptr) < 0) {
+            host().H5Eclear2(H5E_DEFAULT);
+            return AtOnce::kHeld;
+        }
+    }
+    settled_ = CallScope::calls();
+    return std::nullopt;
+}
+
+haddr_t DatasetBytes::contiguous_address(const Object& dataset) const {
+    haddr_t address = HADDR_UNDEF;
+    H5VL_native_dataset_optional_args_t args{};
+    args.get_offset.offset = &address;
+    return ask_native(dataset, H5VL_NATIVE_DATASET_GET_OFFSET, args) < 0 ? HADDR_UNDEF : address;
+}
+
+std::optional<AtOnce> DatasetBytes::find_chunks(const Object& dataset) {
+    if (is_current(chunks_found_)) return too_many_chunks_ ? std::optional(AtOnce::kPieces) : std::nullopt;
+    chunks_.clear();
+    ChunkWalk walk{chunks_, chunk_, grid_};
+    H5VL_native_dataset_optional_args_t args{};
+    args.chunk_iter.op = &ChunkWalk::step;
+    args.chunk_iter.op_data = &walk;
+    const bool found = ask_native(dataset, H5VL_NATIVE_DATASET_CHUNK_ITER, args) >= 0;
+    too_many_chunks_ = walk.too_many;
+    if (!found) {
+        host().H5Eclear2(H5E_DEFAULT);
+        chunks_.clear();
+        if (!walk.too_many) return AtOnce::kUnallocated;
+    }
+    chunks_found_ = CallScope::calls();
+    return walk.too_many ? std::optional(AtOnce::kPieces) : std::nullopt;
+}
+
+DatasetBytes::Place DatasetBytes::place_of_byte(const Selection& selection, std::uint64_t offset) const {
+    if (!chunked_) return {address_ + offset, UINT64_MAX - offset};
+    const std::uint64_t element = selection.element_bytes, within = offset % element;
+    std::array<hsize_t, H5S_MAX_RANK> at{};
+    std::uint64_t left = offset / element;
+    for (std::size_t i = chunk_.size(); i-- > 0; left /= selection.dimensions[i])
+        at[i] = left % selection.dimensions[i];
+    std::uint64_t number = 0, in_chunk = 0;
+    for (std::size_t i = 0; i < chunk_.size(); ++i) {
+        number = number * grid_[i] + at[i] / chunk_[i];
+        in_chunk = in_chunk * chunk_[i] + at[i] % chunk_[i];
+    }
+    const auto chunk = chunks_.find(number);
+    if (chunk == chunks_.end()) return {};
+    const std::size_t last = chunk_.size() - 1;
+    const std::uint64_t row = std::min(chunk_[last] - at[last] % chunk_[last], selection.dimensions[last] - at[last]);
+    return {chunk->second + in_chunk * element + within, row * element - within};
+}
+
+std::optional<AtOnce> DatasetBytes::add_pieces(const Object& dataset, const Selection& selection, std::byte* buffer,
+                                               std::vector<stage::StagedFile::ReadPart>& pieces) {
+    const QuietErrors quiet;
+    if (chunked_) {
+        if (selection.dimensions.size() != chunk_.size()) return AtOnce::kSelection;
+        grid_.resize(chunk_.size());
+        for (std::size_t i = 0; i < chunk_.size(); ++i)
+            grid_[i] = (selection.dimensions[i] + chunk_[i] - 1) / chunk_[i];
+        if (const auto why = find_chunks(dataset)) return why;
+    } else if (address_ = contiguous_address(dataset); address_ == HADDR_UNDEF) {
+        return AtOnce::kUnallocated;
+    }
+    SelectionRuns from(selection.file, selection.element_bytes), to(selection.memory, selection.element_bytes);
+    for (;;) {
+        const SelectionRuns::Run source = from.present(), target = to.present();
+        if (source.size == 0 || target.size == 0)
+            return from.failed() || to.failed() || source.size != target.size ? std::optional(AtOnce::kSelection)
+                                                                              : std::nullopt;
+        const Place place = place_of_byte(selection, source.offset);
+        if (place.address == HADDR_UNDEF) return AtOnce::kUnallocated;
+        const std::uint64_t size = std::min({source.size, target.size, place.size});
+        const io::MutableBytes into{buffer + target.offset, size};
+        if (!pieces.empty() && pieces.back().offset + pieces.back().into.size() == place.address &&
+            pieces.back().into.data() + pieces.back().into.size() == into.data())
+            pieces.back().into = {pieces.back().into.data(), pieces.back().into.size() + size};
+        else pieces.push_back({place.address, into});
+        if (pieces.size() > stage::AsyncRequests::kPiecesMax) return AtOnce::kPieces;
+        from.advance(size);
+        to.advance(size);
+    }
+}
+
+}   // namespace forebay::hdf5

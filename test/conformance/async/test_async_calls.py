@@ -1,0 +1,120 @@
+"""Programs with event sets see natively and through the connector the same data; asynchronous is what can be."""
+
+import os
+from pathlib import Path
+
+import pytest
+from connector_environment import ROOT, _lines, bytes_staged, hdf5_prefix, native, run, staged
+
+from forebay.slowfs import SlowFS, available
+
+PROGRAM = Path(os.environ.get("FOREBAY_BUILD_DIR", ROOT / "build" / "release")) / "test" / "async_calls"
+CASES = (
+    "back-to-back",
+    "closing-ends-reads",
+    "order-contiguous",
+    "order-chunked",
+    "freed-space",
+    "several-event-sets",
+    "failing-at-once",
+    "selections",
+    "not-possible",
+)
+
+
+def counted(folder: Path) -> dict:
+    """What the processes have counted of asynchronous calls; of each key the sum."""
+    sums: dict = {"at_once": {}}
+    for line in _lines(folder):
+        for key, value in line.get("process", {}).get("async", {}).items():
+            if key == "at_once":
+                for reason, count in value.items():
+                    sums["at_once"][reason] = sums["at_once"].get(reason, 0) + count
+            else:
+                sums[key] = sums.get(key, 0) + value
+    return sums
+
+
+def facts(output: str) -> list[str]:
+    return [line for line in output.splitlines() if not line.startswith("async")]
+
+
+def run_case(case: str, environment: dict[str, str], folder: Path, *arguments):
+    done = run([PROGRAM, case, *arguments], environment, folder, 300)
+    assert done.returncode == 0 and "WRONG" not in done.stdout and f"done {case}" in done.stdout, (
+        done.stdout[-3000:] + done.stderr[-3000:]
+    )
+    return done
+
+
+def assert_same_contents(left: Path, right: Path) -> None:
+    """Where a chunk lies may differ: a read that is asynchronous has HDF5 write its chunks earlier."""
+    names = sorted(path.name for path in left.glob("*.h5"))
+    assert names and names == sorted(path.name for path in right.glob("*.h5"))
+    for name in names:
+        told = run([hdf5_prefix() / "bin" / "h5diff", left / name, right / name], native(), left)
+        assert told.returncode == 0, f"{name}: {told.stdout[-2000:]}{told.stderr[-2000:]}"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_data_are_the_same(case, tmp_path):
+    plain = run_case(case, native(), tmp_path / "native")
+    through = run_case(case, staged(tmp_path), tmp_path / "run")
+    assert facts(through.stdout) == facts(plain.stdout)
+    assert_same_contents(tmp_path / "native", tmp_path / "run")
+    if case != "failing-at-once":
+        assert bytes_staged(tmp_path) > 0
+    async_calls = counted(tmp_path)
+    if case not in ("failing-at-once", "not-possible"):
+        assert async_calls["reads"] > 0 and async_calls["read_bytes"] > 0, async_calls
+    if case.startswith("order"):
+        assert async_calls["reads"] >= 30, async_calls
+
+
+def test_what_hdf5_has_to_read_is_read_at_once_and_counted(tmp_path):
+    run_case("not-possible", staged(tmp_path), tmp_path / "run")
+    async_calls = counted(tmp_path)
+    assert async_calls["reads"] == 0
+    assert async_calls["at_once"] == {"layout": 2, "unallocated": 1, "conversion": 3}
+
+
+def test_back_to_back_reads_are_all_asynchronous(tmp_path):
+    run_case("back-to-back", staged(tmp_path), tmp_path / "run")
+    async_calls = counted(tmp_path)
+    assert async_calls["reads"] == 100 and async_calls["at_once"] == {}, async_calls
+
+
+def test_nothing_needs_to_be_staged_for_that(tmp_path):
+    run_case("selections", staged(tmp_path, "full=through;size=1MiB"), tmp_path / "run")
+    assert counted(tmp_path)["reads"] > 0 and counted(tmp_path)["at_once"] == {}
+
+
+@pytest.fixture
+def remote(tmp_path):
+    usable, reason = available()
+    if not usable:
+        pytest.skip(f"slowfs cannot be used: {reason}")
+    with SlowFS(tmp_path / "backing", tmp_path / "remote") as mounted:
+        yield mounted
+
+
+@pytest.mark.parametrize("cache", ["off", "on"])
+@pytest.mark.parametrize("case", ["canceled", "erring", "forked"])
+def test_a_file_that_does_not_answer_or_fails(case, cache, remote, tmp_path):
+    done = run_case(case, staged(tmp_path, f"read_cache={cache}"), remote.mount_point, remote.mount_point / ".slowfs")
+    assert counted(tmp_path)["reads"] >= 2
+    assert {"canceled": "async at least one is canceled: 1", "erring": "async told", "forked": "done"}[
+        case
+    ] in done.stdout
+
+
+def test_a_wait_with_a_time_limit_ends_and_a_close_waits(remote, tmp_path):
+    done = run_case("hanging", staged(tmp_path), remote.mount_point, remote.mount_point / ".slowfs")
+    assert "async count 7 operations 7\n" in done.stdout and "async left 7\n" in done.stdout
+    assert counted(tmp_path)["reads"] == 8
+
+
+def test_a_write_may_end_when_it_is_in_the_file(tmp_path):
+    done = run_case("drained", staged(tmp_path, "async_write=drain"), tmp_path / "run")
+    assert "async in the file: 1" in done.stdout
+    assert counted(tmp_path)["drains"] >= 1 and bytes_staged(tmp_path) > 0
