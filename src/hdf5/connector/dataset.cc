@@ -196,7 +196,7 @@ herr_t dataset_specific(void* dataset, H5VL_dataset_specific_args_t* args, hid_t
 }
 
 // H5Dread_to_cache and H5Dread_from_cache: the bytes are those of H5Dread, wherever they come from.
-herr_t read_as_operation(void* dataset, const H5VL_optional_args_t& args, hid_t transfer, void** request) {
+herr_t read_as_operation(void* dataset, const H5VL_optional_args_t& args, hid_t transfer) {
     const auto* const asked = static_cast<const ReadArguments*>(args.args);
     const hid_t list = transfer != H5P_DEFAULT ? transfer : *host().H5P_LST_DATASET_XFER_ID_g;
     if (asked == nullptr || host().H5Pisa_class(list, *host().H5P_CLS_DATASET_XFER_ID_g) <= 0) {
@@ -205,12 +205,13 @@ herr_t read_as_operation(void* dataset, const H5VL_optional_args_t& args, hid_t 
         return -1;
     }
     ReadArguments own = *asked;
-    return dataset_read(1, &dataset, &own.memory_type, &own.memory_space, &own.file_space, list, &own.buffer, request);
+    // It ends before it returns, also with an event set (cache_new_h5api.h).
+    return dataset_read(1, &dataset, &own.memory_type, &own.memory_space, &own.file_space, list, &own.buffer, nullptr);
 }
 
 herr_t dataset_optional(void* dataset, H5VL_optional_args_t* args, hid_t transfer, void** request) {
     if (const auto operation = operation_of(H5VL_SUBCLS_DATASET, args->op_type)) {
-        if (*operation == Operation::kRead) return read_as_operation(dataset, *args, transfer, request);
+        if (*operation == Operation::kRead) return read_as_operation(dataset, *args, transfer);
         return forward("dataset_optional", dataset, {}, nullptr, [&](void*, hid_t) {
             return carry_out("dataset_optional", *operation, *as_object(dataset), args->args);
         });

@@ -13,6 +13,7 @@
 #include "hdf5/connector/dataset_places.h"
 #include "hdf5/session.h"
 #include "hdf5/warning.h"
+#include "stage/async_requests.h"
 
 namespace forebay::hdf5 {
 
@@ -167,6 +168,9 @@ herr_t carry_out(const char* function, Operation operation, OpenFile* file, cons
             if (staged != nullptr) staged->let_go();
             return 0;
         case Operation::kWait: return file != nullptr ? told(function, await_drained(*file)) : 0;
+        case Operation::kEndRequests:
+            if (staged != nullptr && file->engine != nullptr) file->engine->async_requests().await(staged);
+            return 0;
         case Operation::kWaitDurable: return wait_durable(function, file);
         case Operation::kCacheRemove: return remove_cache(function, file);
         case Operation::kCacheCreate:

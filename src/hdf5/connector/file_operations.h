@@ -1,7 +1,7 @@
 // What the operations of operations.h do to a file, asked for by one of its objects.
 //
-// They are advice, but for `kRead`, `kWait` and `kQuery`: a file that is not staged, or not read through the cache, is
-// left as it is, and the call succeeds. A program gets the same data with them as without.
+// They are advice, but for `kRead`, the waits and `kQuery`: a file that is not staged, or not read through the cache,
+// is left as it is, and the call succeeds. A program gets the same data with them as without.
 //
 // Thread-safety: as HDF5's. Blocking: `kWait` and `kCacheRemove` until what is staged is in the file. With MPI
 // `kCacheRemove` is collective over the file's communicator, the others are not.

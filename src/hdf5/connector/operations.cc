@@ -56,6 +56,17 @@ constinit std::array the_operations{
     Known{FOREBAY_FILE_STATISTICS, kFile, Operation::kStatistics, 0},
     Known{FOREBAY_DATASET_PREFETCH, kDataset, Operation::kPrefetchDataset, 0},
     Known{FOREBAY_DATASET_FOLLOW, kDataset, Operation::kFollow, 0},
+    Known{"gov.lbl.async.file.wait", kFile, Operation::kEndRequests, 0},
+    Known{"gov.lbl.async.file.start", kFile, Operation::kStart, 0},
+    Known{"gov.lbl.async.file.pause", kFile, Operation::kPause, 0},
+    Known{"gov.lbl.async.file.delay", kFile, Operation::kNothing, 0},
+    Known{"gov.lbl.async.dataset.wait", kDataset, Operation::kEndRequests, 0},
+    Known{"gov.lbl.async.dataset.start", kDataset, Operation::kStart, 0},
+    Known{"gov.lbl.async.dataset.pause", kDataset, Operation::kPause, 0},
+    Known{"gov.lbl.async.dataset.delay", kDataset, Operation::kNothing, 0},
+    // A request begins when it is made, in the order of the calls.
+    Known{"gov.lbl.async.request.start", H5VL_SUBCLS_REQUEST, Operation::kNothing, 0},
+    Known{"gov.lbl.async.request.dep", H5VL_SUBCLS_REQUEST, Operation::kNothing, 0},
 };
 
 const Known* find(H5VL_subclass_t subclass, int value) noexcept {

@@ -1,9 +1,9 @@
 // The operations that this connector has beside HDF5's own: HDF5 calls them optional, and finds them by name.
 //
-// `forebay.*` are forebay's own (include/forebay/operations.h). `anl.gov.*` are those of Cache VOL, with its names and
-// argument structures: programs that were linked with its static library find them here. Both connectors of forebay
-// have them all. The value of a name is HDF5's, one for all
-// connectors of a library. What each does is in file_operations.h.
+// `forebay.*` are forebay's own (include/forebay/operations.h). `anl.gov.*` are those of Cache VOL, `gov.lbl.async.*`
+// those of Async VOL, with their names and argument structures: programs that were linked with their static libraries
+// find them here. All connectors of forebay have them all. The value of a name is HDF5's, one for all connectors of a
+// library. What each does is in file_operations.h.
 //
 // Thread-safety: as HDF5's; registering and forgetting belong to the connector's begin and end. Nothing blocks.
 // Source: HDF5 reference manual, H5VLregister_opt_operation.
@@ -21,6 +21,7 @@ enum class Operation : std::uint8_t {
     kPause,             // hold back the drain of the file
     kStart,             // let it go
     kWait,              // until what is staged is in the file
+    kEndRequests,       // until what was begun asynchronously has ended
     kWaitDurable,       // the same, and on its device
     kPrefetch,          // a selection of a dataset, into the read cache, if it can be
     kRead,              // a selection of a dataset, as H5Dread

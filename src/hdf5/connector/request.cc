@@ -1,4 +1,5 @@
 #include "hdf5/connector/callbacks.h"
+#include "hdf5/connector/operations.h"
 
 // Requests of event sets: forebay's own, and those of a connector beneath. HDF5's own connector makes none.
 
@@ -92,6 +93,7 @@ herr_t request_optional(void* request, H5VL_optional_args_t* args) {
     return with_request(
         "request_optional", request,
         [&](AsyncRequest&) -> herr_t {
+            if (operation_of(H5VL_SUBCLS_REQUEST, args->op_type)) return 0;   // all of those do nothing
             push_error("request_optional", host().H5E_VOL_g, host().H5E_UNSUPPORTED_g, "unknown operation");
             return -1;
         },

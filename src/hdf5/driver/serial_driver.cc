@@ -66,7 +66,8 @@ void read_access_list(hid_t list, SerialFile& file) {
     ObjectFlush flush;
     host().H5Pget(list, "page_buffer_size", &page_buffer_bytes);
     host().H5Pget(list, "object_flush_cb", &flush);
-    file.open->holds_raw_data = page_buffer_bytes > 0 || flush.function != nullptr;
+    constexpr std::size_t kNoneSet = SIZE_MAX;   // the default since 2.0 (H5PB_SIZE_DEFAULT_VALUE)
+    file.open->holds_raw_data = (page_buffer_bytes > 0 && page_buffer_bytes != kNoneSet) || flush.function != nullptr;
 }
 
 // Of a file that was emptied: what dead processes have left of it is void, also of one that has died since.

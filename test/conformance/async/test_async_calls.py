@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from connector_environment import ROOT, _lines, bytes_staged, hdf5_prefix, native, run, staged
+from connector_environment import ROOT, _lines, bytes_staged, hdf5_prefix, native, run, run_python, staged
 
 from forebay.slowfs import SlowFS, available
 
@@ -118,3 +118,44 @@ def test_a_write_may_end_when_it_is_in_the_file(tmp_path):
     done = run_case("drained", staged(tmp_path, "async_write=drain"), tmp_path / "run")
     assert "async in the file: 1" in done.stdout
     assert counted(tmp_path)["drains"] >= 1 and bytes_staged(tmp_path) > 0
+
+
+# h5py has no asynchronous calls, but the library that it brings has them.
+WITH_H5PY = """
+import ctypes, h5py, numpy as np
+library = next(line.split()[-1] for line in open("/proc/self/maps") if "libhdf5-" in line or "libhdf5.so" in line)
+hdf5 = ctypes.CDLL(library)
+hdf5.H5EScreate.restype = ctypes.c_int64
+events = ctypes.c_int64(hdf5.H5EScreate())
+data = np.arange(3000, dtype=np.int32).reshape(30, 100)
+with h5py.File("h5py.h5", "w") as f:
+    f["contiguous"] = data
+    f.create_dataset("chunked", data=data, chunks=(7, 30))
+
+def read(dataset):
+    found = np.zeros_like(data)
+    identifiers = [ctypes.c_int64(i) for i in (dataset.id.id, h5py.h5t.NATIVE_INT32.id, 0, 0, 0)]
+    into = ctypes.c_void_p(found.ctypes.data)
+    assert hdf5.H5Dread_async(b"file", b"function", ctypes.c_uint(1), *identifiers, into, events) >= 0
+    left, failed = ctypes.c_size_t(9), ctypes.c_bool(True)
+    assert hdf5.H5ESwait(events, ctypes.c_uint64(2**64 - 1), ctypes.byref(left), ctypes.byref(failed)) >= 0
+    assert left.value == 0 and not failed.value
+    assert np.array_equal(found, data), dataset.name
+
+for mode in "r", "r+":
+    with h5py.File("h5py.h5", mode) as f:
+        read(f["contiguous"])
+        read(f["chunked"])
+        if mode == "r+":
+            data[3] = 5
+            f["contiguous"][3] = f["chunked"][3] = 5
+            read(f["contiguous"])
+            read(f["chunked"])
+print("right")
+"""
+
+
+def test_the_library_of_the_stock_h5py_reads_asynchronously_too(tmp_path):
+    pytest.importorskip("h5py")
+    assert run_python(WITH_H5PY, staged(tmp_path), tmp_path / "run") == "right\n"
+    assert counted(tmp_path)["reads"] == 6 and counted(tmp_path)["at_once"] == {}

@@ -1,0 +1,22 @@
+/* The connector `async`, for programs that name it themselves. Names are those of Async VOL. */
+#ifndef FOREBAY_ASYNC_VOL_H5_ASYNC_VOL_H
+#define FOREBAY_ASYNC_VOL_H5_ASYNC_VOL_H
+
+#include <hdf5.h>
+
+#define H5VL_ASYNC (H5VL_async_register())
+#define H5VL_ASYNC_NAME "async"
+#define H5VL_ASYNC_VALUE 512
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The connector's identifier, which the caller closes (H5VLclose). */
+hid_t H5VL_async_register(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

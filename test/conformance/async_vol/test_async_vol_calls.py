@@ -1,0 +1,53 @@
+"""Programs with Async VOL's calls run with forebay in its place, and with forebay under its own name."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "integration"))
+
+from connector_environment import ROOT, _lines, bytes_staged, hdf5_prefix, native, plugin_folder, run, staged
+
+BUILD = Path(os.environ.get("FOREBAY_BUILD_DIR", ROOT / "build" / "release"))
+ASYNC_PLUGINS = plugin_folder().with_name(plugin_folder().name + "-async")
+
+
+def with_async_vol(folder: Path, **more: str) -> dict[str, str]:
+    return {**staged(folder), "HDF5_PLUGIN_PATH": str(ASYNC_PLUGINS), **more}
+
+
+def reads(folder: Path) -> int:
+    return sum(line.get("process", {}).get("async", {}).get("reads", 0) for line in _lines(folder))
+
+
+def run_calls(environment: dict[str, str], folder: Path, *arguments: str) -> None:
+    done = run([BUILD / "test" / "async_vol_calls", *arguments], environment, folder)
+    assert done.returncode == 0 and done.stdout == "done\n", done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("connector", ["async under_vol=0;under_info={}", "async", "forebay"])
+def test_all_calls_do_what_they_say(connector, tmp_path):
+    environment = staged(tmp_path) if connector == "forebay" else with_async_vol(tmp_path)
+    environment["HDF5_VOL_CONNECTOR"] = connector
+    run_calls(environment, tmp_path / "run")
+    assert bytes_staged(tmp_path) > 0 and reads(tmp_path) == 2
+
+
+def test_a_program_may_choose_the_connector_itself(tmp_path):
+    environment = with_async_vol(tmp_path)
+    del environment["HDF5_VOL_CONNECTOR"]
+    run_calls(environment, tmp_path / "run", "by-list")
+    assert bytes_staged(tmp_path) > 0 and reads(tmp_path) == 2
+
+
+def test_files_written_so_are_ordinary_files(tmp_path):
+    run_calls(with_async_vol(tmp_path, HDF5_VOL_CONNECTOR="async"), tmp_path / "run")
+    told = run([hdf5_prefix() / "bin" / "h5dump", "-H", "async.h5"], native(), tmp_path / "run")
+    assert told.returncode == 0 and 'DATASET "words"' in told.stdout, told.stderr
+
+
+def test_without_forebay_the_calls_fail_and_say_so(tmp_path):
+    done = run([BUILD / "test" / "async_vol_calls"], native(), tmp_path / "run")
+    assert done.returncode == 1 and "WRONG H5Fpause" in done.stdout
