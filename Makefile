@@ -49,8 +49,8 @@ bench: build  ## the measurements, as ratios against native HDF5
 	@tools/setup python
 	@tools/env bench/run
 
-install: build  ## install into PREFIX (default ~/.local)
-	@cmake --install build/release --prefix "$(abspath $(PREFIX))"
+install: build  ## install into PREFIX (default ~/.local), without debug information
+	@cmake --install build/release --strip --prefix "$(abspath $(PREFIX))"
 
 clean:  ## remove build/; the cache with HDF5 and the Python environment stays
 	@cmake -E rm -rf build

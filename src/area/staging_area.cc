@@ -29,8 +29,8 @@ class Refusal {
   public:
     Refusal(const LoadedOptions& loaded, std::string_view name)
         : who_(fmt::format("option {}={} ({})", name, option_text(loaded.options, name), loaded.origin_of(name))) {}
-    [[nodiscard]] Status because(Code code, std::string_view what) const {
-        return {code, fmt::format("{}: {}", who_, what)};
+    [[nodiscard]] Status because(Code code, std::string_view what, int error = 0) const {
+        return {code, fmt::format("{}: {}", who_, what), error};
     }
     [[nodiscard]] Status because_errno(int error, std::string_view doing) const {
         return Status::from_errno(error, fmt::format("{}: {}", who_, doing));
@@ -123,7 +123,13 @@ Result<StagingArea> open_staging_area(const LoadedOptions& loaded) {
     const Refusal refusal(loaded, "nls");
     const std::string nls = without_trailing_slashes(loaded.options.nls);
     struct stat facts{};
-    if (::lstat(nls.c_str(), &facts) != 0) return refusal.because_errno(errno, "look at " + nls);
+    if (::lstat(nls.c_str(), &facts) != 0) {
+        if (errno != ENOENT) return refusal.because_errno(errno, "look at " + nls);
+        return refusal.because(
+            Code::kNotFound,
+            fmt::format("staging area {} does not exist: create it, or set nls= to a directory on a local device", nls),
+            ENOENT);
+    }
     FOREBAY_TRY(check_is_directory(nls, facts, refusal));
     const Result<io::FileSystemKind> kind = io::file_system_of(nls);
     if (!kind) return refusal.because(kind.status());

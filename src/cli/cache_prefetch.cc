@@ -204,7 +204,7 @@ int prefetch(const Request& request) {
         paths.push_back(path.string());
     }
     const std::string nls = loaded.value().options.nls;
-    const bool terminal = !request.json && ::isatty(STDERR_FILENO) != 0;
+    const bool terminal = !request.json && progress_is_shown();
     std::vector<Prefetched> all;
     {
         Prefetching prefetching(std::move(loaded).value(), terminal);

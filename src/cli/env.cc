@@ -1,7 +1,9 @@
 // `forebay env`: lines for a shell to evaluate.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include "cli/command_line.h"
@@ -33,6 +35,30 @@ std::string quoted_for_csh(std::string_view text) {
         result += c;
     }
     return result + "'";
+}
+
+// Connector and plugin folder as they were before; options, which do nothing without them, stay.
+int print_off(bool csh) {
+    const Result<std::string> folder = plugin_folder();
+    const auto set = [](const char* name) {
+        const char* const value = std::getenv(name);
+        return std::string(value != nullptr ? value : "");
+    };
+    const auto unset = [csh](const char* name) { fmt::print("{} {};\n", csh ? "unsetenv" : "unset", name); };
+    const std::string connector = set(kConnectorVariable);
+    if (connector.substr(0, connector.find_first_of(" \t")) == "forebay") unset(kConnectorVariable);
+    std::string path = set(kPluginVariable);
+    if (!folder || !names_folder(path, folder.value())) return kExitFine;
+    std::string rest;
+    for (std::string_view left = path; !left.empty();) {
+        const std::string_view one = left.substr(0, left.find(':'));
+        if (one != folder.value()) (rest += rest.empty() ? "" : ":") += one;
+        left.remove_prefix(std::min(left.size(), one.size() + 1));
+    }
+    if (rest.empty()) unset(kPluginVariable);
+    else if (csh) fmt::print("setenv {} {};\n", kPluginVariable, quoted_for_csh(rest));
+    else fmt::print("export {}={};\n", kPluginVariable, quoted_for_sh(rest));
+    return kExitFine;
 }
 
 int print_variables(const std::vector<std::string>& settings, bool csh) {
@@ -72,7 +98,11 @@ void add_env(CLI::App& app, int& exit_status) {
     auto sh = std::make_shared<bool>(false);
     CLI::Option* csh_flag = command->add_flag("--csh", *csh, "For csh and tcsh: eval `forebay env --csh`");
     command->add_flag("--sh", *sh, "For sh, bash, zsh and the like (default)")->excludes(csh_flag);
-    command->callback([settings, csh, sh, &exit_status] { exit_status = print_variables(*settings, *csh); });
+    auto off = std::make_shared<bool>(false);
+    command->add_flag("--off", *off, "Switch forebay off again: eval \"$(forebay env --off)\"");
+    command->callback([settings, csh, sh, off, &exit_status] {
+        exit_status = *off ? print_off(*csh) : print_variables(*settings, *csh);
+    });
 }
 
 }   // namespace forebay::cli

@@ -64,7 +64,7 @@ int run(const Request& request) {
     }
     what.accept_moved = request.accept_moved;
     if (where.names_files()) what.only = wanted(where);
-    const bool terminal = !request.json && ::isatty(STDERR_FILENO) != 0;
+    const bool terminal = !request.json && progress_is_shown();
     if (terminal) what.progress = draw;
     const auto report = recover_all(where, what, outside.value());
     if (terminal) erase_progress();

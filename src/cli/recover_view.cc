@@ -106,7 +106,7 @@ std::string report_as_text(const Survey& asked, const recover::Report& report, b
     for (const std::string& directory : report.removed)
         fmt::format_to(out, "{}\n  {}\n", printable(directory), dry_run ? "would be removed" : "removed");
     for (const std::string& directory : report.living)
-        fmt::format_to(out, "{}\n  belongs to a process that is at work\n", printable(directory));
+        fmt::format_to(out, "{}\n  in use by a living process; not touched\n", printable(directory));
     if (report.files.empty() && report.refused.empty() && report.removed.empty()) {
         // Only where everything was looked into is that an answer.
         fmt::format_to(out, "{}",

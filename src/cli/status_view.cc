@@ -92,8 +92,8 @@ void append_counters(std::string& text, const FileView& file, const Sample& now,
     if (file.pending > 0) fmt::format_to(out, ", oldest {:.1f} s", age_s(sum, now));
     text += '\n';
     if (sum.requests > 0)
-        fmt::format_to(out, "    {} requests in, {} writes out; {} merged, {} superseded, {} stolen\n", sum.requests,
-                       sum.target_writes, format_size(sum.merged), format_size(sum.superseded),
+        fmt::format_to(out, "    {} requests in, {} writes out; {} merged, {} superseded, {} read from staging\n",
+                       sum.requests, sum.target_writes, format_size(sum.merged), format_size(sum.superseded),
                        format_size(sum.stolen));
     if (sum.through > 0) fmt::format_to(out, "    written through: {}\n", format_size(sum.through));
     if (sum.aside != 0) fmt::format_to(out, "    stepped aside: {}\n", reasons_of(sum.aside));

@@ -30,6 +30,17 @@ bool is_sound(const recover::VerifiedDirectory& directory) {
                                                     [](const recover::VerifiedLog& log) { return log.damage.empty(); });
 }
 
+std::string verdict(const std::vector<recover::VerifiedDirectory>& directories, const Survey& asked) {
+    const auto damaged = std::count_if(directories.begin(), directories.end(),
+                                       [](const auto& directory) { return !is_sound(directory); });
+    if (damaged > 0)
+        return fmt::format("Verdict: {} of {} process directories cannot be read in full.", damaged,
+                           directories.size());
+    if (!asked.unseen.empty()) return "Verdict: none, as something could not be looked into.";
+    return directories.empty() ? "Verdict: nothing was left behind."
+                               : "Verdict: all that dead processes left can be read.";
+}
+
 void print_text(const std::vector<recover::VerifiedDirectory>& directories, const Survey& asked) {
     if (directories.empty())
         fmt::print("{} {}{}.\n", asked.unseen.empty() ? "No process has logs in" : "No logs were found in",
@@ -56,6 +67,7 @@ void print_text(const std::vector<recover::VerifiedDirectory>& directories, cons
                        journal.members, journal.records, format_size(journal.bytes),
                        journal.closed ? "closed" : fmt::format("last commit {}", journal.commit));
     }
+    fmt::print("{}\n", verdict(directories, asked));
 }
 
 ordered_json as_json(const std::vector<recover::VerifiedDirectory>& directories,

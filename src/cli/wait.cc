@@ -26,6 +26,8 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/duration.h"
+#include "cli/progress_bar.h"
+#include "cli/shown.h"
 #include "cli/staging_areas.h"
 #include "io/posix_file.h"
 #include "ledger/ledger.h"
@@ -52,7 +54,7 @@ struct Request {
     std::string nls;
     std::string timeout;
     std::optional<std::uint64_t> timeout_ns;
-    bool no_sync = false;
+    bool no_sync = false, quiet = false;
 };
 
 int complain(std::string_view what, int exit_status = kExitProblem) {
@@ -67,6 +69,7 @@ struct Pending {
     Kind kind;
     std::string path;   // of the file, as it was asked for; empty: it may be any
     std::string text;
+    std::uint64_t bytes = 0;   // that are not in the file yet, as far as that is known
 };
 
 // One look at all that was staged of the files. Each file is told of once, with what is worst.
@@ -97,15 +100,18 @@ class Look {
     }
     [[nodiscard]] const std::vector<Pending>& pending() const { return pending_; }
     [[nodiscard]] Failing& failing() { return failing_; }
+    // That are on their way to the files.
+    [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
   private:
     using Kind = Pending::Kind;
 
-    void note(Kind kind, const std::string& path, const std::string& text) {
+    void note(Kind kind, const std::string& path, const std::string& text, std::uint64_t bytes = 0) {
+        bytes_ += bytes;
         const auto known = std::find_if(pending_.begin(), pending_.end(),
                                         [&](const Pending& one) { return one.path == path && !path.empty(); });
-        if (known == pending_.end()) pending_.push_back({kind, path, text});
-        else if (kind < known->kind) *known = {kind, path, text};
+        if (known == pending_.end()) pending_.push_back({kind, path, text, bytes});
+        else if (kind < known->kind) *known = {kind, path, text, bytes};
     }
 
     void look_into(io::Directory& area, const std::string& name, const area::ProcessIdentity& owner) {
@@ -140,7 +146,7 @@ class Look {
     void look_at_pending(const recover::Wanted& wanted, const ledger::FileCounters& file, const std::string& path,
                          const area::ProcessIdentity& owner) {
         const std::string bytes = fmt::format("{}: {} are not in the file yet", wanted.path, format_size(file.pending));
-        if (file.error == 0) return note(Kind::kAlive, wanted.path, bytes);
+        if (file.error == 0) return note(Kind::kAlive, wanted.path, bytes, file.pending);
         const std::pair key{path, wanted.path};
         failing_[key] = file.drained;
         const auto before = failing_before_.find(key);
@@ -248,6 +254,7 @@ class Look {
     const Failing& failing_before_;
     Failing failing_;
     std::vector<Pending> pending_;
+    std::uint64_t bytes_ = 0;
 };
 
 // Wakes when something happens to the files, or on the staging areas.
@@ -334,6 +341,7 @@ class Waiting {
             asked.value().files = files_;   // not what may have taken their places
             Look look(asked.value(), empty_, failing_);
             if (const Status looked = look(); !looked) return complain(looked.message(), kExitUnknown);
+            if (terminal_) draw(look);
             if (const auto end = judge(look)) return *end;
             auto at_most = kLookInterval;
             if (request_.timeout_ns)
@@ -342,8 +350,22 @@ class Waiting {
         }
     }
 
+    ~Waiting() {
+        if (drawn_) erase_progress();
+    }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
   private:
     using Kind = Pending::Kind;
+
+    // The most that was ever to come is the whole.
+    void draw(const Look& look) {
+        if (look.pending().empty() && !drawn_) return;
+        most_bytes_ = std::max(most_bytes_, look.bytes());
+        draw_waiting(most_bytes_ - look.bytes(), most_bytes_, look.pending().size(), files_.size());
+        drawn_ = true;
+    }
 
     std::optional<int> judge(Look& look) {
         const std::vector<Pending>& pending = look.pending();
@@ -373,6 +395,9 @@ class Waiting {
     Clock::time_point clear_ = begin_, failing_since_ = begin_;   // when it was last clear what is to be waited for
     std::set<std::string> empty_;
     Look::Failing failing_;
+    const bool terminal_ = !request_.quiet && progress_is_shown();
+    bool drawn_ = false;
+    std::uint64_t most_bytes_ = 0;
 };
 
 int run(const Request& request) {
@@ -382,9 +407,15 @@ int run(const Request& request) {
     if (!asked.value().missing.empty())
         return complain(no_such_file(asked.value().missing.front()).message(), kExitUsage);
     if (const int given_up = Waiting(request, question, asked.value())(); given_up != kExitFine) return given_up;
-    if (request.no_sync) return kExitFine;
-    for (const recover::Wanted& file : asked.value().files)
-        if (const Status durable = make_durable(file); !durable) return complain(durable.message());
+    if (!request.no_sync)
+        for (const recover::Wanted& file : asked.value().files)
+            if (const Status durable = make_durable(file); !durable) return complain(durable.message());
+    if (!request.quiet) {
+        const std::size_t count = asked.value().files.size();
+        fmt::print("{} {} everything that was staged{}.\n",
+                   count == 1 ? printable(asked.value().files.front().path) : fmt::format("{} files", count),
+                   count == 1 ? "holds" : "hold", request.no_sync ? "" : ", on the device");
+    }
     return kExitFine;
 }
 
@@ -399,6 +430,7 @@ void add_wait(CLI::App& app, int& exit_status) {
     command->add_option("--timeout", request->timeout, "Give up after so long: 30s, 5m, 2h; a number means seconds")
         ->type_name("TIME")
         ->check(why_no_duration);
+    command->add_flag("-q,--quiet", request->quiet, "Say nothing when all is well, and show no progress");
     command->add_flag("--no-sync", request->no_sync,
                       "Do not sync the files at the end: they hold everything, but a loss of power may take it");
     command->footer(

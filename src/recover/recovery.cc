@@ -114,7 +114,8 @@ class Recovery {
         if (user == nullptr) user = inventory_.living_user_of(session.logged);
         if (user != nullptr)
             return refused(report, Reason::kInUse,
-                           {Code::kUnavailable, fmt::format("process {} has it open", user->process.pid)});
+                           {Code::kUnavailable,
+                            fmt::format("still open in process {}; not touched", user->process.pid)});
         if (session.board != nullptr)
             for (const area::ProcessIdentity& process : session.board->board.participants)
                 if (inventory_.is_alive(process, outside_.is_alive))

@@ -80,7 +80,8 @@ class TeamRecovery {
     std::optional<FileReport> refuse_by_journals() {
         if (const FoundDirectory* const user = inventory_.living_user_of(team_.identity))
             return refused(report_, Reason::kInUse,
-                           {Code::kUnavailable, fmt::format("process {} has it open", user->process.pid)});
+                           {Code::kUnavailable,
+                            fmt::format("still open in process {}; not touched", user->process.pid)});
         for (const Session* const session : team_.sessions)
             if (session->board != nullptr)
                 for (const area::ProcessIdentity& process : session->board->board.participants)

@@ -87,7 +87,7 @@ Result<std::optional<ledger::AsideReason>> Engine::State::staging_opening(std::s
     if (loaded_.options.strict) return obstacle_->status;
     if (!warned_) {
         warned_ = true;
-        warning = obstacle_->status.message() + " (writing without staging)";
+        warning = obstacle_->status.message() + "; files are written directly, unstaged";
     }
     return std::optional(obstacle_->reason);
 }

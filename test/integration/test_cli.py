@@ -419,7 +419,7 @@ def test_doctor_says_what_is_wrong_with_the_plugin_path(nls, tmp_path):
 
 
 def test_a_missing_staging_area_is_a_problem(tmp_path):
-    assert "No such file or directory" in staging_problem(tmp_path / "none")
+    assert f"staging area {tmp_path / 'none'} does not exist: create it" in staging_problem(tmp_path / "none")
 
 
 def test_a_file_is_no_staging_area(tmp_path):

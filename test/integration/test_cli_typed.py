@@ -1,7 +1,11 @@
 """The command line as a person types it: help, mistakes, values."""
 
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
-from test_cli import binary, call, environment_of, nls  # noqa: F401 (fixtures)
+from test_cli import BUILD, FOREBAY, ROOT, binary, call, clean_environment, environment_of, nls  # noqa: F401 (fixtures)
 
 COMMANDS = [
     ["run"],
@@ -142,3 +146,52 @@ def test_options_fit_a_screen_and_name_each_value_of_a_choice():
     assert max(map(len, lines)) <= 100
     words = [line.strip() for line in lines]
     assert any(word.startswith("through: ") for word in words) and any(word.startswith("lfu: ") for word in words)
+
+
+def test_env_off_takes_back_what_env_set(binary, nls):  # noqa: F811
+    script = (
+        'eval "$("$0" env --nls "$1")" && test "$HDF5_VOL_CONNECTOR" = forebay && eval "$("$0" env --off)" && '
+        'echo "<${HDF5_VOL_CONNECTOR-unset}> <${HDF5_PLUGIN_PATH-unset}>"'
+    )
+
+    def off(**variables):
+        done = subprocess.run(
+            ["sh", "-c", script, binary, nls],
+            env=clean_environment(**variables),
+            text=True,
+            capture_output=True,
+            timeout=60,
+        )
+        return done.stdout
+
+    filters = Path("/usr/local/hdf5/lib/plugin")  # where HDF5 looks by itself
+    assert off() == f"<unset> <{filters if filters.is_dir() else 'unset'}>\n"
+    assert off(HDF5_PLUGIN_PATH="/it's/filters:/more") == "<unset> </it's/filters:/more>\n"
+    assert call("env", "--off", "--csh", binary=binary, HDF5_VOL_CONNECTOR="forebay").stdout == (
+        "unsetenv HDF5_VOL_CONNECTOR;\n"
+    )
+    assert call("env", "--off", binary=binary, HDF5_VOL_CONNECTOR="async").stdout == "", (
+        "another connector is left alone"
+    )
+
+
+def test_what_went_well_is_said_in_one_line(tmp_path, nls):  # noqa: F811
+    for name in ("a.h5", "b.h5"):
+        (tmp_path / name).touch()
+    one = call("wait", "--nls", nls, tmp_path / "a.h5")
+    assert (one.stdout, one.stderr) == (f"{tmp_path / 'a.h5'} holds everything that was staged, on the device.\n", "")
+    two = call("wait", "--no-sync", "--nls", nls, tmp_path / "a.h5", tmp_path / "b.h5")
+    assert two.stdout == "2 files hold everything that was staged.\n"
+    assert call("wait", "-q", "--nls", nls, tmp_path / "a.h5").stdout == ""
+    assert call("verify", "--nls", nls).stdout.splitlines()[-1] == "Verdict: nothing was left behind."
+
+
+def test_an_installed_command_has_no_debug_information(tmp_path):
+    if not (BUILD / "cmake_install.cmake").exists() or shutil.which("strip") is None:
+        pytest.skip("this is no build folder, or there is no strip")
+    install = next(line for line in (ROOT / "Makefile").read_text().splitlines() if "--install" in line)
+    assert "--strip" in install
+    stripped = tmp_path / "forebay"
+    subprocess.run(["strip", "-o", stripped, FOREBAY], check=True)
+    assert stripped.stat().st_size < FOREBAY.stat().st_size / 3
+    assert call("--version", binary=stripped).stdout == call("--version").stdout

@@ -201,7 +201,7 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags, For what) 
     if (obstacle) {
         aside_ = obstacle->reason;
         (void)attempt([&] {
-            if (!obstacle->status) warn_once(obstacle->status.message() + " (writing without staging)");
+            if (!obstacle->status) warn_once(obstacle->status.message() + "; files are written directly, unstaged");
         });
     }
     const bool declined = result->any(Vote::kDecline);

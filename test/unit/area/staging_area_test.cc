@@ -66,7 +66,7 @@ TEST_F(StagingAreaTest, creates_through_the_directory_that_was_checked) {
 }
 
 TEST_F(StagingAreaTest, that_is_missing_is_refused) {
-    EXPECT_THAT(refusal(path("none")), HasSubstr("No such file or directory"));
+    EXPECT_THAT(refusal(path("none")), HasSubstr("does not exist: create it"));
 }
 
 TEST_F(StagingAreaTest, that_is_a_file_is_refused) {
