@@ -140,6 +140,21 @@ bool names_command(const CLI::App& app, const std::vector<std::string>& words) {
     return true;
 }
 
+// In UTF-8 the second and later bytes of a character take no column.
+bool takes_column(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
+
+std::size_t width(std::string_view text) {
+    return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), takes_column));
+}
+
+// How many bytes stand before that column.
+std::size_t bytes_of(std::string_view text, std::size_t column) {
+    std::size_t at = 0;
+    for (; at < text.size(); ++at)
+        if (takes_column(text[at]) && column-- == 0) break;
+    return at;
+}
+
 }   // namespace
 
 std::string wrapped(std::string_view text, std::size_t begin, std::size_t indent, std::size_t columns) {
@@ -155,8 +170,8 @@ std::string wrapped(std::string_view text, std::size_t begin, std::size_t indent
         const std::size_t gap = line.find("  ", blanks);
         const std::size_t text_begin = gap == std::string_view::npos ? blanks : line.find_first_not_of(' ', gap);
         const std::size_t hang = indent + (text_begin == std::string_view::npos ? blanks : text_begin);
-        while (column + line.size() > columns) {
-            std::size_t cut = line.rfind(' ', columns - column);
+        while (column + width(line) > columns) {
+            std::size_t cut = line.rfind(' ', bytes_of(line, columns - std::min(columns, column)));
             if (cut == std::string_view::npos || line.find_first_not_of(' ') > cut)
                 cut = line.find(' ', std::min(line.find_first_not_of(' '), line.size()));   // a word too long
             if (cut == std::string_view::npos) break;

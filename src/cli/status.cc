@@ -12,6 +12,7 @@
 #include <clocale>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <memory>
@@ -35,11 +36,17 @@ struct Request {
     std::string nls;
 };
 
-Screen screen_of_stdout() {
+// `redraw`: it is drawn over the frame before, and must not scroll.
+Screen screen_of_stdout(bool redraw) {
     Screen screen;
     if (::isatty(STDOUT_FILENO) == 0) return screen;
     winsize size{};
-    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20) screen.columns = size.ws_col;
+    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
+        if (size.ws_col > 20) screen.columns = size.ws_col;
+        // The line break behind the last line takes a row.
+        if (redraw && size.ws_row > 4) screen.rows = size.ws_row - 1U;
+    }
+    screen.wraps = true;
     std::setlocale(LC_CTYPE, "");
     screen.utf8 = std::strcmp(::nl_langinfo(CODESET), "UTF-8") == 0;
     return screen;
@@ -121,7 +128,7 @@ Result<Sample> show(const Request& request, const Sample* before, bool redraw) {
                    status_as_json(nls, now.value(), before)
                        .dump(request.watch ? -1 : 2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     } else {
-        const std::string text = status_as_text(now.value(), before, screen_of_stdout());
+        const std::string text = status_as_text(now.value(), before, screen_of_stdout(redraw));
         fmt::print("{}", redraw ? frame_of(text) : text);
     }
     if (std::fflush(stdout) != 0) return Status::from_errno(errno, "write to standard output");
@@ -174,7 +181,9 @@ int watch(const Request& request) {
         fmt::print(stderr, "forebay status: {}\n", Status::from_errno(errno, "create a timer").message());
         return kExitProblem;
     }
-    const bool redraw = !request.json && ::isatty(STDOUT_FILENO) != 0;
+    const char* const terminal = std::getenv("TERM");
+    const bool dumb = terminal != nullptr && std::string_view(terminal) == "dumb";
+    const bool redraw = !request.json && !dumb && ::isatty(STDOUT_FILENO) != 0;
     if (redraw) fmt::print("\033[2J");
     Result<Sample> before = show(request, nullptr, redraw);
     while (before && ticks.next()) {
@@ -190,7 +199,8 @@ void add_status(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("status",
                                            "What is staged, what is drained, and what died processes left behind");
     auto request = std::make_shared<Request>();
-    command->add_flag("-w,--watch", request->watch, "Show it again every second, until interrupted");
+    command->add_flag("-w,--watch", request->watch,
+                      "Show it again every second, until interrupted; TERM=dumb: one below the other");
     command->add_flag("--json", request->json, "As JSON; with --watch one object per line");
     command->add_flag("--check", request->check, "Tell by the exit status")->excludes("--watch");
     command->add_flag("--all-users", request->all_users, "As root: the processes of all users");

@@ -7,8 +7,10 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <tuple>
 
 #include "base/options.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/file_view.h"
 
@@ -47,6 +49,17 @@ double drain_rate(const FileView& file, const Sample& now, const Sample* before)
     for (const FileMember& member : file.members)
         if (member.counters != nullptr) rate += cli::drain_rate(*member.process, *member.counters, now, before);
     return rate;
+}
+
+// At the rate of now; nothing if there is none.
+std::string time_left(std::uint64_t pending, double rate) {
+    constexpr double kLongest = 100 * 86400.0;
+    const double seconds = rate > 0 ? std::ceil(static_cast<double>(pending) / rate) : 0;
+    if (pending == 0 || rate <= 0 || seconds > kLongest) return {};
+    const auto whole = static_cast<std::uint64_t>(seconds);
+    if (whole < 60) return fmt::format(", about {} s left", whole);
+    if (whole < 3600) return fmt::format(", about {} min left", (whole + 59) / 60);
+    return fmt::format(", about {} h {} min left", whole / 3600, whole % 3600 / 60);
 }
 
 std::string bar(double part, const Screen& screen) {
@@ -90,7 +103,7 @@ void append_counters(std::string& text, const FileView& file, const Sample& now,
     if (sum.drained > 0)
         fmt::format_to(out, ", {}/s", format_size(static_cast<std::uint64_t>(drain_rate(file, now, before))));
     if (file.pending > 0) fmt::format_to(out, ", oldest {:.1f} s", age_s(sum, now));
-    text += '\n';
+    text += time_left(file.pending, drain_rate(file, now, before)) + "\n";
     if (sum.requests > 0)
         fmt::format_to(out, "    {} requests in, {} writes out; {} merged, {} superseded, {} read from staging\n",
                        sum.requests, sum.target_writes, format_size(sum.merged), format_size(sum.superseded),
@@ -130,6 +143,61 @@ void append_process(std::string& text, const ledger::ProcessView& process) {
         fmt::format_to(out, "  {} more files than its table holds have been open\n", process.files_without_slot);
     if (const std::string reasons = reasons_of(process.aside); !reasons.empty())
         fmt::format_to(out, "  stepped aside, files by reason: {}\n", reasons);
+}
+
+std::string total_line(const std::vector<FileView>& files, const Sample& now, const Sample* before) {
+    std::uint64_t staged = 0, drained = 0, pending = 0;
+    double rate = 0;
+    for (const FileView& file : files) {
+        staged += file.sum.staged;
+        drained += file.sum.drained;
+        pending += file.pending;
+        rate += drain_rate(file, now, before);
+    }
+    return fmt::format("total: {} files, staged {}, drained {}, pending {}{}{}\n", files.size(), format_size(staged),
+                       format_size(drained), format_size(pending),
+                       drained > 0 ? fmt::format(", {}/s", format_size(static_cast<std::uint64_t>(rate))) : "",
+                       time_left(pending, rate));
+}
+
+// As lines of the screen. Where they are too many, whole files and processes are left out from the end, and counted.
+std::string fitted(const std::string& total, const std::vector<std::string>& files,
+                   const std::vector<std::string>& processes, const std::string& rest, const Screen& screen) {
+    const auto on_screen = [&](const std::string& text) {
+        if (!screen.wraps || text.empty()) return text;
+        return wrapped(std::string_view(text).substr(0, text.size() - 1), 0, 0, screen.columns) + "\n";
+    };
+    const auto rows_of = [](const std::string& text) {
+        return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+    };
+    if (screen.rows == 0) {
+        std::string text;
+        for (const auto* part : {&files, &processes})
+            for (const std::string& one : *part) text += on_screen(one);
+        return text + on_screen(total) + on_screen(rest);
+    }
+    // The total stands first where something may be left out.
+    std::string text = on_screen(total);
+    std::size_t left = screen.rows - std::min(screen.rows, rows_of(text) + 1);   // one for what is left out
+    std::string more;
+    for (const auto& [part, one_is, many_are] :
+         {std::tuple{&files, "file", "files"}, std::tuple{&processes, "process", "processes"}}) {
+        std::size_t shown = 0;
+        for (; shown < part->size(); ++shown) {
+            const std::string one = on_screen((*part)[shown]);
+            if (rows_of(one) > left) break;
+            text += one;
+            left -= rows_of(one);
+        }
+        const std::size_t missing = part->size() - shown;
+        if (missing == 0) continue;
+        left = 0;
+        more += fmt::format("{}{} more {}", more.empty() ? "... and " : ", ", missing,
+                            missing == 1 ? one_is : many_are);
+    }
+    const std::string last = on_screen(rest);
+    if (rows_of(last) <= left) text += last;
+    return text + (more.empty() ? "" : more + "\n");
 }
 
 ordered_json file_as_json(const FileView& file, const Sample& now, const Sample* before) {
@@ -181,25 +249,26 @@ double drain_rate(const ledger::ProcessView& process, const ledger::FileCounters
 }
 
 std::string status_as_text(const Sample& now, const Sample* before, const Screen& screen) {
-    std::string text;
-    for (const FileView& file : files_of(now.scan)) append_file(text, file, now, before, screen);
-    bool any = false;
-    for (const ledger::ProcessView& process : now.scan.processes) {
-        if (is_empty(process)) continue;
-        any = true;
-        append_process(text, process);
-    }
-    if (!any)
-        text = fmt::format("{} {}.\n",
+    const std::vector<FileView> views = files_of(now.scan);
+    std::vector<std::string> files, processes;
+    for (const FileView& file : views) append_file(files.emplace_back(), file, now, before, screen);
+    for (const ledger::ProcessView& process : now.scan.processes)
+        if (!is_empty(process)) append_process(processes.emplace_back(), process);
+    std::string rest;
+    if (processes.empty()) {
+        files.clear();
+        rest = fmt::format("{} {}.\n",
                            now.unseen.empty() && now.scan.skipped.empty() ? "No process has logs in"
                                                                           : "No logs were found in",
                            fmt::join(now.areas, ", "));
+    }
     for (const CacheView& cache : now.caches)
-        text += fmt::format("read cache {}: {}\n", cache.path, cache_summary(cache));
-    for (const std::string& skipped : now.scan.skipped) text += fmt::format("not read: {}\n", skipped);
-    for (const std::string& unseen : now.unseen) text += fmt::format("not looked into: {}\n", unseen);
-    if (!now.others.empty()) text += fmt::format("Not asked about: the logs of {}.\n", fmt::join(now.others, ", "));
-    return text;
+        rest += fmt::format("read cache {}: {}\n", cache.path, cache_summary(cache));
+    for (const std::string& skipped : now.scan.skipped) rest += fmt::format("not read: {}\n", skipped);
+    for (const std::string& unseen : now.unseen) rest += fmt::format("not looked into: {}\n", unseen);
+    if (!now.others.empty()) rest += fmt::format("Not asked about: the logs of {}.\n", fmt::join(now.others, ", "));
+    const std::string total = files.size() > 1 ? total_line(views, now, before) : "";
+    return fitted(total, files, processes, rest, screen);
 }
 
 int check(const Sample& now) {

@@ -29,6 +29,8 @@ struct Sample {
 struct Screen {
     std::size_t columns = 100;
     bool utf8 = false;
+    bool wraps = false;     // lines end at `columns`
+    std::size_t rows = 0;   // what does not fit is left out, and counted; 0: as many as there are
 };
 // Lines for people. `before` is the sample before this one, or null.
 [[nodiscard]] std::string status_as_text(const Sample& now, const Sample* before, const Screen& screen);
