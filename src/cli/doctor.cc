@@ -18,6 +18,7 @@
 #include "cli/commands.h"
 #include "cli/file_view.h"
 #include "cli/launch.h"
+#include "cli/loaded_library.h"
 #include "cli/plugin_probe.h"
 #include "cli/staging_areas.h"
 #include "cli/write_speed.h"
@@ -33,6 +34,7 @@ struct Request {
     bool json = false;
     std::string target;
     std::string library;
+    std::vector<std::string> program;
     std::shared_ptr<std::vector<std::string>> settings = std::make_shared<std::vector<std::string>>();
 };
 
@@ -343,7 +345,21 @@ void print_text(const ordered_json& report) {
     if (report["problems"].empty()) fmt::print("All is well: programs started with forebay run are staged.\n");
 }
 
-int examine(const Request& request) {
+int examine(Request& request) {
+    if (!request.program.empty()) {
+        const auto libraries = hdf5_libraries_of(request.program);
+        const auto complain = [](std::string_view what) { fmt::print(stderr, "forebay doctor: {}\n", what); };
+        if (!libraries) {
+            complain(libraries.status().message());
+            return kExitUsage;
+        }
+        if (libraries.value().empty()) {
+            complain(fmt::format("{} has loaded no libhdf5: it uses none, or one that is linked statically",
+                                 request.program.front()));
+            return kExitProblem;
+        }
+        request.library = libraries.value().front();
+    }
     const ordered_json report = Examination(request).conduct();
     if (request.json) fmt::print("{}\n", report.dump(2, ' ', false, ordered_json::error_handler_t::replace));
     else print_text(report);
@@ -366,6 +382,11 @@ void add_doctor(CLI::App& app, int& exit_status) {
         ->type_name("KEY=VALUE")
         ->allow_extra_args(false);
     add_nls_option(*command, request->settings);
+    command->positionals_at_end();   // from the program's name on, every argument is the program's
+    command
+        ->add_option("PROGRAM", request->program,
+                     "Run this program, as it is, and try the libhdf5 that it loads: doctor -- python x.py")
+        ->excludes("--library");
     command->footer(exit_statuses({{"0", "programs are staged here"},
                                    {"1", "they are not, or a dead process left something behind; the report says what"},
                                    {"2", "the command line is wrong"}}));

@@ -54,21 +54,19 @@ std::optional<std::string> variable_in(const std::string& environment, std::stri
 
 std::string name_in(const std::string& path) { return fs::path(path).filename().string(); }
 
-// libhdf5.so.103, libhdf5_serial.so.103.3.0, libhdf5-9e18f0c6.so.320.0.0; not the high-level, C++, Fortran or tools
-// library.
-bool is_hdf5(const std::string& name) {
-    if (!name.starts_with("libhdf5") || name.find(".so") == std::string::npos) return false;
-    for (const char* other : {"_hl", "_cpp", "_fortran", "_tools", "_f90cstub"})
-        if (name.find(other) != std::string::npos) return false;
-    return true;
-}
-
 bool is_older_than_1_14(const std::string& version) {
     unsigned major = 0, minor = 0;
     return std::sscanf(version.c_str(), "%u.%u", &major, &minor) == 2 && (major < 1 || (major == 1 && minor < 14));
 }
 
 }   // namespace
+
+bool is_hdf5_library(const std::string& name) {
+    if (!name.starts_with("libhdf5") || name.find(".so") == std::string::npos) return false;
+    for (const char* other : {"_hl", "_cpp", "_fortran", "_tools", "_f90cstub"})
+        if (name.find(other) != std::string::npos) return false;
+    return true;
+}
 
 void ProgramWitness::look(pid_t child) {
     for (const pid_t process : family(child)) look_at(process);
@@ -79,7 +77,7 @@ void ProgramWitness::look_at(pid_t process) {
     std::istringstream maps(contents(fmt::format("/proc/{}/maps", process)));
     for (std::string line; std::getline(maps, line);)
         if (const std::size_t slash = line.find('/');
-            slash != std::string::npos && is_hdf5(name_in(line.substr(slash)))) {
+            slash != std::string::npos && is_hdf5_library(name_in(line.substr(slash)))) {
             has_hdf5 = true;
             if (libraries_.size() < kRemembered) libraries_.insert(line.substr(slash));
         }

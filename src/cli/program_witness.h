@@ -14,6 +14,10 @@
 
 namespace forebay::cli {
 
+// libhdf5.so.103, libhdf5_serial.so.103.3.0, libhdf5-9e18f0c6.so.320.0.0; not the high-level, C++, Fortran or tools
+// library.
+[[nodiscard]] bool is_hdf5_library(const std::string& name);
+
 class ProgramWitness {
   public:
     // `folder` is the plugin's, which HDF5_PLUGIN_PATH has to name.

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def test_an_option_that_was_meant_is_named():
 
 
 def test_what_is_unexpected_is_listed_as_it_was_typed():
-    assert refused("doctor", "one", "two", "three") == "forebay doctor: unexpected: one two three"
+    assert refused("env", "one", "two", "three") == "forebay env: unexpected: one two three"
     assert refused("--first", "--second") == "forebay: unexpected: --first --second"
 
 
@@ -195,3 +196,17 @@ def test_an_installed_command_has_no_debug_information(tmp_path):
     subprocess.run(["strip", "-o", stripped, FOREBAY], check=True)
     assert stripped.stat().st_size < FOREBAY.stat().st_size / 3
     assert call("--version", binary=stripped).stdout == call("--version").stdout
+
+
+def test_doctor_tries_the_libhdf5_that_a_program_loads(tmp_path, nls):  # noqa: F811
+    code = (
+        "import h5py; maps = [line.split()[-1] for line in open('/proc/self/maps')]; "
+        "print(next(path for path in maps if '/libhdf5' in path and '_hl' not in path))"
+    )
+    done = call("doctor", "--nls", nls, "--", sys.executable, "-c", code)
+    loaded, report = done.stdout.split("\n", 1)
+    (library,) = [line.split(None, 1)[1] for line in report.splitlines() if line.startswith("  library")]
+    assert Path(library).resolve() == Path(loaded).resolve()
+    none = call("doctor", "--nls", nls, "--", "true")
+    assert none.returncode == 1 and "true has loaded no libhdf5" in none.stderr
+    assert call("doctor", "--nls", nls, "--", tmp_path / "none").returncode == 2
