@@ -54,6 +54,9 @@ constexpr std::array kTable{
     OptionSpec{"async_write", kChoice, "stage", "", 0, 0, "stage|drain",
                "An asynchronous write has ended, for its event set:\nstage: when its bytes are staged\n"
                "drain: when they have reached the file"},
+    OptionSpec{"linger", kBool, "off", "", 0, 0, "",
+               "With close=deferred: at the end of a program its drains are left to another process, "
+               "`forebay drain`, and the program does not wait for them."},
     OptionSpec{"durability", kChoice, "process", "", 0, 0, "process|node",
                "A flush or close that has returned outlives:\nprocess: the death of the process\n"
                "node: also the node's loss of power; it syncs the log, and close the file. Implies checksum=inline."},

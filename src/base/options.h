@@ -89,7 +89,6 @@ struct Options {
     CacheLifetime read_cache_lifetime = CacheLifetime::kPermanent;      // kTemporal: what nobody has open is removed
     CacheReplacement read_cache_replacement = CacheReplacement::kLru;   // which files go first when it is full
     bool linger = false;           // what is not drained at the end of the process is drained by another one
-    std::uint64_t deadline = 0;    // end of the job, in seconds since 1970; 0: as Slurm says, else unknown
     std::string node;              // members of one name share memory; empty: those of one machine
     std::string stats;             // append one JSON line per closed file; empty: none
     std::string trace;             // append one JSON line per target write; empty: none

@@ -61,6 +61,7 @@ const std::array<NamedBinding, 32>& bindings() {
         {"durability", choice<&Options::durability>()},
         {"flush", choice<&Options::flush>()},
         {"close", choice<&Options::close>()},
+        {"linger", &Options::linger},
         {"recover", &Options::recover},
         {"mpi", choice<&Options::mpi>()},
         {"read_cache", &Options::read_cache},

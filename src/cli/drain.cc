@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "area/process.h"
+#include "area/staging_area.h"
 #include "base/options.h"
 #include "cli/acting_as.h"
 #include "cli/command_line.h"
@@ -22,6 +24,10 @@
 #include "cli/duration.h"
 #include "cli/recover_view.h"
 #include "cli/staging_areas.h"
+#include "io/claim.h"
+#include "io/detached_process.h"
+#include "io/posix_file.h"
+#include "io/process_lock.h"
 #include "ledger/ledger.h"
 
 namespace forebay::cli {
@@ -40,6 +46,7 @@ struct Request {
     std::string timeout;
     std::optional<std::uint64_t> timeout_ns;
     bool all = false, all_users = false, json = false;
+    std::string finish;   // directory of a process that is about to end
 };
 
 const std::string kFooter =
@@ -173,7 +180,33 @@ class Draining {
     std::vector<std::string> skipped_;   // ledgers that cannot be read, when last looked at
 };
 
+// Takes over what a process leaves at its end (option linger), which waits until this has said so. Nobody reads what it
+// prints.
+int finish(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    if (slash == std::string::npos || slash == 0) return kExitUsage;
+    const std::string area = path.substr(0, slash), name = path.substr(slash + 1);
+    const auto claim = io::Claim::make(fmt::format("{}/{}", area, area::kClosingFolder), name);
+    if (!claim) return complain(claim.status().message(), kExitProblem);
+    const char ready = 1;
+    if (::write(io::kReadyDescriptor, &ready, 1) != 1) return kExitProblem;   // it waits for its drains itself
+    ::close(io::kReadyDescriptor);
+    constexpr std::chrono::hours kTurn{1};
+    while (!io::ProcessLock::await_end(path, std::string(area::kAliveFile), kTurn)) {
+    }
+    const auto directory = io::open_posix_directory(area);
+    const auto outside = recover::Outside::real();
+    if (!directory || !outside) return kExitProblem;
+    recover::Request what;
+    what.unasked = true;
+    what.patience = io::Directory::Patience::kWait;
+    std::array<io::Directory*, 1> areas{directory.value().get()};
+    const auto report = recover::recover(areas, what, outside.value());
+    return report && report.value().all_well() ? kExitFine : kExitProblem;
+}
+
 int run(const Request& request) {
+    if (!request.finish.empty()) return finish(request.finish);
     if (request.all == !request.names.empty())
         return complain("name staging areas, or give --all for all of this node", kExitUsage);
     const auto where = survey({request.names, request.nls, request.all_users});
@@ -196,6 +229,7 @@ void add_drain(CLI::App& app, int& exit_status) {
     command->add_option("--timeout", request->timeout, "Wait no longer than 30s, 5m, 2h; default: without end")
         ->type_name("TIME")
         ->check(why_no_duration);
+    command->add_option("--finish", request->finish)->group("");   // hidden: started at the end of a program
     command->add_flag("--json", request->json, "The report of what was recovered as JSON");
     command->footer(kFooter +
                     exit_statuses({{"0", "nothing is staged any more"},

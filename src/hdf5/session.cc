@@ -3,6 +3,7 @@
 #include <charconv>
 #include <vector>
 
+#include "hdf5/drainer.h"
 #include "hdf5/driver/mpi_driver.h"
 #include "hdf5/driver/serial_driver.h"
 #include "hdf5/host/guard.h"
@@ -212,7 +213,9 @@ void Session::end_of_process() noexcept {
         }
         for (const auto& shared : OpenFiles::get().all_shared_if_idle()) shared->finish_unclosed();
         for (const auto& engine : alive)
-            for (const std::string& left : engine->end_of_process()) warn_once(left);
+            for (const std::string& left :
+                 engine->end_of_process(engine->options().options.linger ? leave_to_drainer : stage::Engine::LeaveTo()))
+                warn_once(left);
         if (const Status failure = take_unreported(); !failure) warn_once(failure.message());
     } catch (...) {
         warn_once("out of memory at the end of the process; `forebay recover` brings home what is still staged");
@@ -230,7 +233,10 @@ void Session::end() {
             driver_ = H5I_INVALID_HID;
         }
         // Closes that nobody has waited for: no later close can report that one has failed.
-        if (own != nullptr)
+        // With option linger that is left to the end of the process: it may not be this.
+        const bool lingers = own != nullptr && own->options().options.linger && !own->inherited();
+        if (lingers) lingering_.push_back(std::move(own));
+        else if (own != nullptr)
             if (Status failure = own->await_all_closed(); !failure) keep_unreported(std::move(failure));
     }   // they end here, without the lock
     if (const Status failure = take_unreported(); !failure) warn_once(failure.message());

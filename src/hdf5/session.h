@@ -90,6 +90,7 @@ class Session {
     Switch writes_ = Switch::kOn, reads_ = Switch::kOn;   // of that text
     std::uint64_t engine_generation_ = 0;                 // of forks
     std::vector<std::shared_ptr<stage::Engine>> inherited_;
+    std::vector<std::shared_ptr<stage::Engine>> lingering_;   // HDF5 has ended; the process may not
     std::vector<std::weak_ptr<stage::Engine>>
         made_;   // all of this process: a file that was never closed keeps one alive
     hid_t driver_ = H5I_INVALID_HID, mpi_driver_ = H5I_INVALID_HID;

@@ -121,7 +121,7 @@ struct LoggedFile {
 struct ProcessView {
     std::string directory;   // of the ledger
     std::uint64_t pid = 0;
-    bool alive = false;   // pid, start time and boot id still match
+    bool alive = false;   // or another process has taken over what it left
     std::uint64_t size = 0, segment = 0, segments_allocated = 0, segments_free = 0;
     std::uint64_t files_opened = 0, files_staged = 0, files_without_slot = 0;
     std::uint64_t wrote_ns = 0;

@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "area/process.h"
+#include "area/staging_area.h"
 #include "board/board_format.h"
+#include "io/claim.h"
 #include "io/posix_file.h"
 #include "ledger/ledger.h"
 #include "log/scan.h"
@@ -39,6 +41,14 @@ Status read_whole(io::File& file, std::uint64_t offset, io::MutableBytes into) {
     const Result<std::size_t> got = file.read_at(offset, into);
     if (!got) return got.status();
     return got.value() == into.size() ? Status::ok() : short_of(file.name());
+}
+
+// Another process has taken over what this one has left (option linger).
+bool is_taken_over(const std::string& directory) {
+    const std::size_t slash = directory.rfind('/');
+    if (slash == std::string::npos) return false;
+    return io::Claim::is_held(fmt::format("{}/{}", directory.substr(0, slash), area::kClosingFolder),
+                              directory.substr(slash + 1));
 }
 
 // The files that are open. A writer takes the first free slot, so behind one that was never used there are only
@@ -75,7 +85,8 @@ Result<ProcessView> read_ledger(io::Directory& directory, const Result<area::Pro
     const area::Life life = area::life_in(directory);
     view.alive = life == area::Life::kLives ||
                  (life == area::Life::kUntold && self && boot_id_of(header) == area::to_text(self.value().boot_id) &&
-                  area::is_seen_running({header.pid, header.process_start_ticks, self.value().boot_id}));
+                  area::is_seen_running({header.pid, header.process_start_ticks, self.value().boot_id})) ||
+                 is_taken_over(directory.name());
     view.size = header.size;
     view.segment = header.segment;
     view.segments_allocated = load(header.segments_allocated);

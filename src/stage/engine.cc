@@ -202,12 +202,9 @@ std::shared_ptr<cache::CachedFile> Engine::State::cached(const io::Identity& ide
     return found == files_.end() ? nullptr : found->second.cached;
 }
 
-std::vector<std::string> Engine::State::end_of_process() {
+std::vector<std::string> Engine::State::end_of_process(const LeaveTo& leave_to) {
     std::vector<std::string> left;
-    if (inherited() || ended()) return left;
-    if (const Status failed = await_all_closed(); !failed) left.push_back(failed.message());
-    stop_closing();
-    ended_ = true;
+    if (inherited() || ended_.exchange(true)) return left;
     for (const auto& file : files_written()) {
         const Status finished = attempt([&] { return file->finish_unclosed(); });
         if (!finished)
@@ -216,6 +213,9 @@ std::vector<std::string> Engine::State::end_of_process() {
                                        file->path(), finished.message()));
         report_closed(file->counters());
     }
+    if (leave_to && leave_closes(leave_to)) return left;
+    if (const Status failed = end_all_closes(); !failed) left.push_back(failed.message());
+    stop_closing();
     const bool at_rest = come_to_rest();
     if (at_rest) leave_area();
     return left;
@@ -311,7 +311,7 @@ Engine::~Engine() {
 
 bool Engine::inherited() const noexcept { return state_->inherited(); }
 
-std::vector<std::string> Engine::end_of_process() { return state_->end_of_process(); }
+std::vector<std::string> Engine::end_of_process(const LeaveTo& leave_to) { return state_->end_of_process(leave_to); }
 
 std::unique_ptr<Engine> Engine::create(LoadedOptions options) {
     area::fit_to_staging_area(options);
@@ -347,6 +347,8 @@ Status Engine::await_closed(const io::Identity& identity, Before before) {
 }
 
 Status Engine::await_all_closed() noexcept { return state_->await_all_closed(); }
+
+void Engine::count_shared_close() noexcept { state_->count_shared_close(); }
 
 std::shared_ptr<StagedFile> Engine::find(std::uint64_t device, std::uint64_t inode) {
     return state_->find({device, inode});

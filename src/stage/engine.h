@@ -48,8 +48,11 @@ class Engine {
     // The process ends, and some files may never be closed (HDF5 keeps one open whose objects it cannot close): commits
     // and drains them, as a close does, within the option patience, tells the statistics and removes the log. Returns a
     // text for each file of which something stays in the log. From then on nothing is staged. Blocks as closing does.
-    // In a forked child it does nothing.
-    [[nodiscard]] std::vector<std::string> end_of_process();
+    // In a forked child it does nothing. `leave_to` (option linger) has another process take over, by the name of this
+    // one's directory, what closes that were deferred have still to drain; then they are not waited for. If it fails
+    // they are.
+    using LeaveTo = std::function<Status(const std::string& directory)>;
+    [[nodiscard]] std::vector<std::string> end_of_process(const LeaveTo& leave_to = {});
     // In a forked child: it is the parent's.
     [[nodiscard]] bool inherited() const noexcept;
     ~Engine();
@@ -138,6 +141,8 @@ class Engine {
     // error: it cannot be known. Blocks as long as whoever has closed it waits for its target.
     enum class Before : std::uint8_t { kUse, kDrop };
     [[nodiscard]] Status await_closed(const io::Identity& identity, Before before = Before::kUse);
+    // Counts a close that waits because several processes write the file together.
+    void count_shared_close() noexcept;
     // Until all such closes of this process have ended. The first failure that nobody was told of. Blocks likewise.
     [[nodiscard]] Status await_all_closed() noexcept;
 

@@ -1,6 +1,7 @@
 // Closes that the program does not wait for (docs/deferred-close.md).
 #include <fmt/format.h>
 
+#include <chrono>
 #include <span>
 #include <system_error>
 
@@ -16,7 +17,6 @@ namespace forebay::stage {
 
 namespace {
 
-constexpr std::string_view kClosingFolder = "closing";
 // Each keeps a descriptor, and a segment of the log. A program finds as many fewer than without forebay.
 constexpr std::size_t kClosesMax = 64;
 constexpr std::uint64_t kDescriptorShare = 8;
@@ -79,7 +79,7 @@ std::string Engine::State::closing_name(const io::Identity& identity) const {
 }
 
 std::string Engine::State::closing_folder() const {
-    return fmt::format("{}/{}/{}", loaded_.options.nls, area::staging_folder(), kClosingFolder);
+    return fmt::format("{}/{}/{}", loaded_.options.nls, area::staging_folder(), area::kClosingFolder);
 }
 
 Status Engine::State::claim_closing(const io::Identity& identity, std::unique_ptr<io::Claim>& claim) {
@@ -100,7 +100,7 @@ void Engine::State::run_closing_thread() {
     std::unique_lock lock(mutex_);
     for (;;) {
         close_wanted_.wait(lock, [&] { return closing_stops_ || !closes_waiting_.empty(); });
-        if (closes_waiting_.empty()) return;
+        if (closes_left_ || closes_waiting_.empty()) return;
         Deferred close = std::move(closes_waiting_.front());
         closes_waiting_.pop_front();
         lock.unlock();
@@ -177,8 +177,9 @@ Status Engine::State::await_closed(const io::Identity& identity, Before before) 
     return await_others_closed(identity);
 }
 
-Status Engine::State::await_all_closed() noexcept {
-    if (inherited() || ended()) return Status::ok();
+Status Engine::State::await_all_closed() noexcept { return inherited() || ended() ? Status::ok() : end_all_closes(); }
+
+Status Engine::State::end_all_closes() noexcept {
     std::unique_lock lock(mutex_);
     while (!closes_under_way_.empty()) {
         if (closes_waiting_.empty()) {
@@ -203,6 +204,28 @@ void Engine::State::stop_closing() noexcept {
     if (closing_thread_.joinable()) closing_thread_.join();
 }
 
+// The process ends. What the closing thread, or a drain thread, is at goes on until then: it is what recovery expects
+// of a process that died.
+bool Engine::State::leave_closes(const LeaveTo& leave_to) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (closes_under_way_.empty() || !directory_) return false;
+    }
+    if (!attempt([&] { return leave_to(directory_->name()); })) return false;
+    {
+        const std::lock_guard lock(mutex_);
+        closing_stops_ = closes_left_ = true;
+        left_closes_ = closes_under_way_.size();
+    }
+    close_wanted_.notify_all();
+    const auto now = std::chrono::steady_clock::now();
+    (void)read_cache_.stop(now);
+    (void)scheduler_.stop(now);
+    leave_forks();
+    (void)attempt([&] { tell_statistics(); });
+    return true;
+}
+
 // ---- statistics ----------------------------------------------------------------------------------------
 
 // A member of the line of a process; empty with close=wait.
@@ -212,8 +235,10 @@ std::string Engine::State::closes_as_json() const {
     for (std::size_t i = 0; i < kWaitedNames.size(); ++i)
         if (const auto count = waited_closes_[i].load(std::memory_order_relaxed); count > 0)
             waited += fmt::format(R"({}"{}":{})", waited.empty() ? "" : ",", kWaitedNames[i], count);
-    return fmt::format(R"(,"deferred_closes":{},"waited_closes":{{{}}})",
-                       deferred_closes_.load(std::memory_order_relaxed), waited);
+    const auto left = left_closes_.load(std::memory_order_relaxed);
+    return fmt::format(R"(,"deferred_closes":{}{},"waited_closes":{{{}}})",
+                       deferred_closes_.load(std::memory_order_relaxed),
+                       left > 0 ? fmt::format(R"(,"left_closes":{})", left) : "", waited);
 }
 
 }   // namespace forebay::stage

@@ -61,7 +61,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     // Before it is destroyed: no drain thread is at work any more. False: one is in a call that does not return, so
     // everything has to stay as it is, to the end of the process.
     [[nodiscard]] bool come_to_rest();
-    std::vector<std::string> end_of_process();
+    std::vector<std::string> end_of_process(const LeaveTo& leave_to);
     [[nodiscard]] bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
 
     Result<Attached> attach(OpenTarget target);
@@ -70,6 +70,10 @@ class Engine::State final : public Surroundings, public ForkParty {
     void await_own_closed(const io::Identity& identity, Before before);
     Status await_all_closed() noexcept;
     void stop_closing() noexcept;
+    void count_shared_close() noexcept {
+        if (loaded_.options.close != OnClose::kWait)
+            waited_closes_[static_cast<std::size_t>(WaitedClose::kShared)].fetch_add(1, std::memory_order_relaxed);
+    }
     std::shared_ptr<StagedFile> find(const io::Identity& identity);
     std::shared_ptr<cache::CachedFile> cached(const io::Identity& identity);
     void opened_again(const io::Identity& identity) noexcept {
@@ -180,6 +184,8 @@ class Engine::State final : public Surroundings, public ForkParty {
     Status await_others_closed(const io::Identity& identity);
     void run_closing_thread();
     void end_deferred(Deferred close) noexcept;
+    Status end_all_closes() noexcept;
+    bool leave_closes(const LeaveTo& leave_to);
     Status take_deferred_failure() noexcept;
     bool end_handle(const std::shared_ptr<StagedFile>& file, bool last_writer) noexcept;
     [[nodiscard]] std::string closes_as_json() const;
@@ -234,10 +240,11 @@ class Engine::State final : public Surroundings, public ForkParty {
     std::multiset<io::Identity> closes_under_way_;
     std::size_t closes_max_ = 0;   // at a time; 0: not known yet
     bool closing_stops_ = false, closing_looked_at_ = false;
+    bool closes_left_ = false;               // to another process
     Status deferred_failure_;                // the first that nobody was told of
     std::condition_variable close_wanted_;   // closes_waiting_ or closing_stops_ has changed
     std::jthread closing_thread_;
-    std::atomic<std::uint64_t> deferred_closes_{0};
+    std::atomic<std::uint64_t> deferred_closes_{0}, left_closes_{0};
     std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(WaitedClose::kCount)> waited_closes_{};
     bool area_tried_ = false, warned_ = false, anything_to_tell_ = false, claims_looked_at_ = false;
     std::optional<Obstacle> obstacle_;

@@ -272,7 +272,7 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     if (!aside_ && (exchange_driver(list_) || session.is_ours(driver))) origin_->staged = true;
     else if (!local_ && exchange_mpi_driver(path, flags, what)) origin_->staged = origin_->mpi = true;
     else aside_ = aside_.value_or(reason_of(driver));
-    if (!origin_->staged && refusal_) refusal_ = await_closed(path);
+    if ((!origin_->staged || origin_->mpi) && refusal_) refusal_ = await_closed(path);
     if (!refusal_) {
         refuse(function, refusal_);
         return;

@@ -61,6 +61,7 @@ Status close_file(OpenFile& file) {
     if (file.shared == nullptr) return file.engine->detach(file.staged, false);
     // Another handle of the same ranks still writes: they all have it, so they all come this way.
     if (OpenFiles::get().shared(file.identity) != nullptr) return file.shared->commit();
+    file.engine->count_shared_close();
     return file.shared->close();
 }
 

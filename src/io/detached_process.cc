@@ -1,0 +1,122 @@
+#include "io/detached_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+
+namespace forebay::io {
+
+namespace {
+
+// What is to be done in the process before it begins.
+class Preparation {
+  public:
+    Preparation() noexcept {
+        ::posix_spawn_file_actions_init(&actions_);
+        ::posix_spawnattr_init(&attributes_);
+    }
+    ~Preparation() {
+        ::posix_spawn_file_actions_destroy(&actions_);
+        ::posix_spawnattr_destroy(&attributes_);
+    }
+    Preparation(const Preparation&) = delete;
+    Preparation& operator=(const Preparation&) = delete;
+
+    // 0 or an error number.
+    [[nodiscard]] int fill(int ready) noexcept {
+        int error = ::posix_spawn_file_actions_adddup2(&actions_, ready, kReadyDescriptor);
+        for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+            if (error == 0) error = ::posix_spawn_file_actions_addopen(&actions_, standard, "/dev/null", O_RDWR, 0);
+        if (error == 0) error = ::posix_spawn_file_actions_addclosefrom_np(&actions_, kReadyDescriptor + 1);
+        if (error == 0) error = ::posix_spawn_file_actions_addchdir_np(&actions_, "/");
+        sigset_t none, all;
+        ::sigemptyset(&none);
+        ::sigfillset(&all);
+        if (error == 0) error = ::posix_spawnattr_setsigmask(&attributes_, &none);
+        if (error == 0) error = ::posix_spawnattr_setsigdefault(&attributes_, &all);
+        if (error == 0)
+            error = ::posix_spawnattr_setflags(&attributes_,
+                                               POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        return error;
+    }
+    [[nodiscard]] int spawn(pid_t& child, char* const* arguments) noexcept {
+        return ::posix_spawn(&child, arguments[0], &actions_, &attributes_, arguments, environ);
+    }
+
+  private:
+    posix_spawn_file_actions_t actions_;
+    posix_spawnattr_t attributes_;
+};
+
+class Pipe {
+  public:
+    // Above the numbers that the process is to have.
+    Pipe() noexcept {
+        std::array<int, 2> ends{-1, -1};
+        if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
+        for (std::size_t i = 0; i < 2; ++i) {
+            ends_[i] = ::fcntl(ends[i], F_DUPFD_CLOEXEC, kReadyDescriptor + 1);
+            ::close(ends[i]);
+        }
+    }
+    ~Pipe() {
+        close(0);
+        close(1);
+    }
+    Pipe(const Pipe&) = delete;
+    Pipe& operator=(const Pipe&) = delete;
+    [[nodiscard]] bool is_open() const noexcept { return ends_[0] >= 0 && ends_[1] >= 0; }
+    [[nodiscard]] int reading() const noexcept { return ends_[0]; }
+    [[nodiscard]] int writing() const noexcept { return ends_[1]; }
+    void close_writing() noexcept { close(1); }
+
+  private:
+    void close(std::size_t end) noexcept {
+        if (ends_[end] >= 0) ::close(ends_[end]);
+        ends_[end] = -1;
+    }
+    std::array<int, 2> ends_{-1, -1};
+};
+
+// True: a byte has come. False: the other end is closed, or the time is over.
+bool await_byte(int descriptor, std::chrono::milliseconds at_most) noexcept {
+    const auto end = std::chrono::steady_clock::now() + at_most;
+    for (;;) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+        pollfd waiting{descriptor, POLLIN, 0};
+        const int ready = ::poll(&waiting, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+        if (ready < 0 && errno == EINTR) continue;
+        char byte = 0;
+        return ready > 0 && ::read(descriptor, &byte, 1) == 1;
+    }
+}
+
+}   // namespace
+
+Status start_detached(const std::vector<std::string>& arguments, std::chrono::milliseconds at_most) {
+    std::vector<char*> words;
+    for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+    words.push_back(nullptr);
+    Pipe pipe;
+    if (!pipe.is_open()) return Status::from_errno(errno, "make a pipe");
+    Preparation preparation;
+    pid_t child = -1;
+    int error = preparation.fill(pipe.writing());
+    if (error == 0) error = preparation.spawn(child, words.data());
+    if (error != 0) return Status::from_errno(error, "start " + arguments.front());
+    pipe.close_writing();
+    if (await_byte(pipe.reading(), at_most)) return Status::ok();
+    int status = 0;
+    (void)::waitpid(child, &status, WNOHANG);
+    return {Code::kUnavailable, arguments.front() + " did not become ready"};
+}
+
+}   // namespace forebay::io
