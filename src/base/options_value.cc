@@ -42,8 +42,8 @@ struct NamedBinding {
     std::string_view name;
     Binding field;
 };
-const std::array<NamedBinding, 32>& bindings() {
-    static const std::array<NamedBinding, 32> all{{
+const std::array<NamedBinding, 33>& bindings() {
+    static const std::array<NamedBinding, 33> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
         {"size", &Options::size},

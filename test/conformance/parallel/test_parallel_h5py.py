@@ -102,3 +102,22 @@ def test_a_parallel_program_sees_and_leaves_the_same(nodes, mpi_python, tmp_path
     assert_same_contents(tmp_path / "native", tmp_path / "through")
     assert_staged(tmp_path, RANKS)
     assert asides(tmp_path) == {"mpi": RANKS}  # opened for reading only
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_close_of_several_ranks_is_not_deferred_and_is_counted(nodes, mpi_python, tmp_path):
+    command = [mpi_python, PROGRAM]
+    through = launch(
+        [*command, "write"],
+        staged(tmp_path, "close=deferred"),
+        tmp_path / "through",
+        RANKS,
+        SECONDS_MAX,
+        node_names(RANKS, nodes),
+    )
+    assert through.hung is None and through.returncode == 0, through.told()
+    checked = run([*command, "check"], native(), tmp_path / "through", SECONDS_MAX)
+    assert checked.returncode == 0, checked.stderr
+    assert_staged(tmp_path, RANKS)
+    for process in process_lines(tmp_path):
+        assert process["deferred_closes"] == 0 and process["waited_closes"]["shared"] > 0, process
