@@ -19,7 +19,7 @@ constexpr std::uint64_t kMissMax = 8 << 20;                     // of one reques
 constexpr std::uint64_t kJudged = 32;                           // requests, before the source is called fast
 constexpr std::uint64_t kJudgeAgain = std::uint64_t{1} << 30;   // bytes
 constexpr std::uint64_t kFastRequestNs = 20'000, kFastBytesPerNs = 2;
-constexpr std::chrono::milliseconds kWaitMin{1}, kWaitMax{200};
+constexpr std::uint64_t kWaitMinNs = 1'000'000, kWaitMaxNs = 200'000'000;
 constexpr std::chrono::seconds kCloseMax{10};
 
 Status refuse_writing(const std::string& name) {
@@ -91,24 +91,14 @@ Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, B
     const std::uint64_t piece = peers != nullptr ? peers->piece_bytes() : kBlockBytes;
     ByteRange whole{missing.begin / piece * piece, std::min(size, (missing.end + piece - 1) / piece * piece)};
     std::vector<Replica::Claim> claims;
-    const std::uint32_t seen = replica_->arrivals();
     try {
         claims = claim_units(whole);
     } catch (const std::bad_alloc&) {
         return read_source(missing.begin, into);
     }
     if (claims.empty()) {
-        // Somebody else is at it. No longer than the source would take.
-        const std::uint64_t requests = requests_.load(), mean_ns = requests == 0 ? 0 : request_ns_.load() / requests;
-        counters.waits.fetch_add(1, std::memory_order_relaxed);
-        replica_->await(seen, std::clamp(std::chrono::milliseconds(mean_ns / 1'000'000), kWaitMin, kWaitMax));
-        const std::uint64_t unit_end = (missing.begin / kUnitBytes + 1) * kUnitBytes;
-        const io::MutableBytes first = into.first(std::min(missing.end, unit_end) - missing.begin);
-        const std::size_t hit = replica_->read(missing.begin, first);
-        counters.hit_bytes.fetch_add(hit, std::memory_order_relaxed);
+        const std::size_t hit = await_others(whole, {into.data(), missing.size()}, missing.begin, claims);
         if (hit == into.size()) return hit;
-        // It was another part of the unit that they were at.
-        if (hit == 0) (void)attempt([&] { claims = claim_units(whole); });
         if (claims.empty()) {
             const auto rest = read_source(missing.begin + hit, into.subspan(hit));
             return rest ? Result<std::size_t>(hit + rest.value()) : rest;
@@ -161,6 +151,36 @@ Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, B
     if (to == missing.end) return to - missing.begin;
     const auto rest = read_source(to, into.subspan(to - missing.begin));
     return rest ? Result<std::size_t>(to - missing.begin + rest.value()) : rest;
+}
+
+// Somebody else is at the first unit of `whole`. Returns how many bytes from `offset` on they have brought, up to the
+// unit's end. None: it was another part of the unit, and it is claimed now; or they were too slow. The wait ends once
+// the source could have been read: the largest piece that is fetched at once, at the pace so far.
+std::size_t CachedFile::Core::await_others(ByteRange whole, io::MutableBytes into, std::uint64_t offset,
+                                           std::vector<Replica::Claim>& claims) {
+    const std::uint64_t requests = requests_.load(), bytes = std::max<std::uint64_t>(1, request_bytes_.load());
+    const std::uint64_t total_ns = request_ns_.load(), mean_ns = requests == 0 ? 0 : total_ns / requests;
+    const std::uint64_t piece_ns = static_cast<std::uint64_t>(
+        static_cast<double>(total_ns) / static_cast<double>(bytes) * static_cast<double>(kFetchMax));
+    const std::uint64_t wait_ns = std::clamp(std::max(mean_ns, piece_ns), kWaitMinNs, kWaitMaxNs);
+    const std::uint64_t unit_end = (offset / kUnitBytes + 1) * kUnitBytes;
+    const io::MutableBytes first = into.first(std::min<std::uint64_t>(into.size(), unit_end - offset));
+    const std::uint64_t begin_ns = policy_.steady_ns();
+    counters.waits.fetch_add(1, std::memory_order_relaxed);
+    for (std::uint64_t left_ns = wait_ns;;) {
+        const std::uint32_t seen = replica_->arrivals();
+        const std::size_t hit = replica_->read(offset, first);
+        if (hit > 0) {
+            counters.hit_bytes.fetch_add(hit, std::memory_order_relaxed);
+            unread_.note_read({offset, offset + hit});
+            return hit;
+        }
+        (void)attempt([&] { claims = claim_units(whole); });
+        if (!claims.empty() || left_ns == 0) return 0;
+        replica_->await(seen, std::chrono::milliseconds(std::max<std::uint64_t>(1, left_ns / 1'000'000)));
+        const std::uint64_t waited_ns = policy_.steady_ns() - begin_ns;
+        left_ns = waited_ns < wait_ns && replica_->arrivals() != seen ? wait_ns - waited_ns : 0;
+    }
 }
 
 // The units of `range` from its first on, as long as nobody else has them.

@@ -93,6 +93,8 @@ class CachedFile::Core {
     Result<std::size_t> read_whole(Peers* peers, ByteRange whole, ByteRange asked, io::MutableBytes into);
     [[nodiscard]] std::shared_ptr<Peers> peers_here() noexcept;
     Result<std::size_t> fetch(const std::shared_ptr<Core>& self, ByteRange missing, io::MutableBytes into);
+    std::size_t await_others(ByteRange whole, io::MutableBytes into, std::uint64_t offset,
+                             std::vector<Replica::Claim>& claims);
     std::vector<Replica::Claim> claim_units(ByteRange range) const;
     void read_ahead(const std::shared_ptr<Core>& self, ByteRange range, Peers* peers);
     [[nodiscard]] std::uint64_t fetch_ahead(const std::shared_ptr<Core>& self, ByteRange piece);

@@ -24,24 +24,25 @@ class ReadAhead {
         if (follows_ >= kFollowing) {
             window_ = std::clamp(window_ * 2, kUnit, kWindowMax);
             const ByteRange ahead{asked.end, std::min(asked.end + window_, file_bytes_)};
+            ahead_end_ = ahead.end;
             return ahead.begin < ahead.end ? ahead : ByteRange{};
         }
         window_ = 0;
         return sweep();
     }
-    // A request that was served by the replica: it shows what the program does, too.
-    void after_hit(ByteRange asked) noexcept { note(asked); }
-
     [[nodiscard]] std::uint64_t swept_to() const noexcept { return cursor_; }
 
   private:
     static constexpr unsigned kFollowing = 3;
-    static constexpr std::uint64_t kUnit = 256 << 10, kWindowMax = 8 << 20, kSweep = 1 << 20;
+    static constexpr std::uint64_t kBlock = 4 << 10, kUnit = 256 << 10, kWindowMax = 8 << 20, kSweep = 1 << 20;
     static constexpr std::uint64_t kSampleShare = 12;   // asked for less than 1/12 of the file: a sample
     static constexpr std::uint64_t kPerByte = 4;
 
+    // What was a hit in between is not told: what was read ahead, and the rest of the last block.
     void note(ByteRange asked) noexcept {
-        follows_ = asked.begin == last_end_ ? follows_ + 1 : 0;
+        const std::uint64_t told_end = std::max(last_end_, window_ > 0 ? ahead_end_ : 0);
+        const std::uint64_t known_end = told_end / kBlock * kBlock + kBlock;
+        follows_ = asked.begin >= last_end_ && asked.begin <= known_end ? follows_ + 1 : 0;
         last_end_ = asked.end;
         asked_bytes_ += asked.size();
     }
@@ -61,6 +62,7 @@ class ReadAhead {
     std::uint64_t file_bytes_, first_byte_;
     std::uint64_t asked_bytes_ = 0, window_ = 0, cursor_ = 0;
     std::uint64_t last_end_ = kOffsetMax;   // of the request before
+    std::uint64_t ahead_end_ = 0;           // of the window
     unsigned follows_ = 0;
 };
 

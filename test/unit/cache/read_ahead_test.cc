@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace forebay::cache {
 namespace {
 
@@ -45,6 +47,26 @@ TEST(ReadAheadTest, reading_in_order_gets_a_window_that_doubles) {
     }
     EXPECT_EQ(last, 8 * kMiB);
     EXPECT_TRUE(ahead.after_miss({500 * kMiB, 501 * kMiB}).empty()) << "no longer in order";
+}
+
+// Rows of 64 KiB from byte 2048 on. Blocks that were stored are not asked for again: a program in order goes on behind
+// the block in which its last request ended, and behind what was read ahead.
+TEST(ReadAheadTest, hits_in_between_do_not_end_the_order) {
+    constexpr std::uint64_t kBlock = 4096, kRow = 65536;
+    ReadAhead ahead(1000 * kMiB);
+    std::uint64_t at = 2048, present_to = 0, misses = 0;
+    ByteRange window;
+    while (at < 900 * kMiB) {
+        const std::uint64_t end = at + kRow;
+        if (end > present_to) {
+            ++misses;
+            window = ahead.after_miss({std::max(at, present_to), end});
+            present_to = (std::max(end, window.end) + kBlock - 1) / kBlock * kBlock;
+        }
+        at = end;
+    }
+    EXPECT_EQ(window.size(), 8 * kMiB);
+    EXPECT_LT(misses, 130u);
 }
 
 TEST(ReadAheadTest, nothing_beyond_the_end_is_fetched) {
