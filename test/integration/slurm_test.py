@@ -1,0 +1,92 @@
+"""The scripts of examples/slurm, run by a real Slurm."""
+
+import os
+import sys
+
+import pytest
+from connector_environment import ROOT, native, plugin_folder
+from deferred_program import StoppedTarget, forebay
+from forebay.slowfs import available
+from slurm_environment import cluster, missing
+
+h5py = pytest.importorskip("h5py")
+
+pytestmark = pytest.mark.slow
+
+_usable, _reason = available()
+
+# It writes past its last flush, and dies. Nothing of that is in the file without recovery.
+WRITE_AND_DIE = """
+import os, signal, sys
+import h5py
+f = h5py.File(sys.argv[1], "w", libver="latest")
+d = f.create_dataset("x", (100000,), "i8")
+d[:] = 1
+f.flush()
+d[:] = 2
+f.create_group("late")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def executable(path, text):
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    """A cluster whose epilog is the example's; the staging area and the registry are this test's own."""
+    if why := missing():
+        pytest.skip(why)
+    commands = plugin_folder().parent / "bin"
+    own = {"FOREBAY_REGISTRY": str(tmp_path / "registry"), "PATH": f"{commands}:{os.environ['PATH']}"}
+    (tmp_path / "registry").mkdir()
+    (tmp_path / "staging-area").mkdir()
+    exports = "".join(f"export {name}='{value}'\n" for name, value in own.items())
+    epilog = executable(tmp_path / "epilog.sh", f"{exports}exec sh {ROOT}/examples/slurm/epilog.sh\n")
+    with cluster(tmp_path, epilog, native(**own)) as made:
+        yield made
+
+
+def job_of(tmp_path, name):
+    (tmp_path / "write.py").write_text(WRITE_AND_DIE)
+    return executable(
+        tmp_path / "job.sh",
+        f"export HDF5_VOL_CONNECTOR='forebay nls={tmp_path}/staging-area' HDF5_PLUGIN_PATH='{plugin_folder()}'\n"
+        f"exec '{sys.executable}' {tmp_path}/write.py {tmp_path}/{name}\n",
+    )
+
+
+def test_the_epilog_brings_home_what_a_killed_job_has_left(slurm, tmp_path):
+    slurm.run_job("n1", job_of(tmp_path, "x.h5"))
+    with h5py.File(tmp_path / "x.h5") as f:
+        assert f["x"][0] == f["x"][99999] == 1 and "late" not in f
+    assert slurm.state_of("n1") == "idle"
+
+
+def test_the_epilog_takes_a_node_out_of_service_if_bytes_are_left(slurm, tmp_path):
+    script = job_of(tmp_path, "x.h5")
+    script.write_text(script.read_text().replace("exec ", "") + f"rm {tmp_path}/x.h5\n")
+    slurm.run_job("n2", script)
+    assert slurm.state_of("n2") in ("drained", "draining")
+    assert slurm.state_of("n1") == "idle"
+    assert "forebay" in slurm.run("sinfo", "-R").stdout
+
+
+@pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
+def test_the_prolog_fetches_a_job_s_files_into_the_read_cache(slurm, tmp_path):
+    with StoppedTarget(tmp_path) as target:
+        target.go()
+        with h5py.File(tmp_path / "target" / "x.h5", "w") as f:
+            f["x"] = range(100000)
+        (tmp_path / "inputs.txt").write_text(f"{tmp_path}/target/x.h5\n")
+        script = executable(
+            tmp_path / "job.sh", f"srun --task-prolog={ROOT}/examples/slurm/prolog.sh true && touch done\n"
+        )
+        area = tmp_path / "staging-area"
+        number = slurm.run_job("n1", script, FOREBAY_NLS=str(area), INPUT_LIST=f"{tmp_path}/inputs.txt")
+        assert (tmp_path / "done").exists(), (tmp_path / f"job-{number}.txt").read_text()
+        listed = forebay(tmp_path, "cache", "list", "--json", "--nls", area)
+        assert "x.h5" in listed.stdout, listed.stdout + (tmp_path / f"job-{number}.txt").read_text()
