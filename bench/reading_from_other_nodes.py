@@ -25,21 +25,11 @@ import time
 from pathlib import Path
 
 from forebay.slowfs import SlowFS
+from reading import YOUNG_SECONDS, make_rows, plain_environment
 
-YOUNG_SECONDS = 4  # a file that changed later than so long ago is not stored
 NATIVE = ("native, progress", "native")
 FOREBAY = ("forebay, progress", "forebay")
 SIDES = NATIVE + FOREBAY
-
-MAKE = """
-import sys, h5py, numpy as np
-path, rows, row_bytes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-random = np.random.default_rng(1)
-with h5py.File(path, "w") as f:
-    data = f.create_dataset("rows", (rows, row_bytes), dtype=np.uint8)
-    for row in range(0, rows, 64):
-        data[row : row + 64] = random.integers(0, 256, (min(64, rows - row), row_bytes), dtype=np.uint8)
-"""
 
 READ = """
 import json, sys, time, zlib, h5py, numpy as np
@@ -101,8 +91,7 @@ if world.rank == 0:
 
 
 def environment_of(side: str, options: argparse.Namespace, area: Path) -> dict[str, str]:
-    plain = {name: value for name, value in os.environ.items() if not name.startswith(("HDF5_VOL", "LD_PRELOAD"))}
-    plain |= {"UCX_HANDLE_ERRORS": "none", "UCX_LOG_LEVEL": "fatal"}
+    plain = plain_environment() | {"UCX_HANDLE_ERRORS": "none", "UCX_LOG_LEVEL": "fatal"}
     if options.tcp:
         plain |= {"UCX_TLS": "tcp,self", "MPIR_CVAR_NOLOCAL": "1"}
     if side.endswith("progress"):
@@ -182,11 +171,7 @@ def main() -> None:
             folder / "backing", folder / "mount", bandwidth=options.bandwidth, latency=options.latency
         ) as file_system:
             path = file_system / "data.h5"
-            words = [folder / "backing" / "data.h5", options.rows, options.row_bytes]
-            environment = environment_of("native", options, area)
-            subprocess.run(
-                [os.environ["FOREBAY_HDF5_PYTHON"], "-c", MAKE, *map(str, words)], env=environment, check=True
-            )
+            make_rows(folder / "backing" / "data.h5", options.rows, options.row_bytes)
             time.sleep(YOUNG_SECONDS)
             for repetition in range(options.repetitions):
                 for side in SIDES if repetition % 2 == 0 else reversed(SIDES):

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::size_t kPrefetchers = 2;   // requests under way
 constexpr std::size_t kPrefetchRangesMax = 1 << 20;
-constexpr std::uint64_t kAgainMaxNs = 200'000'000;
-constexpr std::chrono::milliseconds kAgainStep{50};
+constexpr std::uint64_t kAgainMaxNs = 200'000'000;    // that a piece waits for others, at its second look
+constexpr std::chrono::milliseconds kAgainStep{50};   // of it, so that a close is noticed
 
 }   // namespace
 
