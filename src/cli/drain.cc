@@ -1,8 +1,6 @@
 // `forebay drain`: until nothing is staged on this node any more, with what living processes drain and dead ones have
 // left. For the end of a job.
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/inotify.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +17,7 @@
 #include "area/staging_area.h"
 #include "base/options.h"
 #include "cli/acting_as.h"
+#include "cli/area_events.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/duration.h"
@@ -57,33 +56,6 @@ int complain(std::string_view what, int exit_status) {
     fmt::print(stderr, "forebay drain: {}\n", what);
     return exit_status;
 }
-
-// Wakes when directories of processes come and go.
-class Events {
-  public:
-    explicit Events(const Survey& where) : descriptor_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
-        if (descriptor_ < 0) return;   // then there is the interval only
-        for (const UserAreas& user : where.users)
-            for (const auto& area : user.areas)
-                (void)::inotify_add_watch(descriptor_, area->name().c_str(), IN_CREATE | IN_DELETE | IN_ONLYDIR);
-    }
-    ~Events() {
-        if (descriptor_ >= 0) ::close(descriptor_);
-    }
-    Events(const Events&) = delete;
-    Events& operator=(const Events&) = delete;
-
-    void wait(milliseconds at_most) const {
-        pollfd waiting{descriptor_, POLLIN, 0};
-        if (::poll(&waiting, 1, static_cast<int>(at_most.count())) <= 0) return;
-        std::array<char, 4096> told;
-        while (::read(descriptor_, told.data(), told.size()) > 0) {
-        }
-    }
-
-  private:
-    const int descriptor_;
-};
 
 class Draining {
   public:
@@ -142,7 +114,7 @@ class Draining {
 
     // Until nothing is pending, or the time is over.
     Status await_living() {
-        const Events events(where_);
+        const AreaEvents events(where_);
         for (;;) {
             const auto lines = pending();
             if (!lines || lines.value().empty() || (!endless() && Clock::now() >= deadline_)) return lines.status();

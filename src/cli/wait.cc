@@ -2,8 +2,6 @@
 // device.
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/inotify.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +21,7 @@
 #include "base/options.h"
 #include "board/board_format.h"
 #include "cli/acting_as.h"
+#include "cli/area_events.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/duration.h"
@@ -44,8 +43,6 @@ using std::chrono::milliseconds;
 // What makes the counters change is mostly seen: writes to the files, closing them, directories that come and go on the
 // staging area. Counters alone, and what another machine does to a file, are not: so often it is looked at in any case.
 constexpr milliseconds kLookInterval{500};
-// Events come in heaps, and a counter is lowered a moment after the write that it tells of.
-constexpr milliseconds kSettle{10};
 // A process that is just beginning has a directory before it has a ledger.
 constexpr milliseconds kUnclear{2000};
 
@@ -257,36 +254,6 @@ class Look {
     std::uint64_t bytes_ = 0;
 };
 
-// Wakes when something happens to the files, or on the staging areas.
-class Events {
-  public:
-    explicit Events(const Survey& asked) : descriptor_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
-        if (descriptor_ < 0) return;   // then there is the interval only
-        for (const recover::Wanted& file : asked.files)
-            (void)::inotify_add_watch(descriptor_, file.path.c_str(), IN_MODIFY | IN_CLOSE_WRITE);
-        for (const UserAreas& user : asked.users)
-            for (const auto& area : user.areas)
-                (void)::inotify_add_watch(descriptor_, area->name().c_str(), IN_CREATE | IN_DELETE | IN_ONLYDIR);
-    }
-    ~Events() {
-        if (descriptor_ >= 0) ::close(descriptor_);
-    }
-    Events(const Events&) = delete;
-    Events& operator=(const Events&) = delete;
-
-    void wait(milliseconds at_most) const {
-        pollfd waiting{descriptor_, POLLIN, 0};
-        if (::poll(&waiting, 1, static_cast<int>(at_most.count())) <= 0) return;
-        (void)::poll(nullptr, 0, static_cast<int>(std::min(kSettle, at_most).count()));
-        std::array<char, 4096> told;
-        while (::read(descriptor_, told.data(), told.size()) > 0) {
-        }
-    }
-
-  private:
-    int descriptor_;
-};
-
 // The file, and its name in its directory, are on the device.
 Status make_durable(const recover::Wanted& file) {
     const auto sync = [](const std::string& path, int flags, const io::Identity* expected) -> Status {
@@ -390,7 +357,7 @@ class Waiting {
     const Request& request_;
     const Question& question_;
     const std::vector<recover::Wanted> files_;
-    const Events events_;
+    const AreaEvents events_;
     const Clock::time_point begin_ = Clock::now(), deadline_;
     Clock::time_point clear_ = begin_, failing_since_ = begin_;   // when it was last clear what is to be waited for
     std::set<std::string> empty_;
