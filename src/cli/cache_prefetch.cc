@@ -33,6 +33,8 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::size_t kPiece = std::size_t{1} << 20;
+// A read stores nothing of a unit of which a fetch is under way, be it of a few other blocks. Then it is read again.
+constexpr int kPassesMax = 3;
 
 struct Request {
     std::vector<std::string> names;
@@ -107,9 +109,14 @@ class Prefetching {
             result.problem = warning.empty() ? reason_of(static_cast<cache::Aside>(why), *source) : warning;
             return result;
         }
-        const cache::Aside why = read(*file, result, number, count);
+        cache::Aside why = cache::Aside::kNone;
+        for (int pass = 0; pass < kPassesMax; ++pass) {
+            why = read(*file, result, number, count);
+            result.cached_bytes = cached_bytes(*source, result.size);
+            if (why != cache::Aside::kNone || !result.problem.empty() || result.cached_bytes == result.size) break;
+        }
+        file->close();
         cache_.note_closed(*file);
-        result.cached_bytes = cached_bytes(*source, result.size);
         if (result.problem.empty() && result.cached_bytes < result.size) result.problem = reason_of(why, *source);
         return result;
     }
@@ -119,7 +126,9 @@ class Prefetching {
     cache::Aside read(cache::CachedFile& file, Prefetched& result, std::size_t number, std::size_t count) {
         std::vector<std::byte> piece(kPiece);
         const auto begin = std::chrono::steady_clock::now();
+        const double before = result.seconds;
         cache::Aside why = cache::Aside::kNone;
+        result.read_bytes = 0;
         while (result.read_bytes < result.size && why == cache::Aside::kNone) {
             const auto got = file.read_at(result.read_bytes, piece);
             if (!got) result.problem = got.status().message();
@@ -127,12 +136,11 @@ class Prefetching {
             result.read_bytes += got.value();
             file.await_stored();
             why = file.counters().aside.load();
-            result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+            result.seconds = before + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
             if (terminal_)
                 draw_progress({number, count, result.read_bytes, result.size},
                               fmt::format(", {}/s", format_size(result.bytes_per_second())));
         }
-        file.close();
         return why;
     }
 

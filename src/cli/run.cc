@@ -71,7 +71,8 @@ class RunFile {
     Status why_not_;
 };
 
-// Processes of the program that are gone, and of which something is left.
+// Processes of the program that are gone, and had not closed all their files. What they counted is in their ledger
+// only.
 std::vector<ledger::ProcessView> left_behind(const Statistics& statistics) {
     std::vector<ledger::ProcessView> result;
     for (const std::string& path : statistics.directories) {
@@ -80,9 +81,6 @@ std::vector<ledger::ProcessView> left_behind(const Statistics& statistics) {
         auto view = ledger::read_ledger(*directory.value());
         if (view && !view.value().alive) result.push_back(std::move(view).value());
     }
-    std::erase_if(result, [](const ledger::ProcessView& process) {
-        return std::ranges::none_of(process.files, [](const ledger::FileCounters& file) { return file.pending > 0; });
-    });
     return result;
 }
 

@@ -18,7 +18,7 @@ struct RunSummary {
     ChildEnd end;
     double elapsed_s = 0;
     Statistics statistics;
-    std::vector<ledger::ProcessView> left_behind;   // dead processes of this run with staged bytes
+    std::vector<ledger::ProcessView> left_behind;   // dead processes of this run, and the files they had not closed
     std::string unknown;                            // why it is not known what went through forebay; empty: it is
     std::vector<std::string> remarks;               // what kept the program from being staged, as far as was seen
     int exit_status = 0;                            // of `forebay run` itself

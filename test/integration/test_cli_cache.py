@@ -36,19 +36,20 @@ with h5py.File(sys.argv[1]) as f:
 """
 
 
-def make(path, seed):
+def make(path, seed, rows=ROWS):
     with h5py.File(path, "w", libver="latest") as f:
-        rows = numpy.random.default_rng(seed).integers(0, 256, (ROWS, ROW_BYTES), dtype=numpy.uint8)
+        rows = numpy.random.default_rng(seed).integers(0, 256, (rows, ROW_BYTES), dtype=numpy.uint8)
         f.create_dataset("rows", data=rows)
 
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory):
-    """A slow file system with two files on it that are old enough to be cached."""
+    """A slow file system with files on it that are old enough to be cached."""
     folder = tmp_path_factory.mktemp("cli-cache")
     with SlowFS(folder / "backing", folder / "target", latency={"read": "0.2ms"}):
         for seed, name in enumerate(("one.h5", "two.h5")):
             make(folder / "target" / name, seed)
+        make(folder / "target" / "small.h5", 2, rows=15)
         time.sleep(YOUNG_SECONDS)
         yield folder / "target"
 
@@ -116,6 +117,16 @@ def test_what_is_prefetched_is_read_from_the_node(target, tmp_path):
     assert read(tmp_path, one) == read(tmp_path, one)
     counted = [line["process"]["cache"] for line in _lines(tmp_path) if "process" in line]
     assert all(each["missed_bytes"] == 0 and each["hit_bytes"] > 0 for each in counted), counted
+
+
+def test_a_file_of_which_a_few_blocks_are_cached_is_prefetched_wholly(target, tmp_path):
+    read_a_little = "import sys, h5py; f = h5py.File(sys.argv[1]); [f['rows'][row, :9] for row in (0, 1, 2, 14)]"
+    assert (
+        run([sys.executable, "-c", read_a_little, target / "small.h5"], environment(tmp_path), tmp_path).returncode == 0
+    )
+    before = listed(tmp_path)["small.h5"]["stored_bytes"]
+    (told,) = cache_json(tmp_path, "prefetch", target / "small.h5")["files"]
+    assert 0 < before < told["size"] and told["cached_bytes"] == told["size"], told
 
 
 def test_a_bar_with_the_speed_is_drawn_on_a_terminal(target, tmp_path):

@@ -13,9 +13,14 @@ import pytest
 from connector_environment import native, plugin_folder, staged
 from test_cli import EXIT_NOT_DRAINED, FOREBAY
 
+from forebay.slowfs import SlowFS, available
+
+_usable, _reason = available()
+
 NO_FILE = "no HDF5 file went through forebay"
 WRITE = "import h5py, numpy as np\nf = h5py.File(NAME, 'w'); f['x'] = np.arange(100000)\n"
-KILLED = WRITE + "f.flush(); f['y'] = np.arange(100000); import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n"
+KILL = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n"
+KILLED = WRITE + "f.flush(); f['y'] = np.arange(100000); " + KILL
 
 
 def run(tmp_path, *program, options=(), **variables):
@@ -127,14 +132,24 @@ def test_the_lines_of_another_job_in_the_same_statistics_do_not_count(tmp_path):
     assert len(stats.read_text().splitlines()) == 3
 
 
+@pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
 @pytest.mark.parametrize("child", ["spawned", "forked"])
 def test_what_a_child_of_the_program_leaves_behind_counts(child, tmp_path):
     if child == "spawned":
-        code = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', %r])" % ("NAME='a.h5'\n" + KILLED)
+        code = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', %r])" % ("NAME='target/a.h5'\n" + KILLED)
     else:
         code = "import os\nif os.fork() == 0:\n" + textwrap.indent(KILLED, "    ") + "\nos.wait()"
-    done = run(tmp_path, *python(code))
-    assert done.returncode == EXIT_NOT_DRAINED and f"{tmp_path}/a.h5" in done.stderr, done.stderr
+    # Nothing reaches the file, so something is left, however late the child is killed.
+    with SlowFS(tmp_path / "backing", tmp_path / "target", faults=["op=write,hang"]):
+        done = run(tmp_path, *python(code, "target/a.h5"))
+    assert done.returncode == EXIT_NOT_DRAINED and f"{tmp_path}/target/a.h5" in done.stderr, done.stderr
+
+
+def test_a_file_that_a_dead_process_had_drained_is_counted(tmp_path):
+    done = run(tmp_path, *python(WRITE + "f.flush(); " + KILL), options=["-o", "flush=drain", "--json", "-"])
+    told = json.loads(done.stdout)
+    assert told["totals"]["pending"] == 0 and told["totals"]["staged"] > 800000, told
+    assert "forebay: 1 file:" in done.stderr and "NOT DRAINED" not in done.stderr, done.stderr
 
 
 def test_what_was_brought_home_within_the_run_does_not_count(tmp_path):
