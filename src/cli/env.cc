@@ -1,7 +1,6 @@
 // `forebay env`: lines for a shell to evaluate.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -47,14 +46,8 @@ int print_off(bool csh) {
     const auto unset = [csh](const char* name) { fmt::print("{} {};\n", csh ? "unsetenv" : "unset", name); };
     const std::string connector = set(kConnectorVariable);
     if (connector.substr(0, connector.find_first_of(" \t")) == "forebay") unset(kConnectorVariable);
-    std::string path = set(kPluginVariable);
-    if (!folder || !names_folder(path, folder.value())) return kExitFine;
-    std::string rest;
-    for (std::string_view left = path; !left.empty();) {
-        const std::string_view one = left.substr(0, left.find(':'));
-        if (one != folder.value()) (rest += rest.empty() ? "" : ":") += one;
-        left.remove_prefix(std::min(left.size(), one.size() + 1));
-    }
+    if (!folder || !names_folder(set(kPluginVariable), folder.value())) return kExitFine;
+    const std::string rest = plugin_path_without(folder.value());
     if (rest.empty()) unset(kPluginVariable);
     else if (csh) fmt::print("setenv {} {};\n", kPluginVariable, quoted_for_csh(rest));
     else fmt::print("export {}={};\n", kPluginVariable, quoted_for_sh(rest));

@@ -144,6 +144,31 @@ LoadedOptions options_with(const Variables& variables) {
     return load_options(is_ours ? info_of(text) : "", lookup, names);
 }
 
+std::string plugin_path_without(const std::string& folder) {
+    const std::string path = variable(kPluginVariable);
+    std::string rest;
+    for (std::string_view left = path; !left.empty();) {
+        const std::string_view one = left.substr(0, left.find(':'));
+        if (one != folder && one != cache_vol_folder(folder)) (rest += rest.empty() ? "" : ":") += one;
+        left.remove_prefix(std::min(left.size(), one.size() + 1));
+    }
+    return rest;
+}
+
+std::vector<std::string> native_environment(const std::string& folder) {
+    Variables changed;
+    const std::string connector = variable(kConnectorVariable), path = plugin_path_without(folder);
+    if (path != variable(kPluginVariable)) changed[kPluginVariable] = path;
+    if (name_of(connector) == kConnector || names_cache_vol(connector)) changed[kConnectorVariable] = "";
+    std::vector<std::string> result = environment_with(changed);
+    // HDF5 takes an empty connector's name, or plugin folder, for one.
+    std::erase_if(result, [&](const std::string& entry) {
+        return entry == std::string(kConnectorVariable) + "=" ||
+               (path.empty() && entry == std::string(kPluginVariable) + "=");
+    });
+    return result;
+}
+
 std::vector<std::string> environment_with(const Variables& variables) {
     std::vector<std::string> result;
     for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {

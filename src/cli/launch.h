@@ -45,6 +45,12 @@ inline constexpr const char* kGivenVariable = "FOREBAY_RUN_OPTIONS";
 // The options that a program sees which is started with these variables in addition to our own.
 [[nodiscard]] LoadedOptions options_with(const Variables& variables);
 
+// HDF5_PLUGIN_PATH of our own environment without the plugin's folder.
+[[nodiscard]] std::string plugin_path_without(const std::string& folder);
+
+// The whole environment with forebay switched off: a program started with it runs natively.
+[[nodiscard]] std::vector<std::string> native_environment(const std::string& folder);
+
 // The whole environment, with the variables set, as "NAME=value".
 [[nodiscard]] std::vector<std::string> environment_with(const Variables& variables);
 
