@@ -90,7 +90,8 @@ def read_trace(path: Path) -> list[TargetWrite]:
     for line in _lines(path):
         try:
             entry = json.loads(line)
-            writes.append(TargetWrite(*(int(entry[key]) for key in ("begin_ns", "end_ns", "offset", "bytes"))))
+            if entry["kind"] == "write":
+                writes.append(TargetWrite(*(int(entry[key]) for key in ("begin_ns", "end_ns", "offset", "bytes"))))
         except (ValueError, KeyError, TypeError) as error:
             raise MeasurementError(f"{path}: not a line of a trace: {line!r}") from error
     return sorted(writes, key=lambda write: write.begin_ns)

@@ -101,7 +101,8 @@ constexpr std::array kTable{
     OptionSpec{"stats", kPath, "", "", 0, 0, "",
                "File to which one line of JSON is appended per closed file and per process; empty: none."},
     OptionSpec{"trace", kPath, "", "", 0, 0, "",
-               "File to which one line of JSON is appended per write to a file; empty: none."},
+               "File to which one line of JSON is appended per write to a file, wait of the program and "
+               "read of a cached file; empty: none."},
     OptionSpec{"registry", kPath, "", "", 0, 0, "",
                "Directory on a local device, absolute, in which each user's staging areas are noted, "
                "so that commands find them; set it for programs and commands alike. Empty: /var/tmp, else /tmp."},

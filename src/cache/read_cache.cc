@@ -40,6 +40,7 @@ static_assert(static_cast<int>(Replacement::kLifo) == static_cast<int>(CacheRepl
 
 ReadCache::ReadCache(const Options& options, OpenArea open_area, bool judge_speed)
     : options_(options),
+      trace_(options.trace),
       open_area_(std::move(open_area)),
       judge_speed_(judge_speed),
       tasks_({.threads_max = kThreads}) {}
@@ -101,7 +102,8 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
         return std::shared_ptr<CachedFile>();
     }
     FOREBAY_TRY(replica.status());
-    auto file = std::make_shared<CachedFile>(source, std::move(replica).value(), tasks_, policy_for(traits));
+    auto file = std::make_shared<CachedFile>(io::traced_reads(source, trace_), std::move(replica).value(), tasks_,
+                                             policy_for(traits));
     if (options_.prefetch == Prefetch::kOpen) {
         const ByteRange whole{0, state.value().size};
         (void)file->prefetch({&whole, 1});   // what is not prefetched is fetched when it is asked for

@@ -22,6 +22,7 @@
 #include "base/options.h"
 #include "cache/cached_file.h"
 #include "cache/store.h"
+#include "io/trace.h"
 #include "task/engine.h"
 
 namespace forebay::cache {
@@ -72,6 +73,7 @@ class ReadCache {
     static void add(const CachedFile& file, CacheTotals& totals) noexcept;
 
     const Options& options_;
+    const io::Trace trace_;
     const OpenArea open_area_;
     const bool judge_speed_;
     mutable std::mutex mutex_;   // guards totals_; never held over a call of the system

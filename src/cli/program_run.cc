@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 
 #include "area/run_record.h"
+#include "base/clock.h"
 #include "cli/exit_status.h"
 #include "cli/program_witness.h"
 #include "io/posix_file.h"
@@ -105,7 +105,7 @@ Result<RunSummary> run_staged(const PreparedRun& prepared, const std::vector<std
     Variables variables = prepared.variables;
     const RunFile run_file(variables);
     ProgramWitness witness(prepared.plugin_folder);
-    const auto begin = std::chrono::steady_clock::now();
+    const std::uint64_t begin_ns = monotonic_ns();
     const Result<ChildEnd> end = run_child(program, environment_with(variables),
                                            [&witness](pid_t child) { witness.look(child); });
     if (!end) return end.status();
@@ -113,7 +113,8 @@ Result<RunSummary> run_staged(const PreparedRun& prepared, const std::vector<std
     RunSummary summary;
     summary.program = program;
     summary.end = end.value();
-    summary.elapsed_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    summary.begin_ns = begin_ns;
+    summary.elapsed_s = static_cast<double>(monotonic_ns() - begin_ns) / 1e9;
     Result<Statistics> statistics = run_file.read();
     if (statistics) {
         summary.statistics = std::move(statistics).value();

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/compare.h"
 #include "cli/program_run.h"
+#include "cli/report.h"
 
 namespace forebay::cli {
 
@@ -19,14 +20,32 @@ struct Request {
     std::vector<std::string> program;
     bool quiet = false;
     std::string json_path;
+    std::string report;   // folder
     bool compares = false;
     CompareRequest comparison;
 };
 
+bool tell_report(const std::string& folder, const PreparedRun& prepared, const RunSummary& summary) {
+    const LoadedOptions loaded = options_with(prepared.variables);
+    const auto events = read_trace(loaded.options.trace, summary.begin_ns);
+    const Status written = events ? write_report(folder, report_of(summary, events.value(), loaded.options))
+                                  : events.status();
+    if (!written) complain_of_run(written.message());
+    return static_cast<bool>(written);
+}
+
 int run(const Request& request) {
     int exit_status = kExitFine;
-    const std::optional<PreparedRun> prepared = prepare_run(*request.settings, exit_status);
+    std::optional<PreparedRun> prepared = prepare_run(*request.settings, exit_status);
     if (!prepared) return exit_status;
+    if (!request.report.empty()) {
+        const Result<std::string> trace = prepare_report(request.report);
+        if (!trace) {
+            complain_of_run(trace.status().message());
+            return kExitUsage;
+        }
+        prepared->variables[option_variable("trace")] = trace.value();
+    }
     if (request.compares) {
         CompareRequest comparison = request.comparison;
         comparison.json_path = request.json_path;
@@ -35,6 +54,8 @@ int run(const Request& request) {
     Result<RunSummary> done = run_staged(*prepared, request.program);
     if (!done) return start_failure(done.status());
     RunSummary& summary = done.value();
+    if (!request.report.empty() && !tell_report(request.report, *prepared, summary) && summary.exit_status == kExitFine)
+        summary.exit_status = kExitProblem;
     if (!request.json_path.empty() && !write_json(request.json_path, as_json(summary)) &&
         summary.exit_status == kExitFine)
         summary.exit_status = kExitProblem;
@@ -66,9 +87,13 @@ void add_run(CLI::App& app, int& exit_status) {
     command->add_flag("-q,--quiet", request->quiet, "No summary, unless bytes were not drained");
     command->add_option("--json", request->json_path, "Write the summary to this file as JSON; - is standard output")
         ->type_name("FILE");
+    CLI::Option* report = command->add_option(
+        "--report", request->report, "Write a page about the run, report.html, and its figures to this folder");
+    report->type_name("DIR");
     CLI::Option* compares = command->add_flag(
         "--compare", request->compares,
         "Run the program natively, too, each time in a fresh copy of its folder, and compare times and results");
+    report->excludes(compares);
     command
         ->add_option("--folder", request->comparison.folder,
                      "The folder that the program works in and writes to; default: the working directory")

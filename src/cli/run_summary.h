@@ -1,6 +1,7 @@
 // What `forebay run` tells at the end: what was staged, and whether all of it reached its files.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ namespace forebay::cli {
 struct RunSummary {
     std::vector<std::string> program;
     ChildEnd end;
+    std::uint64_t begin_ns = 0;   // CLOCK_MONOTONIC
     double elapsed_s = 0;
     Statistics statistics;
     std::vector<ledger::ProcessView> left_behind;   // dead processes of this run, and the files they had not closed

@@ -24,6 +24,7 @@
 #include "cli/launch.h"
 #include "cli/read_caches.h"
 #include "cli/staging_areas.h"
+#include "cli/status_metrics.h"
 #include "cli/status_view.h"
 
 namespace forebay::cli {
@@ -31,7 +32,7 @@ namespace forebay::cli {
 namespace {
 
 struct Request {
-    bool watch = false, json = false, check = false, all_users = false;
+    bool watch = false, json = false, prometheus = false, check = false, all_users = false;
     std::vector<std::string> names;
     std::string nls;
 };
@@ -122,7 +123,9 @@ Result<Sample> show(const Request& request, const Sample* before, bool redraw) {
         fmt::print(stderr, "forebay status: {}\n", now.status().message());
         return now;
     }
-    if (request.json) {
+    if (request.prometheus) {
+        fmt::print("{}", status_as_metrics(now.value()));
+    } else if (request.json) {
         const std::string nls = !request.nls.empty() ? request.nls : options_with({}).options.nls;
         fmt::print("{}\n",
                    status_as_json(nls, now.value(), before)
@@ -202,6 +205,9 @@ void add_status(CLI::App& app, int& exit_status) {
     command->add_flag("-w,--watch", request->watch,
                       "Show it again every second, until interrupted; TERM=dumb: one below the other");
     command->add_flag("--json", request->json, "As JSON; with --watch one object per line");
+    command->add_flag("--prometheus", request->prometheus, "As metrics, in the text format of Prometheus")
+        ->excludes("--json")
+        ->excludes("--watch");
     command->add_flag("--check", request->check, "Tell by the exit status")->excludes("--watch");
     command->add_flag("--all-users", request->all_users, "As root: the processes of all users");
     command->add_option("WHAT", request->names,

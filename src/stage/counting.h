@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/clock.h"
+#include "io/trace.h"
 #include "stage/spare_time.h"
 
 namespace forebay::stage {
@@ -17,14 +18,16 @@ inline void add(std::atomic<std::uint64_t>& counter, std::uint64_t amount) noexc
 // calls.
 class Call {
   public:
-    Call(std::atomic<std::uint64_t>& counter, SpareTime& spare_time) noexcept
-        : counter_(counter), spare_time_(spare_time), begin_(monotonic_ns()) {
+    // `trace` is null, if nothing is traced.
+    Call(std::atomic<std::uint64_t>& counter, SpareTime& spare_time, const io::Trace* trace) noexcept
+        : counter_(counter), spare_time_(spare_time), trace_(trace), begin_(monotonic_ns()) {
         spare_time_.enter(begin_);
     }
     ~Call() {
         const std::uint64_t end = monotonic_ns();
         add(counter_, end - begin_);
         spare_time_.leave(end);
+        if (trace_ != nullptr) trace_->waited(begin_, end);
     }
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
@@ -32,6 +35,7 @@ class Call {
   private:
     std::atomic<std::uint64_t>& counter_;
     SpareTime& spare_time_;
+    const io::Trace* const trace_;
     const std::uint64_t begin_;
 };
 

@@ -273,16 +273,9 @@ bool Engine::State::promote_held() {
     return any;
 }
 
-void Engine::State::trace(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) {
+void Engine::State::wrote(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) {
     ledger_.header().wrote_ns.store(realtime_ns(), std::memory_order_relaxed);
-    if (loaded_.options.trace.empty()) return;
-    try {
-        (void)io::append_line(loaded_.options.trace,
-                              fmt::format(R"({{"begin_ns":{},"end_ns":{},"offset":{},"bytes":{}}})", begin_ns, end_ns,
-                                          range.begin, range.size()));
-    } catch (const std::bad_alloc&) {
-        // A trace is no reason to fail.
-    }
+    trace_.wrote(begin_ns, end_ns, range.begin, range.size());
 }
 
 void Engine::State::report_closed(const ledger::FileCounters& counters) {

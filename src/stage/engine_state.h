@@ -26,6 +26,7 @@
 #include "area/run_record.h"
 #include "base/clock.h"
 #include "cache/read_cache.h"
+#include "io/trace.h"
 #include "ledger/ledger_writer.h"
 #include "recover/leftovers.h"
 #include "stage/async_requests.h"
@@ -39,6 +40,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     // `registers`: the area is where the options say, and is noted for commands (area/registry.h).
     State(LoadedOptions loaded, OpenArea open_area, bool registers)
         : loaded_(std::move(loaded)),
+          trace_(loaded_.options.trace),
           open_area_(std::move(open_area)),
           registers_(registers),
           leftovers_([this] { return recover::find_area(loaded_.options.nls); },
@@ -110,7 +112,8 @@ class Engine::State final : public Surroundings, public ForkParty {
     void addresses_given(const io::Identity& identity) override;
     drain::Progress& progress() noexcept override { return progress_; }
     SpareTime& spare_time() noexcept override { return spare_time_; }
-    void trace(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) override;
+    void wrote(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) override;
+    const io::Trace* trace() const noexcept override { return trace_.is_on() ? &trace_ : nullptr; }
 
     // ForkParty
     void lock_for_fork() override {
@@ -216,6 +219,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     void remove_process_directory();
 
     const LoadedOptions loaded_;
+    const io::Trace trace_;
     const OpenArea open_area_;
     const bool registers_;
     const area::RunRecord run_ = area::RunRecord::of_environment();

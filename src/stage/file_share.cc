@@ -45,7 +45,7 @@ Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place
             const board::WriteBeside under_way(share_->beside());
             FOREBAY_TRY(target_->write_at(part.offset, part.bytes));
         }
-        surroundings_.trace(begin_ns, monotonic_ns(), range);
+        surroundings_.wrote(begin_ns, monotonic_ns(), range);
         outflow_.note_unsynced();
         add(slot_->through, range.size());
         add(slot_->target_writes, 1);
@@ -206,7 +206,7 @@ Status StagedFile::drain_present() {
             add(slot_->guarantee_given_up, bytes_.index().promote_held());
         }
     }
-    const Call call(slot_->close_ns, surroundings_.spare_time());
+    const Call call(slot_->close_ns, surroundings_.spare_time(), surroundings_.trace());
     if (!share->drains()) return share->drain_below(below);
     const LockGuard lock(mutex());
     return drain_all(below);
@@ -253,6 +253,7 @@ void StagedFile::waited_since(std::uint64_t begin_ns) noexcept {
     surroundings_.spare_time().leave(now);
     surroundings_.spare_time().forgive();
     add(slot_->close_ns, now - begin_ns);
+    if (const io::Trace* const trace = surroundings_.trace()) trace->waited(begin_ns, now);
 }
 
 void StagedFile::count_given_up(std::uint64_t bytes) noexcept { add(slot_->guarantee_given_up, bytes); }

@@ -144,7 +144,7 @@ void StagedFile::progressed() noexcept {
 void StagedFile::synced() noexcept { add(slot_->syncs, 1); }
 
 void StagedFile::reached(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) {
-    surroundings_.trace(begin_ns, end_ns, range);
+    surroundings_.wrote(begin_ns, end_ns, range);
 }
 
 void StagedFile::came_to_rest() noexcept {

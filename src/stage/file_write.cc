@@ -44,7 +44,7 @@ Status StagedFile::write_bypassing(std::span<const Part> parts) {
 Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class, Route route) {
     FOREBAY_TRY(refuse_if_inherited("write to"));
     const LockGuard writer(writer_);
-    const Call call(slot_->stage_ns, surroundings_.spare_time());
+    const Call call(slot_->stage_ns, surroundings_.spare_time(), surroundings_.trace());
     add(slot_->requests, 1);
     switch (state_) {
         case State::kStaged:
@@ -287,7 +287,7 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
         const board::WriteBeside under_way(*beside);
         return target_->write_at(offset, bytes);
     }();
-    if (outcome) surroundings_.trace(begin_ns, monotonic_ns(), range);
+    if (outcome) surroundings_.wrote(begin_ns, monotonic_ns(), range);
     bool more = false;
     {
         const LockGuard lock(mutex());

@@ -157,7 +157,7 @@ Status StagedFile::commit() {
         if (state_ != State::kStaged && !(state_ == State::kThrough && durable_)) return Status::ok();
         if (follows()) return Status::ok();
     }
-    const Call call(slot_->close_ns, surroundings_.spare_time());
+    const Call call(slot_->close_ns, surroundings_.spare_time(), surroundings_.trace());
     if (state_ == State::kThrough) return outflow_.unsynced() ? sync_target() : Status::ok();
     FOREBAY_TRY(make_commit(false));
     const LockGuard lock(mutex());
@@ -227,7 +227,7 @@ Status StagedFile::drain() {
         follow();
         add(slot_->guarantee_given_up, bytes_.index().promote_held());
     }
-    const Call call(slot_->close_ns, surroundings_.spare_time());
+    const Call call(slot_->close_ns, surroundings_.spare_time(), surroundings_.trace());
     const Status drained = drain_everything();
     if (drained) surroundings_.spare_time().forgive();
     return drained;
@@ -239,7 +239,7 @@ Status StagedFile::drain_ready() {
     const LockGuard lock(mutex());
     if (state_ != State::kStaged || follows()) return outflow_.error();
     follow();
-    const Call call(slot_->close_ns, surroundings_.spare_time());
+    const Call call(slot_->close_ns, surroundings_.spare_time(), surroundings_.trace());
     return drain_all();
 }
 
@@ -396,7 +396,7 @@ Status StagedFile::finish(Finish how) {
 
 std::optional<WaitedClose> StagedFile::commit_to_finish_later() {
     const LockGuard writer(writer_);
-    const Call call(slot_->close_ns, surroundings_.spare_time());
+    const Call call(slot_->close_ns, surroundings_.spare_time(), surroundings_.trace());
     {
         const LockGuard lock(mutex());
         if (state_ == State::kThrough || state_ == State::kPassive) return WaitedClose::kNothingLeft;
@@ -440,7 +440,7 @@ Status StagedFile::close_staged(Finish how) {
     give_back_first();
     const bool program_waits = how == Finish::kProgramWaits;
     std::optional<Call> call;
-    if (program_waits) call.emplace(slot_->close_ns, surroundings_.spare_time());
+    if (program_waits) call.emplace(slot_->close_ns, surroundings_.spare_time(), surroundings_.trace());
     {
         const LockGuard lock(mutex());
         follow();

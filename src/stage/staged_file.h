@@ -56,6 +56,7 @@
 #include "drain/outflow.h"
 #include "drain/scheduler.h"
 #include "io/file.h"
+#include "io/trace.h"
 #include "ledger/ledger.h"
 #include "log/file_log.h"
 #include "plan/merge.h"
@@ -106,7 +107,9 @@ class Surroundings {
     // That of the process.
     [[nodiscard]] virtual SpareTime& spare_time() noexcept = 0;
     // One target write has ended: for the trace, and for the time of the last one.
-    virtual void trace(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) = 0;
+    virtual void wrote(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) = 0;
+    // Null, if nothing is traced.
+    [[nodiscard]] virtual const io::Trace* trace() const noexcept = 0;
 };
 
 class StagedFile final : private drain::Supply, public std::enable_shared_from_this<StagedFile> {

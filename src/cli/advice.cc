@@ -1,0 +1,169 @@
+#include "cli/advice.h"
+
+#include <fmt/format.h>
+
+namespace forebay::cli {
+
+namespace {
+
+constexpr double kSecond = 1e9;
+// Below these nobody would notice a change.
+constexpr double kNoticedPart = 0.05;   // of the run's time
+constexpr std::uint64_t kManyRequests = 10'000, kSmallRequest = 4 << 10;
+constexpr std::uint64_t kManyWrites = 1'000, kSmallWrite = 256 << 10;
+
+double seconds(std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) / kSecond; }
+
+class Advising {
+  public:
+    Advising(const RunSummary& summary, const Options& options, double target_bytes_per_s)
+        : summary_(summary),
+          options_(options),
+          target_bytes_per_s_(target_bytes_per_s),
+          sum_(totals(all_files(summary))),
+          processes_(summary.statistics.processes.size() + summary.left_behind.size()) {}
+
+    std::vector<Advice> all() {
+        losses();
+        waits();
+        staging_area();
+        requests();
+        reading();
+        asides();
+        return std::move(advice_);
+    }
+
+  private:
+    void add(std::string finding, std::string action, std::string option = {}) {
+        advice_.push_back({std::move(finding), std::move(action), std::move(option)});
+    }
+
+    // Per process, as part of the run.
+    [[nodiscard]] double part(std::uint64_t nanoseconds) const {
+        const double each = seconds(nanoseconds) / static_cast<double>(processes_ == 0 ? 1 : processes_);
+        return summary_.elapsed_s > 0 ? each / summary_.elapsed_s : 0;
+    }
+
+    void losses() {
+        if (const auto lost = not_drained(summary_); !lost.empty())
+            add(fmt::format("Staged bytes of {} did not reach their file.", lost.size() == 1 ? "one file" : "files"),
+                "They are in the log on the staging area: `forebay recover` brings the files to their last flush.");
+        if (sum_.guarantee_given_up > 0)
+            add(fmt::format("{} reached the file before their commit, for want of room: a crash then would have left a "
+                            "mixture of two states.",
+                            format_size(sum_.guarantee_given_up)),
+                "Give the log room for what the program writes between two flushes.", "size");
+    }
+
+    void waits() {
+        if (part(sum_.stall_ns) > kNoticedPart)
+            add(fmt::format("Writes waited {:.1f} s for room on the staging area, which was full.",
+                            seconds(sum_.stall_ns)),
+                fmt::format("Let the log take more than {}, as much as the program writes in one burst.",
+                            format_size(options_.size)),
+                "size");
+        if (part(sum_.close_ns) > kNoticedPart && options_.flush == OnFlush::kDrain)
+            add(fmt::format("Flushes and closes waited {:.1f} s for the files.", seconds(sum_.close_ns)),
+                "A flush that returns once the state is committed to the log does not wait.", "flush=commit");
+        else if (part(sum_.close_ns) > kNoticedPart && options_.close == OnClose::kWait)
+            add(fmt::format("Closes and flushes waited {:.1f} s until the files had everything.",
+                            seconds(sum_.close_ns)),
+                "A program that closes a file at each step goes on at once with a deferred close.", "close=deferred");
+    }
+
+    void staging_area() {
+        const double stage_s = seconds(sum_.stage_ns - std::min(sum_.stage_ns, sum_.stall_ns));
+        if (stage_s < 1 || target_bytes_per_s_ <= 0 || sum_.staged == 0) return;
+        const double speed = static_cast<double>(sum_.staged) / stage_s;
+        if (speed < target_bytes_per_s_)
+            add(fmt::format("The staging area took {}/s, the files {}/s.",
+                            format_size(static_cast<std::uint64_t>(speed)),
+                            format_size(static_cast<std::uint64_t>(target_bytes_per_s_))),
+                "Staging pays where node-local storage is faster than the file system: name another device.", "nls");
+    }
+
+    void requests() {
+        if (sum_.requests >= kManyRequests && sum_.staged / sum_.requests < kSmallRequest)
+            add(fmt::format("The program made {} writes of {} on average.", sum_.requests,
+                            format_size(sum_.staged / sum_.requests)),
+                "Small metadata are often the cause: libver='latest' and H5Pset_meta_block_size put them together; few "
+                "large attributes cost less than many small ones.");
+        if (sum_.target_writes >= kManyWrites && sum_.drained / sum_.target_writes < kSmallWrite)
+            add(fmt::format("The file system got {} writes of {} on average.", sum_.target_writes,
+                            format_size(sum_.drained / sum_.target_writes)),
+                "What is written lies far apart. Larger chunks, or chunks that are written whole, lie together; "
+                "H5Pset_alignment helps where datasets are large.");
+        if (sum_.superseded > sum_.staged / 5 && sum_.superseded > (64U << 20))
+            add(fmt::format("{} were overwritten before they had reached the file.", format_size(sum_.superseded)),
+                "Forebay saved these writes. If chunks are compressed, a larger chunk cache (H5Pset_chunk_cache, h5py: "
+                "rdcc_nbytes) also saves compressing them again.");
+        if (sum_.stolen > sum_.staged / 2 && sum_.stolen > (64U << 20))
+            add(fmt::format("The program read back {} that it had just written.", format_size(sum_.stolen)),
+                "Partial chunks are read, changed and written: a chunk cache that holds a row of chunks avoids that.");
+    }
+
+    void reading() {
+        const CacheStatistics cache = cache_totals(summary_.statistics);
+        const auto aside = [&cache](const char* reason) {
+            const auto found = cache.aside.find(reason);
+            return found == cache.aside.end() ? 0 : found->second;
+        };
+        if (aside("full") > 0)
+            add(fmt::format("{} files did not fit into the read cache.", aside("full")),
+                fmt::format("Let it take more than {}.", format_size(options_.read_cache_size)), "read_cache_size");
+        if (aside("young") > 0)
+            add(fmt::format("{} files were too young to be cached.", aside("young")),
+                "A file is cached once its last change is some seconds ago: nothing needs to be done for data that are "
+                "read in later jobs.");
+        const auto reasons = aside_by_reason(summary_.statistics);
+        const auto only_read = reasons.find("read_only");
+        if (!options_.read_cache && only_read != reasons.end())
+            add(fmt::format("{} files were opened for reading only.", only_read->second),
+                "If they are read more than once, the node serves them from the second time on.", "read_cache=on");
+    }
+
+    void asides() {
+        const auto reasons = aside_by_reason(summary_.statistics);
+        const auto count = [&reasons](const char* reason) {
+            const auto found = reasons.find(reason);
+            return found == reasons.end() ? 0 : found->second;
+        };
+        if (count("staging_area") > 0)
+            add(fmt::format("{} files were written directly: the staging area could not be used.",
+                            count("staging_area")),
+                "`forebay doctor` says what is wrong with it.", "nls");
+        if (count("bad_option") > 0)
+            add("Options could not be used, so files were written directly.", "`forebay doctor` names them.");
+        if (count("driver") > 0)
+            add(fmt::format("{} files use a file driver of the program's choice.", count("driver")),
+                "Forebay stages files of HDF5's default driver, and of mpio: leave out H5Pset_fapl_… where it can be.");
+        if (count("mpi") > 0)
+            add(fmt::format("{} files that were opened with MPI stayed with mpio.", count("mpi")),
+                "`forebay doctor` says whether this MPI library is known; files opened for reading only need "
+                "read_cache=on.");
+        if (count("handle_taken") > 0)
+            add(fmt::format("The program asked for the descriptor of {} files.", count("handle_taken")),
+                "What is written behind HDF5's back cannot be staged: H5Fget_vfd_handle ends staging of the file.");
+        if (count("address_given") > 0)
+            add(fmt::format("The program asked where in the file its data are, of {} files.", count("address_given")),
+                "H5Dget_offset and H5Dget_chunk_info end staging of the file: call them after the last write.");
+        if (count("second_library") > 0)
+            add("The process has two HDF5 libraries, of which one could not be served.",
+                "Packages that bring a libhdf5 of their own are best built against one.");
+    }
+
+    const RunSummary& summary_;
+    const Options& options_;
+    const double target_bytes_per_s_;
+    const ledger::FileCounters sum_;
+    const std::size_t processes_;
+    std::vector<Advice> advice_;
+};
+
+}   // namespace
+
+std::vector<Advice> advice_for(const RunSummary& summary, const Options& options, double target_bytes_per_s) {
+    return Advising(summary, options, target_bytes_per_s).all();
+}
+
+}   // namespace forebay::cli

@@ -1,0 +1,14 @@
+// `forebay status --prometheus`: sums over this node, in the text format that Prometheus and its node exporter's
+// textfile collector read ("Exposition formats", version 0.0.4). Pure.
+#pragma once
+
+#include <string>
+
+#include "cli/status_view.h"
+
+namespace forebay::cli {
+
+// No metric has a file's name for a label: a site would collect as many series as its jobs have files.
+[[nodiscard]] std::string status_as_metrics(const Sample& now);
+
+}   // namespace forebay::cli
