@@ -4,7 +4,7 @@ PREFIX ?= $(HOME)/.local
 CONFIGURE = cmake --preset release $(if $(FOREBAY_WERROR),-DFOREBAY_WERROR=$(FOREBAY_WERROR)) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build format check test test-long demo examples bench install clean
+.PHONY: help setup build format check test test-long demo examples bench site install clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -48,6 +48,12 @@ bench: build  ## the measurements, as ratios against native HDF5
 	@cmake --build --preset release --target bench/all
 	@tools/setup python
 	@tools/env bench/run
+
+site: build  ## the documentation as a site, with its reference made from the code; in build/site
+	@tools/setup site
+	@python3 tools/site
+	@tools/env mkdocs build --strict --quiet -f docs/mkdocs.yml
+	@echo "The documentation is in build/site/index.html"
 
 install: build  ## install into PREFIX (default ~/.local), without debug information
 	@cmake --install build/release --strip --prefix "$(abspath $(PREFIX))"
