@@ -27,10 +27,12 @@ Call::~Call() {
 }
 
 bool Call::proceed() {
+    const std::uint64_t releases = simulation_.hangs.releases();
     const Fault fault = simulation_.faults.next(op_, offset_, asked_bytes_, path_of_);
     int error = fault.error;
     if (fault.hang) {
-        switch (simulation_.hangs.wait(fault.hang_ns_max, [&] { return fuse_req_interrupted(request_) != 0; })) {
+        const auto interrupted = [&] { return fuse_req_interrupted(request_) != 0; };
+        switch (simulation_.hangs.wait(releases, fault.hang_ns_max, interrupted)) {
             case HangEnd::kReleased:
             case HangEnd::kTimedOut: break;
             case HangEnd::kInterrupted: error = EINTR; break;

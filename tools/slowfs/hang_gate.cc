@@ -5,12 +5,11 @@
 
 namespace forebay::slowfs {
 
-HangEnd HangGate::wait(std::int64_t ns_max, const std::function<bool()>& interrupted) {
+HangEnd HangGate::wait(std::uint64_t seen, std::int64_t ns_max, const std::function<bool()>& interrupted) {
     using Clock = std::chrono::steady_clock;
     constexpr std::chrono::milliseconds kInterval(20);
     const auto begin = Clock::now();
     std::unique_lock lock(mutex_);
-    const std::uint64_t seen = releases_;
     waiting_ += 1;
     HangEnd end = HangEnd::kReleased;
     while (true) {

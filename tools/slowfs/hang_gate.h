@@ -1,6 +1,7 @@
 // Where operations that hang wait. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -13,9 +14,13 @@ enum class HangEnd : std::uint8_t { kReleased, kTimedOut, kInterrupted, kStopped
 
 class HangGate {
   public:
-    // Blocks until released, stopped, `ns_max` is over (0: no end), or `interrupted()` says so, which is asked every
-    // 20 ms, without a lock held.
-    HangEnd wait(std::int64_t ns_max, const std::function<bool()>& interrupted);
+    // How many releases there were. Who may have to wait asks before it looks at the rules: a release that comes
+    // between the rule and the wait counts.
+    [[nodiscard]] std::uint64_t releases() const noexcept { return releases_.load(); }
+
+    // Blocks until there were more than `seen` releases, until stopped, until `ns_max` is over (0: no end), or until
+    // `interrupted()` says so, which is asked every 20 ms, without a lock held.
+    HangEnd wait(std::uint64_t seen, std::int64_t ns_max, const std::function<bool()>& interrupted);
 
     // Lets all go that wait now.
     void release();
@@ -27,7 +32,7 @@ class HangGate {
   private:
     mutable std::mutex mutex_;
     std::condition_variable changed_;
-    std::uint64_t releases_ = 0;
+    std::atomic<std::uint64_t> releases_{0};   // changed with the lock held
     std::size_t waiting_ = 0;
     bool stopped_ = false;
 };

@@ -11,7 +11,7 @@ namespace {
 bool never() { return false; }
 
 std::future<HangEnd> hanging(HangGate& gate) {
-    auto end = std::async(std::launch::async, [&gate] { return gate.wait(0, never); });
+    auto end = std::async(std::launch::async, [&gate] { return gate.wait(gate.releases(), 0, never); });
     while (gate.waiting() == 0) std::this_thread::yield();
     return end;
 }
@@ -24,15 +24,22 @@ TEST(HangGate, who_waits_is_released) {
     EXPECT_EQ(gate.waiting(), 0U);
 }
 
+TEST(HangGate, a_release_before_the_wait_and_after_the_rule_counts) {
+    HangGate gate;
+    const std::uint64_t seen = gate.releases();
+    gate.release();
+    EXPECT_EQ(gate.wait(seen, 0, never), HangEnd::kReleased);
+}
+
 TEST(HangGate, a_bounded_hang_ends_by_itself) {
     HangGate gate;
-    gate.release();   // one before the wait does not count
-    EXPECT_EQ(gate.wait(1'000'000, never), HangEnd::kTimedOut);
+    gate.release();   // one of before does not count
+    EXPECT_EQ(gate.wait(gate.releases(), 1'000'000, never), HangEnd::kTimedOut);
 }
 
 TEST(HangGate, an_interrupted_request_stops_waiting) {
     HangGate gate;
-    EXPECT_EQ(gate.wait(0, [] { return true; }), HangEnd::kInterrupted);
+    EXPECT_EQ(gate.wait(gate.releases(), 0, [] { return true; }), HangEnd::kInterrupted);
 }
 
 TEST(HangGate, nobody_waits_after_stop) {
@@ -40,7 +47,7 @@ TEST(HangGate, nobody_waits_after_stop) {
     auto end = hanging(gate);
     gate.stop();
     EXPECT_EQ(end.get(), HangEnd::kStopped);
-    EXPECT_EQ(gate.wait(0, never), HangEnd::kStopped);
+    EXPECT_EQ(gate.wait(gate.releases(), 0, never), HangEnd::kStopped);
 }
 
 }   // namespace
