@@ -103,12 +103,12 @@ def test_a_file_of_living_ranks_is_pending_until_it_is_closed(tmp_path, nodes):
             with subprocess.Popen([FOREBAY, "wait", path], env=native()) as waiting:
                 program.stdin.write("close\n")
                 assert program.stdout.readline() == "done\n"
-                assert waiting.wait(timeout=60) == 0
+                assert waiting.wait(timeout=300) == 0
             assert call("status", "--check", path).returncode == 0
             assert call("recover", path).returncode == 0
             program.stdin.write("end\n")
             program.stdin.close()
-            assert program.wait(timeout=60) == 0
+            assert program.wait(timeout=300) == 0
         finally:
             if program.poll() is None:
                 program.terminate()
@@ -142,7 +142,7 @@ def test_the_summary_adds_up_ranks_and_says_so(tmp_path):
         input="close\nend\n",
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     summary = json.loads((tmp_path / "summary").read_text())

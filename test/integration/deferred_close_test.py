@@ -321,6 +321,7 @@ def test_the_next_close_reports_what_failed_after_a_close(tmp_path, target, star
     target.mount.fault("op=write,hang,errno=ENOSPC,count=1,offset=0..96,path=x.h5")
     target.mount.fault("op=write,errno=ENOSPC,offset=0..96,path=x.h5")
     close_deferred(program)
+    target.await_hanging()
     target.mount.release()
     # It waits until the drain has failed. The file can be read, and not be written.
     refused = program.do(f"write({X!r}, 2, 'r+').close()")
@@ -342,10 +343,13 @@ def test_forebay_run_tells_a_failure_that_no_close_reported(tmp_path, target):
     target.mount.fault("op=write,hang,errno=EIO,count=1,offset=0..96,path=x.h5")
     target.mount.fault("op=write,errno=EIO,offset=0..96,path=x.h5")
     code = f"""
+import json, time
 import h5py, numpy
 f = h5py.File({X!r}, "w")
 f["x"] = numpy.arange(100000)
 f.close()
+while json.load(open("target/.slowfs"))["hanging"] == 0:
+    time.sleep(0.01)
 with open("target/.slowfs", "w") as control:
     control.write("release\\n")
 """

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 from connector_environment import native, plugin_folder, statistics_file
 
@@ -123,6 +124,11 @@ class StoppedTarget:
 
     def go(self):
         self.mount.clear()
+
+    def await_hanging(self):
+        """Until an operation hangs: only what hangs already is released."""
+        while self.mount.stats()["hanging"] == 0:
+            time.sleep(0.01)
 
     def written(self, name):
         return (self.folder / "backing" / name).read_bytes()

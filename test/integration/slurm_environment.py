@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-SECONDS_MAX = 60
+SECONDS_MAX = 300
 NODES = ("n1", "n2")
 _PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "sinfo", "runuser")
 
@@ -64,7 +64,12 @@ class Cluster:
         assert done.returncode == 0, done.stderr
         number = done.stdout.strip()
         log = self.folder / "slurmctld.log"
-        _until(f"the end of job {number}", lambda: not self.run("squeue", "-h", "-j", number).stdout.strip(), log)
+
+        def has_ended() -> bool:
+            asked = self.run("squeue", "-h", "-j", number)
+            return asked.returncode == 0 and not asked.stdout.strip()
+
+        _until(f"the end of job {number}", has_ended, log)
         return number
 
     def state_of(self, node: str) -> str:

@@ -96,8 +96,8 @@ def test_run_leaves_the_programs_arguments_and_streams_alone(binary):
 def test_run_forwards_signals(binary, name):
     number = getattr(signal, name)
     program = (
-        f"import signal, sys\nsignal.signal({int(number)}, lambda *_: sys.exit(40))\n"
-        "print('ready', flush=True)\nsignal.pause()"
+        f"import signal, sys\nsignal.pthread_sigmask(signal.SIG_BLOCK, [{int(number)}])\n"
+        f"print('ready', flush=True)\nassert signal.sigwait([{int(number)}]) == {int(number)}\nsys.exit(40)"
     )
     with subprocess.Popen(
         [binary, "run", "-q", "--", sys.executable, "-c", program],
@@ -107,7 +107,7 @@ def test_run_forwards_signals(binary, name):
     ) as run:
         assert run.stdout.readline() == "ready\n"
         run.send_signal(number)
-        assert run.wait(timeout=30) == 40
+        assert run.wait(timeout=300) == 40
 
 
 def test_run_does_not_send_the_terminals_interrupt_a_second_time(binary):
@@ -115,6 +115,7 @@ def test_run_does_not_send_the_terminals_interrupt_a_second_time(binary):
         "import signal, time\ncount = 0\n"
         "def on_interrupt(*_):\n    global count\n    count += 1\n"
         "signal.signal(signal.SIGINT, on_interrupt)\nprint('ready', flush=True)\n"
+        "while count == 0: time.sleep(0.01)\n"
         "end = time.monotonic() + 1\n"
         "while time.monotonic() < end: time.sleep(0.1)\n"
         "print('interrupts:', count, flush=True)"

@@ -103,7 +103,7 @@ class Reader:
         return self
 
     def __exit__(self, *_):
-        self.process.communicate("\n", timeout=60)
+        self.process.communicate("\n", timeout=300)
 
 
 def test_what_is_prefetched_is_read_from_the_node(target, tmp_path):
@@ -302,8 +302,10 @@ def test_a_temporal_cache_goes_with_its_last_reader(target, tmp_path):
     temporal = {"FOREBAY_READ_CACHE_LIFETIME": "temporal"}
     one = target / "one.h5"
     with Reader(tmp_path, one, **temporal):
+        while listed(tmp_path)["one.h5"]["stored_bytes"] == 0:  # it is stored behind the reader
+            time.sleep(0.1)
         file = listed(tmp_path)["one.h5"]
-        assert file["in_use"] and not file["permanent"] and file["stored_bytes"] > 0
+        assert file["in_use"] and not file["permanent"]
         read(tmp_path, one, **temporal)
         assert "one.h5" in listed(tmp_path), "the other one has it open"
     assert listed(tmp_path) == {}

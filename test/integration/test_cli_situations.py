@@ -46,7 +46,7 @@ def ask(command, *arguments, cwd=None, user=None, **environment):
         text=True,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=60,
+        timeout=300,
         **as_user,
     )
 

@@ -153,10 +153,12 @@ def test_watch_shows_the_rate_of_now_and_ends_cleanly(nls, number):
     command = [FOREBAY, "status", "--watch", "--json", "--nls", nls]
     with subprocess.Popen(command, env=clean_environment(), stdout=subprocess.PIPE, text=True) as watch:
         first = json.loads(watch.stdout.readline())
-        path.write_bytes(own_ledger({**file, "drained": 48 * MIB, "pending": 16 * MIB}))
+        # Whole at each instant, as the watch may look at any.
+        path.with_name("other").write_bytes(own_ledger({**file, "drained": 48 * MIB, "pending": 16 * MIB}))
+        path.with_name("other").replace(path)
         second = json.loads(watch.stdout.readline())
         watch.send_signal(number)
-        assert watch.wait(timeout=30) == 0
+        assert watch.wait(timeout=300) == 0
     (before,), (after,) = (look["processes"][0]["files"] for look in (first, second))
     elapsed_s = (second["time_ns"] - first["time_ns"]) / 1e9
     assert after["rate_bytes_per_s"] == pytest.approx((after["drained"] - before["drained"]) / elapsed_s)

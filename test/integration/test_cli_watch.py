@@ -35,13 +35,13 @@ def first_frame(nls, columns, rows, end, **environment):  # noqa: F811
         command, env=clean_environment(**environment), stdin=theirs, stdout=theirs, stderr=theirs
     ) as watch:
         os.close(theirs)
-        while end not in shown and select.select([ours], [], [], 30)[0]:
+        while end not in shown and select.select([ours], [], [], 300)[0]:
             try:
                 shown += os.read(ours, 65536)
             except OSError:  # it has ended
                 break
         watch.send_signal(signal.SIGINT)
-        assert watch.wait(timeout=30) == 0
+        assert watch.wait(timeout=300) == 0
     os.close(ours)
     assert end in shown
     return shown[: shown.index(end)].decode()

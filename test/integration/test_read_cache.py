@@ -3,6 +3,7 @@
 The file is on a slowfs mount, as files on a local file system are left alone (docs/read-cache.md).
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import zlib
 
 import pytest
 from connector_environment import _lines, native, run, run_python, staged
+from test_cli import FOREBAY
 
 from forebay.slowfs import SlowFS, available
 
@@ -73,18 +75,25 @@ def read(environment, folder, *arguments):
     return done
 
 
+def prefetch(environment, folder):
+    """All of the file is cached: what is read is stored behind the reader, and a busy machine may not come so far."""
+    done = run([FOREBAY, "cache", "prefetch", "target/data.h5"], environment, folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_later_epochs_and_processes_read_from_the_node(mounted, tmp_path):
     folder, fs = mounted
     expected = read(native(), folder, "3").stdout
+    assert read(cached(tmp_path), folder, "3").stdout == expected
+    (first,) = caches(tmp_path)
+    assert first["hit_bytes"] > 0 and first["fetched_bytes"] > 0, first
+    assert first["hit_bytes"] + first["missed_bytes"] >= 3 * DATA_BYTES, first
+    prefetch(cached(tmp_path), folder)
     before = fs.stats()["operations"]["read"]["bytes"]
     assert read(cached(tmp_path), folder, "3").stdout == expected
-    assert read(cached(tmp_path), folder, "3").stdout == expected
-    read_bytes = fs.stats()["operations"]["read"]["bytes"] - before
-    first, second = caches(tmp_path)
-    # On a busy machine some is read and not stored, for want of the time to store it.
-    assert first["hit_bytes"] >= 1.5 * DATA_BYTES and first["fetched_bytes"] <= 1.5 * DATA_BYTES, first
-    assert second["hit_bytes"] >= 2.5 * DATA_BYTES and second["fetched_bytes"] <= 0.5 * DATA_BYTES, second
-    assert read_bytes <= 2 * DATA_BYTES
+    second = caches(tmp_path)[-1]
+    assert second["hit_bytes"] >= 3 * DATA_BYTES and second["fetched_bytes"] == second["missed_bytes"] == 0, second
+    assert fs.stats()["operations"]["read"]["bytes"] == before
 
 
 def test_processes_that_read_at_once_share_what_each_fetches(mounted, tmp_path):
@@ -97,7 +106,8 @@ def test_processes_that_read_at_once_share_what_each_fetches(mounted, tmp_path):
     ]
     assert [reader.communicate()[0].decode() for reader in readers] == [expected] * 3
     told = caches(tmp_path)
-    assert sum(process["hit_bytes"] for process in told) >= 2 * DATA_BYTES, told
+    assert len(told) == 3 and sum(process["hit_bytes"] for process in told) > 0, told
+    assert all(process["hit_bytes"] + process["missed_bytes"] >= 2 * DATA_BYTES for process in told), told
 
 
 def test_a_reader_that_is_killed_leaves_nothing_wrong(mounted, tmp_path):
@@ -173,9 +183,14 @@ def test_a_cache_that_is_too_small_keeps_what_it_has(mounted, tmp_path):
     folder, _ = mounted
     half = str(DATA_BYTES // 2)
     environment = cached(tmp_path, FOREBAY_READ_CACHE_SIZE=half)
+    filled = run([FOREBAY, "cache", "prefetch", "--json", "target/data.h5"], environment, folder)
+    (file,) = json.loads(filled.stdout)["files"]
+    assert filled.returncode == 1 and "no more room" in file["problem"] and file["cached_bytes"] > 0, filled
     assert read(environment, folder, "4").stdout == read(native(), folder, "4").stdout
     told = caches(tmp_path)[-1]
-    assert told["stored_bytes"] <= DATA_BYTES // 2 and told["hit_bytes"] >= 0.3 * 3 * DATA_BYTES, told
+    assert file["cached_bytes"] <= DATA_BYTES // 2 and told["stored_bytes"] <= DATA_BYTES // 2, told
+    # The metadata at the beginning may be read once only.
+    assert told["hit_bytes"] >= 4 * (file["cached_bytes"] - ROW_BYTES), (file, told)
 
 
 def test_where_the_staging_area_cannot_be_used_the_file_is_read(mounted, tmp_path):
@@ -252,10 +267,14 @@ def prefetch(path, *ranges):
     return calls.forebay_prefetch(path, len(ranges), numbers(*(r[0] for r in ranges)), numbers(*(r[1] for r in ranges)))
 
 def await_prefetch(path):
-    begin = time.monotonic()
-    while calls.forebay_prefetch_left(path) > 0 and time.monotonic() - begin < 30:
+    while calls.forebay_prefetch_left(path) > 0:
         time.sleep(0.01)
     return calls.forebay_prefetch_left(path)
+
+# What the program itself was just reading may be left out of a prefetch. Once nothing is left, it is so no more.
+def prefetch_wholly(path, *ranges):
+    for attempt in range(2):
+        assert prefetch(path, *ranges) == 0 and await_prefetch(path) == 0
 
 def cache():
     text = ctypes.create_string_buffer(4096)
@@ -271,6 +290,8 @@ def test_a_file_is_prefetched_when_it_is_opened(mounted, tmp_path):
         + """
 with h5py.File("target/data.h5") as f:
     assert await_prefetch(b"target/data.h5") == 0
+    assert cache()["fetched_bytes"] > f["rows"].nbytes // 2
+    prefetch_wholly(b"target/data.h5")
     fetched = cache()["fetched_bytes"]
     print(zlib.crc32(f["rows"][()].tobytes()), cache()["fetched_bytes"] - fetched, fetched)
 """
@@ -293,8 +314,7 @@ with h5py.File("target/data.h5") as f:
     begin = f["rows"].id.get_offset()
     assert prefetch(b"no/such/file", (0, 100)) == errno.ENOENT
     assert calls.forebay_prefetch(b"target/data.h5", 1, None, None) == errno.EINVAL
-    assert prefetch(b"target/../target/data.h5", (begin + 100 * {ROW_BYTES}, 50 * {ROW_BYTES}), (2**63, 10)) == 0
-    assert await_prefetch(b"target/data.h5") == 0
+    prefetch_wholly(b"target/../target/data.h5", (begin + 100 * {ROW_BYTES}, 50 * {ROW_BYTES}), (2**63, 10))
     before = cache()
     f["rows"][100:150]
     after = cache()
@@ -320,14 +340,15 @@ def test_a_file_that_is_not_cached_cannot_be_prefetched(mounted, tmp_path):
 def test_a_change_by_another_node_is_seen_when_the_option_says(own, tmp_path, when):
     """The file is changed below the mount's page cache, as another node would; its times show it."""
     time.sleep(YOUNG_SECONDS)
-    code = """
-import h5py, subprocess, sys, time, zlib
+    code = (
+        CALLS
+        + """
 from pathlib import Path
 path = Path("target/data.h5")
 f = h5py.File(path, locking=False)
 begin = f["rows"].id.get_offset()
 f["rows"][()]
-time.sleep(0.5)
+prefetch_wholly(b"target/data.h5")
 with open(path, "r+b", buffering=0) as other:
     other.seek(begin)
     other.write(bytes(range(256)) * 256)
@@ -336,6 +357,7 @@ print(f["rows"][0].tobytes() == bytes(range(256)) * 256)
 again = h5py.File(path, locking=False)
 print(again["rows"][0].tobytes() == bytes(range(256)) * 256)
 """
+    )
     done = run([sys.executable, "-c", code], cached(tmp_path, FOREBAY_REVALIDATE=when), tmp_path)
     assert done.returncode == 0, done.stderr
     expected = {"always": "True True", "1": "True True", "open": "False True", "never": "False False"}
@@ -387,17 +409,20 @@ for number in range(2):
 
 def test_a_file_that_is_removed_while_it_is_open_is_read_to_its_end(own, tmp_path):
     time.sleep(YOUNG_SECONDS)
-    code = """
-import os, zlib, h5py
+    code = (
+        CALLS
+        + """
 with h5py.File("target/data.h5") as f:
     half = len(f["rows"]) // 2
     first = f["rows"][:half].tobytes()
+    prefetch_wholly(b"target/data.h5")
     os.unlink("target/data.h5")
     again, second = f["rows"][:half].tobytes(), f["rows"][half:].tobytes()
 print(first == again, zlib.crc32(first + second))
 """
+    )
     with h5py.File(tmp_path / "backing" / "data.h5") as f:
         expected = zlib.crc32(f["rows"][()].tobytes())
     done = run([sys.executable, "-c", code], cached(tmp_path), tmp_path)
     assert done.returncode == 0 and done.stdout.split() == ["True", str(expected)], done.stdout + done.stderr
-    assert caches(tmp_path)[-1]["hit_bytes"] >= DATA_BYTES // 8
+    assert caches(tmp_path)[-1]["hit_bytes"] >= DATA_BYTES

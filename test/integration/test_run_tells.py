@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 from connector_environment import native, plugin_folder, staged
@@ -32,8 +33,17 @@ def run(tmp_path, *program, options=(), **variables):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
     )
+
+
+# The command looks at its program ever more rarely: each pause is at most as long as the program has run, and 8.2 s.
+OUTLAST = "import time; time.sleep(1 + min(9, 2 * (time.time() - {began})))\n"
+
+
+def outlast():
+    """A line of Python that ends after the command has looked at the program once more."""
+    return OUTLAST.format(began=time.time())
 
 
 def python(code, name="a.h5"):
@@ -164,8 +174,8 @@ def test_what_was_brought_home_within_the_run_does_not_count(tmp_path):
 def test_a_script_that_overwrites_the_plugin_path_is_told_of(tmp_path):
     script = tmp_path / "job.sh"
     script.write_text(
-        f"export HDF5_PLUGIN_PATH=/site/plugins\n{sys.executable} -c 'import time\ntry:\n"
-        '    import h5py; h5py.File("a.h5", "w")\nexcept Exception: pass\ntime.sleep(1)\'\n'
+        f"export HDF5_PLUGIN_PATH=/site/plugins\n{sys.executable} -c 'try:\n"
+        f'    import h5py; h5py.File("a.h5", "w")\nexcept Exception: pass\n{outlast()}\'\n'
     )
     done = run(tmp_path, "bash", script)
     assert NO_FILE in done.stderr and "HDF5_PLUGIN_PATH" in done.stderr and str(plugin_folder()) in done.stderr, (
@@ -201,14 +211,13 @@ old.H5Fcreate.restype = ctypes.c_int64
 assert old.H5open() >= 0
 f = old.H5Fcreate(b"old.h5", 2, ctypes.c_int64(0), ctypes.c_int64(0))
 assert f >= 0 and old.H5Fclose(ctypes.c_int64(f)) >= 0
-import time; time.sleep(0.5)
 """
 needs_old = pytest.mark.skipif(not os.path.exists(OLD), reason="Debian's HDF5 1.10 (libhdf5-103-1) is not installed")
 
 
 @needs_old
 def test_an_old_hdf5_gets_one_clear_line(tmp_path):
-    done = run(tmp_path, sys.executable, "-c", WITH_OLD)
+    done = run(tmp_path, sys.executable, "-c", WITH_OLD + outlast())
     assert done.returncode == 0, done.stderr
     assert [
         line for line in done.stderr.splitlines() if "1.14.0 or later" in line and OLD in line and "HDF5 1.10" in line
