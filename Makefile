@@ -4,7 +4,7 @@ PREFIX ?= $(HOME)/.local
 CONFIGURE = cmake --preset release $(if $(FOREBAY_WERROR),-DFOREBAY_WERROR=$(FOREBAY_WERROR)) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build format check test test-long demo examples bench site install clean
+.PHONY: help setup build format check test test-long demo examples bench site install wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -57,6 +57,10 @@ site: build  ## the documentation as a site, with its reference made from the co
 
 install: build  ## install into PREFIX (default ~/.local), without debug information
 	@cmake --install build/release --strip --prefix "$(abspath $(PREFIX))"
+
+wheel:  ## a source distribution and a wheel that was built from it, in build/dist
+	@tools/setup wheel
+	@tools/build-wheel
 
 clean:  ## remove build/; the cache with HDF5 and the Python environment stays
 	@cmake -E rm -rf build

@@ -1,12 +1,26 @@
 # The HDF5 that the plugin is compiled against and the tests run with.
 #
 # -DHDF5_ROOT=PREFIX names one; otherwise tools/find-hdf5 looks for a suitable one or takes the build in the cache.
-# Both ways end in the variables FOREBAY_HDF5_{PREFIX,VERSION,INCLUDE_DIR,LIBRARY,PARALLEL,MPI,…}
+# With FOREBAY_THIRD_PARTY (ForebayThirdParty.cmake) and no HDF5_ROOT the headers are those of that folder: enough for
+# the plugin and the command, which link no HDF5, and not for tests.
+# All ways end in the variables FOREBAY_HDF5_{PREFIX,VERSION,INCLUDE_DIR,LIBRARY,PARALLEL,MPI,…}
 # of hdf5.cmake in the build folder, and in two targets:
 #   forebay::hdf5_headers  headers only, which is all that the plugin may use
 #   forebay::hdf5          headers and library, for test and benchmark programs
 
 set(HDF5_ROOT "" CACHE PATH "Prefix of the HDF5 (1.14.0 or later) to use; empty: find one, or use the cached build")
+
+add_library(forebay_hdf5_headers INTERFACE)
+add_library(forebay::hdf5_headers ALIAS forebay_hdf5_headers)
+
+if(FOREBAY_THIRD_PARTY AND NOT HDF5_ROOT)
+  if(FOREBAY_BUILD_TESTS OR FOREBAY_BUILD_BENCH)
+    message(FATAL_ERROR "FOREBAY_THIRD_PARTY has HDF5's headers and no library: tests and bench want HDF5_ROOT too")
+  endif()
+  target_include_directories(forebay_hdf5_headers SYSTEM INTERFACE ${FOREBAY_THIRD_PARTY}/include)
+  set(FOREBAY_HDF5_PARALLEL OFF)
+  return()
+endif()
 
 set(choice ${PROJECT_BINARY_DIR}/hdf5.cmake)
 set(find_command ${PROJECT_SOURCE_DIR}/tools/find-hdf5 --quiet --cmake ${choice} --env ${PROJECT_BINARY_DIR}/hdf5.env)
@@ -21,8 +35,6 @@ endif()
 include(${choice})
 message(STATUS "HDF5 ${FOREBAY_HDF5_VERSION} in ${FOREBAY_HDF5_PREFIX} (parallel: ${FOREBAY_HDF5_PARALLEL})")
 
-add_library(forebay_hdf5_headers INTERFACE)
-add_library(forebay::hdf5_headers ALIAS forebay_hdf5_headers)
 target_include_directories(forebay_hdf5_headers SYSTEM INTERFACE ${FOREBAY_HDF5_INCLUDE_DIR})
 
 add_library(forebay_hdf5 SHARED IMPORTED GLOBAL)

@@ -2,7 +2,8 @@
 
 Programs need nothing from this package: ``HDF5_VOL_CONNECTOR=forebay`` in their environment is enough. A program that
 wants more calls `enable` instead, and tells the read cache what it will read: `prefetch`, `follow`, and for PyTorch
-`forebay.torch.FollowingSampler`. `stats` says what came of it. See docs/python.md.
+`forebay.torch.FollowingSampler`. `stats` says what came of it, and `wait` until files hold everything. See
+docs/python.md.
 
 Beside that it holds what surrounds such programs: the demo, its plots, and the slow file system they are measured on.
 """
@@ -11,10 +12,14 @@ from __future__ import annotations
 
 from forebay import torch
 from forebay.byte_ranges import ByteRanges
-from forebay.enabling import CannotEnable, enable, is_enabled
+from forebay.enabling import CannotEnable, enable, is_enabled, staging
 from forebay.following import epoch_order, follow
-from forebay.plugin import ForebayError, NotEnabled, stats
+from forebay.installation import NotInstalled
+from forebay.loading import HDF5Rows, batches
+from forebay.plugin import ForebayError, NotEnabled
 from forebay.prefetching import Prefetch, prefetch
+from forebay.statistics import Statistics, stats
+from forebay.waiting import WaitFailed, wait
 
 __version__ = "0.1.0"
 
@@ -22,14 +27,21 @@ __all__ = [
     "ByteRanges",
     "CannotEnable",
     "ForebayError",
+    "HDF5Rows",
     "NotEnabled",
+    "NotInstalled",
     "Prefetch",
+    "Statistics",
+    "WaitFailed",
     "__version__",
+    "batches",
     "enable",
     "epoch_order",
     "follow",
     "is_enabled",
     "prefetch",
+    "staging",
     "stats",
     "torch",
+    "wait",
 ]

@@ -7,29 +7,26 @@ HDF5, and named in the file access list of every file that `h5py.File` opens fro
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from forebay.plugin import ForebayError, NotEnabled, loaded_plugins
+from forebay.hdf5_library import ALTERNATIVES, CannotEnable, HDF5Library
+from forebay.installation import plugin_places
+from forebay.plugin import NotEnabled, loaded_plugins
 
 CONNECTOR = "forebay"
 CONNECTOR_VARIABLE, PLUGIN_VARIABLE = "HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH"
 DEFAULTS = {"read_cache": "on"}
-ALTERNATIVES = "start the program with 'forebay run -- python …', or call forebay.enable() before 'import h5py'"
 _HDF5_OWN_FOLDER = "/usr/local/hdf5/lib/plugin"  # where HDF5 looks by itself; the variable replaces it
-_HDF5_OLDEST = (1, 14, 0)
 
 OptionValue = str | int | bool | os.PathLike[str]
-
-
-class CannotEnable(ForebayError):
-    """forebay cannot be switched on in this process; the message says what to do."""
 
 
 def is_enabled() -> bool:
@@ -60,10 +57,11 @@ def enable(nls: str | os.PathLike[str] | None = None, **options: OptionValue) ->
         raise CannotEnable(f"{CONNECTOR_VARIABLE} names another connector, '{name}': unset it first")
     folder = plugin_folder()
     h5py = sys.modules.get("h5py")
-    library = _HDF5(h5py) if h5py is not None else None
+    library = HDF5Library(h5py) if h5py is not None else None
     is_default = library is not None and library.default_connector_is(CONNECTOR)
-    if values:
+    if any(_given.get(option) != value for option, value in values.items()):
         _check_that_options_still_count()
+    _given.update(values)
 
     given_info = info.strip()
     if given_info:  # it beats the environment, so what is asked for has to be in it as well
@@ -72,19 +70,42 @@ def enable(nls: str | os.PathLike[str] | None = None, **options: OptionValue) ->
         if not os.environ.get(_variable(option)):
             values.setdefault(option, default)
     if library is not None and (not is_default or given_info != info.strip()):
-        library.use_for_files(CONNECTOR, given_info, folder)
+        _use_for_files(library, given_info, folder)
     os.environ.update({_variable(option): value for option, value in values.items()})
     os.environ[CONNECTOR_VARIABLE] = f"{CONNECTOR} {given_info}".strip()
     os.environ[PLUGIN_VARIABLE] = _plugin_path(folder)
 
 
+@contextlib.contextmanager
+def staging(nls: str | os.PathLike[str] | None = None, **options: OptionValue) -> Iterator[None]:
+    """``with forebay.staging("/local"):`` switches forebay on for what `h5py.File` opens in the block, and for the
+    processes that are started in it. Files of other libraries stay native.
+
+    Arguments and errors are those of `enable`. A file is closed by whoever opened it, in the block or later: then its
+    bytes are in the file, unless an option defers that. Where forebay is on already, it stays on behind the block. All
+    threads share the switch.
+    """
+    import h5py  # noqa: F401  # HDF5 starts natively, so files outside of the block stay native
+
+    names = {CONNECTOR_VARIABLE, PLUGIN_VARIABLE, *map(_variable, (*DEFAULTS, *options, "nls"))}
+    environment, late_info = {name: os.environ.get(name) for name in names}, dict(_late_info)
+    try:
+        enable(nls, **options)
+        yield
+    finally:
+        _late_info.clear()
+        _late_info.update(late_info)
+        for name, value in environment.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
 def plugin_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder with forebay's plugin: one that HDF5_PLUGIN_PATH names, the build beside this package, or that of the
-    ``forebay`` command on the PATH. Raises CannotEnable when there is none."""
-    tree = Path(__file__).resolve().parents[2]
-    build = environment.get("FOREBAY_BUILD_DIR")
+    """The folder with forebay's plugin: one that HDF5_PLUGIN_PATH names, that of this package, the build beside it, or
+    that of the ``forebay`` command on the PATH. Raises CannotEnable when there is none."""
     places = [Path(folder) for folder in environment.get(PLUGIN_VARIABLE, "").split(":") if folder]
-    places.append(Path(build or tree / "build" / "release") / "plugins")
+    places += plugin_places(environment)
     command = shutil.which("forebay", path=environment.get("PATH"))
     if command is not None:
         prefix = Path(command).resolve().parent.parent
@@ -129,76 +150,41 @@ def _plugin_path(folder: Path) -> str:
     return ":".join([str(folder), *(one for one in present if one != str(folder))])
 
 
-_late_info: dict[str, Any] = {}  # connector and info that the wrapper of make_fapl sets; empty: it is not in place
+# Connector and info that `make_fapl` sets once it is wrapped; empty: it sets nothing.
+_late_info: dict[str, Any] = {}
+_given: dict[str, str] = {}  # the options that `enable` was given so far
 
 
-class _HDF5:
-    """The HDF5 library of an imported h5py, called through ctypes."""
+def _use_for_files(library: HDF5Library, info: str, folder: Path) -> None:
+    """Files that h5py.File opens from now on are opened with forebay."""
+    files = sys.modules.get("h5py._hl.files")
+    if not hasattr(files, "make_fapl"):
+        raise CannotEnable(f"this h5py makes its file access lists in an unknown way: {ALTERNATIVES}")
+    library.h5py.h5pl.prepend(os.fsencode(folder))
+    connector = library.call("H5VLregister_connector_by_name", CONNECTOR.encode(), ctypes.c_int64(0))
+    if connector < 0:
+        raise CannotEnable(f"HDF5 does not load the plugin in {folder}: {ALTERNATIVES}")
+    value = ctypes.c_void_p()
+    made = library.call(
+        "H5VLconnector_str_to_info", info.encode(), ctypes.c_int64(connector), ctypes.byref(value), result=ctypes.c_int
+    )
+    if made < 0:
+        raise CannotEnable(f"forebay does not understand its connector string '{info}'")
+    _late_info.update(connector=connector, value=value)
+    if not hasattr(files.make_fapl, "__wrapped__"):
+        _wrap(library, files)
 
-    def __init__(self, h5py: Any) -> None:
-        self._h5py = h5py
-        version = h5py.version.hdf5_version_tuple
-        if tuple(version) < _HDF5_OLDEST:
-            oldest = ".".join(map(str, _HDF5_OLDEST))
-            raise CannotEnable(f"this h5py has HDF5 {h5py.version.hdf5_version}; forebay needs {oldest} or later")
-        # Names are looked for in what this module was linked with too, which is h5py's own HDF5 and no other.
-        self._library = ctypes.CDLL(h5py.h5p.__file__)
 
-    def _call(self, name: str, *arguments: Any, result: Any = ctypes.c_int64) -> Any:
-        try:
-            function = self._library[name]
-        except AttributeError:
-            raise CannotEnable(f"the HDF5 of this h5py does not export {name}: {ALTERNATIVES}") from None
-        function.restype = result
-        with self._h5py._objects.phil:  # h5py's own lock around every call of HDF5
-            return function(*arguments)
+def _wrap(library: HDF5Library, files: Any) -> None:
+    make = files.make_fapl
 
-    def default_connector_is(self, name: str) -> bool:
-        """Whether files are opened with this connector if nobody says otherwise."""
-        registered = self._call("H5VLis_connector_registered_by_name", name.encode(), result=ctypes.c_int)
-        if registered <= 0:
-            return False
-        access = self._h5py.h5p.create(self._h5py.h5p.FILE_ACCESS)
-        default = ctypes.c_int64(-1)
-        wanted = self._call("H5VLget_connector_id_by_name", name.encode())
-        self._call("H5Pget_vol_id", ctypes.c_int64(access.id), ctypes.byref(default), result=ctypes.c_int)
-        difference = ctypes.c_int(-1)
-        ids = (ctypes.c_int64(wanted), default)
-        compared = self._call("H5VLcmp_connector_cls", ctypes.byref(difference), *ids, result=ctypes.c_int)
-        for one in ids:
-            self._call("H5VLclose", one, result=ctypes.c_int)
-        return compared >= 0 and difference.value == 0
-
-    def use_for_files(self, name: str, info: str, folder: Path) -> None:
-        """Files that h5py.File opens from now on are opened with this connector."""
-        files = sys.modules.get("h5py._hl.files")
-        if not hasattr(files, "make_fapl"):
-            raise CannotEnable(f"this h5py makes its file access lists in an unknown way: {ALTERNATIVES}")
-        self._h5py.h5pl.prepend(os.fsencode(folder))
-        connector = self._call("H5VLregister_connector_by_name", name.encode(), ctypes.c_int64(0))
-        if connector < 0:
-            raise CannotEnable(f"HDF5 does not load the plugin in {folder}: {ALTERNATIVES}")
-        value = ctypes.c_void_p()
-        made = self._call(
-            "H5VLconnector_str_to_info", info.encode(), ctypes.c_int64(connector), ctypes.byref(value),
-            result=ctypes.c_int,
-        )  # fmt: skip
-        if made < 0:
-            raise CannotEnable(f"forebay does not understand its connector string '{info}'")
-        is_first = not _late_info
-        _late_info.update(connector=connector, value=value)
-        if is_first:
-            self._wrap(files)
-
-    def _wrap(self, files: Any) -> None:
-        make = files.make_fapl
-
-        @functools.wraps(make)
-        def make_fapl(*arguments: Any, **named: Any) -> Any:
-            access = make(*arguments, **named)
+    @functools.wraps(make)
+    def make_fapl(*arguments: Any, **named: Any) -> Any:
+        access = make(*arguments, **named)
+        if _late_info:
             connector, value = ctypes.c_int64(_late_info["connector"]), _late_info["value"]
-            if self._call("H5Pset_vol", ctypes.c_int64(access.id), connector, value, result=ctypes.c_int) < 0:
+            if library.call("H5Pset_vol", ctypes.c_int64(access.id), connector, value, result=ctypes.c_int) < 0:
                 raise CannotEnable(f"HDF5 does not take forebay for a file: {ALTERNATIVES}")
-            return access
+        return access
 
-        files.make_fapl = make_fapl
+    files.make_fapl = make_fapl

@@ -128,12 +128,8 @@ def _memory_copies() -> Iterator[str]:
             continue
 
 
-def stats() -> dict[str, Any]:
-    """What forebay has counted in this process so far: the keys of docs/statistics.md, "One process".
-
-    Values are bytes unless the name says otherwise. Of several HDF5 libraries in the process it is the one through
-    which most files were opened. Raises NotEnabled without the plugin.
-    """
+def statistics_of_process() -> dict[str, Any]:
+    """What forebay.stats returns for a process. Raises NotEnabled without the plugin."""
     return max((plugin.statistics() for plugin in require_plugins()), key=lambda line: line.get("files_opened", 0))
 
 

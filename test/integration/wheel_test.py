@@ -1,0 +1,142 @@
+"""The wheel: what is in it, and that it stages in an environment that has nothing else of forebay.
+
+It is built with the flags of the release build, so a compiler cache has all of it. The environment sees the stock h5py
+of the tests' own one.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+from connector_environment import ROOT, bytes_staged, native, run, statistics_file
+
+BUILDER = os.environ.get("FOREBAY_HDF5_WHEEL_PYTHON")
+BUILD = Path(os.environ.get("FOREBAY_BUILD_DIR", ROOT / "build" / "release"))
+PASSED_ON = ("FOREBAY_WERROR", "HDF5_ROOT", "CMAKE_C_COMPILER", "CMAKE_CXX_COMPILER")
+
+pytestmark = pytest.mark.skipif(BUILDER is None, reason="nothing here builds wheels: tools/setup wheel")
+
+
+def definitions():
+    """Those of the build that is tested: the same compilers under the same names, warnings and HDF5."""
+    cache = (BUILD / "CMakeCache.txt").read_text()
+    for name in PASSED_ON:
+        found = re.search(rf"^{name}:\w+=(.+)$", cache, re.MULTILINE)
+        if found:
+            yield f"-Ccmake.define.{name}={found.group(1)}"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dist")
+    command = [BUILDER, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", folder]
+    command += [f"-Cbuild-dir={BUILD}-wheel", *definitions(), ROOT]
+    done = run(command, native(), folder, seconds_max=1200)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    (built,) = folder.glob("forebay-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def python(wheel, tmp_path_factory):
+    """The interpreter of a new environment with the wheel."""
+    folder = tmp_path_factory.mktemp("environment") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=120)
+    interpreter = folder / "bin" / "python"
+    command = [BUILDER, "-m", "pip", "--python", interpreter, "install", "--no-index", "--no-deps", wheel]
+    done = run(command, native(), folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "h5py-of-the-tests.pth").write_text(sysconfig.get_path("purelib"))
+    return interpreter
+
+
+def alone(folder, **more):
+    """An environment in which nothing leads to this source tree."""
+    environment = native(FOREBAY_STATS=str(statistics_file(folder)), **more)
+    for name in ("PYTHONPATH", "FOREBAY_BUILD_DIR", "FOREBAY_PLUGIN_DIR"):
+        environment.pop(name, None)
+    inside = [part for part in environment["PATH"].split(":") if not part.startswith(str(ROOT))]
+    return {**environment, "PATH": ":".join(inside)}
+
+
+def test_the_wheel_holds_command_plugins_and_package_and_nothing_of_the_tests(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    plugins = [name for name in names if "/plugin" in name and ".so" in name]
+    assert sorted(plugins) == [
+        "forebay/lib/hdf5/plugin-async/libh5async.so",
+        "forebay/lib/hdf5/plugin-cache_ext/libh5cache_vol.so",
+        "forebay/lib/hdf5/plugin/libforebay_vol.so",
+    ]
+    assert "forebay/bin/forebay" in names
+    assert "forebay/py.typed" in names
+    assert "forebay/include/forebay/forebay.h" in names
+    assert not [name for name in names if re.search(r"slowfs|demo|/test|bench", name)]
+    assert wheel.name.split("-")[2:4] == ["py3", "none"]
+
+
+def test_what_the_wheel_installs_wants_no_library_but_those_of_the_compiler(wheel, tmp_path):
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    allowed = {"libstdc++", "libgcc_s", "libc", "libm", "ld-linux-x86-64", "ld-linux-aarch64"}
+    looked_at = [*tmp_path.glob("forebay/lib/hdf5/*/*.so"), *tmp_path.glob("forebay/bin/*")]
+    assert len(looked_at) == 5
+    for file in looked_at:
+        shown = subprocess.run(["readelf", "-d", file], capture_output=True, text=True, check=True, timeout=60).stdout
+        needed = {name.split(".so")[0] for name in re.findall(r"NEEDED.*\[(.+)\]", shown)}
+        assert needed <= allowed, file
+        sections = subprocess.run(["readelf", "-SW", file], capture_output=True, text=True, check=True, timeout=60)
+        assert ".debug_info" not in sections.stdout, f"{file} has debug information"
+
+
+def test_the_command_and_python_m_forebay_are_the_same_program(python, tmp_path):
+    script = run([python.parent / "forebay", "--version"], alone(tmp_path), tmp_path)
+    module = run([python, "-m", "forebay", "--version"], alone(tmp_path), tmp_path)
+    assert script.returncode == module.returncode == 0, script.stderr + module.stderr
+    assert script.stdout == module.stdout
+    package = run([python, "-c", "import forebay; print(forebay.__version__)"], alone(tmp_path), tmp_path)
+    assert package.stdout.strip() in script.stdout.split()
+
+
+WRITE = """
+import sys
+BEFORE
+import h5py, numpy
+AFTER
+with h5py.File(sys.argv[1], "w") as file:
+    file["x"] = numpy.arange(100000)
+    file["x"].attrs["unit"] = "m"
+with h5py.File(sys.argv[1]) as file:
+    assert (file["x"][()] == numpy.arange(100000)).all()
+"""
+ENABLE = "import forebay; forebay.enable(nls='area')"
+
+
+def written(python, folder, launcher=(), before="", after=""):
+    """The bytes of the file that the program leaves, and how many were staged."""
+    folder.mkdir()
+    (folder / "area").mkdir()
+    (folder / "write.py").write_text(WRITE.replace("BEFORE", before).replace("AFTER", after))
+    done = run([*launcher, python, "write.py", "x.h5"], alone(folder), folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return (folder / "x.h5").read_bytes(), bytes_staged(folder)
+
+
+def test_programs_are_staged_in_every_way_and_write_what_they_write_natively(python, tmp_path):
+    expected, nothing = written(python, tmp_path / "native")
+    assert nothing == 0
+    command = [python.parent / "forebay", "run", "-o", "nls=area", "--"]
+    ways = {
+        "run": {"launcher": command},
+        "module": {"launcher": [python, "-m", "forebay", *command[1:]]},
+        "before": {"before": ENABLE},
+        "after": {"after": ENABLE},
+    }
+    for name, way in ways.items():
+        content, staged = written(python, tmp_path / name, **way)
+        assert content == expected, name
+        assert staged >= 800000, name
