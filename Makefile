@@ -4,7 +4,7 @@ PREFIX ?= $(HOME)/.local
 CONFIGURE = cmake --preset release $(if $(FOREBAY_WERROR),-DFOREBAY_WERROR=$(FOREBAY_WERROR)) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build format check test test-long demo examples bench site install wheel clean
+.PHONY: help setup build format check test test-long demo examples bench site install wheel deb clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -57,10 +57,16 @@ site: build  ## the documentation as a site, with its reference made from the co
 
 install: build  ## install into PREFIX (default ~/.local), without debug information
 	@cmake --install build/release --strip --prefix "$(abspath $(PREFIX))"
+	@packaging/make-pages build/release/bin/forebay build/pages
+	@cmake -E copy_directory build/pages/man1 "$(abspath $(PREFIX))/share/man/man1"
+	@cmake -E copy_directory build/pages/completion "$(abspath $(PREFIX))/share/bash-completion/completions"
 
 wheel:  ## a source distribution and a wheel that was built from it, in build/dist
 	@tools/setup wheel
 	@tools/build-wheel
+
+deb: build  ## a Debian package, in build/dist
+	@packaging/build-deb
 
 clean:  ## remove build/; the cache with HDF5 and the Python environment stays
 	@cmake -E rm -rf build
