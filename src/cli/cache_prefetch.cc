@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "area/process.h"
@@ -33,8 +34,9 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::size_t kPiece = std::size_t{1} << 20;
-// A read stores nothing of a unit of which a fetch is under way, be it of a few other blocks. Then it is read again.
-constexpr int kPassesMax = 3;
+// A read stores nothing of a unit of which a fetch is under way, be it of a few other blocks. Then it is read again, as
+// long as that brings something; so many passes in a row may bring nothing.
+constexpr int kIdlePassesMax = 3;
 
 struct Request {
     std::vector<std::string> names;
@@ -110,9 +112,10 @@ class Prefetching {
             return result;
         }
         cache::Aside why = cache::Aside::kNone;
-        for (int pass = 0; pass < kPassesMax; ++pass) {
+        for (int idle = 0; idle < kIdlePassesMax;) {
             why = read(*file, result, number, count);
-            result.cached_bytes = cached_bytes(*source, result.size);
+            const std::uint64_t cached_before = std::exchange(result.cached_bytes, cached_bytes(*source, result.size));
+            idle = result.cached_bytes > cached_before ? 0 : idle + 1;
             if (why != cache::Aside::kNone || !result.problem.empty() || result.cached_bytes == result.size) break;
         }
         file->close();
