@@ -15,23 +15,27 @@ constexpr std::uint64_t kAssistAfterNs = kSecondNs / 2;
 std::uint64_t patience_ns(const Options& options) noexcept { return options.patience * kSecondNs; }
 
 Wait::Wait(const Process& process) noexcept
-    : process_(process), patience_ns_(patience_ns(process.options)), begin_ns_(monotonic_ns()), since_ns_(begin_ns_) {}
+    : process_(process),
+      patience_ns_(patience_ns(process.options)),
+      since_ns_(monotonic_ns()),
+      assist_at_ns_(since_ns_ + kAssistAfterNs) {}
 
 bool Wait::over() { return over(process_.progress.last_ns()); }
 
 bool Wait::over(std::uint64_t progress_ns) {
     since_ns_ = std::max(since_ns_, progress_ns);
     const std::uint64_t now = monotonic_ns();
-    if (!assisted_ && now >= begin_ns_ + kAssistAfterNs) {
+    if (assist_at_ns_ != 0 && now >= assist_at_ns_) {
+        const bool moves = assisted_ && process_.progress.last_ns() + kAssistAfterNs > now;
         assisted_ = true;
-        process_.scheduler.assist();
+        assist_at_ns_ = moves || process_.scheduler.assist() ? now + kAssistAfterNs : 0;
     }
     return patience_ns_ != 0 && now >= since_ns_ + patience_ns_;
 }
 
 Wait::TimePoint Wait::until() const noexcept {
     std::uint64_t at = patience_ns_ != 0 ? since_ns_ + patience_ns_ : 0;
-    if (!assisted_) at = at == 0 ? begin_ns_ + kAssistAfterNs : std::min(at, begin_ns_ + kAssistAfterNs);
+    if (assist_at_ns_ != 0) at = at == 0 ? assist_at_ns_ : std::min(at, assist_at_ns_);
     return at == 0 ? TimePoint::max() : TimePoint(std::chrono::nanoseconds(at));
 }
 

@@ -38,7 +38,7 @@ class Wait {
     explicit Wait(const Process& process) noexcept;
 
     // Nothing has reached any target for so long, since the wait began. Asks for a thread more once it has lasted for a
-    // while.
+    // while, and again each time that nothing has reached any target since: that thread may have got stuck as well.
     [[nodiscard]] bool over();
     // `over` says that nothing has reached the target since `progress_ns` (monotonic) either.
     [[nodiscard]] bool over(std::uint64_t progress_ns);
@@ -48,8 +48,8 @@ class Wait {
   private:
     Process process_;
     const std::uint64_t patience_ns_;   // 0: without end
-    const std::uint64_t begin_ns_;
-    std::uint64_t since_ns_;   // nothing has come
+    std::uint64_t since_ns_;            // nothing has come
+    std::uint64_t assist_at_ns_;        // 0: nothing waits for a thread
     bool assisted_ = false;
 };
 

@@ -58,7 +58,7 @@ class Scheduler {
     void carry_out(std::unique_ptr<Work> work);
 
     // Work waits, and every thread is in a write that does not return: one thread more (task::Engine::assist).
-    void assist() { engine_.assist(); }
+    bool assist() { return engine_.assist(); }
     // Threads may be so many from now on, if fewer were said.
     void allow(std::size_t threads) { engine_.allow(threads); }
     // No work begins any more. False: at `until` some is still being carried out (task::Engine::stop).

@@ -150,7 +150,7 @@ class Engine::Core {
 
     Submitted submit(Request request);
     bool cancel(Task::Node& node);
-    void assist();
+    bool assist();
     void allow(std::size_t threads);
     bool stop(std::chrono::steady_clock::time_point until);
     // Until `awaited` has ended, or, if it is null, no task is left.
@@ -454,11 +454,14 @@ bool Engine::Core::stop(std::chrono::steady_clock::time_point until) {
     return ended;
 }
 
-void Engine::Core::assist() {
+bool Engine::Core::assist() {
     const std::lock_guard lock(mutex_);
-    if (stopping_ || asleep_ > 0 || looking_ >= takeable_locked() || threads_.size() < limits_.threads_max) return;
-    ++limits_.threads_max;
-    summon_locked();
+    const std::size_t takeable = stopping_ ? 0 : takeable_locked();
+    if (asleep_ == 0 && looking_ < takeable && threads_.size() >= limits_.threads_max) {
+        ++limits_.threads_max;
+        summon_locked();
+    }
+    return takeable > 0;
 }
 
 void Engine::Core::allow(std::size_t threads) {
@@ -570,9 +573,7 @@ void Engine::allow(std::size_t threads) {
     if (core_) core_->allow(threads);
 }
 
-void Engine::assist() {
-    if (core_) core_->assist();
-}
+bool Engine::assist() { return core_ && core_->assist(); }
 
 bool Engine::stop(std::chrono::steady_clock::time_point until) { return !core_ || core_->stop(until); }
 

@@ -137,8 +137,8 @@ class Engine {
     Status wait_all();
 
     // Tasks could begin, and no thread comes to them, since all run tasks that may never end: one thread more than
-    // the limit said, if it can be had.
-    void assist();
+    // the limit said, if it can be had. False: none waits for a thread.
+    bool assist();
 
     // Threads may be so many from now on, if the limit said less.
     void allow(std::size_t threads);
