@@ -186,6 +186,8 @@ TEST_F(CachedFileTest, random_reads_of_several_files_of_one_replica_give_the_sou
         const std::uint64_t at = random() % kSize;
         const std::size_t size = random() % (i % 5 == 0 ? 2'000'000 : 9000);
         ASSERT_TRUE(same(read(*files[random() % 3], at, size), expected(at, size))) << at << " " << size;
+        if (i % 100 == 99)
+            for (const auto& file : files) file->await_stored();
     }
     std::uint64_t hits = 0;
     for (const auto& file : files) hits += file->counters().hit_bytes;

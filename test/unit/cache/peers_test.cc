@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 
@@ -143,15 +144,16 @@ TEST_P(PeersTest, two_nodes_that_shuffle_the_file_read_it_once) {
     for (int i = 0; i < 400; ++i)
         EXPECT_TRUE(reads_right(static_cast<std::size_t>(random() % 2), random() % kSize, 1 + random() % 60'000));
     // A read waits for what a task fetches no longer than the file would take, then reads the file, and stores nothing.
-    // So a little is read twice; and what is left is read without tasks beside.
-    for (int turn = 0; turn < 2; ++turn)
+    // So a little is read twice. Each turn stores at least the first gap that there is in a unit.
+    const auto is_whole = [](const auto& replica) { return replica->stored_bytes() >= kSize; };
+    for (std::uint64_t turn = 0; turn <= kUnitBlocks && !std::ranges::all_of(world_.replicas, is_whole); ++turn)
         for (std::size_t node = 0; node < 2; ++node) {
             (void)tasks_.wait_all();
             EXPECT_TRUE(reads_right(node, 0, kSize));
         }
     (void)tasks_.wait_all();
     EXPECT_GE(source_->bytes_, kSize);
-    EXPECT_LT(source_->bytes_, 2 * kSize);
+    EXPECT_LT(source_->bytes_, 3 * kSize) << "of more than four that were asked for";
     for (const auto& file : files_) EXPECT_GT(file->counters().remote_bytes, 0u);
     std::uint64_t fetched = 0;
     for (const auto& file : files_) fetched += file->counters().fetched_bytes;

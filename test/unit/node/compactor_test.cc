@@ -53,7 +53,7 @@ class Watch {
     // False: not within a time that is long on any machine.
     bool await_bytes(std::uint64_t bytes) {
         std::unique_lock lock(mutex_);
-        return changed_.wait_for(lock, std::chrono::seconds(30), [&] {
+        return changed_.wait_for(lock, std::chrono::seconds(250), [&] {
             std::uint64_t written = 0;
             for (const Access& write : writes_) written += write.size;
             return written >= bytes;

@@ -182,7 +182,7 @@ class StoppedFile final : public io::ForwardingFile {
         // False: not within a time that is long on any machine.
         bool wait_for(std::uint64_t wanted) {
             std::unique_lock lock(mutex);
-            return changed.wait_for(lock, std::chrono::seconds(30), [&] { return bytes >= wanted; });
+            return changed.wait_for(lock, std::chrono::seconds(250), [&] { return bytes >= wanted; });
         }
     };
 
