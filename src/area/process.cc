@@ -14,6 +14,7 @@
 #include <sstream>
 #include <tuple>
 
+#include "base/attempt.h"
 #include "base/clock.h"
 #include "io/process_lock.h"
 
@@ -130,6 +131,20 @@ Result<ProcessIdentity> identify_this_process() {
     process.start_ticks = (ticks.value() & kTicksMask) | number_of_image() << kTicksBits;
     process.boot_id = boot.value();
     return process;
+}
+
+std::uint64_t age_of_this_process_ns() noexcept {
+    std::uint64_t began_ns = 0;
+    const Status known = attempt([&] {
+        const auto ticks = own_start_ticks(static_cast<std::uint64_t>(::getpid()));
+        const long per_second = ::sysconf(_SC_CLK_TCK);
+        if (!ticks) return ticks.status();
+        if (per_second <= 0) return Status(Code::kUnavailable, "the length of a tick is not known");
+        began_ns = ticks.value() * (1'000'000'000 / static_cast<std::uint64_t>(per_second));
+        return Status::ok();
+    });
+    const std::uint64_t now_ns = boottime_ns();
+    return known && began_ns < now_ns ? now_ns - began_ns : 0;
 }
 
 namespace {

@@ -27,6 +27,9 @@ struct ProcessIdentity {
 // the same number and start time in another PID namespace. Reads /proc; kUnavailable without it.
 [[nodiscard]] Result<ProcessIdentity> identify_this_process();
 
+// How long ago the calling process began; 0: it cannot be known.
+[[nodiscard]] std::uint64_t age_of_this_process_ns() noexcept;
+
 // Whether a process lives is told by a lock of this name in its directory, which ends with the process
 // (io/process_lock.h), and by nothing else. Number and start time are for messages: they mislead about zombies, after
 // exec, and in other PID namespaces.

@@ -57,6 +57,10 @@ constexpr std::array kTable{
     OptionSpec{"linger", kBool, "off", "", 0, 0, "",
                "With close=deferred: at the end of a program its drains are left to another process, "
                "`forebay drain`, and the program does not wait for them."},
+    OptionSpec{"deadline", kTime, "", "", 0, 0, "",
+               "End of the job. When what is staged takes more than half of the time that is left, closes and flushes "
+               "wait for the drain, and writes for room. A duration counts from the start of the program; a time "
+               "without Z is local. Empty: $SLURM_JOB_END_TIME, if set."},
     OptionSpec{"durability", kChoice, "process", "", 0, 0, "process|node",
                "A flush or close that has returned outlives:\nprocess: the death of the process\n"
                "node: also the node's loss of power; it syncs the log, and close the file. Implies checksum=inline."},

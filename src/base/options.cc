@@ -230,6 +230,15 @@ void choose_staging_area(const Getenv& getenv, Loader& loader) {
     loader.origin("nls") = usable ? "TMPDIR" : kDefault;
 }
 
+// What cannot be understood there is no fault of the program's user.
+void choose_deadline(const Getenv& getenv, Loader& loader) {
+    Options& options = loader.loaded().options;
+    const char* told = getenv("SLURM_JOB_END_TIME");
+    if (!options.deadline.empty() || told == nullptr || *told == '\0' || !check_option("deadline", told, "")) return;
+    options.deadline = told;
+    loader.origin("deadline") = "SLURM_JOB_END_TIME";
+}
+
 }   // namespace
 
 std::string_view LoadedOptions::origin_of(std::string_view name) const noexcept {
@@ -251,6 +260,7 @@ LoadedOptions load_options(std::string_view connector_string, const Getenv& gete
     load_connector_string(connector_string, loader);
     fit_to_size(loader.loaded());
     choose_staging_area(getenv, loader);
+    choose_deadline(getenv, loader);
     return std::move(loader.loaded());
 }
 

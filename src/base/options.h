@@ -24,7 +24,7 @@
 
 namespace forebay {
 
-enum class OptionType : std::uint8_t { kString, kPath, kBool, kSize, kCount, kChoice };
+enum class OptionType : std::uint8_t { kString, kPath, kBool, kSize, kCount, kChoice, kTime };
 
 struct OptionSpec {
     std::string_view name;   // "size"
@@ -89,6 +89,7 @@ struct Options {
     CacheLifetime read_cache_lifetime = CacheLifetime::kPermanent;      // kTemporal: what nobody has open is removed
     CacheReplacement read_cache_replacement = CacheReplacement::kLru;   // which files go first when it is full
     bool linger = false;           // what is not drained at the end of the process is drained by another one
+    std::string deadline;          // end of the job (base/job_end.h); empty: as Slurm says, if it does
     std::string node;              // members of one name share memory; empty: those of one machine
     std::string stats;             // append one JSON line per closed file; empty: none
     std::string trace;             // append one JSON line per target write; empty: none
@@ -123,9 +124,9 @@ struct DefaultValue {
 };
 
 // Parses and merges all levels. Never fails as a whole: see `problems`. `nls` falls back to
-// $TMPDIR, then /tmp. Unknown FOREBAY_* variables are found by `names_in_environment` (may be empty).
-// An empty variable counts as unset. A `segment` or `reserve` that does not fit into `size` is made to
-// fit; that is a problem only when somebody asked for it. Grammar of the connector string:
+// $TMPDIR, then /tmp, `deadline` to $SLURM_JOB_END_TIME. Unknown FOREBAY_* variables are found by
+// `names_in_environment` (may be empty). An empty variable counts as unset. A `segment` or `reserve` that does not fit
+// into `size` is made to fit; that is a problem only when somebody asked for it. Grammar of the connector string:
 //   string = [ pair { ";" pair } ]     pair = name "=" value     blanks around either do not count
 //   value  = "{" anything with balanced braces "}"  |  anything without ";"
 [[nodiscard]] LoadedOptions load_options(std::string_view connector_string, const Getenv& getenv,

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/job_end.h"
 #include "base/spelling.h"
 
 namespace forebay {
@@ -42,8 +43,8 @@ struct NamedBinding {
     std::string_view name;
     Binding field;
 };
-const std::array<NamedBinding, 33>& bindings() {
-    static const std::array<NamedBinding, 33> all{{
+const std::array<NamedBinding, 34>& bindings() {
+    static const std::array<NamedBinding, 34> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
         {"size", &Options::size},
@@ -62,6 +63,7 @@ const std::array<NamedBinding, 33>& bindings() {
         {"flush", choice<&Options::flush>()},
         {"close", choice<&Options::close>()},
         {"linger", &Options::linger},
+        {"deadline", &Options::deadline},
         {"recover", &Options::recover},
         {"mpi", choice<&Options::mpi>()},
         {"read_cache", &Options::read_cache},
@@ -158,6 +160,9 @@ Status store_text(const OptionSpec& spec, std::string_view text, Options& option
         return invalid("empty; give a connector's value or name, 0 is HDF5's own");
     if (spec.name == "under_info" && !options_internal::braces_balanced(text))
         return invalid("its braces are not paired");
+    if (spec.type == OptionType::kTime)
+        if (const auto end = parse_job_end(trim(text)); !end)
+            return invalid(end.status().message() + "; allowed: " + option_range(spec));
     options.*field = std::string(text);
     return Status::ok();
 }
@@ -305,6 +310,7 @@ std::string option_range(const OptionSpec& spec) {
             const std::string range = std::to_string(spec.minimum) + " to " + std::to_string(spec.maximum);
             return spec.choices.empty() ? range : joined_choices(spec.choices) + " or " + range;
         }
+        case OptionType::kTime: return "a duration such as 110m, a time such as 2025-06-30T17:00, or off";
         case OptionType::kString:
         case OptionType::kPath: break;
     }

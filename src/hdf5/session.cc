@@ -80,6 +80,7 @@ Route Session::judge(const std::string& text) {
 
 void Session::make_engine(const LoadedOptions& loaded, const std::string& text) {
     engine_ = stage::Engine::create(loaded);
+    engine_->warn_by([](const std::string& message) { warn_once(message); });
     made_.push_back(engine_);
     engine_text_ = text;
     engine_generation_ = stage::fork_generation();

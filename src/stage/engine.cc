@@ -276,6 +276,8 @@ bool Engine::State::promote_held() {
 void Engine::State::wrote(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) {
     ledger_.header().wrote_ns.store(realtime_ns(), std::memory_order_relaxed);
     trace_.wrote(begin_ns, end_ns, range.begin, range.size());
+    deadline_.wrote(begin_ns, end_ns, range.size());
+    look_at_deadline();
 }
 
 void Engine::State::report_closed(const ledger::FileCounters& counters) {
@@ -395,6 +397,8 @@ Result<std::unique_ptr<io::Claim>> Engine::claim(const io::Identity& identity) {
 io::Directory* Engine::directory() noexcept { return state_->directory(); }
 
 void Engine::share_reserve(std::uint64_t processes) noexcept { state_->share_reserve(processes); }
+
+void Engine::warn_by(Warn warn) { state_->warn_by(std::move(warn)); }
 
 void Engine::count_aside(ledger::AsideReason reason, const std::string&) { state_->count_aside(reason); }
 

@@ -55,6 +55,10 @@ class Engine {
     [[nodiscard]] std::vector<std::string> end_of_process(const LeaveTo& leave_to = {});
     // In a forked child: it is the parent's.
     [[nodiscard]] bool inherited() const noexcept;
+    // Who tells the user what no call has to do with: that the job ends before everything has drained. Called from any
+    // thread, once. Before the first file is attached.
+    using Warn = std::function<void(const std::string& message)>;
+    void warn_by(Warn warn);
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;

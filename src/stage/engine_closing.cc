@@ -22,7 +22,7 @@ constexpr std::size_t kClosesMax = 64;
 constexpr std::uint64_t kDescriptorShare = 8;
 
 constexpr std::array<std::string_view, static_cast<std::size_t>(WaitedClose::kCount)> kWaitedNames{
-    "nothing_left", "failing", "unrecorded", "shared", "too_many", "named", "unclaimed",
+    "nothing_left", "failing", "unrecorded", "shared", "too_many", "named", "unclaimed", "deadline",
 };
 
 Status waits() { return {Code::kUnavailable, "the close waits"}; }
@@ -39,7 +39,8 @@ std::optional<WaitedClose> Engine::State::why_not_deferred(StagedFile& file) {
             closes_max_ = std::clamp<std::size_t>(io::descriptors_max() / kDescriptorShare, 1, kClosesMax);
         if (closes_under_way_.size() >= closes_max_) return WaitedClose::kTooMany;
     }
-    return file.commit_to_finish_later();
+    const std::optional<WaitedClose> waits = file.commit_to_finish_later();
+    return !waits && deadline_presses() ? std::optional(WaitedClose::kDeadline) : waits;
 }
 
 // Ok: the close is deferred. An error: the caller finishes the file.
@@ -205,11 +206,11 @@ void Engine::State::stop_closing() noexcept {
 }
 
 // The process ends. What the closing thread, or a drain thread, is at goes on until then: it is what recovery expects
-// of a process that died.
+// of a process that died. Where the job ends soon the process waits: what it starts would end before it.
 bool Engine::State::leave_closes(const LeaveTo& leave_to) {
     {
         const std::lock_guard lock(mutex_);
-        if (closes_under_way_.empty() || !directory_) return false;
+        if (closes_under_way_.empty() || !directory_ || deadline_.presses()) return false;
     }
     if (!attempt([&] { return leave_to(directory_->name()); })) return false;
     {

@@ -4,6 +4,7 @@
 //   engine.cc            the Engine's own calls, attaching and detaching files, what the files ask for
 //   engine_area.cc       the staging area: opening it once, refusing it, leaving it; statistics
 //   engine_leftovers.cc  what other processes have left of a file, or claim now
+//   engine_deadline.cc   the end of the job
 //   engine_closing.cc    closes that the program does not wait for
 #pragma once
 
@@ -26,6 +27,7 @@
 #include "area/run_record.h"
 #include "base/clock.h"
 #include "cache/read_cache.h"
+#include "drain/deadline.h"
 #include "io/trace.h"
 #include "ledger/ledger_writer.h"
 #include "recover/leftovers.h"
@@ -47,7 +49,8 @@ class Engine::State final : public Surroundings, public ForkParty {
                      [this] { return recover::find_areas_of_others(loaded_.options.nls); }, patience_with_others()),
           read_cache_(loaded_.options, [this] { return open_area_of_cache(); }),
           scheduler_(loaded_.options.drain_threads),
-          async_requests_(loaded_.options.drain_threads) {
+          async_requests_(loaded_.options.drain_threads),
+          deadline_(deadline_of(loaded_.options)) {
         join_forks();
     }
     ~State() override {
@@ -96,6 +99,10 @@ class Engine::State final : public Surroundings, public ForkParty {
         const std::lock_guard opening(opening_);
         return directory_.get();
     }
+    void warn_by(Warn warn) {
+        const std::lock_guard lock(mutex_);
+        warn_ = std::move(warn);
+    }
     void share_reserve(std::uint64_t processes) noexcept {
         const std::lock_guard opening(opening_);
         if (pool_) pool_->lower_reserve(reserve_bytes(processes));
@@ -114,6 +121,8 @@ class Engine::State final : public Surroundings, public ForkParty {
     SpareTime& spare_time() noexcept override { return spare_time_; }
     void wrote(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) override;
     const io::Trace* trace() const noexcept override { return trace_.is_on() ? &trace_ : nullptr; }
+    bool deadline_presses() noexcept override;
+    bool too_much_for_deadline() noexcept override;
 
     // ForkParty
     void lock_for_fork() override {
@@ -177,6 +186,11 @@ class Engine::State final : public Surroundings, public ForkParty {
         AfterClose afterwards;
         std::unique_ptr<io::Claim> claim;   // tells other processes of the node; null: there are none to tell
     };
+
+    // engine_deadline.cc
+    [[nodiscard]] static std::uint64_t deadline_of(const Options& options) noexcept;
+    [[nodiscard]] std::uint64_t pending_bytes() noexcept;
+    void look_at_deadline() noexcept;
 
     // engine_closing.cc
     Status defer(const std::shared_ptr<StagedFile>& file, AfterClose afterwards);
@@ -263,7 +277,9 @@ class Engine::State final : public Surroundings, public ForkParty {
     std::uint64_t usable_memory_bytes_ = 0;   // by the process, when the staging area was opened
     cache::ReadCache read_cache_;
     drain::Scheduler scheduler_;
-    AsyncRequests async_requests_;   // last: its threads end first
+    AsyncRequests async_requests_;   // the last that has threads: they end first
+    drain::Deadline deadline_;
+    Warn warn_;   // guarded by mutex_
 };
 
 }   // namespace forebay::stage

@@ -15,6 +15,27 @@ constexpr std::size_t kCompactFrom = 4;
 
 }   // namespace
 
+// The job ends soon: before more is staged, some of what there is goes to its target. Nothing fails for that; what is
+// held until a commit is not waited for.
+void StagedFile::await_deadline(log::SegmentPool::Take take) {
+    if (take == log::SegmentPool::Take::kWarm) return;
+    log::SegmentPool& pool = *surroundings_.pool();
+    drain::Wait wait({surroundings_.options(), surroundings_.scheduler(), surroundings_.progress()});
+    while (surroundings_.too_much_for_deadline()) {
+        const std::uint64_t seen = pool.changes();
+        {
+            const LockGuard lock(mutex());
+            if (!outflow_.error().is_ok()) return;
+            outflow_.wait_out_pause();
+        }
+        const bool others_under_way = surroundings_.press_files(*this);
+        if ((!press() && !others_under_way) || wait.over()) return;
+        const std::uint64_t begin = monotonic_ns();
+        pool.wait_for_change(seen, wait.until());
+        slot_->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
+    }
+}
+
 // How many payload bytes may be appended now. 0: none, and waiting would not help, or is not wanted
 // (option full, or only a warm segment would do); the caller writes through.
 Result<std::uint64_t> StagedFile::make_room(std::uint64_t wanted_bytes, log::SegmentPool::Take take) {
@@ -24,6 +45,7 @@ Result<std::uint64_t> StagedFile::make_room(std::uint64_t wanted_bytes, log::Seg
     log::SegmentPool& pool = *surroundings_.pool();
     compact();
     drain::Wait wait({surroundings_.options(), surroundings_.scheduler(), surroundings_.progress()});
+    if (!share_) await_deadline(take);
     for (;;) {
         const std::uint64_t seen = pool.changes();
         if (auto segment = log_->acquire(take)) {

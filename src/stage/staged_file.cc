@@ -160,8 +160,9 @@ Status StagedFile::commit() {
     const Call call(slot_->close_ns, surroundings_.spare_time(), surroundings_.trace());
     if (state_ == State::kThrough) return outflow_.unsynced() ? sync_target() : Status::ok();
     FOREBAY_TRY(make_commit(false));
+    const bool drains = surroundings_.options().flush == OnFlush::kDrain || surroundings_.deadline_presses();
     const LockGuard lock(mutex());
-    return surroundings_.options().flush == OnFlush::kDrain ? drain_all() : outflow_.show_size();
+    return drains ? drain_all() : outflow_.show_size();
 }
 
 // After a failure a closing file is committed all the same: what can be drained is, and what stays in the
@@ -250,6 +251,7 @@ Status StagedFile::sync_drained() {
 }
 
 void StagedFile::hold_back() {
+    if (surroundings_.deadline_presses()) return;
     const LockGuard lock(mutex());
     if (state_ == State::kStaged && !surroundings_.inherited()) outflow_.hold_back();
 }

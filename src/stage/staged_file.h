@@ -80,6 +80,7 @@ enum class WaitedClose : std::uint8_t {
     kTooMany,       // so many closes are under way
     kNamed,         // close=auto, and others can open it
     kUnclaimed,     // others cannot be told, or no thread can be had
+    kDeadline,      // the job ends before long
     kCount,
 };
 
@@ -106,6 +107,10 @@ class Surroundings {
     [[nodiscard]] virtual drain::Progress& progress() noexcept = 0;
     // That of the process.
     [[nodiscard]] virtual SpareTime& spare_time() noexcept = 0;
+    // The job ends soon, for what is staged (drain/deadline.h): a flush is to wait for the drain.
+    [[nodiscard]] virtual bool deadline_presses() noexcept = 0;
+    // ... and so much is staged that a write is to wait for the drain.
+    [[nodiscard]] virtual bool too_much_for_deadline() noexcept = 0;
     // One target write has ended: for the trace, and for the time of the last one.
     virtual void wrote(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) = 0;
     // Null, if nothing is traced.
@@ -375,6 +380,7 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     [[nodiscard]] Status log_failure() const;
     void give_back_first() REQUIRES(writer_);
     Result<std::uint64_t> await_room(log::SegmentPool::Take take) REQUIRES(writer_);
+    void await_deadline(log::SegmentPool::Take take) REQUIRES(writer_);
     Status make_marker_room() REQUIRES(writer_);
     void compact() REQUIRES(writer_);
     bool recycle(bool newest_too = false) REQUIRES(mutex());

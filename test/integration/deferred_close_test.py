@@ -9,7 +9,7 @@ import signal
 
 import pytest
 from connector_environment import native, run, staged, statistics
-from deferred_program import Program, StoppedTarget, closes, forebay, native_bytes, variables
+from deferred_program import Program, StoppedTarget, closes, forebay, native_bytes, process_lines, variables
 
 from forebay.slowfs import available
 
@@ -364,6 +364,33 @@ with open("target/.slowfs", "w") as control:
     target.go()
     assert forebay(tmp_path, "recover", "--nls", area).returncode == 0
     assert h5py.File(tmp_path / X)["x"][99999] == 99999
+
+
+# ---- the end of the job --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["option", "Slurm"])
+def test_near_the_end_of_the_job_a_close_waits_and_the_program_is_warned_once(tmp_path, target, start, by):
+    target.go()
+    over = {"FOREBAY_DEADLINE": "2001-01-01T00:00Z"} if by == "option" else {"SLURM_JOB_END_TIME": "1000000000"}
+    program = start("close=deferred;linger=on", **over)
+    for step in range(3):
+        close_deferred(program, f"target/step{step}.h5", step)
+        expected = native_bytes(tmp_path, f"target/step{step}.h5", f"write('target/step{step}.h5', {step}).close()")
+        assert target.written(f"step{step}.h5") == expected
+    told = program.end()
+    assert told.count("the job has reached its end") == 1 and told.count("forebay:") == 1, told
+    deferred, waited = closes(tmp_path)
+    assert deferred == 0 and sum(waited.values()) == 3 and waited.keys() <= {"deadline", "nothing_left"}, waited
+    assert [line["deadline"] for line in process_lines(tmp_path)] == [True]
+
+
+def test_an_end_of_the_job_that_is_far_away_changes_nothing(tmp_path, target, start):
+    program = start(FOREBAY_DEADLINE="10000h")
+    close_deferred(program)
+    target.go()
+    assert program.end() == ""
+    assert closes(tmp_path) == (1, {})
 
 
 # ---- close=auto ----------------------------------------------------------------------------------------

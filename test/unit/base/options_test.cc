@@ -97,6 +97,18 @@ TEST(Options, the_staging_area_falls_back_to_TMPDIR) {
 
 TEST(Options, a_relative_TMPDIR_is_not_used) { EXPECT_EQ(load("", {{"TMPDIR", "scratch"}}).options.nls, "/tmp"); }
 
+TEST(Options, the_end_of_the_job_is_what_Slurm_says_unless_an_option_does) {
+    const Environment slurm{{"SLURM_JOB_END_TIME", "1751302800"}};
+    EXPECT_EQ(load("", slurm).options.deadline, "1751302800");
+    EXPECT_EQ(load("", slurm).origin_of("deadline"), "SLURM_JOB_END_TIME");
+    EXPECT_EQ(load("deadline=110m", slurm).options.deadline, "110m");
+    EXPECT_EQ(load("deadline=off", slurm).options.deadline, "off");
+    const LoadedOptions odd = load("", {{"SLURM_JOB_END_TIME", "Unknown"}});
+    EXPECT_EQ(odd.options.deadline, "");
+    EXPECT_THAT(messages(odd), ::testing::IsEmpty());
+    EXPECT_THAT(the_problem(load("deadline=soon")), AllOf(HasSubstr("deadline=soon"), HasSubstr("110m")));
+}
+
 // ---- Levels ----
 
 TEST(Options, the_connector_string_beats_the_environment_which_beats_the_file) {

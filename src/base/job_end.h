@@ -1,0 +1,34 @@
+// When a job ends: option `deadline`, or Slurm's SLURM_JOB_END_TIME.
+//
+//   off                          never
+//   90s, 110m, 1.5h, 2d          so long after the start of the program; a number below 10^9 without a unit: seconds
+//   1751302800                   seconds since 1970, as Slurm says it
+//   2025-06-30T17:00[:00][Z]     a time of day, local unless it ends in Z
+//
+// Pure, but for the local time zone. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace forebay {
+
+struct JobEnd {
+    enum class Kind : std::uint8_t { kNever, kAfter, kAt };
+    Kind kind = Kind::kNever;
+    std::uint64_t ns = 0;   // kAfter: since the start of the program; kAt: since 1970
+};
+
+// Empty text is kNever. The failure says what is wrong with the text.
+[[nodiscard]] Result<JobEnd> parse_job_end(std::string_view text);
+
+// The same as an instant of the monotonic clock; ~0: never. The past is 0 at the least.
+struct Now {
+    std::uint64_t monotonic_ns = 0, realtime_ns = 0;
+    std::uint64_t program_age_ns = 0;
+};
+[[nodiscard]] std::uint64_t monotonic_end_ns(const JobEnd& end, const Now& now) noexcept;
+
+}   // namespace forebay
