@@ -15,6 +15,8 @@ from typing import Any
 
 _MEMORY_COPY = "/memfd:forebay_vol"
 _PLUGIN_SYMBOL = "H5PLget_plugin_info"  # every plugin of HDF5 exports it
+# The drop-ins for Cache VOL and Async VOL have the names of what they replace; this symbol is forebay's.
+_DROP_IN_NAMES, _OWN_SYMBOL = ("libh5cache_vol", "libh5async"), "forebay_plugin_info_for"
 _NOT_OPEN = -1
 
 
@@ -83,7 +85,8 @@ def loaded_plugins() -> list[Plugin]:
                 library = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LOCAL)
             except OSError:  # mapped by somebody as a file, and not loaded
                 continue
-            if hasattr(library, _PLUGIN_SYMBOL):  # not one of forebay's other libraries
+            drop_in = os.path.basename(path).startswith(_DROP_IN_NAMES)
+            if hasattr(library, _OWN_SYMBOL if drop_in else _PLUGIN_SYMBOL):  # not one of forebay's other libraries
                 _found[path] = Plugin(library, path)
     return list(_found.values())
 
@@ -110,7 +113,7 @@ def _mapped_paths() -> Iterator[str]:
         if len(parts) == 6 and parts[5] not in seen:
             seen.add(parts[5])
             name = os.path.basename(parts[5])
-            if parts[5].startswith("/") and name.startswith("libforebay") and ".so" in name:
+            if parts[5].startswith("/") and name.startswith(("libforebay", *_DROP_IN_NAMES)) and ".so" in name:
                 yield parts[5]
 
 

@@ -75,7 +75,7 @@ Loaded load(std::string_view text, const Getenv& look_up, std::span<const std::s
         if (file) read_lines(file.value(), parsed.config, settings);
         else problems.push_back(file.status());
     }
-    read_lines(parsed.local_storage, "LOCAL_STORAGE of the file access list", settings);
+    read_lines(parsed.local_storage, "LOCAL_STORAGE of the file access list", settings, Values::kWholeLine);
     Translation translated = translate(settings, working_directory(), memory_directory());
     // Files are read through the cache if their list says so: whether that is so is asked for each file.
     translated.defaults.push_back({"read_cache", "on", "cache_ext"});

@@ -137,7 +137,7 @@ class Translator {
 
 }   // namespace
 
-void read_lines(std::string_view text, std::string_view source, Settings& into) {
+void read_lines(std::string_view text, std::string_view source, Settings& into, Values values) {
     std::size_t number = 0;
     while (!text.empty()) {
         ++number;
@@ -151,7 +151,8 @@ void read_lines(std::string_view text, std::string_view source, Settings& into) 
         const std::string_view key = line.substr(0, key_end);
         const std::size_t value_begin = std::min(line.find_first_not_of(kSeparators, key_end), line.size());
         line.remove_prefix(value_begin);
-        const std::string_view value = line.substr(0, std::min(line.find_first_of(kBlanks), line.size()));
+        const std::size_t value_end = values == Values::kWholeLine ? line.size() : line.find_first_of(kBlanks);
+        const std::string_view value = line.substr(0, std::min(value_end, line.size()));
         const std::string place = fmt::format("{}:{}", source, number);
         const auto older = std::find_if(kOlderKeys.begin(), kOlderKeys.end(),
                                         [&](const Older& one) { return one.name == key; });

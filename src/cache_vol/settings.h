@@ -31,8 +31,9 @@ struct Settings {
 
 // The lines of a configuration file: key and value, separated by ':', '=' or blanks. What follows the value is a
 // comment, and so is a line that begins with '#'. The format of Cache VOL reads keys before ':' only; its slides show
-// files with blanks.
-void read_lines(std::string_view text, std::string_view source, Settings& into);
+// files with blanks. kWholeLine: nobody writes comments there, and a value may have blanks in it.
+enum class Values : unsigned char { kFirstWord, kWholeLine };
+void read_lines(std::string_view text, std::string_view source, Settings& into, Values values = Values::kFirstWord);
 // Variables of the first generation, under the names of today's keys.
 void read_variables(const Getenv& look_up, Settings& into);
 

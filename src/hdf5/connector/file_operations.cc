@@ -7,12 +7,12 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hdf5/connector/addresses.h"
 #include "hdf5/connector/dataset_places.h"
 #include "hdf5/session.h"
-#include "hdf5/warning.h"
 #include "stage/async_requests.h"
 
 namespace forebay::hdf5 {
@@ -51,24 +51,35 @@ Result<std::shared_ptr<cache::CachedFile>> cache_of(const OpenFile* file) {
 
 // ---- staging ---------------------------------------------------------------------------------------
 
-// Files that were left alone because nobody had asked for more are staged from now on. Ranks agree on that when they
-// open a file, and not later.
+// Files that were left alone because nobody had asked for more are staged from now on. What cannot be had for a file
+// that is open already is an error, which says what has it from the beginning.
 herr_t create_cache(const char* function, const OpenFile* file, const CreateArguments* asked) {
     if (asked == nullptr) return refuse(function, missing_argument());
-    const bool writes = asked->purpose == CreateArguments::kWrite || asked->purpose == CreateArguments::kBoth;
-    if (file == nullptr || !file->writable || !writes) return 0;
+    const auto cannot = [&](std::string_view what) {
+        return refuse(function,
+                      {Code::kUnsupported, fmt::format("make a cache of {}, which is open: {}",
+                                                       file != nullptr ? file->path : std::string("a file"), what)});
+    };
+    if (file == nullptr)
+        return cannot("it was opened natively; HDF5_CACHE_WR=yes and HDF5_CACHE_RD=yes, or the file access list, have "
+                      "files cached from the beginning");
+    if (!file->writable)
+        return cached_of(*file) != nullptr ? 0
+                                           : cannot("it is open for reading, and not read through the cache; "
+                                                    "HDF5_CACHE_RD=yes, or the file access list, has it cached");
+    if (asked->purpose == CreateArguments::kRead) return 0;   // a file that is written is read from the log as it is
     stage::StagedFile* const staged = staged_of(*file);
     if (staged != nullptr && staged->staged()) return 0;
+    if (file->shared != nullptr)
+        return cannot("ranks agree on staging when they open it; HDF5_CACHE_WR=yes, or the file access list, has it "
+                      "staged, unless it has stepped aside since");
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (staged != nullptr && file->shared == nullptr && engine != nullptr && !engine->obstacle()) {
         const auto begun = staged->begin_staging();
         if (!begun) return refuse(function, begun.status());
         if (begun.value()) return 0;
     }
-    warn_once(fmt::format("{}: a cache is asked for while the file is open; it goes on without one. HDF5_CACHE_WR=yes, "
-                          "or the file access list, has files staged",
-                          file->path));
-    return 0;
+    return cannot("it has stepped aside, or the staging area cannot be used; the statistics say why");
 }
 
 herr_t remove_cache(const char* function, OpenFile* file) {

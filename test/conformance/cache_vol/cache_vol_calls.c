@@ -397,6 +397,9 @@ static void do_wrong(const char *path) {
     CHECK(H5Dclose(dataset) >= 0 && H5Fclose(file) >= 0);
     CHECK(H5Fcache_async_op_pause(file) < 0 && H5Fcache_async_close_wait(file) < 0);
     CHECK(H5Dprefetch(dataset, H5S_ALL, H5P_DEFAULT) < 0);
+    const hid_t read_only = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    CHECK(read_only >= 0 && H5Fcache_create(read_only, H5P_DEFAULT, 1 << 20, READ, TEMPORAL) < 0);
+    CHECK(H5Fclose(read_only) >= 0);
     H5Sclose(space);
     H5Sclose(other_space);
     hbool_t thread_safe = false;

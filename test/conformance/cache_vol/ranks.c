@@ -71,7 +71,13 @@ int main(int argc, char **argv) {
         if (step == 2) CHECK(H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0);
         if (step == 3 && (!alone || rank == ranks - 1)) DO(H5Fcache_async_close_wait(file));
         if (removes && step == 3) DO(H5Fcache_remove(file));
-        if (removes && step == 4) DO(H5Fcache_create(file, H5P_DEFAULT, 1 << 20, WRITE, TEMPORAL));
+        if (removes && step == 4) {
+            H5E_BEGIN_TRY { /* ranks agree on staging when they open a file; without a connector there is no such call
+                             */
+                CHECK(H5Fcache_create(file, H5P_DEFAULT, 1 << 20, WRITE, TEMPORAL) < 0);
+            }
+            H5E_END_TRY
+        }
     }
     CHECK(H5Fclose(file) >= 0);
     H5Sclose(space);

@@ -2,11 +2,12 @@
 those of the same program without a connector."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from cache_vol_environment import cache_vol_plugin_folder, configuration, program, with_cache_vol
-from connector_environment import asides, bytes_staged, native, plugin_folder, reasons, run, staged
+from connector_environment import ROOT, asides, bytes_staged, native, plugin_folder, reasons, run, staged
 
 from forebay.slowfs import SlowFS, available
 
@@ -77,8 +78,9 @@ def test_the_variable_is_stronger_than_the_access_list(tmp_path: Path, value: st
     assert (bytes_staged(tmp_path) > 0) == (value == "yes")
 
 
-def test_a_local_storage_in_the_access_list_is_where_it_is_staged(tmp_path: Path) -> None:
-    storage = tmp_path / "storage"
+@pytest.mark.parametrize("name", ["storage", "my  local storage {1}"])
+def test_a_local_storage_in_the_access_list_is_where_it_is_staged(tmp_path: Path, name: str) -> None:
+    storage = tmp_path / name
     storage.mkdir()
     call("storage", native(CACHE_VOL_STORAGE=str(storage)), tmp_path / "native")
     call("storage", with_cache_vol(tmp_path, CACHE_VOL_STORAGE=str(storage)), tmp_path)
@@ -179,3 +181,10 @@ def test_both_plugins_in_one_path_serve_one_program(tmp_path: Path) -> None:
     call("write", environment, tmp_path)
     assert (tmp_path / "data.h5").read_bytes() == (tmp_path / "native" / "data.h5").read_bytes()
     assert bytes_staged(tmp_path) > 0
+
+
+def test_the_python_package_finds_the_plugin_under_its_other_name(tmp_path: Path) -> None:
+    code = "import h5py, forebay; h5py.File('x.h5', 'w')['x'] = 1; print(forebay.stats()['files_opened'])"
+    environment = with_cache_vol(tmp_path, HDF5_CACHE_WR="yes", PYTHONPATH=str(ROOT / "python"))
+    done = run([sys.executable, "-c", code], environment, tmp_path)
+    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
