@@ -261,6 +261,20 @@ def test_another_process_without_forebay_is_refused_by_the_lock(tmp_path, target
         other.end()
 
 
+def test_another_node_is_refused_by_the_lock(tmp_path, target, start):
+    program, other = start(FOREBAY_NODE="a"), start("close=wait", FOREBAY_NODE="b")
+    close_deferred(program)
+    refused = other.do(f"content({X!r})")
+    assert refused.startswith("BlockingIOError") and "unable to lock file" in refused
+    target.go()
+    waited = forebay(tmp_path, "wait", X, "--nls", tmp_path / "staging-area")
+    assert waited.returncode == 0, waited.stderr
+    program.end()
+    assert other.must(f"content({X!r})") == "True"
+    other.end()
+    assert closes(tmp_path)[0] == 1
+
+
 def test_a_forked_child_waits_and_leaves_the_drain_to_its_parent(tmp_path, target, start):
     program = start()
     close_deferred(program)
@@ -338,6 +352,24 @@ def test_the_next_close_reports_what_failed_after_a_close(tmp_path, target, star
     program.must("write('third.h5').close()")
     target.mount.clear()
     program.end()
+
+
+def test_a_target_that_hangs_is_given_up_and_the_next_close_reports_it(tmp_path, target, start):
+    program = start("close=deferred;patience=1")
+    close_deferred(program)
+    assert program.must(f"content({X!r})") == "True"  # once the close has been given up
+    program.must("globals().update(other=write('other.h5'))")
+    reported = program.do("other.close()")
+    assert "x.h5" in reported and "nothing has reached" in reported, reported
+    refused = program.do(f"write({X!r}, 2, 'r+').close()")
+    assert not refused.startswith("ok"), refused
+    waited = forebay(tmp_path, "wait", X, "--nls", tmp_path / "staging-area", "--timeout", "60")
+    assert waited.returncode == 1, waited.stderr
+    target.go()
+    program.end()
+    recovered = forebay(tmp_path, "recover", "--nls", tmp_path / "staging-area")
+    assert recovered.returncode == 0, recovered.stdout + recovered.stderr
+    assert target.written("x.h5") == native_bytes(tmp_path, X, f"write({X!r}).close()")
 
 
 def test_forebay_run_tells_a_failure_that_no_close_reported(tmp_path, target):
