@@ -82,7 +82,7 @@ struct BoardHeader {
     std::atomic<Awaited> awaited{Awaited::kNothing};
     alignas(64) io::SharedWord progress{0};
     std::atomic<std::uint32_t> failed{0};         // errno: the drainer cannot write the target
-    std::atomic<std::uint32_t> finished{0};       // the drainer is done with the file
+    std::atomic<std::uint32_t> finished{0};       // the drainer is done with the file; 2: not all of it is there
     std::atomic<Through> through{Through::kNo};   // after a failure, with on_error=through
     std::atomic<std::uint64_t> memory_pace{
         0};                // of a target as fast as the log (drain/target_pace.h), times participants; else 0

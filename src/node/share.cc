@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <system_error>
 
@@ -17,6 +18,8 @@ namespace {
 constexpr std::chrono::milliseconds kLivenessInterval{500};
 // Between two questions to the drainer whether it has drained everything.
 constexpr std::chrono::milliseconds kAskAgain{1};
+// board::BoardHeader::finished.
+constexpr std::uint32_t kFinished = 1, kFinishedWithFailure = 2;
 // Of all segments: after so many were released a reader begins afresh rather than keep what is gone.
 constexpr std::uint64_t kForgetAfterSegments = 256;
 
@@ -381,8 +384,8 @@ void NodeShare::let_through() noexcept {
     io::raise_and_wake(setup_.board.header().progress);
 }
 
-void NodeShare::finished() noexcept {
-    setup_.board.header().finished.store(1);
+void NodeShare::finished(const Status& outcome) noexcept {
+    setup_.board.header().finished.store(outcome ? kFinished : kFinishedWithFailure);
     io::raise_and_wake(setup_.board.header().progress);
 }
 
@@ -391,9 +394,25 @@ void NodeShare::come_to_end(End end) noexcept {
     io::raise_and_wake(setup_.board.header().doorbell);
 }
 
-Status NodeShare::await_ends(End end, std::chrono::milliseconds at_most) {
+bool NodeShare::all_came_to(End end) const noexcept {
+    for (std::uint64_t i = 0; i < setup_.processes.size(); ++i)
+        if (i != setup_.self &&
+            setup_.board.row(i).wants_room.load(std::memory_order_acquire) < static_cast<std::uint64_t>(end))
+            return false;
+    return !setup_.board.lost();
+}
+
+Status NodeShare::outcome_of_end() const {
+    if (setup_.board.header().finished.load() == kFinished) return Status::ok();
+    const auto error = static_cast<int>(setup_.board.header().failed.load());
+    return Status::from_errno(error != 0 ? error : EIO,
+                              fmt::format("process {}, which drains for this node, could not write all of the file",
+                                          setup_.processes[setup_.drainer].pid));
+}
+
+Status NodeShare::await_ends(End end, std::optional<std::chrono::milliseconds> at_most) {
     board::BoardHeader& header = setup_.board.header();
-    const auto until = std::chrono::steady_clock::now() + at_most;
+    const auto begin = std::chrono::steady_clock::now();
     for (;;) {
         const std::uint32_t rung = header.doorbell.load();
         std::uint64_t going_on = 0;
@@ -404,10 +423,15 @@ Status NodeShare::await_ends(End end, std::chrono::milliseconds at_most) {
                 going_on = setup_.processes[i].pid;
         FOREBAY_TRY(lost());
         if (going_on == 0) return Status::ok();
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-        if (left.count() <= 0)
-            return {Code::kUnavailable, fmt::format("process {}, which has it open as well, goes on", going_on)};
-        io::wait_while(header.doorbell, rung, std::min(left, kLivenessInterval));
+        auto turn = kLivenessInterval;
+        if (at_most) {
+            const auto left = std::chrono::ceil<std::chrono::milliseconds>(begin + *at_most -
+                                                                           std::chrono::steady_clock::now());
+            if (left.count() <= 0)
+                return {Code::kUnavailable, fmt::format("process {}, which has it open as well, goes on", going_on)};
+            turn = std::min(left, turn);
+        }
+        io::wait_while(header.doorbell, rung, turn);
     }
 }
 

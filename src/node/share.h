@@ -50,15 +50,21 @@ class NodeShare final : public stage::Share {
 
     // A marker was appended, between two meetings.
     void marked() noexcept { setup_.board.header().epoch.fetch_add(1, std::memory_order_acq_rel); }
-    // The drainer has finished with the file: nobody need wait for it any more.
-    void finished() noexcept;
+    // The drainer has finished with the file: nobody need wait for it any more. `outcome`: whether all of it is in the
+    // target, for those who ask with `outcome_of_end`.
+    void finished(const Status& outcome = Status::ok()) noexcept;
     // The others wait for that. kUnavailable: the drainer has died.
     Status wait_until_finished(std::optional<std::chrono::milliseconds> at_most = std::nullopt);
     // Where the processes end without having closed the file: this one says how far it has come, and the drainer waits
     // until all others that live have come so far. kUnavailable: one of them has not in time.
     enum class End : std::uint64_t { kWritten = 2, kGivenBack = 3 };   // in board::BoardRow::wants_room
     void come_to_end(End end) noexcept;
-    Status await_ends(End end, std::chrono::milliseconds at_most);
+    // Without `at_most`: until all others that live have.
+    Status await_ends(End end, std::optional<std::chrono::milliseconds> at_most);
+    // All others have, none of them has died before.
+    [[nodiscard]] bool all_came_to(End end) const noexcept;
+    // Once the drainer has finished: why not all of it is in the target.
+    [[nodiscard]] Status outcome_of_end() const;
 
     [[nodiscard]] bool drains() const noexcept override { return setup_.self == setup_.drainer; }
     std::uint64_t next_sequence() noexcept override;

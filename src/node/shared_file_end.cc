@@ -1,7 +1,10 @@
-// The end of a process that has a shared file open still, when nobody may call MPI any more.
+// The end of a shared file: its close, at once or behind the program; and the end of a process that has it open still,
+// when nobody may call MPI any more.
+#include <algorithm>
 #include <chrono>
 
 #include "base/attempt.h"
+#include "node/meeting.h"
 #include "node/shared_file.h"
 
 namespace forebay::node {
@@ -13,6 +16,152 @@ namespace {
 constexpr std::chrono::seconds kOthersMax{30};
 
 }   // namespace
+
+// ---- closing -----------------------------------------------------------------------------------------
+
+namespace {
+
+// What each member says of itself when all have come to the close.
+constexpr std::uint64_t kIncomplete = 1, kMayDefer = 2, kHasFailure = 4;
+
+bool anybody(Team::Words words, std::uint64_t what) {
+    return std::ranges::any_of(words, [&](std::uint64_t one) { return (one & what) != 0; });
+}
+
+bool everybody(Team::Words words, std::uint64_t what) {
+    return std::ranges::all_of(words, [&](std::uint64_t one) { return (one & what) != 0; });
+}
+
+}   // namespace
+
+stage::Engine::Detached SharedFile::close(stage::Engine::AfterClose afterwards) {
+    // After it nothing is left to be written. If it fails the rest tells why; what is needed for undoing stays.
+    Status committed = journal_ != nullptr ? agree(incomplete_) : Status::ok();
+    if (journal_ != nullptr && committed) committed = agree(attempt([&] { return commit_consistently(); }));
+    window_.reset();
+    attached_ = false;
+    std::optional<stage::WaitedClose> waits = stage::WaitedClose::kShared;
+    if (afterwards && share_ != nullptr && !several_nodes_ && !durable_)
+        (void)attempt([&] { waits = engine_->why_close_waits(*file_); });
+    if (!waits && (!untold_ || !share_->lost())) waits = stage::WaitedClose::kFailing;
+    // On one node the logs can bring back the last commit, which is better than a file that lacks metadata.
+    const bool lacks = share_ != nullptr && !several_nodes_ && !incomplete_;
+    const Status before = engine_->take_deferred_failure();
+    bool any_lacks = false, all_may = false, any_failed = false;
+    Status met;
+    {
+        const Meeting meeting(journal_.get());
+        const auto words = team_->agree(Status::ok(), (lacks ? kIncomplete : 0) | (waits ? 0 : kMayDefer) |
+                                                          (before ? 0 : kHasFailure));
+        met = attempt([&] { return words.status(); });
+        if (met) {
+            any_lacks = anybody(words.value(), kIncomplete);
+            all_may = everybody(words.value(), kMayDefer);
+            any_failed = anybody(words.value(), kHasFailure);
+        }
+    }
+    if (!met) {
+        // Somebody is gone; nobody waits for anybody any more.
+        if (share_ != nullptr) share_->stop_listening();
+        (void)attempt([&] { return file_->finish_followed(met); });
+        return {met};
+    }
+    Status whole;
+    if (any_lacks) whole = agree(incomplete_);
+    stage::Engine::Detached closed;
+    if (all_may && whole) {
+        waits = stage::WaitedClose::kShared;
+        closed.deferred = defer(waits);
+    }
+    if (closed.deferred) {
+        finish_later(std::move(afterwards));
+    } else {
+        engine_->count_waited_close(waits.value_or(stage::WaitedClose::kShared));
+        closed.outcome = close_now(whole, std::move(committed));
+    }
+    // What failed after an earlier close: on whichever member, all report it.
+    if (any_failed)
+        if (Status told = agree(before); closed.outcome) closed.outcome = std::move(told);
+    return closed;
+}
+
+// Nobody writes any more. False: the drainer has it closed at once, and `waits` says why.
+bool SharedFile::defer(std::optional<stage::WaitedClose>& waits) {
+    std::uint64_t word = 0;   // 1 and the reason
+    if (drains_) {
+        share_->stop_listening();
+        std::optional<stage::WaitedClose> why = stage::WaitedClose::kFailing;
+        (void)attempt([&] { why = file_->commit_to_finish_later(); });
+        if (why) word = 1 + static_cast<std::uint64_t>(*why);
+    }
+    const auto words = team_->agree(Status::ok(), word);
+    if (!words) return false;
+    word = *std::ranges::max_element(words.value());
+    if (word == 0) return true;
+    waits = static_cast<stage::WaitedClose>(word - 1);
+    return false;
+}
+
+Status SharedFile::close_now(const Status& whole, Status committed) {
+    Status mine;
+    if (share_ == nullptr) {
+        mine = engine_->detach(file_, true);
+    } else if (drains_) {
+        share_->stop_listening();
+        if (!whole) file_->withhold(copy_of(whole, "a write failed"));
+        mine = engine_->detach(file_, true);
+        share_->finished();
+    } else {
+        mine = attempt([&] { return share_->wait_until_finished(); });
+    }
+    claim_.reset();   // others may open the file as soon as any member has closed it
+    const Status outcome = agree(mine ? committed : mine);
+    if (outcome && journal_ != nullptr) (void)end_consistency();
+    Status given_back;
+    if (share_ != nullptr && !drains_) {
+        given_back = attempt([&] { return file_->finish_followed(outcome); });
+        (void)engine_->detach(file_, true);
+    }
+    if (!outcome) return outcome;
+    const Status untold = take_untold();
+    const auto told = team_->agree(given_back, untold ? 1 : 0);
+    // The board goes last: without it recovery could not tell what the others' logs mean.
+    if (told && share_ != nullptr) remove_board(file_->log_number());
+    return told && std::ranges::count(told.value(), 0u) == 0 ? Status::ok() : agree(untold);
+}
+
+// The rest of a close that does not wait. The drainer has committed and everybody knows it; nothing here may call MPI,
+// or need this object, which has the team.
+void SharedFile::finish_later(stage::Engine::AfterClose afterwards) noexcept {
+    stage::Engine* const engine = engine_.get();
+    const std::shared_ptr<stage::StagedFile> file = file_;
+    const std::shared_ptr<NodeShare> share = share_;
+    stage::Engine::SharedClose close{{}, std::move(afterwards), drains_};
+    if (!drains_) {
+        close.finish = [file, share] {
+            Status finished = share->wait_until_finished();
+            if (finished) finished = share->outcome_of_end();
+            const Status given_back = file->finish_followed(finished);
+            share->come_to_end(NodeShare::End::kGivenBack);
+            return given_back;
+        };
+        return engine->finish_later(file, std::move(close));
+    }
+    std::shared_ptr<io::Claim> claim = std::move(claim_);
+    close.finish = [engine, file, share, held = std::move(claim)]() mutable {
+        const Status outcome = attempt([&] { return file->finish(stage::StagedFile::Finish::kBehindProgram); });
+        share->finished(outcome);
+        // The board goes last: without it recovery could not tell what the logs of others mean, who may have died.
+        if (const Status given_back = share->await_ends(NodeShare::End::kGivenBack, std::nullopt);
+            outcome && given_back && share->all_came_to(NodeShare::End::kGivenBack))
+            (void)attempt([&] { return engine->directory()->remove_file(board::board_name(file->log_number())); });
+        held.reset();
+        return outcome;
+    };
+    engine->finish_later(file, std::move(close));
+}
+
+// ---- a file that was never closed ----------------------------------------------------------------------
 
 void SharedFile::finish_unclosed() noexcept {
     if (engine_->inherited()) return;
@@ -50,7 +199,8 @@ Status SharedFile::drain_unclosed() {
     }
     share_->finished();
     // The board goes last: without it recovery could not tell what the others' logs mean.
-    if (share_->await_ends(NodeShare::End::kGivenBack, kOthersMax)) remove_board(file_->log_number());
+    if (share_->await_ends(NodeShare::End::kGivenBack, kOthersMax) && share_->all_came_to(NodeShare::End::kGivenBack))
+        remove_board(file_->log_number());
     return Status::ok();
 }
 

@@ -343,7 +343,15 @@ Status Engine::await_closed(const io::Identity& identity, Before before) {
 
 Status Engine::await_all_closed() noexcept { return state_->await_all_closed(); }
 
-void Engine::count_shared_close() noexcept { state_->count_shared_close(); }
+std::optional<WaitedClose> Engine::why_close_waits(const StagedFile& file) { return state_->why_close_waits(file); }
+
+void Engine::count_waited_close(WaitedClose why) noexcept { state_->count_waited_close(why); }
+
+void Engine::finish_later(const std::shared_ptr<StagedFile>& file, SharedClose close) noexcept {
+    state_->finish_later(file, std::move(close));
+}
+
+Status Engine::take_deferred_failure() noexcept { return state_->take_deferred_failure(); }
 
 std::shared_ptr<StagedFile> Engine::find(std::uint64_t device, std::uint64_t inode) {
     return state_->find({device, inode});

@@ -145,11 +145,24 @@ class Engine {
     // error: it cannot be known. Blocks as long as whoever has closed it waits for its target.
     enum class Before : std::uint8_t { kUse, kDrop };
     [[nodiscard]] Status await_closed(const io::Identity& identity, Before before = Before::kUse);
-    // Counts a close that waits because several processes write the file together.
-    void count_shared_close() noexcept;
     // Until all such closes of this process have ended. The first failure that nobody was told of. Blocks likewise.
     [[nodiscard]] Status await_all_closed() noexcept;
 
+    // A file that several processes write together is closed in steps (node/shared_file.h). First each of them asks
+    // why its close has to wait; with close=wait that is kShared. Nothing: as far as it is concerned it need not.
+    [[nodiscard]] std::optional<WaitedClose> why_close_waits(const StagedFile& file);
+    void count_waited_close(WaitedClose why) noexcept;
+    // Instead of `detach`, once all have agreed: `finish` does what is left to do of the file, and calls nobody but
+    // this process. It is done behind the program, or here, if no thread is to be had. `claims`: this is the process
+    // that tells others of the node.
+    struct SharedClose {
+        std::function<Status()> finish;
+        AfterClose afterwards;
+        bool claims = false;
+    };
+    void finish_later(const std::shared_ptr<StagedFile>& file, SharedClose close) noexcept;
+    // Of a close that has returned, and failed since: what nobody was told of. It is told now.
+    [[nodiscard]] Status take_deferred_failure() noexcept;
     // What was asked for asynchronously, of all files. `detach` waits for what it has of its file.
     [[nodiscard]] AsyncRequests& async_requests() noexcept;
 

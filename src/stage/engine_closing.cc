@@ -31,37 +31,49 @@ Status waits() { return {Code::kUnavailable, "the close waits"}; }
 
 // ---- deferring -----------------------------------------------------------------------------------------
 
+bool Engine::State::too_many_closes() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (closes_max_ == 0)
+        closes_max_ = std::clamp<std::size_t>(io::descriptors_max() / kDescriptorShare, 1, kClosesMax);
+    return closes_under_way_.size() >= closes_max_;
+}
+
 std::optional<WaitedClose> Engine::State::why_not_deferred(StagedFile& file) {
     if (loaded_.options.close == OnClose::kAuto && file.has_name()) return WaitedClose::kNamed;
-    {
-        const std::lock_guard lock(mutex_);
-        if (closes_max_ == 0)
-            closes_max_ = std::clamp<std::size_t>(io::descriptors_max() / kDescriptorShare, 1, kClosesMax);
-        if (closes_under_way_.size() >= closes_max_) return WaitedClose::kTooMany;
-    }
+    if (too_many_closes()) return WaitedClose::kTooMany;
     const std::optional<WaitedClose> waits = file.commit_to_finish_later();
     return !waits && deadline_presses() ? std::optional(WaitedClose::kDeadline) : waits;
 }
 
-// Ok: the close is deferred. An error: the caller finishes the file.
-Status Engine::State::defer(const std::shared_ptr<StagedFile>& file, AfterClose afterwards) {
-    if (loaded_.options.close == OnClose::kWait) return waits();
-    const auto wait = [&](WaitedClose why) {
-        waited_closes_[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
-        return waits();
-    };
-    if (const auto why = why_not_deferred(*file)) return wait(*why);
-    Deferred close{file, std::move(afterwards), nullptr};
-    if (!claim_closing(file->identity(), close.claim)) return wait(WaitedClose::kUnclaimed);
+// Of a file that several processes write. What another process is left to drain is drained by recovery, which wants all
+// of them to have ended; so with option linger the close waits.
+std::optional<WaitedClose> Engine::State::why_close_waits(const StagedFile& file) {
+    if (loaded_.options.close == OnClose::kWait || loaded_.options.linger) return WaitedClose::kShared;
+    if (loaded_.options.close == OnClose::kAuto && file.has_name()) return WaitedClose::kNamed;
+    if (too_many_closes()) return WaitedClose::kTooMany;
+    if (!closing_thread()) return WaitedClose::kUnclaimed;
+    return deadline_presses() ? std::optional(WaitedClose::kDeadline) : std::nullopt;
+}
+
+// False: no thread can be had.
+bool Engine::State::closing_thread() noexcept {
     const std::lock_guard lock(mutex_);
-    if (!closing_thread_.joinable()) {
-        try {
-            closing_thread_ = start_background_thread([this] { run_closing_thread(); });
-        } catch (const std::system_error&) {
-            return wait(WaitedClose::kUnclaimed);
-        }
-    }
-    const auto under_way = closes_under_way_.insert(file->identity());
+    if (closing_thread_.joinable()) return true;
+    return attempt([&] {
+               try {
+                   closing_thread_ = start_background_thread([this] { run_closing_thread(); });
+               } catch (const std::system_error&) {
+                   return waits();
+               }
+               return Status::ok();
+           })
+        .is_ok();
+}
+
+// To the closing thread, which is there.
+void Engine::State::hand_over(Deferred&& close) {
+    const std::lock_guard lock(mutex_);
+    const auto under_way = closes_under_way_.insert(close.file->identity());
     try {
         closes_waiting_.push_back(std::move(close));
     } catch (const std::bad_alloc&) {
@@ -70,7 +82,41 @@ Status Engine::State::defer(const std::shared_ptr<StagedFile>& file, AfterClose 
     }
     deferred_closes_.fetch_add(1, std::memory_order_relaxed);
     close_wanted_.notify_one();
+}
+
+// Ok: the close is deferred. An error: the caller finishes the file.
+Status Engine::State::defer(const std::shared_ptr<StagedFile>& file, AfterClose afterwards) {
+    if (loaded_.options.close == OnClose::kWait) return waits();
+    const auto wait = [&](WaitedClose why) {
+        count_waited_close(why);
+        return waits();
+    };
+    if (const auto why = why_not_deferred(*file)) return wait(*why);
+    Deferred close{file, std::move(afterwards), nullptr, {}};
+    if (!claim_closing(file->identity(), close.claim)) return wait(WaitedClose::kUnclaimed);
+    if (!closing_thread()) return wait(WaitedClose::kUnclaimed);
+    hand_over(std::move(close));
     return Status::ok();
+}
+
+// The others count on it: what cannot be handed over is done here.
+void Engine::State::finish_later(const std::shared_ptr<StagedFile>& file, SharedClose shared) noexcept {
+    async_requests_.await(file.get());
+    {
+        const std::lock_guard lock(mutex_);
+        Entry& entry = files_.at(file->identity());
+        --entry.writers;
+        entry.closing = true;
+    }
+    Deferred close{file, std::move(shared.afterwards), nullptr, std::move(shared.finish)};
+    const Status handed_over = attempt([&] {
+        if (shared.claims) FOREBAY_TRY(claim_closing(file->identity(), close.claim));
+        hand_over(std::move(close));
+        return Status::ok();
+    });
+    if (handed_over) return;
+    count_waited_close(WaitedClose::kUnclaimed);
+    end_deferred(std::move(close));
 }
 
 // The name has the node in it, as that of other claims: nodes that are played on one machine do not see each other.
@@ -114,7 +160,9 @@ void Engine::State::run_closing_thread() {
 void Engine::State::end_deferred(Deferred close) noexcept {
     StagedFile& file = *close.file;
     const io::Identity identity = file.identity();
-    Status outcome = attempt([&] { return file.finish(StagedFile::Finish::kBehindProgram); });
+    Status outcome = attempt([&] {
+        return close.finish ? close.finish() : file.finish(StagedFile::Finish::kBehindProgram);
+    });
     const bool left = file.failed() || file.leaves_log();
     const bool gone = end_handle(close.file, true);
     const Status ended = attempt([&] { return close.afterwards({left, gone}); });
@@ -122,7 +170,8 @@ void Engine::State::end_deferred(Deferred close) noexcept {
     close.claim.reset();
     {
         const std::lock_guard lock(mutex_);
-        closes_under_way_.erase(closes_under_way_.find(identity));
+        if (const auto under_way = closes_under_way_.find(identity); under_way != closes_under_way_.end())
+            closes_under_way_.erase(under_way);   // one that was not handed over is not there
         if (!outcome && deferred_failure_.is_ok())
             (void)attempt([&] {
                 deferred_failure_ = outcome.with_context(file.path() + ": its close did not wait for the drain, which "
@@ -155,7 +204,7 @@ void Engine::State::await_own_closed(const io::Identity& identity, Before before
         closes_waiting_.erase(waiting);
         lock.unlock();
         // As the program's own truncation would: what fails here shows when the file is finished.
-        if (before == Before::kDrop) (void)attempt([&] { return close.file->truncate(0); });
+        if (before == Before::kDrop && !close.finish) (void)attempt([&] { return close.file->truncate(0); });
         end_deferred(std::move(close));
         lock.lock();
     }
@@ -180,19 +229,26 @@ Status Engine::State::await_closed(const io::Identity& identity, Before before) 
 
 Status Engine::State::await_all_closed() noexcept { return inherited() || ended() ? Status::ok() : end_all_closes(); }
 
+bool Engine::State::await_a_close() noexcept {
+    std::unique_lock lock(mutex_);
+    if (closes_under_way_.empty()) return false;
+    end_one_close(lock);
+    return true;
+}
+
+// One that the closing thread has not come to, or else until something has ended. Drops the lock.
+void Engine::State::end_one_close(std::unique_lock<std::mutex>& lock) noexcept {
+    if (closes_waiting_.empty()) return closed_.wait(lock);
+    Deferred close = std::move(closes_waiting_.front());
+    closes_waiting_.pop_front();
+    lock.unlock();
+    end_deferred(std::move(close));
+    lock.lock();
+}
+
 Status Engine::State::end_all_closes() noexcept {
     std::unique_lock lock(mutex_);
-    while (!closes_under_way_.empty()) {
-        if (closes_waiting_.empty()) {
-            closed_.wait(lock);
-            continue;
-        }
-        Deferred close = std::move(closes_waiting_.front());
-        closes_waiting_.pop_front();
-        lock.unlock();
-        end_deferred(std::move(close));
-        lock.lock();
-    }
+    while (!closes_under_way_.empty()) end_one_close(lock);
     return std::exchange(deferred_failure_, Status::ok());
 }
 

@@ -75,10 +75,14 @@ class Engine::State final : public Surroundings, public ForkParty {
     void await_own_closed(const io::Identity& identity, Before before);
     Status await_all_closed() noexcept;
     void stop_closing() noexcept;
-    void count_shared_close() noexcept {
+    std::optional<WaitedClose> why_close_waits(const StagedFile& file);
+    void count_waited_close(WaitedClose why) noexcept {
         if (loaded_.options.close != OnClose::kWait)
-            waited_closes_[static_cast<std::size_t>(WaitedClose::kShared)].fetch_add(1, std::memory_order_relaxed);
+            waited_closes_[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
     }
+    void finish_later(const std::shared_ptr<StagedFile>& file, SharedClose close) noexcept;
+    Status take_deferred_failure() noexcept;
+    bool await_a_close() noexcept override;
     std::shared_ptr<StagedFile> find(const io::Identity& identity);
     std::shared_ptr<cache::CachedFile> cached(const io::Identity& identity);
     void opened_again(const io::Identity& identity) noexcept {
@@ -185,6 +189,7 @@ class Engine::State final : public Surroundings, public ForkParty {
         std::shared_ptr<StagedFile> file;
         AfterClose afterwards;
         std::unique_ptr<io::Claim> claim;   // tells other processes of the node; null: there are none to tell
+        std::function<Status()> finish;     // of a file that several processes write; else empty
     };
 
     // engine_deadline.cc
@@ -194,7 +199,11 @@ class Engine::State final : public Surroundings, public ForkParty {
 
     // engine_closing.cc
     Status defer(const std::shared_ptr<StagedFile>& file, AfterClose afterwards);
+    bool too_many_closes() noexcept;
     std::optional<WaitedClose> why_not_deferred(StagedFile& file);
+    bool closing_thread() noexcept;
+    void hand_over(Deferred&& close);
+    void end_one_close(std::unique_lock<std::mutex>& lock) noexcept;
     [[nodiscard]] std::string closing_folder() const;
     [[nodiscard]] std::string closing_name(const io::Identity& identity) const;
     Status claim_closing(const io::Identity& identity, std::unique_ptr<io::Claim>& claim);
@@ -203,7 +212,6 @@ class Engine::State final : public Surroundings, public ForkParty {
     void end_deferred(Deferred close) noexcept;
     Status end_all_closes() noexcept;
     bool leave_closes(const LeaveTo& leave_to);
-    Status take_deferred_failure() noexcept;
     bool end_handle(const std::shared_ptr<StagedFile>& file, bool last_writer) noexcept;
     [[nodiscard]] std::string closes_as_json() const;
 

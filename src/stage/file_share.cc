@@ -66,6 +66,7 @@ Status StagedFile::take_first_segment() {
     const LockGuard writer(writer_);
     if (first_segment_ != nullptr) return Status::ok();
     auto segment = log_->acquire();
+    while (!segment && surroundings_.await_a_close()) segment = log_->acquire();
     if (!segment) return segment.status().with_context("share " + path_ + " with the other processes of the node");
     first_segment_ = segment.value();
     return Status::ok();

@@ -97,7 +97,7 @@ Result<std::uint64_t> StagedFile::await_room(log::SegmentPool::Take take) {
         }
         if (take == log::SegmentPool::Take::kWarm || share_->goes_through()) return std::uint64_t{0};
         const std::uint64_t begin = monotonic_ns();
-        const Status waited = share_->wait_for_room(released);
+        const Status waited = surroundings_.await_a_close() ? Status::ok() : share_->wait_for_room(released);
         slot_->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
         if (!waited) return waited.with_context("write to " + path_);
     }
@@ -179,6 +179,7 @@ Status StagedFile::make_marker_room() {
             if (!adopt(segment.value())) return log_failure().with_context("write to " + path_);
             continue;
         }
+        if (log_->empty() && surroundings_.await_a_close()) continue;
         if (log_->empty()) return {Code::kNoSpace, "other files use up the staging log that " + path_ + " needs"};
         {
             const LockGuard lock(mutex());

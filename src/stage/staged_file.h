@@ -102,6 +102,9 @@ class Surroundings {
     // Room is needed and nothing is under way: held bytes of all files may drain before their commit.
     // True if there were any.
     virtual bool promote_held() = 0;
+    // Room is needed, and a close that has not waited for its drain keeps some: ends one, or waits for its end. False:
+    // none is under way.
+    virtual bool await_a_close() noexcept = 0;
     // The program knows where in this file its data are: from now on the file is not staged in this process.
     virtual void addresses_given(const io::Identity& identity) = 0;
     [[nodiscard]] virtual drain::Progress& progress() noexcept = 0;
@@ -217,7 +220,8 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     enum class Finish : std::uint8_t { kProgramWaits, kBehindProgram };
     Status finish(Finish how = Finish::kProgramWaits);
     // Commits, so that `finish` may come later. Nothing: it may; the death of the process loses nothing then. Else why
-    // it had better come at once; it reports what has failed here. Blocks as `commit` does.
+    // it had better come at once; it reports what has failed here. Blocks as `commit` does. Of a shared file the
+    // drainer calls it, once nobody writes any more.
     [[nodiscard]] std::optional<WaitedClose> commit_to_finish_later();
     // Others can open it: its target has a name, or it cannot be known.
     [[nodiscard]] bool has_name() const;

@@ -55,8 +55,11 @@ class Program:
 
     def __init__(self, folder, environment, launcher=()):
         folder.mkdir(parents=True, exist_ok=True)
+        self.start([*map(str, launcher), sys.executable, "-c", PROGRAM], folder, environment)
+
+    def start(self, command, folder, environment):
         self.process = subprocess.Popen(
-            [*map(str, launcher), sys.executable, "-c", PROGRAM],
+            command,
             env=environment,
             cwd=folder,
             stdin=subprocess.PIPE,

@@ -7,6 +7,7 @@
 #include "base/attempt.h"
 #include "hdf5/call_scope.h"
 #include "hdf5/connector/transfer.h"
+#include "hdf5/driver/deferred_descriptor.h"
 #include "hdf5/driver/mpi_open.h"
 #include "hdf5/driver/mpi_transfer.h"
 #include "hdf5/host/guard.h"
@@ -61,8 +62,11 @@ Status close_file(OpenFile& file) {
     if (file.shared == nullptr) return file.engine->detach(file.staged, false);
     // Another handle of the same ranks still writes: they all have it, so they all come this way.
     if (OpenFiles::get().shared(file.identity) != nullptr) return file.shared->commit();
-    file.engine->count_shared_close();
-    return file.shared->close();
+    return file.shared
+        ->close([descriptor = file.descriptor, identity = file.identity](stage::Engine::Ended ended) {
+            return end_deferred_descriptor(descriptor, identity, false, ended);
+        })
+        .outcome;
 }
 
 herr_t driver_close(H5FD_t* file) {
@@ -74,6 +78,7 @@ herr_t driver_close(H5FD_t* file) {
         // As with the serial driver: the close callback of the connector reports it.
         if (const Status closed = attempt([&] { return close_file(*open); }); !closed)
             open->keep_failure(OpenFile::During::kClose, closed.with_context("close " + open->path));
+        close_kept_descriptors(open->identity);
         CallScope::note_closed(open);
         return 0;
     });

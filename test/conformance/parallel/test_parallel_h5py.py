@@ -105,7 +105,7 @@ def test_a_parallel_program_sees_and_leaves_the_same(nodes, mpi_python, tmp_path
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_a_close_of_several_ranks_is_not_deferred_and_is_counted(nodes, mpi_python, tmp_path):
+def test_closes_of_several_ranks_may_be_deferred_on_one_node_and_wait_on_several(nodes, mpi_python, tmp_path):
     command = [mpi_python, PROGRAM]
     through = launch(
         [*command, "write"],
@@ -120,5 +120,7 @@ def test_a_close_of_several_ranks_is_not_deferred_and_is_counted(nodes, mpi_pyth
     assert checked.returncode == 0, checked.stderr
     assert_staged(tmp_path, RANKS)
     for process in process_lines(tmp_path):
+        deferred, waited = process["deferred_closes"], process["waited_closes"]
+        assert deferred + sum(waited.values()) > 0, process
         # Each rank has one file of its own, too: a close of that may be deferred.
-        assert process["deferred_closes"] <= 1 and process["waited_closes"]["shared"] > 0, process
+        assert "shared" not in waited if nodes == 1 else deferred <= 1 and waited["shared"] > 0, process

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from connector_environment import bytes_staged, native, staged
-from parallel_environment import BUILD, MPI, PROGRAMS, Launch, assert_staged, launch, node_names, program
+from parallel_environment import BUILD, MPI, PROGRAMS, Launch, assert_staged, launch, node_names, process_lines, program
 
 pytestmark = pytest.mark.slow
 
@@ -69,3 +69,20 @@ def test_no_other_thread_calls_mpi(case, nodes, tmp_path):
     assert bytes_staged(tmp_path) > 0
     if case != "atomic":
         assert_staged(tmp_path, RANKS)
+
+
+def test_no_other_thread_calls_mpi_after_closes_that_do_not_wait(tmp_path):
+    done = launch(
+        [program("parallel_cases"), "many-files"],
+        staged(tmp_path, "close=deferred"),
+        tmp_path / "run",
+        RANKS,
+        SECONDS_MAX,
+        preload=(WITNESS,),
+    )
+    assert done.hung is None and done.returncode == 0, done.told()
+    assert len(calls_seen(done)) == RANKS, done.told()
+    assert all(mine > 0 and others == 0 for mine, others in calls_seen(done)), done.told()
+    for process in process_lines(tmp_path):
+        assert process["deferred_closes"] + sum(process["waited_closes"].values()) > 0, process
+        assert "shared" not in process["waited_closes"], process
