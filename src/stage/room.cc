@@ -97,7 +97,9 @@ Result<std::uint64_t> StagedFile::await_room(log::SegmentPool::Take take) {
         }
         if (take == log::SegmentPool::Take::kWarm || share_->goes_through()) return std::uint64_t{0};
         const std::uint64_t begin = monotonic_ns();
-        const Status waited = surroundings_.await_a_close() ? Status::ok() : share_->wait_for_room(released);
+        const Status waited = share_->wait_for_room(released);
+        // The drainer of this file may have nothing to give: files that were closed have the room.
+        if (waited && share_->released() == released) (void)surroundings_.await_a_close();
         slot_->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
         if (!waited) return waited.with_context("write to " + path_);
     }
