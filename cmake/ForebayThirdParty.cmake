@@ -1,4 +1,4 @@
-# The libraries that forebay's own code is compiled with: xxHash, fmt, nlohmann-json and CLI11.
+# The libraries that forebay's own code is compiled with: xxHash, fmt, nlohmann-json, CLI11 and toml++.
 #
 # They come from the machine. FOREBAY_THIRD_PARTY=FOLDER takes them, and HDF5's headers, from there instead:
 # tools/fetch-headers fills such a folder, and a source distribution has one, third_party/. A wheel is built from it, or
@@ -24,9 +24,12 @@ function(forebay_missing_headers variable)
       list(APPEND missing ${name})
     endif()
   endforeach()
-  if(NOT FOREBAY_XXHASH_INCLUDE_DIR)
-    list(APPEND missing xxhash)
-  endif()
+  find_path(FOREBAY_TOML_INCLUDE_DIR toml++/toml.h)
+  foreach(name XXHASH TOML)
+    if(NOT FOREBAY_${name}_INCLUDE_DIR)
+      list(APPEND missing ${name})
+    endif()
+  endforeach()
   if(no_hdf5 AND NOT HDF5_ROOT)
     list(APPEND missing HDF5)
   endif()

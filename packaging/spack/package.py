@@ -26,6 +26,7 @@ class Forebay(CMakePackage):
     depends_on("fmt@9:10")
     depends_on("nlohmann-json@3.9:")
     depends_on("cli11")
+    depends_on("tomlplusplus")
 
     conflicts("%gcc@:10", msg="C++20 is needed: GCC 11 or later")
 
