@@ -49,6 +49,10 @@ bench: build  ## the measurements, as ratios against native HDF5
 	@tools/setup python
 	@tools/env bench/run
 
+suites: build  ## test suites of packages that use HDF5, natively and with forebay, about 20 minutes
+	@tools/setup suites
+	@tools/env tools/suites --python "$$(tools/env printenv FOREBAY_HDF5_SUITES_PYTHON)"
+
 site: build  ## the documentation as a site, with its reference made from the code; in build/site
 	@tools/setup site
 	@python3 tools/site

@@ -83,8 +83,8 @@ bool Descriptor::is_ours() const noexcept {
 int* Descriptor::lend() noexcept {
     if (const int number = number_.load(std::memory_order_acquire); is_ours() && mark_.exchange(-1) >= 0)
         ::lseek(number, 0, SEEK_SET);
-    lent_number_ = number_.load(std::memory_order_acquire);
-    return &lent_number_;
+    lent_.number = number_.load(std::memory_order_acquire);
+    return &lent_.number;
 }
 
 // Its position was moved, by a child process that was lent it, or another descriptor of the same file has its number:

@@ -87,7 +87,10 @@ class Descriptor {
     [[nodiscard]] Status lost(int error, const char* why) const;
 
     std::atomic<int> number_;
-    int lent_number_ = -1;
+    // Programs read it as a wider number: PyTables takes it for a uintptr_t.
+    struct alignas(8) {
+        int number = -1, nothing = 0;
+    } lent_;
     const std::string path_;
     const int flags_;
     Facts facts_;

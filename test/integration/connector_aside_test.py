@@ -1,5 +1,8 @@
 """Files that forebay must not touch keep their driver, give native results, and are counted with the reason."""
 
+import shutil
+import subprocess
+
 import pytest
 from connector_environment import asides, native, reasons, run_python, staged, statistics
 
@@ -105,6 +108,43 @@ f.close()
     plain = run_python(code, native(), tmp_path / "native")
     assert run_python(code, staged(tmp_path), tmp_path / "through") == plain
     assert reasons(tmp_path) == {"handle_taken", "address_given"}
+
+
+def test_pytables_may_ask_for_the_descriptor_and_sync_it(tmp_path):
+    pytest.importorskip("tables")
+    code = """
+import os, tables
+for number in range(20):
+    with tables.open_file(f"x{number}.h5", "w") as f:
+        f.create_array("/", "x", list(range(100)))
+        f.flush()
+        os.fsync(f.fileno())  # as pandas does; PyTables reads the number as a uintptr_t
+        print(os.fstat(f.fileno()).st_ino == os.stat(f"x{number}.h5").st_ino)
+"""
+    plain = run_python(code, native(), tmp_path / "native")
+    assert run_python(code, staged(tmp_path), tmp_path / "through") == plain and "False" not in plain
+    assert reasons(tmp_path) == {"handle_taken"}
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_the_filters_of_a_wheel_of_netcdf4_are_found_where_forebay_has_set_the_plugin_path(tmp_path):
+    package = tmp_path / "netCDF4"
+    (package / "plugins").mkdir(parents=True)
+    (package / "plugins" / "lib__nczhdf5filters.so").write_bytes(b"")
+    subprocess.run(["cc", "-shared", "-o", package / "_netCDF4.so", "-x", "c", "/dev/null"], check=True, timeout=60)
+    code = f"""
+import ctypes, h5py
+def folders(): return [h5py.h5pl.get(index) for index in range(h5py.h5pl.size())]
+if LOADED: ctypes.CDLL("{package}/_netCDF4.so")
+h5py.File("x.h5", "w").close()
+print(folders().count(b"{package}/plugins"), len(folders()))
+h5py.File("y.h5", "w").close()
+print(folders().count(b"{package}/plugins"), len(folders()))
+"""
+    with_it = run_python(f"LOADED = True\n{code}", staged(tmp_path), tmp_path / "with").split()
+    without = run_python(f"LOADED = False\n{code}", staged(tmp_path), tmp_path / "without").split()
+    assert with_it[0] == with_it[2] == "1" and without[0] == without[2] == "0"
+    assert int(with_it[1]) == int(with_it[3]) == int(without[1]) + 1
 
 
 def test_another_connector_beneath_is_passed_through(tmp_path):

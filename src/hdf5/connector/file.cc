@@ -3,6 +3,7 @@
 #include "hdf5/connector/driver_swap.h"
 #include "hdf5/connector/file_operations.h"
 #include "hdf5/connector/freed_space.h"
+#include "hdf5/host/wheel_filters.h"
 #include "hdf5/open_files.h"
 
 // File callbacks: create and open exchange the driver (driver_swap.h), lists that are handed out get
@@ -16,6 +17,7 @@ template <class Open>
 void* open_file(const char* function, const char* path, unsigned flags, hid_t list, void** request, Open&& open) {
     return guard(function, [&]() -> void* {
         const CallScope scope(CallKind::kOther);
+        add_wheel_filters();
         UnderList under_list(function, path, flags, list);
         if (under_list.refused()) return nullptr;
         const std::shared_ptr<Origin>& origin = under_list.origin();
