@@ -4,7 +4,7 @@ PREFIX ?= $(HOME)/.local
 CONFIGURE = cmake --preset release $(if $(FOREBAY_WERROR),-DFOREBAY_WERROR=$(FOREBAY_WERROR)) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build format check test test-long demo examples bench site install wheel deb clean
+.PHONY: help setup build format check test test-long demo examples bench site suites install wheel deb clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -51,7 +51,7 @@ bench: build  ## the measurements, as ratios against native HDF5
 
 suites: build  ## test suites of packages that use HDF5, natively and with forebay, about 20 minutes
 	@tools/setup suites
-	@tools/env tools/suites --python "$$(tools/env printenv FOREBAY_HDF5_SUITES_PYTHON)"
+	@tools/env tools/suites
 
 site: build  ## the documentation as a site, with its reference made from the code; in build/site
 	@tools/setup site
