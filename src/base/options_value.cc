@@ -43,8 +43,8 @@ struct NamedBinding {
     std::string_view name;
     Binding field;
 };
-const std::array<NamedBinding, 34>& bindings() {
-    static const std::array<NamedBinding, 34> all{{
+const std::array<NamedBinding, 35>& bindings() {
+    static const std::array<NamedBinding, 35> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
         {"size", &Options::size},
@@ -74,6 +74,7 @@ const std::array<NamedBinding, 34>& bindings() {
         {"read_cache_replacement", choice<&Options::read_cache_replacement>()},
         {"node", &Options::node},
         {"nodes", choice<&Options::nodes>()},
+        {"server", &Options::server},
         {"stats", &Options::stats},
         {"trace", &Options::trace},
         {"registry", &Options::registry},

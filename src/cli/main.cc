@@ -46,6 +46,7 @@ int run_command_line(int argc, char** argv) {
     add_wait(app, exit_status);
     add_drain(app, exit_status);
     add_cache(app, exit_status);
+    add_serve(app, exit_status);
     add_torture(app, exit_status);
     add_options(app, exit_status);
     add_probe(app, exit_status);

@@ -94,6 +94,8 @@ class MappingPart final : public Mapping {
     Mapping& whole_;
 };
 
+class ForwardedTarget;
+
 class File {
   public:
     virtual ~File() = default;
@@ -147,6 +149,9 @@ class File {
     // From now on it takes no descriptor but for the time of a call: of a file that is rarely asked for anything but
     // what was mapped. No other call may overlap this one.
     virtual void rest() noexcept {}
+
+    // A file whose bytes somebody else stages can do more (io/forwarded_target.h). Null: all others.
+    [[nodiscard]] virtual ForwardedTarget* forwarded() noexcept { return nullptr; }
 };
 
 enum class OpenMode : std::uint8_t {

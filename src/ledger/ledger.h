@@ -38,6 +38,8 @@ enum class AsideReason : std::uint8_t {
     kAtomicity,        // H5Fset_mpi_atomicity
     kSeveralNodes,     // opened with MPI by processes of several nodes
     kAddressGiven,     // the program asked where in the file its data are
+    kForwarded,        // a staging server stages it (option server)
+    kServer,           // a staging server was to stage it, and cannot
     kCount,
 };
 [[nodiscard]] std::string_view reason_name(AsideReason reason) noexcept;   // "swmr"
@@ -93,7 +95,7 @@ struct alignas(64) LedgerHeader {
 };
 
 inline constexpr std::uint64_t kLedgerMagic = 0x3152474459414246;   // "FBAYDGR1" in memory
-inline constexpr std::uint64_t kLedgerVersion = 5;
+inline constexpr std::uint64_t kLedgerVersion = 6;
 
 // A plain copy of one slot, for status, statistics and tests.
 struct FileCounters {

@@ -59,7 +59,7 @@ Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class, Rout
             }
             return stage_parts(parts, byte_class);
         case State::kThrough:
-            for (const Part& part : parts) FOREBAY_TRY(write_unstaged(part.offset, part.bytes));
+            for (const Part& part : parts) FOREBAY_TRY(write_unstaged(part.offset, part.bytes, byte_class));
             return Status::ok();
         case State::kPassive:
         case State::kFailed: break;
@@ -320,14 +320,25 @@ void StagedFile::note_bypassed(ByteRange range) {
     update_ledger();
 }
 
-Status StagedFile::write_unstaged(std::uint64_t offset, io::Bytes bytes) {
-    FOREBAY_TRY(target_->write_at(offset, bytes));
+Status StagedFile::write_unstaged(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) {
+    io::ForwardedTarget* const forwarded = byte_class == ByteClass::kMetadata ? target_->forwarded() : nullptr;
+    FOREBAY_TRY(forwarded != nullptr ? forwarded->write_metadata_at(offset, bytes) : target_->write_at(offset, bytes));
     add(slot_->through, bytes.size());
     add(slot_->target_writes, 1);
     const LockGuard lock(mutex());
     outflow_.note_unsynced();
     logical_size_ = std::max(logical_size_, offset + bytes.size());
     return Status::ok();
+}
+
+Status StagedFile::forward(Forwarded call) {
+    std::shared_ptr<io::File> target;
+    {
+        const LockGuard lock(mutex());
+        if (state_ == State::kThrough) target = target_;
+    }
+    io::ForwardedTarget* const forwarded = target != nullptr ? target->forwarded() : nullptr;
+    return forwarded != nullptr ? (forwarded->*call)() : Status::ok();
 }
 
 }   // namespace forebay::stage

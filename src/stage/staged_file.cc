@@ -154,11 +154,16 @@ Status StagedFile::commit() {
     const LockGuard writer(writer_);
     {
         const LockGuard lock(mutex());
-        if (state_ != State::kStaged && !(state_ == State::kThrough && durable_)) return Status::ok();
+        const bool does = state_ == State::kThrough && (durable_ || target_->forwarded() != nullptr);
+        if (state_ != State::kStaged && !does) return Status::ok();
         if (follows()) return Status::ok();
     }
     const Call call(slot_->close_ns, surroundings_.spare_time(), surroundings_.trace());
-    if (state_ == State::kThrough) return outflow_.unsynced() ? sync_target() : Status::ok();
+    if (state_ == State::kThrough) {
+        FOREBAY_TRY(forward(&io::ForwardedTarget::commit));
+        if (surroundings_.options().flush == OnFlush::kDrain) FOREBAY_TRY(forward(&io::ForwardedTarget::drain));
+        return durable_ && outflow_.unsynced() ? sync_target() : Status::ok();
+    }
     FOREBAY_TRY(make_commit(false));
     const bool drains = surroundings_.options().flush == OnFlush::kDrain || surroundings_.deadline_presses();
     const LockGuard lock(mutex());
@@ -222,6 +227,7 @@ Status StagedFile::make_commit(bool closing) {
 Status StagedFile::drain() {
     if (surroundings_.inherited()) return Status::ok();
     const LockGuard writer(writer_);
+    FOREBAY_TRY(forward(&io::ForwardedTarget::drain));
     {
         const LockGuard lock(mutex());
         if (state_ != State::kStaged || follows()) return outflow_.error();
@@ -274,6 +280,7 @@ bool StagedFile::held_back() const {
 // Without the writer's lock: the program writes on.
 Status StagedFile::drain_so_far() {
     if (surroundings_.inherited()) return Status::ok();
+    FOREBAY_TRY(forward(&io::ForwardedTarget::drain));
     const LockGuard lock(mutex());
     if (state_ != State::kStaged || share_) return outflow_.error();
     add(slot_->guarantee_given_up, bytes_.index().promote_held());
@@ -284,6 +291,7 @@ Status StagedFile::step_aside(ledger::AsideReason reason) {
     FOREBAY_TRY(refuse_if_inherited("step aside for"));
     const LockGuard writer(writer_);
     slot_->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(reason), std::memory_order_relaxed);
+    FOREBAY_TRY(forward(&io::ForwardedTarget::step_aside));
     give_back_first();
     {
         const LockGuard lock(mutex());
@@ -443,6 +451,7 @@ Status StagedFile::close_staged(Finish how) {
     const bool program_waits = how == Finish::kProgramWaits;
     std::optional<Call> call;
     if (program_waits) call.emplace(slot_->close_ns, surroundings_.spare_time(), surroundings_.trace());
+    const Status forwarded = forward(&io::ForwardedTarget::close);
     {
         const LockGuard lock(mutex());
         follow();
@@ -450,6 +459,7 @@ Status StagedFile::close_staged(Finish how) {
             const bool to_sync = state_ == State::kThrough && durable_ && outflow_.unsynced();
             if (state_ == State::kThrough) state_ = State::kPassive;
             offer_target();
+            if (!forwarded) return forwarded;
             return outflow_.first_error().is_ok() && to_sync ? outflow_.sync() : outflow_.error();
         }
         if (!withheld_.is_ok()) {

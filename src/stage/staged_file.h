@@ -56,6 +56,7 @@
 #include "drain/outflow.h"
 #include "drain/scheduler.h"
 #include "io/file.h"
+#include "io/forwarded_target.h"
 #include "io/trace.h"
 #include "ledger/ledger.h"
 #include "log/file_log.h"
@@ -317,7 +318,10 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     // file_write.cc
     enum class Route : std::uint8_t { kLog, kBypass };
     Status write(std::span<const Part> parts, ByteClass byte_class, Route route);
-    Status write_unstaged(std::uint64_t offset, io::Bytes bytes) REQUIRES(writer_);
+    Status write_unstaged(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) REQUIRES(writer_);
+    // Has whoever stages the target for this process do that. Ok, if nobody does.
+    using Forwarded = Status (io::ForwardedTarget::*)();
+    Status forward(Forwarded call);
     Status meet_size_limit(std::uint64_t end) REQUIRES(writer_);
     Status stage_parts(std::span<const Part> parts, ByteClass byte_class) REQUIRES(writer_);
     Status stage_part(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) REQUIRES(writer_);

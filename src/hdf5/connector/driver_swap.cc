@@ -160,6 +160,14 @@ std::optional<Ballot> ballot(hid_t list, Vote mine) {
     return ballot(list, mine, [] { return std::string(); });
 }
 
+// A staging server stages files of one process only.
+std::optional<stage::Engine::Obstacle> obstacle_with_mpi(stage::Engine& engine) {
+    if (engine.options().options.server.empty()) return engine.obstacle();
+    return stage::Engine::Obstacle{AsideReason::kServer,
+                                   {Code::kUnsupported, "option server: files opened with MPI are not staged by a "
+                                                        "server yet"}};
+}
+
 // Of a file that is opened for reading: the read cache leaves local file systems alone, and mpio keeps such a file
 // then.
 bool may_be_cached(const char* path) {
@@ -183,7 +191,7 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags, For what) 
     const bool goes_on = may && open != nullptr && open->shared();
     const bool caches = may && !writes && what == For::kOpen && engine->options().options.read_cache &&
                         may_be_cached(path);
-    const auto obstacle = may && writes && !goes_on ? engine->obstacle() : std::nullopt;
+    const auto obstacle = may && writes && !goes_on ? obstacle_with_mpi(*engine) : std::nullopt;
     const bool can = goes_on || caches || (may && writes && !obstacle);
     const bool refuses = obstacle && engine->options().options.strict;
     const Vote mine = mpi == WithMpi::kNode ? Vote::kStageOnNode : Vote::kStage;

@@ -15,6 +15,7 @@
 #include "hdf5/call_scope.h"
 #include "hdf5/driver/deferred_descriptor.h"
 #include "hdf5/driver/driver_base.h"
+#include "hdf5/driver/forwarding.h"
 #include "hdf5/driver/open_recovery.h"
 #include "hdf5/host/guard.h"
 #include "hdf5/open_files.h"
@@ -107,6 +108,10 @@ StagedFile* attached(const char* function, SerialFile& file, std::function<Statu
     if (!await_closed(function, file, *engine) || !see_leftovers(function, file, *engine)) return nullptr;
     stage::OpenTarget target = target_of(open);
     target.prepare = std::move(prepare);
+    if (const Status forwarded = forward(target, engine->options().options, file.emptied, file.locked); !forwarded) {
+        push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, forwarded.message().c_str());
+        return nullptr;
+    }
     Result<stage::Engine::Attached> attached = engine->attach(std::move(target));
     if (!attached) {
         // Without its errno, which callers would take for that of the file: what failed is the staging.
@@ -131,7 +136,8 @@ void push_open_error(const char* function, const char* name, unsigned flags, int
 
 // All that can refuse a file before it is opened. `name` may be made or emptied.
 Status admit(stage::Engine& engine, const char* name, unsigned flags) {
-    if ((flags & (H5F_ACC_RDWR | H5F_ACC_CREAT | H5F_ACC_TRUNC)) != 0) FOREBAY_TRY(engine.admit());
+    const bool writes = (flags & (H5F_ACC_RDWR | H5F_ACC_CREAT | H5F_ACC_TRUNC)) != 0;
+    if (writes && engine.options().options.server.empty()) FOREBAY_TRY(engine.admit());
     return (flags & H5F_ACC_TRUNC) != 0 ? engine.admit_emptying(name) : Status::ok();
 }
 

@@ -1,0 +1,247 @@
+// A staging server on a Unix socket: what clients get through it, against plain sockets that copy the same bytes.
+//
+//   server_bench DIRECTORY [clients] [megabytes of each client]
+//
+// Clients are threads of this process; the server, and the receiver of the plain sockets, are child processes. The
+// plain receiver copies what it receives once, as the server copies it to its log. Each file is read back and compared.
+// Prints one line for each figure.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/options.h"
+#include "io/open_existing.h"
+#include "io/posix_file.h"
+#include "io/socket.h"
+#include "server/server.h"
+#include "wire/remote_file.h"
+
+namespace {
+
+using namespace forebay;
+using Content = std::vector<std::byte>;
+
+constexpr std::size_t kBlock = std::size_t{1} << 20, kSmall = 4096;
+constexpr int kTurns = 5;
+
+[[noreturn]] void fail(std::string_view what, std::string_view why) {
+    std::fprintf(stderr, "%.*s: %.*s\n", static_cast<int>(what.size()), what.data(), static_cast<int>(why.size()),
+                 why.data());
+    std::_Exit(1);
+}
+void require(const Status& status, std::string_view what) {
+    if (!status) fail(what, status.message());
+}
+template <class T>
+T take(Result<T> result, std::string_view what) {
+    if (!result) fail(what, result.status().message());
+    return std::move(result).value();
+}
+
+struct Bench {
+    std::string directory;
+    std::size_t clients = 4, blocks = 256;
+    io::Address address() const { return {directory + "/socket", 0, 0}; }
+    std::string file(std::size_t client) const { return directory + "/file" + std::to_string(client); }
+};
+
+// A child that serves until the other end of `wake` is closed; the first byte that it writes says that it is ready.
+class Child {
+  public:
+    explicit Child(const std::function<void(int wake, int ready)>& serve) {
+        std::array<int, 2> wake{}, ready{};
+        if (::pipe(wake.data()) != 0 || ::pipe(ready.data()) != 0) fail("pipe", std::strerror(errno));
+        process_ = ::fork();
+        if (process_ == 0) {
+            ::close(wake[1]);
+            serve(wake[0], ready[1]);
+            std::_Exit(0);
+        }
+        ::close(wake[0]);
+        ::close(ready[1]);
+        char byte = 0;
+        if (::read(ready[0], &byte, 1) != 1) fail("child", "it has ended");
+        ::close(ready[0]);
+        wake_ = wake[1];
+    }
+    // Its processor time in seconds.
+    double end() {
+        ::close(wake_);
+        int status = 0;
+        rusage used{};
+        if (::wait4(process_, &status, 0, &used) != process_ || status != 0) fail("child", "it has failed");
+        const auto seconds = [](const timeval& time) {
+            return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+        };
+        return seconds(used.ru_utime) + seconds(used.ru_stime);
+    }
+
+  private:
+    pid_t process_ = -1;
+    int wake_ = -1;
+};
+
+void tell_ready(int ready) {
+    if (::write(ready, "", 1) != 1) fail("pipe", std::strerror(errno));
+}
+
+void serve_staging(const Bench& bench, int wake, int ready) {
+    LoadedOptions loaded;
+    loaded.options.nls = bench.directory + "/nls";
+    loaded.options.registry = bench.directory;
+    loaded.options.size = std::uint64_t{4} << 30;
+    auto listener = take(io::Listener::open(bench.address()), "listen");
+    server::Server server({loaded, bench.clients,
+                           [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }},
+                          std::move(listener));
+    tell_ready(ready);
+    require(server.run(wake), "serve");
+    server.await_sessions();
+}
+
+void serve_plain(const Bench& bench, int wake, int ready) {
+    auto listener = take(io::Listener::open(bench.address()), "listen");
+    tell_ready(ready);
+    std::vector<std::thread> threads;
+    for (;;) {
+        std::shared_ptr<io::Socket> socket = take(listener->accept(wake), "accept");
+        if (socket == nullptr) break;
+        threads.emplace_back([socket] {
+            Content buffer(kBlock), copy(64 * kBlock);
+            for (std::size_t at = 0; socket->receive(buffer); at = (at + kBlock) % copy.size())
+                std::memcpy(copy.data() + at, buffer.data(), kBlock);
+            const std::byte done{1};
+            const std::array<io::Bytes, 1> piece{io::Bytes(&done, 1)};
+            (void)socket->send(piece);
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+}
+
+double seconds_of(const Bench& bench, const std::function<void(std::size_t client)>& act) {
+    std::vector<std::thread> threads;
+    const auto begin = std::chrono::steady_clock::now();
+    for (std::size_t i = 0; i < bench.clients; ++i) threads.emplace_back(act, i);
+    for (std::thread& thread : threads) thread.join();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+Content block_of(std::size_t client) { return Content(kBlock, static_cast<std::byte>(client + 1)); }
+
+double plain(const Bench& bench) {
+    Child child([&](int wake, int ready) { serve_plain(bench, wake, ready); });
+    const double seconds = seconds_of(bench, [&](std::size_t client) {
+        const Content block = block_of(client);
+        auto socket = take(io::Socket::connect(bench.address()), "connect");
+        for (std::size_t i = 0; i < bench.blocks; ++i) {
+            const std::array<io::Bytes, 1> piece{io::Bytes(block)};
+            require(socket->send(piece), "send");
+        }
+        ::shutdown(socket->number(), SHUT_WR);
+        std::byte done{};
+        require(socket->receive({&done, 1}), "receive");
+    });
+    (void)child.end();
+    return seconds;
+}
+
+std::unique_ptr<wire::RemoteFile> open_remote(const Bench& bench, std::size_t client) {
+    const std::string path = bench.file(client);
+    ::close(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    auto opened = take(io::open_existing(path), "open");
+    wire::RemoteFile::Setup setup{bench.address(), io::make_posix_file(opened.descriptor, path), true, false, 600};
+    return take(wire::RemoteFile::open(setup), "open through the server");
+}
+
+void compare(const Bench& bench) {
+    for (std::size_t client = 0; client < bench.clients; ++client) {
+        const Content expected = block_of(client);
+        Content got(kBlock);
+        auto file = io::make_posix_file(take(io::open_existing(bench.file(client)), "open").descriptor, "file");
+        if (take(file->size(), "size") != bench.blocks * kBlock) fail(bench.file(client), "its size is wrong");
+        for (std::size_t i = 0; i < bench.blocks; ++i)
+            if (take(file->read_at(i * kBlock, got), "read") != kBlock || got != expected)
+                fail(bench.file(client), "its bytes are wrong");
+    }
+}
+
+struct Figure {
+    double committed_s = 0, closed_s = 0, server_cpu_s = 0;
+};
+
+// `small`: writes of 4 KiB that do not adjoin, in a stride that fills the file.
+Figure staged(const Bench& bench, bool small) {
+    Child child([&](int wake, int ready) { serve_staging(bench, wake, ready); });
+    std::vector<std::unique_ptr<wire::RemoteFile>> files;
+    for (std::size_t i = 0; i < bench.clients; ++i) files.push_back(open_remote(bench, i));
+    Figure figure;
+    figure.committed_s = seconds_of(bench, [&](std::size_t client) {
+        const Content block = block_of(client);
+        wire::RemoteFile& file = *files[client];
+        if (!small) {
+            for (std::size_t i = 0; i < bench.blocks; ++i) require(file.write_at(i * kBlock, block), "write");
+        } else {
+            const std::size_t count = bench.blocks * kBlock / kSmall, half = count / 2;
+            for (std::size_t i = 0; i < half; ++i)
+                for (const std::size_t at : {i, i + half})
+                    require(file.write_at(at * kSmall, io::Bytes(block).first(kSmall)), "write");
+        }
+        require(file.commit(), "commit");
+    });
+    figure.closed_s = figure.committed_s +
+                      seconds_of(bench, [&](std::size_t client) { require(files[client]->close(), "close"); });
+    files.clear();
+    figure.server_cpu_s = child.end();
+    compare(bench);
+    return figure;
+}
+
+double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+}
+
+}   // namespace
+
+int main(int argc, char** argv) {
+    Bench bench;
+    if (argc < 2) fail("server_bench", "DIRECTORY [clients] [megabytes of each client]");
+    bench.directory = std::string(argv[1]) + "/server-bench-" + std::to_string(::getpid());
+    if (argc > 2) bench.clients = static_cast<std::size_t>(std::atoi(argv[2]));
+    if (argc > 3) bench.blocks = static_cast<std::size_t>(std::atoi(argv[3]));
+    std::filesystem::create_directories(bench.directory + "/nls");
+    std::vector<double> sockets, large, large_closed, small;
+    for (int turn = 0; turn < kTurns; ++turn) {
+        sockets.push_back(plain(bench));
+        const Figure blocks = staged(bench, false);
+        large.push_back(blocks.committed_s);
+        large_closed.push_back(blocks.closed_s);
+        small.push_back(staged(bench, true).committed_s);
+    }
+    std::filesystem::remove_all(bench.directory);
+    const double mib = static_cast<double>(bench.clients * bench.blocks);
+    std::printf("plain sockets:            %7.0f MiB/s\n", mib / median(sockets));
+    std::printf("1 MiB writes, committed:  %7.0f MiB/s, %.2f of plain sockets (target: at least 0.7)\n",
+                mib / median(large), median(sockets) / median(large));
+    std::printf("1 MiB writes, closed:     %7.0f MiB/s\n", mib / median(large_closed));
+    std::printf("4 KiB writes, committed:  %7.0f /s (target: at least 100000)\n",
+                mib * 1024 * 1024 / kSmall / median(small));
+    return 0;
+}

@@ -1,0 +1,176 @@
+// `forebay serve`: stages files for programs that name it with option server.
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "area/staging_area.h"
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "cli/launch.h"
+#include "cli/recover_view.h"
+#include "cli/staging_areas.h"
+#include "io/socket.h"
+#include "recover/recovery.h"
+#include "server/server.h"
+
+namespace forebay::cli {
+
+namespace {
+
+constexpr std::size_t kClientsMax = 16, kClientsMost = 4096;
+
+struct Request {
+    std::string listen;
+    std::size_t clients_max = kClientsMax;
+    std::vector<std::string> settings;
+};
+
+int complain(const std::string& what, int exit_status) {
+    fmt::print(stderr, "forebay serve: {}\n", what);
+    return exit_status;
+}
+
+void report(const std::string& line) {
+    static std::mutex mutex;   // lines of several sessions stay apart
+    const std::lock_guard lock(mutex);
+    fmt::print(stderr, "forebay serve: {}\n", line);
+}
+
+// Readable once somebody wants this process to end. From then on the next signal does what it does by default.
+class EndSignal {
+  public:
+    EndSignal() {
+        ::sigemptyset(&signals_);
+        ::sigaddset(&signals_, SIGTERM);
+        ::sigaddset(&signals_, SIGINT);
+        ::pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+        number_ = ::signalfd(-1, &signals_, SFD_CLOEXEC);
+    }
+    ~EndSignal() { ::close(number_); }
+    EndSignal(const EndSignal&) = delete;
+    EndSignal& operator=(const EndSignal&) = delete;
+
+    [[nodiscard]] int number() const noexcept { return number_; }
+    void take() {
+        signalfd_siginfo taken;
+        while (::read(number_, &taken, sizeof taken) < 0 && errno == EINTR) {
+        }
+        ::pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
+    }
+
+  private:
+    sigset_t signals_{};
+    int number_ = -1;
+};
+
+// Each session has a socket, a file, and what its log takes.
+void allow_many_descriptors() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+Result<LoadedOptions> options_of(const Request& request) {
+    Variables variables;
+    for (const std::string& setting : request.settings) {
+        const std::size_t equals = setting.find('=');
+        const std::string name = setting.substr(0, equals);
+        const std::string value = equals == std::string::npos ? "" : setting.substr(equals + 1);
+        FOREBAY_TRY(check_option(name, value, "-o"));
+        variables[option_variable(name)] = value;
+    }
+    LoadedOptions loaded = options_with(variables);
+    if (!loaded.problems.empty()) return loaded.problems.front();
+    return loaded;
+}
+
+// Files that an earlier server, or another dead process, has staged here are as at their last flush before any client
+// comes. What is locked by a living client is recovered when that opens it again.
+int recover_earlier(const LoadedOptions& loaded) {
+    auto area = area::open_staging_area(loaded);
+    if (!area) return complain(area.status().message(), kExitUsage);
+    const auto outside = recover::Outside::real();
+    if (!outside) return complain(outside.status().message(), kExitProblem);
+    std::array<io::Directory*, 1> areas{area.value().directory.get()};
+    recover::Request what;
+    what.unasked = true;
+    const auto recovered = recover::recover(areas, what, outside.value());
+    if (!recovered) return complain(recovered.status().message(), kExitProblem);
+    for (const recover::FileReport& file : recovered.value().files)
+        report(fmt::format("{}: an earlier process had staged it; {}", file.path,
+                           file.status.is_ok() ? "it is at its last flush" : file.status.message()));
+    return kExitFine;
+}
+
+int run(const Request& request) {
+    const auto address = io::parse_address(request.listen);
+    if (!address) return complain("--listen: " + address.status().message(), kExitUsage);
+    const auto loaded = options_of(request);
+    if (!loaded) return complain(loaded.status().message(), exit_status(loaded.status()));
+    EndSignal end;   // before any thread, which inherits what is blocked
+    allow_many_descriptors();
+    auto listener = io::Listener::open(address.value());
+    if (!listener) return complain(listener.status().message(), kExitProblem);
+    if (const int recovered = recover_earlier(loaded.value()); recovered != kExitFine) return recovered;
+    const std::string where = io::format_address(listener.value()->address());
+    server::Server server({loaded.value(), request.clients_max, report}, std::move(listener).value());
+    fmt::print("forebay serve: ready at {}\n", where);
+    std::fflush(stdout);
+    const Status served = server.run(end.number());
+    if (!served) report(served.message());
+    else end.take();
+    report("ending: nobody is admitted any more, and open files are waited for");
+    server.await_sessions();
+    return served ? kExitFine : kExitProblem;
+}
+
+}   // namespace
+
+void add_serve(CLI::App& app, int& exit_status) {
+    CLI::App* command = app.add_subcommand("serve", "Stage files for programs that name this server (option server)");
+    auto request = std::make_shared<Request>();
+    command->add_option("--listen", request->listen, "Where programs find it: unix:PATH, or 127.0.0.1:PORT")
+        ->type_name("ADDRESS")
+        ->required();
+    auto settings = std::shared_ptr<std::vector<std::string>>(request, &request->settings);
+    // Before those that add to the same list: what is given to this one replaces the list.
+    command->add_option("-o,--option", request->settings, "Set an option of the server; may be repeated")
+        ->type_name("KEY=VALUE")
+        ->allow_extra_args(false);
+    add_nls_option(*command, settings);
+    command
+        ->add_option_function<std::string>(
+            "--size", [settings](const std::string& size) { settings->push_back("size=" + size); },
+            "Most space that all logs together take there")
+        ->type_name("SIZE");
+    command
+        ->add_option("--clients-max", request->clients_max,
+                     "Most files that clients have open; each may use its part of the space")
+        ->type_name("N")
+        ->check(CLI::Range(std::size_t{1}, kClientsMost))
+        ->capture_default_str();
+    command->footer(
+        "It serves programs of its own user on this machine only. SIGTERM: it admits nobody any more, waits until\n"
+        "open files are closed, and ends. A second one ends it at once; what was flushed is recovered by the next\n"
+        "server in the same staging area, or by `forebay recover`.\n\n" +
+        exit_statuses({{"0", "it was told to end, and all files are whole"},
+                       {"1", "it could not serve, and says why"},
+                       {"2", "the command line or an option is wrong"}}));
+    command->callback([request, &exit_status] { exit_status = run(*request); });
+}
+
+}   // namespace forebay::cli

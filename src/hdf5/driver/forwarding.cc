@@ -1,0 +1,42 @@
+#include "hdf5/driver/forwarding.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "hdf5/warning.h"
+#include "io/socket.h"
+#include "wire/remote_file.h"
+
+namespace forebay::hdf5 {
+
+Status forward(stage::OpenTarget& target, const Options& options, bool emptied, Locked locked) {
+    if (options.server.empty() || !target.writable || target.aside) return Status::ok();
+    const auto address = io::parse_address(options.server);
+    Status failure = address.status();
+    if (address) {
+        wire::RemoteFile::Setup setup{address.value(), std::move(target.file), emptied, locked == Locked::kForWriting,
+                                      options.patience};
+        auto remote = wire::RemoteFile::open(setup);
+        if (remote) {
+            target.file = std::move(remote).value();
+            target.aside = ledger::AsideReason::kForwarded;
+            return Status::ok();
+        }
+        target.file = std::move(setup.file);
+        failure = remote.status();
+    }
+    failure = failure.with_context("option server=" + options.server);
+    const bool in_use = failure.sys_errno() == EBUSY;
+    const bool nothing_there = !address || emptied || failure.code() == Code::kUnsupported;
+    if (options.strict || in_use) return failure;
+    if (!nothing_there)
+        return {failure.code(),
+                failure.message() + "; the server may have bytes of " + target.file->name() +
+                    ", so it is not written without it: start the server, or run `forebay recover` where it ran",
+                failure.sys_errno()};
+    warn_once(failure.message() + "; files are written directly, unstaged");
+    target.aside = ledger::AsideReason::kServer;
+    return Status::ok();
+}
+
+}   // namespace forebay::hdf5

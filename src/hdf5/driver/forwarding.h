@@ -1,0 +1,19 @@
+// Files that a staging server stages for this process (option server, wire/remote_file.h).
+//
+// Thread-safety: as HDF5's. Blocking: until the server has opened the file.
+#pragma once
+
+#include "base/options.h"
+#include "base/status.h"
+#include "hdf5/driver/open_recovery.h"
+#include "stage/engine.h"
+
+namespace forebay::hdf5 {
+
+// Of a file that is to be staged: puts the server's in the place of `target.file`, where option server names one. If
+// the server cannot stage it, and cannot have bytes of it, the file is written natively: counted with a reason, and one
+// line on standard error. With option strict that is an error. So is, always, a server of which nobody knows what it
+// has. `emptied`: what the file has had does not matter.
+[[nodiscard]] Status forward(stage::OpenTarget& target, const Options& options, bool emptied, Locked locked);
+
+}   // namespace forebay::hdf5

@@ -1,0 +1,289 @@
+#include "io/socket.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+namespace forebay::io {
+
+namespace {
+
+constexpr std::uint32_t kLoopback = 0x7F000000, kLoopbackMask = 0xFF000000;
+constexpr int kBacklog = 128;
+constexpr std::size_t kPiecesMax = 64;
+constexpr unsigned kEstablished = 1;   // in /proc/net/tcp
+
+union AnyAddress {
+    sockaddr any;
+    sockaddr_in tcp;
+    sockaddr_un unix_socket;
+};
+
+Result<socklen_t> make_address(const Address& address, AnyAddress& made) {
+    std::memset(&made, 0, sizeof made);
+    if (address.path.empty()) {
+        made.tcp.sin_family = AF_INET;
+        made.tcp.sin_port = htons(address.port);
+        made.tcp.sin_addr.s_addr = htonl(address.host);
+        return static_cast<socklen_t>(sizeof made.tcp);
+    }
+    made.unix_socket.sun_family = AF_UNIX;
+    if (address.path.size() >= sizeof made.unix_socket.sun_path)
+        return Status(Code::kInvalidArgument, fmt::format("{}: longer than the {} bytes of a Unix socket's name",
+                                                          address.path, sizeof made.unix_socket.sun_path - 1));
+    std::memcpy(made.unix_socket.sun_path, address.path.data(), address.path.size());
+    return static_cast<socklen_t>(sizeof made.unix_socket);
+}
+
+int make_socket(const Address& address) {
+    return ::socket(address.path.empty() ? AF_INET : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+}
+
+struct Ends {
+    sockaddr_in own{}, other{};
+};
+
+// As /proc/net/tcp writes an address: the bytes of the number in memory, then the port.
+std::string as_in_proc(const sockaddr_in& address) {
+    return fmt::format("{:08X}:{:04X}", address.sin_addr.s_addr, ntohs(address.sin_port));
+}
+
+// Nobody but the owner of the other end can have it listed like that while this end is connected.
+Result<std::uint32_t> user_of_tcp(const Ends& ends) {
+    const std::string other = as_in_proc(ends.other), own = as_in_proc(ends.own);
+    std::ifstream table("/proc/net/tcp");
+    std::string line;
+    while (std::getline(table, line)) {
+        std::istringstream words(line);
+        std::string number, local, remote, queues, timer, retransmitted;
+        unsigned state = 0;
+        std::uint32_t user = 0;
+        if (words >> number >> local >> remote >> std::hex >> state >> queues >> timer >> retransmitted >> std::dec >>
+                user &&
+            local == other && remote == own && state == kEstablished)
+            return user;
+    }
+    return Status(Code::kPermissionDenied, "the user at the other end of a TCP connection is not in /proc/net/tcp");
+}
+
+}   // namespace
+
+Result<Address> parse_address(const std::string& text) {
+    constexpr std::string_view kUnix = "unix:";
+    Address address;
+    if (text.starts_with(kUnix)) {
+        address.path = text.substr(kUnix.size());
+        if (address.path.empty() || address.path.front() != '/')
+            return Status(Code::kInvalidArgument, fmt::format("{}: the path of a Unix socket is absolute", text));
+        AnyAddress made;
+        if (const auto fits = make_address(address, made); !fits) return fits.status();
+        return address;
+    }
+    const std::size_t colon = text.rfind(':');
+    const std::string host = text.substr(0, colon == std::string::npos ? 0 : colon);
+    const char* const end = text.data() + text.size();
+    in_addr parsed{};
+    const auto port = colon == std::string::npos ? std::from_chars_result{text.data(), std::errc::invalid_argument}
+                                                 : std::from_chars(text.data() + colon + 1, end, address.port);
+    if (port.ec != std::errc() || port.ptr != end ||
+        (host != "localhost" && ::inet_pton(AF_INET, host.c_str(), &parsed) != 1))
+        return Status(Code::kInvalidArgument, fmt::format("{}: neither unix:PATH nor HOST:PORT with an IPv4 address or "
+                                                          "localhost",
+                                                          text));
+    address.host = host == "localhost" ? INADDR_LOOPBACK : ntohl(parsed.s_addr);
+    if ((address.host & kLoopbackMask) != kLoopback)
+        return Status(Code::kUnsupported, fmt::format("{}: TCP has no authentication yet, so only addresses of the "
+                                                      "loopback interface are allowed (127.0.0.0/8)",
+                                                      text));
+    return address;
+}
+
+std::string format_address(const Address& address) {
+    if (!address.path.empty()) return "unix:" + address.path;
+    return fmt::format("{}.{}.{}.{}:{}", address.host >> 24, (address.host >> 16) & 0xFF, (address.host >> 8) & 0xFF,
+                       address.host & 0xFF, address.port);
+}
+
+// ---- Socket ------------------------------------------------------------------------------------------
+
+Socket::Socket(int number) noexcept : number_(number) {
+    struct stat facts{};
+    if (::fstat(number, &facts) == 0) inode_ = facts.st_ino;
+}
+
+Socket::~Socket() {
+    if (check_ours()) ::close(number_);
+}
+
+Status Socket::check_ours() const {
+    struct stat facts{};
+    if (::fstat(number_, &facts) == 0 && S_ISSOCK(facts.st_mode) && facts.st_ino == inode_) return Status::ok();
+    return Status::from_errno(EBADF, "use a socket that the program has closed");
+}
+
+Result<std::unique_ptr<Socket>> Socket::connect(const Address& address) {
+    AnyAddress made;
+    const auto length = make_address(address, made);
+    if (!length) return length.status();
+    const int number = make_socket(address);
+    if (number < 0) return Status::from_errno(errno, "make a socket");
+    auto socket = std::make_unique<Socket>(number);
+    int connected;
+    do connected = ::connect(number, &made.any, length.value());
+    while (connected != 0 && errno == EINTR);
+    if (connected != 0 && errno != EISCONN) return Status::from_errno(errno, "connect to " + format_address(address));
+    if (address.path.empty()) {
+        const int on = 1;
+        (void)::setsockopt(number, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        (void)::setsockopt(number, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    }
+    return socket;
+}
+
+Status Socket::send(std::span<const Bytes> pieces) {
+    FOREBAY_TRY(check_ours());
+    std::array<iovec, kPiecesMax> parts;
+    std::size_t count = 0;
+    for (const Bytes& piece : pieces) {
+        if (count == kPiecesMax) return {Code::kInternal, "send: too many pieces"};
+        if (!piece.empty()) parts[count++] = {const_cast<std::byte*>(piece.data()), piece.size()};
+    }
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = count;
+    while (message.msg_iovlen > 0) {
+        const ssize_t sent = ::sendmsg(number_, &message, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0) return Status::from_errno(errno, "send");
+        auto left = static_cast<std::size_t>(sent);
+        while (message.msg_iovlen > 0 && left >= message.msg_iov->iov_len) {
+            left -= message.msg_iov->iov_len;
+            ++message.msg_iov;
+            --message.msg_iovlen;
+        }
+        if (message.msg_iovlen > 0) {
+            message.msg_iov->iov_base = static_cast<char*>(message.msg_iov->iov_base) + left;
+            message.msg_iov->iov_len -= left;
+        }
+    }
+    return Status::ok();
+}
+
+Status Socket::receive(MutableBytes into) {
+    FOREBAY_TRY(check_ours());
+    for (bool first = true; !into.empty(); first = false) {
+        const ssize_t received = ::recv(number_, into.data(), into.size(), MSG_WAITALL);
+        if (received < 0 && errno == EINTR) continue;
+        if (received < 0) return Status::from_errno(errno, "receive");
+        if (received == 0)
+            return first ? Status(Code::kNotFound, "the other side has closed the connection", ECONNRESET)
+                         : Status::from_errno(ECONNRESET, "receive");
+        into = into.subspan(static_cast<std::size_t>(received));
+    }
+    return Status::ok();
+}
+
+Status Socket::set_patience(std::chrono::seconds receiving, std::chrono::seconds sending) {
+    const timeval receive{receiving.count(), 0}, send{sending.count(), 0};
+    if (::setsockopt(number_, SOL_SOCKET, SO_RCVTIMEO, &receive, sizeof receive) != 0 ||
+        ::setsockopt(number_, SOL_SOCKET, SO_SNDTIMEO, &send, sizeof send) != 0)
+        return Status::from_errno(errno, "set the patience of a socket");
+    return Status::ok();
+}
+
+Result<std::uint32_t> Socket::peer_user() const {
+    AnyAddress own{}, other{};
+    socklen_t own_length = sizeof own, other_length = sizeof other;
+    if (::getsockname(number_, &own.any, &own_length) != 0 || ::getpeername(number_, &other.any, &other_length) != 0)
+        return Status::from_errno(errno, "look who is at the other end of a socket");
+    if (own.any.sa_family != AF_UNIX) return user_of_tcp({own.tcp, other.tcp});
+    ucred user{};
+    socklen_t length = sizeof user;
+    if (::getsockopt(number_, SOL_SOCKET, SO_PEERCRED, &user, &length) != 0)
+        return Status::from_errno(errno, "look who is at the other end of a socket");
+    return user.uid;
+}
+
+bool Socket::hung_up() const noexcept {
+    pollfd look{number_, POLLRDHUP, 0};
+    return ::poll(&look, 1, 0) > 0 && (look.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+void Socket::shut_down() noexcept {
+    if (check_ours()) (void)::shutdown(number_, SHUT_RDWR);
+}
+
+// ---- Listener ----------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<Listener>> Listener::open(const Address& address) {
+    AnyAddress made;
+    const auto length = make_address(address, made);
+    if (!length) return length.status();
+    const std::string doing = "listen at " + format_address(address);
+    if (!address.path.empty()) {
+        // A name that nobody listens at any more is a dead server's.
+        struct stat facts{};
+        const bool there = ::lstat(address.path.c_str(), &facts) == 0;
+        if (there && !S_ISSOCK(facts.st_mode)) return Status::from_errno(EEXIST, doing);
+        if (there && Socket::connect(address)) return Status(Code::kUnavailable, doing + ": somebody does", EADDRINUSE);
+        if (there && ::unlink(address.path.c_str()) != 0) return Status::from_errno(errno, doing);
+    }
+    const int number = make_socket(address);
+    if (number < 0) return Status::from_errno(errno, doing);
+    std::unique_ptr<Listener> listener(new Listener(number, {}));   // without a name to be removed
+    const int on = 1;
+    if (address.path.empty()) (void)::setsockopt(number, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (::bind(number, &made.any, length.value()) != 0) return Status::from_errno(errno, doing);
+    listener->address_ = address;
+    // Before it listens, so that nobody gets in earlier.
+    if (!address.path.empty() && ::chmod(address.path.c_str(), S_IRUSR | S_IWUSR) != 0)
+        return Status::from_errno(errno, doing);
+    if (::listen(number, kBacklog) != 0) return Status::from_errno(errno, doing);
+    socklen_t named = sizeof made;
+    if (address.path.empty() && ::getsockname(number, &made.any, &named) == 0)
+        listener->address_.port = ntohs(made.tcp.sin_port);
+    return listener;
+}
+
+Listener::~Listener() {
+    if (!address_.path.empty()) (void)::unlink(address_.path.c_str());
+    ::close(number_);
+}
+
+Result<std::unique_ptr<Socket>> Listener::accept(int wake) {
+    for (;;) {
+        std::array<pollfd, 2> look{{{number_, POLLIN, 0}, {wake, POLLIN, 0}}};
+        if (::poll(look.data(), look.size(), -1) < 0) {
+            if (errno == EINTR) continue;
+            return Status::from_errno(errno, "wait for a connection");
+        }
+        if (look[1].revents != 0) return std::unique_ptr<Socket>();
+        const int number = ::accept4(number_, nullptr, nullptr, SOCK_CLOEXEC);
+        if (number < 0 && (errno == EINTR || errno == ECONNABORTED || errno == EAGAIN)) continue;
+        if (number < 0) return Status::from_errno(errno, "accept a connection");
+        const int on = 1;
+        if (address_.path.empty()) {
+            (void)::setsockopt(number, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+            (void)::setsockopt(number, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+        }
+        return std::make_unique<Socket>(number);
+    }
+}
+
+}   // namespace forebay::io

@@ -1,0 +1,85 @@
+// Stream sockets between processes of one machine: Unix sockets, and TCP on the loopback interface.
+//
+// No call raises SIGPIPE. Ownership: a Socket closes its number, if that still stands for its socket: a program may
+// close descriptors that it does not know, and give their numbers to files of its own. Thread-safety: one thread sends
+// and receives at a time; `shut_down` and `hung_up` come from any. Blocking: as each call says.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "io/file.h"
+
+namespace forebay::io {
+
+// "unix:PATH" with an absolute path, or "HOST:PORT" with an IPv4 address of the loopback interface or localhost.
+struct Address {
+    std::string path;   // of a Unix socket; empty: TCP
+    std::uint32_t host = 0;
+    std::uint16_t port = 0;
+};
+// kInvalidArgument: neither; kUnsupported: TCP to somewhere else, which has no authentication yet.
+[[nodiscard]] Result<Address> parse_address(const std::string& text);
+
+class Socket {
+  public:
+    explicit Socket(int number) noexcept;
+    ~Socket();
+    Socket(const Socket&) = delete;
+    Socket& operator=(const Socket&) = delete;
+
+    // Blocks as connect(2) does within one machine: not for long.
+    [[nodiscard]] static Result<std::unique_ptr<Socket>> connect(const Address& address);
+
+    // Sends all pieces, or fails. Blocks until the system has taken them.
+    [[nodiscard]] Status send(std::span<const Bytes> pieces);
+    // Fills `into`, or fails. kNotFound: the other side has closed it before the first byte. Blocks.
+    [[nodiscard]] Status receive(MutableBytes into);
+    // No system call of `receive` and `send` waits longer; then they fail with EAGAIN. 0: without end.
+    [[nodiscard]] Status set_patience(std::chrono::seconds receiving, std::chrono::seconds sending);
+
+    // The user at the other end, as the system knows it. TCP: of this machine, by /proc/net/tcp.
+    [[nodiscard]] Result<std::uint32_t> peer_user() const;
+    // Whether the other side has closed it, or ended; what it had sent before may still be received.
+    [[nodiscard]] bool hung_up() const noexcept;
+    // Wakes whoever sends or receives; both fail from now on.
+    void shut_down() noexcept;
+
+    [[nodiscard]] int number() const noexcept { return number_; }
+
+  private:
+    [[nodiscard]] Status check_ours() const;
+    int number_;
+    std::uint64_t inode_ = 0;   // of the socket
+};
+
+// Listens until destroyed, which removes a Unix socket's name.
+class Listener {
+  public:
+    // A Unix socket's name that a dead server has left is replaced. kUnavailable: somebody listens there.
+    [[nodiscard]] static Result<std::unique_ptr<Listener>> open(const Address& address);
+    ~Listener();
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
+
+    // The next connection; null: `wake` is readable. Blocks until either.
+    [[nodiscard]] Result<std::unique_ptr<Socket>> accept(int wake);
+    // The port that the system has chosen for port 0.
+    [[nodiscard]] const Address& address() const noexcept { return address_; }
+
+  private:
+    Listener(int number, Address address) noexcept : number_(number), address_(std::move(address)) {}
+    const int number_;
+    Address address_;
+};
+
+// As `parse_address` reads it.
+[[nodiscard]] std::string format_address(const Address& address);
+
+}   // namespace forebay::io

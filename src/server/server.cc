@@ -1,0 +1,126 @@
+#include "server/server.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <random>
+#include <utility>
+
+#include "base/attempt.h"
+#include "base/background_thread.h"
+#include "wire/frame.h"
+
+namespace forebay::server {
+
+namespace {
+
+constexpr std::chrono::seconds kRefusing{1};
+constexpr std::uint64_t kLogMin = std::uint64_t{4} << 20;   // of one file
+
+std::uint64_t random_number() {
+    std::random_device source;
+    return (std::uint64_t{source()} << 32) | source();
+}
+
+// Each file has an engine of its own, and its part of the log.
+LoadedOptions options_of_a_file(LoadedOptions loaded, std::size_t clients_max) {
+    Options& options = loaded.options;
+    options.size = std::max(kLogMin, options.size / std::max<std::size_t>(1, clients_max));
+    options.segment = std::min(options.segment, options.size / 4);
+    options.reserve = std::min(options.reserve, options.size / 4);
+    options.server.clear();
+    options.stage = true;
+    options.close = OnClose::kWait;
+    options.linger = false;
+    options.read_cache = false;
+    return loaded;
+}
+
+}   // namespace
+
+Server::Server(Setup setup, std::unique_ptr<io::Listener> listener)
+    : clients_max_(setup.clients_max),
+      report_(std::move(setup.report)),
+      epoch_(random_number()),
+      files_(options_of_a_file(std::move(setup.options), setup.clients_max)),
+      listener_(std::move(listener)) {}
+
+Server::~Server() {
+    listener_.reset();
+    for (Slot& slot : slots_) slot.connection->socket().shut_down();
+    slots_.clear();
+}
+
+Status Server::run(int wake) {
+    for (;;) {
+        auto socket = listener_->accept(wake);
+        if (!socket && !socket.status().retryable()) return socket.status();
+        if (!socket) {
+            report_(socket.status().message());
+            continue;
+        }
+        if (socket.value() == nullptr) return Status::ok();
+        remove_ended();
+        if (const Status admitted = attempt([&] { admit(std::move(socket).value()); }); !admitted)
+            report_("a client was not admitted: " + admitted.message());
+    }
+}
+
+void Server::admit(std::unique_ptr<io::Socket> socket) {
+    const auto user = socket->peer_user();
+    Status refusal;
+    if (!user || user.value() != ::geteuid())
+        refusal = {Code::kPermissionDenied,
+                   user ? fmt::format("this server serves user {} only, not {}", ::geteuid(), user.value())
+                        : user.status().message()};
+    else if (slots_.size() >= clients_max_)
+        refusal = {Code::kUnavailable, fmt::format("this server has its {} sessions (--clients-max)", clients_max_)};
+    auto connection = std::make_unique<wire::Connection>(std::move(socket));
+    if (!refusal) {
+        (void)connection->socket().set_patience(kRefusing, kRefusing);
+        (void)connection->receive();   // its HELLO: until then it does not listen
+        (void)connection->send(wire::Type::kFailed, 1, wire::encode(refusal));
+        report_(refusal.message());
+        return;
+    }
+    Slot& slot = slots_.emplace_back();
+    slot.connection = std::move(connection);
+    try {
+        slot.thread = start_background_thread([this, &slot] {
+            Session session(files_, epoch_, report_);
+            session.run(*slot.connection);
+            const std::lock_guard lock(mutex_);
+            slot.ended = true;
+        });
+    } catch (...) {
+        slots_.pop_back();
+        throw;
+    }
+}
+
+void Server::remove_ended() {
+    std::list<Slot> ended;
+    const std::lock_guard lock(mutex_);
+    for (auto slot = slots_.begin(); slot != slots_.end();) {
+        const auto next = std::next(slot);
+        if (slot->ended) ended.splice(ended.end(), slots_, slot);
+        slot = next;
+    }
+}
+
+void Server::await_sessions() {
+    listener_.reset();
+    for (Slot& slot : slots_)
+        if (slot.thread.joinable()) slot.thread.join();
+    slots_.clear();
+}
+
+std::size_t Server::sessions() {
+    remove_ended();
+    return slots_.size();
+}
+
+}   // namespace forebay::server

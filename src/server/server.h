@@ -1,0 +1,59 @@
+// A staging server: it listens, and has a thread for each session.
+//
+// Thread-safety: `run` and `end` are one thread's. Ownership: sessions' threads end before it does. Blocking: `run`
+// until it is woken, `end` until all sessions have ended.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/options.h"
+#include "base/status.h"
+#include "io/socket.h"
+#include "server/served_files.h"
+#include "server/session.h"
+
+namespace forebay::server {
+
+class Server {
+  public:
+    struct Setup {
+        LoadedOptions options;   // of all files together: `size` is shared out
+        std::size_t clients_max = 0;
+        Report report;
+    };
+    Server(Setup setup, std::unique_ptr<io::Listener> listener);
+    ~Server();
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+    // Serves until `wake` is readable.
+    [[nodiscard]] Status run(int wake);
+    // Accepts nobody any more; until all sessions have ended by themselves.
+    void await_sessions();
+    [[nodiscard]] std::size_t sessions();
+
+  private:
+    struct Slot {
+        std::unique_ptr<wire::Connection> connection;
+        std::jthread thread;
+        bool ended = false;   // guarded by mutex_
+    };
+    void admit(std::unique_ptr<io::Socket> socket);
+    void remove_ended();
+
+    const std::size_t clients_max_;
+    const Report report_;
+    const std::uint64_t epoch_;
+    ServedFiles files_;
+    std::unique_ptr<io::Listener> listener_;
+    std::mutex mutex_;
+    std::list<Slot> slots_;   // added to and removed from by the thread of `run` only
+};
+
+}   // namespace forebay::server

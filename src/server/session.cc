@@ -1,0 +1,173 @@
+#include "server/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+#include "base/attempt.h"
+
+namespace forebay::server {
+
+namespace {
+
+using wire::Connection;
+using wire::Type;
+
+constexpr std::chrono::seconds kOpening{10}, kSending{60}, kWithoutEnd{0};
+constexpr std::uint32_t kCreditFrames = 64, kCreditBytes = 8 << 20;
+
+Status out_of_turn() { return {Code::kCorrupt, "a request that is not allowed here"}; }
+
+Status answer(Connection& connection, const Connection::Frame& request, const Status& outcome) {
+    if (outcome) return connection.send(Type::kDone, request.header.request, {});
+    return connection.send(Type::kFailed, request.header.request, wire::encode(outcome));
+}
+
+}   // namespace
+
+void Session::run(Connection& connection) {
+    Status end = attempt([&]() -> Status {
+        FOREBAY_TRY(begin(connection));
+        for (;;) {
+            const auto frame = connection.receive();
+            if (!frame) return frame.status();
+            const auto goes_on = serve(connection, frame.value());
+            if (!goes_on) return goes_on.status();
+            if (!goes_on.value()) return Status::ok();
+        }
+    });
+    connection.socket().shut_down();
+    if (served_ == nullptr) {
+        if (!end && end.code() != Code::kNotFound) report_("a session ended: " + end.message());
+        return;
+    }
+    const std::string path = served_->file().path();
+    const auto left = served_->abandon();
+    served_.reset();
+    report_(fmt::format("{}: its client ended without closing it ({}){}{}", path, end.message(),
+                        left && left.value().empty() ? "" : "; ", left ? left.value() : left.status().message()));
+}
+
+Status Session::begin(Connection& connection) {
+    FOREBAY_TRY(connection.socket().set_patience(kOpening, kSending));
+    const auto first = connection.receive();
+    if (!first) return first.status();
+    if (first.value().header.type != Type::kHello || first.value().header.request != 1) return out_of_turn();
+    const auto hello = wire::parse_hello(first.value().payload);
+    if (!hello) return hello.status();
+    if (hello.value().lowest > wire::kVersion || hello.value().highest < wire::kVersion) {
+        const Status refused(Code::kUnavailable, fmt::format("this server speaks version {} only", wire::kVersion));
+        (void)answer(connection, first.value(), refused);
+        return refused;
+    }
+    const wire::Welcome welcome{wire::kVersion, kCreditFrames, kCreditBytes, epoch_};
+    FOREBAY_TRY(connection.send(Type::kWelcome, 1, wire::encode(welcome)));
+    const auto second = connection.receive();
+    if (!second) return second.status();
+    if (second.value().header.type != Type::kOpen || second.value().header.request != 2) return out_of_turn();
+    const auto request = wire::parse_open(second.value().payload);
+    if (!request) return request.status();
+    auto opened = files_.open(request.value());
+    if (!opened) {
+        (void)answer(connection, second.value(), opened.status());
+        return opened.status();
+    }
+    last_request_ = 2;
+    served_ = std::move(opened).value();
+    FOREBAY_TRY(connection.send(Type::kOpened, 2, wire::encode_size(served_->file().size())));
+    return connection.socket().set_patience(kWithoutEnd, kSending);
+}
+
+Result<bool> Session::serve(Connection& connection, const Connection::Frame& frame) {
+    const Type type = frame.header.type;
+    if (frame.header.request != last_request_ + 1) return out_of_turn();
+    last_request_ = frame.header.request;
+    switch (type) {
+        case Type::kRead: {
+            const Status sent = read(connection, frame);
+            return sent ? Result<bool>(true) : sent;
+        }
+        case Type::kWrite:
+        case Type::kTruncate: {
+            Status outcome = failure_;
+            if (outcome) outcome = type == Type::kWrite ? write(frame.payload) : truncate(frame.payload);
+            if (outcome.code() == Code::kCorrupt) return outcome;
+            if (failure_) failure_ = outcome;
+            const Status sent = answer(connection, frame, outcome);
+            return sent ? Result<bool>(true) : sent;
+        }
+        case Type::kCommit:
+        case Type::kDrain:
+        case Type::kSync:
+        case Type::kStepAside: {
+            FOREBAY_TRY(wire::parse_empty(frame.payload));
+            const Status sent = answer(connection, frame, change(type));
+            return sent ? Result<bool>(true) : sent;
+        }
+        case Type::kClose: {
+            FOREBAY_TRY(wire::parse_empty(frame.payload));
+            if (!failure_) {
+                (void)answer(connection, frame, failure_);
+                return failure_;   // what is incomplete is dropped
+            }
+            const Status closed = served_->close();
+            if (!closed) report_(closed.message());
+            served_.reset();
+            const Status sent = answer(connection, frame, closed);
+            return sent ? Result<bool>(false) : sent;
+        }
+        default: return out_of_turn();
+    }
+}
+
+Status Session::change(Type type) {
+    FOREBAY_TRY(failure_);
+    stage::StagedFile& file = served_->file();
+    switch (type) {
+        case Type::kCommit: return file.commit();
+        case Type::kStepAside: return file.step_aside(ledger::AsideReason::kHandleTaken);
+        case Type::kDrain: return file.drain();
+        default: FOREBAY_TRY(file.drain()); return file.sync_drained();
+    }
+}
+
+Status Session::write(io::Bytes payload) {
+    const auto parsed = wire::Write::parse(payload);
+    if (!parsed) return parsed.status();
+    const wire::Write& message = parsed.value();
+    io::Bytes bytes = message.bytes();
+    std::vector<stage::StagedFile::Part> parts;
+    // Parts of one class after the other: later ones are newer.
+    for (std::size_t i = 0; i < message.count();) {
+        const wire::Class byte_class = message.part(i).byte_class;
+        parts.clear();
+        for (; i < message.count() && message.part(i).byte_class == byte_class; ++i) {
+            const wire::Part part = message.part(i);
+            parts.push_back({part.offset, bytes.first(part.bytes)});
+            bytes = bytes.subspan(part.bytes);
+        }
+        const auto what = byte_class == wire::Class::kMetadata ? stage::ByteClass::kMetadata : stage::ByteClass::kRaw;
+        FOREBAY_TRY(served_->file().write(parts, what));
+    }
+    return Status::ok();
+}
+
+Status Session::truncate(io::Bytes payload) {
+    const auto size = wire::parse_size_of(payload);
+    return size ? served_->file().truncate(size.value()) : size.status();
+}
+
+Status Session::read(Connection& connection, const Connection::Frame& frame) {
+    const auto request = wire::parse_read(frame.payload);
+    if (!request) return request.status();
+    if (buffer_.size() < request.value().bytes) buffer_.resize(request.value().bytes);
+    const io::MutableBytes into = io::MutableBytes(buffer_).first(request.value().bytes);
+    if (const Status done = served_->file().read(request.value().offset, into); !done)
+        return answer(connection, frame, done);
+    return connection.send(Type::kData, frame.header.request, into);
+}
+
+}   // namespace forebay::server

@@ -1,0 +1,45 @@
+// One client's session: its requests, in their order, on one file (docs/protocol.md).
+//
+// Thread-safety: `run` is one thread's. Blocking: until the session has ended.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "server/served_files.h"
+#include "wire/connection.h"
+
+namespace forebay::server {
+
+// For the server's operator; from any thread.
+using Report = std::function<void(const std::string& line)>;
+
+class Session {
+  public:
+    Session(ServedFiles& files, std::uint64_t epoch, const Report& report) noexcept
+        : files_(files), epoch_(epoch), report_(report) {}
+
+    // Until the client closes its file, or is gone: then its file is brought to its last commit.
+    void run(wire::Connection& connection);
+
+  private:
+    [[nodiscard]] Status begin(wire::Connection& connection);
+    // Carries out one request and answers it. False: the session ends. kCorrupt: the request is not allowed.
+    [[nodiscard]] Result<bool> serve(wire::Connection& connection, const wire::Connection::Frame& frame);
+    [[nodiscard]] Status write(io::Bytes payload);
+    [[nodiscard]] Status truncate(io::Bytes payload);
+    [[nodiscard]] Status read(wire::Connection& connection, const wire::Connection::Frame& frame);
+    [[nodiscard]] Status change(wire::Type type);
+
+    ServedFiles& files_;
+    const std::uint64_t epoch_;
+    const Report& report_;
+    std::unique_ptr<ServedFile> served_;
+    std::uint64_t last_request_ = 0;
+    Status failure_;         // of a write: what was written since the last commit is incomplete
+    wire::Payload buffer_;   // what is read
+};
+
+}   // namespace forebay::server

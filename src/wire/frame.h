@@ -1,0 +1,116 @@
+// Frames of the protocol between a program and a staging server (docs/protocol.md): encoding, and parsing of bytes that
+// nobody can trust.
+//
+// Parsers look at nothing outside of what they are given, take no memory that depends on a number in it, and refuse
+// everything that the document does not allow. kCorrupt: malformed. What a parser returns points into its argument.
+// Thread-safety: pure functions. Nothing blocks.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "io/file.h"
+
+namespace forebay::wire {
+
+inline constexpr std::uint16_t kVersion = 1;
+inline constexpr std::size_t kHeaderBytes = 32;
+inline constexpr std::size_t kDataMax = std::size_t{1} << 20;   // bytes of a file in one frame
+inline constexpr std::size_t kPartsMax = 4096;
+inline constexpr std::size_t kPartBytes = 16, kWriteHeadBytes = 8;
+inline constexpr std::size_t kPayloadMax = kDataMax + 64 * 1024 + kWriteHeadBytes;
+inline constexpr std::size_t kPathMax = 4096, kTextMax = 4096;
+
+enum class Type : std::uint16_t {
+    kHello = 1,
+    kWelcome,
+    kOpen,
+    kOpened,
+    kWrite,
+    kRead,
+    kData,
+    kTruncate,
+    kCommit,
+    kDrain,
+    kSync,
+    kStepAside,
+    kClose,
+    kDone,
+    kFailed,
+};
+
+struct Header {
+    Type type = Type::kDone;
+    std::uint32_t payload_bytes = 0;
+    std::uint64_t request = 0;
+};
+using HeaderBytes = std::array<std::byte, kHeaderBytes>;
+[[nodiscard]] HeaderBytes encode(const Header& header) noexcept;
+[[nodiscard]] Result<Header> parse_header(std::span<const std::byte, kHeaderBytes> bytes);
+
+using Payload = std::vector<std::byte>;
+
+struct Hello {
+    std::uint16_t lowest = kVersion, highest = kVersion;
+    std::uint32_t pid = 0;
+};
+struct Welcome {
+    std::uint16_t version = kVersion;
+    std::uint32_t credit_frames = 0, credit_bytes = 0;
+    std::uint64_t epoch = 0;
+};
+struct Open {
+    bool empty = false;    // the file is emptied
+    bool locked = false;   // the client has it locked as HDF5 locks a file that it writes
+    io::Identity identity;
+    std::string path;
+};
+struct Read {
+    std::uint64_t offset = 0;
+    std::uint32_t bytes = 0;
+};
+enum class Class : std::uint32_t { kRaw, kMetadata };
+struct Part {
+    std::uint64_t offset = 0;
+    std::uint32_t bytes = 0;
+    Class byte_class = Class::kRaw;
+};
+
+[[nodiscard]] Payload encode(const Hello& message);
+[[nodiscard]] Payload encode(const Welcome& message);
+[[nodiscard]] Payload encode(const Open& message);
+[[nodiscard]] Payload encode(const Read& message);
+[[nodiscard]] Payload encode(const Status& failure);     // FAILED; the text is cut
+[[nodiscard]] Payload encode_size(std::uint64_t size);   // OPENED, TRUNCATE
+// What comes before the bytes of a WRITE.
+[[nodiscard]] Payload encode(std::span<const Part> parts);
+
+[[nodiscard]] Result<Hello> parse_hello(io::Bytes payload);
+[[nodiscard]] Result<Welcome> parse_welcome(io::Bytes payload);
+[[nodiscard]] Result<Open> parse_open(io::Bytes payload);
+[[nodiscard]] Result<Read> parse_read(io::Bytes payload);
+[[nodiscard]] Result<std::uint64_t> parse_size_of(io::Bytes payload);
+[[nodiscard]] Status parse_empty(io::Bytes payload);
+// The failure that the other side tells of; kCorrupt if it tells of none.
+[[nodiscard]] Status parse_failed(io::Bytes payload);
+
+// A WRITE, part after part.
+class Write {
+  public:
+    [[nodiscard]] static Result<Write> parse(io::Bytes payload);
+    [[nodiscard]] std::size_t count() const noexcept { return table_.size() / kPartBytes; }
+    [[nodiscard]] Part part(std::size_t index) const noexcept;
+    [[nodiscard]] io::Bytes bytes() const noexcept { return bytes_; }   // of all parts, one after the other
+
+  private:
+    Write(io::Bytes table, io::Bytes bytes) noexcept : table_(table), bytes_(bytes) {}
+    io::Bytes table_, bytes_;
+};
+
+}   // namespace forebay::wire

@@ -1,0 +1,400 @@
+#include "wire/remote_file.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+namespace forebay::wire {
+
+namespace {
+
+// Small writes travel together in frames of about so many bytes; larger ones are sent as they are.
+constexpr std::size_t kBatchBytes = 256 * 1024, kStraightBytes = 64 * 1024;
+// The server gives up by its own patience, and then says so.
+constexpr std::uint64_t kAnswerSeconds = 30;
+constexpr std::chrono::milliseconds kAnotherTry{100};
+
+}   // namespace
+
+RemoteFile::RemoteFile(Setup& setup)
+    : file_(std::move(setup.file)),
+      address_(setup.server),
+      server_(io::format_address(setup.server)),
+      patience_s_(setup.patience_s),
+      process_(::getpid()) {}
+
+RemoteFile::~RemoteFile() = default;
+
+Result<std::unique_ptr<RemoteFile>> RemoteFile::open(Setup& setup) {
+    const auto identity = setup.file->identity();
+    if (!identity) return identity.status();
+    Open message{setup.empty, setup.locked, identity.value(), setup.file->name()};
+    if (message.path.empty() || message.path.front() != '/' || message.path.size() > kPathMax)
+        return Status(Code::kUnsupported, message.path + ": its path is not absolute, or too long for a server");
+    std::unique_ptr<RemoteFile> remote(new RemoteFile(setup));
+    Status opened;
+    {
+        const LockGuard lock(remote->mutex_);
+        opened = remote->open_at_server(message);
+        // Whoever goes on with it at another server still writes it, and answers for that.
+        message.empty = false;
+        message.locked = true;
+        if (opened) remote->opened_ = std::move(message);
+    }
+    if (opened) return remote;
+    setup.file = std::move(remote->file_);
+    return opened.with_context("staging server " + remote->server_);
+}
+
+Status RemoteFile::connect() {
+    auto socket = io::Socket::connect(address_);
+    if (!socket) return socket.status();
+    const std::chrono::seconds patience(static_cast<std::int64_t>(patience_s_ == 0 ? 0 : patience_s_ + kAnswerSeconds));
+    FOREBAY_TRY(socket.value()->set_patience(patience, patience));
+    connection_ = std::make_unique<Connection>(std::move(socket).value());
+    requests_ = answered_ = 0;
+    unanswered_.clear();
+    unanswered_bytes_ = 0;
+    lost_ = false;
+    return Status::ok();
+}
+
+Status RemoteFile::open_at_server(const Open& message) {
+    FOREBAY_TRY(connect());
+    FOREBAY_TRY(greet());
+    const auto answer = exchange_once(Type::kOpen, encode(message), Type::kOpened);
+    if (!answer) return answer.status();
+    const auto size = parse_size_of(answer.value().payload);
+    if (size) size_ = std::max(size_, size.value());
+    return size.status();
+}
+
+Status RemoteFile::greet() {
+    const Hello hello{kVersion, kVersion, static_cast<std::uint32_t>(process_)};
+    const auto answer = exchange_once(Type::kHello, encode(hello), Type::kWelcome);
+    if (!answer) return answer.status();
+    const auto welcome = parse_welcome(answer.value().payload);
+    if (!welcome) return welcome.status();
+    credits_ = welcome.value();
+    // Whoever listens there gets the program's data.
+    const auto user = connection_->socket().peer_user();
+    if (!user) return user.status();
+    if (user.value() != ::geteuid() && user.value() != 0)
+        return {Code::kPermissionDenied,
+                fmt::format("it belongs to user {}, and this process to {}", user.value(), ::geteuid())};
+    return Status::ok();
+}
+
+Status RemoteFile::usable() {
+    if (process_ != ::getpid())
+        return {Code::kUnsupported, fmt::format("{}: opened through a staging server before this process was forked; "
+                                                "open it again here",
+                                                name())};
+    return failure_;
+}
+
+Status RemoteFile::lose(const Status& why) {
+    lost_ = true;
+    connection_->socket().shut_down();
+    return why;
+}
+
+// ---- another server ------------------------------------------------------------------------------------
+
+void RemoteFile::forget_kept() noexcept {
+    kept_.clear();
+    kept_bytes_ = 0;
+}
+
+void RemoteFile::keep(Type type, io::Bytes head, io::Bytes bytes) {
+    if (!keeps_all_) return;
+    kept_bytes_ += head.size() + bytes.size();
+    if (kept_bytes_ > kReplayMax) {
+        keeps_all_ = false;
+        forget_kept();
+        kept_.shrink_to_fit();
+        return;
+    }
+    Kept& kept = kept_.emplace_back(Kept{type, {}});
+    kept.payload.reserve(head.size() + bytes.size());
+    kept.payload.insert(kept.payload.end(), head.begin(), head.end());
+    kept.payload.insert(kept.payload.end(), bytes.begin(), bytes.end());
+}
+
+// A commit of which nobody knows whether it was made does no harm: the same bytes come to the same places.
+Status RemoteFile::send_again() {
+    FOREBAY_TRY(open_at_server(opened_));
+    if (at_once_) FOREBAY_TRY(exchange_once(Type::kStepAside, {}, Type::kDone).status());
+    for (const Kept& kept : kept_) {
+        if (kept.type == Type::kWrite) FOREBAY_TRY(transmit(kept.payload, {}));
+        else FOREBAY_TRY(exchange_once(kept.type, kept.payload, Type::kDone).status());
+    }
+    while (!unanswered_.empty()) FOREBAY_TRY(receive_answer());
+    return Status::ok();
+}
+
+Status RemoteFile::resume(const Status& why) {
+    const auto begin = std::chrono::steady_clock::now();
+    Status last = why;
+    std::mutex nobody;
+    std::condition_variable never;
+    while (keeps_all_ && failure_) {
+        const std::uint64_t size = size_;
+        last = send_again();
+        size_ = size;
+        if (last) return Status::ok();
+        // A server that answers, and refuses the file, will not change its mind.
+        if (last.code() == Code::kUnsupported || last.code() == Code::kPermissionDenied) break;
+        if (patience_s_ != 0 && std::chrono::steady_clock::now() - begin >= std::chrono::seconds(patience_s_)) break;
+        // Nobody tells that a server listens again.
+        std::unique_lock lock(nobody);
+        never.wait_for(lock, kAnotherTry);
+    }
+    lost_ = true;
+    // Without an errno, which callers would take for that of the file.
+    if (failure_)
+        failure_ = {Code::kUnavailable,
+                    fmt::format("{}: the staging server {} does not answer any more ({}); what was written since the "
+                                "last flush is lost{}, what was flushed is in the server's log: start it again, or "
+                                "run `forebay recover` there",
+                                name(), server_, last.message(),
+                                keeps_all_ ? "" : ", and too much to be sent to another server")};
+    return failure_;
+}
+
+// ---- answers -----------------------------------------------------------------------------------------
+
+// The answer to the oldest WRITE.
+Status RemoteFile::receive_answer() {
+    const auto frame = connection_->receive();
+    if (!frame) return lose(frame.status());
+    const Header& header = frame.value().header;
+    if (header.request != answered_ + 1 || unanswered_.empty()) return lose({Code::kCorrupt, "it answers out of turn"});
+    answered_ = header.request;
+    unanswered_bytes_ -= unanswered_.front();
+    unanswered_.erase(unanswered_.begin());
+    if (header.type == Type::kDone) return Status::ok();
+    if (header.type != Type::kFailed) return lose({Code::kCorrupt, "its answer is not one to a write"});
+    if (failure_) failure_ = parse_failed(frame.value().payload);
+    return failure_;
+}
+
+Result<Connection::Frame> RemoteFile::exchange_once(Type type, io::Bytes payload, Type answer) {
+    if (const Status sent = connection_->send(type, ++requests_, payload); !sent) return lose(sent);
+    Status earlier;
+    while (!unanswered_.empty()) {
+        const Status answered = receive_answer();
+        if (lost_) return answered;
+        if (earlier) earlier = answered;
+    }
+    const auto frame = connection_->receive();
+    if (!frame) return lose(frame.status());
+    const Header& header = frame.value().header;
+    if (header.request != requests_) return lose({Code::kCorrupt, "it answers out of turn"});
+    answered_ = header.request;
+    if (header.type == Type::kFailed) return parse_failed(frame.value().payload);
+    if (header.type != answer) return lose({Code::kCorrupt, "its answer is of another kind"});
+    if (!earlier) return earlier;
+    return frame;
+}
+
+Result<Connection::Frame> RemoteFile::exchange(Type type, io::Bytes payload, Type answer) {
+    for (;;) {
+        FOREBAY_TRY(send_batch());
+        auto frame = exchange_once(type, payload, answer);
+        if (!lost_) return frame;
+        FOREBAY_TRY(resume(frame.status()));
+    }
+}
+
+Status RemoteFile::ask(Type type) {
+    const LockGuard lock(mutex_);
+    if (closed_) return Status::ok();
+    FOREBAY_TRY(usable());
+    return exchange(type, {}, Type::kDone).status();
+}
+
+// ---- writing -----------------------------------------------------------------------------------------
+
+Status RemoteFile::await_credit(std::size_t bytes) {
+    while (!unanswered_.empty() &&
+           (unanswered_.size() >= credits_.credit_frames || unanswered_bytes_ + bytes > credits_.credit_bytes))
+        FOREBAY_TRY(receive_answer());
+    return Status::ok();
+}
+
+Status RemoteFile::transmit(io::Bytes head, io::Bytes bytes) {
+    const std::size_t size = head.size() + bytes.size();
+    FOREBAY_TRY(await_credit(size));
+    if (const Status sent = connection_->send(Type::kWrite, ++requests_, head, bytes); !sent) return lose(sent);
+    unanswered_.push_back(static_cast<std::uint32_t>(size));
+    unanswered_bytes_ += size;
+    return Status::ok();
+}
+
+Status RemoteFile::send_write(std::span<const Part> parts, io::Bytes bytes) {
+    const Payload head = encode(parts);
+    keep(Type::kWrite, head, bytes);
+    const Status sent = transmit(head, bytes);
+    return lost_ ? resume(sent) : sent;
+}
+
+Status RemoteFile::send_batch() {
+    if (parts_.empty()) return Status::ok();
+    const Status sent = send_write(parts_, bytes_);
+    parts_.clear();
+    bytes_.clear();
+    return sent;
+}
+
+Status RemoteFile::put(std::uint64_t offset, io::Bytes bytes, Class byte_class) {
+    const LockGuard lock(mutex_);
+    if (closed_) return Status::from_errno(EBADF, "write to " + name() + ", which its staging server has closed");
+    FOREBAY_TRY(usable());
+    FOREBAY_TRY(put_locked(offset, bytes, byte_class));
+    if (!at_once_) return Status::ok();
+    FOREBAY_TRY(send_batch());
+    while (!unanswered_.empty()) {
+        const Status answered = receive_answer();
+        if (lost_) return resume(answered);
+        FOREBAY_TRY(answered);
+    }
+    return Status::ok();
+}
+
+Status RemoteFile::put_locked(std::uint64_t offset, io::Bytes bytes, Class byte_class) {
+    size_ = std::max(size_, offset + bytes.size());
+    if (bytes.size() >= kStraightBytes) {
+        FOREBAY_TRY(send_batch());
+        for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kDataMax))) {
+            const Part part{offset, static_cast<std::uint32_t>(std::min(bytes.size(), kDataMax)), byte_class};
+            FOREBAY_TRY(send_write({&part, 1}, bytes.first(part.bytes)));
+            offset += part.bytes;
+        }
+        return Status::ok();
+    }
+    if (bytes.empty()) return Status::ok();
+    if (parts_.size() == kPartsMax || bytes_.size() + bytes.size() > kBatchBytes) FOREBAY_TRY(send_batch());
+    bytes_.reserve(kBatchBytes);
+    const bool adjoins = !parts_.empty() && parts_.back().byte_class == byte_class &&
+                         parts_.back().offset + parts_.back().bytes == offset;
+    if (adjoins) parts_.back().bytes += static_cast<std::uint32_t>(bytes.size());
+    else parts_.push_back({offset, static_cast<std::uint32_t>(bytes.size()), byte_class});
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    return Status::ok();
+}
+
+Status RemoteFile::write_at(std::uint64_t offset, io::Bytes bytes) { return put(offset, bytes, Class::kRaw); }
+
+Status RemoteFile::write_metadata_at(std::uint64_t offset, io::Bytes bytes) {
+    return put(offset, bytes, Class::kMetadata);
+}
+
+Status RemoteFile::write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) {
+    for (const io::Bytes& piece : pieces) {
+        FOREBAY_TRY(put(offset, piece, Class::kRaw));
+        offset += piece.size();
+    }
+    return Status::ok();
+}
+
+Status RemoteFile::resize(std::uint64_t size) {
+    const LockGuard lock(mutex_);
+    if (closed_)
+        return Status::from_errno(EBADF, "set the size of " + name() + ", which its staging server has closed");
+    FOREBAY_TRY(usable());
+    FOREBAY_TRY(send_batch());
+    const Payload payload = encode_size(size);
+    keep(Type::kTruncate, payload, {});
+    FOREBAY_TRY(exchange(Type::kTruncate, payload, Type::kDone).status());
+    size_ = size;
+    return Status::ok();
+}
+
+// ---- reading and the rest ----------------------------------------------------------------------------
+
+Result<std::size_t> RemoteFile::read_at(std::uint64_t offset, io::MutableBytes into) {
+    const LockGuard lock(mutex_);
+    FOREBAY_TRY(usable());
+    if (closed_) return file_->read_at(offset, into);
+    const std::uint64_t left = offset < size_ ? size_ - offset : 0;
+    const auto whole = static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), left));
+    for (std::size_t done = 0; done < whole;) {
+        const auto count = static_cast<std::uint32_t>(std::min(whole - done, kDataMax));
+        const auto answer = exchange(Type::kRead, encode(Read{offset + done, count}), Type::kData);
+        if (!answer) return answer.status();
+        if (answer.value().payload.size() != count) return Status(Code::kCorrupt, name() + ": a read was cut short");
+        std::memcpy(into.data() + done, answer.value().payload.data(), count);
+        done += count;
+    }
+    return whole;
+}
+
+Result<std::uint64_t> RemoteFile::size() {
+    const LockGuard lock(mutex_);
+    FOREBAY_TRY(usable());
+    if (closed_) return file_->size();
+    return size_;
+}
+
+Status RemoteFile::allocate(std::uint64_t, std::uint64_t) {
+    return {Code::kUnsupported, name() + ": a staging server reserves no space"};
+}
+Status RemoteFile::punch(std::uint64_t, std::uint64_t) {
+    return {Code::kUnsupported, name() + ": a staging server gives no space back"};
+}
+Result<std::unique_ptr<io::Mapping>> RemoteFile::map(std::uint64_t, std::size_t) {
+    return Status(Code::kUnsupported, name() + ": what a staging server has cannot be mapped");
+}
+
+Status RemoteFile::sync() {
+    {
+        const LockGuard lock(mutex_);
+        FOREBAY_TRY(usable());
+        if (closed_) return file_->sync();
+    }
+    return ask(Type::kSync);
+}
+
+Status RemoteFile::commit() {
+    const LockGuard lock(mutex_);
+    if (closed_) return Status::ok();
+    FOREBAY_TRY(usable());
+    FOREBAY_TRY(exchange(Type::kCommit, {}, Type::kDone).status());
+    forget_kept();
+    keeps_all_ = true;
+    return Status::ok();
+}
+
+Status RemoteFile::drain() { return ask(Type::kDrain); }
+
+Status RemoteFile::step_aside() {
+    FOREBAY_TRY(ask(Type::kStepAside));
+    const LockGuard lock(mutex_);
+    at_once_ = true;
+    return Status::ok();
+}
+
+// After a failure the server is left to drop what is not committed: the connection ends without CLOSE.
+Status RemoteFile::close() {
+    const LockGuard lock(mutex_);
+    if (closed_ || process_ != ::getpid()) return Status::ok();
+    if (!failure_) {
+        connection_->socket().shut_down();
+        return failure_;
+    }
+    const Status ended = exchange(Type::kClose, {}, Type::kDone).status();
+    if (ended) closed_ = true;
+    else if (failure_) failure_ = ended;
+    connection_->socket().shut_down();
+    return ended;
+}
+
+}   // namespace forebay::wire

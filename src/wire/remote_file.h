@@ -1,0 +1,124 @@
+// A file that a staging server stages for this process, behind the seam of io/file.h (docs/protocol.md).
+//
+// Writes are gathered, and sent in batches that the server's credits bound. What has been sent is not waited for, until
+// a read, a commit or a close needs to know. A failure of a write is reported by the next call. After `close` has
+// succeeded the file itself is read.
+//
+// When the connection is lost, the file goes on with a server that is started again at the same address within
+// `patience`: that one brings the file to its last commit, and is sent everything since once more. What is kept for
+// that is bounded (kReplayMax), and dropped if there is more. Then, and when no server comes, every later call fails:
+// the log of the lost server may have newer bytes than the file.
+//
+// Ownership: one connection, closed with this. Thread-safety: as io::File; calls take turns. Blocking: all calls; none
+// waits longer than `patience` and half a minute for an answer, and `patience` for a server that is started again. In a
+// forked child every call fails. No threads.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "io/file.h"
+#include "io/forwarded_target.h"
+#include "io/socket.h"
+#include "wire/connection.h"
+
+namespace forebay::wire {
+
+// Of what was written since the last commit so much is kept, to be sent to another server.
+inline constexpr std::size_t kReplayMax = std::size_t{32} << 20;
+
+class RemoteFile final : public io::File, public io::ForwardedTarget {
+  public:
+    struct Setup {
+        io::Address server;
+        std::unique_ptr<io::File> file;   // the file itself, open for writing
+        bool empty = false;               // it is to be emptied
+        bool locked = false;              // as HDF5 locks it
+        std::uint64_t patience_s = 600;   // 0: without end
+    };
+    // kUnsupported: the server cannot have bytes of this file, and does not stage it. EBUSY: another client writes it.
+    // Other errors: nobody knows what the server has of it. `file` stays the caller's after a failure.
+    [[nodiscard]] static Result<std::unique_ptr<RemoteFile>> open(Setup& setup);
+    ~RemoteFile() override;
+
+    [[nodiscard]] const std::string& name() const noexcept override { return file_->name(); }
+    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override;
+    Status write_at(std::uint64_t offset, io::Bytes bytes) override;
+    Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override;
+    Result<io::Identity> identity() override { return file_->identity(); }
+    Result<std::uint64_t> size() override;
+    Result<io::FileState> state(Ask ask) override { return file_->state(ask); }
+    Status resize(std::uint64_t size) override;
+    Status allocate(std::uint64_t offset, std::uint64_t length) override;
+    Status punch(std::uint64_t offset, std::uint64_t length) override;
+    Result<std::unique_ptr<io::Mapping>> map(std::uint64_t offset, std::size_t length) override;
+    Status sync() override;
+    [[nodiscard]] io::ForwardedTarget* forwarded() noexcept override { return this; }
+
+    Status write_metadata_at(std::uint64_t offset, io::Bytes bytes) override;
+    Status commit() override;
+    Status drain() override;
+    Status step_aside() override;
+    Status close() override;
+
+  private:
+    explicit RemoteFile(Setup& setup);
+    [[nodiscard]] Status open_at_server(const Open& message) REQUIRES(mutex_);
+    [[nodiscard]] Status connect() REQUIRES(mutex_);
+    [[nodiscard]] Status greet() REQUIRES(mutex_);
+    [[nodiscard]] Status usable() REQUIRES(mutex_);
+    [[nodiscard]] Status put(std::uint64_t offset, io::Bytes bytes, Class byte_class);
+    [[nodiscard]] Status put_locked(std::uint64_t offset, io::Bytes bytes, Class byte_class) REQUIRES(mutex_);
+    [[nodiscard]] Status send_batch() REQUIRES(mutex_);
+    [[nodiscard]] Status send_write(std::span<const Part> parts, io::Bytes bytes) REQUIRES(mutex_);
+    [[nodiscard]] Status await_credit(std::size_t bytes) REQUIRES(mutex_);
+    [[nodiscard]] Status receive_answer() REQUIRES(mutex_);
+    // Sends what is gathered, then a request, and receives all answers up to that of the request.
+    [[nodiscard]] Result<Connection::Frame> exchange(Type type, io::Bytes payload, Type answer) REQUIRES(mutex_);
+    [[nodiscard]] Status ask(Type type);
+    [[nodiscard]] Result<Connection::Frame> exchange_once(Type type, io::Bytes payload, Type answer) REQUIRES(mutex_);
+    [[nodiscard]] Status transmit(io::Bytes head, io::Bytes bytes) REQUIRES(mutex_);
+    Status lose(const Status& why) REQUIRES(mutex_);
+    // The connection is lost: from now on another one serves, which has all that this one had. Or the failure for ever.
+    [[nodiscard]] Status resume(const Status& why) REQUIRES(mutex_);
+    [[nodiscard]] Status send_again() REQUIRES(mutex_);
+    void keep(Type type, io::Bytes head, io::Bytes bytes) REQUIRES(mutex_);
+    void forget_kept() noexcept REQUIRES(mutex_);
+
+    std::unique_ptr<io::File> file_;   // never changed once it is open
+    const io::Address address_;
+    const std::string server_;
+    const std::uint64_t patience_s_;
+    const pid_t process_;
+
+    Mutex mutex_;
+    std::unique_ptr<Connection> connection_ GUARDED_BY(mutex_);
+    std::uint64_t requests_ GUARDED_BY(mutex_) = 0;   // id of the last one
+    std::uint64_t size_ GUARDED_BY(mutex_) = 0;
+    std::vector<Part> parts_ GUARDED_BY(mutex_);   // gathered, and not sent yet
+    std::vector<std::byte> bytes_ GUARDED_BY(mutex_);
+    std::vector<std::uint32_t> unanswered_ GUARDED_BY(mutex_);   // bytes of each WRITE sent, oldest first
+    std::uint64_t unanswered_bytes_ GUARDED_BY(mutex_) = 0;
+    std::uint64_t answered_ GUARDED_BY(mutex_) = 0;   // id of the last answer
+    Welcome credits_ GUARDED_BY(mutex_);
+    Status failure_ GUARDED_BY(mutex_);   // the first one of a write, or of the connection
+    Open opened_ GUARDED_BY(mutex_);
+    // All since the last commit, or nothing if that is too much.
+    struct Kept {
+        Type type;
+        Payload payload;
+    };
+    std::vector<Kept> kept_ GUARDED_BY(mutex_);
+    std::size_t kept_bytes_ GUARDED_BY(mutex_) = 0;
+    bool keeps_all_ GUARDED_BY(mutex_) = true;
+    bool lost_ GUARDED_BY(mutex_) = false, closed_ GUARDED_BY(mutex_) = false;
+    bool at_once_ GUARDED_BY(mutex_) = false;   // the server has stepped aside: a write returns once it is answered
+};
+
+}   // namespace forebay::wire

@@ -1,0 +1,308 @@
+// A staging server in this process, and files that are written through it: compared with a plain byte array; clients
+// that send what they must not.
+#include "server/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/background_thread.h"
+#include "io/open_existing.h"
+#include "io/posix_file.h"
+#include "support/seeds.h"
+#include "wire/remote_file.h"
+
+namespace forebay::server {
+namespace {
+
+using Content = std::vector<std::byte>;
+
+class StagingServer : public testing::Test {
+  protected:
+    StagingServer() {
+        std::string pattern = (std::filesystem::temp_directory_path() / "forebay-server-XXXXXX").string();
+        folder_ = ::mkdtemp(pattern.data());
+        std::filesystem::create_directory(folder_ + "/nls");
+        address_.path = folder_ + "/socket";
+        EXPECT_EQ(::pipe(wake_.data()), 0);
+    }
+    ~StagingServer() override {
+        stop();
+        ::close(wake_[0]);
+        ::close(wake_[1]);
+        std::filesystem::remove_all(folder_);
+    }
+
+    void start(std::uint64_t size = 64 << 20, std::size_t clients_max = 8) {
+        LoadedOptions loaded;
+        loaded.options.nls = folder_ + "/nls";
+        loaded.options.registry = folder_;
+        loaded.options.size = size;
+        loaded.options.segment = 256 << 10;
+        loaded.options.reserve = 0;
+        auto listener = io::Listener::open(address_);
+        ASSERT_TRUE(listener) << listener.status().message();
+        server_ = std::make_unique<Server>(Server::Setup{loaded, clients_max, [](const std::string&) {}},
+                                           std::move(listener).value());
+        thread_ = start_background_thread([this] { EXPECT_TRUE(server_->run(wake_[0])); });
+    }
+    // Its sessions have ended then.
+    void stop() {
+        if (server_ == nullptr) return;
+        EXPECT_EQ(::write(wake_[1], "", 1), 1);
+        thread_.join();
+        server_->await_sessions();
+        server_.reset();
+    }
+
+    std::string make_file(const std::string& name) const {
+        const std::string path = folder_ + "/" + name;
+        std::ofstream(path).flush();
+        return path;
+    }
+    Result<std::unique_ptr<wire::RemoteFile>> open(const std::string& path, bool empty = false) const {
+        auto opened = io::open_existing(path);
+        if (!opened) return opened.status();
+        wire::RemoteFile::Setup setup{address_, io::make_posix_file(opened.value().descriptor, path), empty, false, 60};
+        return wire::RemoteFile::open(setup);
+    }
+    static Content content(const std::string& path) {
+        std::ifstream file(path, std::ios::binary);
+        const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+        Content result(bytes.size());
+        std::transform(bytes.begin(), bytes.end(), result.begin(), [](char c) { return static_cast<std::byte>(c); });
+        return result;
+    }
+    [[nodiscard]] std::vector<std::string> left() const {
+        std::vector<std::string> names;
+        for (const auto& area : std::filesystem::directory_iterator(folder_ + "/nls"))
+            for (const auto& entry : std::filesystem::directory_iterator(area.path()))
+                if (std::isdigit(static_cast<unsigned char>(entry.path().filename().string().front())))
+                    names.push_back(entry.path().string());
+        return names;
+    }
+
+    std::string folder_;
+    io::Address address_;
+    std::array<int, 2> wake_{};
+    std::unique_ptr<Server> server_;
+    std::jthread thread_;
+};
+
+Content random_bytes(std::mt19937_64& random, std::size_t size) {
+    Content bytes(size);
+    for (auto& byte : bytes) byte = static_cast<std::byte>(random());
+    return bytes;
+}
+
+// Random writes, cuts, reads and commits. `model` is what the file must be.
+void drive(wire::RemoteFile& file, Content& model, std::mt19937_64& random, int turns) {
+    constexpr std::size_t kEnd = 3 << 20;
+    for (int turn = 0; turn < turns; ++turn) {
+        const std::size_t offset = random() % kEnd;
+        switch (random() % 16) {
+            case 0: {
+                const std::size_t size = random() % kEnd;
+                ASSERT_TRUE(file.resize(size));
+                model.resize(size);
+                break;
+            }
+            case 1: ASSERT_TRUE(file.commit()); break;
+            case 2:
+            case 3: {
+                Content got(random() % (random() % 8 == 0 ? kEnd : 10'000));
+                const auto read = file.read_at(offset, got);
+                ASSERT_TRUE(read) << read.status().message();
+                const std::size_t there = offset < model.size() ? std::min(got.size(), model.size() - offset) : 0;
+                ASSERT_EQ(read.value(), there);
+                ASSERT_TRUE(std::equal(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(there),
+                                       model.begin() + static_cast<std::ptrdiff_t>(std::min(offset, model.size()))));
+                break;
+            }
+            default: {
+                const Content bytes = random_bytes(random, 1 + random() % (random() % 16 == 0 ? 2'500'000 : 5000));
+                ASSERT_TRUE(random() % 2 ? file.write_at(offset, bytes) : file.write_metadata_at(offset, bytes));
+                if (model.size() < offset + bytes.size()) model.resize(offset + bytes.size());
+                std::copy(bytes.begin(), bytes.end(), model.begin() + static_cast<std::ptrdiff_t>(offset));
+            }
+        }
+    }
+}
+
+TEST_F(StagingServer, a_file_written_through_it_equals_a_byte_array) {
+    start();
+    for (const auto seed : test::seeds("server.model", 6)) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        std::mt19937_64 random(seed);
+        const std::string path = make_file("file" + std::to_string(seed));
+        Content model;
+        for (int opening = 0; opening < 3; ++opening) {
+            auto file = open(path);
+            ASSERT_TRUE(file) << file.status().message();
+            ASSERT_EQ(file.value()->size().value(), model.size());
+            drive(*file.value(), model, random, 150);
+            ASSERT_TRUE(file.value()->close());
+            ASSERT_TRUE(content(path) == model);
+            // Now it is read as it is.
+            Content got(model.size());
+            ASSERT_EQ(file.value()->read_at(0, got).value(), model.size());
+            ASSERT_TRUE(got == model);
+        }
+    }
+    stop();
+    EXPECT_THAT(left(), testing::IsEmpty());
+}
+
+// The log takes a fraction of what is written: the server stops answering, and the client waits for credit.
+TEST_F(StagingServer, a_full_log_stops_its_client_and_no_byte_is_lost) {
+    start(4 << 20, 1);
+    const std::string path = make_file("large");
+    auto file = open(path);
+    ASSERT_TRUE(file) << file.status().message();
+    std::mt19937_64 random(1);
+    const Content block = random_bytes(random, 1 << 20);
+    for (std::uint64_t i = 0; i < 64; ++i) ASSERT_TRUE(file.value()->write_at(i << 20, block));
+    ASSERT_TRUE(file.value()->close());
+    const Content got = content(path);
+    ASSERT_EQ(got.size(), 64u << 20);
+    for (std::size_t i = 0; i < 64; ++i)
+        ASSERT_TRUE(std::equal(block.begin(), block.end(), got.begin() + static_cast<std::ptrdiff_t>(i << 20)));
+}
+
+TEST_F(StagingServer, a_client_that_goes_leaves_the_last_commit) {
+    start();
+    for (const auto seed : test::seeds("server.abandon", 6)) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        std::mt19937_64 random(seed);
+        const std::string path = make_file("file" + std::to_string(seed));
+        Content committed;
+        for (int opening = 0; opening < 3; ++opening) {
+            auto file = open(path);   // waits for the end of the one before
+            ASSERT_TRUE(file) << file.status().message();
+            ASSERT_EQ(file.value()->size().value(), committed.size());
+            drive(*file.value(), committed, random, 60);
+            ASSERT_TRUE(file.value()->commit());
+            Content lost = committed;
+            for (int i = 0; i < 40; ++i) {
+                const Content bytes = random_bytes(random, 1 + random() % 5000);
+                ASSERT_TRUE(file.value()->write_at(random() % (3 << 20), bytes));
+            }
+            ASSERT_TRUE(file.value()->size());
+            (void)file.value()->read_at(0, lost);   // all has been sent
+        }
+        auto file = open(path);
+        ASSERT_TRUE(file) << file.status().message();
+        ASSERT_TRUE(content(path) == committed);
+        ASSERT_TRUE(file.value()->close());
+        ASSERT_TRUE(content(path) == committed);
+    }
+    stop();
+    EXPECT_THAT(left(), testing::IsEmpty());
+}
+
+TEST_F(StagingServer, one_client_writes_a_file_at_a_time_and_a_missing_one_is_told) {
+    start();
+    const auto missing = [&] {
+        const std::string path = make_file("moved");
+        auto opened = io::open_existing(path);
+        wire::RemoteFile::Setup setup{address_, io::make_posix_file(opened.value().descriptor, path), false, false, 60};
+        std::filesystem::remove(path);
+        return wire::RemoteFile::open(setup).status();
+    }();
+    EXPECT_EQ(missing.code(), Code::kUnsupported) << missing.message();
+    const std::string path = make_file("file");
+    auto first = open(path);
+    ASSERT_TRUE(first);
+    const auto second = open(path);
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.status().sys_errno(), EBUSY) << second.status().message();
+    EXPECT_TRUE(first.value()->close());
+}
+
+// What a client may send at any time, and what nobody may.
+class Attacker {
+  public:
+    Attacker(const io::Address& address, std::uint64_t seed)
+        : connection_(io::Socket::connect(address).value()), random_(seed) {
+        (void)connection_.socket().set_patience(std::chrono::seconds(60), std::chrono::seconds(60));
+    }
+    bool greet(const std::string& path, io::Identity identity) {
+        return ask(wire::Type::kHello, wire::encode(wire::Hello{}), ++request_) &&
+               ask(wire::Type::kOpen, wire::encode(wire::Open{false, false, identity, path}), ++request_);
+    }
+    // Until the server ends the session.
+    void attack() {
+        for (int turn = 0; turn < 200; ++turn) {
+            wire::Payload payload = any_payload();
+            for (auto changes = random_() % 3; changes > 0 && !payload.empty(); --changes)
+                payload[random_() % payload.size()] = static_cast<std::byte>(random_());
+            if (random_() % 6 == 0) payload.resize(random_() % (payload.size() + 1));
+            auto type = static_cast<wire::Type>(1 + random_() % 15);
+            if (random_() % 2) type = wire::Type::kWrite;
+            if (!ask(type, payload)) return;
+        }
+        const Content noise = random_bytes(random_, random_() % 300);
+        const std::array<io::Bytes, 1> pieces{io::Bytes(noise)};
+        (void)connection_.socket().send(pieces);
+    }
+
+  private:
+    bool ask(wire::Type type, io::Bytes payload) {
+        return ask(type, payload, random_() % 50 == 0 ? random_() : ++request_);
+    }
+    bool ask(wire::Type type, io::Bytes payload, std::uint64_t id) {
+        return connection_.send(type, id, payload).is_ok() && connection_.receive().is_ok();
+    }
+    wire::Payload any_payload() {
+        switch (random_() % 4) {
+            case 0: return wire::encode(wire::Read{random_() % 100'000, static_cast<std::uint32_t>(random_() % 5000)});
+            case 1: return wire::encode_size(random_() % 100'000);
+            case 2: return {};
+            default: {
+                const std::array<wire::Part, 2> parts{
+                    {{random_() % 100'000, 100, wire::Class::kRaw}, {random_() % 100'000, 50, wire::Class::kMetadata}}};
+                wire::Payload payload = wire::encode(parts);
+                payload.insert(payload.end(), 150, std::byte{1});
+                return payload;
+            }
+        }
+    }
+
+    wire::Connection connection_;
+    std::mt19937_64 random_;
+    std::uint64_t request_ = 0;
+};
+
+TEST_F(StagingServer, a_client_that_sends_what_it_must_not_ends_its_own_session_only) {
+    start(256 << 20, 64);
+    const std::string good_path = make_file("good");
+    auto good = open(good_path);
+    ASSERT_TRUE(good);
+    Content model;
+    std::mt19937_64 random(3);
+    for (const auto seed : test::seeds("server.attack", 12)) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        const std::string path = make_file("bad" + std::to_string(seed));
+        Attacker attacker(address_, seed);
+        if (seed % 4 != 0) {
+            ASSERT_TRUE(attacker.greet(path, io::identify(path).value()));
+        }
+        attacker.attack();
+        drive(*good.value(), model, random, 20);
+    }
+    ASSERT_TRUE(good.value()->close());
+    EXPECT_TRUE(content(good_path) == model);
+}
+
+}   // namespace
+}   // namespace forebay::server
