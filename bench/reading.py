@@ -48,8 +48,12 @@ def make_rows(path: Path, rows: int, row_bytes: int) -> None:
 
 def told_by(code: str, words: list, environment: dict[str, str], wrapper: tuple[str, ...] = ()) -> dict:
     """Runs a Python program, and returns what it printed as JSON."""
-    command = [*wrapper, sys.executable, "-c", code, *map(str, words)]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    return told_by_program([*wrapper, sys.executable, "-c", code, *words], environment)
+
+
+def told_by_program(command: list, environment: dict[str, str]) -> dict:
+    """Runs a program, and returns what it printed as JSON."""
+    done = subprocess.run([str(word) for word in command], env=environment, stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)
 
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Times epochs of shuffled batches that an unmodified h5py program reads from a slow file system.
 
-One run measures both sides: native, and forebay with read_cache=on.
+One run measures both sides: native, and forebay with read_cache=on. With --warm a third one: native, from a file in
+memory, as from a page cache that holds all of the file.
 
     tools/env bench/reading_again.py                              4,096 rows of 64 KiB, batches of 64, 1 and 2 processes
     tools/env bench/reading_again.py --processes 1 --share 0.05   one epoch of a random twentieth
     tools/env bench/reading_again.py --cache 128MiB               a cache of half the data
+    tools/env bench/reading_again.py --processes 1 --warm         beside a warm page cache
 
 Prints for each epoch the seconds of both sides, medians over the repetitions, and their ratio; the time to the first
 batch; the private memory of a process at its end; and the bytes that the file system saw. What is read is compared.
@@ -56,7 +58,7 @@ def run(side: str, path: Path, area: Path, options: argparse.Namespace, processe
     readers = [
         subprocess.Popen(
             [sys.executable, "-c", READ, *map(str, words), str(seed)],
-            env=environment_of(side, area, options.cache),
+            env=environment_of("forebay" if side == "forebay" else "native", area, options.cache),
             stdout=subprocess.PIPE,
         )
         for seed in range(processes)
@@ -81,6 +83,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--cache", default="8GiB", help="size of the cache")
+    parser.add_argument("--warm", action="store_true", help="natively from memory, too")
     parser.add_argument("--bandwidth", default="200MiB/s")
     parser.add_argument("--latency", default="0.5ms")
     options = parser.parse_args()
@@ -90,16 +93,18 @@ def main() -> None:
         with SlowFS(
             folder / "backing", folder / "mount", bandwidth=options.bandwidth, latency=options.latency
         ) as file_system:
-            path = file_system / "data.h5"
+            paths = {side: file_system / "data.h5" for side in ("native", "forebay")}
+            if options.warm:
+                paths["warm"] = folder / "backing" / "data.h5"
             make_rows(folder / "backing" / "data.h5", options.rows, options.row_bytes)
             time.sleep(YOUNG_SECONDS)
             for processes in options.processes:
-                took: dict[str, list[dict]] = {"native": [], "forebay": []}
-                seen: dict[str, list[int]] = {"native": [], "forebay": []}
+                took: dict[str, list[dict]] = {side: [] for side in paths}
+                seen: dict[str, list[int]] = {side: [] for side in paths}
                 for pair in range(options.pairs):
                     for side in sorted(took, reverse=pair % 2 == 0):
                         before = file_system.stats()["operations"]["read"]["bytes"]
-                        took[side].append(run(side, path, folder / "area", options, processes))
+                        took[side].append(run(side, paths[side], folder / "area", options, processes))
                         seen[side].append(file_system.stats()["operations"]["read"]["bytes"] - before)
                 if len({str(one["sums"]) for side in took for one in took[side]}) != 1:
                     sys.exit("the two sides have read different bytes")
@@ -115,6 +120,9 @@ def report(processes: int, took: dict, seen: dict, options: argparse.Namespace, 
             statistics.median(one["epochs"][epoch] for one in took[side]) for side in ("native", "forebay")
         )
         print(f"  epoch {epoch + 1}: native {native:.3f} s, forebay {forebay:.3f} s, {native / forebay:.2f} x as fast")
+        if "warm" in took:
+            warm = statistics.median(one["epochs"][epoch] for one in took["warm"])
+            print(f"    native from memory {warm:.3f} s, forebay {warm / forebay:.2f} x as fast")
     native, forebay = (statistics.median(one["first_batch"] for one in took[side]) for side in ("native", "forebay"))
     print(f"  first batch: native {native:.3f} s, forebay {forebay:.3f} s, {forebay / native:.2f} x the time")
     native, forebay = (statistics.median(one["private_mib"] for one in took[side]) for side in ("native", "forebay"))

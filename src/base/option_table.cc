@@ -93,9 +93,10 @@ constexpr std::array kTable{
                "When a file in the read cache is compared with the file itself:\nopen: at each open\n"
                "always: before each read, too\na number: once in so many seconds, too\n"
                "never: only when a process opens it for the first time"},
-    OptionSpec{"prefetch", kChoice, "off", "", 0, 0, "off|open",
+    OptionSpec{"prefetch", kChoice, "off", "", 0, 0, "off|open|written",
                "Files that are opened read-only:\noff: what is read of them goes into the read cache\n"
-               "open: they are fetched into it in the background, as a whole"},
+               "open: they are fetched into it in the background, as a whole\n"
+               "written: those that the same process has written before are"},
     OptionSpec{
         "node", kString, "", "", 0, 0, "",
         "Name of this process's node; processes of one name share what they stage. Empty: those of one machine."},

@@ -48,7 +48,7 @@ enum class OnError : std::uint8_t { kFail, kRetry, kThrough };
 enum class Durability : std::uint8_t { kProcess, kNode };
 enum class WithMpi : std::uint8_t { kOn, kNode, kOff };
 enum class SeveralNodes : std::uint8_t { kFast, kConsistent };
-enum class Prefetch : std::uint8_t { kOff, kOpen };
+enum class Prefetch : std::uint8_t { kOff, kOpen, kWritten };
 enum class OnClose : std::uint8_t { kWait, kDeferred, kAuto };
 
 // The word number `index` of a kCount option, as its value.
@@ -84,7 +84,7 @@ struct Options {
         SeveralNodes::kFast;   // kConsistent: a crash can be undone to the last commit, also with several nodes
     bool read_cache = false;   // read files through the read cache
     std::uint64_t revalidate = kRevalidateOpen;               // when a cached file is compared with its source
-    Prefetch prefetch = Prefetch::kOff;                       // kOpen: fetch a file that is opened into the read cache
+    Prefetch prefetch = Prefetch::kOff;                       // which files are fetched into the read cache at the open
     std::uint64_t read_cache_size = std::uint64_t{8} << 30;   // most bytes of it, of all processes together
     CacheLifetime read_cache_lifetime = CacheLifetime::kPermanent;      // kTemporal: what nobody has open is removed
     CacheReplacement read_cache_replacement = CacheReplacement::kLru;   // which files go first when it is full

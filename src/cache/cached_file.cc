@@ -86,6 +86,7 @@ void CachedFile::Core::count_down(std::uint64_t bytes) noexcept {
 Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, ByteRange missing,
                                             io::MutableBytes into) {
     if (!stores()) return read_source(missing.begin, into);
+    if (all_once_old_.load(std::memory_order_relaxed)) (void)attempt([&] { prefetch_all(self); });
     const std::uint64_t size = replica_->source().size;
     const std::shared_ptr<Peers> peers = has_peers_.load(std::memory_order_relaxed) ? peers_here() : nullptr;
     const std::uint64_t piece = peers != nullptr ? peers->piece_bytes() : kBlockBytes;
@@ -479,6 +480,9 @@ Status CachedFile::prefetch(std::span<const ByteRange> ranges) {
     Status outcome;
     const Status enough = attempt([&] { outcome = core_->prefetch(core_, ranges); });
     return enough ? outcome : enough;
+}
+void CachedFile::prefetch_all() noexcept {
+    (void)attempt([&] { core_->prefetch_all(core_); });
 }
 std::uint64_t CachedFile::prefetch_left() const { return core_->prefetch_left(); }
 std::uint64_t CachedFile::unread_bytes() const noexcept { return core_->unread_bytes(); }

@@ -77,8 +77,12 @@ class CachedFile final : public io::ForwardingFile {
     void look_again();
 
     // Fetches what is missing of these ranges, in this order, after those of earlier calls. In the background: the call
-    // never blocks. kNoSpace: too many ranges wait already, none of these is taken; kUnavailable: a forked child.
+    // does not wait for the file. With peers that the calling thread may ask, each node fetches the parts whose home it
+    // is; what another has said to have comes from there when it is read. kNoSpace: too many ranges wait already, none
+    // of these is taken; kUnavailable: a forked child.
     [[nodiscard]] Status prefetch(std::span<const ByteRange> ranges);
+    // The same with the whole file, once it is so old that it can be stored: now, or beside the first read after that.
+    void prefetch_all() noexcept;
     // How many bytes of those ranges have not been seen to yet, and how many that were read are not stored yet. 0 too
     // once nothing more can be stored.
     [[nodiscard]] std::uint64_t prefetch_left() const;

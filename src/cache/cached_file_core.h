@@ -49,6 +49,7 @@ class CachedFile::Core {
     void look_again();
     void close();
     Status prefetch(const std::shared_ptr<Core>& self, std::span<const ByteRange> ranges);
+    void prefetch_all(const std::shared_ptr<Core>& self);
     [[nodiscard]] std::uint64_t prefetch_left() const;
     [[nodiscard]] std::uint64_t unread_bytes() const noexcept { return unread_.bytes(); }
     void cancel_prefetch();
@@ -99,6 +100,7 @@ class CachedFile::Core {
     void read_ahead(const std::shared_ptr<Core>& self, ByteRange range, Peers* peers);
     [[nodiscard]] std::uint64_t fetch_ahead(const std::shared_ptr<Core>& self, ByteRange piece);
     bool submit(std::function<Status()> run);
+    [[nodiscard]] std::vector<ByteRange> share_of(Peers& peers, std::span<const ByteRange> ranges);
     void start_prefetchers(const std::shared_ptr<Core>& self);
     void prefetch_one(const std::shared_ptr<Core>& self);
     void fetch_missing(ByteRange piece, bool again);
@@ -134,8 +136,9 @@ class CachedFile::Core {
     const std::uint64_t old_enough_ns_, forks_;
     std::atomic<std::uint64_t> looked_ns_{0};
     std::atomic<std::uint64_t> requests_{0}, request_ns_{0}, request_bytes_{0}, fast_bytes_left_{0};
-    std::atomic<bool> stopped_{false};   // nothing more is stored
-    std::atomic<bool> closing_{false};   // nothing more is read ahead
+    std::atomic<bool> stopped_{false};        // nothing more is stored
+    std::atomic<bool> closing_{false};        // nothing more is read ahead
+    std::atomic<bool> all_once_old_{false};   // then the whole file is prefetched
 };
 
 }   // namespace forebay::cache

@@ -3,6 +3,7 @@
 
 #include "base/attempt.h"
 #include "cache/cached_file_core.h"
+#include "cache/peer_read.h"
 
 namespace forebay::cache {
 
@@ -12,12 +13,19 @@ constexpr std::size_t kPrefetchers = 2;   // requests under way
 constexpr std::size_t kPrefetchRangesMax = 1 << 20;
 constexpr std::uint64_t kAgainMaxNs = 200'000'000;    // that a piece waits for others, at its second look
 constexpr std::chrono::milliseconds kAgainStep{50};   // of it, so that a close is noticed
+constexpr std::uint64_t kTellCostNs = 1'000'000;      // what a request takes, where none was timed yet
 
 }   // namespace
 
 Status CachedFile::Core::prefetch(const std::shared_ptr<Core>& self, std::span<const ByteRange> ranges) {
     if (io::forks_so_far() != forks_) return {Code::kUnavailable, "a forked child does not prefetch"};
     const std::uint64_t size = replica_->source().size;
+    std::vector<ByteRange> share;
+    if (has_peers_.load() && !closing_.load() && stores())
+        if (const auto peers = peers_here()) {
+            share = share_of(*peers, ranges);
+            ranges = share;
+        }
     {
         const std::lock_guard lock(mutex_);
         if (closing_.load()) return Status::ok();
@@ -32,6 +40,28 @@ Status CachedFile::Core::prefetch(const std::shared_ptr<Core>& self, std::span<c
     }
     start_prefetchers(self);
     return Status::ok();
+}
+
+void CachedFile::Core::prefetch_all(const std::shared_ptr<Core>& self) {
+    all_once_old_.store(!stores() && policy_.now_ns() < old_enough_ns_);
+    if (all_once_old_.load()) return;
+    const ByteRange whole{0, replica_->source().size};
+    (void)prefetch(self, {&whole, 1});   // what is not prefetched is fetched when it is asked for
+}
+
+std::vector<ByteRange> CachedFile::Core::share_of(Peers& peers, std::span<const ByteRange> ranges) {
+    const std::uint64_t size = replica_->source().size;
+    const auto cost_ns = [this](std::uint64_t bytes) { return std::max(pace_.cost_ns(bytes), kTellCostNs); };
+    std::vector<ByteRange> share;
+    PeerRead done;
+    for (const ByteRange range : ranges) {
+        const ByteRange inside{std::min(range.begin, size), std::min(range.end, size)};
+        if (inside.begin >= inside.end) continue;
+        const auto own = tell_prefetch(peers, inside, size, cost_ns, done);
+        share.insert(share.end(), own.begin(), own.end());
+    }
+    counters.late_answers.fetch_add(done.late, std::memory_order_relaxed);
+    return share;
 }
 
 void CachedFile::Core::start_prefetchers(const std::shared_ptr<Core>& self) {
@@ -112,6 +142,8 @@ void CachedFile::Core::fetch_missing(ByteRange piece, bool again) {
             at = rest.end;
             continue;
         }
+        // Whoever had them before may have stored what was missing a moment ago.
+        if (replica_->end_of_gap(at, gap_end) != gap_end) continue;
         at = std::min(gap_end, (fetched.claims.back().unit() + 1) * kUnitBytes);
         fetch_claimed(fetched, at - fetched.offset);
     }

@@ -52,4 +52,20 @@ std::vector<Peers::Run> tell_ahead(Peers& peers, ByteRange ahead, std::uint64_t 
     return own;
 }
 
+std::vector<ByteRange> tell_prefetch(Peers& peers, ByteRange wanted, std::uint64_t file_bytes,
+                                     const std::function<std::uint64_t(std::uint64_t bytes)>& cost_ns, PeerRead& done) {
+    const Peers::Homes homes = peers.homes();
+    const std::uint64_t piece = peers.piece_bytes();
+    std::vector<ByteRange> own;
+    for (std::uint64_t at = wanted.begin / piece * piece; at < wanted.end;) {
+        const std::uint64_t stripe_end = (at / homes.stripe_bytes + 1) * homes.stripe_bytes;
+        const std::uint64_t end = std::min((wanted.end + piece - 1) / piece * piece, stripe_end);
+        const ByteRange part{at, std::min(end, file_bytes)};
+        at = end;
+        if (!homes.is_here(part.begin)) continue;
+        for (const Peers::Run& run : tell_ahead(peers, part, cost_ns(part.size()), done)) own.push_back(run.range);
+    }
+    return own;
+}
+
 }   // namespace forebay::cache

@@ -37,4 +37,10 @@ struct PeerReadSource {
 // node does not read after all is to be taken back, unless it had said before to have it (kSelf).
 [[nodiscard]] std::vector<Peers::Run> tell_ahead(Peers& peers, ByteRange ahead, std::uint64_t cost_ns, PeerRead& done);
 
+// Of what this node is to prefetch, the parts that it fetches: those whose home it is, and that no other node has said
+// to have. Tells that it is about to have them. What was not told in time it fetches all the same.
+[[nodiscard]] std::vector<ByteRange> tell_prefetch(Peers& peers, ByteRange wanted, std::uint64_t file_bytes,
+                                                   const std::function<std::uint64_t(std::uint64_t bytes)>& cost_ns,
+                                                   PeerRead& done);
+
 }   // namespace forebay::cache

@@ -38,6 +38,15 @@ class Peers {
         friend bool operator==(const Run&, const Run&) = default;
     };
 
+    // Which stripes of the file this node is the home of: every `nodes`-th, from its own number on.
+    struct Homes {
+        std::uint64_t stripe_bytes = 0;   // whole pieces
+        Node own = 0, nodes = 1;
+        [[nodiscard]] constexpr bool is_here(std::uint64_t offset) const noexcept {
+            return offset / stripe_bytes % nodes == own;
+        }
+    };
+
     virtual ~Peers() = default;
 
     // Whether the calling thread may ask, and anybody can be asked.
@@ -46,6 +55,8 @@ class Peers {
     [[nodiscard]] virtual std::uint64_t piece_bytes() const noexcept = 0;
     // Where in the file this node begins to read ahead, so that not all begin at the same place.
     [[nodiscard]] virtual std::uint64_t first_byte() const noexcept = 0;
+    // Of what all nodes are to fetch, this one fetches that.
+    [[nodiscard]] virtual Homes homes() const noexcept = 0;
 
     // This node is about to have `pieces`, of which reading the file would take `cost_ns`. With kYes `before` has
     // who said so before, in order and without gaps. kNotThere is no answer of it.

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <utility>
@@ -16,7 +17,8 @@ namespace forebay::cache {
 namespace {
 
 constexpr const char* kCacheFolder = "cache";
-constexpr std::size_t kThreads = 4;   // two may prefetch
+constexpr std::size_t kThreads = 4;         // two may prefetch
+constexpr std::size_t kWrittenMax = 1024;   // files; of more, those that were written first are forgotten
 // A change of the same size within this time need not show in a file's times: ticks of its file system's clock, and the
 // difference of that clock from ours. The longest for which NFS caches attributes, where they are those.
 constexpr std::uint64_t kSecond = 1'000'000'000;
@@ -104,10 +106,6 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
     FOREBAY_TRY(replica.status());
     auto file = std::make_shared<CachedFile>(io::traced_reads(source, trace_), std::move(replica).value(), tasks_,
                                              policy_for(traits));
-    if (options_.prefetch == Prefetch::kOpen) {
-        const ByteRange whole{0, state.value().size};
-        (void)file->prefetch({&whole, 1});   // what is not prefetched is fetched when it is asked for
-    }
     const std::lock_guard lock(mutex_);
     ++totals_.files;
     return file;
@@ -122,6 +120,15 @@ CachePolicy ReadCache::policy_for(const io::FileTraits& traits) const noexcept {
     if (when == kRevalidateAlways) policy.look_every_ns = 0;
     else if (when != kRevalidateOpen && when != kRevalidateNever) policy.look_every_ns = when * kSecond;
     return policy;
+}
+
+void ReadCache::prefetch_opened(CachedFile& file) noexcept {
+    bool wanted = options_.prefetch == Prefetch::kOpen;
+    if (options_.prefetch == Prefetch::kWritten) {
+        const std::lock_guard lock(mutex_);
+        wanted = std::ranges::find(written_, file.version().identity) != written_.end();
+    }
+    if (wanted) file.prefetch_all();
 }
 
 void ReadCache::opened_again(CachedFile& file) noexcept {
@@ -171,8 +178,16 @@ std::unique_ptr<io::Lock> ReadCache::begin_writing(io::File& target) noexcept {
         const auto identity = target.identity();
         if (!identity || target.traits().local || !open_store()) return;
         if (auto begun = store_->begin_writing(identity.value())) lock = std::move(begun).value();
+        if (options_.prefetch == Prefetch::kWritten) note_written(identity.value());
     });
     return lock;
+}
+
+void ReadCache::note_written(const io::Identity& identity) {
+    const std::lock_guard lock(mutex_);
+    std::erase(written_, identity);
+    if (written_.size() == kWrittenMax) written_.pop_front();
+    written_.push_back(identity);
 }
 
 CacheTotals ReadCache::totals(std::span<const std::shared_ptr<CachedFile>> open) const {

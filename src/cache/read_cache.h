@@ -13,6 +13,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -48,6 +49,8 @@ class ReadCache {
     // `source`, which is open for reading, as it is to be read. Null: as it is. `warning` is set once, for the user.
     [[nodiscard]] std::shared_ptr<CachedFile> open(const std::shared_ptr<io::File>& source,
                                                    std::string& warning) noexcept;
+    // `file` was opened, and other nodes have joined if there are any: fetches all of it if option `prefetch` says so.
+    void prefetch_opened(CachedFile& file) noexcept;
     // A file of this process is opened once more: whether it is still the same, if option `revalidate` says so.
     void opened_again(CachedFile& file) noexcept;
     // The file is closed: its counters go into the totals.
@@ -69,6 +72,7 @@ class ReadCache {
     [[nodiscard]] Result<std::shared_ptr<CachedFile>> try_open(const std::shared_ptr<io::File>& source);
     [[nodiscard]] Status open_store();
     void leave_alone(Aside why) noexcept;
+    void note_written(const io::Identity& identity);
     [[nodiscard]] CachePolicy policy_for(const io::FileTraits& traits) const noexcept;
     static void add(const CachedFile& file, CacheTotals& totals) noexcept;
 
@@ -76,9 +80,10 @@ class ReadCache {
     const io::Trace trace_;
     const OpenArea open_area_;
     const bool judge_speed_;
-    mutable std::mutex mutex_;   // guards totals_; never held over a call of the system
+    mutable std::mutex mutex_;   // guards what follows; never held over a call of the system
     CacheTotals totals_;
-    std::mutex store_mutex_;   // guards what follows
+    std::deque<io::Identity> written_;   // by this process, the last ones; with prefetch=written
+    std::mutex store_mutex_;             // guards what follows
     bool store_tried_ = false, warned_ = false;
     Status store_problem_;
     std::shared_ptr<Store> store_;

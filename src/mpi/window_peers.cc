@@ -108,6 +108,10 @@ std::uint64_t WindowPeers::first_byte() const noexcept {
     return stripes_of(setup_.file_bytes) * setup_.own / setup_.leaders.size() * kHomeBytes;
 }
 
+cache::Peers::Homes WindowPeers::homes() const noexcept {
+    return {kHomeBytes, setup_.own, static_cast<Node>(setup_.leaders.size())};
+}
+
 // ---- questions -------------------------------------------------------------------------------------
 
 bool WindowPeers::issued(int result) noexcept {

@@ -55,6 +55,7 @@ class WindowPeers final : public cache::Peers {
     [[nodiscard]] bool usable() noexcept override;
     [[nodiscard]] std::uint64_t piece_bytes() const noexcept override { return piece_bytes_; }
     [[nodiscard]] std::uint64_t first_byte() const noexcept override;
+    [[nodiscard]] Homes homes() const noexcept override;
     [[nodiscard]] cache::PeerAnswer tell(ByteRange pieces, std::uint64_t cost_ns,
                                          std::vector<Run>& before) noexcept override;
     void take_back(const Run& run) noexcept override;

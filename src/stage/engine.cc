@@ -50,6 +50,7 @@ Result<Engine::Attached> Engine::State::attach(OpenTarget target) {
     if (!writable) {
         source = std::move(target.file);
         if (!aside && find(identity) == nullptr) cached = read_cache_.open(source, attached.warning);
+        if (cached != nullptr && !target.with_peers) read_cache_.prefetch_opened(*cached);
     }
     // The handle is counted first, so that nobody forgets the file meanwhile; map nodes do not move.
     Entry* entry;
@@ -325,6 +326,7 @@ std::unique_ptr<Engine> Engine::create(LoadedOptions options, OpenArea open_area
 }
 
 Result<Engine::Attached> Engine::attach(OpenTarget target) { return state_->attach(std::move(target)); }
+void Engine::prefetch_opened(cache::CachedFile& file) noexcept { state_->prefetch_opened(file); }
 
 Status Engine::admit() { return state_->admit(); }
 

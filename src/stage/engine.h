@@ -29,6 +29,7 @@ namespace forebay::stage {
 struct OpenTarget {
     std::unique_ptr<io::File> file;   // open on the target; its name is the complete path, for messages and the log
     bool writable = false;
+    bool with_peers = false;   // other nodes open it, too: `prefetch_opened` comes once they have joined
     std::optional<ledger::AsideReason> aside = std::nullopt;   // not to be staged, and why: no regular file, for one
     std::function<Status()> prepare =
         {};   // called once nothing refuses it any more, before its size is looked at: empties it
@@ -119,6 +120,8 @@ class Engine {
     // option strict is off, the file is attached in write-through mode with the reason counted, and
     // `warning`, given once per engine, says why; with strict on, that is the error.
     Result<Attached> attach(OpenTarget target);
+    // What `attach` left to do of option prefetch. Blocks as CachedFile::prefetch.
+    void prefetch_opened(cache::CachedFile& file) noexcept;
 
     // The end of one handle. The last writable one commits, and waits until everything is in the target.
     // Its Status is that of the data: on failure the staged bytes are kept and the message says so. The

@@ -70,6 +70,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     [[nodiscard]] bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
 
     Result<Attached> attach(OpenTarget target);
+    void prefetch_opened(cache::CachedFile& file) noexcept { read_cache_.prefetch_opened(file); }
     Detached detach(const std::shared_ptr<StagedFile>& file, bool writable, AfterClose afterwards) noexcept;
     Status await_closed(const io::Identity& identity, Before before);
     void await_own_closed(const io::Identity& identity, Before before);

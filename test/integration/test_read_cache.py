@@ -304,6 +304,79 @@ with h5py.File("target/data.h5") as f:
     assert checksum == expected and more == 0 and DATA_BYTES <= fetched <= 1.05 * DATA_BYTES, done.stdout
 
 
+def sum_of_rows(environment, folder, name):
+    code = f"import zlib, h5py; print(zlib.crc32(h5py.File('target/{name}', 'r')['rows'][()].tobytes()))"
+    return int(run_python(code, environment, folder))
+
+
+WRITE_OWN = f"""
+def write(seed):
+    with h5py.File("target/own.h5", "w") as f:
+        f["rows"] = numpy.random.default_rng(seed).integers(0, 256, (100, {ROW_BYTES}), dtype=numpy.uint8)
+        return f["rows"].id.get_offset()
+"""
+
+
+def test_what_a_process_has_written_is_fetched_when_it_opens_it_again(mounted, tmp_path):
+    folder, fs = mounted
+    code = (
+        CALLS
+        + "import numpy"
+        + WRITE_OWN
+        + f"""
+write(3)
+time.sleep({YOUNG_SECONDS})
+with h5py.File("target/own.h5") as f, h5py.File("target/data.h5") as other:
+    assert await_prefetch(b"target/own.h5") == 0 and calls.forebay_prefetch_left(b"target/data.h5") == 0
+    fetched = cache()["fetched_bytes"]
+    print(zlib.crc32(f["rows"][()].tobytes()), cache()["fetched_bytes"] - fetched, fetched)
+"""
+    )
+    done = run([sys.executable, "-c", code], cached(tmp_path, FOREBAY_PREFETCH="written"), folder)
+    assert done.returncode == 0, done.stderr
+    checksum, more, fetched = map(int, done.stdout.split())
+    assert more == 0 and 100 * ROW_BYTES <= fetched <= 1.2 * 100 * ROW_BYTES, done.stdout
+    assert checksum == sum_of_rows(native(), folder, "own.h5")
+    # A later process finds it, and asks the file system for nothing.
+    before = fs.stats()["operations"]["read"]["bytes"]
+    assert sum_of_rows(cached(tmp_path), folder, "own.h5") == checksum
+    assert fs.stats()["operations"]["read"]["bytes"] == before
+    assert caches(tmp_path)[-1]["hit_bytes"] >= 100 * ROW_BYTES
+
+
+@pytest.mark.parametrize("times_are_kept", [False, True])
+def test_a_write_of_somebody_else_in_the_same_tick_is_not_lost(mounted, tmp_path, times_are_kept):
+    folder, _ = mounted
+    code = (
+        CALLS
+        + "import numpy"
+        + WRITE_OWN
+        + f"""
+at = write(4)
+was = os.stat("target/own.h5")
+descriptor = os.open("target/own.h5", os.O_RDWR)
+os.pwrite(descriptor, b"somebody else" * 1000, at + 5000)
+os.close(descriptor)
+if {times_are_kept}:
+    os.utime("target/own.h5", ns=(was.st_atime_ns, was.st_mtime_ns))
+def total():
+    with h5py.File("target/own.h5") as f:
+        return zlib.crc32(f["rows"][()].tobytes())
+print(total())
+time.sleep({YOUNG_SECONDS})
+with h5py.File("target/own.h5") as f:
+    assert await_prefetch(b"target/own.h5") == 0
+    print(zlib.crc32(f["rows"][()].tobytes()))
+"""
+    )
+    done = run([sys.executable, "-c", code], cached(tmp_path, FOREBAY_PREFETCH="written"), folder)
+    assert done.returncode == 0, done.stderr
+    expected = sum_of_rows(native(), folder, "own.h5")
+    assert list(map(int, done.stdout.split())) == [expected, expected]
+    assert sum_of_rows(cached(tmp_path), folder, "own.h5") == expected
+    assert caches(tmp_path)[-1]["hit_bytes"] >= 100 * ROW_BYTES
+
+
 def test_a_program_prefetches_ranges_and_reads_its_statistics(mounted, tmp_path):
     folder, _ = mounted
     code = (

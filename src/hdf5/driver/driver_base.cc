@@ -74,7 +74,7 @@ Status may_be_emptied(const OpenFile& file) {
 }
 
 stage::OpenTarget target_of(const OpenFile& file) {
-    return {io::make_posix_file(file.descriptor, file.path), file.writable, file.aside};
+    return {.file = io::make_posix_file(file.descriptor, file.path), .writable = file.writable, .aside = file.aside};
 }
 
 haddr_t get_end_allocated(const H5FD_t* file, H5FD_mem_t) { return as_file<DriverFile>(file)->end_allocated; }

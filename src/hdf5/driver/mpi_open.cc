@@ -153,7 +153,9 @@ Status open_file(MpiFile& file, const char* name, unsigned flags) {
     if ((flags & H5F_ACC_RDWR) == 0)
         return file.team->agree(attempt([&]() -> Status {
             FOREBAY_TRY(ready);
-            auto attached = open.engine->attach(target_of(open));
+            stage::OpenTarget target = target_of(open);
+            target.with_peers = file.several_nodes;
+            auto attached = open.engine->attach(std::move(target));
             if (attached) {
                 file.made.keep();
                 open.staged = std::move(attached.value().file);
@@ -184,6 +186,8 @@ void join_peers(MpiFile& file) noexcept {
     if (!named) wanted.file = nullptr;
     file.peers = file.handles.door().join_peers(*file.team, file.handles.communicator(), wanted);
     if (file.peers != nullptr) (void)file.cached->join(file.peers);
+    // Now that it can ask the peers which part of the file is this node's.
+    if (file.cached != nullptr) file.open->engine->prefetch_opened(*file.cached);
 }
 
 void leave_peers(MpiFile& file) noexcept {

@@ -170,6 +170,32 @@ for turn in range(12):
 """
 )
 
+# `WHO` prefetch; nobody reads before all that did are done.
+FAR_PREFETCH = (
+    FAR_BEGIN
+    + """
+import ctypes, json
+with h5py.File("target/far.h5", "r", driver="mpio", comm=world) as f:
+    if "HDF5_VOL_CONNECTOR" in os.environ:
+        calls = ctypes.CDLL(os.path.join(os.environ["HDF5_PLUGIN_PATH"], "libforebay_vol.so"))
+        calls.forebay_prefetch_left.restype = ctypes.c_int64
+        if world.rank in WHO:
+            ends = [(ctypes.c_uint64 * 1)(number) for number in (0, 1 << 40)]
+            assert calls.forebay_prefetch(b"target/far.h5", 1, *ends) == 0
+        while calls.forebay_prefetch_left(b"target/far.h5") > 0:
+            time.sleep(0.01)
+        text = ctypes.create_string_buffer(4096)
+        calls.forebay_statistics.restype = ctypes.c_int64
+        calls.forebay_statistics.argtypes = [ctypes.c_char_p, ctypes.c_uint64]
+        assert 0 < calls.forebay_statistics(text, 4096) < 4096
+        fetched = world.allreduce(json.loads(text.value)["process"]["cache"]["fetched_bytes"])
+        if world.rank == 0:
+            sys.stdout.write(f"fetched {fetched}\\n")
+    world.Barrier()
+    tell(epoch(f["rows"], world.rank))
+"""
+)
+
 FAR_KILLED = (
     FAR_BEGIN
     + """
@@ -224,6 +250,39 @@ def test_nodes_that_answer_spare_each_other_the_file(mpi_python, far, tmp_path, 
     # How many answers come in time is a matter of the machine: bench/reading_from_other_nodes.py tells.
     assert sum(one["remote_bytes"] for one in told) > 0, told
     assert seen < before - before_native, (seen / FAR_BYTES, told)
+
+
+@pytest.mark.parametrize("ranks, nodes", [(2, 2), (4, 2)])
+@pytest.mark.parametrize("option", ["off", "open"])
+def test_what_all_nodes_prefetch_is_read_from_the_file_once(mpi_python, far, tmp_path, ranks, nodes, option):
+    folder, fs = far
+    program = FAR_PREFETCH.replace("WHO", str(list(range(ranks)) if option == "off" else []))
+    expected = far_lines(mpi_python, program, folder, native(), ranks, None)
+    before = fs.stats()["operations"]["read"]["bytes"]
+    environment = staged(tmp_path, f"read_cache=on;prefetch={option}", **PROGRESS)
+    areas = own_areas(tmp_path, ranks, nodes)
+    done = launch([mpi_python, "-c", program], environment, folder, ranks, SECONDS_MAX, areas)
+    assert done.hung is None and done.returncode == 0, done.told()
+    lines = done.stdout.splitlines()
+    assert sorted(line for line in lines if line.startswith("rank ")) == expected
+    fetched = next(int(line.split()[1]) for line in lines if line.startswith("fetched "))
+    seen = fs.stats()["operations"]["read"]["bytes"] - before
+    told = counted(tmp_path)
+    assert FAR_BYTES / 2 <= fetched <= 1.02 * FAR_BYTES, (fetched / FAR_BYTES, told)
+    # What another node does not give in time is read from the file, and how much that is, is a matter of the machine.
+    assert fetched <= seen <= nodes * FAR_BYTES, (seen / FAR_BYTES, told)
+    missed, remote = (sum(one[name] for one in told) for name in ("missed_bytes", "remote_bytes"))
+    print(f"{ranks} ranks: prefetched {fetched / FAR_BYTES:.3f}, read {seen / FAR_BYTES:.3f} x; {missed} {remote}")
+
+
+def test_a_node_that_does_not_prefetch_delays_nobody(mpi_python, far, tmp_path):
+    folder, fs = far
+    program = FAR_PREFETCH.replace("WHO", "[0]")
+    expected = far_lines(mpi_python, program, folder, native(), 3, None)
+    before = fs.stats()["operations"]["read"]["bytes"]
+    environment = staged(tmp_path, "read_cache=on", **PROGRESS)
+    assert far_lines(mpi_python, program, folder, environment, 3, own_areas(tmp_path, 3, 3)) == expected
+    assert fs.stats()["operations"]["read"]["bytes"] - before <= 3.1 * FAR_BYTES
 
 
 @pytest.mark.parametrize("ranks, nodes", [(2, 2), (3, 3)])

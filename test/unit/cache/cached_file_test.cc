@@ -418,6 +418,28 @@ TEST_F(CachedFileTest, a_prefetch_of_what_cannot_be_stored_ends) {
     EXPECT_EQ(source_->bytes(), 0U);
 }
 
+std::atomic<std::uint64_t> told_ns{0};
+std::uint64_t as_told() noexcept { return told_ns; }
+
+TEST_F(CachedFileTest, the_whole_file_is_prefetched_once_it_is_old_enough) {
+    CachePolicy policy = policy_of();
+    policy.now_ns = as_told;
+    told_ns = early();
+    const auto file = open(replica(), policy);
+    file->prefetch_all();
+    EXPECT_TRUE(same(read(*file, 0, 1000), expected(0, 1000)));
+    (void)tasks_.wait_all();
+    EXPECT_EQ(file->prefetch_left(), 0U) << "nobody waits for it meanwhile";
+    EXPECT_EQ(source_->bytes(), 1000U);
+    told_ns = later();
+    EXPECT_TRUE(same(read(*file, 0, 1000), expected(0, 1000)));
+    (void)tasks_.wait_all();
+    const std::uint64_t fetched = source_->bytes();
+    EXPECT_GE(fetched, kSize);
+    EXPECT_TRUE(same(read(*file, 0, kSize), expected(0, kSize)));
+    EXPECT_EQ(source_->bytes(), fetched);
+}
+
 TEST_F(CachedFileTest, more_ranges_than_can_wait_are_refused_as_a_whole) {
     const auto file = open(replica());
     const std::vector<ByteRange> wanted((std::size_t{1} << 20) + 1, ByteRange{0, 1});

@@ -58,12 +58,15 @@ struct World {
     std::uint64_t reads = 0, taken_back = 0;
 };
 
+constexpr std::uint64_t kStripe = 4 * kUnitBytes;
+
 class PlayedPeers final : public Peers {
   public:
     PlayedPeers(World& world, Node own, std::uint64_t piece = kBlockBytes) : world_(world), own_(own), piece_(piece) {}
     bool usable() noexcept override { return true; }
     std::uint64_t piece_bytes() const noexcept override { return piece_; }
     std::uint64_t first_byte() const noexcept override { return own_ * kUnitBytes * 5; }
+    Homes homes() const noexcept override { return {kStripe, own_, 2}; }
     PeerAnswer tell(ByteRange pieces, std::uint64_t, std::vector<Run>& before) noexcept override {
         EXPECT_EQ(pieces.begin % piece_, 0u);
         if (world_.tell != PeerAnswer::kYes) return world_.tell;
@@ -119,6 +122,11 @@ class PeersTest : public testing::TestWithParam<std::uint64_t> {
             EXPECT_TRUE(files_.back()->join(std::make_shared<PlayedPeers>(world_, node, GetParam())));
         }
     }
+    void prefetch(std::size_t node, ByteRange range = {0, kOffsetMax}) {
+        ASSERT_TRUE(files_[node]->prefetch({&range, 1}));
+        (void)tasks_.wait_all();
+        EXPECT_EQ(files_[node]->prefetch_left(), 0u);
+    }
     bool reads_right(std::size_t node, std::uint64_t offset, std::size_t size) {
         std::vector<std::byte> bytes(size);
         const auto got = files_[node]->read_at(offset, bytes);
@@ -159,6 +167,60 @@ TEST_P(PeersTest, two_nodes_that_shuffle_the_file_read_it_once) {
     for (const auto& file : files_) fetched += file->counters().fetched_bytes;
     EXPECT_EQ(fetched, source_->bytes_);
     for (const auto& replica : world_.replicas) EXPECT_GE(replica->stored_bytes(), kSize) << "both have all of it";
+}
+
+TEST_P(PeersTest, what_all_nodes_prefetch_is_read_from_the_file_once) {
+    for (std::size_t node = 0; node < 2; ++node) prefetch(node);
+    EXPECT_EQ(source_->bytes_, kSize);
+    EXPECT_EQ(files_[0]->counters().fetched_bytes, kSize - kStripe);
+    EXPECT_EQ(files_[1]->counters().fetched_bytes, kStripe) << "each has what it is the home of";
+    for (int turn = 0; turn < 2; ++turn)
+        for (std::size_t node = 0; node < 2; ++node) {
+            (void)tasks_.wait_all();
+            EXPECT_TRUE(reads_right(node, 0, kSize));
+        }
+    EXPECT_EQ(source_->bytes_, kSize);
+    EXPECT_EQ(files_[0]->counters().remote_bytes, kStripe);
+    EXPECT_EQ(files_[1]->counters().remote_bytes, kSize - kStripe);
+}
+
+TEST_P(PeersTest, ranges_that_all_nodes_prefetch_are_read_from_the_file_once) {
+    const ByteRange range{kStripe - 100'000, 2 * kStripe + 5000};
+    for (const std::size_t node : {1, 0, 1, 0}) prefetch(node, range);
+    EXPECT_LT(source_->bytes_, range.size() + 2 * kUnitBytes);
+    for (std::size_t node = 0; node < 2; ++node) {
+        EXPECT_TRUE(reads_right(node, range.begin, range.size()));
+        EXPECT_EQ(files_[node]->counters().missed_bytes, 0u);
+    }
+}
+
+TEST_P(PeersTest, a_node_that_does_not_prefetch_reads_the_rest_when_it_is_asked_for) {
+    prefetch(0);
+    EXPECT_EQ(source_->bytes_, kSize - kStripe);
+    for (const std::size_t node : {1, 0}) {
+        EXPECT_TRUE(reads_right(node, 0, kSize));
+        (void)tasks_.wait_all();
+    }
+    EXPECT_EQ(source_->bytes_, kSize);
+}
+
+TEST_P(PeersTest, a_prefetch_leaves_out_what_another_node_has_said_to_have) {
+    EXPECT_TRUE(reads_right(1, 0, 100'000));   // node 0 is the home
+    const std::uint64_t before = files_[1]->counters().fetched_bytes;
+    prefetch(0);
+    EXPECT_EQ(source_->bytes_, kSize - kStripe) << "the first part is node 1's";
+    EXPECT_EQ(files_[0]->counters().fetched_bytes, kSize - kStripe - before);
+    EXPECT_TRUE(reads_right(0, 0, 100'000));
+    EXPECT_EQ(source_->bytes_, kSize - kStripe);
+}
+
+TEST_P(PeersTest, a_prefetch_that_nobody_is_told_of_reads_its_part_all_the_same) {
+    for (const PeerAnswer tell : {PeerAnswer::kLate, PeerAnswer::kNotAsked}) {
+        world_.tell = tell;
+        for (std::size_t node = 0; node < 2; ++node) prefetch(node);
+    }
+    EXPECT_EQ(source_->bytes_, kSize);
+    for (std::size_t node = 0; node < 2; ++node) EXPECT_TRUE(reads_right(node, 0, kSize));
 }
 
 TEST_P(PeersTest, what_was_asked_for_came_from_here_or_there_or_the_file) {
