@@ -15,7 +15,7 @@ using test::Target;
 struct Unstaged {
     explicit Unstaged(ledger::AsideReason reason = ledger::AsideReason::kDisabled) {
         engine = Engine::create(test::small_options(), area.opener());
-        auto attached = engine->attach({target.open(), true, reason});
+        auto attached = engine->attach({.file = target.open(), .writable = true, .aside = reason});
         EXPECT_TRUE(attached);
         file = attached.value().file;
     }
