@@ -76,7 +76,7 @@ def test_an_unreachable_mirror_is_told(tmp_path):
         text=True,
         timeout=300,
     )
-    assert_one_clear_line(result, "the package mirror gave no source list")
+    assert_one_clear_line(result, "the package mirror gave no package list")
 
 
 def test_what_is_there_already_is_left_alone():
