@@ -44,8 +44,9 @@ def run(side: str, folder: Path, files: int) -> dict[str, float]:
     if side == "forebay":
         lines = [json.loads(line) for line in stats.read_text().splitlines()]
         stats.unlink()
-        made = [line["file"] for line in lines if "file" in line and line["file"]["staged"] > 0]
-        if len(made) != files + 1 or any(one["pending"] for one in made):
+        written = [line["file"] for line in lines if "file" in line and line["file"]["staged"] > 0]
+        made = {one["path"] for one in written}
+        if len(made) != files + 1 or any(one["pending"] for one in written):
             sys.exit(f"not all files were staged and drained: {len(made)} of {files + 1}")
     return json.loads(done.stdout)
 
@@ -57,7 +58,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--folder", default="/dev/shm")
     options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="forebay-small-files-", dir=options.folder))
+    folder = Path(tempfile.mkdtemp(prefix="forebay-small-files-", dir=os.path.abspath(options.folder)))
     samples: dict[str, list[dict[str, float]]] = {"native": [], "forebay": []}
     try:
         for repetition in range(options.repetitions):
