@@ -95,7 +95,7 @@ class Advising {
                 "H5Pset_alignment helps where datasets are large.");
         if (sum_.superseded > sum_.staged / 5 && sum_.superseded > (64U << 20))
             add(fmt::format("{} were overwritten before they had reached the file.", format_size(sum_.superseded)),
-                "Forebay saved these writes. If chunks are compressed, a larger chunk cache (H5Pset_chunk_cache, h5py: "
+                "forebay saved these writes. If chunks are compressed, a larger chunk cache (H5Pset_chunk_cache, h5py: "
                 "rdcc_nbytes) also saves compressing them again.");
         if (sum_.stolen > sum_.staged / 2 && sum_.stolen > (64U << 20))
             add(fmt::format("The program read back {} that it had just written.", format_size(sum_.stolen)),
@@ -136,7 +136,7 @@ class Advising {
             add("Options could not be used, so files were written directly.", "`forebay doctor` names them.");
         if (count("driver") > 0)
             add(fmt::format("{} files use a file driver of the program's choice.", count("driver")),
-                "Forebay stages files of HDF5's default driver, and of mpio: leave out H5Pset_fapl_… where it can be.");
+                "forebay stages files of HDF5's default driver, and of mpio: leave out H5Pset_fapl_… where it can be.");
         if (count("mpi") > 0)
             add(fmt::format("{} files that were opened with MPI stayed with mpio.", count("mpi")),
                 "`forebay doctor` says whether this MPI library is known; files opened for reading only need "
