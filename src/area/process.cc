@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <charconv>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <tuple>
 
@@ -37,7 +36,8 @@ struct Seen {
 // Of a process that runs: one that has ended and was not waited for is gone.
 Result<Seen> look_at(std::uint64_t pid) {
     std::ifstream file(fmt::format("/proc/{}/stat", pid));
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    std::string text;
+    std::getline(file, text, '\0');   // an iterator would throw where the process ends before the read
     // The command name, in parentheses, may hold anything; fields are counted from behind it.
     const auto name_end = text.rfind(')');
     if (!file.good() && text.empty()) return Status::from_errno(ESRCH, fmt::format("read /proc/{}/stat", pid));

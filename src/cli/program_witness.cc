@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "cli/launch.h"
 #include "cli/plugin_probe.h"
@@ -25,7 +25,9 @@ constexpr std::uintmax_t kScriptBytesMax = std::uintmax_t{1} << 20;
 
 std::string contents(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
+    std::ostringstream text;
+    text << file.rdbuf();   // an iterator would throw where a process ends before the read
+    return std::move(text).str();
 }
 
 // `child`, and what it and they have started.

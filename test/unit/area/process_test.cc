@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "io/posix_file.h"
 
@@ -43,6 +44,19 @@ TEST(Process, another_start_or_another_boot_is_another_process) {
     EXPECT_FALSE(is_seen_running(other));
     other.pid = ~std::uint64_t{0};
     EXPECT_FALSE(is_seen_running(other));
+}
+
+// The number of a process can be free again between opening what the system says of it and reading that.
+TEST(Process, one_that_ends_while_it_is_looked_at_is_gone) {
+    ProcessIdentity who = identify_this_process().value();
+    for (int round = 0; round < 500; ++round) {
+        const pid_t child = ::fork();
+        ASSERT_GE(child, 0);
+        if (child == 0) ::_exit(0);
+        std::jthread reaper([child] { ::waitpid(child, nullptr, 0); });
+        who.pid = static_cast<std::uint64_t>(child);   // with other start ticks: it is looked at all the same
+        for (int looks = 0; looks < 20; ++looks) ASSERT_NO_THROW(EXPECT_FALSE(is_seen_running(who)));
+    }
 }
 
 TEST(Process, a_child_is_alive_until_it_ends) {
