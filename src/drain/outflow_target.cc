@@ -88,6 +88,24 @@ void Outflow::begin_write(ByteRange range, io::Bytes sample) noexcept {
     note_target();
 }
 
+// Else whoever is killed before the first byte of the first write has come leaves nothing that tells the file from
+// another one of its size.
+void Outflow::look_before_write(std::uint64_t offset) noexcept {
+    std::shared_ptr<io::File> target;
+    {
+        const LockGuard lock(mutex_);
+        if (!witness_.needs_sample_at(offset)) return;
+        target = target_;
+    }
+    std::array<std::byte, log::kSampleMax> bytes;
+    const std::size_t length = log::sample_length(offset, bytes.size());
+    Result<std::size_t> got = out_of_memory();
+    (void)attempt([&] { got = target->read_at(offset, std::span(bytes).first(length)); });
+    if (!got) return;
+    const LockGuard lock(mutex_);
+    witness_.saw(offset, std::span(bytes).first(got.value()));
+}
+
 // The first bytes, as far as they lie together in the log.
 void Outflow::begin_write(const plan::TargetWrite& write) noexcept {
     const plan::Piece& first = write.pieces.front();
@@ -98,6 +116,7 @@ void Outflow::begin_write(const plan::TargetWrite& write) noexcept {
         if (io::guarded(from, [&]() noexcept { std::memcpy(sample.data(), from.data(), from.size()); }) != nullptr)
             length = 0;
     }
+    look_before_write(write.range.begin);
     const LockGuard lock(mutex_);
     begin_write(write.range, io::Bytes(sample).first(length));
 }
@@ -168,6 +187,10 @@ Status Outflow::begin_bypass(std::uint64_t offset, io::Bytes bytes) {
         FOREBAY_TRY(drain());   // carries the cut out
     }
     in_flight_.add(range);
+    if (witness_.needs_sample_at(offset)) {
+        const Unlocked meanwhile(mutex_);
+        look_before_write(offset);
+    }
     begin_write(range, bytes.first(log::sample_length(offset, bytes.size())));
     target_size_ = std::max(target_size_, range.end);
     return Status::ok();

@@ -34,13 +34,27 @@ void TargetWitness::change() noexcept {
     state_.begun_ns = realtime_ns();
 }
 
+bool TargetWitness::needs_sample_at(std::uint64_t offset) const noexcept {
+    return state_.kind == io::TimesKind::kExact && !state_.others_write && offset < state_.rest.size &&
+           std::ranges::all_of(state_.samples, [](const WriteSample& each) { return each.length == 0; });
+}
+
+void TargetWitness::saw(std::uint64_t offset, std::span<const std::byte> sample) noexcept {
+    if (sample.empty()) return;
+    add_sample({offset, sample.size(), sample_hash(sample), static_cast<std::uint16_t>(sample.size()), /*ended=*/true});
+}
+
+void TargetWitness::add_sample(const WriteSample& sample) noexcept {
+    std::shift_right(state_.samples.begin(), state_.samples.end(), 1);
+    state_.samples.front() = sample;
+}
+
 void TargetWitness::begin_write(ByteRange range, std::span<const std::byte> sample) noexcept {
     change();
     state_.size_max = std::max(state_.size_max, range.end);
-    std::shift_right(state_.samples.begin(), state_.samples.end(), 1);
     // Of no length: nobody can tell whether it has come, but what it may have overwritten is known.
-    state_.samples.front() = {range.begin, range.size(), sample_hash(sample), static_cast<std::uint16_t>(sample.size()),
-                              false};
+    add_sample({range.begin, range.size(), sample_hash(sample), static_cast<std::uint16_t>(sample.size()),
+                /*ended=*/false});
 }
 
 void TargetWitness::go_on() noexcept {
@@ -102,7 +116,13 @@ bool TargetWitness::rested(const io::FileState& now, std::uint64_t serial) noexc
     state_.busy = state_.resized = false;
     state_.rest = now;
     state_.size_min = state_.size_max = now.size;
-    state_.samples = {};
+    // Of a writer that has died nobody knows what has come, nor what that has overwritten.
+    if (!std::ranges::all_of(state_.samples, [](const WriteSample& each) { return each.bytes == 0 || each.ended; }))
+        state_.samples = {};
+    // What of a write was cut off again is none of its bytes.
+    for (WriteSample& sample : state_.samples)
+        if (sample.offset >= now.size) sample = {};
+        else sample.bytes = std::min(sample.bytes, now.size - sample.offset);
     return true;
 }
 

@@ -22,6 +22,12 @@ class TargetWitness {
     // It has no times, or they cannot be had: nothing is told of it.
     void give_up() noexcept;
 
+    // Whether what is at `offset` has to be read before it is written over: the target has bytes there, and nothing yet
+    // tells them from another file's.
+    [[nodiscard]] bool needs_sample_at(std::uint64_t offset) const noexcept;
+    // `sample` is there, as it is before a write of this place begins. Is stored with what that notes.
+    void saw(std::uint64_t offset, std::span<const std::byte> sample) noexcept;
+
     // A write of `range` is about to begin, whose first bytes are `sample` (none: they cannot be had).
     void begin_write(ByteRange range, std::span<const std::byte> sample) noexcept;
     // One that has failed may have come in part, or not at all; and a server that fails may have lost what it took
@@ -37,12 +43,14 @@ class TargetWitness {
 
     // Whether its state has to be looked at: nothing is under way, and something was.
     [[nodiscard]] bool to_be_looked_at() const noexcept;
-    // Looked at when the serial was `serial`: counts if nothing has begun since.
+    // Looked at when the serial was `serial`: counts if nothing has begun since. The samples stay: a write that begins
+    // later, and of which nothing is there, does not make them come or go.
     [[nodiscard]] bool rested(const io::FileState& now, std::uint64_t serial) noexcept;
 
   private:
     void change() noexcept;
     void forget_samples(ByteRange range) noexcept;
+    void add_sample(const WriteSample& sample) noexcept;
     TargetState state_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 #include <tuple>
 
@@ -75,6 +76,7 @@ TargetState as_kept(TargetState known, const io::FileState& now) noexcept {
 struct Samples {
     bool any = false;       // there are some that can be looked for
     bool there = false;     // one of them has come
+    bool none = true;       // nothing has come of writes that had not returned
     bool missing = false;   // one of a write that had returned, and that nothing later has overwritten, is not there
 };
 
@@ -87,7 +89,10 @@ Result<Samples> look_for_samples(const TargetState& known, io::File& target) {
     for (std::size_t i = 0; i < known.samples.size(); ++i) {
         const WriteSample& sample = known.samples[i];
         came[i] = true;
-        if (sample.length == 0) continue;
+        if (sample.length == 0) {
+            found.none = found.none && sample.bytes == 0;
+            continue;
+        }
         const ByteRange place{sample.offset, sample.offset + sample.length};
         const auto into = std::span(bytes).first(sample.length);
         const auto got = target.read_at(sample.offset, into);
@@ -100,10 +105,24 @@ Result<Samples> look_for_samples(const TargetState& known, io::File& target) {
         }
         came[i] = there || overwritten;
         found.any = true;
+        found.none = found.none && (sample.ended || !came[i]);
         found.there = found.there || there;
         found.missing = found.missing || (sample.ended && !there && !overwritten);
     }
     return found;
+}
+
+// What writes that had returned have left; nothing if that is not known to the byte.
+std::optional<std::uint64_t> size_before(const TargetState& known) noexcept {
+    if (known.resized || known.samples.back().bytes != 0) return std::nullopt;   // there may have been more
+    std::uint64_t size = known.rest.size;
+    std::uint32_t not_ended = 0;
+    for (const WriteSample& sample : known.samples) {
+        if (sample.ended) size = std::max(size, sample.offset + sample.bytes);
+        else if (sample.bytes != 0) ++not_ended;
+    }
+    if (not_ended < known.in_flight) return std::nullopt;
+    return size;
 }
 
 // Writes may have been under way.
@@ -118,6 +137,11 @@ Status check_busy(const TargetState& known, const io::FileState& now, io::File& 
         return touched("its time was set: a write would have changed both of its times alike");
     const auto samples = look_for_samples(known, target);
     if (!samples) return samples.status();
+    const auto size = size_before(known);
+    if (exact && samples.value().none && size && now.size != *size)
+        return touched(fmt::format(
+            "it has {} bytes; it had {} before the write that the process that died had begun, and has nothing of that",
+            now.size, *size));
     if (samples.value().missing)
         return touched("what the process that died had written to it last is not in it any more");
     if (!written) return Status::ok();

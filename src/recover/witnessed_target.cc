@@ -14,9 +14,24 @@ WitnessedTarget::WitnessedTarget(std::shared_ptr<io::File> target, io::File& poo
 Status WitnessedTarget::write_at(std::uint64_t offset, io::Bytes bytes) {
     if (bytes.empty()) return Status::ok();
     const ByteRange range{offset, offset + bytes.size()};
+    FOREBAY_TRY(look_before_write(offset));
     FOREBAY_TRY(note([&] { witness_.begin_write(range, bytes.first(log::sample_length(offset, bytes.size()))); }));
     FOREBAY_TRY(ForwardingFile::write_at(offset, bytes));
     return note([&] { witness_.end_write(range); });
+}
+
+Status WitnessedTarget::look_before_write(std::uint64_t offset) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (!witness_.needs_sample_at(offset)) return Status::ok();
+    }
+    std::array<std::byte, log::kSampleMax> bytes;
+    const auto into = std::span(bytes).first(log::sample_length(offset, bytes.size()));
+    const auto got = ForwardingFile::read_at(offset, into);
+    if (!got) return got.status();
+    const std::lock_guard lock(mutex_);
+    witness_.saw(offset, into.first(got.value()));
+    return Status::ok();
 }
 
 Status WitnessedTarget::write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) {

@@ -30,6 +30,8 @@ class WitnessedTarget final : public io::ForwardingFile {
     [[nodiscard]] Status note_rest();
 
   private:
+    // Notes what is at `offset` if nothing else is known of the target's content.
+    Status look_before_write(std::uint64_t offset);
     template <class Change>
     Status note(Change&& change) {
         const std::lock_guard lock(mutex_);

@@ -113,6 +113,50 @@ TEST(TargetWitness, counts_a_look_only_if_nothing_has_begun_since) {
     EXPECT_EQ(witness.state().size_min, 30u);
 }
 
+TEST(TargetWitness, asks_for_what_is_there_only_as_long_as_it_knows_nothing_of_it) {
+    TargetWitness witness;
+    const std::vector<std::byte> sample(100);
+    EXPECT_FALSE(witness.needs_sample_at(0)) << "nothing is told of the target";
+    witness.open(io::TimesKind::kExact, {.size = 1000});
+    EXPECT_TRUE(witness.needs_sample_at(999));
+    EXPECT_FALSE(witness.needs_sample_at(1000)) << "nothing is there";
+    witness.saw(10, sample);
+    EXPECT_FALSE(witness.needs_sample_at(0));
+    EXPECT_EQ(witness.state().samples[0].offset, 10u);
+    EXPECT_TRUE(witness.state().samples[0].ended);
+    EXPECT_FALSE(witness.state().busy);
+    for (const io::TimesKind kind : {io::TimesKind::kServed, io::TimesKind::kLazy, io::TimesKind::kUnknown}) {
+        witness.open(kind, {.size = 1000});
+        EXPECT_FALSE(witness.needs_sample_at(0));
+    }
+    witness.open(io::TimesKind::kExact, {.size = 1000});
+    witness.begin_write({0, 100}, sample);
+    EXPECT_FALSE(witness.needs_sample_at(0));
+    witness.end_write({0, 100}, false);
+    EXPECT_TRUE(witness.needs_sample_at(0)) << "a failed write is no sign";
+}
+
+TEST(TargetWitness, at_rest_knows_what_the_writes_before_have_left) {
+    TargetWitness witness;
+    const std::vector<std::byte> sample(100);
+    witness.open(io::TimesKind::kExact, {.size = 1000});
+    witness.begin_write({1600, 2000}, sample);
+    witness.end_write({1600, 2000});
+    witness.begin_write({900, 2000}, sample);
+    witness.end_write({900, 2000});
+    witness.begin_resize(1500);
+    witness.end_resize();
+    ASSERT_TRUE(witness.rested({.size = 1500}, witness.state().serial));
+    EXPECT_EQ(witness.state().samples[0].length, 100);
+    EXPECT_EQ(witness.state().samples[0].bytes, 600u) << "the rest of it was cut off";
+    EXPECT_EQ(witness.state().samples[1], WriteSample{}) << "all of it was";
+    witness.begin_write({0, 100}, sample);
+    TargetWitness heir;   // of one that has died meanwhile
+    heir.resume(witness.state());
+    ASSERT_TRUE(heir.rested({.size = 1500}, heir.state().serial));
+    EXPECT_EQ(heir.state().samples, TargetState{}.samples) << "whether the last one has come nobody knows";
+}
+
 TEST(TargetWitness, forgets_samples_that_a_cut_takes_away) {
     TargetWitness witness;
     const std::vector<std::byte> sample(100);

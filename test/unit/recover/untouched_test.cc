@@ -133,6 +133,47 @@ TEST_F(UntouchedTest, a_local_file_is_written_to_only_when_a_write_has_just_begu
     EXPECT_FALSE(check(now, io::TimesKind::kExact, death)) << "nothing of either has come";
 }
 
+// Someone who is killed before the first byte of a write leaves what was there; whoever copies another file of the same
+// size over it within the 250 ms does not.
+TEST_F(UntouchedTest, where_nothing_of_a_write_has_come_all_that_was_there_before_has_to_be) {
+    io::FileState now = rest_;
+    const auto written_to = [&] { now.modified_ns = now.changed_ns = witness_.state().begun_ns + 1; };
+    const auto before = pattern(4096, 1);   // as the target has it
+    witness_.saw(0, before);
+    begin({0, 10000}, 9);
+    written_to();
+    EXPECT_TRUE(check(now));
+    arrive({0, 10000}, 55);
+    EXPECT_FALSE(check(now)) << "before the first write of all";
+    arrive({0, 10000}, 9);
+    EXPECT_TRUE(check(now)) << "the write";
+    witness_.end_write({0, 10000});
+    ASSERT_TRUE(witness_.rested(now, witness_.state().serial));
+    begin({0, 10000}, 10);
+    written_to();
+    EXPECT_TRUE(check(now)) << "as it was at rest";
+    arrive({0, 10000}, 55);
+    EXPECT_FALSE(check(now)) << "after a rest";
+    arrive({0, 10000}, 10);
+    EXPECT_TRUE(check(now)) << "the next write";
+}
+
+TEST_F(UntouchedTest, where_nothing_of_a_write_has_come_it_has_the_size_of_before) {
+    begin({10000, 10500}, 9);
+    arrive({10000, 10500}, 9);
+    witness_.end_write({10000, 10500});
+    begin({10500, 20000}, 10);
+    io::FileState now = rest_;
+    now.modified_ns = now.changed_ns = witness_.state().begun_ns + 1;
+    for (const auto& [size, right] : {std::pair{10000, false}, {10500, true}, {10501, false}, {20000, false}}) {
+        now.size = size;
+        EXPECT_EQ(check(now).is_ok(), right) << size;
+    }
+    arrive({10500, 15000}, 10);
+    now.size = 15000;
+    EXPECT_TRUE(check(now)) << "a part of it has come";
+}
+
 TEST_F(UntouchedTest, once_a_write_has_failed_nothing_that_was_written_need_be_there) {
     begin({200, 300}, 8);   // taken by a server that has died before it was on its disk
     witness_.end_write({200, 300});
