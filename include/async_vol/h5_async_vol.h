@@ -8,6 +8,12 @@
 #define H5VL_ASYNC_NAME "async"
 #define H5VL_ASYNC_VALUE 512
 
+/* For H5Pset_vol: the connector beneath. HDF5 copies what it points to. */
+typedef struct H5VL_async_info_t {
+    hid_t under_vol_id;
+    void *under_vol_info; /* NULL: none */
+} H5VL_async_info_t;
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -121,6 +121,15 @@ hid_t H5VL_async_register(void) { return H5VLregister_connector_by_name(H5VL_ASY
 herr_t H5Pset_vol_async(hid_t fapl_id) {
     const hid_t connector = H5VL_async_register();
     if (connector < 0) return -1;
-    const herr_t result = H5Pset_vol(fapl_id, connector, NULL);
+    H5VL_async_info_t info = {H5I_INVALID_HID, NULL};
+    herr_t result = H5Pget_vol_id(fapl_id, &info.under_vol_id);
+    /* A list that has it already has its text, too. */
+    if (result >= 0 && info.under_vol_id != connector) {
+        result = H5Pget_vol_info(fapl_id, &info.under_vol_info);
+        if (result >= 0) result = H5Pset_vol(fapl_id, connector, &info);
+        if (info.under_vol_info != NULL && H5VLfree_connector_info(info.under_vol_id, info.under_vol_info) < 0)
+            result = -1;
+    }
+    if (info.under_vol_id >= 0 && H5VLclose(info.under_vol_id) < 0) result = -1;
     return H5VLclose(connector) < 0 ? -1 : result;
 }

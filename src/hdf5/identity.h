@@ -18,6 +18,7 @@ namespace forebay::hdf5 {
 struct Identity {
     const char* name;
     H5VL_class_value_t value;
+    bool names_configuration = false;   // information objects that programs fill in have a name for that at their end
 };
 [[nodiscard]] const Identity& identity() noexcept;
 
@@ -36,6 +37,8 @@ struct TextMeaning {
 
 // A dataset that is opened is fetched into the read cache as a whole.
 [[nodiscard]] bool prefetches_at_open();
+// Closing a dataset does not wait for what was begun asynchronously (OpenFile::closes_at_once), in all files.
+[[nodiscard]] bool closes_at_once();
 
 // In the process's environment: what load_options needs.
 [[nodiscard]] const char* look_up_variable(const char* name) noexcept;

@@ -43,6 +43,7 @@ class OpenFile {
     std::shared_ptr<stage::StagedFile> staged;   // null: not attached yet, or written by several ranks
     std::shared_ptr<node::SharedFile> shared;    // written by several ranks
     bool atomic = false;                         // MPI's atomic mode: each transfer locks its bytes
+    bool closes_at_once = false;                 // closing a dataset does not wait for what was begun asynchronously
 
     // StagedFile::step_aside, or SharedFile's, which is collective.
     [[nodiscard]] Status step_aside(ledger::AsideReason reason);

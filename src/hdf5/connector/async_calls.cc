@@ -172,6 +172,11 @@ void end_reads_of(const Object& dataset) noexcept {
         file->engine->async_requests().await_reads(*file->staged, {0, kOffsetMax});
 }
 
+void end_reads_before_closing(const Object& dataset) noexcept {
+    if (dataset.bytes == nullptr) return;
+    if (const auto& file = dataset.bytes->file(); file == nullptr || !file->closes_at_once) end_reads_of(dataset);
+}
+
 void end_reads_of_file(const Object& file) noexcept {
     const std::shared_ptr<OpenFile>& own = file.origin->file;
     if (own != nullptr && own->staged != nullptr && own->engine != nullptr)

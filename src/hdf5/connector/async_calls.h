@@ -23,6 +23,8 @@ namespace forebay::hdf5 {
 // Before a call without an event set returns: reads of the dataset's file have ended, as if they had not been
 // asynchronous.
 void end_reads_of(const Object& dataset) noexcept;
+// The same before a call that closes the dataset, unless its file says that closing waits for nothing.
+void end_reads_before_closing(const Object& dataset) noexcept;
 // The same for all reads of a file.
 void end_reads_of_file(const Object& file) noexcept;
 

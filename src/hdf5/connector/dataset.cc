@@ -104,6 +104,32 @@ herr_t transfer_independently(TransferPart<Buffer> part, hid_t list, hid_t conne
     return result;
 }
 
+template <class Buffer, class Call>
+herr_t transfer_parts(const Transfer<Buffer>& whole, const TransferWay& way, Call&& call) {
+    const hid_t connector = as_object(whole.datasets[0])->origin->under_connector;
+    herr_t result = 0;
+    if (way.any(TransferWay::Part::kIndependently))
+        result = transfer_independently<Buffer>({whole, way, TransferWay::Part::kIndependently}, whole.list, connector,
+                                                call);
+    if (!way.parts.empty() && !way.any(TransferWay::Part::kProgramsList)) return result;
+    // If the other part failed on this rank, others wait for it here all the same.
+    std::optional<ErrorStackKeeper> keeper;
+    if (result < 0) keeper.emplace();
+    const CallScope scope(way.kind);
+    TransferPart<Buffer> part(whole, way, TransferWay::Part::kProgramsList);
+    return call(part.with(whole.list), connector) < 0 ? -1 : result;
+}
+
+herr_t met_afterwards(const char* function, const TransferWay& way, herr_t result) {
+    if (way.together == nullptr) return result;
+    std::optional<ErrorStackKeeper> keeper;
+    if (result < 0) keeper.emplace();
+    const Status outcome = way.together->meet();
+    if (outcome) return result;
+    if (result >= 0) push_error(function, host().H5E_IO_g, host().H5E_CANTINIT_g, outcome);
+    return -1;
+}
+
 // One call for many datasets, all with the same connector beneath.
 template <class Buffer, class Call>
 herr_t transfer_datasets(const char* function, const Transfer<Buffer>& whole, void** request, Call&& call) noexcept {
@@ -118,19 +144,9 @@ herr_t transfer_datasets(const char* function, const Transfer<Buffer>& whole, vo
                 return -1;
             }
         const TransferWay way = way_of(whole.count, whole.datasets, whole.memory_types, whole.list);
-        if (way.failed) return -1;
-        herr_t result = 0;
-        if (way.any(TransferWay::Part::kIndependently))
-            result = transfer_independently<Buffer>({whole, way, TransferWay::Part::kIndependently}, whole.list,
-                                                    origin->under_connector, call);
-        if (way.parts.empty() || way.any(TransferWay::Part::kProgramsList)) {
-            // If the other part failed on this rank, others wait for it here all the same.
-            std::optional<ErrorStackKeeper> keeper;
-            if (result < 0) keeper.emplace();
-            const CallScope scope(way.kind);
-            TransferPart<Buffer> part(whole, way, TransferWay::Part::kProgramsList);
-            if (call(part.with(whole.list), origin->under_connector) < 0) result = -1;
-        }
+        // Whatever becomes of it here, the others wait for this rank afterwards.
+        herr_t result = way.failed ? -1 : guard(function, [&] { return transfer_parts<Buffer>(whole, way, call); });
+        result = met_afterwards(function, way, result);
         wrap_request(request, origin);
         return brought_home(function) ? result : -1;
     });
@@ -212,7 +228,9 @@ herr_t read_as_operation(void* dataset, const H5VL_optional_args_t& args, hid_t 
 herr_t dataset_optional(void* dataset, H5VL_optional_args_t* args, hid_t transfer, void** request) {
     if (const auto operation = operation_of(H5VL_SUBCLS_DATASET, args->op_type)) {
         if (*operation == Operation::kRead) return read_as_operation(dataset, *args, transfer);
-        return forward("dataset_optional", dataset, {}, nullptr, [&](void*, hid_t) {
+        return forward("dataset_optional", dataset, {}, nullptr, [&](void* under, hid_t connector) {
+            if (is_known_beneath(under, connector, H5VL_SUBCLS_DATASET, args->op_type))
+                return host().H5VLdataset_optional(under, connector, args, transfer, nullptr);
             return carry_out("dataset_optional", *operation, *as_object(dataset), args->args);
         });
     }
@@ -227,7 +245,7 @@ herr_t dataset_optional(void* dataset, H5VL_optional_args_t* args, hid_t transfe
 
 herr_t dataset_close(void* dataset, hid_t transfer, void** request) {
     return forward_close("dataset_close", dataset, request, [&](void* under, hid_t connector) -> herr_t {
-        if (request == nullptr) end_reads_of(*as_object(dataset));
+        if (request == nullptr) end_reads_before_closing(*as_object(dataset));
         if (!ready_to_close("dataset_close", *as_object(dataset), H5I_DATASET)) return -1;
         return host().H5VLdataset_close(under, connector, transfer, request);
     });

@@ -4,6 +4,7 @@
 #include "hdf5/connector/file_operations.h"
 #include "hdf5/connector/freed_space.h"
 #include "hdf5/host/wheel_filters.h"
+#include "hdf5/identity.h"
 #include "hdf5/open_files.h"
 
 // File callbacks: create and open exchange the driver (driver_swap.h), lists that are handed out get
@@ -27,7 +28,10 @@ void* open_file(const char* function, const char* path, unsigned flags, hid_t li
             return nullptr;
         }
         under_list.opened(path, under);
-        if (origin->file != nullptr) CallScope::leave_failures_to(*origin->file);
+        if (origin->file != nullptr) {
+            CallScope::leave_failures_to(*origin->file);
+            if (closes_at_once()) origin->file->closes_at_once = true;
+        }
         wrap_request(request, origin);
         return wrap(under, origin);
     });
@@ -150,7 +154,9 @@ herr_t file_optional(void* object, H5VL_optional_args_t* args, hid_t transfer, v
         // By HDF5's number: an object that led here may be in another file than its origin.
         const auto file = as_object(object)->origin->staged ? open_file_of(under, connector) : nullptr;
         if (const auto operation = operation_of(H5VL_SUBCLS_FILE, args->op_type))
-            return carry_out("file_optional", *operation, file.get(), args->args);
+            return is_known_beneath(under, connector, H5VL_SUBCLS_FILE, args->op_type)
+                       ? call()
+                       : carry_out("file_optional", *operation, file.get(), args->args);
         if (file == nullptr) return call();
         herr_t result = 0;
         if (answers_for_ranks(*file, *args, result)) return result;

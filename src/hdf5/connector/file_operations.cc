@@ -37,6 +37,12 @@ Status await_drained(const OpenFile& file) {
     return file.shared->on_several_nodes() ? file.shared->await_drained() : file.shared->staged().drain_present();
 }
 
+// Of a file that ranks write together there are none.
+void end_requests(const OpenFile* file) noexcept {
+    if (file != nullptr && file->staged != nullptr && file->engine != nullptr)
+        file->engine->async_requests().await(file->staged.get());
+}
+
 std::shared_ptr<cache::CachedFile> cached_of(const OpenFile& file) {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     return engine != nullptr ? engine->cached(file.identity) : nullptr;
@@ -178,10 +184,11 @@ herr_t carry_out(const char* function, Operation operation, OpenFile* file, cons
         case Operation::kStart:
             if (staged != nullptr) staged->let_go();
             return 0;
-        case Operation::kWait: return file != nullptr ? told(function, await_drained(*file)) : 0;
-        case Operation::kEndRequests:
-            if (staged != nullptr && file->engine != nullptr) file->engine->async_requests().await(staged);
+        case Operation::kCloseAtOnce:
+            if (file != nullptr) file->closes_at_once = true;
             return 0;
+        case Operation::kWait: end_requests(file); return file != nullptr ? told(function, await_drained(*file)) : 0;
+        case Operation::kEndRequests: end_requests(file); return 0;
         case Operation::kWaitDurable: return wait_durable(function, file);
         case Operation::kCacheRemove: return remove_cache(function, file);
         case Operation::kCacheCreate:

@@ -8,6 +8,7 @@
 
 #include "base/immortal.h"
 #include "hdf5/host/guard.h"
+#include "hdf5/identity.h"
 
 namespace forebay::hdf5 {
 
@@ -32,11 +33,14 @@ bool is_ours(const void* info) {
 // Such an object, as the text that says the same.
 std::string text_of_foreign(const ForeignInfo& info) {
     const QuietErrors quiet;
-    const std::string_view configuration(info.configuration, sizeof info.configuration);
-    std::string text = "config=" + std::string(configuration.substr(0, configuration.find('\0')));
+    std::string text;
+    if (identity().names_configuration) {
+        const std::string_view configuration(info.configuration, sizeof info.configuration);
+        text = "config=" + std::string(configuration.substr(0, configuration.find('\0'))) + ";";
+    }
     H5VL_class_value_t value = H5_VOL_NATIVE;
     if (info.under_connector > 0 && host().H5VLget_value(info.under_connector, &value) < 0) value = H5_VOL_NATIVE;
-    text += ";under_vol=" + std::to_string(value);
+    text += "under_vol=" + std::to_string(value);
     char* under = nullptr;
     if (info.under_connector > 0 && info.under_info != nullptr &&
         host().H5VLconnector_info_to_str(info.under_info, info.under_connector, &under) >= 0 && under != nullptr) {

@@ -20,7 +20,9 @@
 
 namespace forebay::hdf5 {
 
-// As Cache VOL lays it out (H5VLcache_ext.h): programs hand H5Pset_vol one that they have filled in themselves.
+// As Cache VOL lays it out (H5VLcache_ext.h): programs hand H5Pset_vol one that they have filled in themselves. That of
+// Async VOL (h5_async_vol.h) ends before the configuration, which must not be looked at then
+// (Identity::names_configuration).
 struct ForeignInfo {
     hid_t under_connector = H5I_INVALID_HID;
     void* under_info = nullptr;

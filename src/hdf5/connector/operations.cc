@@ -41,8 +41,7 @@ constinit std::array the_operations{
     Known{"anl.gov.fcache.remove", kFile, Operation::kCacheRemove, 0},
     Known{"anl.gov.fcache.async.op.pause", kFile, Operation::kPause, 0},
     Known{"anl.gov.fcache.async.op.start", kFile, Operation::kStart, 0},
-    // Closing a dataset or a group never waits for the drain, so there is nothing to be set.
-    Known{"anl.gov.fcache.async.close.set", kFile, Operation::kNothing, 0},
+    Known{"anl.gov.fcache.async.close.set", kFile, Operation::kCloseAtOnce, 0},
     Known{"anl.gov.fcache.async.close.wait", kFile, Operation::kWait, 0},
     Known{FOREBAY_FILE_PAUSE, kFile, Operation::kPause, 0},
     Known{FOREBAY_FILE_START, kFile, Operation::kStart, 0},
@@ -109,6 +108,15 @@ void forget_operations() noexcept {
 std::optional<Operation> operation_of(H5VL_subclass_t subclass, int value) noexcept {
     const Known* const known = find(subclass, value);
     return known != nullptr ? std::optional(known->operation) : std::nullopt;
+}
+
+bool is_known_beneath(void* under, hid_t connector, H5VL_subclass_t subclass, int value) noexcept {
+    const QuietErrors quiet;
+    std::uint64_t flags = 0;
+    if (host().H5VLintrospect_opt_query(under, connector, subclass, value, &flags) >= 0)
+        return (flags & H5VL_OPT_QUERY_SUPPORTED) != 0;
+    host().H5Eclear2(H5E_DEFAULT);
+    return false;
 }
 
 bool knows_operation(H5VL_subclass_t subclass, int value, std::uint64_t& flags) noexcept {

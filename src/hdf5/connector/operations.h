@@ -20,7 +20,8 @@ enum class Operation : std::uint8_t {
     kNothing,           // accepted: there is nothing to be done
     kPause,             // hold back the drain of the file
     kStart,             // let it go
-    kWait,              // until what is staged is in the file
+    kCloseAtOnce,       // closing a dataset of the file waits for nothing that was begun asynchronously
+    kWait,              // until that has ended, and what is staged is in the file
     kEndRequests,       // until what was begun asynchronously has ended
     kWaitDurable,       // the same, and on its device
     kPrefetch,          // a selection of a dataset, into the read cache, if it can be
@@ -44,6 +45,9 @@ void forget_operations() noexcept;
 
 // Nothing: the value is no operation of ours.
 [[nodiscard]] std::optional<Operation> operation_of(H5VL_subclass_t subclass, int value) noexcept;
+// Whether the connector beneath an object has the operation as well, as one of forebay's under another name would. Then
+// the object's file is that one's.
+[[nodiscard]] bool is_known_beneath(void* under, hid_t connector, H5VL_subclass_t subclass, int value) noexcept;
 // Whether it is one of these; `flags` as of H5VLquery_optional.
 [[nodiscard]] bool knows_operation(H5VL_subclass_t subclass, int value, std::uint64_t& flags) noexcept;
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/attempt.h"
 #include "hdf5/connector/object_file.h"
 #include "hdf5/host/library_context.h"
 #include "hdf5/open_files.h"
@@ -87,6 +88,12 @@ Result<bool> any_rank_converts(node::SharedFile& file, std::size_t count, void* 
     return file.any(mine);
 }
 
+// The same where nothing depends on what ranks convert.
+Result<bool> meet(node::SharedFile& file) {
+    FOREBAY_TRY(file.meet());
+    return false;
+}
+
 }   // namespace
 
 bool is_collective(hid_t transfer) {
@@ -158,17 +165,27 @@ TransferWay way_of(std::size_t count, void* const datasets[], const hid_t memory
         never = never || facts.never_collective;
     }
     // Filters are one reason for HDF5 not to use selection I/O.
-    if (!never && unfiltered && (filtered || without_selection_io(list))) {
-        const auto converting = any_rank_converts(*file, count, datasets, memory_types, list);
+    if (!never && unfiltered) {
+        const bool asks = filtered || without_selection_io(list);
+        const auto converting = asks ? any_rank_converts(*file, count, datasets, memory_types, list) : meet(*file);
         if (!converting) {
             push_error("transfer", host().H5E_IO_g, host().H5E_CANTINIT_g, converting.status());
             way.failed = true;
             return way;
         }
         never = converting.value();
+        if (!never) way.together = file;
     }
     if (never) return way;
     if (filtered) way.kind = CallKind::kOther;
+    if (!attempt([&] {
+            way.parts.reserve(count);
+            return Status::ok();
+        })) {
+        push_error("transfer", host().H5E_RESOURCE_g, host().H5E_NOSPACE_g, "out of memory");
+        way.failed = true;
+        return way;
+    }
     for (std::size_t i = 0; i < count; ++i)
         way.parts.push_back(as_object(datasets[i])->facts->filtered ? TransferWay::Part::kProgramsList
                                                                     : TransferWay::Part::kIndependently);

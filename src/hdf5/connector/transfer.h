@@ -6,6 +6,9 @@
 // exchanges their chunks itself, and hands plain addresses to the driver. One call may have datasets of both kinds
 // (H5Dwrite_multi); each kind is then transferred by itself. Which kind a dataset is does not depend on the rank.
 //
+// Collective transfers come one after the other for all ranks, and programs rely on that: MPI-IO begins each by telling
+// all ranks what each asks for. So ranks meet before and after one that is made independently.
+//
 // Where HDF5 itself is certain to transfer independently it does so for all datasets of the call (compact, external and
 // virtual layout, no dataspace; conversion or transformation on any rank without selection I/O). Then the list stays
 // the program's, so that the reasons which HDF5 notes in it are the program's too. A copy takes its notes along: the
@@ -56,14 +59,15 @@ struct Transfer {
 // What becomes of a transfer.
 struct TransferWay {
     enum class Part { kProgramsList, kIndependently };
-    bool failed = false;                  // the error is on HDF5's stack; the same on all ranks
-    std::vector<Part> parts;              // of each dataset; empty: all are transferred with the program's list
-    CallKind kind = CallKind::kOwnData;   // of what is transferred with the program's list
+    bool failed = false;                    // the error is on HDF5's stack; on all ranks, if `together` is null
+    std::vector<Part> parts;                // of each dataset; empty: all are transferred with the program's list
+    CallKind kind = CallKind::kOwnData;     // of what is transferred with the program's list
+    node::SharedFile* together = nullptr;   // whose ranks have met, and meet again afterwards; null: HDF5's do, or none
 
     [[nodiscard]] bool any(Part what) const noexcept;
 };
 
-// Collective, if the list is and says that HDF5 is not to use selection I/O; then all ranks come to the same.
+// Collective, if the list is and any dataset is unfiltered: then all ranks come to the same.
 [[nodiscard]] TransferWay way_of(std::size_t count, void* const datasets[], const hid_t memory_types[], hid_t list);
 
 // A copy of the list that says independent. Negative: the error is on HDF5's stack.

@@ -16,6 +16,11 @@ namespace {
 constexpr const char* kListSettings = "forebay.local_storage";
 constexpr std::size_t kListSettingsMax = std::size_t{1} << 20;
 
+bool says_yes(const char* variable) {
+    const char* const value = look_up_variable(variable);
+    return value != nullptr && std::string_view(value) == "yes";
+}
+
 }   // namespace
 
 std::string text_of_list(hid_t file_access_list, const std::string& connector_text) {
@@ -31,7 +36,7 @@ std::string text_of_list(hid_t file_access_list, const std::string& connector_te
 }
 
 const Identity& identity() noexcept {
-    static constexpr Identity kCacheExt{"cache_ext", 513};
+    static constexpr Identity kCacheExt{"cache_ext", 513, true};
     return kCacheExt;
 }
 
@@ -40,9 +45,7 @@ TextMeaning read_text(const std::string& text) {
     return {std::move(read.loaded), read.writes, read.reads, std::move(read.notices)};
 }
 
-bool prefetches_at_open() {
-    const char* const value = look_up_variable("DATASET_PREFETCH_AT_OPEN");
-    return value != nullptr && std::string_view(value) == "yes";
-}
+bool prefetches_at_open() { return says_yes("DATASET_PREFETCH_AT_OPEN"); }
+bool closes_at_once() { return says_yes("HDF5_CACHE_DELAY_CLOSE"); }
 
 }   // namespace forebay::hdf5

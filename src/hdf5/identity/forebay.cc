@@ -17,5 +17,6 @@ TextMeaning read_text(const std::string& text) {
 std::string text_of_list(hid_t, const std::string& connector_text) { return connector_text; }
 
 bool prefetches_at_open() { return false; }
+bool closes_at_once() { return false; }
 
 }   // namespace forebay::hdf5

@@ -22,8 +22,8 @@ def reads(folder: Path) -> int:
     return sum(line.get("process", {}).get("async", {}).get("reads", 0) for line in _lines(folder))
 
 
-def run_calls(environment: dict[str, str], folder: Path, *arguments: str) -> None:
-    done = run([BUILD / "test" / "async_vol_calls", *arguments], environment, folder)
+def run_calls(environment: dict[str, str], folder: Path, *arguments: str, program: str = "async_vol_calls") -> None:
+    done = run([BUILD / "test" / program, *arguments], environment, folder)
     assert done.returncode == 0 and done.stdout == "done\n", done.stdout + done.stderr
 
 
@@ -51,3 +51,29 @@ def test_files_written_so_are_ordinary_files(tmp_path):
 def test_without_forebay_the_calls_fail_and_say_so(tmp_path):
     done = run([BUILD / "test" / "async_vol_calls"], native(), tmp_path / "run")
     assert done.returncode == 1 and "WRONG H5Fpause" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["by-list"]])
+@pytest.mark.parametrize("connector", ["async under_vol=0;under_info={}", "async", None])
+def test_a_program_linked_with_the_original_libraries_runs_with_forebay_in_their_place(connector, arguments, tmp_path):
+    environment = with_async_vol(tmp_path, LD_LIBRARY_PATH=str(ASYNC_PLUGINS))
+    del environment["HDF5_VOL_CONNECTOR"]
+    if connector is not None:
+        environment["HDF5_VOL_CONNECTOR"] = connector
+    elif not arguments:
+        pytest.skip("nothing names the connector")
+    linked = run(["readelf", "-d", BUILD / "test" / "async_vol_calls_original"], environment, tmp_path)
+    assert "[libh5async.so]" in linked.stdout, linked.stdout
+    run_calls(environment, tmp_path / "run", *arguments, program="async_vol_calls_original")
+    assert bytes_staged(tmp_path) > 0 and reads(tmp_path) == 2
+    told = run([hdf5_prefix() / "bin" / "h5dump", "-H", "async.h5"], native(), tmp_path / "run")
+    assert told.returncode == 0 and 'DATASET "words"' in told.stdout, told.stderr
+
+
+@pytest.mark.parametrize("program", ["async_vol_calls", "async_vol_calls_original"])
+def test_a_program_may_put_the_connector_on_top_of_forebay(program, tmp_path):
+    """As Async VOL above another connector: it is that one that stages, and reads are made at once."""
+    folders = f"{plugin_folder()}:{ASYNC_PLUGINS}"
+    environment = {**staged(tmp_path), "HDF5_PLUGIN_PATH": folders, "LD_LIBRARY_PATH": str(ASYNC_PLUGINS)}
+    run_calls(environment, tmp_path / "run", "by-list", program=program)
+    assert bytes_staged(tmp_path) > 0

@@ -226,6 +226,33 @@ static void write_async(const char *path) {
     CHECK(H5ESclose(set) >= 0 && H5Fclose(file) >= 0);
 }
 
+static void slowfs(const char *line) {
+    FILE *control = fopen(getenv("CACHE_VOL_CONTROL"), "w");
+    CHECK(control != NULL && fputs(line, control) >= 0 && fclose(control) == 0);
+}
+
+/* The target answers no read until the dataset is closed. */
+static void close_at_once(const char *path) {
+    const hid_t created = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
+                made = make_dataset(created, 0, false);
+    write_step(made, 0);
+    CHECK(H5Dclose(made) >= 0 && H5Fclose(created) >= 0);
+    const hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT), dataset = H5Dopen2(file, "step0", H5P_DEFAULT);
+    const hid_t set = H5EScreate();
+    static double read[kRows * kColumns];
+    if (getenv("HDF5_CACHE_DELAY_CLOSE") == NULL) CHECK(H5Fcache_async_close_set(file) >= 0);
+    slowfs("fault op=read,hang");
+    CHECK(H5Dread_async(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, read, set) >= 0);
+    CHECK(H5Dclose(dataset) >= 0);
+    slowfs("clear");
+    CHECK(H5Fcache_async_close_wait(file) >= 0);
+    CHECK(memcmp(read, values, sizeof read) == 0);
+    size_t left = 1;
+    hbool_t failed = true;
+    CHECK(H5ESwait(set, H5ES_WAIT_FOREVER, &left, &failed) >= 0 && left == 0 && !failed);
+    CHECK(H5ESclose(set) >= 0 && H5Fclose(file) >= 0);
+}
+
 /* ---- reading -------------------------------------------------------------------------------------- */
 
 static unsigned long long digest(const double *numbers, size_t count) {
@@ -414,10 +441,10 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(const char *);
-    } parts[] = {
-        {"write", write_default},      {"paused", write_paused},  {"removed", write_removed}, {"list", write_by_list},
-        {"storage", write_to_storage}, {"again", write_again},    {"info", write_with_info},  {"async", write_async},
-        {"read", read_file},           {"account", keep_account}, {"wrong", do_wrong}};
+    } parts[] = {{"write", write_default},  {"paused", write_paused},      {"removed", write_removed},
+                 {"list", write_by_list},   {"storage", write_to_storage}, {"again", write_again},
+                 {"info", write_with_info}, {"async", write_async},        {"read", read_file},
+                 {"account", keep_account}, {"wrong", do_wrong},           {"close", close_at_once}};
     for (size_t i = 0; argc == 3 && i < sizeof parts / sizeof *parts; ++i)
         if (strcmp(argv[1], parts[i].name) == 0) {
             parts[i].run(argv[2]);

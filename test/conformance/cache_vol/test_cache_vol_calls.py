@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from cache_vol_environment import cache_vol_plugin_folder, configuration, program, with_cache_vol
-from connector_environment import ROOT, asides, bytes_staged, native, plugin_folder, reasons, run, staged
+from connector_environment import ROOT, _lines, asides, bytes_staged, native, plugin_folder, reasons, run, staged
 
 from forebay.slowfs import SlowFS, available
 
@@ -129,6 +129,16 @@ def test_what_is_prefetched_is_what_the_file_holds(tmp_path: Path, variable: str
         expected = call("read", native(), tmp_path / "target")
         for _ in range(2):
             assert call("read", with_cache_vol(tmp_path, **more), tmp_path / "target") == expected
+
+
+@pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
+@pytest.mark.parametrize("more", [{}, {"HDF5_CACHE_DELAY_CLOSE": "yes"}])
+def test_a_dataset_may_be_closed_before_what_was_begun_on_it_has_ended(tmp_path: Path, more: dict[str, str]) -> None:
+    with SlowFS(tmp_path / "backing", tmp_path / "target") as mounted:
+        control = str(mounted.mount_point / ".slowfs")
+        call("close", with_cache_vol(tmp_path, CACHE_VOL_CONTROL=control, **more), tmp_path / "target")
+    requests = [line["process"]["async"] for line in _lines(tmp_path) if "process" in line]
+    assert [(one["reads"], one["failed"], one["canceled"]) for one in requests] == [(1, 0, 0)]
 
 
 def test_the_account_of_a_storage_is_kept(tmp_path: Path) -> None:

@@ -308,6 +308,8 @@ static const struct {
     {"serial-beside-shared", serial_beside_shared},
     {"serial-then-shared", serial_then_shared},
     {"atomic", atomic},
+    {"read-in-turn", read_in_turn},
+    {"written-in-turn", written_in_turn},
     {"refused-opens", refused_opens},
     {"forgotten", forgotten},
     {"killed", killed},

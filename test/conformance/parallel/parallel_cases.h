@@ -30,6 +30,10 @@ void two_groups(void);
 void two_groups_at_once(void);
 void two_groups_truncate(void);
 
+/* parallel_turns.c: collective transfers, and no other synchronisation. */
+void read_in_turn(void);
+void written_in_turn(void);
+
 /* parallel_failures.c: calls that fail, and programs that end badly. */
 void refused_opens(void);
 void forgotten(void);

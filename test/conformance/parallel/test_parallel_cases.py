@@ -41,6 +41,7 @@ CASES = (
     "serial-beside-shared",
     "serial-then-shared",
     "atomic",
+    "read-in-turn",
     "refused-opens",
     "forgotten",
 )
@@ -85,6 +86,16 @@ def test_unusual_programs_see_the_same(case, nodes, crash, native_case, tmp_path
     assert_same_contents(plain_folder, tmp_path / "run")
     if case not in STAGING_NOTHING:
         assert bytes_staged(tmp_path) > 0
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("case", ["read-in-turn", "written-in-turn"])
+def test_collective_transfers_come_one_after_the_other(case, native_case, tmp_path):
+    plain, plain_folder = native_case(case)
+    done = run_case(case, staged(tmp_path), tmp_path / "run")
+    assert done.hung is None and done.returncode == 0 and facts(done) == facts(plain), done.told()
+    assert_same_contents(plain_folder, tmp_path / "run")
+    assert_staged(tmp_path, RANKS)
 
 
 @pytest.mark.check
