@@ -19,6 +19,7 @@ namespace {
 constexpr const char* kCacheFolder = "cache";
 constexpr std::size_t kThreads = 4;         // two may prefetch
 constexpr std::size_t kWrittenMax = 1024;   // files; of more, those that were written first are forgotten
+constexpr std::size_t kNamedMax = 1000;     // files that are counted by themselves
 // A change of the same size within this time need not show in a file's times: ticks of its file system's clock, and the
 // difference of that clock from ours. The longest for which NFS caches attributes, where they are those.
 constexpr std::uint64_t kSecond = 1'000'000'000;
@@ -80,15 +81,22 @@ Status ReadCache::open_store() {
     return store_problem_;
 }
 
-void ReadCache::leave_alone(Aside why) noexcept {
+CacheTotals& ReadCache::of_path(std::map<std::string, CacheTotals>& by_path, const std::string& path) {
+    const bool named = by_path.size() < kNamedMax || by_path.contains(path);
+    return by_path[named ? path : std::string()];
+}
+
+// Without memory a file is counted and not named, here and below.
+void ReadCache::leave_alone(io::File& source, Aside why) noexcept {
     const std::lock_guard lock(mutex_);
     ++totals_.asides[static_cast<std::size_t>(why)];
+    (void)attempt([&] { ++of_path(by_path_, source.name()).asides[static_cast<std::size_t>(why)]; });
 }
 
 Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io::File>& source) {
     const io::FileTraits traits = source->traits();
     if (traits.local) {
-        leave_alone(Aside::kFast);
+        leave_alone(*source, Aside::kFast);
         return std::shared_ptr<CachedFile>();
     }
     const auto identity = source->identity();
@@ -100,7 +108,7 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
     const bool is_written = replica.status().sys_errno() == EBUSY;
     const bool no_room = replica.status().code() == Code::kNoSpace || replica.status().sys_errno() == EMFILE;
     if (is_written || no_room) {
-        leave_alone(is_written ? Aside::kChanged : Aside::kFull);
+        leave_alone(*source, is_written ? Aside::kChanged : Aside::kFull);
         return std::shared_ptr<CachedFile>();
     }
     FOREBAY_TRY(replica.status());
@@ -145,7 +153,7 @@ std::shared_ptr<CachedFile> ReadCache::open(const std::shared_ptr<io::File>& sou
         return Status::ok();
     });
     if (outcome) return file;
-    leave_alone(Aside::kFault);
+    leave_alone(*source, Aside::kFault);
     const std::lock_guard lock(store_mutex_);
     if (!std::exchange(warned_, true))
         (void)attempt([&] { warning = outcome.message() + " (files are read without the read cache)"; });
@@ -169,6 +177,11 @@ void ReadCache::add(const CachedFile& file, CacheTotals& totals) noexcept {
 void ReadCache::note_closed(const CachedFile& file) noexcept {
     const std::lock_guard lock(mutex_);
     add(file, totals_);
+    (void)attempt([&] {
+        CacheTotals& own = of_path(by_path_, file.name());
+        ++own.files;
+        add(file, own);
+    });
 }
 
 std::unique_ptr<io::Lock> ReadCache::begin_writing(io::File& target) noexcept {
@@ -198,6 +211,20 @@ CacheTotals ReadCache::totals(std::span<const std::shared_ptr<CachedFile>> open)
     }
     for (const auto& file : open) add(*file, totals);
     return totals;
+}
+
+std::map<std::string, CacheTotals> ReadCache::totals_by_path(std::span<const std::shared_ptr<CachedFile>> open) const {
+    std::map<std::string, CacheTotals> by_path;
+    {
+        const std::lock_guard lock(mutex_);
+        by_path = by_path_;
+    }
+    for (const auto& file : open) {
+        CacheTotals& own = of_path(by_path, file->name());
+        ++own.files;
+        add(*file, own);
+    }
+    return by_path;
 }
 
 }   // namespace forebay::cache

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -28,9 +29,9 @@
 
 namespace forebay::cache {
 
-// Of all files of the process.
+// Of all files of the process, or of one.
 struct CacheTotals {
-    std::uint64_t files = 0;
+    std::uint64_t files = 0;   // that were read through the cache; of one file: how often it was opened
     std::uint64_t hit_bytes = 0, missed_bytes = 0, fetched_bytes = 0, stored_bytes = 0, unread_bytes = 0;
     std::uint64_t remote_bytes = 0, remote_ns = 0, late_answers = 0;
     std::array<std::uint64_t, kAsideCount> asides{};   // files of which the reason was the last one
@@ -62,6 +63,9 @@ class ReadCache {
 
     // Of the files that were closed, and of these.
     [[nodiscard]] CacheTotals totals(std::span<const std::shared_ptr<CachedFile>> open = {}) const;
+    // The same of each file, by its path. The first 1000 have a name; of the others the sum is under the empty path.
+    [[nodiscard]] std::map<std::string, CacheTotals> totals_by_path(
+        std::span<const std::shared_ptr<CachedFile>> open = {}) const;
     // Nothing is read ahead or stored any more. False: at `until` a thread has not come back from the source or the
     // staging area, and this must stay to the end of the process.
     [[nodiscard]] bool stop(std::chrono::steady_clock::time_point until) { return tasks_.stop(until); }
@@ -71,10 +75,11 @@ class ReadCache {
   private:
     [[nodiscard]] Result<std::shared_ptr<CachedFile>> try_open(const std::shared_ptr<io::File>& source);
     [[nodiscard]] Status open_store();
-    void leave_alone(Aside why) noexcept;
+    void leave_alone(io::File& source, Aside why) noexcept;
     void note_written(const io::Identity& identity);
     [[nodiscard]] CachePolicy policy_for(const io::FileTraits& traits) const noexcept;
     static void add(const CachedFile& file, CacheTotals& totals) noexcept;
+    static CacheTotals& of_path(std::map<std::string, CacheTotals>& by_path, const std::string& path);
 
     const Options& options_;
     const io::Trace trace_;
@@ -82,6 +87,7 @@ class ReadCache {
     const bool judge_speed_;
     mutable std::mutex mutex_;   // guards what follows; never held over a call of the system
     CacheTotals totals_;
+    std::map<std::string, CacheTotals> by_path_;
     std::deque<io::Identity> written_;   // by this process, the last ones; with prefetch=written
     std::mutex store_mutex_;             // guards what follows
     bool store_tried_ = false, warned_ = false;

@@ -29,7 +29,8 @@ code{font:.92em ui-monospace,monospace;overflow-wrap:anywhere}
 .card{background:var(--card);border-radius:.5rem;padding:.8rem 1rem}.card b{display:block;font-size:1.5rem}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem}
 th,td{text-align:right;padding:.3rem .6rem;border-bottom:1px solid var(--line);white-space:nowrap}
-th:first-child,td:first-child{text-align:left;white-space:normal}
+th{white-space:normal;vertical-align:bottom}
+td:first-child{text-align:left;white-space:normal;min-width:14rem}th:first-child{text-align:left}
 svg{width:100%;height:auto;display:block}svg text{fill:var(--faint);font:12px system-ui,sans-serif}
 li{margin:.5rem 0}
 </style></head><body>
@@ -115,8 +116,8 @@ std::string cards(const Report& report, const ledger::FileCounters& sum) {
         html += card(fmt::format("{:.1f} s", report.native_s - report.waited_s),
                      "saved, by the files' measured speed (an estimate: run --compare measures)");
     const CacheStatistics cache = cache_totals(report.summary.statistics);
-    if (const std::uint64_t asked = cache.hit_bytes + cache.missed_bytes; asked > 0)
-        html += card(fmt::format("{} %", 100 * cache.hit_bytes / asked), "of what was read came from the node");
+    if (cache.hit_bytes + cache.remote_bytes + cache.missed_bytes > 0)
+        html += card(fmt::format("{} %", hit_percent(cache)), "of what was read came from the node");
     return html + "</div>\n";
 }
 
@@ -143,15 +144,26 @@ std::string files_table(const std::vector<ledger::FileCounters>& files) {
     return html + "</table></div>\n";
 }
 
-std::string cache_table(const CacheStatistics& cache) {
-    if (cache.files == 0 && cache.aside.empty()) return {};
-    std::string html = fmt::format(
-        "<h2>Files that were read through the cache</h2>\n<table><tr><th>from</th><th>bytes</th></tr>\n"
-        "<tr><td>this node</td><td>{}</td></tr><tr><td>the files</td><td>{}</td></tr>"
-        "<tr><td>stored for later</td><td>{}</td></tr><tr><td>fetched and not read</td><td>{}</td></tr></table>\n",
-        format_size(cache.hit_bytes), format_size(cache.missed_bytes), format_size(cache.stored_bytes),
-        format_size(cache.unread_bytes));
-    return html;
+std::string cache_row(const std::string& name, const CacheStatistics& cache) {
+    std::string reasons;
+    for (const auto& [reason, count] : cache.aside)
+        reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", escaped(reason), count);
+    return fmt::format("<tr><td>{}</td><td>{}</td><td>{} %</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
+                       "<td>{}</td></tr>\n",
+                       name, cache.files, hit_percent(cache), format_size(cache.hit_bytes),
+                       format_size(cache.remote_bytes), format_size(cache.missed_bytes),
+                       format_size(cache.stored_bytes), format_size(cache.unread_bytes), reasons);
+}
+
+std::string cache_table(const Statistics& statistics) {
+    const CacheStatistics all = cache_totals(statistics);
+    if (all.files == 0 && all.aside.empty()) return {};
+    std::string html = "<h2>Files that were read through the cache</h2>\n<div class=\"wide\"><table><tr><th>file</th>"
+                       "<th>opened</th><th>hits</th><th>from this node</th><th>from other nodes</th>"
+                       "<th>from the file</th><th>stored</th><th>fetched and not read</th><th>not stored</th></tr>\n";
+    for (const auto& [path, cache] : statistics.reads)
+        html += cache_row(path.empty() ? "others" : "<code>" + escaped(path) + "</code>", cache);
+    return html + cache_row("all", all) + "</table></div>\n";
 }
 
 std::string reasons_table(const RunSummary& summary) {
@@ -194,7 +206,7 @@ std::string as_page(const Report& report) {
     html += "<h2>Time line</h2>\n" + picture(report);
     html += advice_list(report.advice);
     html += files_table(files);
-    html += cache_table(cache_totals(report.summary.statistics));
+    html += cache_table(report.summary.statistics);
     html += reasons_table(report.summary);
     html += fmt::format("<p class=\"faint\">{} written to the files at {}. Figures as JSON: report.json; every write, "
                         "read and wait: trace.jsonl.</p>\n</body></html>\n",

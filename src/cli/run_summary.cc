@@ -31,14 +31,10 @@ std::size_t distinct_files(const std::vector<ledger::FileCounters>& files) {
 // Empty: no file had to do with the read cache.
 std::string cache_line(const CacheStatistics& cache) {
     if (cache.files == 0 && cache.aside.empty()) return {};
-    const std::uint64_t asked = cache.hit_bytes + cache.missed_bytes;
     std::string text = fmt::format("read cache: {} from this node, {} from the files ({} % hits), {} stored",
-                                   format_size(cache.hit_bytes), format_size(cache.missed_bytes),
-                                   asked == 0
-                                       ? 0
-                                       : static_cast<std::uint64_t>(100.0 * static_cast<double>(cache.hit_bytes) /
-                                                                    static_cast<double>(asked)),
+                                   format_size(cache.hit_bytes), format_size(cache.missed_bytes), hit_percent(cache),
                                    format_size(cache.stored_bytes));
+    if (cache.remote_bytes > 0) text += fmt::format(", {} from other nodes", format_size(cache.remote_bytes));
     if (cache.unread_bytes > 0) text += fmt::format(", {} fetched and not read", format_size(cache.unread_bytes));
     for (const auto& [reason, count] : cache.aside)
         text += fmt::format("; {} {}", reason, counted(count, "file", "files"));
@@ -84,16 +80,13 @@ std::map<std::string, std::uint64_t> aside_by_reason(const Statistics& statistic
 
 CacheStatistics cache_totals(const Statistics& statistics) {
     CacheStatistics sum;
-    for (const ProcessStatistics& process : statistics.processes) {
-        sum.files += process.cache.files;
-        sum.hit_bytes += process.cache.hit_bytes;
-        sum.missed_bytes += process.cache.missed_bytes;
-        sum.fetched_bytes += process.cache.fetched_bytes;
-        sum.stored_bytes += process.cache.stored_bytes;
-        sum.unread_bytes += process.cache.unread_bytes;
-        for (const auto& [reason, count] : process.cache.aside) sum.aside[reason] += count;
-    }
+    for (const ProcessStatistics& process : statistics.processes) add(sum, process.cache);
     return sum;
+}
+
+std::uint64_t hit_percent(const CacheStatistics& cache) {
+    const double asked = static_cast<double>(cache.hit_bytes + cache.remote_bytes + cache.missed_bytes);
+    return asked > 0 ? static_cast<std::uint64_t>(100.0 * static_cast<double>(cache.hit_bytes) / asked) : 0;
 }
 
 std::vector<std::string> not_drained(const RunSummary& summary) {
@@ -168,6 +161,7 @@ ordered_json cache_as_json(const CacheStatistics& cache) {
             {"fetched_bytes", cache.fetched_bytes},
             {"stored_bytes", cache.stored_bytes},
             {"unread_bytes", cache.unread_bytes},
+            {"remote_bytes", cache.remote_bytes},
             {"aside", cache.aside}};
 }
 
@@ -190,8 +184,11 @@ ordered_json as_json(const RunSummary& summary) {
         {"unreadable_lines", summary.statistics.unreadable_lines},
         {"remarks", summary.remarks},
         {"read_cache", cache_as_json(cache_totals(summary.statistics))},
+        {"read_files", ordered_json::array()},
         {"files", ordered_json::array()},
     };
+    for (const auto& [path, cache] : summary.statistics.reads)
+        result["read_files"].push_back({{"path", path}, {"cache", cache_as_json(cache)}});
     for (const char* of_one_file : {"path", "opened_ns", "oldest_ns", "error"}) result["totals"].erase(of_one_file);
     for (const ledger::FileCounters& file : summary.statistics.files) result["files"].push_back(plain(file));
     return result;

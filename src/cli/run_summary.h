@@ -34,6 +34,8 @@ struct RunSummary {
 [[nodiscard]] std::map<std::string, std::uint64_t> aside_by_reason(const Statistics& statistics);
 // What all processes read through the read cache.
 [[nodiscard]] CacheStatistics cache_totals(const Statistics& statistics);
+// The part of what was read that came from the node, in percent; 0 where nothing was read.
+[[nodiscard]] std::uint64_t hit_percent(const CacheStatistics& cache);
 // One line for every file of which not everything arrived: by the statistics, or left behind by a crash.
 [[nodiscard]] std::vector<std::string> not_drained(const RunSummary& summary);
 

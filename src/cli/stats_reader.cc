@@ -52,23 +52,40 @@ std::map<std::string, std::uint64_t> aside_of(const json& object) {
     return reasons;
 }
 
+CacheStatistics cache_of(const json& object) {
+    const auto cache = object.find("cache");
+    if (cache == object.end() || !cache->is_object()) return {};
+    return {.files = number(*cache, "files"),
+            .hit_bytes = number(*cache, "hit_bytes"),
+            .missed_bytes = number(*cache, "missed_bytes"),
+            .fetched_bytes = number(*cache, "fetched_bytes"),
+            .stored_bytes = number(*cache, "stored_bytes"),
+            .unread_bytes = number(*cache, "unread_bytes"),
+            .remote_bytes = number(*cache, "remote_bytes"),
+            .aside = aside_of(*cache)};
+}
+
 ProcessStatistics process_of(const json& object) {
     ProcessStatistics process;
     process.pid = number(object, "pid");
     process.files_opened = number(object, "files_opened");
     process.aside = aside_of(object);
-    if (const auto cache = object.find("cache"); cache != object.end() && cache->is_object())
-        process.cache = {number(*cache, "files"),
-                         number(*cache, "hit_bytes"),
-                         number(*cache, "missed_bytes"),
-                         number(*cache, "fetched_bytes"),
-                         number(*cache, "stored_bytes"),
-                         number(*cache, "unread_bytes"),
-                         aside_of(*cache)};
+    process.cache = cache_of(object);
     return process;
 }
 
 }   // namespace
+
+void add(CacheStatistics& sum, const CacheStatistics& more) {
+    sum.files += more.files;
+    sum.hit_bytes += more.hit_bytes;
+    sum.missed_bytes += more.missed_bytes;
+    sum.fetched_bytes += more.fetched_bytes;
+    sum.stored_bytes += more.stored_bytes;
+    sum.unread_bytes += more.unread_bytes;
+    sum.remote_bytes += more.remote_bytes;
+    for (const auto& [reason, count] : more.aside) sum.aside[reason] += count;
+}
 
 void read_statistics_line(const std::string& line, Statistics& statistics) {
     const json parsed = json::parse(line, nullptr, false);
@@ -83,6 +100,9 @@ void read_statistics_line(const std::string& line, Statistics& statistics) {
         statistics.files.push_back(file_of(*file));
     if (const auto process = parsed.find("process"); process != parsed.end() && process->is_object())
         statistics.processes.push_back(process_of(*process));
+    if (const auto read = parsed.find("read"); read != parsed.end() && read->is_object())
+        if (const auto path = read->find("path"); path != read->end() && path->is_string())
+            add(statistics.reads[path->get<std::string>()], cache_of(*read));
 }
 
 Result<Statistics> read_statistics(const std::string& path, std::uint64_t offset) {

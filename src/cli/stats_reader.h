@@ -12,9 +12,10 @@
 
 namespace forebay::cli {
 
-// What was read through the read cache.
+// What was read through the read cache: of all files, or of one, which was opened `files` times.
 struct CacheStatistics {
-    std::uint64_t files = 0, hit_bytes = 0, missed_bytes = 0, fetched_bytes = 0, stored_bytes = 0, unread_bytes = 0;
+    std::uint64_t files = 0, hit_bytes = 0, missed_bytes = 0, fetched_bytes = 0, stored_bytes = 0, unread_bytes = 0,
+                  remote_bytes = 0;
     std::map<std::string, std::uint64_t> aside;   // files of which something was not stored, by reason
 };
 
@@ -26,12 +27,16 @@ struct ProcessStatistics {
 };
 
 struct Statistics {
-    bool began = false;                         // a program has come to forebay: it has opened a file, or tried to
-    std::vector<std::string> directories;       // of processes that stage, as they were made
-    std::vector<ledger::FileCounters> files;    // one per close
-    std::vector<ProcessStatistics> processes;   // one per process that ended by itself
-    std::uint64_t unreadable_lines = 0;         // torn or foreign ones
+    bool began = false;                             // a program has come to forebay: it has opened a file, or tried to
+    std::vector<std::string> directories;           // of processes that stage, as they were made
+    std::vector<ledger::FileCounters> files;        // one per close
+    std::vector<ProcessStatistics> processes;       // one per process that ended by itself
+    std::map<std::string, CacheStatistics> reads;   // by path, of these processes; "": of files that they did not name
+    std::uint64_t unreadable_lines = 0;             // torn or foreign ones
 };
+
+// Adds `more` to `sum`.
+void add(CacheStatistics& sum, const CacheStatistics& more);
 
 // One line of JSON into `statistics`. A line of a kind that is not known is passed over.
 void read_statistics_line(const std::string& line, Statistics& statistics);

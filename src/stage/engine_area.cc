@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "area/process.h"
@@ -191,13 +192,26 @@ void Engine::State::tell_line(const std::string& line) {
     run_.tell(line, loaded_.options.stats);
 }
 
-std::string Engine::State::statistics() {
+std::vector<std::shared_ptr<cache::CachedFile>> Engine::State::files_read() {
     std::vector<std::shared_ptr<cache::CachedFile>> open;
-    {
-        const std::lock_guard lock(mutex_);
-        for (const auto& [identity, entry] : files_)
-            if (entry.cached != nullptr) open.push_back(entry.cached);
+    const std::lock_guard lock(mutex_);
+    for (const auto& [identity, entry] : files_)
+        if (entry.cached != nullptr) open.push_back(entry.cached);
+    return open;
+}
+
+// A line for each file that the read cache had to do with. One append is enough for all of them.
+std::string Engine::State::reads_as_json() {
+    std::string lines;
+    for (const auto& [path, totals] : read_cache_.totals_by_path(files_read())) {
+        const std::string quoted = nlohmann::json(path).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+        lines += fmt::format(R"({}{{"read":{{"pid":{},"path":{}{}}}}})", lines.empty() ? "" : "\n", ::getpid(), quoted,
+                             told(totals));
     }
+    return lines;
+}
+
+std::string Engine::State::statistics() {
     std::string reasons;
     for (std::size_t i = 0; i < ledger::kReasonCount; ++i)
         if (const auto count = ledger_.header().aside[i].load(); count > 0)
@@ -207,10 +221,11 @@ std::string Engine::State::statistics() {
                        R"("stranded":{},"unread":{}{}{}{}{}}}}})",
                        ::getpid(), ledger_.header().files_opened.load(), ledger_.header().files_staged.load(), reasons,
                        stranded_.load(), unread_.load(), deadline_.presses() ? R"(,"deadline":true)" : "",
-                       closes_as_json(), told(read_cache_.totals(open)), told(async_requests_.counters()));
+                       closes_as_json(), told(read_cache_.totals(files_read())), told(async_requests_.counters()));
 }
 
 void Engine::State::tell_statistics() {
+    if (const std::string reads = reads_as_json(); !reads.empty()) tell_line(reads);
     if (anything_to_tell_ || stranded_.load() > 0 || unread_.load() > 0 || ledger_.header().files_opened.load() > 0)
         tell_line(statistics());
 }

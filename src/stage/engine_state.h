@@ -215,6 +215,8 @@ class Engine::State final : public Surroundings, public ForkParty {
     bool leave_closes(const LeaveTo& leave_to);
     bool end_handle(const std::shared_ptr<StagedFile>& file, bool last_writer) noexcept;
     [[nodiscard]] std::string closes_as_json() const;
+    std::vector<std::shared_ptr<cache::CachedFile>> files_read();
+    std::string reads_as_json();
 
     [[nodiscard]] bool looks_for_leftovers() const noexcept;
     Result<std::string> bring_home_looking(const OpenedFile& opened, const log::Birth& born);

@@ -116,6 +116,30 @@ def test_reads_of_a_cached_file_are_on_the_page(tmp_path):
     assert "Bytes are read from files that are cached" in (tmp_path / "report" / "report.html").read_text()
 
 
+@needs_slowfs
+def test_each_file_that_was_read_has_its_hits_and_misses(tmp_path):
+    read = "import h5py\nfor n in (1, 2):\n  for _ in range(n):\n    with h5py.File(f'target/{n}.h5') as f: f['x'][:]\n"
+    read += "with h5py.File('local.h5') as f: f['x'][:]"
+    with SlowFS(tmp_path / "backing", tmp_path / "target", latency={"read": "0.2ms"}, clock_behind=3600):
+        for name in ("target/1.h5", "target/2.h5", "local.h5"):
+            subprocess.run([sys.executable, "-c", f"NAME = {name!r}\n{WRITE}"], env=native(), cwd=tmp_path, check=True)
+        done = run(tmp_path, read, "-o", "read_cache=on")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((tmp_path / "report" / "report.json").read_text())["summary"]
+    by_path = {one["path"]: one["cache"] for one in summary["read_files"]}
+    paths = [str(tmp_path / name) for name in ("local.h5", "target/1.h5", "target/2.h5")]
+    assert sorted(by_path) == paths
+    assert by_path[paths[0]]["aside"] == {"fast": 1} and by_path[paths[0]]["hit_bytes"] == 0
+    for times, path in ((1, paths[1]), (2, paths[2])):
+        cache = by_path[path]
+        assert cache["files"] == times
+        assert cache["hit_bytes"] + cache["missed_bytes"] >= times * 8 * MIB
+    for key in ("files", "hit_bytes", "missed_bytes", "fetched_bytes", "stored_bytes", "unread_bytes"):
+        assert summary["read_cache"][key] == sum(cache[key] for cache in by_path.values()), key
+    page = Page((tmp_path / "report" / "report.html").read_text())
+    assert page.open == [] and all(page.text.count(path) == 1 for path in paths)
+
+
 def test_names_of_files_cannot_become_part_of_the_page(tmp_path):
     done = run(tmp_path, WRITE, name="<script>x.h5")
     assert done.returncode == 0, done.stderr

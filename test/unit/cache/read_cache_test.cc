@@ -1,5 +1,6 @@
 #include "cache/read_cache.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -17,7 +18,8 @@ constexpr std::uint64_t kHour = 3'600'000'000'000;
 // On a file system that is not this machine's, written an hour ago.
 class ServedFile final : public io::ForwardingFile {
   public:
-    explicit ServedFile(io::Bytes content) : ForwardingFile(io::make_memory_file("/served/data.h5")) {
+    explicit ServedFile(io::Bytes content, const std::string& name = "/served/data.h5")
+        : ForwardingFile(io::make_memory_file(name)) {
         EXPECT_TRUE(file().write_at(0, content));
         state_.size = content.size();
         state_.modified_ns = state_.changed_ns = realtime_ns() - kHour;
@@ -78,6 +80,37 @@ TEST_F(ReadCacheTest, a_file_is_read_from_its_source_once) {
     EXPECT_EQ(totals.missed_bytes, content_.size());
     EXPECT_EQ(totals.hit_bytes, 2 * content_.size());
     EXPECT_EQ(opened_areas_, 1);
+    const auto by_path = cache->totals_by_path();
+    ASSERT_EQ(by_path.size(), 1u);
+    const CacheTotals& own = by_path.at("/served/data.h5");
+    EXPECT_EQ(own.files, 3u);
+    EXPECT_EQ(own.missed_bytes, totals.missed_bytes);
+    EXPECT_EQ(own.hit_bytes, totals.hit_bytes);
+}
+
+TEST_F(ReadCacheTest, a_file_that_is_still_open_is_counted_under_its_name) {
+    const auto cache = this->cache();
+    const std::shared_ptr<CachedFile> open[] = {cache->open(source_, warning_)};
+    ASSERT_NE(open[0], nullptr) << warning_;
+    EXPECT_EQ(read(*open[0]), content_);
+    EXPECT_TRUE(cache->totals_by_path().empty()) << "it is not closed";
+    const auto by_path = cache->totals_by_path(open);
+    EXPECT_EQ(by_path.at("/served/data.h5").files, 1u);
+    EXPECT_EQ(by_path.at("/served/data.h5").missed_bytes, content_.size());
+}
+
+TEST_F(ReadCacheTest, of_many_files_the_last_share_a_name) {
+    const auto cache = this->cache();
+    constexpr int kFiles = 1200, kNamed = 1000;
+    for (int i = 0; i < kFiles; ++i) {
+        auto local = std::make_shared<ServedFile>(content_, fmt::format("/served/{}.h5", i));
+        local->traits_.local = true;
+        EXPECT_EQ(cache->open(local, warning_), nullptr);
+    }
+    const auto by_path = cache->totals_by_path();
+    EXPECT_EQ(by_path.size(), kNamed + 1u);
+    EXPECT_EQ(by_path.at("/served/999.h5").asides[static_cast<std::size_t>(Aside::kFast)], 1u);
+    EXPECT_EQ(by_path.at("").asides[static_cast<std::size_t>(Aside::kFast)], kFiles - kNamed + 0u);
 }
 
 TEST_F(ReadCacheTest, without_the_option_nothing_is_looked_at) {
