@@ -57,12 +57,12 @@ if first:
 class Ranks(Program):
     """Ranks that do what rank 0 is told. The reply is that of all, or those of each."""
 
-    def __init__(self, folder, python, environment, nodes=1):
+    def __init__(self, folder, python, environment, nodes=1, ranks=RANKS):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "ranks.py").write_text(LINES)
         words = launcher()
         preload = f"LD_PRELOAD={PROGRAMS / 'yielding_progress.so'}"
-        for at, more in enumerate(node_names(RANKS, nodes)):
+        for at, more in enumerate(node_names(ranks, nodes)):
             settings = [f"{name}={value}" for name, value in more.items()]
             words += [":"] if at > 0 else []
             words += ["-n", "1", "env", preload, *settings, str(python), "ranks.py"]
@@ -81,8 +81,8 @@ def start(tmp_path, mpi_python):
     """Starts ranks, which end with the test at the latest."""
     started = []
 
-    def begin(info="close=deferred", nodes=1, **more):
-        started.append(Ranks(tmp_path, mpi_python, variables(tmp_path, info, **more), nodes))
+    def begin(info="close=deferred", nodes=1, ranks=RANKS, **more):
+        started.append(Ranks(tmp_path, mpi_python, variables(tmp_path, info, **more), nodes, ranks))
         return started[-1]
 
     yield begin
@@ -90,13 +90,13 @@ def start(tmp_path, mpi_python):
         one.__exit__()
 
 
-def native_bytes(tmp_path, mpi_python, name, *lines):
+def native_bytes(tmp_path, mpi_python, name, *lines, ranks=RANKS):
     """What the file holds after a native run of these lines."""
     folder = tmp_path / "native"
     (folder / "target").mkdir(parents=True, exist_ok=True)
-    with Ranks(folder, mpi_python, native()) as ranks:
-        ranks.must(*lines)
-        ranks.end()
+    with Ranks(folder, mpi_python, native(), ranks=ranks) as started:
+        started.must(*lines)
+        started.end()
     return (folder / name).read_bytes()
 
 
@@ -104,18 +104,19 @@ def close_deferred(ranks, name=X, seed=1, mode="w"):
     ranks.must(f"write({name!r}, {seed}, {mode!r}).close()")
 
 
-def test_files_of_many_steps_are_what_they_are_natively(tmp_path, mpi_python, target, start):
+@pytest.mark.parametrize("count", [2, 4])
+def test_files_of_many_steps_are_what_they_are_natively(tmp_path, mpi_python, target, start, count):
     names = [f"target/step{i}.h5" for i in range(3)]
-    ranks = start()
+    ranks = start(ranks=count)
     for step, name in enumerate(names):
         close_deferred(ranks, name, step)
     assert all(len(target.written(os.path.basename(name))) < 8 * 60_000 for name in names)  # nothing has drained
     target.go()
     ranks.end()
     for step, name in enumerate(names):
-        expected = native_bytes(tmp_path, mpi_python, name, f"write({name!r}, {step}).close()")
+        expected = native_bytes(tmp_path, mpi_python, name, f"write({name!r}, {step}).close()", ranks=count)
         assert target.written(os.path.basename(name)) == expected
-    assert closes(tmp_path) == (3 * RANKS, {})
+    assert closes(tmp_path) == (3 * count, {})
     assert {entry["pending"] for entry in statistics(tmp_path)} == {0}
 
 
@@ -187,8 +188,9 @@ def test_what_a_close_committed_outlives_all_ranks(tmp_path, mpi_python, target,
     assert target.written("x.h5") == native_bytes(tmp_path, mpi_python, X, f"write({X!r}).close()")
 
 
-def test_the_next_close_reports_what_failed_after_a_close_on_all_ranks(tmp_path, target, start):
-    ranks = start()
+@pytest.mark.parametrize("count", [2, 4])
+def test_the_next_close_reports_what_failed_after_a_close_on_all_ranks(tmp_path, target, start, count):
+    ranks = start(ranks=count)
     target.go()
     # The superblock: it waits for the commit, so the close finds no failure yet.
     target.mount.fault("op=write,hang,errno=ENOSPC,count=1,offset=0..96,path=x.h5")
@@ -205,7 +207,7 @@ def test_the_next_close_reports_what_failed_after_a_close_on_all_ranks(tmp_path,
     ranks.must("write('third.h5').close()")
     target.mount.clear()
     ranks.end()
-    assert closes(tmp_path)[0] >= RANKS
+    assert closes(tmp_path)[0] >= count
 
 
 def test_forebay_run_tells_a_failure_that_no_close_reported(tmp_path, mpi_python, target):
