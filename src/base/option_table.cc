@@ -105,7 +105,8 @@ constexpr std::array kTable{
                "consistent: at their last flush, after recovery on every node; what is overwritten is copied first"},
     OptionSpec{"server", kString, "", "", 0, 0, "",
                "Staging server (`forebay serve`) that stages what is written, as unix:PATH or HOST:PORT; nothing is "
-               "staged here then. Files opened with MPI, or read only, are opened natively. Empty: none."},
+               "staged here then. A file that another program writes through it is read as at its last flush. Files "
+               "opened with MPI are opened natively. Empty: none."},
     OptionSpec{"stats", kPath, "", "", 0, 0, "",
                "File to which one line of JSON is appended per closed file and per process; empty: none."},
     OptionSpec{"trace", kPath, "", "", 0, 0, "",

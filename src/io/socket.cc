@@ -220,6 +220,14 @@ Result<std::uint32_t> Socket::peer_user() const {
     return user.uid;
 }
 
+Result<bool> Socket::await_input(int wake) const {
+    FOREBAY_TRY(check_ours());
+    std::array<pollfd, 2> look{{{number_, POLLIN | POLLRDHUP, 0}, {wake, POLLIN, 0}}};
+    while (::poll(look.data(), look.size(), -1) < 0)
+        if (errno != EINTR) return Status::from_errno(errno, "wait for a socket");
+    return look[1].revents == 0;
+}
+
 bool Socket::hung_up() const noexcept {
     pollfd look{number_, POLLRDHUP, 0};
     return ::poll(&look, 1, 0) > 0 && (look.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;

@@ -46,6 +46,8 @@ class Socket {
 
     // The user at the other end, as the system knows it. TCP: of this machine, by /proc/net/tcp.
     [[nodiscard]] Result<std::uint32_t> peer_user() const;
+    // Until there is something to receive, or the other side has closed it: true; or `wake` is readable: false. Blocks.
+    [[nodiscard]] Result<bool> await_input(int wake) const;
     // Whether the other side has closed it, or ended; what it had sent before may still be received.
     [[nodiscard]] bool hung_up() const noexcept;
     // Wakes whoever sends or receives; both fail from now on.

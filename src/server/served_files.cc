@@ -1,15 +1,18 @@
 #include "server/served_files.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <utility>
 
+#include "area/staging_area.h"
 #include "base/attempt.h"
 #include "io/made_file.h"
 #include "io/open_existing.h"
 #include "io/posix_file.h"
+#include "server/saving_target.h"
 
 namespace forebay::server {
 
@@ -32,8 +35,11 @@ ServedFile::~ServedFile() {
 void ServedFile::begin_end() noexcept {
     ended_ = true;
     {
-        const std::lock_guard lock(files_.mutex_);
-        files_.open_[identity_] = true;
+        std::unique_lock lock(files_.mutex_);
+        ServedFiles::Written& written = files_.open_.at(identity_);
+        written.ends = true;
+        written.file = nullptr;
+        files_.left_.wait(lock, [&] { return written.copying == 0; });
     }
     files_.left_.notify_all();
 }
@@ -46,10 +52,18 @@ void ServedFile::leave() noexcept {
     files_.left_.notify_all();
 }
 
+Status ServedFile::commit() {
+    FOREBAY_TRY(file_->commit());
+    observers_->committed(*file_);
+    return Status::ok();
+}
+
 Status ServedFile::close() {
     begin_end();
+    (void)commit();   // a failure comes again with the end
     const Status closed = engine_->detach(std::exchange(file_, nullptr), true);
     engine_.reset();
+    observers_->ended(closed ? wire::Commits::Writer::kClosed : wire::Commits::Writer::kGone);
     return closed;
 }
 
@@ -58,6 +72,7 @@ Result<std::string> ServedFile::abandon() {
     if (engine_ == nullptr || file_ == nullptr) return std::string();
     file_->withhold({Code::kUnavailable, "the client has ended without closing it", ECONNRESET});
     const Status detached = engine_->detach(std::exchange(file_, nullptr), true);
+    observers_->ended(wire::Commits::Writer::kGone);
     engine_.reset();   // its directory is a dead one's now, if anything is left in it
     auto fresh = stage::Engine::create(files_.options_);
     return fresh->recover_opened({identity_, path_, true, true, descriptor_});
@@ -66,24 +81,121 @@ Result<std::string> ServedFile::abandon() {
 Status ServedFiles::enter(const io::Identity& identity, const std::string& path) {
     std::unique_lock lock(mutex_);
     const auto left = [&] { return !open_.contains(identity); };
-    const auto ends = [&] { return left() || open_.at(identity); };
+    const auto ends = [&] { return left() || open_.at(identity).ends; };
     if (!left_.wait_for(lock, kUnknown, ends) || !left_.wait_for(lock, kEnding, left))
         return {Code::kUnavailable, fmt::format("open {}: another client writes it", path), EBUSY};
-    open_.emplace(identity, false);
+    if (open_.size() >= files_max_)
+        return {Code::kUnavailable,
+                fmt::format("open {}: this server has its {} files (--clients-max)", path, files_max_)};
+    open_.emplace(identity, Written{});
     return Status::ok();
 }
 
-Result<std::unique_ptr<ServedFile>> ServedFiles::open(const wire::Open& request) {
+std::shared_ptr<Observers> ServedFiles::observers_of(const io::Identity& identity) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(observers_, [](const auto& known) { return known.second.expired(); });
+    auto& known = observers_[identity];
+    auto observers = known.lock();
+    if (observers == nullptr) known = observers = std::make_shared<Observers>(options_.options.size);
+    return observers;
+}
+
+// Without a name, so that it is gone with the server.
+Result<std::unique_ptr<io::File>> ServedFiles::make_store() {
+    auto area = area::open_staging_area(options_);
+    if (!area) return area.status();
+    std::string name;
+    {
+        const std::lock_guard lock(mutex_);
+        name = fmt::format("snapshot-{}-{}", ::getpid(), ++stores_);
+    }
+    (void)area.value().directory->remove_file(name);   // of a server that had this number, and died in between
+    auto store = area.value().directory->open_file(name, io::OpenMode::kCreateNew);
+    if (!store) return store.status();
+    FOREBAY_TRY(area.value().directory->remove_file(name));
+    return store;
+}
+
+namespace {
+
+// Only what the server finds under its name.
+Result<io::OpenedExisting> open_named(const wire::Open& request) {
     auto opened = io::open_existing(request.path);
     if (!opened) return Status(Code::kUnsupported, opened.status().message(), opened.status().sys_errno());
     if (opened.value().identity != request.identity)
         return Status(Code::kUnsupported, fmt::format("{}: the server finds another file there", request.path));
+    return opened;
+}
+
+Status nobody_writes(const std::string& path) {
+    return {Code::kUnsupported, fmt::format("{}: no client of this server writes it", path)};
+}
+
+}   // namespace
+
+Result<std::unique_ptr<ServedSnapshot>> ServedFiles::open_to_read(const wire::Open& request) {
+    auto opened = open_named(request);
+    if (!opened) return opened.status();
+    const io::Identity& identity = request.identity;
+    std::shared_ptr<stage::StagedFile> file;
+    std::shared_ptr<Observers> observers;
+    {
+        std::unique_lock lock(mutex_);
+        // One that is being closed is whole in a moment. One that is being opened may be recovered first.
+        const auto settled = [&] {
+            const auto found = open_.find(identity);
+            return found == open_.end() || found->second.file != nullptr;
+        };
+        if (!left_.wait_for(lock, kEnding, settled))
+            return Status(Code::kUnavailable, fmt::format("open {}: its writer does not end", request.path));
+        const auto found = open_.find(identity);
+        if (found == open_.end()) return nobody_writes(request.path);
+        file = found->second.file;
+        observers = found->second.observers;
+        ++found->second.copying;
+    }
+    std::unique_ptr<io::File> target = io::make_posix_file(opened.value().descriptor, request.path);
+    std::shared_ptr<Snapshot> snapshot;
+    Status outcome = attempt([&]() -> Status {
+        auto made = observers->open_snapshot(*file, *target, [this] { return make_store(); });
+        if (made) snapshot = std::move(made).value();
+        return made.status();
+    });
+    file.reset();
+    {
+        const std::lock_guard lock(mutex_);
+        --open_.at(identity).copying;
+    }
+    left_.notify_all();
+    if (!outcome) return Status(Code::kUnavailable, fmt::format("{}: {}", request.path, outcome.message()));
+    return std::make_unique<ServedSnapshot>(std::move(observers), std::move(snapshot), std::move(target));
+}
+
+Result<std::shared_ptr<Observers>> ServedFiles::open_to_follow(const wire::Open& request) {
+    if (const auto opened = open_named(request); !opened) return opened.status();
+    const std::lock_guard lock(mutex_);
+    const auto found = open_.find(request.identity);
+    if (found == open_.end() || found->second.observers == nullptr) return nobody_writes(request.path);
+    return found->second.observers;
+}
+
+Result<std::unique_ptr<ServedFile>> ServedFiles::open(const wire::Open& request) {
+    auto opened = open_named(request);
+    if (!opened) return opened.status();
     FOREBAY_TRY(enter(request.identity, request.path));
     std::unique_ptr<ServedFile> served(new ServedFile(*this, request.identity, request.path));
     served->ended_ = true;   // until it is attached
     served->descriptor_ = std::move(opened.value().descriptor);
+    served->observers_ = observers_of(request.identity);
     FOREBAY_TRY(attach(*served, request));
     served->ended_ = false;
+    {
+        const std::lock_guard lock(mutex_);
+        Written& written = open_.at(request.identity);
+        written.file = served->file_;
+        written.observers = served->observers_;
+    }
+    left_.notify_all();
     return served;
 }
 
@@ -91,10 +203,12 @@ Status ServedFiles::attach(ServedFile& served, const wire::Open& request) {
     served.engine_ = stage::Engine::create(options_);
     stage::Engine& engine = *served.engine_;
     if (const auto obstacle = engine.obstacle()) return {Code::kUnavailable, obstacle->status.message()};
-    stage::OpenTarget target{io::make_posix_file(served.descriptor_, served.path_), true};
+    std::shared_ptr<io::File> file = io::make_posix_file(served.descriptor_, served.path_);
+    stage::OpenTarget target{std::make_unique<SavingTarget>(file, served.observers_), true};
     if (request.empty) {
         FOREBAY_TRY(engine.may_forget(served.identity_, served.path_));
         target.prepare = [&]() -> Status {
+            served.observers_->before_write(*file, {0, kOffsetMax});
             FOREBAY_TRY(io::empty(*served.descriptor_, served.path_));
             return engine.forget_before(served.identity_, served.path_, true);
         };
@@ -107,6 +221,7 @@ Status ServedFiles::attach(ServedFile& served, const wire::Open& request) {
     auto attached = engine.attach(std::move(target));
     if (!attached) return attached.status();
     served.file_ = std::move(attached.value().file);
+    served.observers_->opened();
     return Status::ok();
 }
 

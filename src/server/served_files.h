@@ -4,7 +4,8 @@
 // was not committed is left behind, and recovery, which knows only logs of the dead, brings the file to its last
 // commit.
 //
-// One client writes a file at a time. Thread-safety: all calls from any thread; a ServedFile is one session's.
+// One client writes a file at a time. Others may read its last commit meanwhile, or follow its commits.
+// Thread-safety: all calls from any thread; a ServedFile, or a ServedSnapshot, is one session's.
 // Blocking: as opening, draining and recovering the file do.
 #pragma once
 
@@ -19,6 +20,7 @@
 #include "base/status.h"
 #include "io/descriptor.h"
 #include "io/file.h"
+#include "server/observers.h"
 #include "stage/engine.h"
 #include "wire/frame.h"
 
@@ -34,6 +36,8 @@ class ServedFile {
     ServedFile& operator=(const ServedFile&) = delete;
 
     [[nodiscard]] stage::StagedFile& file() noexcept { return *file_; }
+    // Makes everything written before one state.
+    [[nodiscard]] Status commit();
     // Commits and drains. After a failure what is staged stays in the log, for recovery.
     [[nodiscard]] Status close();
     // The client is gone: the file is brought to its last commit. A text for the server's log.
@@ -51,26 +55,59 @@ class ServedFile {
     std::shared_ptr<io::Descriptor> descriptor_;
     std::unique_ptr<stage::Engine> engine_;
     std::shared_ptr<stage::StagedFile> file_;
+    std::shared_ptr<Observers> observers_;
     bool ended_ = false;
+};
+
+// A commit that a session reads.
+class ServedSnapshot {
+  public:
+    ServedSnapshot(std::shared_ptr<Observers> observers, std::shared_ptr<Snapshot> snapshot,
+                   std::unique_ptr<io::File> target) noexcept
+        : observers_(std::move(observers)), target_(std::move(target)), snapshot_(std::move(snapshot)) {}
+    [[nodiscard]] std::uint64_t size() const noexcept { return snapshot_->size(); }
+    [[nodiscard]] Status read(std::uint64_t offset, io::MutableBytes into) {
+        return snapshot_->read(*target_, offset, into);
+    }
+
+  private:
+    const std::shared_ptr<Observers> observers_;   // so that whoever writes the file next knows of it
+    const std::unique_ptr<io::File> target_;       // keeps its number from going to another file
+    const std::shared_ptr<Snapshot> snapshot_;
 };
 
 class ServedFiles {
   public:
-    // `options`: those of each file's engine.
-    explicit ServedFiles(LoadedOptions options) : options_(std::move(options)) {}
+    // `options`: those of each file's engine. At most `files_max` are written at a time.
+    ServedFiles(LoadedOptions options, std::size_t files_max) : options_(std::move(options)), files_max_(files_max) {}
 
     // kUnsupported: this server cannot have bytes of the file. EBUSY: another client writes it, and does not end soon.
     [[nodiscard]] Result<std::unique_ptr<ServedFile>> open(const wire::Open& request);
+    // The last commit of a file that a client writes. kUnsupported: none does. kUnavailable: it cannot be read.
+    [[nodiscard]] Result<std::unique_ptr<ServedSnapshot>> open_to_read(const wire::Open& request);
+    [[nodiscard]] Result<std::shared_ptr<Observers>> open_to_follow(const wire::Open& request);
 
   private:
     friend class ServedFile;
+    // A file that a session has open for writing.
+    struct Written {
+        bool ends = false;                         // it is about to be closed or abandoned
+        std::shared_ptr<stage::StagedFile> file;   // null: nobody can read it yet, or any more
+        std::shared_ptr<Observers> observers;
+        std::size_t copying = 0;   // readers that are taking a snapshot: the end waits for them
+    };
     [[nodiscard]] Status enter(const io::Identity& identity, const std::string& path);
     [[nodiscard]] Status attach(ServedFile& served, const wire::Open& request);
+    [[nodiscard]] std::shared_ptr<Observers> observers_of(const io::Identity& identity);
+    [[nodiscard]] Result<std::unique_ptr<io::File>> make_store();
 
     const LoadedOptions options_;
+    const std::size_t files_max_;
     std::mutex mutex_;
-    std::condition_variable left_;
-    std::map<io::Identity, bool> open_;   // those that a session has; true: it is about to end
+    std::condition_variable left_;   // a session, or a reader that was copying
+    std::map<io::Identity, Written> open_;
+    std::map<io::Identity, std::weak_ptr<Observers>> observers_;
+    std::uint64_t stores_ = 0;
 };
 
 }   // namespace forebay::server

@@ -18,6 +18,7 @@ namespace forebay::server {
 namespace {
 
 constexpr std::chrono::seconds kRefusing{1};
+constexpr std::size_t kSessionsPerFile = 2;                 // beside each writer, somebody who reads or follows
 constexpr std::uint64_t kLogMin = std::uint64_t{4} << 20;   // of one file
 
 std::uint64_t random_number() {
@@ -45,7 +46,7 @@ Server::Server(Setup setup, std::unique_ptr<io::Listener> listener)
     : clients_max_(setup.clients_max),
       report_(std::move(setup.report)),
       epoch_(random_number()),
-      files_(options_of_a_file(std::move(setup.options), setup.clients_max)),
+      files_(options_of_a_file(std::move(setup.options), setup.clients_max), setup.clients_max),
       listener_(std::move(listener)) {}
 
 Server::~Server() {
@@ -76,8 +77,9 @@ void Server::admit(std::unique_ptr<io::Socket> socket) {
         refusal = {Code::kPermissionDenied,
                    user ? fmt::format("this server serves user {} only, not {}", ::geteuid(), user.value())
                         : user.status().message()};
-    else if (slots_.size() >= clients_max_)
-        refusal = {Code::kUnavailable, fmt::format("this server has its {} sessions (--clients-max)", clients_max_)};
+    else if (slots_.size() >= kSessionsPerFile * clients_max_)
+        refusal = {Code::kUnavailable,
+                   fmt::format("this server has its {} sessions (--clients-max)", kSessionsPerFile * clients_max_)};
     auto connection = std::make_unique<wire::Connection>(std::move(socket));
     if (!refusal) {
         (void)connection->socket().set_patience(kRefusing, kRefusing);

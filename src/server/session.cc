@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/attempt.h"
+#include "io/event.h"
 
 namespace forebay::server {
 
@@ -70,22 +71,73 @@ Status Session::begin(Connection& connection) {
     if (second.value().header.type != Type::kOpen || second.value().header.request != 2) return out_of_turn();
     const auto request = wire::parse_open(second.value().payload);
     if (!request) return request.status();
-    auto opened = files_.open(request.value());
-    if (!opened) {
-        (void)answer(connection, second.value(), opened.status());
-        return opened.status();
+    if (const Status opened = open(connection, request.value()); !opened) {
+        (void)answer(connection, second.value(), opened);
+        // To a reader that is an answer like another.
+        return request.value().purpose == wire::Purpose::kWrite ? opened : Status(Code::kNotFound, opened.message());
     }
     last_request_ = 2;
-    served_ = std::move(opened).value();
-    FOREBAY_TRY(connection.send(Type::kOpened, 2, wire::encode_size(served_->file().size())));
     return connection.socket().set_patience(kWithoutEnd, kSending);
+}
+
+Status Session::open(Connection& connection, const wire::Open& request) {
+    std::uint64_t size = 0;
+    switch (request.purpose) {
+        case wire::Purpose::kWrite: {
+            auto opened = files_.open(request);
+            if (!opened) return opened.status();
+            served_ = std::move(opened).value();
+            size = served_->file().size();
+            break;
+        }
+        case wire::Purpose::kRead: {
+            auto opened = files_.open_to_read(request);
+            if (!opened) return opened.status();
+            snapshot_ = std::move(opened).value();
+            size = snapshot_->size();
+            break;
+        }
+        case wire::Purpose::kFollow: {
+            auto opened = files_.open_to_follow(request);
+            if (!opened) return opened.status();
+            observers_ = std::move(opened).value();
+            break;
+        }
+    }
+    return connection.send(Type::kOpened, 2, wire::encode_size(size));
+}
+
+// Answers once there is something to tell.
+Status Session::follow(Connection& connection, const Connection::Frame& frame) {
+    const auto known = wire::parse_number(frame.payload);
+    if (!known) return known.status();
+    auto event = io::Event::create();
+    if (!event) return event.status();
+    const Observers::Following following(*observers_, *event.value());
+    for (;;) {
+        event.value()->clear();
+        const wire::Commits news = observers_->after(known.value());
+        if (!news.commits.empty() || news.writer != wire::Commits::Writer::kWrites)
+            return connection.send(Type::kCommits, frame.header.request, wire::encode(news));
+        const auto input = connection.socket().await_input(event.value()->number());
+        if (!input) return input.status();
+        if (input.value()) return Status::ok();   // it has gone, or asks out of turn: the next frame tells
+    }
 }
 
 Result<bool> Session::serve(Connection& connection, const Connection::Frame& frame) {
     const Type type = frame.header.type;
     if (frame.header.request != last_request_ + 1) return out_of_turn();
     last_request_ = frame.header.request;
+    const bool fits = observers_ != nullptr  ? type == Type::kNext
+                      : snapshot_ == nullptr ? type != Type::kNext
+                                             : type == Type::kRead;
+    if (!fits) return out_of_turn();
     switch (type) {
+        case Type::kNext: {
+            const Status followed = follow(connection, frame);
+            return followed ? Result<bool>(true) : followed;
+        }
         case Type::kRead: {
             const Status sent = read(connection, frame);
             return sent ? Result<bool>(true) : sent;
@@ -127,7 +179,7 @@ Status Session::change(Type type) {
     FOREBAY_TRY(failure_);
     stage::StagedFile& file = served_->file();
     switch (type) {
-        case Type::kCommit: return file.commit();
+        case Type::kCommit: return served_->commit();
         case Type::kStepAside: return file.step_aside(ledger::AsideReason::kHandleTaken);
         case Type::kDrain: return file.drain();
         default: FOREBAY_TRY(file.drain()); return file.sync_drained();
@@ -165,8 +217,9 @@ Status Session::read(Connection& connection, const Connection::Frame& frame) {
     if (!request) return request.status();
     if (buffer_.size() < request.value().bytes) buffer_.resize(request.value().bytes);
     const io::MutableBytes into = io::MutableBytes(buffer_).first(request.value().bytes);
-    if (const Status done = served_->file().read(request.value().offset, into); !done)
-        return answer(connection, frame, done);
+    const Status done = snapshot_ != nullptr ? snapshot_->read(request.value().offset, into)
+                                             : served_->file().read(request.value().offset, into);
+    if (!done) return answer(connection, frame, done);
     return connection.send(Type::kData, frame.header.request, into);
 }
 

@@ -1,4 +1,4 @@
-// One client's session: its requests, in their order, on one file (docs/protocol.md).
+// One client's session: its requests, in their order, on one file that it writes, reads or follows (docs/protocol.md).
 //
 // Thread-safety: `run` is one thread's. Blocking: until the session has ended.
 #pragma once
@@ -26,17 +26,22 @@ class Session {
 
   private:
     [[nodiscard]] Status begin(wire::Connection& connection);
+    [[nodiscard]] Status open(wire::Connection& connection, const wire::Open& request);
     // Carries out one request and answers it. False: the session ends. kCorrupt: the request is not allowed.
     [[nodiscard]] Result<bool> serve(wire::Connection& connection, const wire::Connection::Frame& frame);
     [[nodiscard]] Status write(io::Bytes payload);
     [[nodiscard]] Status truncate(io::Bytes payload);
     [[nodiscard]] Status read(wire::Connection& connection, const wire::Connection::Frame& frame);
     [[nodiscard]] Status change(wire::Type type);
+    [[nodiscard]] Status follow(wire::Connection& connection, const wire::Connection::Frame& frame);
 
     ServedFiles& files_;
     const std::uint64_t epoch_;
     const Report& report_;
+    // One of them.
     std::unique_ptr<ServedFile> served_;
+    std::unique_ptr<ServedSnapshot> snapshot_;
+    std::shared_ptr<Observers> observers_;
     std::uint64_t last_request_ = 0;
     Status failure_;         // of a write: what was written since the last commit is incomplete
     wire::Payload buffer_;   // what is read

@@ -120,6 +120,12 @@ class ExtentIndex {
         held_.for_each_and_gap(range, staged, [&](ByteRange gap) { ready_.for_each_and_gap(gap, staged, target); });
     }
 
+    // The same of what is ready, without what is held.
+    template <class Staged, class Target>
+    void for_each_ready(ByteRange range, Staged&& staged, Target&& target) const {
+        ready_.for_each_and_gap(range, staged, target);
+    }
+
     // Forgets everything, without a word to the segments.
     void clear() noexcept;
 

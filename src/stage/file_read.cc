@@ -204,4 +204,47 @@ Status StagedFile::read_some(std::span<const ReadPart> parts) {
     }
 }
 
+// What is ready below the committed end belongs to the last commit: what is newer is held. The exceptions are counted,
+// and the keeper is given that counter.
+Status StagedFile::copy_committed(CommitKeeper& keeper) {
+    CopyPlan plan;
+    {
+        const LockGuard lock(mutex());
+        if (state_ != State::kStaged || share_)
+            return {Code::kUnavailable, path_ + ": its last flush is not known apart from what came after it"};
+        CommitKeeper::State state{committed_size_, slot_->guarantee_given_up.load(std::memory_order_relaxed), {}};
+        const std::uint64_t real_end = outflow_.cut_due().value_or(kOffsetMax);
+        bytes_.index().for_each_ready(
+            {0, committed_size_},
+            [&](ByteRange range, const StagedPlace& bytes) {
+                state.elsewhere.push_back(range);
+                if (!bytes.zeros()) plan.staged.push_back({range, bytes, nullptr});
+            },
+            [&](ByteRange gap) {
+                const ByteRange cut{std::max(gap.begin, real_end), gap.end};
+                if (!cut.empty()) state.elsewhere.push_back(cut);
+            });
+        FOREBAY_TRY(keeper.begin(std::move(state)));
+        for (const auto& staged : plan.staged) bytes_.index().pin(staged.bytes.keeper());
+    }
+    const Status copied = attempt([&]() -> Status {
+        std::vector<std::byte> buffer;   // an extent is within one segment, or one that was gathered
+        for (const auto& [range, bytes, to] : plan.staged) {
+            buffer.resize(range.size());
+            const std::byte* const from = bytes.data();
+            const std::byte* const fault = io::guarded({from, range.size()}, [&buffer, from]() noexcept {
+                std::memcpy(buffer.data(), from, buffer.size());
+            });
+            if (fault != nullptr) return bytes.segment->fault(fault).with_context("read " + path_);
+            FOREBAY_TRY(keeper.take(range.begin, buffer));
+        }
+        return Status::ok();
+    });
+    const LockGuard lock(mutex());
+    for (const auto& staged : plan.staged) bytes_.index().unpin(staged.bytes.keeper());
+    outflow_.announce_unpinned();
+    if (log_) recycle();
+    return copied;
+}
+
 }   // namespace forebay::stage

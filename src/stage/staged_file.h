@@ -87,6 +87,23 @@ enum class WaitedClose : std::uint8_t {
 
 class StagedFile;
 
+// Who keeps the state of a file's last commit while the file goes on (StagedFile::copy_committed).
+class CommitKeeper {
+  public:
+    struct State {
+        std::uint64_t size = 0;
+        std::uint64_t given_up = 0;   // bytes that ever came to the target before their commit (the counter)
+        // What the target does not have: it is staged, or reads as zeros. Ascending, disjoint, below `size`.
+        std::vector<ByteRange> elsewhere;
+    };
+    virtual ~CommitKeeper() = default;
+    // Under the file's lock: it must neither block nor call the file. All below `size` that is not `elsewhere` is in
+    // the target, until the target is written to there or cut. After a failure nothing is kept.
+    virtual Status begin(State state) = 0;
+    // Without that lock: staged bytes. What of `elsewhere` does not come reads as zeros.
+    virtual Status take(std::uint64_t offset, io::Bytes bytes) = 0;
+};
+
 // What the files of a process share; the engine provides it.
 class Surroundings {
   public:
@@ -153,6 +170,10 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
         io::MutableBytes into;
     };
     Status read(std::span<const ReadPart> parts);
+
+    // Gives the state of the last commit to `keeper`, whatever was written since. Blocks while staged bytes are copied.
+    // kUnavailable: it is not known, since writes bypass the log, or other processes write the file too.
+    Status copy_committed(CommitKeeper& keeper);
 
     // Sets the logical size; what is beyond is gone. Does not wait for the target, but in state through.
     Status truncate(std::uint64_t size);

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x50574246;   // "FBWP"
 constexpr std::size_t kCheckedBytes = 24;
-constexpr std::uint32_t kOpenEmpty = 1, kOpenLocked = 2;
+constexpr std::uint32_t kOpenEmpty = 1, kOpenLocked = 2, kOpenToRead = 4, kOpenToFollow = 8;
+constexpr std::size_t kCommitsHeadBytes = 16, kCommitBytes = 32;
 constexpr std::uint64_t kOffsetEnd = std::numeric_limits<std::int64_t>::max();   // as off_t
 
 Status malformed(std::string_view what) { return {Code::kCorrupt, fmt::format("malformed frame: {}", what)}; }
@@ -54,7 +55,7 @@ Result<Header> parse_header(std::span<const std::byte, kHeaderBytes> bytes) {
     if (load_le<std::uint64_t>(bytes.data() + kCheckedBytes) != checksum(bytes.first(kCheckedBytes)))
         return malformed("checksum of the header");
     const auto type = load_le<std::uint16_t>(bytes.data() + 6);
-    if (type < static_cast<std::uint16_t>(Type::kHello) || type > static_cast<std::uint16_t>(Type::kFailed))
+    if (type < static_cast<std::uint16_t>(Type::kHello) || type > static_cast<std::uint16_t>(Type::kCommits))
         return malformed("type");
     Header header{static_cast<Type>(type), load_le<std::uint32_t>(bytes.data() + 8),
                   load_le<std::uint64_t>(bytes.data() + 16)};
@@ -84,7 +85,10 @@ Payload encode(const Welcome& message) {
 
 Payload encode(const Open& message) {
     Payload payload;
-    append(payload, (message.empty ? kOpenEmpty : 0) | (message.locked ? kOpenLocked : 0));
+    append(payload, message.purpose == Purpose::kRead ? kOpenToRead
+                    : message.purpose == Purpose::kFollow
+                        ? kOpenToFollow
+                        : (message.empty ? kOpenEmpty : 0) | (message.locked ? kOpenLocked : 0));
     append(payload, static_cast<std::uint32_t>(message.path.size()));
     append(payload, message.identity.device);
     append(payload, message.identity.inode);
@@ -112,6 +116,23 @@ Payload encode(const Status& failure) {
 Payload encode_size(std::uint64_t size) {
     Payload payload;
     append(payload, size);
+    return payload;
+}
+
+Payload encode_number(std::uint64_t number) { return encode_size(number); }
+
+Payload encode(const Commits& message) {
+    Payload payload;
+    payload.reserve(kCommitsHeadBytes + message.commits.size() * kCommitBytes);
+    append(payload, static_cast<std::uint32_t>(message.commits.size()));
+    append(payload, static_cast<std::uint32_t>(message.writer));
+    append(payload, message.missed);
+    for (const Commit& commit : message.commits) {
+        append(payload, commit.number);
+        append(payload, commit.time_ns);
+        append(payload, commit.size);
+        append(payload, commit.bytes);
+    }
     return payload;
 }
 
@@ -149,11 +170,14 @@ Result<Open> parse_open(io::Bytes payload) {
     constexpr std::size_t kFixed = 24;
     if (payload.size() <= kFixed || payload.size() > kFixed + kPathMax) return malformed("length of OPEN");
     const auto flags = load_le<std::uint32_t>(payload.data());
-    if ((flags & ~(kOpenEmpty | kOpenLocked)) != 0) return malformed("flags of OPEN");
+    if (flags != kOpenToRead && flags != kOpenToFollow && (flags & ~(kOpenEmpty | kOpenLocked)) != 0)
+        return malformed("flags of OPEN");
     if (load_le<std::uint32_t>(payload.data() + 4) != payload.size() - kFixed) return malformed("path of OPEN");
     Open message;
     message.empty = (flags & kOpenEmpty) != 0;
     message.locked = (flags & kOpenLocked) != 0;
+    if (flags == kOpenToRead) message.purpose = Purpose::kRead;
+    if (flags == kOpenToFollow) message.purpose = Purpose::kFollow;
     message.identity = {load_le<std::uint64_t>(payload.data() + 8), load_le<std::uint64_t>(payload.data() + 16)};
     message.path = text_of(payload.subspan(kFixed));
     if (message.path.front() != '/' || message.path.find('\0') != std::string::npos) return malformed("path of OPEN");
@@ -174,6 +198,28 @@ Result<std::uint64_t> parse_size_of(io::Bytes payload) {
     const auto size = load_le<std::uint64_t>(payload.data());
     if (size > kOffsetEnd) return malformed("size");
     return size;
+}
+
+Result<std::uint64_t> parse_number(io::Bytes payload) {
+    if (payload.size() != 8) return malformed("length of NEXT");
+    return load_le<std::uint64_t>(payload.data());
+}
+
+Result<Commits> parse_commits(io::Bytes payload) {
+    if (payload.size() < kCommitsHeadBytes) return malformed("length of COMMITS");
+    const std::size_t count = load_le<std::uint32_t>(payload.data());
+    const auto writer = load_le<std::uint32_t>(payload.data() + 4);
+    if (count > kCommitsMax || payload.size() != kCommitsHeadBytes + count * kCommitBytes ||
+        writer > static_cast<std::uint32_t>(Commits::Writer::kGone))
+        return malformed("COMMITS");
+    Commits message{{}, static_cast<Commits::Writer>(writer), load_le<std::uint64_t>(payload.data() + 8)};
+    message.commits.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::byte* const at = payload.data() + kCommitsHeadBytes + i * kCommitBytes;
+        message.commits.push_back({load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8),
+                                   load_le<std::uint64_t>(at + 16), load_le<std::uint64_t>(at + 24)});
+    }
+    return message;
 }
 
 Status parse_empty(io::Bytes payload) { return payload.empty() ? Status::ok() : malformed("a payload"); }

@@ -26,6 +26,7 @@ inline constexpr std::size_t kPartsMax = 4096;
 inline constexpr std::size_t kPartBytes = 16, kWriteHeadBytes = 8;
 inline constexpr std::size_t kPayloadMax = kDataMax + 64 * 1024 + kWriteHeadBytes;
 inline constexpr std::size_t kPathMax = 4096, kTextMax = 4096;
+inline constexpr std::size_t kCommitsMax = 1024;   // in one frame
 
 enum class Type : std::uint16_t {
     kHello = 1,
@@ -43,6 +44,8 @@ enum class Type : std::uint16_t {
     kClose,
     kDone,
     kFailed,
+    kNext,
+    kCommits,
 };
 
 struct Header {
@@ -65,11 +68,14 @@ struct Welcome {
     std::uint32_t credit_frames = 0, credit_bytes = 0;
     std::uint64_t epoch = 0;
 };
+// What a client opens a file for. kRead: its last commit.
+enum class Purpose : std::uint8_t { kWrite, kRead, kFollow };
 struct Open {
     bool empty = false;    // the file is emptied
     bool locked = false;   // the client has it locked as HDF5 locks a file that it writes
     io::Identity identity;
     std::string path;
+    Purpose purpose = Purpose::kWrite;
 };
 struct Read {
     std::uint64_t offset = 0;
@@ -82,12 +88,27 @@ struct Part {
     Class byte_class = Class::kRaw;
 };
 
+struct Commit {
+    std::uint64_t number = 0;    // 1, 2, … since the file was opened for writing
+    std::uint64_t time_ns = 0;   // since 1970
+    std::uint64_t size = 0;      // of the file
+    std::uint64_t bytes = 0;     // written since the commit before
+};
+struct Commits {
+    enum class Writer : std::uint32_t { kWrites, kClosed, kGone };
+    std::vector<Commit> commits;   // at most kCommitsMax
+    Writer writer = Writer::kWrites;
+    std::uint64_t missed = 0;   // commits before these that are not kept any more
+};
+
 [[nodiscard]] Payload encode(const Hello& message);
 [[nodiscard]] Payload encode(const Welcome& message);
 [[nodiscard]] Payload encode(const Open& message);
 [[nodiscard]] Payload encode(const Read& message);
-[[nodiscard]] Payload encode(const Status& failure);     // FAILED; the text is cut
-[[nodiscard]] Payload encode_size(std::uint64_t size);   // OPENED, TRUNCATE
+[[nodiscard]] Payload encode(const Status& failure);         // FAILED; the text is cut
+[[nodiscard]] Payload encode_size(std::uint64_t size);       // OPENED, TRUNCATE
+[[nodiscard]] Payload encode_number(std::uint64_t number);   // NEXT
+[[nodiscard]] Payload encode(const Commits& message);
 // What comes before the bytes of a WRITE.
 [[nodiscard]] Payload encode(std::span<const Part> parts);
 
@@ -96,6 +117,8 @@ struct Part {
 [[nodiscard]] Result<Open> parse_open(io::Bytes payload);
 [[nodiscard]] Result<Read> parse_read(io::Bytes payload);
 [[nodiscard]] Result<std::uint64_t> parse_size_of(io::Bytes payload);
+[[nodiscard]] Result<std::uint64_t> parse_number(io::Bytes payload);
+[[nodiscard]] Result<Commits> parse_commits(io::Bytes payload);
 [[nodiscard]] Status parse_empty(io::Bytes payload);
 // The failure that the other side tells of; kCorrupt if it tells of none.
 [[nodiscard]] Status parse_failed(io::Bytes payload);

@@ -17,8 +17,6 @@ namespace {
 
 // Small writes travel together in frames of about so many bytes; larger ones are sent as they are.
 constexpr std::size_t kBatchBytes = 256 * 1024, kStraightBytes = 64 * 1024;
-// The server gives up by its own patience, and then says so.
-constexpr std::uint64_t kAnswerSeconds = 30;
 constexpr std::chrono::milliseconds kAnotherTry{100};
 
 }   // namespace
@@ -36,8 +34,7 @@ Result<std::unique_ptr<RemoteFile>> RemoteFile::open(Setup& setup) {
     const auto identity = setup.file->identity();
     if (!identity) return identity.status();
     Open message{setup.empty, setup.locked, identity.value(), setup.file->name()};
-    if (message.path.empty() || message.path.front() != '/' || message.path.size() > kPathMax)
-        return Status(Code::kUnsupported, message.path + ": its path is not absolute, or too long for a server");
+    FOREBAY_TRY(check_path(message.path));
     std::unique_ptr<RemoteFile> remote(new RemoteFile(setup));
     Status opened;
     {
@@ -53,42 +50,16 @@ Result<std::unique_ptr<RemoteFile>> RemoteFile::open(Setup& setup) {
     return opened.with_context("staging server " + remote->server_);
 }
 
-Status RemoteFile::connect() {
-    auto socket = io::Socket::connect(address_);
-    if (!socket) return socket.status();
-    const std::chrono::seconds patience(static_cast<std::int64_t>(patience_s_ == 0 ? 0 : patience_s_ + kAnswerSeconds));
-    FOREBAY_TRY(socket.value()->set_patience(patience, patience));
-    connection_ = std::make_unique<Connection>(std::move(socket).value());
-    requests_ = answered_ = 0;
+Status RemoteFile::open_at_server(const Open& message) {
+    auto session = open_session(address_, patience_s_, message);
+    if (!session) return session.status();
+    connection_ = std::move(session.value().connection);
+    credits_ = session.value().welcome;
+    size_ = std::max(size_, session.value().size);
+    requests_ = answered_ = 2;
     unanswered_.clear();
     unanswered_bytes_ = 0;
     lost_ = false;
-    return Status::ok();
-}
-
-Status RemoteFile::open_at_server(const Open& message) {
-    FOREBAY_TRY(connect());
-    FOREBAY_TRY(greet());
-    const auto answer = exchange_once(Type::kOpen, encode(message), Type::kOpened);
-    if (!answer) return answer.status();
-    const auto size = parse_size_of(answer.value().payload);
-    if (size) size_ = std::max(size_, size.value());
-    return size.status();
-}
-
-Status RemoteFile::greet() {
-    const Hello hello{kVersion, kVersion, static_cast<std::uint32_t>(process_)};
-    const auto answer = exchange_once(Type::kHello, encode(hello), Type::kWelcome);
-    if (!answer) return answer.status();
-    const auto welcome = parse_welcome(answer.value().payload);
-    if (!welcome) return welcome.status();
-    credits_ = welcome.value();
-    // Whoever listens there gets the program's data.
-    const auto user = connection_->socket().peer_user();
-    if (!user) return user.status();
-    if (user.value() != ::geteuid() && user.value() != 0)
-        return {Code::kPermissionDenied,
-                fmt::format("it belongs to user {}, and this process to {}", user.value(), ::geteuid())};
     return Status::ok();
 }
 

@@ -26,6 +26,7 @@
 #include "io/file.h"
 #include "io/forwarded_target.h"
 #include "io/socket.h"
+#include "wire/client_session.h"
 #include "wire/connection.h"
 
 namespace forebay::wire {
@@ -70,8 +71,6 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
   private:
     explicit RemoteFile(Setup& setup);
     [[nodiscard]] Status open_at_server(const Open& message) REQUIRES(mutex_);
-    [[nodiscard]] Status connect() REQUIRES(mutex_);
-    [[nodiscard]] Status greet() REQUIRES(mutex_);
     [[nodiscard]] Status usable() REQUIRES(mutex_);
     [[nodiscard]] Status put(std::uint64_t offset, io::Bytes bytes, Class byte_class);
     [[nodiscard]] Status put_locked(std::uint64_t offset, io::Bytes bytes, Class byte_class) REQUIRES(mutex_);

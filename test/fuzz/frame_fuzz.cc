@@ -19,7 +19,10 @@ void parse_payload(io::Bytes payload) {
     (void)wire::parse_hello(payload);
     (void)wire::parse_welcome(payload);
     (void)wire::parse_size_of(payload);
+    (void)wire::parse_number(payload);
     (void)wire::parse_empty(payload);
+    if (const auto commits = wire::parse_commits(payload))
+        require(commits.value().commits.size() <= wire::kCommitsMax, "a list of commits is bounded");
     require(!wire::parse_failed(payload).is_ok(), "a failure is one");
     if (const auto read = wire::parse_read(payload)) require(read.value().bytes <= wire::kDataMax, "a read is bounded");
     if (const auto open = wire::parse_open(payload))

@@ -13,7 +13,8 @@ namespace forebay::hdf5 {
 // Of a file that is to be staged: puts the server's in the place of `target.file`, where option server names one. If
 // the server cannot stage it, and cannot have bytes of it, the file is written natively: counted with a reason, and one
 // line on standard error. With option strict that is an error. So is, always, a server of which nobody knows what it
-// has. `emptied`: what the file has had does not matter.
+// has. Of a file that is only read: puts the last flush of a client that writes it there, if one does. If no server
+// answers it is read as it is, with one line on standard error. `emptied`: what the file has had does not matter.
 [[nodiscard]] Status forward(stage::OpenTarget& target, const Options& options, bool emptied, Locked locked);
 
 }   // namespace forebay::hdf5

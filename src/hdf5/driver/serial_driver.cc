@@ -38,6 +38,7 @@ struct SerialFile : DriverFile {
     bool emptied = false;            // by the open, or made
     bool leftovers_seen = false;     // nothing of a dead process is missing in it
     bool closes_awaited = false;     // nor of one that has closed it without waiting
+    bool shown = false;              // what is read is the last flush of another program (wire/snapshot_file.h)
 };
 
 SerialFile& self_of(H5FD_t* file) noexcept { return *as_file<SerialFile>(file); }
@@ -108,10 +109,14 @@ StagedFile* attached(const char* function, SerialFile& file, std::function<Statu
     if (!await_closed(function, file, *engine) || !see_leftovers(function, file, *engine)) return nullptr;
     stage::OpenTarget target = target_of(open);
     target.prepare = std::move(prepare);
-    if (const Status forwarded = forward(target, engine->options().options, file.emptied, file.locked); !forwarded) {
+    // What this process writes itself it sees in any case.
+    const bool own = !target.writable && engine->find(open.identity.device, open.identity.inode) != nullptr;
+    const Status forwarded = own ? Status::ok() : forward(target, engine->options().options, file.emptied, file.locked);
+    if (!forwarded) {
         push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, forwarded.message().c_str());
         return nullptr;
     }
+    file.shown = !target.writable && target.aside == ledger::AsideReason::kForwarded;
     Result<stage::Engine::Attached> attached = engine->attach(std::move(target));
     if (!attached) {
         // Without its errno, which callers would take for that of the file: what failed is the staging.
@@ -349,6 +354,13 @@ herr_t driver_truncate(H5FD_t* file, hid_t, hbool_t) {
     });
 }
 
+// What is read is no state of the file that its writer's lock guards.
+bool shown(const char* function, SerialFile& file) {
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    if (file.open->writable || engine == nullptr || engine->options().options.server.empty()) return false;
+    return attached(function, file) != nullptr && file.shown;
+}
+
 // flock as sec2 does it; a file system without locks is no error when the user said so.
 herr_t lock_file(const char* function, SerialFile& file, Locked wanted, const hid_t* minor, const char* doing) {
     const int operation = wanted == Locked::kForWriting   ? LOCK_EX | LOCK_NB
@@ -365,6 +377,8 @@ herr_t lock_file(const char* function, SerialFile& file, Locked wanted, const hi
     // What this process could not close keeps its lock. It may be read, and what opens it for writing is told why it
     // may not be.
     const int error = errno;
+    // The lock is its writer's, and a staging server may show its last flush.
+    if (error == EWOULDBLOCK && wanted == Locked::kForReading && shown(function, file)) return 0;
     if (error == EWOULDBLOCK)
         if (const std::shared_ptr<stage::Engine> engine = Session::get().engine(); engine != nullptr)
             if (const auto known = engine->find(file.open->identity.device, file.open->identity.inode);

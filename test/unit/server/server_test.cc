@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -21,6 +22,7 @@
 #include "io/posix_file.h"
 #include "support/seeds.h"
 #include "wire/remote_file.h"
+#include "wire/snapshot_file.h"
 
 namespace forebay::server {
 namespace {
@@ -76,6 +78,12 @@ class StagingServer : public testing::Test {
         wire::RemoteFile::Setup setup{address_, io::make_posix_file(opened.value().descriptor, path), empty, false, 60};
         return wire::RemoteFile::open(setup);
     }
+    Result<std::unique_ptr<wire::SnapshotFile>> open_to_read(const std::string& path) const {
+        auto opened = io::open_existing(path);
+        if (!opened) return opened.status();
+        std::unique_ptr<io::File> file = io::make_posix_file(opened.value().descriptor, path);
+        return wire::SnapshotFile::open(address_, file, 60);
+    }
     static Content content(const std::string& path) {
         std::ifstream file(path, std::ios::binary);
         const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
@@ -105,8 +113,8 @@ Content random_bytes(std::mt19937_64& random, std::size_t size) {
     return bytes;
 }
 
-// Random writes, cuts, reads and commits. `model` is what the file must be.
-void drive(wire::RemoteFile& file, Content& model, std::mt19937_64& random, int turns) {
+// Random writes, cuts, reads and commits. `model` is what the file must be, `committed` what it was at its last commit.
+void drive(wire::RemoteFile& file, Content& model, std::mt19937_64& random, int turns, Content* committed = nullptr) {
     constexpr std::size_t kEnd = 3 << 20;
     for (int turn = 0; turn < turns; ++turn) {
         const std::size_t offset = random() % kEnd;
@@ -117,7 +125,10 @@ void drive(wire::RemoteFile& file, Content& model, std::mt19937_64& random, int 
                 model.resize(size);
                 break;
             }
-            case 1: ASSERT_TRUE(file.commit()); break;
+            case 1:
+                ASSERT_TRUE(file.commit());
+                if (committed != nullptr) *committed = model;
+                break;
             case 2:
             case 3: {
                 Content got(random() % (random() % 8 == 0 ? kEnd : 10'000));
@@ -229,6 +240,128 @@ TEST_F(StagingServer, one_client_writes_a_file_at_a_time_and_a_missing_one_is_to
     EXPECT_TRUE(first.value()->close());
 }
 
+Content all_of(wire::SnapshotFile& file) {
+    Content bytes(file.size().value());
+    const auto read = file.read_at(0, bytes);
+    EXPECT_TRUE(read) << read.status().message();
+    EXPECT_EQ(read ? read.value() : 0, bytes.size());
+    return bytes;
+}
+
+// One reader opens commit after commit, and reads old ones again, while the writer goes on; a second one reads without
+// a pause.
+TEST_F(StagingServer, a_reader_sees_one_commit_whatever_is_written_meanwhile) {
+    start(512 << 20);
+    for (const auto seed : test::seeds("server.readers", 6)) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        std::mt19937_64 random(seed);
+        const std::string path = make_file("file" + std::to_string(seed));
+        Content model, committed;
+        auto file = open(path);
+        ASSERT_TRUE(file) << file.status().message();
+        EXPECT_EQ(open_to_read(path).status().code(), Code::kUnavailable) << "nothing has been committed";
+        ASSERT_TRUE(file.value()->write_at(0, random_bytes(random, 1'000'000)));
+        ASSERT_TRUE(file.value()->resize(0));
+        drive(*file.value(), model, random, 30, &committed);
+        ASSERT_TRUE(file.value()->write_at(5, random_bytes(random, 10)));
+        model.resize(std::max<std::size_t>(model.size(), 15));
+        ASSERT_TRUE(file.value()->read_at(5, io::MutableBytes(model).subspan(5, 10)));
+        ASSERT_TRUE(file.value()->commit());
+        committed = model;
+        struct Reader {
+            std::unique_ptr<wire::SnapshotFile> file;
+            Content bytes;
+        };
+        std::vector<Reader> readers;
+        for (int round = 0; round < 25; ++round) {
+            drive(*file.value(), model, random, static_cast<int>(random() % 30), &committed);
+            if (!committed.empty()) {
+                auto reader = open_to_read(path);
+                ASSERT_TRUE(reader) << reader.status().message();
+                if (readers.size() == 4) readers.erase(readers.begin() + static_cast<std::ptrdiff_t>(random() % 4));
+                readers.push_back({std::move(reader).value(), committed});
+            }
+            const Reader* const steady = readers.empty() ? nullptr : &readers.front();
+            std::atomic<bool> over{false};
+            std::jthread beside;
+            if (steady != nullptr)
+                beside = start_background_thread([steady, &over] {
+                    do EXPECT_TRUE(all_of(*steady->file) == steady->bytes);
+                    while (!over);
+                });
+            drive(*file.value(), model, random, 10, &committed);
+            over = true;
+            if (beside.joinable()) beside.join();
+            for (const Reader& reader : readers) ASSERT_TRUE(all_of(*reader.file) == reader.bytes);
+        }
+        ASSERT_TRUE(file.value()->close());
+        ASSERT_TRUE(content(path) == model);
+        for (const Reader& reader : readers) ASSERT_TRUE(all_of(*reader.file) == reader.bytes);
+        EXPECT_EQ(open_to_read(path).status().code(), Code::kUnsupported) << "now it is read as it is";
+        // The next writer.
+        auto again = open(path, true);
+        ASSERT_TRUE(again) << again.status().message();
+        for (const Reader& reader : readers) ASSERT_TRUE(all_of(*reader.file) == reader.bytes);
+        ASSERT_TRUE(again.value()->close());
+    }
+    stop();
+    EXPECT_THAT(left(), testing::IsEmpty());
+}
+
+TEST_F(StagingServer, a_snapshot_that_would_take_too_much_is_given_up_and_the_writer_goes_on) {
+    start(4 << 20, 1);   // 4 MiB for the file
+    const std::string path = make_file("large");
+    auto file = open(path);
+    ASSERT_TRUE(file) << file.status().message();
+    std::mt19937_64 random(1);
+    const Content before = random_bytes(random, 8 << 20), after = random_bytes(random, 8 << 20);
+    ASSERT_TRUE(file.value()->write_at(0, before));
+    ASSERT_TRUE(file.value()->commit());
+    ASSERT_TRUE(file.value()->drain());
+    auto reader = open_to_read(path);
+    ASSERT_TRUE(reader) << reader.status().message();
+    ASSERT_TRUE(all_of(*reader.value()) == before);
+    ASSERT_TRUE(file.value()->write_at(0, after));
+    ASSERT_TRUE(file.value()->close());
+    EXPECT_TRUE(content(path) == after);
+    Content bytes(before.size());
+    const auto read = reader.value()->read_at(0, bytes);
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.status().code(), Code::kUnavailable) << read.status().message();
+}
+
+TEST_F(StagingServer, a_reader_keeps_the_last_commit_of_a_writer_that_goes) {
+    start();
+    const std::string path = make_file("file");
+    std::mt19937_64 random(2);
+    const Content first = random_bytes(random, 1 << 20), second = random_bytes(random, 1 << 20);
+    std::unique_ptr<wire::SnapshotFile> earlier, last;
+    {
+        auto file = open(path);
+        ASSERT_TRUE(file) << file.status().message();
+        ASSERT_TRUE(file.value()->write_metadata_at(0, first));
+        ASSERT_TRUE(file.value()->commit());
+        earlier = open_to_read(path).value();
+        ASSERT_TRUE(file.value()->write_metadata_at(0, second));
+        ASSERT_TRUE(file.value()->commit());
+        last = open_to_read(path).value();
+        ASSERT_TRUE(file.value()->write_metadata_at(1000, first));
+        ASSERT_TRUE(file.value()->size());
+        Content sent(10);
+        ASSERT_TRUE(file.value()->read_at(0, sent));
+        EXPECT_TRUE(all_of(*earlier) == first);
+    }
+    auto next = open(path);   // waits for its end
+    ASSERT_TRUE(next) << next.status().message();
+    EXPECT_TRUE(content(path) == second);
+    EXPECT_TRUE(all_of(*last) == second);
+    Content bytes(first.size());
+    EXPECT_FALSE(earlier->read_at(0, bytes));
+    ASSERT_TRUE(next.value()->write_at(7, first));
+    ASSERT_TRUE(next.value()->close());
+    EXPECT_TRUE(all_of(*last) == second);
+}
+
 // What a client may send at any time, and what nobody may.
 class Attacker {
   public:
@@ -236,9 +369,9 @@ class Attacker {
         : connection_(io::Socket::connect(address).value()), random_(seed) {
         (void)connection_.socket().set_patience(std::chrono::seconds(60), std::chrono::seconds(60));
     }
-    bool greet(const std::string& path, io::Identity identity) {
+    bool greet(const std::string& path, io::Identity identity, wire::Purpose purpose) {
         return ask(wire::Type::kHello, wire::encode(wire::Hello{}), ++request_) &&
-               ask(wire::Type::kOpen, wire::encode(wire::Open{false, false, identity, path}), ++request_);
+               ask(wire::Type::kOpen, wire::encode(wire::Open{false, false, identity, path, purpose}), ++request_);
     }
     // Until the server ends the session.
     void attack() {
@@ -247,7 +380,7 @@ class Attacker {
             for (auto changes = random_() % 3; changes > 0 && !payload.empty(); --changes)
                 payload[random_() % payload.size()] = static_cast<std::byte>(random_());
             if (random_() % 6 == 0) payload.resize(random_() % (payload.size() + 1));
-            auto type = static_cast<wire::Type>(1 + random_() % 15);
+            auto type = static_cast<wire::Type>(1 + random_() % 17);
             if (random_() % 2) type = wire::Type::kWrite;
             if (!ask(type, payload)) return;
         }
@@ -295,7 +428,10 @@ TEST_F(StagingServer, a_client_that_sends_what_it_must_not_ends_its_own_session_
         const std::string path = make_file("bad" + std::to_string(seed));
         Attacker attacker(address_, seed);
         if (seed % 4 != 0) {
-            ASSERT_TRUE(attacker.greet(path, io::identify(path).value()));
+            ASSERT_TRUE(attacker.greet(path, io::identify(path).value(), wire::Purpose::kWrite));
+        } else if (seed % 8 != 0 && good.value()->commit()) {
+            const auto purpose = seed % 3 == 0 ? wire::Purpose::kRead : wire::Purpose::kFollow;
+            (void)attacker.greet(good_path, io::identify(good_path).value(), purpose);
         }
         attacker.attack();
         drive(*good.value(), model, random, 20);

@@ -69,6 +69,18 @@ TEST(Frame, what_is_encoded_is_parsed_back) {
     EXPECT_TRUE(open.value().locked && !open.value().empty);
     EXPECT_EQ(open.value().identity, (io::Identity{5, 6}));
     EXPECT_EQ(open.value().path, "/scratch/run.h5");
+    for (const Purpose purpose : {Purpose::kRead, Purpose::kFollow}) {
+        const auto other = parse_open(encode(Open{false, false, {5, 6}, "/scratch/run.h5", purpose}));
+        ASSERT_TRUE(other) << other.status().message();
+        EXPECT_EQ(other.value().purpose, purpose);
+    }
+    const auto commits = parse_commits(encode(Commits{{{1, 2, 3, 4}, {5, 6, 7, 8}}, Commits::Writer::kGone, 9}));
+    ASSERT_TRUE(commits) << commits.status().message();
+    ASSERT_EQ(commits.value().commits.size(), 2u);
+    EXPECT_EQ(commits.value().commits[1].time_ns, 6u);
+    EXPECT_EQ(commits.value().commits[1].bytes, 8u);
+    EXPECT_EQ(commits.value().writer, Commits::Writer::kGone);
+    EXPECT_EQ(commits.value().missed, 9u);
     const Payload payload = write_payload(kParts);
     const auto write = Write::parse(payload);
     ASSERT_TRUE(write) << write.status().message();
@@ -105,7 +117,7 @@ TEST(Frame, a_forged_header_is_refused_before_anything_is_made_of_its_length) {
     EXPECT_FALSE(parse_header(forged(6, static_cast<std::uint32_t>(kPayloadMax) + 1, 0)));
     EXPECT_FALSE(parse_header(forged(6, 0xFFFFFFFF, 0)));
     EXPECT_FALSE(parse_header(forged(0, 0, 0)));
-    EXPECT_FALSE(parse_header(forged(16, 0, 0)));
+    EXPECT_FALSE(parse_header(forged(18, 0, 0)));
     EXPECT_FALSE(parse_header(forged(6, 0, 1)));
 }
 
@@ -150,7 +162,11 @@ void parse_everything(io::Bytes payload) {
     (void)parse_welcome(payload);
     (void)parse_read(payload);
     (void)parse_size_of(payload);
+    (void)parse_number(payload);
     (void)parse_empty(payload);
+    if (const auto commits = parse_commits(payload)) {
+        EXPECT_LE(commits.value().commits.size(), kCommitsMax);
+    }
     EXPECT_FALSE(parse_failed(payload));
     if (const auto open = parse_open(payload)) {
         EXPECT_EQ(open.value().path.front(), '/');
@@ -170,7 +186,8 @@ TEST(Frame, changed_payloads_do_no_harm) {
                                     encode(Read{77, 4096}),
                                     write_payload(kParts),
                                     encode(Status(Code::kIo, "failed", 5)),
-                                    encode_size(12345)};
+                                    encode_size(12345),
+                                    encode(Commits{{{1, 2, 3, 4}, {5, 6, 7, 8}}, Commits::Writer::kClosed, 9})};
     for (const auto seed : test::seeds("wire.frame", 20)) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         std::mt19937_64 random(seed);

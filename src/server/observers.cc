@@ -1,0 +1,175 @@
+#include "server/observers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/attempt.h"
+#include "base/clock.h"
+#include "io/forwarding_file.h"
+#include "recover/superblock.h"
+
+namespace forebay::server {
+
+namespace {
+
+constexpr std::size_t kHistoryMax = 4096;
+
+// A snapshot, as a file: for HDF5's mark in it.
+class SnapshotView final : public io::ForwardingFile {
+  public:
+    SnapshotView(Snapshot& snapshot, io::File& file)
+        : ForwardingFile(std::shared_ptr<io::File>(std::shared_ptr<void>(), &file)), snapshot_(snapshot) {}
+    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override {
+        const std::uint64_t left = offset < snapshot_.size() ? snapshot_.size() - offset : 0;
+        const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), left));
+        FOREBAY_TRY(snapshot_.read(file(), offset, into.first(count)));
+        return count;
+    }
+    Status write_at(std::uint64_t offset, io::Bytes bytes) override { return snapshot_.replace(offset, bytes); }
+    Result<std::uint64_t> size() override { return snapshot_.size(); }
+
+  private:
+    Snapshot& snapshot_;
+};
+
+}   // namespace
+
+// ---- the writer's session ----------------------------------------------------------------------------
+
+void Observers::opened() {
+    const std::lock_guard lock(mutex_);
+    ++generation_;
+    newest_.reset();
+    given_up_ = written_ = commits_ = 0;
+    history_.clear();
+    last_number_ = 0;
+    writer_ = wire::Commits::Writer::kWrites;
+}
+
+void Observers::committed(const stage::StagedFile& file) {
+    const ledger::FileCounters counters = file.counters();
+    const std::lock_guard lock(mutex_);
+    if (counters.commits == commits_) return;
+    ++generation_;
+    newest_.reset();
+    const std::uint64_t written = counters.staged + counters.through;
+    history_.push_back({last_number_ + 1, realtime_ns(), file.size(), written - written_});
+    if (history_.size() > kHistoryMax) history_.pop_front();
+    ++last_number_;
+    commits_ = counters.commits;
+    written_ = written;
+    given_up_ = counters.guarantee_given_up;
+    for (io::Event* const follower : followers_) follower->signal();
+}
+
+void Observers::ended(wire::Commits::Writer how) {
+    std::shared_ptr<const Live> live;
+    std::shared_ptr<Snapshot> newest;
+    {
+        const std::lock_guard lock(mutex_);
+        writer_ = how;
+        for (io::Event* const follower : followers_) follower->signal();
+        live = live_;
+        newest = newest_.lock();
+    }
+    if (how != wire::Commits::Writer::kGone || live == nullptr) return;
+    for (const auto& known : *live)
+        if (const auto snapshot = known.lock(); snapshot != nullptr && snapshot != newest)
+            snapshot->give_up({Code::kUnavailable, "its writer has gone, and the file is at its last one"});
+}
+
+// ---- snapshots -----------------------------------------------------------------------------------------
+
+void Observers::before_write(io::File& file, ByteRange range) noexcept {
+    std::shared_ptr<const Live> live;
+    {
+        const std::lock_guard lock(mutex_);
+        live = live_;
+    }
+    if (live == nullptr) return;
+    for (const auto& known : *live)
+        if (const auto snapshot = known.lock()) snapshot->save(file, range);
+}
+
+class Observers::Keeper final : public stage::CommitKeeper {
+  public:
+    Keeper(Observers& observers, std::shared_ptr<Snapshot> snapshot) noexcept
+        : observers_(observers), snapshot_(std::move(snapshot)) {}
+
+    // From here on it is told of writes.
+    Status begin(State state) override {
+        const std::lock_guard lock(observers_.mutex_);
+        if (state.given_up != observers_.given_up_)
+            return {Code::kUnavailable, "what was written after the last flush has had to go to the file: there is no "
+                                        "whole state of it before the next flush"};
+        if (state.size == 0) return {Code::kUnavailable, "its writer has not flushed it yet"};
+        return attempt([&] {
+            auto live = std::make_shared<Live>();
+            if (observers_.live_ != nullptr)
+                for (const auto& known : *observers_.live_)
+                    if (!known.expired()) live->push_back(known);
+            live->push_back(snapshot_);
+            snapshot_->begin(state.size, state.elsewhere);
+            observers_.live_ = std::move(live);
+            generation_ = observers_.generation_;
+        });
+    }
+    Status take(std::uint64_t offset, io::Bytes bytes) override { return snapshot_->put(offset, bytes); }
+    [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
+
+  private:
+    Observers& observers_;
+    const std::shared_ptr<Snapshot> snapshot_;
+    std::uint64_t generation_ = 0;
+};
+
+Result<std::shared_ptr<Snapshot>> Observers::open_snapshot(stage::StagedFile& file, io::File& target,
+                                                           const MakeStore& make_store) {
+    const std::lock_guard opening(opening_);
+    {
+        const std::lock_guard lock(mutex_);
+        if (auto newest = newest_.lock(); newest != nullptr && newest->failure()) return newest;
+    }
+    auto store = make_store();
+    if (!store) return store.status();
+    const auto snapshot = std::make_shared<Snapshot>(std::move(store).value(), account_);
+    Keeper keeper(*this, snapshot);
+    FOREBAY_TRY(file.copy_committed(keeper));
+    SnapshotView view(*snapshot, target);
+    if (const auto cleared = recover::clear_open_mark(view); !cleared) return cleared.status();
+    FOREBAY_TRY(snapshot->failure());
+    const std::lock_guard lock(mutex_);
+    if (keeper.generation() == generation_) newest_ = snapshot;
+    return snapshot;
+}
+
+// ---- followers -------------------------------------------------------------------------------------------
+
+Observers::Following::Following(Observers& observers, io::Event& event) : observers_(observers), event_(event) {
+    const std::lock_guard lock(observers_.mutex_);
+    observers_.followers_.insert(&event_);
+}
+
+Observers::Following::~Following() {
+    const std::lock_guard lock(observers_.mutex_);
+    observers_.followers_.erase(&event_);
+}
+
+wire::Commits Observers::after(std::uint64_t number) const {
+    const std::lock_guard lock(mutex_);
+    wire::Commits news{{}, writer_, 0};
+    const std::uint64_t oldest = history_.empty() ? last_number_ + 1 : history_.front().number;
+    if (number < oldest - 1) news.missed = oldest - number - 1;
+    for (const wire::Commit& commit : history_) {
+        if (commit.number <= number) continue;
+        // The end comes with the last of them.
+        if (news.commits.size() == wire::kCommitsMax) {
+            news.writer = wire::Commits::Writer::kWrites;
+            break;
+        }
+        news.commits.push_back(commit);
+    }
+    return news;
+}
+
+}   // namespace forebay::server

@@ -1,0 +1,66 @@
+#include "wire/client_session.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+namespace forebay::wire {
+
+namespace {
+
+// The server gives up by its own patience, and then says so.
+constexpr std::uint64_t kAnswerSeconds = 30;
+
+// Whoever listens there gets the program's data.
+Status check_user(const io::Socket& socket) {
+    const auto user = socket.peer_user();
+    if (!user) return user.status();
+    if (user.value() == ::geteuid() || user.value() == 0) return Status::ok();
+    return {Code::kPermissionDenied,
+            fmt::format("it belongs to user {}, and this process to {}", user.value(), ::geteuid())};
+}
+
+}   // namespace
+
+Status check_path(const std::string& path) {
+    if (!path.empty() && path.front() == '/' && path.size() <= kPathMax) return Status::ok();
+    return {Code::kUnsupported, path + ": its path is not absolute, or too long for a server"};
+}
+
+Result<Connection::Frame> call(Connection& connection, std::uint64_t request, Type type, io::Bytes payload,
+                               Type answer) {
+    FOREBAY_TRY(connection.send(type, request, payload));
+    auto frame = connection.receive();
+    if (!frame) return frame;
+    const Header& header = frame.value().header;
+    if (header.request != request) return Status(Code::kCorrupt, "it answers out of turn");
+    if (header.type == Type::kFailed) return parse_failed(frame.value().payload);
+    if (header.type != answer) return Status(Code::kCorrupt, "its answer is of another kind");
+    return frame;
+}
+
+Result<ClientSession> open_session(const io::Address& server, std::uint64_t patience_s, const Open& message) {
+    auto socket = io::Socket::connect(server);
+    if (!socket) return Status(Code::kNotFound, socket.status().message(), socket.status().sys_errno());
+    const std::chrono::seconds patience(static_cast<std::int64_t>(patience_s == 0 ? 0 : patience_s + kAnswerSeconds));
+    FOREBAY_TRY(socket.value()->set_patience(patience, patience));
+    ClientSession session{std::make_unique<Connection>(std::move(socket).value()), {}, 0};
+    Connection& connection = *session.connection;
+    const Hello hello{kVersion, kVersion, static_cast<std::uint32_t>(::getpid())};
+    const auto welcomed = call(connection, 1, Type::kHello, encode(hello), Type::kWelcome);
+    if (!welcomed) return welcomed.status();
+    const auto welcome = parse_welcome(welcomed.value().payload);
+    if (!welcome) return welcome.status();
+    session.welcome = welcome.value();
+    FOREBAY_TRY(check_user(connection.socket()));
+    const auto opened = call(connection, 2, Type::kOpen, encode(message), Type::kOpened);
+    if (!opened) return opened.status();
+    const auto size = parse_size_of(opened.value().payload);
+    if (!size) return size.status();
+    session.size = size.value();
+    return session;
+}
+
+}   // namespace forebay::wire

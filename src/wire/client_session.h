@@ -1,0 +1,34 @@
+// The beginning of a client's session: connect, HELLO, OPEN (docs/protocol.md).
+//
+// Thread-safety: pure functions. Blocking: until the server has answered, for `patience_s` and half a minute at most
+// (0: without end); the same bound holds for each later wait of the connection.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/status.h"
+#include "io/socket.h"
+#include "wire/connection.h"
+
+namespace forebay::wire {
+
+struct ClientSession {
+    std::unique_ptr<Connection> connection;   // HELLO and OPEN were requests 1 and 2
+    Welcome welcome;
+    std::uint64_t size = 0;   // as OPENED has it
+};
+
+// What the server has refused comes as it says. kNotFound: nobody answers there. kPermissionDenied: it belongs to
+// another user.
+[[nodiscard]] Result<ClientSession> open_session(const io::Address& server, std::uint64_t patience_s,
+                                                 const Open& message);
+
+// One request and its answer; a FAILED is returned as the failure that it tells of. kCorrupt: another answer.
+[[nodiscard]] Result<Connection::Frame> call(Connection& connection, std::uint64_t request, Type type,
+                                             io::Bytes payload, Type answer);
+
+// For OPEN. kUnsupported: the path is not absolute, or too long for a server.
+[[nodiscard]] Status check_path(const std::string& path);
+
+}   // namespace forebay::wire

@@ -1,0 +1,67 @@
+#include "wire/snapshot_file.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace forebay::wire {
+
+SnapshotFile::SnapshotFile(std::shared_ptr<io::File> file, ClientSession session, std::string server)
+    : ForwardingFile(std::move(file)),
+      server_(std::move(server)),
+      size_(session.size),
+      process_(::getpid()),
+      connection_(std::move(session.connection)) {}
+
+// A child has the same connection, and leaves it to its parent.
+SnapshotFile::~SnapshotFile() {
+    if (process_ == ::getpid()) connection_->socket().shut_down();
+}
+
+Result<std::unique_ptr<SnapshotFile>> SnapshotFile::open(const io::Address& server, std::unique_ptr<io::File>& file,
+                                                         std::uint64_t patience_s) {
+    FOREBAY_TRY(check_path(file->name()));
+    const auto identity = file->identity();
+    if (!identity) return identity.status();
+    auto session = open_session(server, patience_s, {false, false, identity.value(), file->name(), Purpose::kRead});
+    if (!session) return session.status();
+    return std::unique_ptr<SnapshotFile>(new SnapshotFile(std::move(file), std::move(session).value(),
+                                                          io::format_address(server)));
+}
+
+Result<std::size_t> SnapshotFile::read_at(std::uint64_t offset, io::MutableBytes into) {
+    if (process_ != ::getpid())
+        return Status(Code::kUnsupported, name() + ": opened through a staging server before this process was forked; "
+                                                   "open it again here");
+    const std::uint64_t left = offset < size_ ? size_ - offset : 0;
+    const auto whole = static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), left));
+    const LockGuard lock(mutex_);
+    FOREBAY_TRY(failure_);
+    for (std::size_t done = 0; done < whole;) {
+        const auto count = static_cast<std::uint32_t>(std::min(whole - done, kDataMax));
+        const auto answer = call(*connection_, ++requests_, Type::kRead, encode(Read{offset + done, count}),
+                                 Type::kData);
+        if (!answer || answer.value().payload.size() != count) {
+            const Status why = answer ? Status(Code::kCorrupt, "a read was cut short") : answer.status();
+            // Without an errno, which callers would take for that of the file.
+            failure_ = Status(Code::kUnavailable, name() + ": staging server " + server_ + ": " + why.message());
+            connection_->socket().shut_down();
+            return failure_;
+        }
+        std::memcpy(into.data() + done, answer.value().payload.data(), count);
+        done += count;
+    }
+    return whole;
+}
+
+Status SnapshotFile::refuse() const {
+    return Status::from_errno(EBADF, "change " + name() + ", of which a staging server shows the last flush");
+}
+Status SnapshotFile::write_at(std::uint64_t, io::Bytes) { return refuse(); }
+Status SnapshotFile::write_gather_at(std::uint64_t, std::span<const io::Bytes>) { return refuse(); }
+Status SnapshotFile::resize(std::uint64_t) { return refuse(); }
+
+}   // namespace forebay::wire

@@ -1,0 +1,50 @@
+// The last commit of a file that a client of a staging server is writing, behind the seam of io/file.h.
+//
+// It stays the commit that it was when it was opened. Writing fails. After the loss of the server every read fails: no
+// other server has that commit. Ownership: one connection, closed with this. Thread-safety: as io::File; calls take
+// turns. Blocking: all reads, for `patience_s` and half a minute at most. In a forked child every read fails.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/mutex.h"
+#include "io/forwarding_file.h"
+#include "io/socket.h"
+#include "wire/client_session.h"
+
+namespace forebay::wire {
+
+class SnapshotFile final : public io::ForwardingFile {
+  public:
+    // `file`: the file itself; it stays the caller's after a failure. kUnsupported: no client of the server writes it.
+    // kNotFound: no server answers. kUnavailable: a client writes it, and there is no whole commit to be read. Other
+    // errors: nobody knows.
+    [[nodiscard]] static Result<std::unique_ptr<SnapshotFile>> open(const io::Address& server,
+                                                                    std::unique_ptr<io::File>& file,
+                                                                    std::uint64_t patience_s);
+    ~SnapshotFile() override;
+
+    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override;
+    Result<std::uint64_t> size() override { return size_; }
+    Status write_at(std::uint64_t offset, io::Bytes bytes) override;
+    Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override;
+    Status resize(std::uint64_t size) override;
+
+  private:
+    SnapshotFile(std::shared_ptr<io::File> file, ClientSession session, std::string server);
+    [[nodiscard]] Status refuse() const;
+
+    const std::string server_;
+    const std::uint64_t size_;
+    const pid_t process_;
+    Mutex mutex_;
+    const std::unique_ptr<Connection> connection_;
+    std::uint64_t requests_ GUARDED_BY(mutex_) = 2;
+    Status failure_ GUARDED_BY(mutex_);   // of the connection
+};
+
+}   // namespace forebay::wire
