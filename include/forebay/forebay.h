@@ -59,8 +59,7 @@ int forebay_file_statistics(int64_t file, char *into, uint64_t size, uint64_t *l
  * These functions are in the plugin, libforebay_vol.so, that HDF5 has loaded: find them with dlsym, on the handle that
  * dlopen gives for the plugin's path. They need neither HDF5 nor MPI. Files are named by a path that leads to them;
  * what counts is the file, so it may be another path than the one that was given to HDF5. The file must be open,
- * read-only, in this process; a file that is open with another copy of libhdf5 than the plugin's first one is not
- * found.
+ * read-only, in this process, with any copy of libhdf5 that it has.
  *
  * Thread-safety: all of them, from any thread. Fork: in a child, files that the parent had opened are not found.
  * docs/read-cache.md.
@@ -83,9 +82,10 @@ int64_t forebay_prefetch_left(const char *path);
 /* Drops what has not begun. Returns as `forebay_prefetch`. */
 int forebay_prefetch_cancel(const char *path);
 
-/* Writes the process's line of statistics as of now (docs/statistics.md), with a zero byte at its end, into `size`
- * bytes at `into`; what does not fit is left out. Returns its length without the zero byte, which may be more than
- * fits; 0 if nothing was opened yet, -1 if there is no memory. */
+/* Writes the line of statistics of the files of the first libhdf5 that found the plugin, as of now
+ * (docs/statistics.md), with a zero byte at its end, into `size` bytes at `into`; what does not fit is left out.
+ * Returns its length without the zero byte, which may be more than fits; 0 if nothing was opened yet, -1 if there is no
+ * memory. */
 int64_t forebay_statistics(char *into, uint64_t size);
 
 #ifdef __cplusplus

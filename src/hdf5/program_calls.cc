@@ -1,4 +1,5 @@
 // The functions of forebay/forebay.h: what a program asks forebay for, beside HDF5.
+#include <dlfcn.h>
 #include <forebay/forebay.h>
 #include <sys/stat.h>
 
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/attempt.h"
+#include "hdf5/host/copies.h"
 #include "hdf5/session.h"
 
 namespace forebay::hdf5 {
@@ -51,6 +53,17 @@ int prefetch(const char* path, std::uint64_t count, const std::uint64_t* offsets
     return error_number(file->prefetch(ranges));
 }
 
+// What the first of the other copies says that knows the file; `unknown`: none does.
+template <class Function, class Answer, class Ask>
+Answer ask_copies(const char* name, Answer unknown, Ask&& ask) {
+    for (void* const copy : loaded_copies()) {
+        auto* const call = reinterpret_cast<Function*>(::dlsym(copy, name));
+        const Answer answer = call != nullptr ? ask(call) : unknown;
+        if (answer != unknown) return answer;
+    }
+    return unknown;
+}
+
 }   // namespace
 
 }   // namespace forebay::hdf5
@@ -60,7 +73,12 @@ int prefetch(const char* path, std::uint64_t count, const std::uint64_t* offsets
 FOREBAY_EXPORT int forebay_prefetch(const char* path, std::uint64_t count, const std::uint64_t* offsets,
                                     const std::uint64_t* lengths) {
     int outcome = ENOMEM;
-    (void)forebay::attempt([&] { outcome = forebay::hdf5::prefetch(path, count, offsets, lengths); });
+    (void)forebay::attempt([&] {
+        outcome = forebay::hdf5::prefetch(path, count, offsets, lengths);
+        if (outcome == ENOENT)
+            outcome = forebay::hdf5::ask_copies<decltype(forebay_prefetch)>(
+                "forebay_prefetch", ENOENT, [&](auto* call) { return call(path, count, offsets, lengths); });
+    });
     return outcome;
 }
 
@@ -70,6 +88,9 @@ FOREBAY_EXPORT std::int64_t forebay_prefetch_left(const char* path) {
         int problem = 0;
         const auto file = forebay::hdf5::find_cached(path, problem);
         if (file != nullptr) left = static_cast<std::int64_t>(file->prefetch_left());
+        else
+            left = forebay::hdf5::ask_copies<decltype(forebay_prefetch_left)>("forebay_prefetch_left", std::int64_t{-1},
+                                                                              [&](auto* call) { return call(path); });
     });
     return left;
 }
@@ -78,6 +99,9 @@ FOREBAY_EXPORT int forebay_prefetch_cancel(const char* path) {
     int problem = ENOMEM;
     (void)forebay::attempt([&] {
         if (const auto file = forebay::hdf5::find_cached(path, problem)) file->cancel_prefetch();
+        else if (problem == ENOENT)
+            problem = forebay::hdf5::ask_copies<decltype(forebay_prefetch_cancel)>(
+                "forebay_prefetch_cancel", ENOENT, [&](auto* call) { return call(path); });
     });
     return problem;
 }

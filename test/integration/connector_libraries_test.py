@@ -6,7 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from connector_environment import bytes_staged, hdf5_prefix, native, run, run_python, staged, statistics
+from connector_environment import bytes_staged, hdf5_prefix, native, plugin_folder, run, run_python, staged, statistics
+
+from forebay.slowfs import SlowFS, available
 
 # Calls of a second library, through ctypes: h5py has loaded its own with local visibility.
 SECOND_LIBRARY = """
@@ -69,6 +71,92 @@ for path, last in ("first.h5", 99999), ("second.h5", 199999):
     assert entries["first.h5"] >= 800000 and entries["second.h5"] >= 1600000
     check = "import h5py; print(h5py.File('first.h5')['x'][:].sum(), h5py.File('second.h5')['x'][:].sum())"
     assert run_python(check, native(), tmp_path) == "4999950000.0 19999900000.0\n"
+
+
+# What include/forebay/forebay.h and operations.h declare, by any library.
+CALLS = """
+import json
+class Call(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("arguments", ctypes.c_void_p)]
+class Text(ctypes.Structure):
+    _fields_ = [("into", ctypes.c_char_p), ("size", ctypes.c_uint64), ("length", ctypes.POINTER(ctypes.c_uint64))]
+class Bytes(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.POINTER(ctypes.c_uint64))]
+first = ctypes.CDLL(h5py.h5p.__file__)
+def ask(library, name, file, arguments=None):
+    call = Call(-1, ctypes.addressof(arguments) if arguments else None)
+    assert library.H5VLfind_opt_operation(FILE, name.encode(), ctypes.byref(call, 0)) >= 0, name
+    place = (b"file", b"function", ctypes.c_uint(1))
+    default = i64.in_dll(library, "H5P_LST_DATASET_XFER_ID_g")
+    return library.H5VLfile_optional_op(*place, i64(file), ctypes.byref(call), default, i64(0))
+def statistics_of(library, file):
+    length, into = ctypes.c_uint64(), ctypes.create_string_buffer(8192)
+    asked = Text(ctypes.cast(into, ctypes.c_char_p), 8192, ctypes.pointer(length))
+    assert ask(library, "forebay.file.statistics", file, asked) >= 0
+    return json.loads(into.value)
+"""
+
+
+def test_calls_by_identifier_reach_the_library_that_has_the_file(tmp_path):
+    library = Path(os.environ.get("FOREBAY_HDF5_LIBRARY", hdf5_prefix() / "lib" / "libhdf5.so"))
+    if not library.exists():
+        pytest.skip(f"{library} is not there")
+    code = f"""
+LIBRARY, FILE = {str(library)!r}, 6  # H5VL_SUBCLS_FILE
+{SECOND_LIBRARY}{CALLS}
+def from_first(name):
+    f = h5py.File(name, "w")
+    f["x"] = numpy.arange(1e5)
+    return f
+f, file = from_first("first.h5"), write("second.h5", numpy.arange(2e5)).value
+for found, id_, name in (first, f.id.id, "first.h5"), (second, file, "second.h5"):
+    assert statistics_of(found, id_)["path"].endswith(name)
+    assert ask(found, "forebay.file.pause", id_) >= 0
+    assert ask(found, "forebay.file.wait_durable", id_) >= 0  # which ends the pause
+    assert ask(found, "forebay.file.start", id_) >= 0
+    counted = statistics_of(found, id_)
+    assert counted["syncs"] >= 1 and counted["staged"] > 0, counted
+    assert ask(found, "forebay.file.evict", id_, Bytes(ctypes.pointer(ctypes.c_uint64()))) < 0  # it is not cached
+assert second.H5Fclose(i64(file)) >= 0
+assert ask(second, "forebay.file.pause", file) < 0
+f.close()
+"""
+    run_python(code, staged(tmp_path), tmp_path)
+    assert {Path(entry["path"]).name for entry in statistics(tmp_path)} == {"first.h5", "second.h5"}
+    check = "import h5py; print(h5py.File('first.h5')['x'][:].sum(), h5py.File('second.h5')['x'][:].sum())"
+    assert run_python(check, native(), tmp_path) == "4999950000.0 19999900000.0\n"
+
+
+_usable, _reason = available()
+
+
+@pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
+def test_calls_by_path_find_the_file_whichever_library_has_it(tmp_path):
+    library = Path(os.environ.get("FOREBAY_HDF5_LIBRARY", hdf5_prefix() / "lib" / "libhdf5.so"))
+    if not library.exists():
+        pytest.skip(f"{library} is not there")
+    code = f"""
+import os
+LIBRARY = {str(library)!r}
+{SECOND_LIBRARY}
+plugin = ctypes.CDLL({str(plugin_folder() / "libforebay_vol.so")!r}, mode=os.RTLD_NOLOAD | os.RTLD_LOCAL)
+plugin.forebay_prefetch_left.restype = i64
+arguments = ctypes.c_uint64(0), None, None
+files = [h5py.File("first.h5"), identifier(second.H5Fopen(b"second.h5", 0, i64(0)))]
+for name in b"first.h5", b"second.h5":
+    assert plugin.forebay_prefetch(name, *arguments) == 0, name
+    assert plugin.forebay_prefetch_left(name) >= 0, name
+    assert plugin.forebay_prefetch_cancel(name) == 0, name
+assert plugin.forebay_prefetch(b"third.h5", *arguments) == 2
+assert plugin.forebay_prefetch_left(b"third.h5") == -1 and plugin.forebay_prefetch_cancel(b"third.h5") == 2
+assert second.H5Fclose(files[1]) >= 0
+assert plugin.forebay_prefetch(b"second.h5", *arguments) == 2
+"""
+    with SlowFS(tmp_path / "backing", tmp_path / "target"):
+        for name in "first.h5", "second.h5", "third.h5":
+            run_python(f"import h5py; h5py.File({name!r}, 'w')['x'] = range(100000)", native(), tmp_path / "target")
+            os.utime(tmp_path / "target" / name, (1_000_000_000, 1_000_000_000))
+        run_python(code, staged(tmp_path, "read_cache=on"), tmp_path / "target")
 
 
 def compile_program(source: str, prefix: Path, folder: Path) -> Path:

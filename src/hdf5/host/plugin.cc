@@ -20,6 +20,7 @@
 
 #include "base/immortal.h"
 #include "hdf5/connector/callbacks.h"
+#include "hdf5/host/copies.h"
 #include "hdf5/session.h"
 #include "hdf5/warning.h"
 
@@ -30,12 +31,17 @@ namespace {
 using InfoFor = const void* (*)(const void*);
 constexpr const char* kInfoFor = "forebay_plugin_info_for";
 
+struct Copy {
+    void* handle = nullptr;
+    InfoFor info_for = nullptr;
+};
+
 // Which library this copy serves, and the copies that serve the others.
 struct Door {
     std::mutex mutex;
     const void* served = nullptr;
     bool refused = false;
-    std::map<const void*, InfoFor> copies;
+    std::map<const void*, Copy> copies;
 };
 
 Door& door() {
@@ -92,17 +98,18 @@ const void* info_for(const void* caller) {
         self.served = library;
     }
     if (library == self.served) return &connector_class();
-    InfoFor& copy = self.copies[library];
-    if (copy == nullptr) {
+    Copy& copy = self.copies[library];
+    if (copy.info_for == nullptr) {
         const Result<void*> loaded = load_copy();
         if (!loaded) {
             warn_once("a second HDF5 library of this process cannot be served: " + loaded.status().message());
             return nullptr;
         }
-        copy = reinterpret_cast<InfoFor>(dlsym(loaded.value(), kInfoFor));
-        if (copy == nullptr) return nullptr;
+        const auto found = reinterpret_cast<InfoFor>(dlsym(loaded.value(), kInfoFor));
+        if (found == nullptr) return nullptr;
+        copy = {loaded.value(), found};
     }
-    return copy(caller);
+    return copy.info_for(caller);
 }
 
 // Runs after all exit handlers, HDF5's among them, however the process came to its end (return from main, exit in any
@@ -111,6 +118,15 @@ const void* info_for(const void* caller) {
 [[gnu::destructor]] void end_of_process() { Session::get().end_of_process(); }
 
 }   // namespace
+
+std::vector<void*> loaded_copies() {
+    Door& self = door();
+    const std::lock_guard lock(self.mutex);
+    std::vector<void*> handles;
+    for (const auto& [library, copy] : self.copies)
+        if (copy.handle != nullptr) handles.push_back(copy.handle);
+    return handles;
+}
 
 }   // namespace forebay::hdf5
 

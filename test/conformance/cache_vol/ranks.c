@@ -43,12 +43,38 @@ static void write_rows(hid_t dataset, int step) {
     H5Sclose(memory);
 }
 
+/* While all have paused: each reads what the next rank has just written. Odd steps are never started again. */
+static void read_paused(hid_t file, hid_t dataset, int step) {
+    static int values[kRows * kColumns], read[kRows * kColumns];
+    const int next = (rank + 1) % ranks;
+    const hsize_t part[] = {kRows, kColumns}, start[] = {(hsize_t)(kRows * rank), 0},
+                  other[] = {(hsize_t)(kRows * next), 0};
+    const hid_t space = H5Dget_space(dataset), memory = H5Screate_simple(2, part, NULL);
+    DO(H5Fcache_async_op_pause(file));
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < kRows * kColumns; ++i) values[i] = i * (step + 3) + rank;
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, part, NULL);
+    CHECK(H5Dwrite(dataset, H5T_NATIVE_INT, memory, space, H5P_DEFAULT, values) >= 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, other, NULL, part, NULL);
+    CHECK(H5Dread(dataset, H5T_NATIVE_INT, memory, space, H5P_DEFAULT, read) >= 0);
+    for (int i = 0; i < kRows * kColumns; ++i) CHECK(read[i] == i * (step + 3) + next);
+    hsize_t kept = 0;
+    DO(H5Fquery_cache(file, H5P_DEFAULT, &kept));
+    if (rank == 0) printf("%s\n", kept >= sizeof values ? "kept" : "not kept");
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (step % 2 == 0) DO(H5Fcache_async_op_start(file));
+    H5Sclose(space);
+    H5Sclose(memory);
+}
+
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     CHECK(argc == 3);
     const int removes = strcmp(argv[1], "remove") == 0, alone = strcmp(argv[1], "alone") == 0;
+    const int reads = strcmp(argv[1], "read") == 0;
     const hid_t list = H5Pcreate(H5P_FILE_ACCESS), creation = H5Pcreate(H5P_DATASET_CREATE);
     H5Pset_fapl_mpio(list, MPI_COMM_WORLD, MPI_INFO_NULL);
     H5Pset_obj_track_times(creation, 0);
@@ -62,6 +88,11 @@ int main(int argc, char **argv) {
         char name[16];
         snprintf(name, sizeof name, "step%d", step);
         const hid_t dataset = H5Dcreate2(file, name, H5T_NATIVE_INT, space, H5P_DEFAULT, creation, H5P_DEFAULT);
+        if (reads) {
+            read_paused(file, dataset, step);
+            CHECK(H5Dclose(dataset) >= 0);
+            continue;
+        }
         /* One rank of several, or all; and not started by all of them. */
         if (!alone || step % ranks == rank) DO(H5Fcache_async_op_pause(file));
         write_rows(dataset, step);

@@ -9,7 +9,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "parallel"))
 
 from cache_vol_environment import program, with_cache_vol
 from connector_environment import bytes_staged, native, reasons
-from parallel_environment import launch
+from parallel_environment import launch, node_names
+
+from forebay.slowfs import SlowFS, available
 
 RANKS, SECONDS_MAX = 2, 120
 
@@ -55,3 +57,23 @@ def test_ranks_pause_start_wait_and_remove(tmp_path: Path, part: str, nodes: int
     assert (tmp_path / "data.h5").read_bytes() == (tmp_path / "native" / "data.h5").read_bytes()
     assert bytes_staged(tmp_path) > 0
     assert reasons(tmp_path) == ({"disabled"} if part == "remove" else set())
+
+
+_usable, _reason = available()
+
+
+@pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
+@pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), (4, 1), (2, 2), (4, 2)])
+def test_what_ranks_have_paused_the_others_read(tmp_path: Path, ranks: int, nodes: int) -> None:
+    """On one node from the logs, where it stays. Files of several nodes go on draining, so nobody waits for ever."""
+    command = [program("ranks"), "read", "data.h5"]
+    done = launch(command, native(), tmp_path / "native", ranks, SECONDS_MAX)
+    assert done.returncode == 0, done.told()
+    with SlowFS(tmp_path / "backing", tmp_path / "target"):  # nothing bypasses the log there
+        environment = with_cache_vol(tmp_path, HDF5_CACHE_WR="yes")
+        done = launch(command, environment, tmp_path / "target", ranks, SECONDS_MAX, node_names(ranks, nodes))
+    assert done.hung is None and done.returncode == 0, done.told()
+    assert (tmp_path / "backing" / "data.h5").read_bytes() == (tmp_path / "native" / "data.h5").read_bytes()
+    assert bytes_staged(tmp_path) > 0 and reasons(tmp_path) == set()
+    if nodes == 1:
+        assert done.stdout.splitlines() == ["kept"] * 6
