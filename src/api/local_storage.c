@@ -1,4 +1,3 @@
-#include <ctype.h>
 #include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>
@@ -6,6 +5,7 @@
 
 #include "H5VLcache_ext.h"
 #include "hdf5_calls.h"
+#include "storage_text.h"
 
 #undef H5Pset_fapl_cache
 
@@ -19,16 +19,16 @@ static const char *const kPolicies[] = {"FIFO", "LIFO", "LRU", "LFU"}; /* in the
 cache_replacement_policy_t get_replacement_policy_from_str(const char *str) {
     if (str != NULL)
         for (size_t i = 0; i < sizeof kPolicies / sizeof *kPolicies; ++i)
-            if (strcmp(str, kPolicies[i]) == 0) return (cache_replacement_policy_t)i;
+            if (forebay_same_word(str, kPolicies[i])) return (cache_replacement_policy_t)i;
     return (cache_replacement_policy_t)-1;
 }
 
 static bool is_policy(cache_replacement_policy_t policy) { return (int)policy >= 0 && (int)policy <= (int)H5LS_LFU; }
 
-static bool in_memory(const char *type) { return strcmp(type, "MEMORY") == 0 || strcmp(type, "GPU") == 0; }
+static bool in_memory(const char *type) { return forebay_same_word(type, "MEMORY") || forebay_same_word(type, "GPU"); }
 
 static bool is_type(const char *type) {
-    return in_memory(type) || strcmp(type, "SSD") == 0 || strcmp(type, "BURST_BUFFER") == 0;
+    return in_memory(type) || forebay_same_word(type, "SSD") || forebay_same_word(type, "BURST_BUFFER");
 }
 
 static void copy_name(char *into, const char *name) {
@@ -45,24 +45,17 @@ static char *copy_of(const char *text) {
     return copy;
 }
 
-/* A number of bytes in decimal, perhaps with an exponent. Locales do not matter. */
-static bool bytes_in(const char *text, double *bytes) {
-    char *end = NULL;
-    *bytes = strtod(text, &end);
-    return end != text && *bytes >= 0 && *bytes < 1e18;
-}
-
 static void set_key(cache_storage_t *storage, const char *key, const char *value) {
     double bytes = 0;
     if (strcmp(key, "HDF5_CACHE_STORAGE_PATH") == 0) {
         char *path = strcmp(value, "NULL") == 0 ? NULL : copy_of(value);
         free(storage->path);
         storage->path = path;
-    } else if (strcmp(key, "HDF5_CACHE_STORAGE_SIZE") == 0 && bytes_in(value, &bytes)) {
+    } else if (strcmp(key, "HDF5_CACHE_STORAGE_SIZE") == 0 && forebay_bytes_in(value, &bytes)) {
         storage->mspace_total = storage->mspace_left = (hsize_t)bytes;
-    } else if (strcmp(key, "HDF5_CACHE_WRITE_BUFFER_SIZE") == 0 && bytes_in(value, &bytes)) {
+    } else if (strcmp(key, "HDF5_CACHE_WRITE_BUFFER_SIZE") == 0 && forebay_bytes_in(value, &bytes)) {
         storage->write_buffer_size = bytes;
-    } else if (strcmp(key, "HDF5_CACHE_FUSION_THRESHOLD") == 0 && bytes_in(value, &bytes)) {
+    } else if (strcmp(key, "HDF5_CACHE_FUSION_THRESHOLD") == 0 && forebay_bytes_in(value, &bytes)) {
         storage->fusion_threshold = bytes;
     } else if (strcmp(key, "HDF5_CACHE_STORAGE_TYPE") == 0 && is_type(value)) {
         copy_name(storage->type, value);
@@ -73,35 +66,24 @@ static void set_key(cache_storage_t *storage, const char *key, const char *value
     }
 }
 
-static bool separates(char c) { return c == ':' || c == '=' || isspace((unsigned char)c); }
-
-static void set_line(cache_storage_t *storage, char *line) {
-    while (isspace((unsigned char)*line)) ++line;
-    if (*line == '#' || *line == '\0') return;
-    char *key = line;
-    while (*line != '\0' && !separates(*line)) ++line;
-    if (*line == '\0') return;
-    *line++ = '\0';
-    while (separates(*line)) ++line;
-    char *value = line;
-    while (*line != '\0' && !isspace((unsigned char)*line)) ++line;
-    *line = '\0';
-    if (*value != '\0') set_key(storage, key, value);
-}
+static void take_setting(void *into, const char *key, const char *value) { set_key(into, key, value); }
 
 herr_t readLSConf(const char *fname, cache_storage_t *LS) {
     if (fname == NULL || LS == NULL) return FOREBAY_FAIL(H5E_BADVALUE_g, "no file name, or no storage");
     struct stat facts;
     if (stat(fname, &facts) != 0 || !S_ISREG(facts.st_mode))
         return FOREBAY_FAIL(H5E_CANTOPENFILE_g, "the configuration file is not there");
-    FILE *file = fopen(fname, "re");
+    if (facts.st_size > kForebayStorageTextMax)
+        return FOREBAY_FAIL(H5E_CANTOPENFILE_g, "the configuration file is too long");
+    FILE *file = fopen(fname, "rbe");
     if (file == NULL) return FOREBAY_FAIL(H5E_CANTOPENFILE_g, "the configuration file cannot be read");
-    char *line = NULL;
-    size_t size = 0;
-    while (getline(&line, &size, file) >= 0) set_line(LS, line);
-    free(line);
+    char *text = malloc((size_t)facts.st_size + 1);
+    const size_t size = text != NULL ? fread(text, 1, (size_t)facts.st_size, file) : 0;
+    const bool failed = text == NULL || ferror(file) != 0;
     fclose(file);
-    return 0;
+    if (!failed) forebay_read_settings(text, size, take_setting, LS);
+    free(text);
+    return failed ? FOREBAY_FAIL(H5E_CANTOPENFILE_g, "the configuration file cannot be read") : 0;
 }
 
 /* What HDF5_VOL_CONNECTOR names, in memory of the caller's. */
