@@ -1,12 +1,8 @@
 // `forebay serve`: stages files for programs that name it with option server.
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -19,6 +15,7 @@
 #include "area/staging_area.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/end_signal.h"
 #include "cli/launch.h"
 #include "cli/recover_view.h"
 #include "cli/staging_areas.h"
@@ -48,33 +45,6 @@ void report(const std::string& line) {
     const std::lock_guard lock(mutex);
     fmt::print(stderr, "forebay serve: {}\n", line);
 }
-
-// Readable once somebody wants this process to end. From then on the next signal does what it does by default.
-class EndSignal {
-  public:
-    EndSignal() {
-        ::sigemptyset(&signals_);
-        ::sigaddset(&signals_, SIGTERM);
-        ::sigaddset(&signals_, SIGINT);
-        ::pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
-        number_ = ::signalfd(-1, &signals_, SFD_CLOEXEC);
-    }
-    ~EndSignal() { ::close(number_); }
-    EndSignal(const EndSignal&) = delete;
-    EndSignal& operator=(const EndSignal&) = delete;
-
-    [[nodiscard]] int number() const noexcept { return number_; }
-    void take() {
-        signalfd_siginfo taken;
-        while (::read(number_, &taken, sizeof taken) < 0 && errno == EINTR) {
-        }
-        ::pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
-    }
-
-  private:
-    sigset_t signals_{};
-    int number_ = -1;
-};
 
 // Each session has a socket, a file, and what its log takes.
 void allow_many_descriptors() {

@@ -1,6 +1,8 @@
 """A program reads what another one writes through a staging server, flush by flush, while that one goes on."""
 
+import json
 import random
+import signal
 import subprocess
 
 import pytest
@@ -185,3 +187,99 @@ def test_a_file_that_was_not_flushed_yet_is_no_file(tmp_path, server):
         writer.must("f.flush()")
         reader.must("f = h5py.File('x.h5', 'r')", "assert f['x'][()] == 1", "f.close()")
         writer.must("f.close()")
+
+
+# ---- forebay follow ----------------------------------------------------------------------------------
+
+
+class Follow:
+    """`forebay follow --json`, line by line."""
+
+    def __init__(self, server, path, *more):
+        self.process = subprocess.Popen(
+            [command(), "follow", str(path), "--server", server.address, "--json", *more],
+            env=native(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def line(self) -> dict:
+        line = self.process.stdout.readline()
+        assert line, self.process.stderr.read()
+        return json.loads(line)
+
+    def until(self, bytes_min: int) -> dict:
+        while (line := self.line())["bytes"] < bytes_min:
+            pass
+        return line
+
+    def end(self) -> tuple[int, str, str]:
+        rest, errors = self.process.communicate(timeout=120)
+        return self.process.returncode, rest, errors
+
+
+def test_each_flush_is_told_as_it_comes_and_the_close_ends_it(tmp_path, server):
+    here = tmp_path / "here"
+    here.mkdir()
+    with Client(here, through(server.address, here)) as writer:
+        writer.must("f = h5py.File('x.h5', 'w')", "f['x'] = np.arange(100_000)", "f.flush()")
+        following, late = Follow(server, here / "x.h5"), Follow(server, here / "x.h5", "--count", "2")
+        # HDF5 may have flushed once as it made the file.
+        first = following.until(800_000)
+        base = first["commit"]
+        assert base in (1, 2) and first["size"] >= 800_000, first
+        writer.must("f.flush()", "f['y'] = np.ones(1000)", "f.flush()", "f.flush()")
+        second = following.line()
+        assert second["commit"] == base + 1 and 8000 <= second["bytes"] < 100_000, "a flush of nothing is none"
+        assert second["time_ns"] > first["time_ns"]
+        assert [late.line()["commit"] for _ in range(2)] == [1, 2]
+        assert late.end() == (0, "", "")
+        for _ in range(30):
+            writer.must("f['x'][:] += 1", "f.flush()")
+        assert [following.line()["commit"] for _ in range(30)] == list(range(base + 2, base + 32))
+        writer.must("f['z'] = 1", "f.close()")
+        assert following.line()["commit"] == base + 32, "the close commits"
+        assert following.end() == (0, "", "")
+    (file,) = server.files()
+    assert file["commits"] == base + 32
+
+
+def test_a_follower_tells_of_an_end_that_is_none(tmp_path, server):
+    here = tmp_path / "here"
+    here.mkdir()
+    with Client(here, through(server.address, here)) as writer:
+        writer.must("f = h5py.File('x.h5', 'w')", "f['x'] = np.ones(1000)", "f.flush()")
+        interrupted, following = Follow(server, here / "x.h5"), Follow(server, here / "x.h5")
+        assert interrupted.until(8000) == following.until(8000)
+        interrupted.process.send_signal(signal.SIGINT)
+        assert interrupted.end() == (0, "", "")
+        writer.kill()
+    status, rest, errors = following.end()
+    assert (status, rest) == (1, "") and "without closing it" in errors
+    server.report("without closing it")
+    # Nobody writes it any more; there is no such file; no server.
+    status, _, errors = Follow(server, here / "x.h5").end()
+    assert status == 1 and "no client of this server writes it" in errors
+    assert Follow(server, here / "none.h5").end()[0] == 2
+    server.end()
+    status, _, errors = Follow(server, here / "x.h5").end()
+    assert status == 1 and "connect to" in errors
+
+
+def test_commits_for_people_have_a_line_each(tmp_path, server):
+    here = tmp_path / "here"
+    here.mkdir()
+    with Client(here, through(server.address, here)) as writer:
+        writer.must("f = h5py.File('x.h5', 'w')", "f['x'] = 1", "f.flush()")
+        told = subprocess.run(
+            [command(), "follow", "x.h5", "--count", "1"],
+            cwd=here,
+            env=native(FOREBAY_SERVER=server.address),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert told.returncode == 0 and told.stdout.split()[0] == "1" and told.stdout.count("\n") == 1, told
+    none = subprocess.run([command(), "follow", "x.h5"], cwd=here, env=native(), capture_output=True, text=True)
+    assert none.returncode == 2 and "--server" in none.stderr

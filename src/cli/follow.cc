@@ -1,0 +1,109 @@
+// `forebay follow`: one line for each commit of a file that a program writes through a staging server.
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include "base/options.h"
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "cli/end_signal.h"
+#include "cli/launch.h"
+#include "cli/shown.h"
+#include "io/posix_file.h"
+#include "io/socket.h"
+#include "wire/commit_stream.h"
+
+namespace forebay::cli {
+
+namespace {
+
+using Writer = wire::Commits::Writer;
+
+struct Request {
+    std::string file;
+    std::string server;
+    std::uint64_t count = 0;   // 0: without end
+    bool json = false;
+};
+
+int complain(const std::string& what, int exit_status) {
+    fmt::print(stderr, "forebay follow: {}\n", what);
+    return exit_status;
+}
+
+void print(const wire::Commit& commit, bool json) {
+    if (json) {
+        const nlohmann::ordered_json line{
+            {"commit", commit.number}, {"time_ns", commit.time_ns}, {"bytes", commit.bytes}, {"size", commit.size}};
+        fmt::print("{}\n", line.dump());
+    } else {
+        fmt::print("{:>6}  {}  {:>10}\n", commit.number, local_time(commit.time_ns), format_size(commit.bytes));
+    }
+    std::fflush(stdout);   // whoever reads them acts on each
+}
+
+int follow(wire::CommitStream& stream, const Request& request, const EndSignal& end) {
+    std::uint64_t printed = 0;
+    for (;;) {
+        const auto news = stream.next(end.number());
+        if (!news)
+            return complain("the staging server does not answer any more: " + news.status().message(), kExitProblem);
+        if (!news.value()) return kExitFine;
+        const wire::Commits& commits = *news.value();
+        if (commits.missed > 0)
+            complain(fmt::format("{} commits before these are not known any more", commits.missed), kExitFine);
+        for (const wire::Commit& commit : commits.commits) {
+            print(commit, request.json);
+            if (++printed == request.count) return kExitFine;
+        }
+        if (commits.writer == Writer::kClosed) return kExitFine;
+        if (commits.writer == Writer::kGone)
+            return complain(request.file + ": its writer has ended without closing it; it is at its last flush",
+                            kExitProblem);
+    }
+}
+
+int run(const Request& request) {
+    const EndSignal end;
+    const LoadedOptions loaded = options_with({});
+    for (const Status& problem : loaded.problems) return complain(problem.message(), kExitUsage);
+    const std::string& named = request.server.empty() ? loaded.options.server : request.server;
+    if (named.empty()) return complain("no staging server is named: --server, or option server", kExitUsage);
+    const auto address = io::parse_address(named);
+    if (!address) return complain(address.status().message(), kExitUsage);
+    std::error_code failed;
+    const std::string path = std::filesystem::absolute(request.file, failed).string();
+    const auto identity = io::identify(path);
+    if (!identity) return complain(identity.status().message(), kExitUsage);
+    auto stream = wire::CommitStream::open(address.value(), path, identity.value(), loaded.options.patience);
+    if (!stream) return complain(stream.status().message(), kExitProblem);
+    return follow(stream.value(), request, end);
+}
+
+}   // namespace
+
+void add_follow(CLI::App& app, int& exit_status) {
+    CLI::App* command = app.add_subcommand("follow", "Print each flush of a file that is written through a server");
+    auto request = std::make_shared<Request>();
+    command->add_option("FILE", request->file, "A file that a program writes through a staging server")->required();
+    command->add_option("--server", request->server, "The server; otherwise that of option server")
+        ->type_name("ADDRESS");
+    command->add_option("--count", request->count, "End after so many")->type_name("N")->check(CLI::PositiveNumber);
+    command->add_flag("--json", request->json, "One JSON object for each: commit, time_ns, bytes, size");
+    command->footer(
+        "One line for each flush since the program has opened the file: its number, its time, and the bytes\n"
+        "written since the one before. A program that opens the file with option server sees the last one.\n\n" +
+        exit_statuses({{"0", "the file was closed, --count is reached, or somebody has ended this (SIGINT, SIGTERM)"},
+                       {"1", "nobody writes the file there, its writer has died, or the server does not answer"},
+                       {"2", "the command line or an option is wrong, or there is no such file"}}));
+    command->callback([request, &exit_status] { exit_status = run(*request); });
+}
+
+}   // namespace forebay::cli
