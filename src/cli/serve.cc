@@ -22,6 +22,8 @@
 #include "io/socket.h"
 #include "recover/recovery.h"
 #include "server/server.h"
+#include "wire/credentials.h"
+#include "wire/frame_seal.h"
 
 namespace forebay::cli {
 
@@ -68,6 +70,20 @@ Result<LoadedOptions> options_of(const Request& request) {
     return loaded;
 }
 
+// What clients on other machines prove with. It is tried out, so that nobody has to find out later.
+Result<std::shared_ptr<wire::Credentials>> usable_credentials() {
+    auto credentials = wire::munge_credentials();
+    if (!credentials) return credentials;
+    const auto secret = wire::new_secret();
+    if (!secret) return secret.status();
+    FOREBAY_TRY(wire::derive_keys(secret.value(), secret.value()).status());
+    const auto made = credentials.value()->make(secret.value(), ::geteuid());
+    if (!made) return made.status();
+    const auto read = credentials.value()->read(made.value());
+    if (!read) return read.status();
+    return credentials;
+}
+
 // Files that an earlier server, or another dead process, has staged here are as at their last flush before any client
 // comes. What is locked by a living client is recovered when that opens it again.
 int recover_earlier(const LoadedOptions& loaded) {
@@ -89,6 +105,12 @@ int recover_earlier(const LoadedOptions& loaded) {
 int run(const Request& request) {
     const auto address = io::parse_address(request.listen);
     if (!address) return complain("--listen: " + address.status().message(), kExitUsage);
+    std::shared_ptr<wire::Credentials> credentials;
+    if (!address.value().is_local()) {
+        auto usable = usable_credentials();
+        if (!usable) return complain("--listen " + request.listen + ": " + usable.status().message(), kExitProblem);
+        credentials = std::move(usable).value();
+    }
     const auto loaded = options_of(request);
     if (!loaded) return complain(loaded.status().message(), exit_status(loaded.status()));
     EndSignal end;   // before any thread, which inherits what is blocked
@@ -97,7 +119,7 @@ int run(const Request& request) {
     if (!listener) return complain(listener.status().message(), kExitProblem);
     if (const int recovered = recover_earlier(loaded.value()); recovered != kExitFine) return recovered;
     const std::string where = io::format_address(listener.value()->address());
-    server::Server server({loaded.value(), request.clients_max, report}, std::move(listener).value());
+    server::Server server({loaded.value(), request.clients_max, report, credentials}, std::move(listener).value());
     fmt::print("forebay serve: ready at {}\n", where);
     std::fflush(stdout);
     const Status served = server.run(end.number());
@@ -113,7 +135,9 @@ int run(const Request& request) {
 void add_serve(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("serve", "Stage files for programs that name this server (option server)");
     auto request = std::make_shared<Request>();
-    command->add_option("--listen", request->listen, "Where programs find it: unix:PATH, or 127.0.0.1:PORT")
+    command
+        ->add_option("--listen", request->listen,
+                     "Where programs find it: unix:PATH, or HOST:PORT; other machines than this one need MUNGE")
         ->type_name("ADDRESS")
         ->required();
     auto settings = std::shared_ptr<std::vector<std::string>>(request, &request->settings);

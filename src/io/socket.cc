@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -24,7 +25,6 @@ namespace forebay::io {
 
 namespace {
 
-constexpr std::uint32_t kLoopback = 0x7F000000, kLoopbackMask = 0xFF000000;
 constexpr int kBacklog = 128;
 constexpr std::size_t kPiecesMax = 64;
 constexpr unsigned kEstablished = 1;   // in /proc/net/tcp
@@ -56,8 +56,17 @@ int make_socket(const Address& address) {
 }
 
 struct Ends {
-    sockaddr_in own{}, other{};
+    bool is_unix = false;
+    sockaddr_in own{}, other{};   // of TCP
 };
+
+Result<Ends> ends_of(int number) {
+    AnyAddress own{}, other{};
+    socklen_t own_length = sizeof own, other_length = sizeof other;
+    if (::getsockname(number, &own.any, &own_length) != 0 || ::getpeername(number, &other.any, &other_length) != 0)
+        return Status::from_errno(errno, "look who is at the other end of a socket");
+    return Ends{own.any.sa_family == AF_UNIX, own.tcp, other.tcp};
+}
 
 // As /proc/net/tcp writes an address: the bytes of the number in memory, then the port.
 std::string as_in_proc(const sockaddr_in& address) {
@@ -84,6 +93,53 @@ Result<std::uint32_t> user_of_tcp(const Ends& ends) {
 
 }   // namespace
 
+namespace {
+
+Status look_up(const std::string& host, std::uint32_t& found) {
+    in_addr parsed{};
+    if (::inet_pton(AF_INET, host.c_str(), &parsed) == 1) {
+        found = ntohl(parsed.s_addr);
+        return Status::ok();
+    }
+    addrinfo wanted{}, *list = nullptr;
+    wanted.ai_family = AF_INET;
+    wanted.ai_socktype = SOCK_STREAM;
+    if (const int failed = ::getaddrinfo(host.c_str(), nullptr, &wanted, &list); failed != 0)
+        return {Code::kNotFound, fmt::format("no host of this name: {}", ::gai_strerror(failed))};
+    sockaddr_in first{};
+    std::memcpy(&first, list->ai_addr, sizeof first);
+    ::freeaddrinfo(list);
+    found = ntohl(first.sin_addr.s_addr);
+    return Status::ok();
+}
+
+// A side that has vanished is noticed within half a minute, also while nothing is sent.
+void watch_other_side(int number) {
+    constexpr int kOn = 1, kIdleSeconds = 10, kEverySeconds = 5, kTimes = 4;
+    constexpr unsigned kUnacknowledgedMs = 30'000;
+    (void)::setsockopt(number, IPPROTO_TCP, TCP_NODELAY, &kOn, sizeof kOn);
+    (void)::setsockopt(number, SOL_SOCKET, SO_KEEPALIVE, &kOn, sizeof kOn);
+    (void)::setsockopt(number, IPPROTO_TCP, TCP_KEEPIDLE, &kIdleSeconds, sizeof kIdleSeconds);
+    (void)::setsockopt(number, IPPROTO_TCP, TCP_KEEPINTVL, &kEverySeconds, sizeof kEverySeconds);
+    (void)::setsockopt(number, IPPROTO_TCP, TCP_KEEPCNT, &kTimes, sizeof kTimes);
+    (void)::setsockopt(number, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnacknowledgedMs, sizeof kUnacknowledgedMs);
+}
+
+// It goes on after a signal.
+int end_of_connecting(int number, std::chrono::seconds patience) {
+    const int until_ms = patience.count() == 0 ? -1 : static_cast<int>(std::chrono::milliseconds(patience).count());
+    pollfd look{number, POLLOUT, 0};
+    int found;
+    do found = ::poll(&look, 1, until_ms);
+    while (found < 0 && errno == EINTR);
+    if (found == 0) return ETIMEDOUT;
+    int error = 0;
+    socklen_t length = sizeof error;
+    return ::getsockopt(number, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
+}
+
+}   // namespace
+
 Result<Address> parse_address(const std::string& text) {
     constexpr std::string_view kUnix = "unix:";
     Address address;
@@ -98,19 +154,12 @@ Result<Address> parse_address(const std::string& text) {
     const std::size_t colon = text.rfind(':');
     const std::string host = text.substr(0, colon == std::string::npos ? 0 : colon);
     const char* const end = text.data() + text.size();
-    in_addr parsed{};
     const auto port = colon == std::string::npos ? std::from_chars_result{text.data(), std::errc::invalid_argument}
                                                  : std::from_chars(text.data() + colon + 1, end, address.port);
-    if (port.ec != std::errc() || port.ptr != end ||
-        (host != "localhost" && ::inet_pton(AF_INET, host.c_str(), &parsed) != 1))
-        return Status(Code::kInvalidArgument, fmt::format("{}: neither unix:PATH nor HOST:PORT with an IPv4 address or "
-                                                          "localhost",
-                                                          text));
-    address.host = host == "localhost" ? INADDR_LOOPBACK : ntohl(parsed.s_addr);
-    if ((address.host & kLoopbackMask) != kLoopback)
-        return Status(Code::kUnsupported, fmt::format("{}: TCP has no authentication yet, so only addresses of the "
-                                                      "loopback interface are allowed (127.0.0.0/8)",
-                                                      text));
+    if (port.ec != std::errc() || port.ptr != end || host.empty())
+        return Status(Code::kInvalidArgument,
+                      fmt::format("{}: neither unix:PATH nor HOST:PORT with an IPv4 address or a name", text));
+    FOREBAY_TRY(look_up(host, address.host).with_context(text));
     return address;
 }
 
@@ -137,22 +186,19 @@ Status Socket::check_ours() const {
     return Status::from_errno(EBADF, "use a socket that the program has closed");
 }
 
-Result<std::unique_ptr<Socket>> Socket::connect(const Address& address) {
+Result<std::unique_ptr<Socket>> Socket::connect(const Address& address, std::chrono::seconds patience) {
     AnyAddress made;
     const auto length = make_address(address, made);
     if (!length) return length.status();
     const int number = make_socket(address);
     if (number < 0) return Status::from_errno(errno, "make a socket");
     auto socket = std::make_unique<Socket>(number);
-    int connected;
-    do connected = ::connect(number, &made.any, length.value());
-    while (connected != 0 && errno == EINTR);
-    if (connected != 0 && errno != EISCONN) return Status::from_errno(errno, "connect to " + format_address(address));
-    if (address.path.empty()) {
-        const int on = 1;
-        (void)::setsockopt(number, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        (void)::setsockopt(number, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    }
+    FOREBAY_TRY(socket->set_patience(patience, patience));   // of connect(2) too: socket(7), SO_SNDTIMEO
+    int error = ::connect(number, &made.any, length.value()) == 0 ? 0 : errno;
+    if (error == EINTR) error = end_of_connecting(number, patience);
+    if (error == EINPROGRESS) error = ETIMEDOUT;
+    if (error != 0) return Status::from_errno(error, "connect to " + format_address(address));
+    if (address.path.empty()) watch_other_side(number);
     return socket;
 }
 
@@ -207,12 +253,17 @@ Status Socket::set_patience(std::chrono::seconds receiving, std::chrono::seconds
     return Status::ok();
 }
 
+bool Socket::is_local() const {
+    const auto ends = ends_of(number_);
+    if (!ends) return false;
+    const auto is_loopback = [](const sockaddr_in& end) { return ntohl(end.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET; };
+    return ends.value().is_unix || (is_loopback(ends.value().own) && is_loopback(ends.value().other));
+}
+
 Result<std::uint32_t> Socket::peer_user() const {
-    AnyAddress own{}, other{};
-    socklen_t own_length = sizeof own, other_length = sizeof other;
-    if (::getsockname(number_, &own.any, &own_length) != 0 || ::getpeername(number_, &other.any, &other_length) != 0)
-        return Status::from_errno(errno, "look who is at the other end of a socket");
-    if (own.any.sa_family != AF_UNIX) return user_of_tcp({own.tcp, other.tcp});
+    const auto ends = ends_of(number_);
+    if (!ends) return ends.status();
+    if (!ends.value().is_unix) return user_of_tcp(ends.value());
     ucred user{};
     socklen_t length = sizeof user;
     if (::getsockopt(number_, SOL_SOCKET, SO_PEERCRED, &user, &length) != 0)
@@ -285,11 +336,7 @@ Result<std::unique_ptr<Socket>> Listener::accept(int wake) {
         const int number = ::accept4(number_, nullptr, nullptr, SOCK_CLOEXEC);
         if (number < 0 && (errno == EINTR || errno == ECONNABORTED || errno == EAGAIN)) continue;
         if (number < 0) return Status::from_errno(errno, "accept a connection");
-        const int on = 1;
-        if (address_.path.empty()) {
-            (void)::setsockopt(number, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-            (void)::setsockopt(number, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-        }
+        if (address_.path.empty()) watch_other_side(number);
         return std::make_unique<Socket>(number);
     }
 }

@@ -1,4 +1,4 @@
-// Stream sockets between processes of one machine: Unix sockets, and TCP on the loopback interface.
+// Stream sockets: Unix sockets, and TCP.
 //
 // No call raises SIGPIPE. Ownership: a Socket closes its number, if that still stands for its socket: a program may
 // close descriptors that it does not know, and give their numbers to files of its own. Thread-safety: one thread sends
@@ -18,13 +18,15 @@
 
 namespace forebay::io {
 
-// "unix:PATH" with an absolute path, or "HOST:PORT" with an IPv4 address of the loopback interface or localhost.
+// "unix:PATH" with an absolute path, or "HOST:PORT" with an IPv4 address or a name.
 struct Address {
     std::string path;   // of a Unix socket; empty: TCP
     std::uint32_t host = 0;
     std::uint16_t port = 0;
+    // A Unix socket, or the loopback interface: the system knows who is at the other end.
+    [[nodiscard]] bool is_local() const noexcept { return !path.empty() || host >> 24 == 127; }
 };
-// kInvalidArgument: neither; kUnsupported: TCP to somewhere else, which has no authentication yet.
+// kInvalidArgument: neither; kNotFound: nobody has that name. Blocks while a name is looked up.
 [[nodiscard]] Result<Address> parse_address(const std::string& text);
 
 class Socket {
@@ -34,8 +36,9 @@ class Socket {
     Socket(const Socket&) = delete;
     Socket& operator=(const Socket&) = delete;
 
-    // Blocks as connect(2) does within one machine: not for long.
-    [[nodiscard]] static Result<std::unique_ptr<Socket>> connect(const Address& address);
+    // Blocks as connect(2) does, and for so long at most (0: as long as the system tries). ETIMEDOUT: until then.
+    [[nodiscard]] static Result<std::unique_ptr<Socket>> connect(
+        const Address& address, std::chrono::seconds patience = std::chrono::seconds(0));
 
     // Sends all pieces, or fails. Blocks until the system has taken them.
     [[nodiscard]] Status send(std::span<const Bytes> pieces);
@@ -44,7 +47,9 @@ class Socket {
     // No system call of `receive` and `send` waits longer; then they fail with EAGAIN. 0: without end.
     [[nodiscard]] Status set_patience(std::chrono::seconds receiving, std::chrono::seconds sending);
 
-    // The user at the other end, as the system knows it. TCP: of this machine, by /proc/net/tcp.
+    // A Unix socket, or both ends are addresses of the loopback interface.
+    [[nodiscard]] bool is_local() const;
+    // Of a local one: the user at the other end, as the system knows it. TCP: by /proc/net/tcp.
     [[nodiscard]] Result<std::uint32_t> peer_user() const;
     // Until there is something to receive, or the other side has closed it: true; or `wake` is readable: false. Blocks.
     [[nodiscard]] Result<bool> await_input(int wake) const;

@@ -78,6 +78,26 @@ Result<std::string> ServedFile::abandon() {
     return fresh->recover_opened({identity_, path_, true, true, descriptor_});
 }
 
+// The inode's number could be that of another file, on a file system of another machine. So its birth is compared, and
+// what is written is as the client sees it, to the nanosecond.
+Status recognise(wire::Open& request) {
+    const auto opened = io::open_existing(request.path);
+    if (!opened) return {Code::kUnsupported, opened.status().message(), opened.status().sys_errno()};
+    const auto file = io::make_posix_file(opened.value().descriptor, request.path);
+    const auto state = file->state();
+    if (!state) return state.status();
+    const wire::Open::Seen& seen = request.seen;
+    const auto differs = [](std::uint64_t told, std::uint64_t here) { return told != 0 && told != here; };
+    const bool same = opened.value().identity.inode == request.identity.inode && !file->traits().local &&
+                      (state.value().born_ns == 0 || !differs(seen.born_ns, state.value().born_ns)) &&
+                      !differs(seen.modified_ns, state.value().modified_ns) &&
+                      !differs(seen.changed_ns, state.value().changed_ns) &&
+                      (seen.modified_ns == 0 || seen.size == state.value().size);
+    if (!same) return {Code::kUnsupported, fmt::format("{}: the server finds another file there", request.path)};
+    request.identity = opened.value().identity;
+    return Status::ok();
+}
+
 Status ServedFiles::enter(const io::Identity& identity, const std::string& path) {
     std::unique_lock lock(mutex_);
     const auto left = [&] { return !open_.contains(identity); };

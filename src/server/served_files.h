@@ -76,6 +76,10 @@ class ServedSnapshot {
     const std::shared_ptr<Snapshot> snapshot_;
 };
 
+// A client on another machine has named the file: its device has another number here. kUnsupported: the server finds
+// another file under that name.
+[[nodiscard]] Status recognise(wire::Open& request);
+
 class ServedFiles {
   public:
     // `options`: those of each file's engine. At most `files_max` are written at a time.

@@ -45,6 +45,7 @@ LoadedOptions options_of_a_file(LoadedOptions loaded, std::size_t clients_max) {
 Server::Server(Setup setup, std::unique_ptr<io::Listener> listener)
     : clients_max_(setup.clients_max),
       report_(std::move(setup.report)),
+      credentials_(std::move(setup.credentials)),
       epoch_(random_number()),
       files_(options_of_a_file(std::move(setup.options), setup.clients_max), setup.clients_max),
       listener_(std::move(listener)) {}
@@ -71,9 +72,12 @@ Status Server::run(int wake) {
 }
 
 void Server::admit(std::unique_ptr<io::Socket> socket) {
-    const auto user = socket->peer_user();
+    const bool local = socket->is_local();   // else it proves who it is, in its session
+    const auto user = local ? socket->peer_user() : Result<std::uint32_t>(::geteuid());
     Status refusal;
-    if (!user || user.value() != ::geteuid())
+    if (!local && credentials_ == nullptr)
+        refusal = {Code::kPermissionDenied, "this server admits clients on its own machine only"};
+    else if (!user || user.value() != ::geteuid())
         refusal = {Code::kPermissionDenied,
                    user ? fmt::format("this server serves user {} only, not {}", ::geteuid(), user.value())
                         : user.status().message()};
@@ -92,7 +96,7 @@ void Server::admit(std::unique_ptr<io::Socket> socket) {
     slot.connection = std::move(connection);
     try {
         slot.thread = start_background_thread([this, &slot] {
-            Session session(files_, epoch_, report_);
+            Session session(files_, epoch_, report_, credentials_.get());
             session.run(*slot.connection);
             const std::lock_guard lock(mutex_);
             slot.ended = true;

@@ -26,6 +26,7 @@ class Server {
         LoadedOptions options;   // of all files together: `size` is shared out
         std::size_t clients_max = 0;
         Report report;
+        std::shared_ptr<wire::Credentials> credentials{};   // of clients on other machines; null: none are admitted
     };
     Server(Setup setup, std::unique_ptr<io::Listener> listener);
     ~Server();
@@ -49,6 +50,7 @@ class Server {
 
     const std::size_t clients_max_;
     const Report report_;
+    const std::shared_ptr<wire::Credentials> credentials_;
     const std::uint64_t epoch_;
     ServedFiles files_;
     std::unique_ptr<io::Listener> listener_;

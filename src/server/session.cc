@@ -9,6 +9,7 @@
 
 #include "base/attempt.h"
 #include "io/event.h"
+#include "wire/proof.h"
 
 namespace forebay::server {
 
@@ -52,8 +53,16 @@ void Session::run(Connection& connection) {
                         left && left.value().empty() ? "" : "; ", left ? left.value() : left.status().message()));
 }
 
+Status Session::prove(Connection& connection) {
+    const auto first = connection.receive();
+    if (!first) return first.status();
+    if (credentials_ == nullptr) return out_of_turn();
+    return wire::prove_to_client(connection, *credentials_, first.value());
+}
+
 Status Session::begin(Connection& connection) {
     FOREBAY_TRY(connection.socket().set_patience(kOpening, kSending));
+    if (!connection.socket().is_local()) FOREBAY_TRY(prove(connection));
     const auto first = connection.receive();
     if (!first) return first.status();
     if (first.value().header.type != Type::kHello || first.value().header.request != 1) return out_of_turn();
@@ -69,9 +78,12 @@ Status Session::begin(Connection& connection) {
     const auto second = connection.receive();
     if (!second) return second.status();
     if (second.value().header.type != Type::kOpen || second.value().header.request != 2) return out_of_turn();
-    const auto request = wire::parse_open(second.value().payload);
+    auto request = wire::parse_open(second.value().payload);
     if (!request) return request.status();
-    if (const Status opened = open(connection, request.value()); !opened) {
+    Status opened;
+    if (connection.sealed()) opened = recognise(request.value());
+    if (opened) opened = open(connection, request.value());
+    if (!opened) {
         (void)answer(connection, second.value(), opened);
         // To a reader that is an answer like another.
         return request.value().purpose == wire::Purpose::kWrite ? opened : Status(Code::kNotFound, opened.message());

@@ -10,6 +10,7 @@
 
 #include "server/served_files.h"
 #include "wire/connection.h"
+#include "wire/credentials.h"
 
 namespace forebay::server {
 
@@ -18,14 +19,16 @@ using Report = std::function<void(const std::string& line)>;
 
 class Session {
   public:
-    Session(ServedFiles& files, std::uint64_t epoch, const Report& report) noexcept
-        : files_(files), epoch_(epoch), report_(report) {}
+    // `credentials`: of clients on other machines; null: there are none.
+    Session(ServedFiles& files, std::uint64_t epoch, const Report& report, wire::Credentials* credentials) noexcept
+        : files_(files), epoch_(epoch), report_(report), credentials_(credentials) {}
 
     // Until the client closes its file, or is gone: then its file is brought to its last commit.
     void run(wire::Connection& connection);
 
   private:
     [[nodiscard]] Status begin(wire::Connection& connection);
+    [[nodiscard]] Status prove(wire::Connection& connection);
     [[nodiscard]] Status open(wire::Connection& connection, const wire::Open& request);
     // Carries out one request and answers it. False: the session ends. kCorrupt: the request is not allowed.
     [[nodiscard]] Result<bool> serve(wire::Connection& connection, const wire::Connection::Frame& frame);
@@ -38,6 +41,7 @@ class Session {
     ServedFiles& files_;
     const std::uint64_t epoch_;
     const Report& report_;
+    wire::Credentials* const credentials_;
     // One of them.
     std::unique_ptr<ServedFile> served_;
     std::unique_ptr<ServedSnapshot> snapshot_;

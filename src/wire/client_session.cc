@@ -6,6 +6,9 @@
 #include <chrono>
 #include <utility>
 
+#include "wire/credentials.h"
+#include "wire/proof.h"
+
 namespace forebay::wire {
 
 namespace {
@@ -29,6 +32,24 @@ Status check_path(const std::string& path) {
     return {Code::kUnsupported, path + ": its path is not absolute, or too long for a server"};
 }
 
+Result<Open> describe(io::File& file, Purpose purpose, const io::Address& server) {
+    const std::string& path = file.name();
+    FOREBAY_TRY(check_path(path));
+    const auto identity = file.identity();
+    if (!identity) return identity.status();
+    Open message{false, false, identity.value(), path, purpose, {}};
+    if (server.is_local()) return message;
+    if (file.traits().local)
+        return Status(Code::kUnsupported, path + ": it lies on this machine, and the server is another one");
+    const auto state = file.state();
+    if (!state) return state.status();
+    message.seen.born_ns = state.value().born_ns;
+    // Somebody writes what is read or followed: it changes all the time.
+    if (purpose == Purpose::kWrite)
+        message.seen = {state.value().born_ns, state.value().size, state.value().modified_ns, state.value().changed_ns};
+    return message;
+}
+
 Result<Connection::Frame> call(Connection& connection, std::uint64_t request, Type type, io::Bytes payload,
                                Type answer) {
     FOREBAY_TRY(connection.send(type, request, payload));
@@ -42,19 +63,24 @@ Result<Connection::Frame> call(Connection& connection, std::uint64_t request, Ty
 }
 
 Result<ClientSession> open_session(const io::Address& server, std::uint64_t patience_s, const Open& message) {
-    auto socket = io::Socket::connect(server);
-    if (!socket) return Status(Code::kNotFound, socket.status().message(), socket.status().sys_errno());
     const std::chrono::seconds patience(static_cast<std::int64_t>(patience_s == 0 ? 0 : patience_s + kAnswerSeconds));
-    FOREBAY_TRY(socket.value()->set_patience(patience, patience));
+    auto socket = io::Socket::connect(server, patience);
+    if (!socket) return Status(Code::kNotFound, socket.status().message(), socket.status().sys_errno());
     ClientSession session{std::make_unique<Connection>(std::move(socket).value()), {}, 0};
     Connection& connection = *session.connection;
+    const bool local = connection.socket().is_local();
+    if (!local) {
+        const auto credentials = munge_credentials();
+        if (!credentials) return credentials.status();
+        FOREBAY_TRY(prove_to_server(connection, *credentials.value()));
+    }
     const Hello hello{kVersion, kVersion, static_cast<std::uint32_t>(::getpid())};
     const auto welcomed = call(connection, 1, Type::kHello, encode(hello), Type::kWelcome);
     if (!welcomed) return welcomed.status();
     const auto welcome = parse_welcome(welcomed.value().payload);
     if (!welcome) return welcome.status();
     session.welcome = welcome.value();
-    FOREBAY_TRY(check_user(connection.socket()));
+    if (local) FOREBAY_TRY(check_user(connection.socket()));
     const auto opened = call(connection, 2, Type::kOpen, encode(message), Type::kOpened);
     if (!opened) return opened.status();
     const auto size = parse_size_of(opened.value().payload);

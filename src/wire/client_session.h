@@ -1,4 +1,4 @@
-// The beginning of a client's session: connect, HELLO, OPEN (docs/protocol.md).
+// The beginning of a client's session: connect, PROVE to another machine, HELLO, OPEN (docs/protocol.md).
 //
 // Thread-safety: pure functions. Blocking: until the server has answered, for `patience_s` and half a minute at most
 // (0: without end); the same bound holds for each later wait of the connection.
@@ -20,7 +20,7 @@ struct ClientSession {
 };
 
 // What the server has refused comes as it says. kNotFound: nobody answers there. kPermissionDenied: it belongs to
-// another user.
+// another user. kUnavailable: this machine cannot prove who it is to another one.
 [[nodiscard]] Result<ClientSession> open_session(const io::Address& server, std::uint64_t patience_s,
                                                  const Open& message);
 
@@ -30,5 +30,7 @@ struct ClientSession {
 
 // For OPEN. kUnsupported: the path is not absolute, or too long for a server.
 [[nodiscard]] Status check_path(const std::string& path);
+// OPEN of this file. kUnsupported: as above; or the file lies on this machine, and the server on another one.
+[[nodiscard]] Result<Open> describe(io::File& file, Purpose purpose, const io::Address& server);
 
 }   // namespace forebay::wire

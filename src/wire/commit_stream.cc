@@ -7,7 +7,7 @@ namespace forebay::wire {
 Result<CommitStream> CommitStream::open(const io::Address& server, const std::string& path,
                                         const io::Identity& identity, std::uint64_t patience_s) {
     FOREBAY_TRY(check_path(path));
-    auto session = open_session(server, patience_s, {false, false, identity, path, Purpose::kFollow});
+    auto session = open_session(server, patience_s, {false, false, identity, path, Purpose::kFollow, {}});
     if (!session) return session.status();
     return CommitStream(std::move(session.value().connection));
 }

@@ -7,8 +7,27 @@ namespace forebay::wire {
 
 Status Connection::send(Type type, std::uint64_t request, io::Bytes head, io::Bytes bytes) {
     const HeaderBytes header = encode({type, static_cast<std::uint32_t>(head.size() + bytes.size()), request});
-    const std::array<io::Bytes, 3> pieces{io::Bytes(header), head, bytes};
+    std::array<io::Bytes, 4> pieces{io::Bytes(header), head, bytes};
+    if (!sent_) return socket_->send(std::span(pieces).first(3));
+    const Seal seal = sent_->next(std::span(pieces).first(3));
+    pieces[3] = seal;
     return socket_->send(pieces);
+}
+
+Status Connection::receive_rest(io::MutableBytes into) {
+    Status received = socket_->receive(into);
+    if (received.code() == Code::kNotFound) received = Status::from_errno(ECONNRESET, "receive the rest of a frame");
+    return received;
+}
+
+Status Connection::seal(const SealKey& sent, const SealKey& received) {
+    const auto out = FrameSeal::with(sent);
+    if (!out) return out.status();
+    const auto in = FrameSeal::with(received);
+    if (!in) return in.status();
+    sent_ = out.value();
+    received_ = in.value();
+    return Status::ok();
 }
 
 Result<Connection::Frame> Connection::receive() {
@@ -18,9 +37,12 @@ Result<Connection::Frame> Connection::receive() {
     if (!header) return header.status();
     if (buffer_.size() < header.value().payload_bytes) buffer_.resize(header.value().payload_bytes);
     const auto payload = io::MutableBytes(buffer_).first(header.value().payload_bytes);
-    if (const Status received = socket_->receive(payload); !received) {
-        if (received.code() == Code::kNotFound) return Status::from_errno(ECONNRESET, "receive the rest of a frame");
-        return received;
+    FOREBAY_TRY(receive_rest(payload));
+    if (received_) {
+        Seal seal;
+        FOREBAY_TRY(receive_rest(seal));
+        const std::array<io::Bytes, 2> pieces{io::Bytes(bytes), payload};
+        if (!received_->fits(pieces, seal)) return Status(Code::kCorrupt, "a frame whose seal does not fit");
     }
     return Frame{header.value(), payload};
 }

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "base/status.h"
 #include "io/socket.h"
 #include "wire/frame.h"
+#include "wire/frame_seal.h"
 
 namespace forebay::wire {
 
@@ -27,13 +29,21 @@ class Connection {
         Header header;
         io::Bytes payload;   // until the next frame is received
     };
-    // kCorrupt: malformed, nothing more can be received; kNotFound: the other side has closed it between two frames.
+    // kCorrupt: malformed, or its seal does not fit; nothing more can be received; kNotFound: the other side has closed
+    // it between two frames.
     [[nodiscard]] Result<Frame> receive();
+
+    // From now on each frame of either side has a seal. kUnavailable: as FrameSeal.
+    [[nodiscard]] Status seal(const SealKey& sent, const SealKey& received);
+    [[nodiscard]] bool sealed() const noexcept { return sent_.has_value(); }
 
     [[nodiscard]] io::Socket& socket() noexcept { return *socket_; }
 
   private:
+    [[nodiscard]] Status receive_rest(io::MutableBytes into);
+
     const std::unique_ptr<io::Socket> socket_;
+    std::optional<FrameSeal> sent_, received_;
     Payload buffer_;   // as long as the longest payload so far
 };
 

@@ -55,7 +55,7 @@ Result<Header> parse_header(std::span<const std::byte, kHeaderBytes> bytes) {
     if (load_le<std::uint64_t>(bytes.data() + kCheckedBytes) != checksum(bytes.first(kCheckedBytes)))
         return malformed("checksum of the header");
     const auto type = load_le<std::uint16_t>(bytes.data() + 6);
-    if (type < static_cast<std::uint16_t>(Type::kHello) || type > static_cast<std::uint16_t>(Type::kCommits))
+    if (type < static_cast<std::uint16_t>(Type::kHello) || type > static_cast<std::uint16_t>(Type::kProve))
         return malformed("type");
     Header header{static_cast<Type>(type), load_le<std::uint32_t>(bytes.data() + 8),
                   load_le<std::uint64_t>(bytes.data() + 16)};
@@ -92,6 +92,9 @@ Payload encode(const Open& message) {
     append(payload, static_cast<std::uint32_t>(message.path.size()));
     append(payload, message.identity.device);
     append(payload, message.identity.inode);
+    for (const std::uint64_t each :
+         {message.seen.born_ns, message.seen.size, message.seen.modified_ns, message.seen.changed_ns})
+        append(payload, each);
     append_text(payload, message.path);
     return payload;
 }
@@ -167,7 +170,7 @@ Result<Welcome> parse_welcome(io::Bytes payload) {
 }
 
 Result<Open> parse_open(io::Bytes payload) {
-    constexpr std::size_t kFixed = 24;
+    constexpr std::size_t kFixed = 56;
     if (payload.size() <= kFixed || payload.size() > kFixed + kPathMax) return malformed("length of OPEN");
     const auto flags = load_le<std::uint32_t>(payload.data());
     if (flags != kOpenToRead && flags != kOpenToFollow && (flags & ~(kOpenEmpty | kOpenLocked)) != 0)
@@ -179,6 +182,8 @@ Result<Open> parse_open(io::Bytes payload) {
     if (flags == kOpenToRead) message.purpose = Purpose::kRead;
     if (flags == kOpenToFollow) message.purpose = Purpose::kFollow;
     message.identity = {load_le<std::uint64_t>(payload.data() + 8), load_le<std::uint64_t>(payload.data() + 16)};
+    message.seen = {load_le<std::uint64_t>(payload.data() + 24), load_le<std::uint64_t>(payload.data() + 32),
+                    load_le<std::uint64_t>(payload.data() + 40), load_le<std::uint64_t>(payload.data() + 48)};
     message.path = text_of(payload.subspan(kFixed));
     if (message.path.front() != '/' || message.path.find('\0') != std::string::npos) return malformed("path of OPEN");
     return message;

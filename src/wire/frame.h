@@ -25,7 +25,7 @@ inline constexpr std::size_t kDataMax = std::size_t{1} << 20;   // bytes of a fi
 inline constexpr std::size_t kPartsMax = 4096;
 inline constexpr std::size_t kPartBytes = 16, kWriteHeadBytes = 8;
 inline constexpr std::size_t kPayloadMax = kDataMax + 64 * 1024 + kWriteHeadBytes;
-inline constexpr std::size_t kPathMax = 4096, kTextMax = 4096;
+inline constexpr std::size_t kPathMax = 4096, kTextMax = 4096, kCredentialMax = 4096;
 inline constexpr std::size_t kCommitsMax = 1024;   // in one frame
 
 enum class Type : std::uint16_t {
@@ -46,6 +46,7 @@ enum class Type : std::uint16_t {
     kFailed,
     kNext,
     kCommits,
+    kProve,   // a credential: before HELLO, between machines
 };
 
 struct Header {
@@ -76,6 +77,11 @@ struct Open {
     io::Identity identity;
     std::string path;
     Purpose purpose = Purpose::kWrite;
+    // As the client sees the file, for a server on another machine; 0: not to be compared.
+    struct Seen {
+        std::uint64_t born_ns = 0, size = 0, modified_ns = 0, changed_ns = 0;
+        friend bool operator==(const Seen&, const Seen&) = default;
+    } seen{};
 };
 struct Read {
     std::uint64_t offset = 0;

@@ -31,10 +31,11 @@ RemoteFile::RemoteFile(Setup& setup)
 RemoteFile::~RemoteFile() = default;
 
 Result<std::unique_ptr<RemoteFile>> RemoteFile::open(Setup& setup) {
-    const auto identity = setup.file->identity();
-    if (!identity) return identity.status();
-    Open message{setup.empty, setup.locked, identity.value(), setup.file->name()};
-    FOREBAY_TRY(check_path(message.path));
+    auto described = describe(*setup.file, Purpose::kWrite, setup.server);
+    if (!described) return described.status();
+    Open& message = described.value();
+    message.empty = setup.empty;
+    message.locked = setup.locked;
     std::unique_ptr<RemoteFile> remote(new RemoteFile(setup));
     Status opened;
     {
@@ -43,6 +44,7 @@ Result<std::unique_ptr<RemoteFile>> RemoteFile::open(Setup& setup) {
         // Whoever goes on with it at another server still writes it, and answers for that.
         message.empty = false;
         message.locked = true;
+        message.seen = {message.seen.born_ns, 0, 0, 0};
         if (opened) remote->opened_ = std::move(message);
     }
     if (opened) return remote;

@@ -23,10 +23,9 @@ SnapshotFile::~SnapshotFile() {
 
 Result<std::unique_ptr<SnapshotFile>> SnapshotFile::open(const io::Address& server, std::unique_ptr<io::File>& file,
                                                          std::uint64_t patience_s) {
-    FOREBAY_TRY(check_path(file->name()));
-    const auto identity = file->identity();
-    if (!identity) return identity.status();
-    auto session = open_session(server, patience_s, {false, false, identity.value(), file->name(), Purpose::kRead});
+    const auto message = describe(*file, Purpose::kRead, server);
+    if (!message) return message.status();
+    auto session = open_session(server, patience_s, message.value());
     if (!session) return session.status();
     return std::unique_ptr<SnapshotFile>(new SnapshotFile(std::move(file), std::move(session).value(),
                                                           io::format_address(server)));

@@ -29,7 +29,8 @@ def command() -> str:
 class Server:
     """`forebay serve` with a staging area of its own; ends with the block, by SIGTERM unless it has ended."""
 
-    def __init__(self, folder: Path, listen: str | None = None, *more: str):
+    def __init__(self, folder: Path, listen: str | None = None, *more: str, on: list[str] | None = None):
+        self.on = on or []  # the command that starts others on another machine
         self.folder = folder
         self.area = folder / "server-area"
         self.area.mkdir(parents=True, exist_ok=True)
@@ -40,7 +41,7 @@ class Server:
 
     def start(self):
         self.process = subprocess.Popen(
-            [command(), "serve", "--listen", self.listen, "--nls", str(self.area), *self.more]
+            [*self.on, command(), "serve", "--listen", self.listen, "--nls", str(self.area), *self.more]
             + ["-o", f"stats={self.statistics_file}", "-o", "reserve=0"],
             env=native(),
             stdout=subprocess.PIPE,
@@ -106,9 +107,9 @@ def client_reasons(folder: Path) -> dict[str, int]:
 
 
 class Client:
-    def __init__(self, folder: Path, variables: dict[str, str]):
+    def __init__(self, folder: Path, variables: dict[str, str], on: list[str] | None = None):
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM],
+            [*(on or []), "env", f"--chdir={folder}", sys.executable, "-c", PROGRAM],
             cwd=folder,
             env=variables,
             stdin=subprocess.PIPE,

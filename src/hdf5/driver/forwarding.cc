@@ -52,7 +52,8 @@ Status forward(stage::OpenTarget& target, const Options& options, bool emptied, 
     }
     failure = failure.with_context("option server=" + options.server);
     const bool in_use = failure.sys_errno() == EBUSY;
-    const bool nothing_there = !address || emptied || failure.code() == Code::kUnsupported;
+    const bool nothing_there = failure.code() == Code::kInvalidArgument || emptied ||
+                               failure.code() == Code::kUnsupported;
     if (options.strict || in_use) return failure;
     if (!nothing_there)
         return {failure.code(),

@@ -371,7 +371,7 @@ class Attacker {
     }
     bool greet(const std::string& path, io::Identity identity, wire::Purpose purpose) {
         return ask(wire::Type::kHello, wire::encode(wire::Hello{}), ++request_) &&
-               ask(wire::Type::kOpen, wire::encode(wire::Open{false, false, identity, path, purpose}), ++request_);
+               ask(wire::Type::kOpen, wire::encode(wire::Open{false, false, identity, path, purpose, {}}), ++request_);
     }
     // Until the server ends the session.
     void attack() {

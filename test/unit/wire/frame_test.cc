@@ -47,8 +47,11 @@ TEST(Frame, hello_has_its_golden_bytes) {
 }
 
 TEST(Frame, payloads_have_their_golden_bytes) {
-    EXPECT_EQ(hex(encode(Open{true, false, {2, 3}, "/a"})), "01000000020000000200000000000000"
-                                                            "03000000000000002f61");
+    EXPECT_EQ(hex(encode(Open{true, false, {2, 3}, "/a", Purpose::kWrite, {4, 5, 6, 7}})),
+              "01000000020000000200000000000000"
+              "03000000000000000400000000000000"
+              "05000000000000000600000000000000"
+              "07000000000000002f61");
     EXPECT_EQ(hex(write_payload(kParts)), "0200000000000000"
                                           "00100000000000000300000000000000"
                                           "00000000000000000500000001000000"
@@ -64,13 +67,14 @@ TEST(Frame, what_is_encoded_is_parsed_back) {
     EXPECT_EQ(header.value().type, Type::kWrite);
     EXPECT_EQ(header.value().payload_bytes, 77u);
     EXPECT_EQ(header.value().request, 1234567890123u);
-    const auto open = parse_open(encode(Open{false, true, {5, 6}, "/scratch/run.h5"}));
+    const auto open = parse_open(encode(Open{false, true, {5, 6}, "/scratch/run.h5", Purpose::kWrite, {1, 2, 3, 4}}));
     ASSERT_TRUE(open) << open.status().message();
     EXPECT_TRUE(open.value().locked && !open.value().empty);
     EXPECT_EQ(open.value().identity, (io::Identity{5, 6}));
     EXPECT_EQ(open.value().path, "/scratch/run.h5");
+    EXPECT_EQ(open.value().seen, (Open::Seen{1, 2, 3, 4}));
     for (const Purpose purpose : {Purpose::kRead, Purpose::kFollow}) {
-        const auto other = parse_open(encode(Open{false, false, {5, 6}, "/scratch/run.h5", purpose}));
+        const auto other = parse_open(encode(Open{false, false, {5, 6}, "/scratch/run.h5", purpose, {}}));
         ASSERT_TRUE(other) << other.status().message();
         EXPECT_EQ(other.value().purpose, purpose);
     }
@@ -117,7 +121,7 @@ TEST(Frame, a_forged_header_is_refused_before_anything_is_made_of_its_length) {
     EXPECT_FALSE(parse_header(forged(6, static_cast<std::uint32_t>(kPayloadMax) + 1, 0)));
     EXPECT_FALSE(parse_header(forged(6, 0xFFFFFFFF, 0)));
     EXPECT_FALSE(parse_header(forged(0, 0, 0)));
-    EXPECT_FALSE(parse_header(forged(18, 0, 0)));
+    EXPECT_FALSE(parse_header(forged(19, 0, 0)));
     EXPECT_FALSE(parse_header(forged(6, 0, 1)));
 }
 
@@ -147,7 +151,7 @@ TEST(Frame, a_read_of_more_than_a_frame_is_refused) {
 
 TEST(Frame, a_path_that_is_none_is_refused) {
     const auto parses = [](std::string path) {
-        return parse_open(encode(Open{false, false, {}, std::move(path)})).is_ok();
+        return parse_open(encode(Open{false, false, {}, std::move(path), Purpose::kWrite, {}})).is_ok();
     };
     EXPECT_TRUE(parses("/" + std::string(kPathMax - 1, 'a')));
     EXPECT_FALSE(parses("/" + std::string(kPathMax, 'a')));
@@ -182,7 +186,7 @@ void parse_everything(io::Bytes payload) {
 TEST(Frame, changed_payloads_do_no_harm) {
     const std::vector<Payload> good{encode(Hello{}),
                                     encode(Welcome{1, 64, 8 << 20, 3}),
-                                    encode(Open{true, true, {1, 2}, "/scratch/x.h5"}),
+                                    encode(Open{true, true, {1, 2}, "/scratch/x.h5", Purpose::kWrite, {}}),
                                     encode(Read{77, 4096}),
                                     write_payload(kParts),
                                     encode(Status(Code::kIo, "failed", 5)),
