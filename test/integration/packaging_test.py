@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,25 @@ def test_the_example_compiles_with_pkg_config_wherever_it_was_installed(prefix, 
     rpath = f"-Wl,-rpath,{Path(os.environ['FOREBAY_HDF5_LIBRARY']).parent}"
     passes([compiler, EXAMPLE / "checkpoint.c", *flags, *beside, rpath, "-o", "checkpoint"], tmp_path)
     runs_staged(tmp_path / "checkpoint", prefix, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_debian_package_stages_what_is_written_and_lintian_finds_nothing(tmp_path):
+    if shutil.which("dpkg-deb") is None:
+        pytest.skip("there is no dpkg-deb")
+    pytest.importorskip("h5py")
+    said = passes([ROOT / "packaging" / "build-deb", BUILD, tmp_path], tmp_path)
+    assert not re.search(r"^[EW]: ", said, re.MULTILINE), said
+    (package,) = tmp_path.glob("forebay_*.deb")
+    control = passes(["dpkg-deb", "--field", package, "Depends"], tmp_path)
+    assert "libc6 (>=" in control and "hdf5" not in control and "mpi" not in control, control
+    passes(["dpkg-deb", "--extract", package, tmp_path / "root"], tmp_path)
+    (tmp_path / "area").mkdir()
+    write = "import h5py\nwith h5py.File('x.h5', 'w') as file: file['x'] = range(100000)"
+    launcher = [tmp_path / "root" / "usr" / "bin" / "forebay", "run", "-q", "-o", f"nls={tmp_path / 'area'}", "--"]
+    passes([*launcher, sys.executable, "-c", write], tmp_path, FOREBAY_STATS=str(statistics_file(tmp_path)))
+    (file,) = statistics(tmp_path)
+    assert file["staged"] > 0 and file["staged"] + file["through"] >= 800000
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,7 @@ PARALLEL = "/parallel/"
 SAMPLES = """
 import sys, h5py, numpy as np
 with h5py.File(sys.argv[1], "w") as file:
-    file["labels"], file["images"] = np.arange(64), np.zeros((64, 8, 8, 3), "f4")
+    file["labels"], file["images"] = np.arange(64) % 10, np.zeros((64, 8, 8, 3), "f4")
 """
 NAMED_FOLDERS = re.compile(r"(?<![\w.}/])/(local|parallel|run/user/1000|var/lib/node_exporter)(?=/)")
 # Modules that are imported by a name in a string.
@@ -229,6 +229,7 @@ class Session:
             CPATH=os.environ.get("FOREBAY_HDF5_INCLUDE_DIR", str(hdf5_prefix() / "include")),
             LIBRARY_PATH=library,
             FOREBAY_STATS=str(self.statistics),
+            KERAS_BACKEND="jax",  # which tools/setup keras installs
         )
         # A wheel's h5py brings its own libhdf5. What is compiled here uses the tests' one.
         if re.search(r"^(?:cc|h5p?cc) ", page.read_text(), re.MULTILINE):

@@ -93,6 +93,13 @@ def test_what_the_wheel_installs_wants_no_library_but_those_of_the_compiler(whee
         assert ".debug_info" not in sections.stdout, f"{file} has debug information"
 
 
+def test_auditwheel_finds_nothing_that_other_systems_lack(wheel):
+    """It names the oldest glibc with which the wheel runs: that of the machine that compiled it, or an older one."""
+    done = run([BUILDER, "-m", "auditwheel", "show", wheel], native(), wheel.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r'platform\s+tag:\s+"manylinux_2_\d+_\w+"', done.stdout), done.stdout
+
+
 def test_the_command_and_python_m_forebay_are_the_same_program(python, tmp_path):
     script = run([python.parent / "forebay", "--version"], alone(tmp_path), tmp_path)
     module = run([python, "-m", "forebay", "--version"], alone(tmp_path), tmp_path)
