@@ -3,12 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstdio>
-#include <memory>
 
 #include <fmt/format.h>
 
+#include "base/configuration_text.h"
 #include "base/options_value.h"
 
 // The whole of toml++ in this translation unit: the plugin must not depend on a shared library that the
@@ -47,8 +45,6 @@ constexpr std::array<std::string_view, 10> kOtherVariables{
     "FOREBAY_PLUGIN_DIR", "FOREBAY_PYTHON", "FOREBAY_WERROR", "FOREBAY_RUN",       "FOREBAY_SEED"};
 constexpr std::array<std::string_view, 6> kOtherPrefixes{"FOREBAY_TEST_", "FOREBAY_BENCH_",        "FOREBAY_DEMO_",
                                                          "FOREBAY_HDF5_", "FOREBAY_DIFFERENTIAL_", "FOREBAY_PARALLEL_"};
-
-constexpr std::size_t kConfigBytesMax = std::size_t{1} << 20;
 
 std::string& origin_in(LoadedOptions& loaded, std::string_view name) {
     return std::find_if(loaded.origins.begin(), loaded.origins.end(),
@@ -156,27 +152,8 @@ void load_environment(const Getenv& getenv, std::span<const std::string> names, 
 
 // ---- The TOML file ---------------------------------------------------------------------------------
 
-Result<std::string> read_config(const std::string& path) {
-    const auto failure = [&](int error) {
-        return Status::from_errno(error, fmt::format("read the configuration {} (FOREBAY_CONFIG)", path));
-    };
-    struct Close {
-        void operator()(std::FILE* file) const noexcept { std::fclose(file); }
-    };
-    const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rbe"));
-    if (!file) return failure(errno);
-    std::string text;
-    std::array<char, 65536> block;
-    while (const std::size_t got = std::fread(block.data(), 1, block.size(), file.get())) {
-        text.append(block.data(), got);
-        if (text.size() > kConfigBytesMax) return failure(EFBIG);
-    }
-    if (std::ferror(file.get()) != 0) return failure(errno);
-    return text;
-}
-
 void load_config(const std::string& path, Loader& loader) {
-    const Result<std::string> text = read_config(path);
+    const Result<std::string> text = read_configuration(path, "FOREBAY_CONFIG");
     if (!text) return loader.problem(text.status());
     const toml::parse_result parsed = toml::parse(text.value(), path);
     if (!parsed) {

@@ -4,42 +4,28 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <system_error>
 
 #include <fmt/format.h>
 
+#include "base/configuration_text.h"
 #include "cache_vol/connector_text.h"
 
 namespace forebay::cache_vol {
 
 namespace {
 
-constexpr std::size_t kConfigurationMax = std::size_t{1} << 20;
 // For storage in memory: the first of these that is a directory.
 constexpr std::array kMemory{"/dev/shm", "/run/shm"};
 
+// A pipe or a device would keep the program waiting.
 Result<std::string> read_file(const std::string& path) {
-    const auto failure = [&](int error) {
-        return Status::from_errno(error, fmt::format("read the configuration {} (connector string)", path));
-    };
+    constexpr std::string_view kNamedBy = "connector string";
     std::error_code error;
-    if (!std::filesystem::is_regular_file(path, error)) return failure(error ? error.value() : EINVAL);
-    struct Close {
-        void operator()(std::FILE* file) const noexcept { std::fclose(file); }
-    };
-    const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rbe"));
-    if (!file) return failure(errno);
-    std::string text;
-    std::array<char, 65536> block;
-    while (const std::size_t got = std::fread(block.data(), 1, block.size(), file.get())) {
-        text.append(block.data(), got);
-        if (text.size() > kConfigurationMax) return failure(EFBIG);
-    }
-    if (std::ferror(file.get()) != 0) return failure(errno);
-    return text;
+    if (std::filesystem::is_regular_file(path, error)) return read_configuration(path, kNamedBy);
+    return Status::from_errno(error ? error.value() : EINVAL,
+                              fmt::format("read the configuration {} ({})", path, kNamedBy));
 }
 
 std::string memory_directory() {

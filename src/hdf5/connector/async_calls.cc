@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hdf5/connector/dataset_bytes.h"
+#include "hdf5/connector/dataset_questions.h"
 #include "hdf5/session.h"
 
 namespace forebay::hdf5 {
@@ -21,23 +22,6 @@ DatasetBytes& bytes_of(Object& dataset) {
     if (dataset.bytes == nullptr) dataset.bytes = std::make_shared<DatasetBytes>(dataset);
     return *dataset.bytes;
 }
-
-// A value of the library's that is closed with its owner.
-class Handle {
-  public:
-    Handle(hid_t id, herr_t (*close)(hid_t)) noexcept : id_(id), close_(close) {}
-    ~Handle() {
-        if (id_ >= 0) close_(id_);
-    }
-    Handle(const Handle&) = delete;
-    Handle& operator=(const Handle&) = delete;
-    [[nodiscard]] hid_t id() const noexcept { return id_; }
-    explicit operator bool() const noexcept { return id_ >= 0; }
-
-  private:
-    const hid_t id_;
-    herr_t (*const close_)(hid_t);
-};
 
 // Its values are the same in the file and in memory, and lead nowhere.
 bool is_plain(hid_t type, unsigned depth = 0) {

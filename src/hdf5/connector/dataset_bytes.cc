@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "hdf5/connector/dataset_questions.h"
 #include "hdf5/connector/object_file.h"
 #include "hdf5/connector/selection_runs.h"
-#include "hdf5/connector/transfer.h"
 #include "hdf5/open_files.h"
 
 namespace forebay::hdf5 {
@@ -26,12 +26,6 @@ std::shared_ptr<OpenFile> find_file(const Object& dataset) {
 
 // Before 1.14.4 the address of a chunk left the user block out (release notes).
 bool tells_where_chunks_are() { return host().major_version > 1 || host().minor_version > 14 || host().release >= 4; }
-
-herr_t ask_native(const Object& dataset, int operation, H5VL_native_dataset_optional_args_t& args) {
-    H5VL_optional_args_t optional{operation, &args};
-    return host().H5VLdataset_optional(dataset.under, dataset.origin->under_connector, &optional,
-                                       *host().H5P_LST_DATASET_XFER_ID_g, nullptr);
-}
 
 struct ChunkWalk {
     std::unordered_map<std::uint64_t, haddr_t>& chunks;
@@ -102,13 +96,6 @@ std::optional<AtOnce> DatasetBytes::settle(const Object& dataset) {
     return std::nullopt;
 }
 
-haddr_t DatasetBytes::contiguous_address(const Object& dataset) const {
-    haddr_t address = HADDR_UNDEF;
-    H5VL_native_dataset_optional_args_t args{};
-    args.get_offset.offset = &address;
-    return ask_native(dataset, H5VL_NATIVE_DATASET_GET_OFFSET, args) < 0 ? HADDR_UNDEF : address;
-}
-
 std::optional<AtOnce> DatasetBytes::find_chunks(const Object& dataset) {
     if (is_current(chunks_found_)) return too_many_chunks_ ? std::optional(AtOnce::kPieces) : std::nullopt;
     chunks_.clear();
@@ -116,7 +103,7 @@ std::optional<AtOnce> DatasetBytes::find_chunks(const Object& dataset) {
     H5VL_native_dataset_optional_args_t args{};
     args.chunk_iter.op = &ChunkWalk::step;
     args.chunk_iter.op_data = &walk;
-    const bool found = ask_native(dataset, H5VL_NATIVE_DATASET_CHUNK_ITER, args) >= 0;
+    const bool found = ask_native(dataset, H5VL_NATIVE_DATASET_CHUNK_ITER, args);
     too_many_chunks_ = walk.too_many;
     if (!found) {
         host().H5Eclear2(H5E_DEFAULT);
@@ -155,7 +142,7 @@ std::optional<AtOnce> DatasetBytes::add_pieces(const Object& dataset, const Sele
         for (std::size_t i = 0; i < chunk_.size(); ++i)
             grid_[i] = (selection.dimensions[i] + chunk_[i] - 1) / chunk_[i];
         if (const auto why = find_chunks(dataset)) return why;
-    } else if (address_ = contiguous_address(dataset); address_ == HADDR_UNDEF) {
+    } else if (address_ = address_of(dataset); address_ == HADDR_UNDEF) {
         return AtOnce::kUnallocated;
     }
     SelectionRuns from(selection.file, selection.element_bytes), to(selection.memory, selection.element_bytes);

@@ -45,7 +45,6 @@ class DatasetBytes {
                                                           std::vector<stage::StagedFile::ReadPart>& pieces);
 
   private:
-    [[nodiscard]] haddr_t contiguous_address(const Object& dataset) const;
     [[nodiscard]] std::optional<stage::AtOnce> find_chunks(const Object& dataset);
     struct Place {
         haddr_t address = HADDR_UNDEF;

@@ -4,52 +4,14 @@
 #include <array>
 #include <cstddef>
 
+#include "hdf5/connector/dataset_questions.h"
+
 namespace forebay::hdf5 {
 
 namespace {
 
 constexpr std::size_t kPiecesMax = 65536;
 constexpr std::uint64_t kGapMax = 4096;   // a block of the cache
-
-// Identifiers that HDF5 gave us.
-class Held {
-  public:
-    using Close = herr_t (*)(hid_t);
-    Held(hid_t id, Close close) noexcept : id_(id), close_(close) {}
-    ~Held() {
-        if (id_ >= 0) close_(id_);
-    }
-    Held(const Held&) = delete;
-    Held& operator=(const Held&) = delete;
-    [[nodiscard]] hid_t id() const noexcept { return id_; }
-    [[nodiscard]] explicit operator bool() const noexcept { return id_ >= 0; }
-
-  private:
-    const hid_t id_;
-    const Close close_;
-};
-
-hid_t get(const Object& dataset, H5VL_dataset_get_t what) {
-    H5VL_dataset_get_args_t args{};
-    args.op_type = what;
-    args.args.get_space.space_id = H5I_INVALID_HID;   // of all three the first member
-    if (host().H5VLdataset_get(dataset.under, dataset.origin->under_connector, &args, *host().H5P_LST_DATASET_XFER_ID_g,
-                               nullptr) < 0)
-        return H5I_INVALID_HID;
-    switch (what) {
-        case H5VL_DATASET_GET_SPACE: return args.args.get_space.space_id;
-        case H5VL_DATASET_GET_TYPE: return args.args.get_type.type_id;
-        case H5VL_DATASET_GET_DCPL: return args.args.get_dcpl.dcpl_id;
-        default: return H5I_INVALID_HID;
-    }
-}
-
-// An operation of HDF5's own connector. The program does not see the addresses, so the file is not given away.
-bool ask_native(const Object& dataset, int operation, H5VL_native_dataset_optional_args_t& native) {
-    H5VL_optional_args_t args{operation, &native};
-    return host().H5VLdataset_optional(dataset.under, dataset.origin->under_connector, &args,
-                                       *host().H5P_LST_DATASET_XFER_ID_g, nullptr) >= 0;
-}
 
 struct Extent {
     int rank = -1;
@@ -147,19 +109,14 @@ ChunkWalk walk_chunks(const Object& dataset, hid_t creation, hid_t space, int ra
 
 // Where a contiguous dataset begins; HADDR_UNDEF: it has no bytes in this file.
 haddr_t begin_of(const Object& dataset, hid_t creation) {
-    haddr_t begin = HADDR_UNDEF;
-    H5VL_native_dataset_optional_args_t native{};
-    native.get_offset.offset = &begin;
-    if (host().H5Pget_external_count(creation) != 0 || !ask_native(dataset, H5VL_NATIVE_DATASET_GET_OFFSET, native))
-        return HADDR_UNDEF;
-    return begin;
+    return host().H5Pget_external_count(creation) == 0 ? address_of(dataset) : HADDR_UNDEF;
 }
 
 }   // namespace
 
 std::optional<std::vector<ByteRange>> places_of(const char* function, const Object& dataset, hid_t file_space,
                                                 bool wanted) {
-    const Held own(get(dataset, H5VL_DATASET_GET_SPACE), host().H5Sclose);
+    const Handle own(ask(dataset, H5VL_DATASET_GET_SPACE), host().H5Sclose);
     if (!own) return std::nullopt;
     const Extent extent = extent_of(own.id());
     if (file_space != H5S_ALL) {
@@ -175,8 +132,8 @@ std::optional<std::vector<ByteRange>> places_of(const char* function, const Obje
     if (!wanted) return places;
     // From here on nothing fails: what HDF5 does not tell is not read ahead.
     const QuietErrors quiet;
-    const Held creation(get(dataset, H5VL_DATASET_GET_DCPL), host().H5Pclose);
-    const Held type(get(dataset, H5VL_DATASET_GET_TYPE), host().H5Tclose);
+    const Handle creation(ask(dataset, H5VL_DATASET_GET_DCPL), host().H5Pclose);
+    const Handle type(ask(dataset, H5VL_DATASET_GET_TYPE), host().H5Tclose);
     if (creation && type) {
         const H5D_layout_t layout = host().H5Pget_layout(creation.id());
         if (layout == H5D_CHUNKED) {
@@ -195,7 +152,7 @@ std::optional<std::vector<ByteRange>> places_of(const char* function, const Obje
 
 std::optional<std::vector<ByteRange>> places_of_rows(const char* function, const Object& dataset,
                                                      std::span<const std::uint64_t> rows, bool wanted) {
-    const Held own(get(dataset, H5VL_DATASET_GET_SPACE), host().H5Sclose);
+    const Handle own(ask(dataset, H5VL_DATASET_GET_SPACE), host().H5Sclose);
     if (!own) return std::nullopt;
     const Extent extent = extent_of(own.id());
     const hsize_t row_count = extent.rank > 0 ? extent.dims[0] : 0;
@@ -206,8 +163,8 @@ std::optional<std::vector<ByteRange>> places_of_rows(const char* function, const
     std::vector<ByteRange> places;
     if (!wanted || rows.empty()) return places;
     const QuietErrors quiet;
-    const Held creation(get(dataset, H5VL_DATASET_GET_DCPL), host().H5Pclose);
-    const Held type(get(dataset, H5VL_DATASET_GET_TYPE), host().H5Tclose);
+    const Handle creation(ask(dataset, H5VL_DATASET_GET_DCPL), host().H5Pclose);
+    const Handle type(ask(dataset, H5VL_DATASET_GET_TYPE), host().H5Tclose);
     const auto add = [&](ByteRange range) {
         if (places.empty() || places.back() != range) places.push_back(range);
     };

@@ -2,8 +2,8 @@
 
 #include <vector>
 
+#include "hdf5/connector/dataset_questions.h"
 #include "hdf5/connector/object_file.h"
-#include "hdf5/connector/transfer.h"
 #include "hdf5/open_files.h"
 
 namespace forebay::hdf5 {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/attempt.h"
+#include "hdf5/connector/dataset_questions.h"
 #include "hdf5/connector/object_file.h"
 #include "hdf5/host/library_context.h"
 #include "hdf5/open_files.h"
@@ -101,22 +102,6 @@ bool is_collective(hid_t transfer) {
     TransferMode mode = kIndependent;
     return host().H5Pexist(transfer, kTransferMode) > 0 && host().H5Pget(transfer, kTransferMode, &mode) >= 0 &&
            mode == kCollective;
-}
-
-hid_t ask(const Object& dataset, H5VL_dataset_get_t what) {
-    H5VL_dataset_get_args_t args{};
-    args.op_type = what;
-    hid_t* answer = nullptr;
-    switch (what) {
-        case H5VL_DATASET_GET_DCPL: answer = &args.args.get_dcpl.dcpl_id; break;
-        case H5VL_DATASET_GET_SPACE: answer = &args.args.get_space.space_id; break;
-        case H5VL_DATASET_GET_TYPE: answer = &args.args.get_type.type_id; break;
-        default: return H5I_INVALID_HID;
-    }
-    *answer = H5I_INVALID_HID;
-    const herr_t told = host().H5VLdataset_get(dataset.under, dataset.origin->under_connector, &args,
-                                               *host().H5P_LST_DATASET_XFER_ID_g, nullptr);
-    return told < 0 ? H5I_INVALID_HID : *answer;
 }
 
 const DatasetFacts& facts_of(Object& dataset) {

@@ -24,9 +24,6 @@
 
 namespace forebay::hdf5 {
 
-// One thing that the connector beneath tells of a dataset; the caller closes it. Negative: it does not.
-[[nodiscard]] hid_t ask(const Object& dataset, H5VL_dataset_get_t what);
-
 // Found out with the first call, and kept.
 [[nodiscard]] const DatasetFacts& facts_of(Object& dataset);
 
