@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -27,7 +28,8 @@ namespace {
 
 constexpr int kBacklog = 128;
 constexpr std::size_t kPiecesMax = 64;
-constexpr unsigned kEstablished = 1;   // in /proc/net/tcp
+constexpr unsigned kEstablished = 1;                                  // in /proc/net/tcp
+constexpr std::chrono::milliseconds kPauseMin{50}, kPauseMax{1000};   // between two tries to connect again
 
 union AnyAddress {
     sockaddr any;
@@ -288,11 +290,59 @@ void Socket::shut_down() noexcept {
     if (check_ours()) (void)::shutdown(number_, SHUT_RDWR);
 }
 
+// ---- ListenerWatch -----------------------------------------------------------------------------------
+
+ListenerWatch::ListenerWatch(const Address& address) noexcept : pause_(kPauseMin) {
+    const std::size_t slash = address.path.rfind('/');
+    if (slash == std::string::npos) return;
+    try {
+        name_ = address.path.substr(slash + 1);
+        const std::string folder = address.path.substr(0, std::max<std::size_t>(slash, 1));
+        number_ = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+        if (number_ >= 0) (void)::inotify_add_watch(number_, folder.c_str(), IN_MOVED_TO | IN_CREATE | IN_ATTRIB);
+    } catch (const std::bad_alloc&) {   // the pauses do
+    }
+}
+
+ListenerWatch::~ListenerWatch() {
+    if (number_ >= 0) ::close(number_);
+}
+
+bool ListenerWatch::named(std::span<const std::byte> events) const noexcept {
+    inotify_event event;
+    while (events.size() >= sizeof event) {
+        std::memcpy(&event, events.data(), sizeof event);
+        const auto* const name = reinterpret_cast<const char*>(events.data() + sizeof event);
+        if (event.len > 0 && name_ == name) return true;
+        events = events.subspan(std::min(events.size(), sizeof event + event.len));
+    }
+    return false;
+}
+
+void ListenerWatch::await(std::optional<std::chrono::milliseconds> at_most) noexcept {
+    using Clock = std::chrono::steady_clock;
+    const auto until = Clock::now() + std::min(pause_, at_most.value_or(pause_));
+    pause_ = std::min(2 * pause_, kPauseMax);
+    for (;;) {
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+        pollfd look{number_, POLLIN, 0};
+        const int ready = left > 0 ? ::poll(&look, 1, static_cast<int>(left)) : 0;
+        if (ready == 0) return;
+        std::array<std::byte, 4096> events;
+        const ssize_t got = ready > 0 ? ::read(number_, events.data(), events.size()) : 0;
+        if (got > 0 && named(std::span(events).first(static_cast<std::size_t>(got)))) return;
+    }
+}
+
 // ---- Listener ----------------------------------------------------------------------------------------
 
 Result<std::unique_ptr<Listener>> Listener::open(const Address& address) {
+    // A name appears once somebody listens there, so that whoever watches for it may connect at once.
+    Address first = address;
     AnyAddress made;
-    const auto length = make_address(address, made);
+    if (!address.path.empty()) first.path += '~';
+    auto length = make_address(first, made);
+    if (!length) length = make_address(first = address, made);   // too long for that
     if (!length) return length.status();
     const std::string doing = "listen at " + format_address(address);
     if (!address.path.empty()) {
@@ -308,12 +358,16 @@ Result<std::unique_ptr<Listener>> Listener::open(const Address& address) {
     std::unique_ptr<Listener> listener(new Listener(number, {}));   // without a name to be removed
     const int on = 1;
     if (address.path.empty()) (void)::setsockopt(number, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (first.path != address.path) (void)::unlink(first.path.c_str());   // of one that died just here
     if (::bind(number, &made.any, length.value()) != 0) return Status::from_errno(errno, doing);
-    listener->address_ = address;
+    listener->address_ = first;
     // Before it listens, so that nobody gets in earlier.
-    if (!address.path.empty() && ::chmod(address.path.c_str(), S_IRUSR | S_IWUSR) != 0)
+    if (!first.path.empty() && ::chmod(first.path.c_str(), S_IRUSR | S_IWUSR) != 0)
         return Status::from_errno(errno, doing);
     if (::listen(number, kBacklog) != 0) return Status::from_errno(errno, doing);
+    if (first.path != address.path && ::rename(first.path.c_str(), address.path.c_str()) != 0)
+        return Status::from_errno(errno, doing);
+    listener->address_ = address;
     socklen_t named = sizeof made;
     if (address.path.empty() && ::getsockname(number, &made.any, &named) == 0)
         listener->address_.port = ntohs(made.tcp.sin_port);

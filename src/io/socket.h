@@ -66,6 +66,28 @@ class Socket {
     std::uint64_t inode_ = 0;   // of the socket
 };
 
+// Waits until somebody listens at an address again. The directory of a Unix socket tells when its name comes. Nothing
+// tells that of a TCP port, nor that a listener which refuses now will not: so it is also tried again after pauses that
+// become longer. Thread-safety: one thread at a time. Takes a descriptor, where there is one to be had.
+class ListenerWatch {
+  public:
+    // What happens from here on is noticed by `await`.
+    explicit ListenerWatch(const Address& address) noexcept;
+    ~ListenerWatch();
+    ListenerWatch(const ListenerWatch&) = delete;
+    ListenerWatch& operator=(const ListenerWatch&) = delete;
+
+    // Until it may be worth another try; none: without a bound of the caller's. Blocks.
+    void await(std::optional<std::chrono::milliseconds> at_most) noexcept;
+
+  private:
+    [[nodiscard]] bool named(std::span<const std::byte> events) const noexcept;
+
+    std::string name_;   // in its directory
+    int number_ = -1;    // of the inotify instance
+    std::chrono::milliseconds pause_;
+};
+
 // Listens until destroyed, which removes a Unix socket's name.
 class Listener {
   public:

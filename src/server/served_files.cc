@@ -52,6 +52,11 @@ void ServedFile::leave() noexcept {
     files_.left_.notify_all();
 }
 
+std::string ServedFile::log_directory() const {
+    const io::Directory* const directory = engine_->directory();
+    return directory != nullptr ? directory->name() : std::string();
+}
+
 Status ServedFile::commit() {
     FOREBAY_TRY(file_->commit());
     observers_->committed(*file_);

@@ -36,6 +36,8 @@ class ServedFile {
     ServedFile& operator=(const ServedFile&) = delete;
 
     [[nodiscard]] stage::StagedFile& file() noexcept { return *file_; }
+    // Where its log is: for a client that outlives this server.
+    [[nodiscard]] std::string log_directory() const;
     // Makes everything written before one state.
     [[nodiscard]] Status commit();
     // Commits and drains. After a failure what is staged stays in the log, for recovery.

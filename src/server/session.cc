@@ -93,20 +93,20 @@ Status Session::begin(Connection& connection) {
 }
 
 Status Session::open(Connection& connection, const wire::Open& request) {
-    std::uint64_t size = 0;
+    wire::Opened answer;
     switch (request.purpose) {
         case wire::Purpose::kWrite: {
             auto opened = files_.open(request);
             if (!opened) return opened.status();
             served_ = std::move(opened).value();
-            size = served_->file().size();
+            answer = {served_->file().size(), served_->log_directory()};
             break;
         }
         case wire::Purpose::kRead: {
             auto opened = files_.open_to_read(request);
             if (!opened) return opened.status();
             snapshot_ = std::move(opened).value();
-            size = snapshot_->size();
+            answer.size = snapshot_->size();
             break;
         }
         case wire::Purpose::kFollow: {
@@ -116,7 +116,7 @@ Status Session::open(Connection& connection, const wire::Open& request) {
             break;
         }
     }
-    return connection.send(Type::kOpened, 2, wire::encode_size(size));
+    return connection.send(Type::kOpened, 2, wire::encode(answer));
 }
 
 // Answers once there is something to tell.

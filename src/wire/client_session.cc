@@ -66,7 +66,7 @@ Result<ClientSession> open_session(const io::Address& server, std::uint64_t pati
     const std::chrono::seconds patience(static_cast<std::int64_t>(patience_s == 0 ? 0 : patience_s + kAnswerSeconds));
     auto socket = io::Socket::connect(server, patience);
     if (!socket) return Status(Code::kNotFound, socket.status().message(), socket.status().sys_errno());
-    ClientSession session{std::make_unique<Connection>(std::move(socket).value()), {}, 0};
+    ClientSession session{std::make_unique<Connection>(std::move(socket).value()), {}, {}};
     Connection& connection = *session.connection;
     const bool local = connection.socket().is_local();
     if (!local) {
@@ -83,9 +83,9 @@ Result<ClientSession> open_session(const io::Address& server, std::uint64_t pati
     if (local) FOREBAY_TRY(check_user(connection.socket()));
     const auto opened = call(connection, 2, Type::kOpen, encode(message), Type::kOpened);
     if (!opened) return opened.status();
-    const auto size = parse_size_of(opened.value().payload);
-    if (!size) return size.status();
-    session.size = size.value();
+    auto answer = parse_opened(opened.value().payload);
+    if (!answer) return answer.status();
+    session.opened = std::move(answer).value();
     return session;
 }
 

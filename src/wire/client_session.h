@@ -16,7 +16,7 @@ namespace forebay::wire {
 struct ClientSession {
     std::unique_ptr<Connection> connection;   // HELLO and OPEN were requests 1 and 2
     Welcome welcome;
-    std::uint64_t size = 0;   // as OPENED has it
+    Opened opened;
 };
 
 // What the server has refused comes as it says. kNotFound: nobody answers there. kPermissionDenied: it belongs to

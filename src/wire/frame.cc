@@ -99,6 +99,13 @@ Payload encode(const Open& message) {
     return payload;
 }
 
+Payload encode(const Opened& message) {
+    Payload payload;
+    append(payload, message.size);
+    append_text(payload, std::string_view(message.log).substr(0, kPathMax));
+    return payload;
+}
+
 Payload encode(const Read& message) {
     Payload payload;
     append(payload, message.offset);
@@ -195,6 +202,17 @@ Result<Read> parse_read(io::Bytes payload) {
     if (message.bytes > kDataMax || message.offset > kOffsetEnd - message.bytes ||
         load_le<std::uint32_t>(payload.data() + 12) != 0)
         return malformed("range of READ");
+    return message;
+}
+
+Result<Opened> parse_opened(io::Bytes payload) {
+    constexpr std::size_t kFixed = 8;
+    if (payload.size() < kFixed || payload.size() > kFixed + kPathMax) return malformed("length of OPENED");
+    const auto size = parse_size_of(payload.first(kFixed));
+    if (!size) return size.status();
+    Opened message{size.value(), text_of(payload.subspan(kFixed))};
+    if (message.log.find('\0') != std::string::npos || (!message.log.empty() && message.log.front() != '/'))
+        return malformed("path of OPENED");
     return message;
 }
 

@@ -83,6 +83,10 @@ struct Open {
         friend bool operator==(const Seen&, const Seen&) = default;
     } seen{};
 };
+struct Opened {
+    std::uint64_t size = 0;
+    std::string log;   // the directory of the server's process that has the file's log; empty: none
+};
 struct Read {
     std::uint64_t offset = 0;
     std::uint32_t bytes = 0;
@@ -111,8 +115,9 @@ struct Commits {
 [[nodiscard]] Payload encode(const Welcome& message);
 [[nodiscard]] Payload encode(const Open& message);
 [[nodiscard]] Payload encode(const Read& message);
-[[nodiscard]] Payload encode(const Status& failure);         // FAILED; the text is cut
-[[nodiscard]] Payload encode_size(std::uint64_t size);       // OPENED, TRUNCATE
+[[nodiscard]] Payload encode(const Status& failure);   // FAILED; the text is cut
+[[nodiscard]] Payload encode(const Opened& message);
+[[nodiscard]] Payload encode_size(std::uint64_t size);       // TRUNCATE
 [[nodiscard]] Payload encode_number(std::uint64_t number);   // NEXT
 [[nodiscard]] Payload encode(const Commits& message);
 // What comes before the bytes of a WRITE.
@@ -122,6 +127,7 @@ struct Commits {
 [[nodiscard]] Result<Welcome> parse_welcome(io::Bytes payload);
 [[nodiscard]] Result<Open> parse_open(io::Bytes payload);
 [[nodiscard]] Result<Read> parse_read(io::Bytes payload);
+[[nodiscard]] Result<Opened> parse_opened(io::Bytes payload);
 [[nodiscard]] Result<std::uint64_t> parse_size_of(io::Bytes payload);
 [[nodiscard]] Result<std::uint64_t> parse_number(io::Bytes payload);
 [[nodiscard]] Result<Commits> parse_commits(io::Bytes payload);

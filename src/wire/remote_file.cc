@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
+#include <optional>
 #include <utility>
 
 namespace forebay::wire {
@@ -17,7 +16,6 @@ namespace {
 
 // Small writes travel together in frames of about so many bytes; larger ones are sent as they are.
 constexpr std::size_t kBatchBytes = 256 * 1024, kStraightBytes = 64 * 1024;
-constexpr std::chrono::milliseconds kAnotherTry{100};
 
 }   // namespace
 
@@ -26,7 +24,9 @@ RemoteFile::RemoteFile(Setup& setup)
       address_(setup.server),
       server_(io::format_address(setup.server)),
       patience_s_(setup.patience_s),
-      process_(::getpid()) {}
+      process_(::getpid()),
+      sees_(setup.sees),
+      bring_home_(setup.bring_home) {}
 
 RemoteFile::~RemoteFile() = default;
 
@@ -57,7 +57,9 @@ Status RemoteFile::open_at_server(const Open& message) {
     if (!session) return session.status();
     connection_ = std::move(session.value().connection);
     credits_ = session.value().welcome;
-    size_ = std::max(size_, session.value().size);
+    size_ = std::max(size_, session.value().opened.size);
+    log_ = std::move(session.value().opened.log);
+    log_seen_ = sees_ && !log_.empty() && connection_->socket().is_local() && sees_(log_);
     requests_ = answered_ = 2;
     unanswered_.clear();
     unanswered_bytes_ = 0;
@@ -113,32 +115,69 @@ Status RemoteFile::send_again() {
     return Status::ok();
 }
 
-Status RemoteFile::resume(const Status& why) {
+Status RemoteFile::await_server(Status why) {
     const auto begin = std::chrono::steady_clock::now();
-    Status last = why;
-    std::mutex nobody;
-    std::condition_variable never;
-    while (keeps_all_ && failure_) {
+    io::ListenerWatch watch(address_);
+    for (;;) {
         const std::uint64_t size = size_;
-        last = send_again();
+        why = send_again();
         size_ = size;
-        if (last) return Status::ok();
+        if (why) return why;
         // A server that answers, and refuses the file, will not change its mind.
-        if (last.code() == Code::kUnsupported || last.code() == Code::kPermissionDenied) break;
-        if (patience_s_ != 0 && std::chrono::steady_clock::now() - begin >= std::chrono::seconds(patience_s_)) break;
-        // Nobody tells that a server listens again.
-        std::unique_lock lock(nobody);
-        never.wait_for(lock, kAnotherTry);
+        if (why.code() == Code::kUnsupported || why.code() == Code::kPermissionDenied) return why;
+        const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                                                  begin);
+        const auto left = std::chrono::milliseconds(std::chrono::seconds(patience_s_)) - waited;
+        if (patience_s_ != 0 && left.count() <= 0) return why;
+        watch.await(patience_s_ != 0 ? std::optional(left) : std::nullopt);
+    }
+}
+
+// The lost server has it no more: the file is at its last commit then, and everything since comes on top.
+Status RemoteFile::go_direct() {
+    if (!log_seen_ || !bring_home_) return {Code::kUnsupported, "its log cannot be reached from here"};
+    FOREBAY_TRY(bring_home_(log_));
+    for (const Kept& kept : kept_) {
+        if (kept.type == Type::kTruncate) {
+            const auto size = parse_size_of(kept.payload);
+            if (!size) return size.status();
+            FOREBAY_TRY(file_->resize(size.value()));
+            continue;
+        }
+        const auto write = Write::parse(kept.payload);
+        if (!write) return write.status();
+        io::Bytes bytes = write.value().bytes();
+        for (std::size_t i = 0; i < write.value().count(); ++i) {
+            const Part part = write.value().part(i);
+            FOREBAY_TRY(file_->write_at(part.offset, bytes.first(part.bytes)));
+            bytes = bytes.subspan(part.bytes);
+        }
+    }
+    forget_kept();
+    direct_ = true;
+    lost_ = false;
+    return Status::ok();
+}
+
+Status RemoteFile::resume(const Status& why) {
+    if (!failure_) return failure_;
+    Status last = why, direct;
+    if (keeps_all_) {
+        last = await_server(why);
+        if (last) return Status::ok();
+        direct = go_direct();
+        if (direct) return Status::ok();
     }
     lost_ = true;
+    const std::string where = log_.empty() ? "the server's log" : log_;
     // Without an errno, which callers would take for that of the file.
-    if (failure_)
-        failure_ = {Code::kUnavailable,
-                    fmt::format("{}: the staging server {} does not answer any more ({}); what was written since the "
-                                "last flush is lost{}, what was flushed is in the server's log: start it again, or "
-                                "run `forebay recover` there",
-                                name(), server_, last.message(),
-                                keeps_all_ ? "" : ", and too much to be sent to another server")};
+    failure_ = {Code::kUnavailable,
+                fmt::format("{}: the staging server {} does not answer any more ({}); what was written since the "
+                            "last flush is lost{}, what was flushed is in {}: start the server again, or run "
+                            "`forebay recover` there",
+                            name(), server_, last.message(),
+                            keeps_all_ ? "" : ", and too much to be sent to another server", where)};
+    if (!direct) failure_ = failure_.with_context("it cannot be written without its server: " + direct.message());
     return failure_;
 }
 
@@ -181,6 +220,7 @@ Result<Connection::Frame> RemoteFile::exchange_once(Type type, io::Bytes payload
 Result<Connection::Frame> RemoteFile::exchange(Type type, io::Bytes payload, Type answer) {
     for (;;) {
         FOREBAY_TRY(send_batch());
+        if (direct_) return Connection::Frame{};
         auto frame = exchange_once(type, payload, answer);
         if (!lost_) return frame;
         FOREBAY_TRY(resume(frame.status()));
@@ -189,7 +229,7 @@ Result<Connection::Frame> RemoteFile::exchange(Type type, io::Bytes payload, Typ
 
 Status RemoteFile::ask(Type type) {
     const LockGuard lock(mutex_);
-    if (closed_) return Status::ok();
+    if (closed_ || direct_) return Status::ok();
     FOREBAY_TRY(usable());
     return exchange(type, {}, Type::kDone).status();
 }
@@ -232,9 +272,9 @@ Status RemoteFile::put(std::uint64_t offset, io::Bytes bytes, Class byte_class) 
     if (closed_) return Status::from_errno(EBADF, "write to " + name() + ", which its staging server has closed");
     FOREBAY_TRY(usable());
     FOREBAY_TRY(put_locked(offset, bytes, byte_class));
-    if (!at_once_) return Status::ok();
+    if (!at_once_ || direct_) return Status::ok();
     FOREBAY_TRY(send_batch());
-    while (!unanswered_.empty()) {
+    while (!direct_ && !unanswered_.empty()) {
         const Status answered = receive_answer();
         if (lost_) return resume(answered);
         FOREBAY_TRY(answered);
@@ -244,9 +284,11 @@ Status RemoteFile::put(std::uint64_t offset, io::Bytes bytes, Class byte_class) 
 
 Status RemoteFile::put_locked(std::uint64_t offset, io::Bytes bytes, Class byte_class) {
     size_ = std::max(size_, offset + bytes.size());
+    if (direct_) return file_->write_at(offset, bytes);
     if (bytes.size() >= kStraightBytes) {
         FOREBAY_TRY(send_batch());
         for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kDataMax))) {
+            if (direct_) return file_->write_at(offset, bytes);
             const Part part{offset, static_cast<std::uint32_t>(std::min(bytes.size(), kDataMax)), byte_class};
             FOREBAY_TRY(send_write({&part, 1}, bytes.first(part.bytes)));
             offset += part.bytes;
@@ -255,6 +297,7 @@ Status RemoteFile::put_locked(std::uint64_t offset, io::Bytes bytes, Class byte_
     }
     if (bytes.empty()) return Status::ok();
     if (parts_.size() == kPartsMax || bytes_.size() + bytes.size() > kBatchBytes) FOREBAY_TRY(send_batch());
+    if (direct_) return file_->write_at(offset, bytes);
     bytes_.reserve(kBatchBytes);
     const bool adjoins = !parts_.empty() && parts_.back().byte_class == byte_class &&
                          parts_.back().offset + parts_.back().bytes == offset;
@@ -283,10 +326,14 @@ Status RemoteFile::resize(std::uint64_t size) {
     if (closed_)
         return Status::from_errno(EBADF, "set the size of " + name() + ", which its staging server has closed");
     FOREBAY_TRY(usable());
-    FOREBAY_TRY(send_batch());
-    const Payload payload = encode_size(size);
-    keep(Type::kTruncate, payload, {});
-    FOREBAY_TRY(exchange(Type::kTruncate, payload, Type::kDone).status());
+    if (!direct_) FOREBAY_TRY(send_batch());
+    if (direct_) {
+        FOREBAY_TRY(file_->resize(size));
+    } else {
+        const Payload payload = encode_size(size);
+        keep(Type::kTruncate, payload, {});
+        FOREBAY_TRY(exchange(Type::kTruncate, payload, Type::kDone).status());
+    }
     size_ = size;
     return Status::ok();
 }
@@ -296,13 +343,14 @@ Status RemoteFile::resize(std::uint64_t size) {
 Result<std::size_t> RemoteFile::read_at(std::uint64_t offset, io::MutableBytes into) {
     const LockGuard lock(mutex_);
     FOREBAY_TRY(usable());
-    if (closed_) return file_->read_at(offset, into);
+    if (closed_ || direct_) return file_->read_at(offset, into);
     const std::uint64_t left = offset < size_ ? size_ - offset : 0;
     const auto whole = static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), left));
     for (std::size_t done = 0; done < whole;) {
         const auto count = static_cast<std::uint32_t>(std::min(whole - done, kDataMax));
         const auto answer = exchange(Type::kRead, encode(Read{offset + done, count}), Type::kData);
         if (!answer) return answer.status();
+        if (direct_) return file_->read_at(offset, into);
         if (answer.value().payload.size() != count) return Status(Code::kCorrupt, name() + ": a read was cut short");
         std::memcpy(into.data() + done, answer.value().payload.data(), count);
         done += count;
@@ -331,14 +379,16 @@ Status RemoteFile::sync() {
     {
         const LockGuard lock(mutex_);
         FOREBAY_TRY(usable());
-        if (closed_) return file_->sync();
+        if (closed_ || direct_) return file_->sync();
     }
-    return ask(Type::kSync);
+    FOREBAY_TRY(ask(Type::kSync));
+    const LockGuard lock(mutex_);
+    return direct_ ? file_->sync() : Status::ok();   // the server may have gone meanwhile
 }
 
 Status RemoteFile::commit() {
     const LockGuard lock(mutex_);
-    if (closed_) return Status::ok();
+    if (closed_ || direct_) return Status::ok();
     FOREBAY_TRY(usable());
     FOREBAY_TRY(exchange(Type::kCommit, {}, Type::kDone).status());
     forget_kept();
@@ -363,7 +413,7 @@ Status RemoteFile::close() {
         connection_->socket().shut_down();
         return failure_;
     }
-    const Status ended = exchange(Type::kClose, {}, Type::kDone).status();
+    const Status ended = direct_ ? Status::ok() : exchange(Type::kClose, {}, Type::kDone).status();
     if (ended) closed_ = true;
     else if (failure_) failure_ = ended;
     connection_->socket().shut_down();

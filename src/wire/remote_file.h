@@ -5,9 +5,10 @@
 // succeeded the file itself is read.
 //
 // When the connection is lost, the file goes on with a server that is started again at the same address within
-// `patience`: that one brings the file to its last commit, and is sent everything since once more. What is kept for
-// that is bounded (kReplayMax), and dropped if there is more. Then, and when no server comes, every later call fails:
-// the log of the lost server may have newer bytes than the file.
+// `patience`: that one brings the file to its last commit, and is sent everything since once more. If none comes,
+// `bring_home` brings the file there, and it is written without a server from then on. What is kept for either is
+// bounded (kReplayMax), and dropped if there is more. Then, and when the file cannot be brought home, every later call
+// fails: the log of the lost server may have newer bytes than the file.
 //
 // Ownership: one connection, closed with this. Thread-safety: as io::File; calls take turns. Blocking: all calls; none
 // waits longer than `patience` and half a minute for an answer, and `patience` for a server that is started again. In a
@@ -17,6 +18,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -42,6 +44,11 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
         bool empty = false;               // it is to be emptied
         bool locked = false;              // as HDF5 locks it
         std::uint64_t patience_s = 600;   // 0: without end
+        // Whether the directory `log` of a server that lives is seen here as what it is. None: it never is.
+        std::function<bool(const std::string& log)> sees = {};
+        // Brings the file to its last commit from what a server that has died has left in `log`, which was seen. An
+        // error: that server may live, or its log cannot be used.
+        std::function<Status(const std::string& log)> bring_home = {};
     };
     // kUnsupported: the server cannot have bytes of this file, and does not stage it. EBUSY: another client writes it.
     // Other errors: nobody knows what the server has of it. `file` stays the caller's after a failure.
@@ -84,8 +91,11 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     [[nodiscard]] Result<Connection::Frame> exchange_once(Type type, io::Bytes payload, Type answer) REQUIRES(mutex_);
     [[nodiscard]] Status transmit(io::Bytes head, io::Bytes bytes) REQUIRES(mutex_);
     Status lose(const Status& why) REQUIRES(mutex_);
-    // The connection is lost: from now on another one serves, which has all that this one had. Or the failure for ever.
+    // The connection is lost: from now on another one serves, which has all that this one had, or the file is written
+    // itself (`direct_`). Or the failure for ever.
     [[nodiscard]] Status resume(const Status& why) REQUIRES(mutex_);
+    [[nodiscard]] Status await_server(Status why) REQUIRES(mutex_);
+    [[nodiscard]] Status go_direct() REQUIRES(mutex_);
     [[nodiscard]] Status send_again() REQUIRES(mutex_);
     void keep(Type type, io::Bytes head, io::Bytes bytes) REQUIRES(mutex_);
     void forget_kept() noexcept REQUIRES(mutex_);
@@ -95,8 +105,12 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     const std::string server_;
     const std::uint64_t patience_s_;
     const pid_t process_;
+    const std::function<bool(const std::string& log)> sees_;
+    const std::function<Status(const std::string& log)> bring_home_;
 
     Mutex mutex_;
+    std::string log_ GUARDED_BY(mutex_);   // of the server
+    bool log_seen_ GUARDED_BY(mutex_) = false;
     std::unique_ptr<Connection> connection_ GUARDED_BY(mutex_);
     std::uint64_t requests_ GUARDED_BY(mutex_) = 0;   // id of the last one
     std::uint64_t size_ GUARDED_BY(mutex_) = 0;
@@ -117,6 +131,7 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     std::size_t kept_bytes_ GUARDED_BY(mutex_) = 0;
     bool keeps_all_ GUARDED_BY(mutex_) = true;
     bool lost_ GUARDED_BY(mutex_) = false, closed_ GUARDED_BY(mutex_) = false;
+    bool direct_ GUARDED_BY(mutex_) = false;    // the file itself is written: no server is left
     bool at_once_ GUARDED_BY(mutex_) = false;   // the server has stepped aside: a write returns once it is answered
 };
 

@@ -12,7 +12,7 @@ namespace forebay::wire {
 SnapshotFile::SnapshotFile(std::shared_ptr<io::File> file, ClientSession session, std::string server)
     : ForwardingFile(std::move(file)),
       server_(std::move(server)),
-      size_(session.size),
+      size_(session.opened.size),
       process_(::getpid()),
       connection_(std::move(session.connection)) {}
 

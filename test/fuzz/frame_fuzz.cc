@@ -20,6 +20,8 @@ void parse_payload(io::Bytes payload) {
     (void)wire::parse_welcome(payload);
     (void)wire::parse_size_of(payload);
     (void)wire::parse_number(payload);
+    if (const auto opened = wire::parse_opened(payload))
+        require(opened.value().log.size() <= wire::kPathMax, "a path is bounded");
     (void)wire::parse_empty(payload);
     if (const auto commits = wire::parse_commits(payload))
         require(commits.value().commits.size() <= wire::kCommitsMax, "a list of commits is bounded");

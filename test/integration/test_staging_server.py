@@ -1,12 +1,14 @@
 """Files that a staging server stages (`forebay serve`, option server) equal those that HDF5 writes natively."""
 
 import contextlib
+import random
 import signal
 import socket
 import subprocess
 
 import pytest
 from connector_environment import native
+from seeds import seeds
 from server_environment import Client, Server, client_reasons, command, natively, through
 
 MANY_KINDS = (
@@ -238,3 +240,95 @@ def test_what_is_no_address_is_not_listened_at(tmp_path):
             [command(), "serve", "--listen", address, "--nls", tmp_path], env=native(), capture_output=True, text=True
         )
         assert ran.returncode == 2 and address in ran.stderr, ran
+
+
+def test_a_program_goes_on_without_a_server_that_does_not_come_back(tmp_path, server):
+    natively(tmp_path / "native", *MANY_KINDS, *AGAIN)
+    for at in (0, 1, 4, 6, 9, len(MANY_KINDS) - 1):
+        here = tmp_path / f"here{at}"
+        here.mkdir()
+        with Client(here, through(server.address, here, "patience=1")) as program:
+            program.must(*MANY_KINDS[:at])
+            server.end(signal.SIGKILL)
+            program.must(*MANY_KINDS[at:], "f = None")
+            errors = program.end()
+        # Before the first line nothing was there to be brought home, and after the last one nothing is open.
+        assert ("is written directly from now on" in errors) == (0 < at), errors
+        assert ("files are written directly, unstaged" in errors) == (at == 0), errors
+        assert server.left() == []
+        server.listen = server.address
+        server.start()
+        # The next program, through the next server.
+        write_through(server, here, *AGAIN)
+        assert (here / "x.h5").read_bytes() == (tmp_path / "native/x.h5").read_bytes(), at
+
+
+def test_a_server_is_killed_again_and_again_at_any_instant(tmp_path, server):
+    """Its successor goes on, or none comes and the program does."""
+    natively(tmp_path / "native", *MANY_KINDS)
+    server.listen = server.address
+    for seed in seeds("server killed", 4):
+        chance = random.Random(seed)
+        here = tmp_path / f"here{seed}"
+        here.mkdir()
+        comes_back = chance.random() < 0.7
+        with Client(here, through(server.address, here, "patience=600" if comes_back else "patience=1")) as program:
+            program.must(MANY_KINDS[0])
+            for line in MANY_KINDS[1:]:
+                program.begin(line)
+                if server.process.poll() is None and chance.random() < 0.6:
+                    for _ in range(chance.randrange(200_000)):  # some time, which nothing depends on
+                        pass
+                    server.end(signal.SIGKILL)
+                    if comes_back:
+                        server.start()
+                assert program.reply() == "ok", (seed, line)
+            program.end()
+        assert (here / "x.h5").read_bytes() == (tmp_path / "native/x.h5").read_bytes(), seed
+        if server.process.poll() is not None:
+            server.start()
+    server.end()
+    assert server.left() == []
+
+
+# Ends the connections of the program, whatever the other side does.
+CUT = """
+import contextlib, os, socket
+for number in os.listdir("/proc/self/fd"):
+    with contextlib.suppress(OSError):
+        if os.readlink(f"/proc/self/fd/{number}").startswith("socket:"):
+            socket.socket(fileno=os.dup(int(number))).shutdown(socket.SHUT_RDWR)
+"""
+
+
+def test_a_server_that_is_stopped_is_not_written_around(tmp_path):
+    here = tmp_path / "here"
+    here.mkdir()
+    with Server(tmp_path) as server, Client(here, through(server.address, here, "patience=1")) as program:
+        program.must(*FLUSHED, "f['x'][:] = 5", "f.id.get_filesize()")
+        # It may go on at any time, and drain what it has. Nobody finds it any more, and the connection breaks.
+        server.process.send_signal(signal.SIGSTOP)
+        (tmp_path / "socket").rename(tmp_path / "elsewhere")
+        program.must(f"exec({CUT!r})")
+        said = program.do("f['y'] = np.ones(1_000_000); f.flush()")
+        assert "its process lives still" in said, said
+        program.do("f.close()")
+        program.end()
+        server.process.send_signal(signal.SIGCONT)
+        server.report("x.h5")
+        assert (here / "x.h5").read_bytes() == committed_bytes(tmp_path)
+
+
+def test_a_server_that_has_let_go_of_the_file_is_not_missed(tmp_path):
+    lines = (*FLUSHED, "f['y'] = np.ones(1_000_000)", "f.flush()", "f.close()")
+    natively(tmp_path / "native", *lines)
+    here = tmp_path / "here"
+    here.mkdir()
+    with Server(tmp_path) as server, Client(here, through(server.address, here, "patience=1")) as program:
+        program.must(*FLUSHED)
+        (tmp_path / "socket").rename(tmp_path / "elsewhere")
+        program.must(f"exec({CUT!r})")
+        server.report("x.h5")
+        program.must(*lines[len(FLUSHED) :])
+        assert "is written directly from now on" in program.end()
+        assert (here / "x.h5").read_bytes() == (tmp_path / "native/x.h5").read_bytes()

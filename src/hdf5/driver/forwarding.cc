@@ -1,8 +1,12 @@
 #include "hdf5/driver/forwarding.h"
 
 #include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <string>
 #include <utility>
 
+#include "area/process.h"
 #include "hdf5/warning.h"
 #include "io/socket.h"
 #include "wire/remote_file.h"
@@ -31,9 +35,38 @@ Status forward_reading(stage::OpenTarget& target, const Options& options) {
     return Status::ok();
 }
 
+// The log of a server that has died is as that of any dead process: an engine on its staging area brings it home.
+struct DeadServer {
+    LoadedOptions loaded;
+    io::Identity identity;
+    std::string path, server;
+    std::weak_ptr<io::Descriptor> descriptor;
+    std::shared_ptr<const std::atomic<bool>> holds_lock;
+
+    Status bring_home(const std::string& log) {
+        if (area::life_at(log) != area::Life::kEnded)
+            return {Code::kUnavailable, "its process lives still, and has bytes of it in " + log};
+        Options& options = loaded.options;
+        options.nls = std::filesystem::path(log).parent_path().parent_path().string();
+        options.server.clear();
+        options.stats.clear();
+        options.trace.clear();
+        options.stage = options.recover = true;
+        const bool locked = *holds_lock;
+        const auto recovered = stage::Engine::create(loaded)->recover_opened({identity, path, true, locked,
+                                                                              locked ? descriptor.lock() : nullptr});
+        if (!recovered) return recovered.status();
+        warn_once("the staging server " + server + " does not answer any more; " + path +
+                  " was at its last flush, and is written directly from now on");
+        return Status::ok();
+    }
+};
+
 }   // namespace
 
-Status forward(stage::OpenTarget& target, const Options& options, bool emptied, Locked locked) {
+Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const OpenFile& open, bool emptied,
+               Locked locked, std::shared_ptr<const std::atomic<bool>> holds_lock) {
+    const Options& options = loaded.options;
     if (options.server.empty() || target.aside) return Status::ok();
     if (!target.writable) return forward_reading(target, options);
     const auto address = io::parse_address(options.server);
@@ -41,6 +74,10 @@ Status forward(stage::OpenTarget& target, const Options& options, bool emptied, 
     if (address) {
         wire::RemoteFile::Setup setup{address.value(), std::move(target.file), emptied, locked == Locked::kForWriting,
                                       options.patience};
+        const auto dead = std::make_shared<DeadServer>(DeadServer{loaded, open.identity, open.path, options.server,
+                                                                  open.descriptor, std::move(holds_lock)});
+        setup.sees = [](const std::string& log) { return area::life_at(log) == area::Life::kLives; };
+        setup.bring_home = [dead](const std::string& log) { return dead->bring_home(log); };
         auto remote = wire::RemoteFile::open(setup);
         if (remote) {
             target.file = std::move(remote).value();

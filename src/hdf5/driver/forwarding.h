@@ -3,9 +3,13 @@
 // Thread-safety: as HDF5's. Blocking: until the server has opened the file.
 #pragma once
 
+#include <atomic>
+#include <memory>
+
 #include "base/options.h"
 #include "base/status.h"
 #include "hdf5/driver/open_recovery.h"
+#include "hdf5/open_file.h"
 #include "stage/engine.h"
 
 namespace forebay::hdf5 {
@@ -13,8 +17,11 @@ namespace forebay::hdf5 {
 // Of a file that is to be staged: puts the server's in the place of `target.file`, where option server names one. If
 // the server cannot stage it, and cannot have bytes of it, the file is written natively: counted with a reason, and one
 // line on standard error. With option strict that is an error. So is, always, a server of which nobody knows what it
-// has. Of a file that is only read: puts the last flush of a client that writes it there, if one does. If no server
-// answers it is read as it is, with one line on standard error. `emptied`: what the file has had does not matter.
-[[nodiscard]] Status forward(stage::OpenTarget& target, const Options& options, bool emptied, Locked locked);
+// has. A server that dies and does not come back is done without: the file is brought to its last flush from the log
+// that it has left, where this machine has it. Of a file that is only read: puts the last flush of a client that writes
+// it there, if one does. If no server answers it is read as it is, with one line on standard error. `holds_lock`:
+// whether it is locked for writing, then. `emptied`: what the file has had does not matter.
+[[nodiscard]] Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const OpenFile& open, bool emptied,
+                             Locked locked, std::shared_ptr<const std::atomic<bool>> holds_lock);
 
 }   // namespace forebay::hdf5

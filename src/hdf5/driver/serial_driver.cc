@@ -2,6 +2,7 @@
 
 #include <sys/file.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -33,6 +34,8 @@ using stage::StagedFile;
 
 struct SerialFile : DriverFile {
     Locked locked = Locked::kNot;
+    // Locked for writing, for whoever outlives this handle.
+    std::shared_ptr<std::atomic<bool>> holds_lock = std::make_shared<std::atomic<bool>>(false);
     bool ignore_disabled_locks = false;
     bool family_to_single = false;   // set by h5repart
     bool emptied = false;            // by the open, or made
@@ -111,7 +114,8 @@ StagedFile* attached(const char* function, SerialFile& file, std::function<Statu
     target.prepare = std::move(prepare);
     // What this process writes itself it sees in any case.
     const bool own = !target.writable && engine->find(open.identity.device, open.identity.inode) != nullptr;
-    const Status forwarded = own ? Status::ok() : forward(target, engine->options().options, file.emptied, file.locked);
+    const Status forwarded = own ? Status::ok()
+                                 : forward(target, engine->options(), open, file.emptied, file.locked, file.holds_lock);
     if (!forwarded) {
         push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, forwarded.message().c_str());
         return nullptr;
@@ -368,6 +372,7 @@ herr_t lock_file(const char* function, SerialFile& file, Locked wanted, const hi
                                                           : LOCK_UN;
     if (file.open->descriptor->lock(operation)) {
         file.locked = wanted;
+        *file.holds_lock = wanted == Locked::kForWriting;
         return 0;
     }
     if (errno == ENOSYS && file.ignore_disabled_locks) {

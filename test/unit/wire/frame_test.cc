@@ -78,6 +78,11 @@ TEST(Frame, what_is_encoded_is_parsed_back) {
         ASSERT_TRUE(other) << other.status().message();
         EXPECT_EQ(other.value().purpose, purpose);
     }
+    const auto opened = parse_opened(encode(Opened{77, "/nls/forebay-0/1-2-3"}));
+    ASSERT_TRUE(opened) << opened.status().message();
+    EXPECT_EQ(opened.value().size, 77u);
+    EXPECT_EQ(opened.value().log, "/nls/forebay-0/1-2-3");
+    EXPECT_FALSE(parse_opened(encode(Opened{77, "relative"})));
     const auto commits = parse_commits(encode(Commits{{{1, 2, 3, 4}, {5, 6, 7, 8}}, Commits::Writer::kGone, 9}));
     ASSERT_TRUE(commits) << commits.status().message();
     ASSERT_EQ(commits.value().commits.size(), 2u);
@@ -167,6 +172,9 @@ void parse_everything(io::Bytes payload) {
     (void)parse_read(payload);
     (void)parse_size_of(payload);
     (void)parse_number(payload);
+    if (const auto opened = parse_opened(payload)) {
+        EXPECT_LE(opened.value().log.size(), kPathMax);
+    }
     (void)parse_empty(payload);
     if (const auto commits = parse_commits(payload)) {
         EXPECT_LE(commits.value().commits.size(), kCommitsMax);
@@ -191,6 +199,7 @@ TEST(Frame, changed_payloads_do_no_harm) {
                                     write_payload(kParts),
                                     encode(Status(Code::kIo, "failed", 5)),
                                     encode_size(12345),
+                                    encode(Opened{5, "/nls/forebay-0/1-2-3"}),
                                     encode(Commits{{{1, 2, 3, 4}, {5, 6, 7, 8}}, Commits::Writer::kClosed, 9})};
     for (const auto seed : test::seeds("wire.frame", 20)) {
         SCOPED_TRACE("seed " + std::to_string(seed));
