@@ -103,10 +103,11 @@ constexpr std::array kTable{
     OptionSpec{"nodes", kChoice, "fast", "", 0, 0, "fast|consistent",
                "Files that several nodes write with MPI are, after a crash:\nfast: as far as they had come\n"
                "consistent: at their last flush, after recovery on every node; what is overwritten is copied first"},
-    OptionSpec{"server", kString, "", "", 0, 0, "",
-               "Staging server (`forebay serve`) that stages what is written, as unix:PATH or HOST:PORT; nothing is "
-               "staged here then. A file that another program writes through it is read as at its last flush. Files "
-               "opened with MPI are opened natively. Empty: none."},
+    OptionSpec{
+        "server", kString, "", "", 0, 0, "",
+        "Staging server (`forebay serve`) that stages what is written, as unix:PATH or HOST:PORT, or several with "
+        "commas between, of which each file has one; nothing is staged here then. A file that another program writes "
+        "through it is read as at its last flush. Files opened with MPI are opened natively. Empty: none."},
     OptionSpec{"stats", kPath, "", "", 0, 0, "",
                "File to which one line of JSON is appended per closed file and per process; empty: none."},
     OptionSpec{"trace", kPath, "", "", 0, 0, "",

@@ -19,6 +19,7 @@
 #include "io/posix_file.h"
 #include "io/socket.h"
 #include "wire/commit_stream.h"
+#include "wire/home_server.h"
 
 namespace forebay::cli {
 
@@ -76,12 +77,13 @@ int run(const Request& request) {
     for (const Status& problem : loaded.problems) return complain(problem.message(), kExitUsage);
     const std::string& named = request.server.empty() ? loaded.options.server : request.server;
     if (named.empty()) return complain("no staging server is named: --server, or option server", kExitUsage);
-    const auto address = io::parse_address(named);
-    if (!address) return complain(address.status().message(), kExitUsage);
     std::error_code failed;
     const std::string path = std::filesystem::absolute(request.file, failed).string();
     const auto identity = io::identify(path);
     if (!identity) return complain(identity.status().message(), kExitUsage);
+    const auto home = wire::home_server(named, identity.value().inode);
+    const auto address = home ? io::parse_address(home.value()) : Result<io::Address>(home.status());
+    if (!address) return complain(address.status().message(), kExitUsage);
     auto stream = wire::CommitStream::open(address.value(), path, identity.value(), loaded.options.patience);
     if (!stream) return complain(stream.status().message(), kExitProblem);
     return follow(stream.value(), request, end);

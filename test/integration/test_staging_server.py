@@ -332,3 +332,34 @@ def test_a_server_that_has_let_go_of_the_file_is_not_missed(tmp_path):
         program.must(*lines[len(FLUSHED) :])
         assert "is written directly from now on" in program.end()
         assert (here / "x.h5").read_bytes() == (tmp_path / "native/x.h5").read_bytes()
+
+
+def test_files_have_one_of_several_servers_and_those_of_others_go_on_when_one_dies(tmp_path):
+    count = 24
+    names = [f"x{i}.h5" for i in range(count)]  # so many that each server has some, whatever their numbers
+    begin = [f"f{i} = h5py.File('{name}', 'w')" for i, name in enumerate(names)]
+    write = [f"f{i}['x'] = np.arange({i + 1}000)" for i in range(count)] + [f"f{i}.flush()" for i in range(count)]
+    rest = [f"f{i}['y'] = np.ones({i + 1}000)" for i in range(count)] + [f"f{i}.close()" for i in range(count)]
+    natively(tmp_path / "native", *begin, *write, *rest)
+    here = tmp_path / "here"
+    here.mkdir()
+    room = ("--clients-max", str(count))
+    with Server(tmp_path / "a", None, *room) as one, Server(tmp_path / "b", None, *room) as other:
+        # Whoever names the same servers finds the same one, in whatever order.
+        variables = through(f"{one.address},{other.address}", here, "patience=1")
+        reading = through(f"{other.address},{one.address}", here)
+        with Client(here, variables) as program, Client(here, reading) as reader:
+            program.must(*begin, *write)
+            for i, name in enumerate(names):
+                reader.must(f"f = h5py.File('{name}', 'r')", f"assert len(f['x']) == {i + 1}000", "f.close()")
+            assert reader.end() == ""
+            mine, gone = len(other.left()), len(one.left())
+            assert mine + gone == count and mine > 0 and gone > 0, (mine, gone)
+            one.end(signal.SIGKILL)
+            program.must(*rest)
+            program.end()
+        assert len(other.files()) == mine and all(file["commits"] > 0 for file in other.files())
+        assert one.left() == other.left() == []
+    for name in names:
+        assert (here / name).read_bytes() == (tmp_path / "native" / name).read_bytes(), name
+    assert client_reasons(here) == {"forwarded": 2 * count}

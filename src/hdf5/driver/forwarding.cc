@@ -9,6 +9,7 @@
 #include "area/process.h"
 #include "hdf5/warning.h"
 #include "io/socket.h"
+#include "wire/home_server.h"
 #include "wire/remote_file.h"
 #include "wire/snapshot_file.h"
 
@@ -17,8 +18,8 @@ namespace forebay::hdf5 {
 namespace {
 
 // Its writer's last flush, if a client of the server writes it.
-Status forward_reading(stage::OpenTarget& target, const Options& options) {
-    const auto address = io::parse_address(options.server);
+Status forward_reading(stage::OpenTarget& target, const Options& options, const std::string& server) {
+    const auto address = io::parse_address(server);
     if (!address) return address.status();
     auto snapshot = wire::SnapshotFile::open(address.value(), target.file, options.patience);
     if (snapshot) {
@@ -27,7 +28,7 @@ Status forward_reading(stage::OpenTarget& target, const Options& options) {
         return Status::ok();
     }
     if (snapshot.status().code() == Code::kUnsupported) return Status::ok();
-    const Status failure = snapshot.status().with_context("option server=" + options.server);
+    const Status failure = snapshot.status().with_context("option server=" + server);
     // Whoever has answered knows of a writer at work: what the file has by now may be torn.
     if (options.strict || failure.code() != Code::kNotFound) return failure;
     warn_once(failure.message() + "; files are read as they are");
@@ -68,13 +69,16 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
                Locked locked, std::shared_ptr<const std::atomic<bool>> holds_lock) {
     const Options& options = loaded.options;
     if (options.server.empty() || target.aside) return Status::ok();
-    if (!target.writable) return forward_reading(target, options);
-    const auto address = io::parse_address(options.server);
+    const auto home = wire::home_server(options.server, open.identity.inode);
+    if (!home) return home.status().with_context("option server");
+    const std::string& server = home.value();
+    if (!target.writable) return forward_reading(target, options, server);
+    const auto address = io::parse_address(server);
     Status failure = address.status();
     if (address) {
         wire::RemoteFile::Setup setup{address.value(), std::move(target.file), emptied, locked == Locked::kForWriting,
                                       options.patience};
-        const auto dead = std::make_shared<DeadServer>(DeadServer{loaded, open.identity, open.path, options.server,
+        const auto dead = std::make_shared<DeadServer>(DeadServer{loaded, open.identity, open.path, server,
                                                                   open.descriptor, std::move(holds_lock)});
         setup.sees = [](const std::string& log) { return area::life_at(log) == area::Life::kLives; };
         setup.bring_home = [dead](const std::string& log) { return dead->bring_home(log); };
@@ -87,7 +91,7 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
         target.file = std::move(setup.file);
         failure = remote.status();
     }
-    failure = failure.with_context("option server=" + options.server);
+    failure = failure.with_context("option server=" + server);
     const bool in_use = failure.sys_errno() == EBUSY;
     const bool nothing_there = failure.code() == Code::kInvalidArgument || emptied ||
                                failure.code() == Code::kUnsupported;
