@@ -321,6 +321,7 @@ bool Outflow::committed() noexcept {
     unreadable_.clear();
     tell_pace();
     hurry();
+    if (held_back_ && !cut_due_) return false;
     return urgent_ || target_size_ < backlog.committed_size;
 }
 

@@ -162,12 +162,12 @@ Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Ta
                     most_in_use_ = std::min(limit_segments_,
                                             most_in_use_ +
                                                 std::max<std::uint64_t>(1, kMissedBytes / limits_.segment_bytes));
-                    if (toucher_idle_ && wants_more_locked()) changed_.notify_all();
+                    call_toucher_locked();
                 }
                 return Status(Code::kNoSpace, "the staging log of " + file_->name() + " is full");
             }
             show_locked();
-            if (toucher_idle_ && wants_more_locked()) changed_.notify_all();
+            call_toucher_locked();
         }
         if (begin_segment(*segment, log, order)) return segment;
         // Its device fails: nobody gets it again.
@@ -206,6 +206,7 @@ void SegmentPool::release(Segment* segment) {
     show_locked();
     ++changes_;
     changed_.notify_all();
+    call_toucher_locked();
 }
 
 Status SegmentPool::write(const Segment& segment, std::uint64_t offset, std::span<const io::Bytes> pieces) {
@@ -252,8 +253,8 @@ void SegmentPool::lower_reserve(std::uint64_t bytes) noexcept {
 void SegmentPool::touch(const std::stop_token& stop) {
     try {
         std::unique_lock lock(mutex_);
-        changed_.wait_for(lock, stop, limits_.warm_up_after, [] { return false; });
-        while (await_quiet(lock, stop, [&] { return !free_cold_.empty() || wants_more_locked(); })) {
+        to_touch_.wait_for(lock, stop, limits_.warm_up_after, [] { return false; });
+        while (await_quiet(lock, stop)) {
             if (free_cold_.empty()) {
                 make_one_warm(lock);
             } else {
@@ -272,18 +273,24 @@ bool SegmentPool::wants_more_locked() const noexcept {
     return ahead_bytes_ < ahead_max && may_grow_locked() && taken_ != taken_when_refused_;
 }
 
+bool SegmentPool::has_to_touch_locked() const noexcept { return !free_cold_.empty() || wants_more_locked(); }
+
+// It alone waits for that: whoever waits for room has changes far more often, and it would wake for nothing.
+void SegmentPool::call_toucher_locked() noexcept {
+    if (toucher_idle_ && has_to_touch_locked()) to_touch_.notify_one();
+}
+
 // Returns once there is something to do and nobody has asked for a segment for a while: whoever is in the middle of
 // writing needs the processors. False: the pool ends.
-bool SegmentPool::await_quiet(std::unique_lock<std::mutex>& lock, const std::stop_token& stop,
-                              const std::function<bool()>& anything) {
+bool SegmentPool::await_quiet(std::unique_lock<std::mutex>& lock, const std::stop_token& stop) {
     for (;;) {
         toucher_idle_ = true;
-        const bool any = changed_.wait(lock, stop, anything);
+        const bool any = to_touch_.wait(lock, stop, [&] { return has_to_touch_locked(); });
         toucher_idle_ = false;
         if (!any || stop.stop_requested()) return false;
         const std::uint64_t seen = taken_;
         if (seen == taken_when_quiet_) return true;
-        if (!changed_.wait_for(lock, stop, std::min(kQuiet, limits_.warm_up_after), [&] { return taken_ != seen; }))
+        if (!to_touch_.wait_for(lock, stop, std::min(kQuiet, limits_.warm_up_after), [&] { return taken_ != seen; }))
             taken_when_quiet_ = seen;
     }
 }

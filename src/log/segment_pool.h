@@ -170,8 +170,9 @@ class SegmentPool {
     [[nodiscard]] bool wants_more_locked() const noexcept;
     [[nodiscard]] Status begin_segment(Segment& segment, std::uint64_t log, std::uint64_t order) const;
     void touch(const std::stop_token& stop);
-    bool await_quiet(std::unique_lock<std::mutex>& lock, const std::stop_token& stop,
-                     const std::function<bool()>& anything);
+    bool await_quiet(std::unique_lock<std::mutex>& lock, const std::stop_token& stop);
+    [[nodiscard]] bool has_to_touch_locked() const noexcept;
+    void call_toucher_locked() noexcept;
     void make_one_warm(std::unique_lock<std::mutex>& lock);
     void warm_one_that_came_back(std::unique_lock<std::mutex>& lock) noexcept;
     void reserve_free_locked();
@@ -185,7 +186,8 @@ class SegmentPool {
     std::atomic<std::uint64_t> reserve_bytes_;
 
     mutable std::mutex mutex_;
-    std::condition_variable_any changed_;
+    std::condition_variable changed_;                  // what somebody may wait for who wants room
+    std::condition_variable_any to_touch_;             // what the background thread waits for
     std::vector<std::unique_ptr<io::Mapping>> maps_;   // of many segments each; they outlive these
     std::mutex mapping_;                               // guards maps_; nothing else is taken below it
     std::vector<std::unique_ptr<Segment>> segments_;   // slot i: segment i, null while it is being made

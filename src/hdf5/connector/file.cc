@@ -170,10 +170,31 @@ herr_t file_optional(void* object, H5VL_optional_args_t* args, hid_t transfer, v
     });
 }
 
+// While HDF5 closes a file it flushes first. The close drains what that commits, so no other thread is woken for it
+// before: where there is little to drain, that costs more than the drain.
+class HeldWhileClosing {
+  public:
+    explicit HeldWhileClosing(const std::shared_ptr<OpenFile>& file) {
+        if (file == nullptr || file->closed() || file->staged == nullptr || file->staged->held_back()) return;
+        file_ = file;
+        file->staged->hold_back();
+    }
+    // It may still be open: another identifier leads to it, or the close has failed.
+    ~HeldWhileClosing() {
+        if (file_ != nullptr && !file_->closed()) file_->staged->let_go();
+    }
+    HeldWhileClosing(const HeldWhileClosing&) = delete;
+    HeldWhileClosing& operator=(const HeldWhileClosing&) = delete;
+
+  private:
+    std::shared_ptr<OpenFile> file_;
+};
+
 herr_t file_close(void* object, hid_t transfer, void** request) {
     return forward_close("file_close", object, request, [&](void* under, hid_t connector) -> herr_t {
         if (request == nullptr) end_reads_of_file(*as_object(object));
         if (!ready_to_close("file_close", *as_object(object), H5I_FILE)) return -1;
+        const HeldWhileClosing held(as_object(object)->origin->file);
         const herr_t result = host().H5VLfile_close(under, connector, transfer, request);
         // A failure of a flush that HDF5 makes before it closes is this call's too.
         const std::shared_ptr<OpenFile>& own = as_object(object)->origin->file;
