@@ -47,13 +47,15 @@ void Observers::opened() {
 }
 
 void Observers::committed(const stage::StagedFile& file) {
+    // Before the lock: the file's own comes first.
     const ledger::FileCounters counters = file.counters();
+    const std::uint64_t size = file.size();
     const std::lock_guard lock(mutex_);
     if (counters.commits == commits_) return;
     ++generation_;
     newest_.reset();
     const std::uint64_t written = counters.staged + counters.through;
-    history_.push_back({last_number_ + 1, realtime_ns(), file.size(), written - written_});
+    history_.push_back({last_number_ + 1, realtime_ns(), size, written - written_});
     if (history_.size() > kHistoryMax) history_.pop_front();
     ++last_number_;
     commits_ = counters.commits;

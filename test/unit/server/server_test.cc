@@ -252,7 +252,7 @@ Content all_of(wire::SnapshotFile& file) {
 // a pause.
 TEST_F(StagingServer, a_reader_sees_one_commit_whatever_is_written_meanwhile) {
     start(512 << 20);
-    for (const auto seed : test::seeds("server.readers", 6)) {
+    for (const auto seed : test::seeds("server.readers", 3)) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         std::mt19937_64 random(seed);
         const std::string path = make_file("file" + std::to_string(seed));
@@ -273,7 +273,7 @@ TEST_F(StagingServer, a_reader_sees_one_commit_whatever_is_written_meanwhile) {
             Content bytes;
         };
         std::vector<Reader> readers;
-        for (int round = 0; round < 25; ++round) {
+        for (int round = 0; round < 20; ++round) {
             drive(*file.value(), model, random, static_cast<int>(random() % 30), &committed);
             if (!committed.empty()) {
                 auto reader = open_to_read(path);
