@@ -196,6 +196,7 @@ def test_the_next_close_reports_what_failed_after_a_close_on_all_ranks(tmp_path,
     target.mount.fault("op=write,hang,errno=ENOSPC,count=1,offset=0..96,path=x.h5")
     target.mount.fault("op=write,errno=ENOSPC,offset=0..96,path=x.h5")
     close_deferred(ranks)
+    target.await_hanging()
     target.mount.release()
     refused = ranks.do(f"write({X!r}, 2, 'r+').close()")
     assert not refused.startswith("ok"), refused
@@ -216,13 +217,15 @@ def test_forebay_run_tells_a_failure_that_no_close_reported(tmp_path, mpi_python
     target.mount.fault("op=write,errno=EIO,offset=0..96,path=x.h5")
     (tmp_path / "once.py").write_text(f"""
 from mpi4py import MPI
-import h5py, numpy
+import h5py, json, numpy, time
 f = h5py.File({X!r}, "w", driver="mpio", comm=MPI.COMM_WORLD)
 x = f.create_dataset("x", (200000,), "i8")
 x[MPI.COMM_WORLD.rank * 100000 : (MPI.COMM_WORLD.rank + 1) * 100000] = numpy.arange(100000)
 f.close()
 MPI.COMM_WORLD.Barrier()
 if MPI.COMM_WORLD.rank == 0:
+    while json.load(open("target/.slowfs"))["hanging"] == 0:  # only what hangs already is released
+        time.sleep(0.01)
     with open("target/.slowfs", "w") as control:
         control.write("release\\n")
 """)
