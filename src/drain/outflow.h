@@ -234,8 +234,8 @@ class Outflow final : public Source {
     void note_target() noexcept REQUIRES(mutex_) { supply_.note(witness_.state()); }
     void begin_write(ByteRange range, io::Bytes sample) noexcept REQUIRES(mutex_);
     void begin_write(const plan::TargetWrite& write) noexcept EXCLUDES(mutex_);
-    // Notes what is at `offset`, where a write is about to begin, if nothing else is known of the target's content.
-    void look_before_write(std::uint64_t offset) noexcept EXCLUDES(mutex_);
+    // Notes what a write of `range` is about to change, if nothing else is known of the target's content.
+    void look_before_write(ByteRange range) noexcept EXCLUDES(mutex_);
     void go_on_with_write() noexcept EXCLUDES(mutex_);
     void end_write(ByteRange range, bool written) noexcept REQUIRES(mutex_);
     void begin_resize(std::uint64_t size) noexcept REQUIRES(mutex_);

@@ -90,20 +90,23 @@ void Outflow::begin_write(ByteRange range, io::Bytes sample) noexcept {
 
 // Else whoever is killed before the first byte of the first write has come leaves nothing that tells the file from
 // another one of its size.
-void Outflow::look_before_write(std::uint64_t offset) noexcept {
+void Outflow::look_before_write(ByteRange range) noexcept {
     std::shared_ptr<io::File> target;
+    ByteRange place;
+    std::uint64_t serial = 0;
     {
         const LockGuard lock(mutex_);
-        if (!witness_.needs_sample_at(offset)) return;
+        place = witness_.to_be_seen_before(range);
+        if (place.empty()) return;
         target = target_;
+        serial = witness_.state().serial;
     }
     std::array<std::byte, log::kSampleMax> bytes;
-    const std::size_t length = log::sample_length(offset, bytes.size());
     Result<std::size_t> got = out_of_memory();
-    (void)attempt([&] { got = target->read_at(offset, std::span(bytes).first(length)); });
+    (void)attempt([&] { got = target->read_at(place.begin, std::span(bytes).first(place.size())); });
     if (!got) return;
     const LockGuard lock(mutex_);
-    witness_.saw(offset, std::span(bytes).first(got.value()));
+    witness_.saw(place.begin, std::span(bytes).first(got.value()), serial);
 }
 
 // The first bytes, as far as they lie together in the log.
@@ -116,7 +119,7 @@ void Outflow::begin_write(const plan::TargetWrite& write) noexcept {
         if (io::guarded(from, [&]() noexcept { std::memcpy(sample.data(), from.data(), from.size()); }) != nullptr)
             length = 0;
     }
-    look_before_write(write.range.begin);
+    look_before_write(write.range);
     const LockGuard lock(mutex_);
     begin_write(write.range, io::Bytes(sample).first(length));
 }
@@ -187,9 +190,9 @@ Status Outflow::begin_bypass(std::uint64_t offset, io::Bytes bytes) {
         FOREBAY_TRY(drain());   // carries the cut out
     }
     in_flight_.add(range);
-    if (witness_.needs_sample_at(offset)) {
+    if (!witness_.to_be_seen_before(range).empty()) {
         const Unlocked meanwhile(mutex_);
-        look_before_write(offset);
+        look_before_write(range);
     }
     begin_write(range, bytes.first(log::sample_length(offset, bytes.size())));
     target_size_ = std::max(target_size_, range.end);

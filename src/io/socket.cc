@@ -196,7 +196,10 @@ Result<std::unique_ptr<Socket>> Socket::connect(const Address& address, std::chr
     if (number < 0) return Status::from_errno(errno, "make a socket");
     auto socket = std::make_unique<Socket>(number);
     FOREBAY_TRY(socket->set_patience(patience, patience));   // of connect(2) too: socket(7), SO_SNDTIMEO
-    int error = ::connect(number, &made.any, length.value()) == 0 ? 0 : errno;
+    const auto connect_once = [&] { return ::connect(number, &made.any, length.value()) == 0 ? 0 : errno; };
+    int error = connect_once();
+    // A signal has interrupted it: of TCP it goes on, of a Unix socket it does not.
+    while (error == EINTR && !address.path.empty()) error = connect_once();
     if (error == EINTR) error = end_of_connecting(number, patience);
     if (error == EINPROGRESS) error = ETIMEDOUT;
     if (error != 0) return Status::from_errno(error, "connect to " + format_address(address));
@@ -236,7 +239,9 @@ Status Socket::send(std::span<const Bytes> pieces) {
 Status Socket::receive(MutableBytes into) {
     FOREBAY_TRY(check_ours());
     for (bool first = true; !into.empty(); first = false) {
-        const ssize_t received = ::recv(number_, into.data(), into.size(), MSG_WAITALL);
+        if (deadline_) FOREBAY_TRY(await_bytes());
+        const ssize_t received = ::recv(number_, into.data(), into.size(), deadline_ ? MSG_DONTWAIT : MSG_WAITALL);
+        if (received < 0 && deadline_ && (errno == EAGAIN || errno == EWOULDBLOCK)) continue;
         if (received < 0 && errno == EINTR) continue;
         if (received < 0) return Status::from_errno(errno, "receive");
         if (received == 0)
@@ -245,6 +250,17 @@ Status Socket::receive(MutableBytes into) {
         into = into.subspan(static_cast<std::size_t>(received));
     }
     return Status::ok();
+}
+
+Status Socket::await_bytes() const {
+    for (;;) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - std::chrono::steady_clock::now());
+        pollfd look{number_, POLLIN, 0};
+        const int found = left.count() <= 0 ? 0 : ::poll(&look, 1, static_cast<int>(left.count()));
+        if (found > 0) return Status::ok();
+        if (found == 0) return Status::from_errno(ETIMEDOUT, "receive");
+        if (errno != EINTR) return Status::from_errno(errno, "receive");
+    }
 }
 
 Status Socket::set_patience(std::chrono::seconds receiving, std::chrono::seconds sending) {

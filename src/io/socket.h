@@ -47,6 +47,9 @@ class Socket {
     // No system call of `receive` and `send` waits longer; then they fail with EAGAIN. 0: without end.
     [[nodiscard]] Status set_patience(std::chrono::seconds receiving, std::chrono::seconds sending);
 
+    // `receive` fails with ETIMEDOUT at that time, however much has come; none: without end.
+    void set_deadline(std::optional<std::chrono::steady_clock::time_point> deadline) noexcept { deadline_ = deadline; }
+
     // A Unix socket, or both ends are addresses of the loopback interface.
     [[nodiscard]] bool is_local() const;
     // Of a local one: the user at the other end, as the system knows it. TCP: by /proc/net/tcp.
@@ -62,8 +65,10 @@ class Socket {
 
   private:
     [[nodiscard]] Status check_ours() const;
+    [[nodiscard]] Status await_bytes() const;
     int number_;
     std::uint64_t inode_ = 0;   // of the socket
+    std::optional<std::chrono::steady_clock::time_point> deadline_;
 };
 
 // Waits until somebody listens at an address again. The directory of a Unix socket tells when its name comes. Nothing

@@ -34,13 +34,17 @@ void TargetWitness::change() noexcept {
     state_.begun_ns = realtime_ns();
 }
 
-bool TargetWitness::needs_sample_at(std::uint64_t offset) const noexcept {
-    return state_.kind == io::TimesKind::kExact && !state_.others_write && offset < state_.rest.size &&
-           std::ranges::all_of(state_.samples, [](const WriteSample& each) { return each.length == 0; });
+ByteRange TargetWitness::to_be_seen_before(ByteRange range) const noexcept {
+    const std::uint64_t size = state_.rest.size;
+    if (state_.kind != io::TimesKind::kExact || state_.others_write || state_.in_flight != 0 || size == 0 ||
+        !std::ranges::all_of(state_.samples, [](const WriteSample& each) { return each.length == 0; }))
+        return {};
+    const std::uint64_t begin = range.begin < size ? range.begin : (size - 1) / kSampleMax * kSampleMax;
+    return {begin, std::min(size, begin + sample_length(begin, kSampleMax))};
 }
 
-void TargetWitness::saw(std::uint64_t offset, std::span<const std::byte> sample) noexcept {
-    if (sample.empty()) return;
+void TargetWitness::saw(std::uint64_t offset, std::span<const std::byte> sample, std::uint64_t serial) noexcept {
+    if (sample.empty() || serial != state_.serial) return;
     add_sample({offset, sample.size(), sample_hash(sample), static_cast<std::uint16_t>(sample.size()), /*ended=*/true});
 }
 
@@ -71,6 +75,7 @@ void TargetWitness::end_write(ByteRange range, bool written) noexcept {
         break;
     }
     if (!written) forget_samples({0, kOffsetMax});
+    else if (!state_.resized) state_.size_min = std::max(state_.size_min, range.end);
 }
 
 // What of a write is cut off later is no sign of it any more.
@@ -121,7 +126,7 @@ bool TargetWitness::rested(const io::FileState& now, std::uint64_t serial) noexc
         state_.samples = {};
     // What of a write was cut off again is none of its bytes.
     for (WriteSample& sample : state_.samples)
-        if (sample.offset >= now.size) sample = {};
+        if (sample.offset + sample.length > now.size) sample = {};   // somebody else has cut it
         else sample.bytes = std::min(sample.bytes, now.size - sample.offset);
     return true;
 }

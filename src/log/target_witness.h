@@ -22,11 +22,12 @@ class TargetWitness {
     // It has no times, or they cannot be had: nothing is told of it.
     void give_up() noexcept;
 
-    // Whether what is at `offset` has to be read before it is written over: the target has bytes there, and nothing yet
-    // tells them from another file's.
-    [[nodiscard]] bool needs_sample_at(std::uint64_t offset) const noexcept;
-    // `sample` is there, as it is before a write of this place begins. Is stored with what that notes.
-    void saw(std::uint64_t offset, std::span<const std::byte> sample) noexcept;
+    // What has to be read before `range` is written: of the place, or of the target's end if the range lies behind it.
+    // Nothing if something tells the target from another file already, or if a write is under way.
+    [[nodiscard]] ByteRange to_be_seen_before(ByteRange range) const noexcept;
+    // `sample` is there; looked at when the serial was `serial`: counts if nothing has begun since. Is stored with what
+    // is noted next.
+    void saw(std::uint64_t offset, std::span<const std::byte> sample, std::uint64_t serial) noexcept;
 
     // A write of `range` is about to begin, whose first bytes are `sample` (none: they cannot be had).
     void begin_write(ByteRange range, std::span<const std::byte> sample) noexcept;

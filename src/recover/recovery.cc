@@ -272,7 +272,7 @@ class Recovery {
         std::shared_ptr<WitnessedTarget> witnessed;
         if (const FoundLog& first = session.logs.front(); first.log->state && now.value())
             file = witnessed = std::make_shared<WitnessedTarget>(std::move(file), *first.directory->pool, *first.log,
-                                                                 *now.value());
+                                                                 *now.value(), request_.although_changed);
         std::uint64_t done = 0;
         const auto rewritten = rewrite(
             picture, pools, *file, picture.commit_sequence > 0,

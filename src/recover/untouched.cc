@@ -114,15 +114,11 @@ Result<Samples> look_for_samples(const TargetState& known, io::File& target) {
 
 // What writes that had returned have left; nothing if that is not known to the byte.
 std::optional<std::uint64_t> size_before(const TargetState& known) noexcept {
-    if (known.resized || known.samples.back().bytes != 0) return std::nullopt;   // there may have been more
-    std::uint64_t size = known.rest.size;
-    std::uint32_t not_ended = 0;
-    for (const WriteSample& sample : known.samples) {
-        if (sample.ended) size = std::max(size, sample.offset + sample.bytes);
-        else if (sample.bytes != 0) ++not_ended;
-    }
-    if (not_ended < known.in_flight) return std::nullopt;
-    return size;
+    const auto not_ended = std::ranges::count_if(known.samples, [](const WriteSample& each) {
+        return each.bytes != 0 && !each.ended;
+    });
+    if (known.resized || static_cast<std::uint64_t>(not_ended) < known.in_flight) return std::nullopt;
+    return known.size_min;
 }
 
 // Writes may have been under way.

@@ -5,33 +5,31 @@
 namespace forebay::recover {
 
 WitnessedTarget::WitnessedTarget(std::shared_ptr<io::File> target, io::File& pool, const log::ScannedLog& log,
-                                 const io::FileState& now)
+                                 const io::FileState& now, bool although_changed)
     : ForwardingFile(std::move(target)), pool_(pool), log_(log) {
     witness_.resume(*log.state);
-    (void)witness_.rested(now, log.state->serial);
+    if (although_changed) witness_.open(log.state->kind, now, log.state->mounts);
+    else (void)witness_.rested(now, log.state->serial);
 }
 
 Status WitnessedTarget::write_at(std::uint64_t offset, io::Bytes bytes) {
     if (bytes.empty()) return Status::ok();
     const ByteRange range{offset, offset + bytes.size()};
-    FOREBAY_TRY(look_before_write(offset));
+    look_before_write(range);
     FOREBAY_TRY(note([&] { witness_.begin_write(range, bytes.first(log::sample_length(offset, bytes.size()))); }));
     FOREBAY_TRY(ForwardingFile::write_at(offset, bytes));
     return note([&] { witness_.end_write(range); });
 }
 
-Status WitnessedTarget::look_before_write(std::uint64_t offset) {
-    {
-        const std::lock_guard lock(mutex_);
-        if (!witness_.needs_sample_at(offset)) return Status::ok();
-    }
-    std::array<std::byte, log::kSampleMax> bytes;
-    const auto into = std::span(bytes).first(log::sample_length(offset, bytes.size()));
-    const auto got = ForwardingFile::read_at(offset, into);
-    if (!got) return got.status();
+void WitnessedTarget::look_before_write(ByteRange range) {
     const std::lock_guard lock(mutex_);
-    witness_.saw(offset, into.first(got.value()));
-    return Status::ok();
+    const ByteRange place = witness_.to_be_seen_before(range);
+    if (place.empty()) return;
+    std::array<std::byte, log::kSampleMax> bytes;
+    const auto into = std::span(bytes).first(place.size());
+    // What cannot be read may be healed by the write.
+    const auto got = ForwardingFile::read_at(place.begin, into);
+    if (got) witness_.saw(place.begin, into.first(got.value()), witness_.state().serial);
 }
 
 Status WitnessedTarget::write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) {

@@ -18,8 +18,9 @@ namespace forebay::recover {
 class WitnessedTarget final : public io::ForwardingFile {
   public:
     // `log` has a state of the target, and lies in `pool`; both outlive this. The target is as `now` says, and locked.
+    // `although_changed`: somebody else has changed it, so the log's samples are no sign of it any more.
     WitnessedTarget(std::shared_ptr<io::File> target, io::File& pool, const log::ScannedLog& log,
-                    const io::FileState& now);
+                    const io::FileState& now, bool although_changed = false);
 
     Status write_at(std::uint64_t offset, io::Bytes bytes) override;
     Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override;
@@ -30,8 +31,8 @@ class WitnessedTarget final : public io::ForwardingFile {
     [[nodiscard]] Status note_rest();
 
   private:
-    // Notes what is at `offset` if nothing else is known of the target's content.
-    Status look_before_write(std::uint64_t offset);
+    // Notes what a write of `range` is about to change, if nothing else is known of the target's content.
+    void look_before_write(ByteRange range);
     template <class Change>
     Status note(Change&& change) {
         const std::lock_guard lock(mutex_);

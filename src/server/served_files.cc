@@ -22,6 +22,25 @@ namespace {
 // so long what a session does at its end, which the file's own target may delay.
 constexpr std::chrono::seconds kUnknown{5}, kEnding{600};
 
+Status another_file(const std::string& path) {
+    return {Code::kUnsupported, fmt::format("{}: the server finds another file there", path)};
+}
+
+// A server that sees no such file, or may not write it, has no bytes of it.
+Result<io::OpenedExisting> open_named(const std::string& path) {
+    auto opened = io::open_existing(path);
+    const Code why = opened.status().code();
+    if (why != Code::kNotFound && why != Code::kPermissionDenied && why != Code::kInvalidArgument) return opened;
+    return Status(Code::kUnsupported, opened.status().message(), opened.status().sys_errno());
+}
+
+// Only what the server finds under its name.
+Result<io::OpenedExisting> open_named(const wire::Open& request) {
+    auto opened = open_named(request.path);
+    if (opened && opened.value().identity != request.identity) return another_file(request.path);
+    return opened;
+}
+
 }   // namespace
 
 ServedFile::ServedFile(ServedFiles& files, io::Identity identity, std::string path) noexcept
@@ -83,24 +102,29 @@ Result<std::string> ServedFile::abandon() {
     return fresh->recover_opened({identity_, path_, true, true, descriptor_});
 }
 
-// The inode's number could be that of another file, on a file system of another machine. So its birth is compared, and
-// what is written is as the client sees it, to the nanosecond.
-Status recognise(wire::Open& request) {
-    const auto opened = io::open_existing(request.path);
-    if (!opened) return {Code::kUnsupported, opened.status().message(), opened.status().sys_errno()};
+// The inode's number could be that of another file, on a file system of another machine. Its birth tells, where both
+// sides know it. Else what is opened for writing has to be as the client sees it, unless this server is changing it.
+Status ServedFiles::recognise(wire::Open& request) {
+    auto opened = open_named(request.path);
+    if (!opened) return opened.status();
+    const io::Identity& here = opened.value().identity;
     const auto file = io::make_posix_file(opened.value().descriptor, request.path);
     const auto state = file->state();
     if (!state) return state.status();
-    const wire::Open::Seen& seen = request.seen;
-    const auto differs = [](std::uint64_t told, std::uint64_t here) { return told != 0 && told != here; };
-    const bool same = opened.value().identity.inode == request.identity.inode && !file->traits().local &&
-                      (state.value().born_ns == 0 || !differs(seen.born_ns, state.value().born_ns)) &&
-                      !differs(seen.modified_ns, state.value().modified_ns) &&
-                      !differs(seen.changed_ns, state.value().changed_ns) &&
-                      (seen.modified_ns == 0 || seen.size == state.value().size);
-    if (!same) return {Code::kUnsupported, fmt::format("{}: the server finds another file there", request.path)};
-    request.identity = opened.value().identity;
-    return Status::ok();
+    const io::FileState& now = state.value();
+    const wire::Open::Seen seen = request.seen;
+    const bool births = seen.born_ns != 0 && now.born_ns != 0;
+    if (here.inode != request.identity.inode || file->traits().local || (births && seen.born_ns != now.born_ns))
+        return another_file(request.path);
+    request.identity = here;
+    const bool as_seen = seen.modified_ns == 0 ||
+                         seen == wire::Open::Seen{seen.born_ns, now.size, now.modified_ns, now.changed_ns};
+    if (births || as_seen) return Status::ok();
+    const std::lock_guard lock(mutex_);
+    if (open_.contains(here)) return Status::ok();
+    return {Code::kUnavailable,
+            fmt::format("{}: size or times differ from those that the client sees, so it may be another file",
+                        request.path)};
 }
 
 Status ServedFiles::enter(const io::Identity& identity, const std::string& path) {
@@ -142,15 +166,6 @@ Result<std::unique_ptr<io::File>> ServedFiles::make_store() {
 }
 
 namespace {
-
-// Only what the server finds under its name.
-Result<io::OpenedExisting> open_named(const wire::Open& request) {
-    auto opened = io::open_existing(request.path);
-    if (!opened) return Status(Code::kUnsupported, opened.status().message(), opened.status().sys_errno());
-    if (opened.value().identity != request.identity)
-        return Status(Code::kUnsupported, fmt::format("{}: the server finds another file there", request.path));
-    return opened;
-}
 
 Status nobody_writes(const std::string& path) {
     return {Code::kUnsupported, fmt::format("{}: no client of this server writes it", path)};

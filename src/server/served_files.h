@@ -78,15 +78,14 @@ class ServedSnapshot {
     const std::shared_ptr<Snapshot> snapshot_;
 };
 
-// A client on another machine has named the file: its device has another number here. kUnsupported: the server finds
-// another file under that name.
-[[nodiscard]] Status recognise(wire::Open& request);
-
 class ServedFiles {
   public:
     // `options`: those of each file's engine. At most `files_max` are written at a time.
     ServedFiles(LoadedOptions options, std::size_t files_max) : options_(std::move(options)), files_max_(files_max) {}
 
+    // A client on another machine has named the file: its device has another number here. kUnsupported: the server
+    // finds another file under that name, or none. kUnavailable: it cannot be told whether it is the same one.
+    [[nodiscard]] Status recognise(wire::Open& request);
     // kUnsupported: this server cannot have bytes of the file. EBUSY: another client writes it, and does not end soon.
     [[nodiscard]] Result<std::unique_ptr<ServedFile>> open(const wire::Open& request);
     // The last commit of a file that a client writes. kUnsupported: none does. kUnavailable: it cannot be read.

@@ -84,12 +84,14 @@ void Server::admit(std::unique_ptr<io::Socket> socket) {
     else if (slots_.size() >= kSessionsPerFile * clients_max_)
         refusal = {Code::kUnavailable,
                    fmt::format("this server has its {} sessions (--clients-max)", kSessionsPerFile * clients_max_)};
+    if (!refusal) report_(refusal.message());
+    if (!refusal && !local) return;   // strangers are not talked to
     auto connection = std::make_unique<wire::Connection>(std::move(socket));
     if (!refusal) {
         (void)connection->socket().set_patience(kRefusing, kRefusing);
+        connection->socket().set_deadline(std::chrono::steady_clock::now() + kRefusing);
         (void)connection->receive();   // its HELLO: until then it does not listen
         (void)connection->send(wire::Type::kFailed, 1, wire::encode(refusal));
-        report_(refusal.message());
         return;
     }
     Slot& slot = slots_.emplace_back();

@@ -54,14 +54,17 @@ void Session::run(Connection& connection) {
 }
 
 Status Session::prove(Connection& connection) {
+    connection.allow_payload(wire::kCredentialMax);
     const auto first = connection.receive();
     if (!first) return first.status();
+    connection.allow_payload(wire::kPayloadMax);
     if (credentials_ == nullptr) return out_of_turn();
     return wire::prove_to_client(connection, *credentials_, first.value());
 }
 
 Status Session::begin(Connection& connection) {
     FOREBAY_TRY(connection.socket().set_patience(kOpening, kSending));
+    connection.socket().set_deadline(std::chrono::steady_clock::now() + kOpening);
     if (!connection.socket().is_local()) FOREBAY_TRY(prove(connection));
     const auto first = connection.receive();
     if (!first) return first.status();
@@ -77,11 +80,12 @@ Status Session::begin(Connection& connection) {
     FOREBAY_TRY(connection.send(Type::kWelcome, 1, wire::encode(welcome)));
     const auto second = connection.receive();
     if (!second) return second.status();
+    connection.socket().set_deadline(std::nullopt);
     if (second.value().header.type != Type::kOpen || second.value().header.request != 2) return out_of_turn();
     auto request = wire::parse_open(second.value().payload);
     if (!request) return request.status();
     Status opened;
-    if (connection.sealed()) opened = recognise(request.value());
+    if (connection.sealed()) opened = files_.recognise(request.value());
     if (opened) opened = open(connection, request.value());
     if (!opened) {
         (void)answer(connection, second.value(), opened);

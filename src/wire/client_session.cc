@@ -75,8 +75,14 @@ Result<ClientSession> open_session(const io::Address& server, std::uint64_t pati
         FOREBAY_TRY(prove_to_server(connection, *credentials.value()));
     }
     const Hello hello{kVersion, kVersion, static_cast<std::uint32_t>(::getpid())};
-    const auto welcomed = call(connection, 1, Type::kHello, encode(hello), Type::kWelcome);
+    FOREBAY_TRY(connection.send(Type::kHello, 1, encode(hello)));
+    const auto welcomed = connection.receive();
     if (!welcomed) return welcomed.status();
+    if (welcomed.value().header.request != 1) return Status(Code::kCorrupt, "it answers out of turn");
+    // Nobody knows yet who says so: its words count, and nothing that the caller would act upon.
+    if (welcomed.value().header.type == Type::kFailed)
+        return Status(Code::kUnavailable, parse_failed(welcomed.value().payload).message());
+    if (welcomed.value().header.type != Type::kWelcome) return Status(Code::kCorrupt, "its answer is of another kind");
     const auto welcome = parse_welcome(welcomed.value().payload);
     if (!welcome) return welcome.status();
     session.welcome = welcome.value();

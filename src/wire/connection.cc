@@ -35,6 +35,7 @@ Result<Connection::Frame> Connection::receive() {
     FOREBAY_TRY(socket_->receive(bytes));
     const auto header = parse_header(bytes);
     if (!header) return header.status();
+    if (header.value().payload_bytes > payload_max_) return Status(Code::kCorrupt, "a frame that is too long here");
     if (buffer_.size() < header.value().payload_bytes) buffer_.resize(header.value().payload_bytes);
     const auto payload = io::MutableBytes(buffer_).first(header.value().payload_bytes);
     FOREBAY_TRY(receive_rest(payload));

@@ -33,6 +33,9 @@ class Connection {
     // it between two frames.
     [[nodiscard]] Result<Frame> receive();
 
+    // Longer payloads are malformed, from now on.
+    void allow_payload(std::size_t most) noexcept { payload_max_ = most; }
+
     // From now on each frame of either side has a seal. kUnavailable: as FrameSeal.
     [[nodiscard]] Status seal(const SealKey& sent, const SealKey& received);
     [[nodiscard]] bool sealed() const noexcept { return sent_.has_value(); }
@@ -44,6 +47,7 @@ class Connection {
 
     const std::unique_ptr<io::Socket> socket_;
     std::optional<FrameSeal> sent_, received_;
+    std::size_t payload_max_ = kPayloadMax;
     Payload buffer_;   // as long as the longest payload so far
 };
 

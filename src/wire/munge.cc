@@ -16,7 +16,8 @@ namespace forebay::wire {
 namespace {
 
 constexpr const char* kLibrary = "libmunge.so.2";
-constexpr int kSuccess = 0, kNoMemory = 5, kSocket = 6, kForReader = 9;   // EMUNGE_…, MUNGE_OPT_UID_RESTRICTION
+constexpr int kSuccess = 0, kNoMemory = 5, kSocket = 6, kTimeOut = 7,
+              kForReader = 9;   // EMUNGE_…, MUNGE_OPT_UID_RESTRICTION
 constexpr std::size_t kSecretMax = 1024;
 
 struct Library {
@@ -83,7 +84,7 @@ class Munge final : public Credentials {
   private:
     [[nodiscard]] Status failure(int outcome) const {
         if (outcome == kNoMemory) return out_of_memory();
-        return {outcome == kSocket ? Code::kUnavailable : Code::kPermissionDenied,
+        return {outcome == kSocket || outcome == kTimeOut ? Code::kUnavailable : Code::kPermissionDenied,
                 fmt::format("MUNGE: {}", library_.words(outcome))};
     }
     const Library library_;

@@ -25,7 +25,8 @@ io::Bytes as_bytes(const std::string& text) { return std::as_bytes(std::span(tex
 std::string text_of(io::Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 Status check_proof(const Connection::Frame& frame) {
-    if (frame.header.type == Type::kFailed) return parse_failed(frame.payload);
+    // Nobody knows yet who says so: its words count, and nothing that the caller would act upon.
+    if (frame.header.type == Type::kFailed) return {Code::kUnavailable, parse_failed(frame.payload).message()};
     const bool fits = frame.header.type == Type::kProve && frame.header.request == kRequest && !frame.payload.empty() &&
                       frame.payload.size() <= kCredentialMax;
     return fits ? Status::ok() : Status(Code::kCorrupt, "no proof of who it is");

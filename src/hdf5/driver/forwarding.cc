@@ -20,15 +20,18 @@ namespace {
 // Its writer's last flush, if a client of the server writes it.
 Status forward_reading(stage::OpenTarget& target, const Options& options, const std::string& server) {
     const auto address = io::parse_address(server);
-    if (!address) return address.status();
-    auto snapshot = wire::SnapshotFile::open(address.value(), target.file, options.patience);
-    if (snapshot) {
-        target.file = std::move(snapshot).value();
-        target.aside = ledger::AsideReason::kForwarded;
-        return Status::ok();
+    Status outcome = address.status();
+    if (address) {
+        auto snapshot = wire::SnapshotFile::open(address.value(), target.file, options.patience);
+        if (snapshot) {
+            target.file = std::move(snapshot).value();
+            target.aside = ledger::AsideReason::kForwarded;
+            return Status::ok();
+        }
+        outcome = snapshot.status();
+        if (outcome.code() == Code::kUnsupported) return Status::ok();
     }
-    if (snapshot.status().code() == Code::kUnsupported) return Status::ok();
-    const Status failure = snapshot.status().with_context("option server=" + server);
+    const Status failure = outcome.with_context("option server=" + server);
     // Whoever has answered knows of a writer at work: what the file has by now may be torn.
     if (options.strict || failure.code() != Code::kNotFound) return failure;
     warn_once(failure.message() + "; files are read as they are");
@@ -93,8 +96,8 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
     }
     failure = failure.with_context("option server=" + server);
     const bool in_use = failure.sys_errno() == EBUSY;
-    const bool nothing_there = failure.code() == Code::kInvalidArgument || emptied ||
-                               failure.code() == Code::kUnsupported;
+    const bool named_none = !address && address.status().code() == Code::kInvalidArgument;
+    const bool nothing_there = named_none || emptied || failure.code() == Code::kUnsupported;
     if (options.strict || in_use) return failure;
     if (!nothing_there)
         return {failure.code(),

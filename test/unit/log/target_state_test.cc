@@ -116,24 +116,42 @@ TEST(TargetWitness, counts_a_look_only_if_nothing_has_begun_since) {
 TEST(TargetWitness, asks_for_what_is_there_only_as_long_as_it_knows_nothing_of_it) {
     TargetWitness witness;
     const std::vector<std::byte> sample(100);
-    EXPECT_FALSE(witness.needs_sample_at(0)) << "nothing is told of the target";
-    witness.open(io::TimesKind::kExact, {.size = 1000});
-    EXPECT_TRUE(witness.needs_sample_at(999));
-    EXPECT_FALSE(witness.needs_sample_at(1000)) << "nothing is there";
-    witness.saw(10, sample);
-    EXPECT_FALSE(witness.needs_sample_at(0));
+    EXPECT_TRUE(witness.to_be_seen_before({0, 10}).empty()) << "nothing is told of the target";
+    witness.open(io::TimesKind::kExact, {.size = 10000});
+    EXPECT_EQ(witness.to_be_seen_before({5000, 5010}), (ByteRange{5000, 8192})) << "up to the next page";
+    EXPECT_EQ(witness.to_be_seen_before({9000, 20000}), (ByteRange{9000, 10000})) << "up to the end";
+    for (const std::uint64_t behind : {10000, 50000})
+        EXPECT_EQ(witness.to_be_seen_before({behind, behind + 1}), (ByteRange{8192, 10000})) << "of its end";
+    witness.saw(10, sample, witness.state().serial);
+    EXPECT_TRUE(witness.to_be_seen_before({0, 10}).empty());
     EXPECT_EQ(witness.state().samples[0].offset, 10u);
     EXPECT_TRUE(witness.state().samples[0].ended);
     EXPECT_FALSE(witness.state().busy);
     for (const io::TimesKind kind : {io::TimesKind::kServed, io::TimesKind::kLazy, io::TimesKind::kUnknown}) {
         witness.open(kind, {.size = 1000});
-        EXPECT_FALSE(witness.needs_sample_at(0));
+        EXPECT_TRUE(witness.to_be_seen_before({0, 10}).empty());
     }
+    witness.open(io::TimesKind::kExact, {.size = 0});
+    EXPECT_TRUE(witness.to_be_seen_before({0, 10}).empty()) << "nothing is there";
     witness.open(io::TimesKind::kExact, {.size = 1000});
-    witness.begin_write({0, 100}, sample);
-    EXPECT_FALSE(witness.needs_sample_at(0));
+    const std::uint64_t serial = witness.state().serial;
+    witness.begin_write({0, 100}, {});
+    EXPECT_TRUE(witness.to_be_seen_before({200, 210}).empty()) << "a write is under way";
+    witness.saw(200, sample, serial);
+    EXPECT_EQ(witness.state().samples[1], WriteSample{}) << "it had begun since";
     witness.end_write({0, 100}, false);
-    EXPECT_TRUE(witness.needs_sample_at(0)) << "a failed write is no sign";
+    EXPECT_FALSE(witness.to_be_seen_before({0, 10}).empty()) << "a failed write is no sign";
+}
+
+TEST(TargetWitness, what_somebody_else_has_cut_off_is_no_sample_of_it) {
+    TargetWitness witness;
+    const std::vector<std::byte> sample(3096);
+    witness.open(io::TimesKind::kExact, {.size = 0});
+    witness.begin_write({1000, 5000}, sample);
+    witness.end_write({1000, 5000});
+    ASSERT_TRUE(witness.rested({.size = 2000}, witness.state().serial));
+    EXPECT_EQ(witness.state().samples[0], WriteSample{});
+    EXPECT_TRUE(decode_target_state(encode(witness.state(), kUse), kUse));
 }
 
 TEST(TargetWitness, at_rest_knows_what_the_writes_before_have_left) {

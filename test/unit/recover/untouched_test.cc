@@ -139,7 +139,7 @@ TEST_F(UntouchedTest, where_nothing_of_a_write_has_come_all_that_was_there_befor
     io::FileState now = rest_;
     const auto written_to = [&] { now.modified_ns = now.changed_ns = witness_.state().begun_ns + 1; };
     const auto before = pattern(4096, 1);   // as the target has it
-    witness_.saw(0, before);
+    witness_.saw(0, before, witness_.state().serial);
     begin({0, 10000}, 9);
     written_to();
     EXPECT_TRUE(check(now));
@@ -172,6 +172,19 @@ TEST_F(UntouchedTest, where_nothing_of_a_write_has_come_it_has_the_size_of_befor
     arrive({10500, 15000}, 10);
     now.size = 15000;
     EXPECT_TRUE(check(now)) << "a part of it has come";
+    arrive({10500, 20000}, 10);
+    witness_.end_write({10500, 20000});
+    for (std::uint64_t at = 20000; at < 30000; at += 1000) {   // more than it has samples of
+        begin({at, at + 1000}, 11);
+        arrive({at, at + 1000}, 11);
+        witness_.end_write({at, at + 1000});
+    }
+    begin({30000, 31000}, 12);
+    now.modified_ns = now.changed_ns = witness_.state().begun_ns + 1;
+    for (const auto& [size, right] : {std::pair{29999, false}, {30000, true}, {30001, false}, {31000, false}}) {
+        now.size = size;
+        EXPECT_EQ(check(now).is_ok(), right) << size;
+    }
 }
 
 TEST_F(UntouchedTest, once_a_write_has_failed_nothing_that_was_written_need_be_there) {
