@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from forebay.byte_ranges import ByteRanges, Range
+from forebay.notebook_bar import NotebookBar
 from forebay.plugin import left_of, require_plugins
 
 _POLL_S_MIN, _POLL_S_MAX = 0.001, 0.05
@@ -43,17 +44,23 @@ class Prefetch:
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until everything has been seen to, at most `timeout` seconds (None: for ever).
 
-        Returns whether it has been: False when the time is up, or when the file is no longer open or cached.
+        Returns whether it has been: False when the time is up, or when the file is no longer open or cached. In a
+        notebook a bar shows meanwhile how much has come.
         """
+        bar = None
         end = None if timeout is None else time.monotonic() + timeout
         pause = _POLL_S_MIN
         while left := self.left:
+            bar = bar or NotebookBar(f"Prefetching {os.path.basename(self.path)}", max(left, self.requested_bytes or 0))
+            bar.move_to(left)
             if end is not None:
                 pause = min(pause, end - time.monotonic())
                 if pause <= 0:
                     return False
             time.sleep(pause)
             pause = min(2 * pause, _POLL_S_MAX)
+        if bar is not None:
+            bar.move_to(left or 0)
         return left == 0
 
     def cancel(self) -> None:
