@@ -175,19 +175,22 @@ herr_t file_optional(void* object, H5VL_optional_args_t* args, hid_t transfer, v
 class HeldWhileClosing {
   public:
     explicit HeldWhileClosing(const std::shared_ptr<OpenFile>& file) {
-        if (file == nullptr || file->closed() || file->staged == nullptr || file->staged->held_back()) return;
-        file_ = file;
-        file->staged->hold_back();
+        // The close of a reader drains nothing of what another open of the file has staged.
+        if (file == nullptr || file->closed() || !file->writable || file->staged == nullptr ||
+            file->staged->held_back())
+            return;
+        staged_ = file->staged;
+        staged_->hold_back();
     }
-    // It may still be open: another identifier leads to it, or the close has failed.
+    // It may still be open: another identifier or another open leads to it, or the close has failed.
     ~HeldWhileClosing() {
-        if (file_ != nullptr && !file_->closed()) file_->staged->let_go();
+        if (staged_ != nullptr) staged_->let_go();
     }
     HeldWhileClosing(const HeldWhileClosing&) = delete;
     HeldWhileClosing& operator=(const HeldWhileClosing&) = delete;
 
   private:
-    std::shared_ptr<OpenFile> file_;
+    std::shared_ptr<stage::StagedFile> staged_;
 };
 
 herr_t file_close(void* object, hid_t transfer, void** request) {

@@ -43,6 +43,7 @@ struct Origin {
 // What decides how a dataset is transferred with MPI; it never changes.
 struct DatasetFacts {
     bool filtered = false;
+    bool known = true;                          // false: something could not be found out
     bool never_collective = false;              // HDF5 transfers it independently whatever the list says
     std::shared_ptr<node::SharedFile> shared;   // the file that it lies in; null: the ranks do not share it
 };

@@ -41,21 +41,25 @@ const std::optional<Types>& plain_types() {
     return plain;
 }
 
-// Whatever cannot be found out counts as filtered: then the list stays as it is.
+// Whatever cannot be found out counts as filtered: then the list stays as it is. It is asked again the next time.
 DatasetFacts find_facts(const Object& dataset) {
     DatasetFacts facts;
-    if (const auto place = place_of(dataset, H5I_DATASET); place && place->file != nullptr)
-        facts.shared = place->file->shared;
+    const auto place = place_of(dataset, H5I_DATASET);
+    facts.known = place.has_value();
+    if (place && place->file != nullptr) facts.shared = place->file->shared;
     if (facts.shared == nullptr) return facts;
     facts.filtered = true;
-    if (const hid_t creation = ask(dataset, H5VL_DATASET_GET_DCPL); creation >= 0) {
+    const hid_t creation = ask(dataset, H5VL_DATASET_GET_DCPL);
+    const hid_t space = ask(dataset, H5VL_DATASET_GET_SPACE);
+    facts.known = creation >= 0 && space >= 0;
+    if (creation >= 0) {
         const H5D_layout_t layout = host().H5Pget_layout(creation);
         facts.filtered = host().H5Pget_nfilters(creation) != 0;
         facts.never_collective = layout == H5D_COMPACT || layout == H5D_VIRTUAL ||
                                  host().H5Pget_external_count(creation) > 0;
         host().H5Pclose(creation);
     }
-    if (const hid_t space = ask(dataset, H5VL_DATASET_GET_SPACE); space >= 0) {
+    if (space >= 0) {
         facts.never_collective = facts.never_collective || host().H5Sget_simple_extent_type(space) == H5S_NULL;
         host().H5Sclose(space);
     }
@@ -80,18 +84,10 @@ bool converts(const Object& dataset, hid_t memory_type, hid_t transfer) {
     return different;
 }
 
-// Without selection I/O, HDF5 does not convert or transform collectively. What one rank's types and list say decides
-// for all of them.
-Result<bool> any_rank_converts(node::SharedFile& file, std::size_t count, void* const datasets[],
-                               const hid_t memory_types[], hid_t list) {
-    bool mine = false;
-    for (std::size_t i = 0; i < count; ++i) mine = mine || converts(*as_object(datasets[i]), memory_types[i], list);
-    return file.any(mine);
-}
-
-// The same where nothing depends on what ranks convert.
-Result<bool> meet(node::SharedFile& file) {
-    FOREBAY_TRY(file.meet());
+// Without selection I/O, HDF5 does not convert or transform collectively.
+bool any_converts(std::size_t count, void* const datasets[], const hid_t memory_types[], hid_t list) {
+    for (std::size_t i = 0; i < count; ++i)
+        if (converts(*as_object(datasets[i]), memory_types[i], list)) return true;
     return false;
 }
 
@@ -105,7 +101,7 @@ bool is_collective(hid_t transfer) {
 }
 
 const DatasetFacts& facts_of(Object& dataset) {
-    if (!dataset.facts) dataset.facts = find_facts(dataset);
+    if (!dataset.facts || !dataset.facts->known) dataset.facts = find_facts(dataset);
     return *dataset.facts;
 }
 
@@ -149,16 +145,18 @@ TransferWay way_of(std::size_t count, void* const datasets[], const hid_t memory
         unfiltered = unfiltered || !facts.filtered;
         never = never || facts.never_collective;
     }
-    // Filters are one reason for HDF5 not to use selection I/O.
-    if (!never && unfiltered) {
-        const bool asks = filtered || without_selection_io(list);
-        const auto converting = asks ? any_rank_converts(*file, count, datasets, memory_types, list) : meet(*file);
-        if (!converting) {
-            push_error("transfer", host().H5E_IO_g, host().H5E_CANTINIT_g, converting.status());
+    // What one rank says of datasets, types and list decides for all, as with HDF5 itself: so each comes here. Filters
+    // are one reason for HDF5 not to use selection I/O.
+    if (never || unfiltered) {
+        const bool mine = never || ((filtered || without_selection_io(list)) &&
+                                    any_converts(count, datasets, memory_types, list));
+        const auto anybody = file->any(mine);
+        if (!anybody) {
+            push_error("transfer", host().H5E_IO_g, host().H5E_CANTINIT_g, anybody.status());
             way.failed = true;
             return way;
         }
-        never = converting.value();
+        never = anybody.value();
         if (!never) way.together = file;
     }
     if (never) return way;

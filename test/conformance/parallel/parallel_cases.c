@@ -310,6 +310,7 @@ static const struct {
     {"atomic", atomic},
     {"read-in-turn", read_in_turn},
     {"written-in-turn", written_in_turn},
+    {"differing-in-turn", differing_in_turn},
     {"refused-opens", refused_opens},
     {"forgotten", forgotten},
     {"killed", killed},

@@ -33,6 +33,7 @@ void two_groups_truncate(void);
 /* parallel_turns.c: collective transfers, and no other synchronisation. */
 void read_in_turn(void);
 void written_in_turn(void);
+void differing_in_turn(void);
 
 /* parallel_failures.c: calls that fail, and programs that end badly. */
 void refused_opens(void);

@@ -81,3 +81,19 @@ void written_in_turn(void) {
     add_outcome("the last write of each part counts", wrong);
     close_all(&opened);
 }
+
+/* The lists of half of the ranks do without selection I/O. One rank's reason for independent transfers holds for all.
+ */
+void differing_in_turn(void) {
+    const struct opened opened = create("differing-in-turn.h5");
+    if (rank % 2 == 1) H5Pset_selection_io(opened.list, H5D_SELECTION_IO_MODE_OFF);
+    long wrong = 0;
+    for (int step = 0; step < 20; ++step) {
+        wrong += write_part(&opened, rank, 1000 * step + rank) < 0;
+        MPI_Barrier(MPI_COMM_WORLD);
+        wrong += wrong_values(&opened, 1000 * step);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    add_outcome("what ranks write by different lists", wrong);
+    close_all(&opened);
+}

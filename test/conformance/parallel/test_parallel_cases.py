@@ -89,7 +89,7 @@ def test_unusual_programs_see_the_same(case, nodes, crash, native_case, tmp_path
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("case", ["read-in-turn", "written-in-turn"])
+@pytest.mark.parametrize("case", ["read-in-turn", "written-in-turn", "differing-in-turn"])
 def test_collective_transfers_come_one_after_the_other(case, native_case, tmp_path):
     plain, plain_folder = native_case(case)
     done = run_case(case, staged(tmp_path), tmp_path / "run")
