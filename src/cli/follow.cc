@@ -72,7 +72,6 @@ int follow(wire::CommitStream& stream, const Request& request, const EndSignal& 
 }
 
 int run(const Request& request) {
-    const EndSignal end;
     const LoadedOptions loaded = options_with({});
     for (const Status& problem : loaded.problems) return complain(problem.message(), kExitUsage);
     const std::string& named = request.server.empty() ? loaded.options.server : request.server;
@@ -86,6 +85,7 @@ int run(const Request& request) {
     if (!address) return complain(address.status().message(), kExitUsage);
     auto stream = wire::CommitStream::open(address.value(), path, identity.value(), loaded.options.patience);
     if (!stream) return complain(stream.status().message(), kExitProblem);
+    const EndSignal end;   // until now a signal ends it as it does by default
     return follow(stream.value(), request, end);
 }
 

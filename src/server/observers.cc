@@ -64,6 +64,18 @@ void Observers::committed(const stage::StagedFile& file) {
     for (io::Event* const follower : followers_) follower->signal();
 }
 
+void Observers::failed() noexcept {
+    std::shared_ptr<const Live> live;
+    {
+        const std::lock_guard lock(mutex_);
+        live = live_;
+    }
+    if (live == nullptr) return;
+    for (const auto& known : *live)
+        if (const auto snapshot = known.lock())
+            snapshot->give_up({Code::kUnavailable, "the file could not be flushed or closed"});
+}
+
 void Observers::ended(wire::Commits::Writer how) {
     std::shared_ptr<const Live> live;
     std::shared_ptr<Snapshot> newest;

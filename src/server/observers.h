@@ -35,6 +35,8 @@ class Observers {
     void opened();
     // `file` has been committed, and nothing was written since. Nothing, if the flush has committed nothing new.
     void committed(const stage::StagedFile& file);
+    // A commit or the close has failed: which commit the file comes to is not known, and all snapshots are given up.
+    void failed() noexcept;
     // Nothing is written any more. kGone: the file goes back to its last commit, and snapshots of earlier ones are
     // given up.
     void ended(wire::Commits::Writer how);

@@ -26,6 +26,11 @@ Status another_file(const std::string& path) {
     return {Code::kUnsupported, fmt::format("{}: the server finds another file there", path)};
 }
 
+// It has given up waiting, and may do with the file what it wants.
+Status client_gone(const std::string& path) {
+    return {Code::kUnavailable, fmt::format("open {}: its client has gone meanwhile", path), ECONNRESET};
+}
+
 // A server that sees no such file, or may not write it, has no bytes of it.
 Result<io::OpenedExisting> open_named(const std::string& path) {
     auto opened = io::open_existing(path);
@@ -77,9 +82,10 @@ std::string ServedFile::log_directory() const {
 }
 
 Status ServedFile::commit() {
-    FOREBAY_TRY(file_->commit());
-    observers_->committed(*file_);
-    return Status::ok();
+    const Status committed = file_->commit();
+    observers_->committed(*file_);   // one that failed to drain is in the log
+    if (!committed) observers_->failed();
+    return committed;
 }
 
 Status ServedFile::close() {
@@ -87,6 +93,7 @@ Status ServedFile::close() {
     (void)commit();   // a failure comes again with the end
     const Status closed = engine_->detach(std::exchange(file_, nullptr), true);
     engine_.reset();
+    if (!closed) observers_->failed();
     observers_->ended(closed ? wire::Commits::Writer::kClosed : wire::Commits::Writer::kGone);
     return closed;
 }
@@ -219,15 +226,16 @@ Result<std::shared_ptr<Observers>> ServedFiles::open_to_follow(const wire::Open&
     return found->second.observers;
 }
 
-Result<std::unique_ptr<ServedFile>> ServedFiles::open(const wire::Open& request) {
+Result<std::unique_ptr<ServedFile>> ServedFiles::open(const wire::Open& request, const Gone& gone) {
     auto opened = open_named(request);
     if (!opened) return opened.status();
     FOREBAY_TRY(enter(request.identity, request.path));
     std::unique_ptr<ServedFile> served(new ServedFile(*this, request.identity, request.path));
     served->ended_ = true;   // until it is attached
+    if (gone()) return client_gone(request.path);
     served->descriptor_ = std::move(opened.value().descriptor);
     served->observers_ = observers_of(request.identity);
-    FOREBAY_TRY(attach(*served, request));
+    FOREBAY_TRY(attach(*served, request, gone));
     served->ended_ = false;
     {
         const std::lock_guard lock(mutex_);
@@ -239,7 +247,7 @@ Result<std::unique_ptr<ServedFile>> ServedFiles::open(const wire::Open& request)
     return served;
 }
 
-Status ServedFiles::attach(ServedFile& served, const wire::Open& request) {
+Status ServedFiles::attach(ServedFile& served, const wire::Open& request, const Gone& gone) {
     served.engine_ = stage::Engine::create(options_);
     stage::Engine& engine = *served.engine_;
     if (const auto obstacle = engine.obstacle()) return {Code::kUnavailable, obstacle->status.message()};
@@ -248,6 +256,7 @@ Status ServedFiles::attach(ServedFile& served, const wire::Open& request) {
     if (request.empty) {
         FOREBAY_TRY(engine.may_forget(served.identity_, served.path_));
         target.prepare = [&]() -> Status {
+            if (gone()) return client_gone(served.path_);
             served.observers_->before_write(*file, {0, kOffsetMax});
             FOREBAY_TRY(io::empty(*served.descriptor_, served.path_));
             return engine.forget_before(served.identity_, served.path_, true);

@@ -11,6 +11,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -87,7 +88,9 @@ class ServedFiles {
     // finds another file under that name, or none. kUnavailable: it cannot be told whether it is the same one.
     [[nodiscard]] Status recognise(wire::Open& request);
     // kUnsupported: this server cannot have bytes of the file. EBUSY: another client writes it, and does not end soon.
-    [[nodiscard]] Result<std::unique_ptr<ServedFile>> open(const wire::Open& request);
+    // `gone`: whether its client does not wait for it any more; then it is neither opened nor emptied.
+    using Gone = std::function<bool()>;
+    [[nodiscard]] Result<std::unique_ptr<ServedFile>> open(const wire::Open& request, const Gone& gone);
     // The last commit of a file that a client writes. kUnsupported: none does. kUnavailable: it cannot be read.
     [[nodiscard]] Result<std::unique_ptr<ServedSnapshot>> open_to_read(const wire::Open& request);
     [[nodiscard]] Result<std::shared_ptr<Observers>> open_to_follow(const wire::Open& request);
@@ -102,7 +105,7 @@ class ServedFiles {
         std::size_t copying = 0;   // readers that are taking a snapshot: the end waits for them
     };
     [[nodiscard]] Status enter(const io::Identity& identity, const std::string& path);
-    [[nodiscard]] Status attach(ServedFile& served, const wire::Open& request);
+    [[nodiscard]] Status attach(ServedFile& served, const wire::Open& request, const Gone& gone);
     [[nodiscard]] std::shared_ptr<Observers> observers_of(const io::Identity& identity);
     [[nodiscard]] Result<std::unique_ptr<io::File>> make_store();
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <utility>
 
@@ -23,6 +24,40 @@ Status check_user(const io::Socket& socket) {
     if (user.value() == ::geteuid() || user.value() == 0) return Status::ok();
     return {Code::kPermissionDenied,
             fmt::format("it belongs to user {}, and this process to {}", user.value(), ::geteuid())};
+}
+
+Status not_connected(const Status& why) {
+    const bool nobody = why.sys_errno() == ECONNREFUSED || why.sys_errno() == ENOENT;
+    return {nobody ? Code::kNotFound : Code::kUnavailable, why.message(), why.sys_errno()};
+}
+
+// Somebody was there: that the connection has ended does not mean that nobody writes the file.
+Status after_connecting(const Status& why) {
+    if (why.code() != Code::kNotFound) return why;
+    return {Code::kUnavailable, why.message(), why.sys_errno()};
+}
+
+// What comes before OPEN says nothing about the file.
+Status greet(ClientSession& session, bool local) {
+    Connection& connection = *session.connection;
+    if (!local) {
+        const auto credentials = munge_credentials();
+        if (!credentials) return credentials.status();
+        FOREBAY_TRY(prove_to_server(connection, *credentials.value()));
+    }
+    const Hello hello{kVersion, kVersion, static_cast<std::uint32_t>(::getpid())};
+    FOREBAY_TRY(connection.send(Type::kHello, 1, encode(hello)));
+    const auto welcomed = connection.receive();
+    if (!welcomed) return welcomed.status();
+    if (welcomed.value().header.request != 1) return {Code::kCorrupt, "it answers out of turn"};
+    // Nobody knows yet who says so: its words count, and nothing that the caller would act upon.
+    if (welcomed.value().header.type == Type::kFailed)
+        return {Code::kUnavailable, parse_failed(welcomed.value().payload).message()};
+    if (welcomed.value().header.type != Type::kWelcome) return {Code::kCorrupt, "its answer is of another kind"};
+    const auto welcome = parse_welcome(welcomed.value().payload);
+    if (!welcome) return welcome.status();
+    session.welcome = welcome.value();
+    return local ? check_user(connection.socket()) : Status::ok();
 }
 
 }   // namespace
@@ -62,36 +97,31 @@ Result<Connection::Frame> call(Connection& connection, std::uint64_t request, Ty
     return frame;
 }
 
-Result<ClientSession> open_session(const io::Address& server, std::uint64_t patience_s, const Open& message) {
+Result<ClientSession> open_session(const io::Address& server, std::uint64_t patience_s, const Open& message,
+                                   bool* unanswered) {
     const std::chrono::seconds patience(static_cast<std::int64_t>(patience_s == 0 ? 0 : patience_s + kAnswerSeconds));
     auto socket = io::Socket::connect(server, patience);
-    if (!socket) return Status(Code::kNotFound, socket.status().message(), socket.status().sys_errno());
+    if (!socket) return not_connected(socket.status());
     ClientSession session{std::make_unique<Connection>(std::move(socket).value()), {}, {}};
     Connection& connection = *session.connection;
-    const bool local = connection.socket().is_local();
-    if (!local) {
-        const auto credentials = munge_credentials();
-        if (!credentials) return credentials.status();
-        FOREBAY_TRY(prove_to_server(connection, *credentials.value()));
+    FOREBAY_TRY(after_connecting(greet(session, connection.socket().is_local())));
+    bool taken = true;   // until it says otherwise
+    bool& may_be_taken = unanswered != nullptr ? *unanswered : taken;
+    may_be_taken = true;
+    FOREBAY_TRY(after_connecting(connection.send(Type::kOpen, 2, encode(message))));
+    const auto frame = connection.receive();
+    if (!frame) return after_connecting(frame.status());
+    const Header& header = frame.value().header;
+    if (header.request != 2) return Status(Code::kCorrupt, "it answers out of turn");
+    if (header.type == Type::kFailed) {
+        may_be_taken = false;
+        return after_connecting(parse_failed(frame.value().payload));
     }
-    const Hello hello{kVersion, kVersion, static_cast<std::uint32_t>(::getpid())};
-    FOREBAY_TRY(connection.send(Type::kHello, 1, encode(hello)));
-    const auto welcomed = connection.receive();
-    if (!welcomed) return welcomed.status();
-    if (welcomed.value().header.request != 1) return Status(Code::kCorrupt, "it answers out of turn");
-    // Nobody knows yet who says so: its words count, and nothing that the caller would act upon.
-    if (welcomed.value().header.type == Type::kFailed)
-        return Status(Code::kUnavailable, parse_failed(welcomed.value().payload).message());
-    if (welcomed.value().header.type != Type::kWelcome) return Status(Code::kCorrupt, "its answer is of another kind");
-    const auto welcome = parse_welcome(welcomed.value().payload);
-    if (!welcome) return welcome.status();
-    session.welcome = welcome.value();
-    if (local) FOREBAY_TRY(check_user(connection.socket()));
-    const auto opened = call(connection, 2, Type::kOpen, encode(message), Type::kOpened);
-    if (!opened) return opened.status();
-    auto answer = parse_opened(opened.value().payload);
+    if (header.type != Type::kOpened) return Status(Code::kCorrupt, "its answer is of another kind");
+    auto answer = parse_opened(frame.value().payload);
     if (!answer) return answer.status();
     session.opened = std::move(answer).value();
+    may_be_taken = false;
     return session;
 }
 

@@ -19,10 +19,11 @@ struct ClientSession {
     Opened opened;
 };
 
-// What the server has refused comes as it says. kNotFound: nobody answers there. kPermissionDenied: it belongs to
-// another user. kUnavailable: this machine cannot prove who it is to another one.
+// What the server has refused comes as it says. kNotFound: nobody listens there. kPermissionDenied: it belongs to
+// another user. kUnavailable: it does not answer, or this machine cannot prove who it is to another one. `unanswered`:
+// whether OPEN was sent and not refused, so that the server may carry it out, and when is not known.
 [[nodiscard]] Result<ClientSession> open_session(const io::Address& server, std::uint64_t patience_s,
-                                                 const Open& message);
+                                                 const Open& message, bool* unanswered = nullptr);
 
 // One request and its answer; a FAILED is returned as the failure that it tells of. kCorrupt: another answer.
 [[nodiscard]] Result<Connection::Frame> call(Connection& connection, std::uint64_t request, Type type,

@@ -40,7 +40,7 @@ Result<std::unique_ptr<RemoteFile>> RemoteFile::open(Setup& setup) {
     Status opened;
     {
         const LockGuard lock(remote->mutex_);
-        opened = remote->open_at_server(message);
+        opened = remote->open_at_server(message, &setup.unanswered);
         // Whoever goes on with it at another server still writes it, and answers for that.
         message.empty = false;
         message.locked = true;
@@ -52,8 +52,8 @@ Result<std::unique_ptr<RemoteFile>> RemoteFile::open(Setup& setup) {
     return opened.with_context("staging server " + remote->server_);
 }
 
-Status RemoteFile::open_at_server(const Open& message) {
-    auto session = open_session(address_, patience_s_, message);
+Status RemoteFile::open_at_server(const Open& message, bool* unanswered) {
+    auto session = open_session(address_, patience_s_, message, unanswered);
     if (!session) return session.status();
     connection_ = std::move(session.value().connection);
     credits_ = session.value().welcome;

@@ -49,6 +49,7 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
         // Brings the file to its last commit from what a server that has died has left in `log`, which was seen. An
         // error: that server may live, or its log cannot be used.
         std::function<Status(const std::string& log)> bring_home = {};
+        bool unanswered = false;   // after a failure: the server may still open the file, and empty it
     };
     // kUnsupported: the server cannot have bytes of this file, and does not stage it. EBUSY: another client writes it.
     // Other errors: nobody knows what the server has of it. `file` stays the caller's after a failure.
@@ -77,7 +78,7 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
 
   private:
     explicit RemoteFile(Setup& setup);
-    [[nodiscard]] Status open_at_server(const Open& message) REQUIRES(mutex_);
+    [[nodiscard]] Status open_at_server(const Open& message, bool* unanswered = nullptr) REQUIRES(mutex_);
     [[nodiscard]] Status usable() REQUIRES(mutex_);
     [[nodiscard]] Status put(std::uint64_t offset, io::Bytes bytes, Class byte_class);
     [[nodiscard]] Status put_locked(std::uint64_t offset, io::Bytes bytes, Class byte_class) REQUIRES(mutex_);

@@ -334,6 +334,40 @@ def test_a_server_that_has_let_go_of_the_file_is_not_missed(tmp_path):
         assert (here / "x.h5").read_bytes() == (tmp_path / "native/x.h5").read_bytes()
 
 
+def test_a_log_whose_file_system_is_gone_has_not_been_brought_home(tmp_path):
+    here = tmp_path / "here"
+    here.mkdir()
+    with Server(tmp_path) as server, Client(here, through(server.address, here, "patience=1")) as program:
+        program.must(*FLUSHED, *UNFLUSHED)
+        assert len(server.left()) == 1
+        server.end(signal.SIGKILL)
+        server.area.rename(tmp_path / "unmounted")
+        said = program.do("f['z'] = np.ones(1_000_000); f.flush()")
+        assert "is not there any more" in said, said
+        program.do("f.close()")
+        program.end()
+        (tmp_path / "unmounted").rename(server.area)
+    done = subprocess.run([command(), "recover", "--nls", server.area], env=native(), capture_output=True, text=True)
+    assert done.returncode == 0, done
+    assert (here / "x.h5").read_bytes() == committed_bytes(tmp_path)
+
+
+def test_a_log_that_cannot_be_read_has_not_been_brought_home(tmp_path):
+    here = tmp_path / "here"
+    here.mkdir()
+    with Server(tmp_path) as server, Client(here, through(server.address, here, "patience=1")) as program:
+        program.must(*FLUSHED, *UNFLUSHED)
+        (log,) = server.left()
+        server.end(signal.SIGKILL)
+        for entry in (next(server.area.glob("forebay-*")) / log).iterdir():
+            if entry.is_file() and entry.name != "alive":
+                entry.write_bytes(b"\xff" * entry.stat().st_size)
+        said = program.do("f['z'] = np.ones(1_000_000); f.flush()")
+        assert "cannot be written without its server" in said, said
+        program.do("f.close()")
+        program.end()
+
+
 def test_files_have_one_of_several_servers_and_those_of_others_go_on_when_one_dies(tmp_path):
     count = 24
     names = [f"x{i}.h5" for i in range(count)]  # so many that each server has some, whatever their numbers

@@ -3,11 +3,13 @@
 #include <cerrno>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "area/process.h"
 #include "hdf5/warning.h"
+#include "io/posix_file.h"
 #include "io/socket.h"
 #include "wire/home_server.h"
 #include "wire/remote_file.h"
@@ -41,13 +43,26 @@ Status forward_reading(stage::OpenTarget& target, const Options& options, const 
 
 // The log of a server that has died is as that of any dead process: an engine on its staging area brings it home.
 struct DeadServer {
+    static std::string folder_of(const std::string& log) { return std::filesystem::path(log).parent_path().string(); }
+
     LoadedOptions loaded;
     io::Identity identity;
     std::string path, server;
     std::weak_ptr<io::Descriptor> descriptor;
     std::shared_ptr<const std::atomic<bool>> holds_lock;
+    std::optional<io::Identity> area{};   // the directory that had its log
 
+    bool sees(const std::string& log) {
+        if (area::life_at(log) != area::Life::kLives) return false;
+        const auto found = io::identify(folder_of(log));
+        area = found ? std::optional(found.value()) : std::nullopt;
+        return area.has_value();
+    }
+    // A log that is gone has been brought home, unless it is its file system that is gone.
     Status bring_home(const std::string& log) {
+        const auto found = io::identify(folder_of(log));
+        if (!area || !found || found.value() != *area)
+            return {Code::kUnavailable, "its staging area, with " + log + ", is not there any more"};
         if (area::life_at(log) != area::Life::kEnded)
             return {Code::kUnavailable, "its process lives still, and has bytes of it in " + log};
         Options& options = loaded.options;
@@ -56,6 +71,7 @@ struct DeadServer {
         options.stats.clear();
         options.trace.clear();
         options.stage = options.recover = true;
+        options.strict = true;   // what cannot be read may be about this file
         const bool locked = *holds_lock;
         const auto recovered = stage::Engine::create(loaded)->recover_opened({identity, path, true, locked,
                                                                               locked ? descriptor.lock() : nullptr});
@@ -78,12 +94,13 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
     if (!target.writable) return forward_reading(target, options, server);
     const auto address = io::parse_address(server);
     Status failure = address.status();
+    bool unanswered = false;
     if (address) {
         wire::RemoteFile::Setup setup{address.value(), std::move(target.file), emptied, locked == Locked::kForWriting,
                                       options.patience};
         const auto dead = std::make_shared<DeadServer>(DeadServer{loaded, open.identity, open.path, server,
                                                                   open.descriptor, std::move(holds_lock)});
-        setup.sees = [](const std::string& log) { return area::life_at(log) == area::Life::kLives; };
+        setup.sees = [dead](const std::string& log) { return dead->sees(log); };
         setup.bring_home = [dead](const std::string& log) { return dead->bring_home(log); };
         auto remote = wire::RemoteFile::open(setup);
         if (remote) {
@@ -93,12 +110,18 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
         }
         target.file = std::move(setup.file);
         failure = remote.status();
+        unanswered = setup.unanswered;
     }
     failure = failure.with_context("option server=" + server);
     const bool in_use = failure.sys_errno() == EBUSY;
     const bool named_none = !address && address.status().code() == Code::kInvalidArgument;
     const bool nothing_there = named_none || emptied || failure.code() == Code::kUnsupported;
     if (options.strict || in_use) return failure;
+    if (unanswered)
+        return {failure.code(),
+                failure.message() + "; the server may open " + target.file->name() +
+                    " yet, so it is not written without it",
+                failure.sys_errno()};
     if (!nothing_there)
         return {failure.code(),
                 failure.message() + "; the server may have bytes of " + target.file->name() +

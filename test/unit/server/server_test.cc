@@ -4,17 +4,20 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/background_thread.h"
@@ -360,6 +363,114 @@ TEST_F(StagingServer, a_reader_keeps_the_last_commit_of_a_writer_that_goes) {
     ASSERT_TRUE(next.value()->write_at(7, first));
     ASSERT_TRUE(next.value()->close());
     EXPECT_TRUE(all_of(*last) == second);
+}
+
+// A client that has gone while its OPEN waited may have written the file itself since.
+TEST_F(StagingServer, an_open_whose_client_has_gone_empties_nothing) {
+    start();
+    const std::string path = make_file("file");
+    std::mt19937_64 random(5);
+    const Content bytes = random_bytes(random, 100'000);
+    auto writer = open(path);
+    ASSERT_TRUE(writer) << writer.status().message();
+    ASSERT_TRUE(writer.value()->write_at(0, bytes));
+    {
+        wire::Connection waits(io::Socket::connect(address_).value());
+        ASSERT_TRUE(waits.send(wire::Type::kHello, 1, wire::encode(wire::Hello{})));
+        ASSERT_TRUE(waits.receive());
+        const wire::Open request{true, false, io::identify(path).value(), path, wire::Purpose::kWrite, {}};
+        ASSERT_TRUE(waits.send(wire::Type::kOpen, 2, wire::encode(request)));
+    }
+    ASSERT_TRUE(writer.value()->close());
+    stop();
+    EXPECT_TRUE(content(path) == bytes);
+}
+
+TEST_F(StagingServer, a_server_that_hangs_up_may_open_the_file_yet) {
+    const std::string path = make_file("file");
+    const auto opened = io::open_existing(path);
+    const auto open_to_empty = [&] {
+        wire::RemoteFile::Setup setup{address_, io::make_posix_file(opened.value().descriptor, path), true, false, 60};
+        const Status why = wire::RemoteFile::open(setup).status();
+        return std::pair(why.code(), setup.unanswered);
+    };
+    EXPECT_EQ(open_to_empty(), std::pair(Code::kNotFound, false));
+    EXPECT_EQ(open_to_read(path).status().code(), Code::kNotFound);
+    auto listener = io::Listener::open(address_);
+    ASSERT_TRUE(listener) << listener.status().message();
+    // Hangs up at once, after HELLO, after OPEN, and after OPEN refuses.
+    const auto serves = [&](int frames, bool refuses) {
+        return start_background_thread([&, frames, refuses] {
+            wire::Connection connection(listener.value()->accept(wake_[0]).value());
+            if (frames >= 1) {
+                EXPECT_TRUE(connection.receive());
+            }
+            if (frames >= 2) {
+                const wire::Welcome welcome{wire::kVersion, 64, 8 << 20, 1};
+                EXPECT_TRUE(connection.send(wire::Type::kWelcome, 1, wire::encode(welcome)));
+                EXPECT_TRUE(connection.receive());
+            }
+            if (refuses) {
+                EXPECT_TRUE(connection.send(wire::Type::kFailed, 2, wire::encode(Status(Code::kUnsupported, "no"))));
+            }
+        });
+    };
+    for (const int frames : {0, 1, 2}) {
+        SCOPED_TRACE(frames);
+        std::jthread server = serves(frames, false);
+        const auto [code, unanswered] = open_to_empty();
+        server.join();
+        EXPECT_NE(code, Code::kOk);
+        EXPECT_NE(code, Code::kNotFound);
+        EXPECT_EQ(unanswered, frames == 2);
+        server = serves(frames, false);
+        const Code reader = open_to_read(path).status().code();
+        server.join();
+        EXPECT_NE(reader, Code::kOk);
+        EXPECT_NE(reader, Code::kNotFound);
+    }
+    std::jthread server = serves(2, true);
+    EXPECT_EQ(open_to_empty(), std::pair(Code::kUnsupported, false));
+}
+
+// The file is written up to a limit of this process.
+TEST_F(StagingServer, readers_are_told_when_a_close_has_failed) {
+    start();
+    const std::string path = make_file("file");
+    std::mt19937_64 random(6);
+    const Content first = random_bytes(random, 1 << 20), second = random_bytes(random, 1 << 20);
+    auto file = open(path);
+    ASSERT_TRUE(file) << file.status().message();
+    ASSERT_TRUE(file.value()->write_at(0, first));
+    ASSERT_TRUE(file.value()->commit());
+    ASSERT_TRUE(file.value()->drain());
+    auto reader = open_to_read(path);
+    ASSERT_TRUE(reader) << reader.status().message();
+    EXPECT_TRUE(all_of(*reader.value()) == first);
+    struct Limit {
+        explicit Limit(rlim_t most) {
+            ::getrlimit(RLIMIT_FSIZE, &before);
+            const rlimit lower{most, before.rlim_max};
+            ::setrlimit(RLIMIT_FSIZE, &lower);
+        }
+        ~Limit() {
+            ::setrlimit(RLIMIT_FSIZE, &before);
+            std::signal(SIGXFSZ, handled);
+        }
+        void (*const handled)(int) = std::signal(SIGXFSZ, SIG_IGN);
+        rlimit before{};
+    };
+    {
+        const Limit limit(128 << 20);
+        ASSERT_TRUE(file.value()->write_at(200 << 20, second));
+        ASSERT_FALSE(file.value()->drain());
+        (void)file.value()->write_at(0, second);
+        ASSERT_FALSE(file.value()->close());
+    }
+    Content bytes(first.size());
+    const auto read = reader.value()->read_at(0, bytes);
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.status().code(), Code::kUnavailable) << read.status().message();
 }
 
 // What a client may send at any time, and what nobody may.
