@@ -88,8 +88,12 @@ class ListenerWatch {
   private:
     [[nodiscard]] bool named(std::span<const std::byte> events) const noexcept;
 
-    std::string name_;   // in its directory
-    int number_ = -1;    // of the inotify instance
+    [[nodiscard]] bool is_ours() const noexcept;
+
+    std::string name_;           // in its directory
+    int number_ = -1;            // of the inotify instance
+    std::uint64_t device_ = 0;   // what the number stands for
+    std::uint64_t inode_ = 0;
     std::chrono::milliseconds pause_;
 };
 

@@ -140,11 +140,18 @@ Status ServedFiles::enter(const io::Identity& identity, const std::string& path)
     const auto ends = [&] { return left() || open_.at(identity).ends; };
     if (!left_.wait_for(lock, kUnknown, ends) || !left_.wait_for(lock, kEnding, left))
         return {Code::kUnavailable, fmt::format("open {}: another client writes it", path), EBUSY};
+    if (ends_) return {Code::kUnavailable, fmt::format("open {}: this server ends", path)};
     if (open_.size() >= files_max_)
         return {Code::kUnavailable,
                 fmt::format("open {}: this server has its {} files (--clients-max)", path, files_max_)};
     open_.emplace(identity, Written{});
     return Status::ok();
+}
+
+void ServedFiles::await_writers() noexcept {
+    std::unique_lock lock(mutex_);
+    left_.wait(lock, [&] { return open_.empty(); });
+    ends_ = true;
 }
 
 std::shared_ptr<Observers> ServedFiles::observers_of(const io::Identity& identity) {

@@ -94,6 +94,8 @@ class ServedFiles {
     // The last commit of a file that a client writes. kUnsupported: none does. kUnavailable: it cannot be read.
     [[nodiscard]] Result<std::unique_ptr<ServedSnapshot>> open_to_read(const wire::Open& request);
     [[nodiscard]] Result<std::shared_ptr<Observers>> open_to_follow(const wire::Open& request);
+    // Until no file is written; from then on none is opened for writing. Blocks as long as clients like.
+    void await_writers() noexcept;
 
   private:
     friend class ServedFile;
@@ -116,6 +118,7 @@ class ServedFiles {
     std::map<io::Identity, Written> open_;
     std::map<io::Identity, std::weak_ptr<Observers>> observers_;
     std::uint64_t stores_ = 0;
+    bool ends_ = false;   // nothing is opened for writing any more
 };
 
 }   // namespace forebay::server

@@ -98,7 +98,7 @@ void Server::admit(std::unique_ptr<io::Socket> socket) {
     slot.connection = std::move(connection);
     try {
         slot.thread = start_background_thread([this, &slot] {
-            Session session(files_, epoch_, report_, credentials_.get());
+            Session session(files_, epoch_, report_, credentials_.get(), slot.writes);
             session.run(*slot.connection);
             const std::lock_guard lock(mutex_);
             slot.ended = true;
@@ -121,6 +121,10 @@ void Server::remove_ended() {
 
 void Server::await_sessions() {
     listener_.reset();
+    files_.await_writers();
+    // Readers and followers would stay as long as they like. Whoever has written may still have to be answered.
+    for (Slot& slot : slots_)
+        if (!slot.writes) slot.connection->socket().shut_down();
     for (Slot& slot : slots_)
         if (slot.thread.joinable()) slot.thread.join();
     slots_.clear();

@@ -4,6 +4,7 @@
 // until it is woken, `end` until all sessions have ended.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -35,13 +36,14 @@ class Server {
 
     // Serves until `wake` is readable.
     [[nodiscard]] Status run(int wake);
-    // Accepts nobody any more; until all sessions have ended by themselves.
+    // Accepts nobody any more; until all files that are written are closed. Then it ends the sessions of all others.
     void await_sessions();
     [[nodiscard]] std::size_t sessions();
 
   private:
     struct Slot {
         std::unique_ptr<wire::Connection> connection;
+        std::atomic<bool> writes{false};
         std::jthread thread;
         bool ended = false;   // guarded by mutex_
     };

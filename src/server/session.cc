@@ -100,6 +100,7 @@ Status Session::open(Connection& connection, const wire::Open& request) {
     wire::Opened answer;
     switch (request.purpose) {
         case wire::Purpose::kWrite: {
+            writes_ = true;
             auto opened = files_.open(request, [&connection] { return connection.socket().hung_up(); });
             if (!opened) return opened.status();
             served_ = std::move(opened).value();

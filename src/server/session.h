@@ -3,6 +3,7 @@
 // Thread-safety: `run` is one thread's. Blocking: until the session has ended.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,9 +20,10 @@ using Report = std::function<void(const std::string& line)>;
 
 class Session {
   public:
-    // `credentials`: of clients on other machines; null: there are none.
-    Session(ServedFiles& files, std::uint64_t epoch, const Report& report, wire::Credentials* credentials) noexcept
-        : files_(files), epoch_(epoch), report_(report), credentials_(credentials) {}
+    // `credentials`: of clients on other machines; null: there are none. `writes`: set before it opens a file to write.
+    Session(ServedFiles& files, std::uint64_t epoch, const Report& report, wire::Credentials* credentials,
+            std::atomic<bool>& writes) noexcept
+        : files_(files), epoch_(epoch), report_(report), credentials_(credentials), writes_(writes) {}
 
     // Until the client closes its file, or is gone: then its file is brought to its last commit.
     void run(wire::Connection& connection);
@@ -42,6 +44,7 @@ class Session {
     const std::uint64_t epoch_;
     const Report& report_;
     wire::Credentials* const credentials_;
+    std::atomic<bool>& writes_;
     // One of them.
     std::unique_ptr<ServedFile> served_;
     std::unique_ptr<ServedSnapshot> snapshot_;

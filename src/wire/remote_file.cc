@@ -26,7 +26,8 @@ RemoteFile::RemoteFile(Setup& setup)
       patience_s_(setup.patience_s),
       process_(::getpid()),
       sees_(setup.sees),
-      bring_home_(setup.bring_home) {}
+      bring_home_(setup.bring_home),
+      left_(setup.left) {}
 
 RemoteFile::~RemoteFile() = default;
 
@@ -55,6 +56,9 @@ Result<std::unique_ptr<RemoteFile>> RemoteFile::open(Setup& setup) {
 Status RemoteFile::open_at_server(const Open& message, bool* unanswered) {
     auto session = open_session(address_, patience_s_, message, unanswered);
     if (!session) return session.status();
+    // Another server has another staging area: the file is not at its last commit there.
+    if (log_seen_ && left_ && left_(log_))
+        return {Code::kUnsupported, "it has not brought home what its predecessor has left in " + log_};
     connection_ = std::move(session.value().connection);
     credits_ = session.value().welcome;
     size_ = std::max(size_, session.value().opened.size);

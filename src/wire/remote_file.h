@@ -49,6 +49,8 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
         // Brings the file to its last commit from what a server that has died has left in `log`, which was seen. An
         // error: that server may live, or its log cannot be used.
         std::function<Status(const std::string& log)> bring_home = {};
+        // Whether such a server has left `log`, and nobody has brought home what is in it.
+        std::function<bool(const std::string& log)> left = {};
         bool unanswered = false;   // after a failure: the server may still open the file, and empty it
     };
     // kUnsupported: the server cannot have bytes of this file, and does not stage it. EBUSY: another client writes it.
@@ -108,6 +110,7 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     const pid_t process_;
     const std::function<bool(const std::string& log)> sees_;
     const std::function<Status(const std::string& log)> bring_home_;
+    const std::function<bool(const std::string& log)> left_;
 
     Mutex mutex_;
     std::string log_ GUARDED_BY(mutex_);   // of the server

@@ -334,6 +334,21 @@ def test_a_server_that_has_let_go_of_the_file_is_not_missed(tmp_path):
         assert (here / "x.h5").read_bytes() == (tmp_path / "native/x.h5").read_bytes()
 
 
+def test_a_server_with_another_staging_area_is_no_successor(tmp_path):
+    natively(tmp_path / "native", *MANY_KINDS)
+    here = tmp_path / "here"
+    here.mkdir()
+    with Server(tmp_path) as server, Client(here, through(server.address, here)) as program:
+        program.must(*MANY_KINDS[:6])
+        server.end(signal.SIGKILL)
+        server.area = tmp_path / "another-area"
+        server.area.mkdir()
+        server.start()
+        program.must(*MANY_KINDS[6:])
+        assert "is written directly from now on" in program.end()
+    assert (here / "x.h5").read_bytes() == (tmp_path / "native/x.h5").read_bytes()
+
+
 def test_a_log_whose_file_system_is_gone_has_not_been_brought_home(tmp_path):
     here = tmp_path / "here"
     here.mkdir()

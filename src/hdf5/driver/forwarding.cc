@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "area/process.h"
@@ -102,6 +103,10 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
                                                                   open.descriptor, std::move(holds_lock)});
         setup.sees = [dead](const std::string& log) { return dead->sees(log); };
         setup.bring_home = [dead](const std::string& log) { return dead->bring_home(log); };
+        setup.left = [](const std::string& log) {
+            std::error_code failed;
+            return area::life_at(log) == area::Life::kEnded && std::filesystem::exists(log, failed);
+        };
         auto remote = wire::RemoteFile::open(setup);
         if (remote) {
             target.file = std::move(remote).value();

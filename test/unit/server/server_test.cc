@@ -24,6 +24,7 @@
 #include "io/open_existing.h"
 #include "io/posix_file.h"
 #include "support/seeds.h"
+#include "wire/commit_stream.h"
 #include "wire/remote_file.h"
 #include "wire/snapshot_file.h"
 
@@ -431,6 +432,25 @@ TEST_F(StagingServer, a_server_that_hangs_up_may_open_the_file_yet) {
     }
     std::jthread server = serves(2, true);
     EXPECT_EQ(open_to_empty(), std::pair(Code::kUnsupported, false));
+}
+
+TEST_F(StagingServer, its_end_does_not_wait_for_readers_and_followers) {
+    start();
+    const std::string path = make_file("file");
+    const Content bytes(1000, std::byte{7});
+    auto file = open(path);
+    ASSERT_TRUE(file) << file.status().message();
+    ASSERT_TRUE(file.value()->write_at(0, bytes));
+    ASSERT_TRUE(file.value()->commit());
+    auto reader = open_to_read(path);
+    ASSERT_TRUE(reader) << reader.status().message();
+    auto follower = wire::CommitStream::open(address_, path, io::identify(path).value(), 60);
+    ASSERT_TRUE(follower) << follower.status().message();
+    ASSERT_TRUE(file.value()->close());
+    stop();
+    Content got(bytes.size());
+    EXPECT_FALSE(reader.value()->read_at(0, got));
+    EXPECT_TRUE(content(path) == bytes);
 }
 
 // The file is written up to a limit of this process.
