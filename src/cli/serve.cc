@@ -158,9 +158,10 @@ void add_serve(CLI::App& app, int& exit_status) {
         ->check(CLI::Range(std::size_t{1}, kClientsMost))
         ->capture_default_str();
     command->footer(
-        "It serves programs of its own user: on this machine, and on others with MUNGE. SIGTERM: it admits nobody\n"
-        "any more, waits until the files that are written are closed, and ends. A second one ends it at once; what was\n"
-        "flushed is recovered by the next server in the same staging area, or by `forebay recover`.\n\n" +
+        "It serves programs of its own user: on this machine, and on others with MUNGE. SIGTERM: it admits\n"
+        "nobody any more, waits until the files that are written are closed, and ends. A second one ends it at\n"
+        "once; what was flushed is recovered by the next server in the same staging area, or by\n"
+        "`forebay recover`.\n\n" +
         exit_statuses({{"0", "it was told to end, and all files are whole"},
                        {"1", "it could not serve, and says why"},
                        {"2", "the command line or an option is wrong"}}));
