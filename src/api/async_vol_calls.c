@@ -1,6 +1,7 @@
 /* Async VOL's calls: each finds its operation by name and hands it to HDF5, as src/hdf5/connector/operations.cc expects
  * it. */
 #include <H5VLconnector.h>
+#include <H5VLconnector_passthru.h>
 
 #include "h5_async_lib.h"
 #include "hdf5_calls.h"
@@ -123,8 +124,10 @@ herr_t H5Pset_vol_async(hid_t fapl_id) {
     if (connector < 0) return -1;
     H5VL_async_info_t info = {H5I_INVALID_HID, NULL};
     herr_t result = H5Pget_vol_id(fapl_id, &info.under_vol_id);
-    /* A list that has it already has its text, too. */
-    if (result >= 0 && info.under_vol_id != connector) {
+    /* A list that has it already has its text, too. HDF5 2 gives each caller another identifier of one connector. */
+    int differ = 0;
+    if (result >= 0) result = H5VLcmp_connector_cls(&differ, info.under_vol_id, connector);
+    if (result >= 0 && differ != 0) {
         result = H5Pget_vol_info(fapl_id, &info.under_vol_info);
         if (result >= 0) result = H5Pset_vol(fapl_id, connector, &info);
         if (info.under_vol_info != NULL && H5VLfree_connector_info(info.under_vol_id, info.under_vol_info) < 0)

@@ -110,13 +110,14 @@ std::vector<std::string> ProgramWitness::about_libraries() const {
 
 std::vector<std::string> ProgramWitness::remarks(const std::vector<std::string>& program, bool began) const {
     std::vector<std::string> told = about_libraries();
+    const bool explained = !told.empty() || !unswitched_.empty();
     for (const auto& [name, plugin_path] : lacking_)
         told.push_back(fmt::format("{} had HDF5_PLUGIN_PATH={}: HDF5 finds the plugin only if that names {} too", name,
                                    plugin_path, folder_));
     for (const std::string& name : unswitched_)
         told.push_back(fmt::format("{} was started without HDF5_VOL_CONNECTOR=forebay", name));
-    if (began || !told.empty()) return told;
-    // What a script sets for itself no look can see.
+    if (began || explained) return told;
+    // What a script sets for itself no look can see, or only in a child of it that lives for a moment.
     for (const std::string& argument : program) {
         std::error_code error;
         const std::uintmax_t bytes = fs::is_regular_file(argument, error) ? fs::file_size(argument, error) : 0;

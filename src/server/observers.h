@@ -1,8 +1,8 @@
 // Who reads or follows one file beside its writer: the snapshots that are read, and the commits that are told.
 //
 // It outlives the writer's session, as long as somebody reads or follows. Thread-safety: all calls from any thread.
-// Lock order: opening_, the file's own, mutex_. Blocking: `open_snapshot`, `before_write` and `before_cut` on the file
-// and the store; all else does not.
+// Lock order: opening_, the file's own, mutex_. Blocking: `open_snapshot` and `before_write` on the file and the store;
+// all else does not.
 #pragma once
 
 #include <cstdint>

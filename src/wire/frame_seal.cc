@@ -1,6 +1,5 @@
 #include "wire/frame_seal.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/random.h>
 
@@ -12,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/immortal.h"
+#include "wire/shared_library.h"
 
 namespace forebay::wire {
 
@@ -35,24 +35,18 @@ struct Library {
     int (*compare)(const void*, const void*, std::size_t) = nullptr;
 };
 
-template <class Function>
-bool find(void* library, const char* name, Function& function) {
-    function = reinterpret_cast<Function>(::dlsym(library, name));
-    return function != nullptr;
-}
-
 Result<Library> load() {
-    void* const handle = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);   // for good
-    if (handle == nullptr) return Status(Code::kUnavailable, fmt::format("libsodium is needed: {}", ::dlerror()));
+    const auto loaded = SharedLibrary::load(kLibrary);
+    if (!loaded) return loaded.status();
+    const SharedLibrary& sodium = loaded.value();
     Library library;
-    const bool whole = find(handle, "sodium_init", library.init) &&
-                       find(handle, "crypto_onetimeauth_statebytes", library.state_bytes) &&
-                       find(handle, "crypto_onetimeauth_init", library.begin) &&
-                       find(handle, "crypto_onetimeauth_update", library.update) &&
-                       find(handle, "crypto_onetimeauth_final", library.end) &&
-                       find(handle, "crypto_stream_chacha20_ietf", library.stream) &&
-                       find(handle, "crypto_generichash", library.hash) &&
-                       find(handle, "sodium_memcmp", library.compare);
+    const bool whole = sodium.find("sodium_init", library.init) &&
+                       sodium.find("crypto_onetimeauth_statebytes", library.state_bytes) &&
+                       sodium.find("crypto_onetimeauth_init", library.begin) &&
+                       sodium.find("crypto_onetimeauth_update", library.update) &&
+                       sodium.find("crypto_onetimeauth_final", library.end) &&
+                       sodium.find("crypto_stream_chacha20_ietf", library.stream) &&
+                       sodium.find("crypto_generichash", library.hash) && sodium.find("sodium_memcmp", library.compare);
     if (!whole || library.init() < 0 || library.state_bytes() > kStateBytes)
         return Status(Code::kUnavailable, fmt::format("{}: not a libsodium that can be used", kLibrary));
     return library;

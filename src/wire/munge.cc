@@ -1,5 +1,4 @@
 // MUNGE's library, by its published interface: munge.h of version 0.5.
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/types.h>
 
@@ -10,6 +9,7 @@
 #include "base/background_thread.h"
 #include "base/immortal.h"
 #include "wire/credentials.h"
+#include "wire/shared_library.h"
 
 namespace forebay::wire {
 
@@ -30,20 +30,14 @@ struct Library {
     const char* (*words)(int error) = nullptr;
 };
 
-template <class Function>
-bool find(void* library, const char* name, Function& function) {
-    function = reinterpret_cast<Function>(::dlsym(library, name));
-    return function != nullptr;
-}
-
 Result<Library> load() {
-    void* const handle = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);   // for good
-    if (handle == nullptr) return Status(Code::kUnavailable, fmt::format("MUNGE is needed: {}", ::dlerror()));
+    const auto loaded = SharedLibrary::load(kLibrary);
+    if (!loaded) return loaded.status().with_context("MUNGE");
     Library library;
-    if (find(handle, "munge_ctx_create", library.make_context) &&
-        find(handle, "munge_ctx_destroy", library.end_context) && find(handle, "munge_ctx_set", library.set) &&
-        find(handle, "munge_encode", library.encode) && find(handle, "munge_decode", library.decode) &&
-        find(handle, "munge_strerror", library.words))
+    if (loaded.value().find("munge_ctx_create", library.make_context) &&
+        loaded.value().find("munge_ctx_destroy", library.end_context) &&
+        loaded.value().find("munge_ctx_set", library.set) && loaded.value().find("munge_encode", library.encode) &&
+        loaded.value().find("munge_decode", library.decode) && loaded.value().find("munge_strerror", library.words))
         return library;
     return Status(Code::kUnavailable, fmt::format("{}: not MUNGE's library", kLibrary));
 }

@@ -1,0 +1,33 @@
+// Functions of a library that is loaded when it is needed first, and stays.
+//
+// Thread-safety: any thread. Blocks as dlopen(3) does.
+#pragma once
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "base/status.h"
+
+namespace forebay::wire {
+
+class SharedLibrary {
+  public:
+    // kUnavailable: this machine does not have it. Its names stay out of the program's way.
+    [[nodiscard]] static Result<SharedLibrary> load(const char* name) {
+        void* const handle = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+        if (handle == nullptr) return Status(Code::kUnavailable, fmt::format("{} is needed: {}", name, ::dlerror()));
+        return SharedLibrary(handle);
+    }
+    // False: it has no function of this name.
+    template <class Function>
+    [[nodiscard]] bool find(const char* name, Function& function) const noexcept {
+        function = reinterpret_cast<Function>(::dlsym(handle_, name));
+        return function != nullptr;
+    }
+
+  private:
+    explicit SharedLibrary(void* handle) noexcept : handle_(handle) {}
+    void* handle_;
+};
+
+}   // namespace forebay::wire
