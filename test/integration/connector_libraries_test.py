@@ -40,11 +40,17 @@ assert version(second) != h5py.version.hdf5_version_tuple
 """
 
 
+@pytest.fixture
+def library():
+    """The second one, beside that of h5py."""
+    path = Path(os.environ.get("FOREBAY_HDF5_LIBRARY", hdf5_prefix() / "lib" / "libhdf5.so"))
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    return path
+
+
 @pytest.mark.parametrize("first", ["h5py", "second"])
-def test_two_libraries_in_one_process_are_both_served(first, tmp_path):
-    library = Path(os.environ.get("FOREBAY_HDF5_LIBRARY", hdf5_prefix() / "lib" / "libhdf5.so"))
-    if not library.exists():
-        pytest.skip(f"{library} is not there")
+def test_two_libraries_in_one_process_are_both_served(first, library, tmp_path):
     code = f"""
 LIBRARY = {str(library)!r}
 {SECOND_LIBRARY}
@@ -97,10 +103,7 @@ def statistics_of(library, file):
 """
 
 
-def test_calls_by_identifier_reach_the_library_that_has_the_file(tmp_path):
-    library = Path(os.environ.get("FOREBAY_HDF5_LIBRARY", hdf5_prefix() / "lib" / "libhdf5.so"))
-    if not library.exists():
-        pytest.skip(f"{library} is not there")
+def test_calls_by_identifier_reach_the_library_that_has_the_file(library, tmp_path):
     code = f"""
 LIBRARY, FILE = {str(library)!r}, 6  # H5VL_SUBCLS_FILE
 {SECOND_LIBRARY}{CALLS}
@@ -131,10 +134,7 @@ _usable, _reason = available()
 
 
 @pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
-def test_calls_by_path_find_the_file_whichever_library_has_it(tmp_path):
-    library = Path(os.environ.get("FOREBAY_HDF5_LIBRARY", hdf5_prefix() / "lib" / "libhdf5.so"))
-    if not library.exists():
-        pytest.skip(f"{library} is not there")
+def test_calls_by_path_find_the_file_whichever_library_has_it(library, tmp_path):
     code = f"""
 import os
 LIBRARY = {str(library)!r}
