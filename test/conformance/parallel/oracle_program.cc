@@ -284,6 +284,7 @@ void Program::read_parts(const File& file, Dataset& dataset, const std::vector<I
 // last.
 void Program::act_alone(const File& file, Dataset& dataset, const std::vector<Id>& owned, Random& random) {
     const std::uint64_t stream = random.next();
+    if (file.together) return;   // a rank alone would ask the others for metadata, natively too
     dataset.read = dataset.written = true;
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
         Random own(stream, rank);
@@ -310,7 +311,6 @@ void Program::act_alone(const File& file, Dataset& dataset, const std::vector<Id
         }
     }
     say("alone");
-    (void)file;
 }
 
 void Program::write_whole(const File& file, Dataset& dataset, Random& random) {

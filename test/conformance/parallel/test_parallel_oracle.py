@@ -82,6 +82,15 @@ def test_native_programs_are_right_too(tmp_path):
     )
 
 
+def test_a_rank_does_nothing_alone_where_metadata_are_read_together(tmp_path):
+    """A seed that once had one rank write to an unnamed dataset of such a file, which fails natively."""
+    seeds = range(1530147291, 1530147292)
+    environment = staged(tmp_path, FOREBAY_NODES="consistent")
+    ran = run_oracle(tmp_path / "run", 2, seeds, environment, 2, operations(8))
+    assert_right(ran, seeds, f"pytest {__file__} -k alone_where")
+    assert bytes_staged(tmp_path) > 0
+
+
 def test_a_wrong_byte_is_noticed(tmp_path):
     """By a read of a rank, or else in the file: what is overwritten unread is lost on nobody."""
     seeds = range(1, 4)
