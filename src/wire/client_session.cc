@@ -72,7 +72,7 @@ Result<Open> describe(io::File& file, Purpose purpose, const io::Address& server
     FOREBAY_TRY(check_path(path));
     const auto identity = file.identity();
     if (!identity) return identity.status();
-    Open message{false, false, identity.value(), path, purpose, {}};
+    Open message{false, false, identity.value(), path, purpose, {}, {}};
     if (server.is_local()) return message;
     if (file.traits().local)
         return Status(Code::kUnsupported, path + ": it lies on this machine, and the server is another one");

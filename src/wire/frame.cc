@@ -93,8 +93,10 @@ Payload encode(const Open& message) {
     append(payload, message.identity.device);
     append(payload, message.identity.inode);
     for (const std::uint64_t each :
-         {message.seen.born_ns, message.seen.size, message.seen.modified_ns, message.seen.changed_ns})
+         {message.seen.born_ns, message.seen.size, message.seen.modified_ns, message.seen.changed_ns, message.team.id})
         append(payload, each);
+    append(payload, message.team.members);
+    append(payload, std::uint32_t{0});
     append_text(payload, message.path);
     return payload;
 }
@@ -177,7 +179,7 @@ Result<Welcome> parse_welcome(io::Bytes payload) {
 }
 
 Result<Open> parse_open(io::Bytes payload) {
-    constexpr std::size_t kFixed = 56;
+    constexpr std::size_t kFixed = 72;
     if (payload.size() <= kFixed || payload.size() > kFixed + kPathMax) return malformed("length of OPEN");
     const auto flags = load_le<std::uint32_t>(payload.data());
     if (flags != kOpenToRead && flags != kOpenToFollow && (flags & ~(kOpenEmpty | kOpenLocked)) != 0)
@@ -191,6 +193,11 @@ Result<Open> parse_open(io::Bytes payload) {
     message.identity = {load_le<std::uint64_t>(payload.data() + 8), load_le<std::uint64_t>(payload.data() + 16)};
     message.seen = {load_le<std::uint64_t>(payload.data() + 24), load_le<std::uint64_t>(payload.data() + 32),
                     load_le<std::uint64_t>(payload.data() + 40), load_le<std::uint64_t>(payload.data() + 48)};
+    message.team = {load_le<std::uint64_t>(payload.data() + 56), load_le<std::uint32_t>(payload.data() + 64)};
+    const bool alone = message.team == Open::Team{};
+    if (load_le<std::uint32_t>(payload.data() + 68) != 0 || message.team.members > kMembersMax ||
+        (!alone && (message.team.id == 0 || message.team.members == 0 || message.purpose == Purpose::kFollow)))
+        return malformed("team of OPEN");
     message.path = text_of(payload.subspan(kFixed));
     if (message.path.front() != '/' || message.path.find('\0') != std::string::npos) return malformed("path of OPEN");
     return message;

@@ -26,7 +26,8 @@ inline constexpr std::size_t kPartsMax = 4096;
 inline constexpr std::size_t kPartBytes = 16, kWriteHeadBytes = 8;
 inline constexpr std::size_t kPayloadMax = kDataMax + 64 * 1024 + kWriteHeadBytes;
 inline constexpr std::size_t kPathMax = 4096, kTextMax = 4096, kCredentialMax = 4096;
-inline constexpr std::size_t kCommitsMax = 1024;   // in one frame
+inline constexpr std::size_t kCommitsMax = 1024;        // in one frame
+inline constexpr std::uint32_t kMembersMax = 1 << 20;   // of a team
 
 enum class Type : std::uint16_t {
     kHello = 1,
@@ -82,6 +83,12 @@ struct Open {
         std::uint64_t born_ns = 0, size = 0, modified_ns = 0, changed_ns = 0;
         friend bool operator==(const Seen&, const Seen&) = default;
     } seen{};
+    // Clients that open the file together, each in a session of its own; not with kFollow. 0: there are none.
+    struct Team {
+        std::uint64_t id = 0;   // the same for all of them, and random
+        std::uint32_t members = 0;
+        friend bool operator==(const Team&, const Team&) = default;
+    } team{};
 };
 struct Opened {
     std::uint64_t size = 0;

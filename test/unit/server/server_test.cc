@@ -379,7 +379,7 @@ TEST_F(StagingServer, an_open_whose_client_has_gone_empties_nothing) {
         wire::Connection waits(io::Socket::connect(address_).value());
         ASSERT_TRUE(waits.send(wire::Type::kHello, 1, wire::encode(wire::Hello{})));
         ASSERT_TRUE(waits.receive());
-        const wire::Open request{true, false, io::identify(path).value(), path, wire::Purpose::kWrite, {}};
+        const wire::Open request{true, false, io::identify(path).value(), path, wire::Purpose::kWrite, {}, {}};
         ASSERT_TRUE(waits.send(wire::Type::kOpen, 2, wire::encode(request)));
     }
     ASSERT_TRUE(writer.value()->close());
@@ -502,7 +502,8 @@ class Attacker {
     }
     bool greet(const std::string& path, io::Identity identity, wire::Purpose purpose) {
         return ask(wire::Type::kHello, wire::encode(wire::Hello{}), ++request_) &&
-               ask(wire::Type::kOpen, wire::encode(wire::Open{false, false, identity, path, purpose, {}}), ++request_);
+               ask(wire::Type::kOpen, wire::encode(wire::Open{false, false, identity, path, purpose, {}, {}}),
+                   ++request_);
     }
     // Until the server ends the session.
     void attack() {

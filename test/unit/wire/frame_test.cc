@@ -47,11 +47,12 @@ TEST(Frame, hello_has_its_golden_bytes) {
 }
 
 TEST(Frame, payloads_have_their_golden_bytes) {
-    EXPECT_EQ(hex(encode(Open{true, false, {2, 3}, "/a", Purpose::kWrite, {4, 5, 6, 7}})),
+    EXPECT_EQ(hex(encode(Open{true, false, {2, 3}, "/a", Purpose::kWrite, {4, 5, 6, 7}, {8, 9}})),
               "01000000020000000200000000000000"
               "03000000000000000400000000000000"
               "05000000000000000600000000000000"
-              "07000000000000002f61");
+              "07000000000000000800000000000000"
+              "09000000000000002f61");
     EXPECT_EQ(hex(write_payload(kParts)), "0200000000000000"
                                           "00100000000000000300000000000000"
                                           "00000000000000000500000001000000"
@@ -67,14 +68,16 @@ TEST(Frame, what_is_encoded_is_parsed_back) {
     EXPECT_EQ(header.value().type, Type::kWrite);
     EXPECT_EQ(header.value().payload_bytes, 77u);
     EXPECT_EQ(header.value().request, 1234567890123u);
-    const auto open = parse_open(encode(Open{false, true, {5, 6}, "/scratch/run.h5", Purpose::kWrite, {1, 2, 3, 4}}));
+    const auto open = parse_open(encode(Open{
+        false, true, {5, 6}, "/scratch/run.h5", Purpose::kWrite, {1, 2, 3, 4}, {7, 16}}));
     ASSERT_TRUE(open) << open.status().message();
     EXPECT_TRUE(open.value().locked && !open.value().empty);
     EXPECT_EQ(open.value().identity, (io::Identity{5, 6}));
     EXPECT_EQ(open.value().path, "/scratch/run.h5");
     EXPECT_EQ(open.value().seen, (Open::Seen{1, 2, 3, 4}));
+    EXPECT_EQ(open.value().team, (Open::Team{7, 16}));
     for (const Purpose purpose : {Purpose::kRead, Purpose::kFollow}) {
-        const auto other = parse_open(encode(Open{false, false, {5, 6}, "/scratch/run.h5", purpose, {}}));
+        const auto other = parse_open(encode(Open{false, false, {5, 6}, "/scratch/run.h5", purpose, {}, {}}));
         ASSERT_TRUE(other) << other.status().message();
         EXPECT_EQ(other.value().purpose, purpose);
     }
@@ -156,13 +159,25 @@ TEST(Frame, a_read_of_more_than_a_frame_is_refused) {
 
 TEST(Frame, a_path_that_is_none_is_refused) {
     const auto parses = [](std::string path) {
-        return parse_open(encode(Open{false, false, {}, std::move(path), Purpose::kWrite, {}})).is_ok();
+        return parse_open(encode(Open{false, false, {}, std::move(path), Purpose::kWrite, {}, {}})).is_ok();
     };
     EXPECT_TRUE(parses("/" + std::string(kPathMax - 1, 'a')));
     EXPECT_FALSE(parses("/" + std::string(kPathMax, 'a')));
     EXPECT_FALSE(parses("relative"));
     EXPECT_FALSE(parses(""));
     EXPECT_FALSE(parses(std::string("/a\0b", 4)));
+}
+
+TEST(Frame, a_team_that_is_none_is_refused) {
+    const auto parses = [](Open::Team team, Purpose purpose) {
+        return parse_open(encode(Open{false, false, {}, "/a", purpose, {}, team})).is_ok();
+    };
+    EXPECT_TRUE(parses({1, kMembersMax}, Purpose::kWrite));
+    EXPECT_TRUE(parses({1, 1}, Purpose::kRead));
+    EXPECT_FALSE(parses({1, kMembersMax + 1}, Purpose::kWrite));
+    EXPECT_FALSE(parses({0, 2}, Purpose::kWrite));
+    EXPECT_FALSE(parses({2, 0}, Purpose::kWrite));
+    EXPECT_FALSE(parses({1, 2}, Purpose::kFollow));
 }
 
 // Under the address sanitizer: nothing outside of the payload is touched, and what is accepted is consistent.
@@ -194,7 +209,7 @@ void parse_everything(io::Bytes payload) {
 TEST(Frame, changed_payloads_do_no_harm) {
     const std::vector<Payload> good{encode(Hello{}),
                                     encode(Welcome{1, 64, 8 << 20, 3}),
-                                    encode(Open{true, true, {1, 2}, "/scratch/x.h5", Purpose::kWrite, {}}),
+                                    encode(Open{true, true, {1, 2}, "/scratch/x.h5", Purpose::kWrite, {}, {}}),
                                     encode(Read{77, 4096}),
                                     write_payload(kParts),
                                     encode(Status(Code::kIo, "failed", 5)),
