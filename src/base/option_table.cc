@@ -107,7 +107,7 @@ constexpr std::array kTable{
         "server", kString, "", "", 0, 0, "",
         "Staging server (`forebay serve`) that stages what is written, as unix:PATH or HOST:PORT, or several with "
         "commas between, of which each file has one; nothing is staged here then. A file that another program writes "
-        "through it is read as at its last flush. Files opened with MPI are opened natively. Empty: none."},
+        "through it is read as at its last flush. The ranks of a program write one file together. Empty: none."},
     OptionSpec{"stats", kPath, "", "", 0, 0, "",
                "File to which one line of JSON is appended per closed file and per process; empty: none."},
     OptionSpec{"trace", kPath, "", "", 0, 0, "",

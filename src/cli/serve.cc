@@ -153,7 +153,7 @@ void add_serve(CLI::App& app, int& exit_status) {
         ->type_name("SIZE");
     command
         ->add_option("--clients-max", request->clients_max,
-                     "Most files that clients have open; each may use its part of the space")
+                     "Most clients that write at a time, each rank of a program one; each has its part of the space")
         ->type_name("N")
         ->check(CLI::Range(std::size_t{1}, kClientsMost))
         ->capture_default_str();

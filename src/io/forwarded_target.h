@@ -17,6 +17,8 @@ class ForwardedTarget {
 
     // As File::write_at, of bytes that describe others. They reach the file with the next commit, not before it.
     virtual Status write_metadata_at(std::uint64_t offset, Bytes bytes) = 0;
+    // One call of the program has written all its parts. Of a file that others write, too: they read them from now on.
+    virtual Status end_call() = 0;
     // Everything written before is one consistent state. On return the death of either process loses nothing of it.
     virtual Status commit() = 0;
     // All that was written is in the file on return, committed or not.

@@ -110,6 +110,7 @@ SharedFile::~SharedFile() {
 // What this member can say of itself, and, in `warning`, to the user.
 Status SharedFile::introduce(Result<stage::OpenTarget>&& opened, Introduction& me, std::string& warning) {
     FOREBAY_TRY(opened.status());
+    forwarded_ = opened.value().file->forwarded() != nullptr;
     auto attached = engine_->attach(std::move(opened).value());
     FOREBAY_TRY(attached.status());
     file_ = std::move(attached.value().file);
@@ -437,6 +438,9 @@ Status SharedFile::agree_on_write(const Status& mine) {
     return outcome;
 }
 
+// Whether this member does what one does for all of its node; or, of a file that a server has, for all.
+bool SharedFile::acts() const noexcept { return forwarded_ ? team_->rank() == 0 : drains_ || share_ == nullptr; }
+
 // Everybody has made its writes; the drainers act; nobody goes on before they have.
 template <class Act>
 Status SharedFile::by_drainers(Act&& act, Untold untold) {
@@ -444,7 +448,7 @@ Status SharedFile::by_drainers(Act&& act, Untold untold) {
     // With a write missing it is no state to come back to.
     FOREBAY_TRY(untold == Untold::kTell ? agree(take_untold()) : meet());
     Status mine;
-    if (drains_ || share_ == nullptr) mine = attempt(act);
+    if (acts()) mine = attempt(act);
     if (share_ != nullptr && drains_) share_->marked();
     if (mine && share_ != nullptr) mine = copy_of(share_->lost(), "board lost");
     Status all = agree(mine);
@@ -462,6 +466,7 @@ Status SharedFile::truncate(std::uint64_t size) {
         return agree(noted);
     }
     FOREBAY_TRY(by_drainers([&] { return file_->truncate(size); }));
+    if (forwarded_) return attempt([&] { return acts() ? Status::ok() : file_->note_size(size); });
     if (!drains_ && share_ != nullptr)
         if (Status followed = attempt([&] { return file_->truncate(size); }); !followed)
             tell_later(std::move(followed), stage::ByteClass::kRaw);
@@ -473,7 +478,7 @@ Status SharedFile::commit() {
         FOREBAY_TRY(agree(take_untold()));
         return commit_consistently();
     }
-    if (several_nodes_) return by_drainers([&] { return file_->drain(); }, Untold::kTell);
+    if (several_nodes_ && !forwarded_) return by_drainers([&] { return file_->drain(); }, Untold::kTell);
     // All at a time; the drainer syncs what was written since, if anything was.
     if (durable_) FOREBAY_TRY(agree(attempt([&] { return file_->sync_own_log(); })));
     return by_drainers(

@@ -9,6 +9,9 @@
 // node. `read` of bytes that another node has staged and not drained waits for them. With nodes=consistent each
 // member keeps an undo journal (undo/undo_journal.h), and a commit is made in two steps: consistency.cc.
 //
+// A staging server has the file (io/forwarded_target.h): each member forwards what it writes, and one of them commits.
+// All read what any of them has written, once its call has returned.
+//
 // Ownership: one object per file, team and process, shared by the handles that opened it together.
 // Thread-safety: independent calls from any thread, collective ones from one thread at a time.
 #pragma once
@@ -134,6 +137,7 @@ class SharedFile {
     template <class Act>
     Status by_drainers(Act&& act, Untold untold = Untold::kKeep);
     Status take_untold() noexcept;
+    [[nodiscard]] bool acts() const noexcept;
 
     std::shared_ptr<stage::Engine> engine_;
     std::shared_ptr<Team> team_;
@@ -144,6 +148,7 @@ class SharedFile {
     std::vector<int> other_drainers_;              // ranks
     std::shared_ptr<undo::UndoJournal> journal_;   // with nodes=consistent
     bool drains_ = true;
+    bool forwarded_ = false;   // a staging server has the file
     bool several_nodes_ = false;
     bool durable_ = false;   // durability=node, of all members, and one node
     bool attached_ = false;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <utility>
@@ -52,20 +53,38 @@ ServedFile::ServedFile(ServedFiles& files, io::Identity identity, std::string pa
     : files_(files), identity_(identity), path_(std::move(path)) {}
 
 ServedFile::~ServedFile() {
-    if (!ended_) (void)attempt([&] { return abandon().status(); });
+    if (!ended_) {
+        {
+            const std::lock_guard lock(files_.mutex_);
+            files_.open_.at(identity_).sessions = 0;
+        }
+        (void)attempt([&] { return abandon().status(); });
+    }
     leave();
 }
 
-void ServedFile::begin_end() noexcept {
-    ended_ = true;
+bool ServedFile::end_session() noexcept {
     {
         std::unique_lock lock(files_.mutex_);
         ServedFiles::Written& written = files_.open_.at(identity_);
+        if (written.sessions > 0 && --written.sessions > 0) return false;
+        ended_ = true;
         written.ends = true;
         written.file = nullptr;
         files_.left_.wait(lock, [&] { return written.copying == 0; });
     }
     files_.left_.notify_all();
+    return true;
+}
+
+Status ServedFile::failure() const {
+    const std::lock_guard lock(failing_);
+    return failure_;
+}
+
+void ServedFile::fail(const Status& why) noexcept {
+    const std::lock_guard lock(failing_);
+    if (failure_) failure_ = copy_of(why, "a client's request failed");
 }
 
 void ServedFile::leave() noexcept {
@@ -89,7 +108,12 @@ Status ServedFile::commit() {
 }
 
 Status ServedFile::close() {
-    begin_end();
+    if (!end_session()) return Status::ok();
+    // Another session may have ended without a close since this one was asked to.
+    if (Status failed = failure(); !failed) {
+        (void)bring_back();
+        return failed;
+    }
     (void)commit();   // a failure comes again with the end
     const Status closed = engine_->detach(std::exchange(file_, nullptr), true);
     engine_.reset();
@@ -99,13 +123,17 @@ Status ServedFile::close() {
 }
 
 Result<std::string> ServedFile::abandon() {
-    begin_end();
+    fail({Code::kUnavailable, "a client that writes the file, too, has ended without closing it"});
+    return end_session() ? bring_back() : std::string();
+}
+
+Result<std::string> ServedFile::bring_back() {
     if (engine_ == nullptr || file_ == nullptr) return std::string();
     file_->withhold({Code::kUnavailable, "the client has ended without closing it", ECONNRESET});
     const Status detached = engine_->detach(std::exchange(file_, nullptr), true);
     observers_->ended(wire::Commits::Writer::kGone);
     engine_.reset();   // its directory is a dead one's now, if anything is left in it
-    auto fresh = stage::Engine::create(files_.options_);
+    const auto fresh = stage::Engine::create(files_.options_);
     return fresh->recover_opened({identity_, path_, true, true, descriptor_});
 }
 
@@ -134,17 +162,48 @@ Status ServedFiles::recognise(wire::Open& request) {
                         request.path)};
 }
 
-Status ServedFiles::enter(const io::Identity& identity, const std::string& path) {
+std::size_t ServedFiles::clients() const {
+    std::size_t all = 0;
+    for (const auto& [identity, written] : open_) all += std::max<std::size_t>(1, written.team.members);
+    return all;
+}
+
+LoadedOptions ServedFiles::options_of(const wire::Open::Team& team) const {
+    LoadedOptions loaded = options_;
+    loaded.options.size *= std::max<std::uint64_t>(1, team.members);
+    return loaded;
+}
+
+// Null: the request is not that of a further member.
+Result<std::shared_ptr<ServedFile>> ServedFiles::join(const wire::Open& request) {
+    if (request.team.id == 0) return std::shared_ptr<ServedFile>();
+    const std::lock_guard lock(mutex_);
+    const auto found = open_.find(request.identity);
+    if (found == open_.end() || found->second.team != request.team || found->second.ends)
+        return std::shared_ptr<ServedFile>();
+    std::shared_ptr<ServedFile> served = found->second.served.lock();
+    if (served == nullptr) return served;
+    if (found->second.sessions >= request.team.members || request.empty)
+        return Status(Code::kInvalidArgument, fmt::format("open {}: its team is complete", request.path));
+    ++found->second.sessions;
+    return served;
+}
+
+Status ServedFiles::enter(const wire::Open& request) {
+    const io::Identity& identity = request.identity;
+    const std::string& path = request.path;
+    const std::size_t members = std::max<std::size_t>(1, request.team.members);
     std::unique_lock lock(mutex_);
     const auto left = [&] { return !open_.contains(identity); };
     const auto ends = [&] { return left() || open_.at(identity).ends; };
     if (!left_.wait_for(lock, kUnknown, ends) || !left_.wait_for(lock, kEnding, left))
         return {Code::kUnavailable, fmt::format("open {}: another client writes it", path), EBUSY};
     if (ends_) return {Code::kUnavailable, fmt::format("open {}: this server ends", path)};
-    if (open_.size() >= files_max_)
-        return {Code::kUnavailable,
-                fmt::format("open {}: this server has its {} files (--clients-max)", path, files_max_)};
-    open_.emplace(identity, Written{});
+    if (clients() + members > clients_max_)
+        return {Code::kUnavailable, fmt::format("open {}: this server has {} of its {} clients (--clients-max), and {} "
+                                                "would come",
+                                                path, clients(), clients_max_, members)};
+    open_.emplace(identity, Written{}).first->second.team = request.team;
     return Status::ok();
 }
 
@@ -191,10 +250,17 @@ Result<std::unique_ptr<ServedSnapshot>> ServedFiles::open_to_read(const wire::Op
     auto opened = open_named(request);
     if (!opened) return opened.status();
     const io::Identity& identity = request.identity;
+    std::unique_ptr<io::File> target = io::make_posix_file(opened.value().descriptor, request.path);
     std::shared_ptr<stage::StagedFile> file;
     std::shared_ptr<Observers> observers;
     {
         std::unique_lock lock(mutex_);
+        if (const auto known = team_snapshots_.find(request.team.id); known != team_snapshots_.end()) {
+            auto shared = known->second.snapshot.lock();
+            if (shared == nullptr)
+                return Status(Code::kUnavailable, fmt::format("{}: its team has closed it", request.path));
+            return std::make_unique<ServedSnapshot>(known->second.observers, std::move(shared), std::move(target));
+        }
         // One that is being closed is whole in a moment. One that is being opened may be recovered first.
         const auto settled = [&] {
             const auto found = open_.find(identity);
@@ -208,7 +274,6 @@ Result<std::unique_ptr<ServedSnapshot>> ServedFiles::open_to_read(const wire::Op
         observers = found->second.observers;
         ++found->second.copying;
     }
-    std::unique_ptr<io::File> target = io::make_posix_file(opened.value().descriptor, request.path);
     std::shared_ptr<Snapshot> snapshot;
     Status outcome = attempt([&]() -> Status {
         auto made = observers->open_snapshot(*file, *target, [this] { return make_store(); });
@@ -219,6 +284,12 @@ Result<std::unique_ptr<ServedSnapshot>> ServedFiles::open_to_read(const wire::Op
     {
         const std::lock_guard lock(mutex_);
         --open_.at(identity).copying;
+        std::erase_if(team_snapshots_, [](const auto& known) { return known.second.snapshot.expired(); });
+        if (outcome && request.team.id != 0)
+            outcome = attempt([&] {
+                team_snapshots_[request.team.id] = {observers, snapshot};
+                return Status::ok();
+            });
     }
     left_.notify_all();
     if (!outcome) return Status(Code::kUnavailable, fmt::format("{}: {}", request.path, outcome.message()));
@@ -233,11 +304,13 @@ Result<std::shared_ptr<Observers>> ServedFiles::open_to_follow(const wire::Open&
     return found->second.observers;
 }
 
-Result<std::unique_ptr<ServedFile>> ServedFiles::open(const wire::Open& request, const Gone& gone) {
+Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request, const Gone& gone) {
     auto opened = open_named(request);
     if (!opened) return opened.status();
-    FOREBAY_TRY(enter(request.identity, request.path));
-    std::unique_ptr<ServedFile> served(new ServedFile(*this, request.identity, request.path));
+    auto joined = join(request);
+    if (!joined || joined.value() != nullptr) return joined;
+    FOREBAY_TRY(enter(request));
+    std::shared_ptr<ServedFile> served(new ServedFile(*this, request.identity, request.path));
     served->ended_ = true;   // until it is attached
     if (gone()) return client_gone(request.path);
     served->descriptor_ = std::move(opened.value().descriptor);
@@ -247,6 +320,7 @@ Result<std::unique_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
     {
         const std::lock_guard lock(mutex_);
         Written& written = open_.at(request.identity);
+        written.served = served;
         written.file = served->file_;
         written.observers = served->observers_;
     }
@@ -255,7 +329,7 @@ Result<std::unique_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
 }
 
 Status ServedFiles::attach(ServedFile& served, const wire::Open& request, const Gone& gone) {
-    served.engine_ = stage::Engine::create(options_);
+    served.engine_ = stage::Engine::create(options_of(request.team));
     stage::Engine& engine = *served.engine_;
     if (const auto obstacle = engine.obstacle()) return {Code::kUnavailable, obstacle->status.message()};
     std::shared_ptr<io::File> file = io::make_posix_file(served.descriptor_, served.path_);

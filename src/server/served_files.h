@@ -4,8 +4,10 @@
 // was not committed is left behind, and recovery, which knows only logs of the dead, brings the file to its last
 // commit.
 //
-// One client writes a file at a time. Others may read its last commit meanwhile, or follow its commits.
-// Thread-safety: all calls from any thread; a ServedFile, or a ServedSnapshot, is one session's.
+// One client writes a file at a time, or one team of clients does, each member in a session of its own. Others may read
+// its last commit meanwhile, or follow its commits.
+// Thread-safety: all calls from any thread. A ServedFile is shared by the sessions of a team; a ServedSnapshot is one
+// session's.
 // Blocking: as opening, draining and recovering the file do.
 #pragma once
 
@@ -29,7 +31,7 @@ namespace forebay::server {
 
 class ServedFiles;
 
-// Ended by `close` or `abandon`; else its destruction abandons it.
+// Each session of it calls `close` or `abandon` once; else its destruction abandons it.
 class ServedFile {
   public:
     ~ServedFile();
@@ -37,19 +39,28 @@ class ServedFile {
     ServedFile& operator=(const ServedFile&) = delete;
 
     [[nodiscard]] stage::StagedFile& file() noexcept { return *file_; }
+    // The first failure of any of its sessions: what was written since the last commit is incomplete, and nothing more
+    // is taken.
+    [[nodiscard]] Status failure() const;
+    void fail(const Status& why) noexcept;
     // Where its log is: for a client that outlives this server.
     [[nodiscard]] std::string log_directory() const;
     // Makes everything written before one state.
     [[nodiscard]] Status commit();
-    // Commits and drains. After a failure what is staged stays in the log, for recovery.
+    // The last session commits and drains; it does nothing for others. After a failure what is staged stays in the log,
+    // for recovery.
     [[nodiscard]] Status close();
-    // The client is gone: the file is brought to its last commit. A text for the server's log.
+    // The client is gone: nothing more is taken, and once the last session has ended, the file is brought to its last
+    // commit. A text for the server's log.
     [[nodiscard]] Result<std::string> abandon();
 
   private:
     friend class ServedFiles;
     ServedFile(ServedFiles& files, io::Identity identity, std::string path) noexcept;
-    void begin_end() noexcept;
+    // False: other sessions have it still. Else nobody joins any more.
+    [[nodiscard]] bool end_session() noexcept;
+    // To the last commit.
+    [[nodiscard]] Result<std::string> bring_back();
     void leave() noexcept;
 
     ServedFiles& files_;
@@ -60,6 +71,8 @@ class ServedFile {
     std::shared_ptr<stage::StagedFile> file_;
     std::shared_ptr<Observers> observers_;
     bool ended_ = false;
+    mutable std::mutex failing_;
+    Status failure_;
 };
 
 // A commit that a session reads.
@@ -81,8 +94,10 @@ class ServedSnapshot {
 
 class ServedFiles {
   public:
-    // `options`: those of each file's engine. At most `files_max` are written at a time.
-    ServedFiles(LoadedOptions options, std::size_t files_max) : options_(std::move(options)), files_max_(files_max) {}
+    // `options`: those of the engine of each file that one client writes; a team has so many times its `size`. At most
+    // `clients_max` clients write at a time.
+    ServedFiles(LoadedOptions options, std::size_t clients_max)
+        : options_(std::move(options)), clients_max_(clients_max) {}
 
     // A client on another machine has named the file: its device has another number here. kUnsupported: the server
     // finds another file under that name, or none. kUnavailable: it cannot be told whether it is the same one.
@@ -90,8 +105,9 @@ class ServedFiles {
     // kUnsupported: this server cannot have bytes of the file. EBUSY: another client writes it, and does not end soon.
     // `gone`: whether its client does not wait for it any more; then it is neither opened nor emptied.
     using Gone = std::function<bool()>;
-    [[nodiscard]] Result<std::unique_ptr<ServedFile>> open(const wire::Open& request, const Gone& gone);
-    // The last commit of a file that a client writes. kUnsupported: none does. kUnavailable: it cannot be read.
+    [[nodiscard]] Result<std::shared_ptr<ServedFile>> open(const wire::Open& request, const Gone& gone);
+    // The last commit of a file that a client writes; the same one for all members of a team. kUnsupported: none does.
+    // kUnavailable: it cannot be read.
     [[nodiscard]] Result<std::unique_ptr<ServedSnapshot>> open_to_read(const wire::Open& request);
     [[nodiscard]] Result<std::shared_ptr<Observers>> open_to_follow(const wire::Open& request);
     // Until no file is written; from then on none is opened for writing. Blocks as long as clients like.
@@ -99,24 +115,35 @@ class ServedFiles {
 
   private:
     friend class ServedFile;
-    // A file that a session has open for writing.
+    // A file that sessions have open for writing.
     struct Written {
+        wire::Open::Team team{};
+        std::size_t sessions = 1;
+        std::weak_ptr<ServedFile> served;          // for members of the team; null: none can join it yet
         bool ends = false;                         // it is about to be closed or abandoned
         std::shared_ptr<stage::StagedFile> file;   // null: nobody can read it yet, or any more
         std::shared_ptr<Observers> observers;
         std::size_t copying = 0;   // readers that are taking a snapshot: the end waits for them
     };
-    [[nodiscard]] Status enter(const io::Identity& identity, const std::string& path);
+    struct TeamSnapshot {
+        std::shared_ptr<Observers> observers;
+        std::weak_ptr<Snapshot> snapshot;
+    };
+    [[nodiscard]] Result<std::shared_ptr<ServedFile>> join(const wire::Open& request);
+    [[nodiscard]] Status enter(const wire::Open& request);
+    [[nodiscard]] std::size_t clients() const;
+    [[nodiscard]] LoadedOptions options_of(const wire::Open::Team& team) const;
     [[nodiscard]] Status attach(ServedFile& served, const wire::Open& request, const Gone& gone);
     [[nodiscard]] std::shared_ptr<Observers> observers_of(const io::Identity& identity);
     [[nodiscard]] Result<std::unique_ptr<io::File>> make_store();
 
     const LoadedOptions options_;
-    const std::size_t files_max_;
+    const std::size_t clients_max_;
     std::mutex mutex_;
     std::condition_variable left_;   // a session, or a reader that was copying
     std::map<io::Identity, Written> open_;
     std::map<io::Identity, std::weak_ptr<Observers>> observers_;
+    std::map<std::uint64_t, TeamSnapshot> team_snapshots_;   // by the team's id
     std::uint64_t stores_ = 0;
     bool ends_ = false;   // nothing is opened for writing any more
 };

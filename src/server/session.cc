@@ -161,10 +161,10 @@ Result<bool> Session::serve(Connection& connection, const Connection::Frame& fra
         }
         case Type::kWrite:
         case Type::kTruncate: {
-            Status outcome = failure_;
+            Status outcome = served_->failure();
             if (outcome) outcome = type == Type::kWrite ? write(frame.payload) : truncate(frame.payload);
             if (outcome.code() == Code::kCorrupt) return outcome;
-            if (failure_) failure_ = outcome;
+            if (!outcome) served_->fail(outcome);
             const Status sent = answer(connection, frame, outcome);
             return sent ? Result<bool>(true) : sent;
         }
@@ -178,9 +178,9 @@ Result<bool> Session::serve(Connection& connection, const Connection::Frame& fra
         }
         case Type::kClose: {
             FOREBAY_TRY(wire::parse_empty(frame.payload));
-            if (!failure_) {
-                (void)answer(connection, frame, failure_);
-                return failure_;   // what is incomplete is dropped
+            if (Status failure = served_->failure(); !failure) {
+                (void)answer(connection, frame, failure);
+                return failure;   // what is incomplete is dropped
             }
             const Status closed = served_->close();
             if (!closed) report_(closed.message());
@@ -193,7 +193,7 @@ Result<bool> Session::serve(Connection& connection, const Connection::Frame& fra
 }
 
 Status Session::change(Type type) {
-    FOREBAY_TRY(failure_);
+    FOREBAY_TRY(served_->failure());
     stage::StagedFile& file = served_->file();
     switch (type) {
         case Type::kCommit: return served_->commit();

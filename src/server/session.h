@@ -46,11 +46,10 @@ class Session {
     wire::Credentials* const credentials_;
     std::atomic<bool>& writes_;
     // One of them.
-    std::unique_ptr<ServedFile> served_;
+    std::shared_ptr<ServedFile> served_;
     std::unique_ptr<ServedSnapshot> snapshot_;
     std::shared_ptr<Observers> observers_;
     std::uint64_t last_request_ = 0;
-    Status failure_;         // of a write: what was written since the last commit is incomplete
     wire::Payload buffer_;   // what is read
 };
 

@@ -223,7 +223,7 @@ Status StagedFile::resize_beside(std::uint64_t size) {
 
 Status StagedFile::note_size(std::uint64_t size) {
     const LockGuard writer(writer_);
-    if (!follows() && !log_->empty()) {
+    if (!follows() && log_ != nullptr && !log_->empty()) {
         FOREBAY_TRY(make_marker_room());
         const std::uint64_t sequence = next_sequence();
         DrawnNumber drawn(share_.get());

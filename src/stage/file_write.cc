@@ -60,7 +60,7 @@ Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class, Rout
             return stage_parts(parts, byte_class);
         case State::kThrough:
             for (const Part& part : parts) FOREBAY_TRY(write_unstaged(part.offset, part.bytes, byte_class));
-            return Status::ok();
+            return forward(&io::ForwardedTarget::end_call);
         case State::kPassive:
         case State::kFailed: break;
     }

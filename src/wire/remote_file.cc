@@ -25,9 +25,11 @@ RemoteFile::RemoteFile(Setup& setup)
       server_(io::format_address(setup.server)),
       patience_s_(setup.patience_s),
       process_(::getpid()),
+      in_team_(setup.team.id != 0),
       sees_(setup.sees),
       bring_home_(setup.bring_home),
-      left_(setup.left) {}
+      left_(setup.left),
+      keeps_all_(!in_team_) {}
 
 RemoteFile::~RemoteFile() = default;
 
@@ -37,6 +39,7 @@ Result<std::unique_ptr<RemoteFile>> RemoteFile::open(Setup& setup) {
     Open& message = described.value();
     message.empty = setup.empty;
     message.locked = setup.locked;
+    message.team = setup.team;
     std::unique_ptr<RemoteFile> remote(new RemoteFile(setup));
     Status opened;
     {
@@ -180,7 +183,7 @@ Status RemoteFile::resume(const Status& why) {
                             "last flush is lost{}, what was flushed is in {}: start the server again, or run "
                             "`forebay recover` there",
                             name(), server_, last.message(),
-                            keeps_all_ ? "" : ", and too much to be sent to another server", where)};
+                            keeps_all_ || in_team_ ? "" : ", and too much to be sent to another server", where)};
     if (!direct) failure_ = failure_.with_context("it cannot be written without its server: " + direct.message());
     return failure_;
 }
@@ -276,7 +279,10 @@ Status RemoteFile::put(std::uint64_t offset, io::Bytes bytes, Class byte_class) 
     if (closed_) return Status::from_errno(EBADF, "write to " + name() + ", which its staging server has closed");
     FOREBAY_TRY(usable());
     FOREBAY_TRY(put_locked(offset, bytes, byte_class));
-    if (!at_once_ || direct_) return Status::ok();
+    return at_once_ && !direct_ ? await_answers() : Status::ok();
+}
+
+Status RemoteFile::await_answers() {
     FOREBAY_TRY(send_batch());
     while (!direct_ && !unanswered_.empty()) {
         const Status answered = receive_answer();
@@ -284,6 +290,13 @@ Status RemoteFile::put(std::uint64_t offset, io::Bytes bytes, Class byte_class) 
         FOREBAY_TRY(answered);
     }
     return Status::ok();
+}
+
+Status RemoteFile::end_call() {
+    const LockGuard lock(mutex_);
+    if (!in_team_ || closed_) return Status::ok();
+    FOREBAY_TRY(usable());
+    return await_answers();
 }
 
 Status RemoteFile::put_locked(std::uint64_t offset, io::Bytes bytes, Class byte_class) {
@@ -348,7 +361,8 @@ Result<std::size_t> RemoteFile::read_at(std::uint64_t offset, io::MutableBytes i
     const LockGuard lock(mutex_);
     FOREBAY_TRY(usable());
     if (closed_ || direct_) return file_->read_at(offset, into);
-    const std::uint64_t left = offset < size_ ? size_ - offset : 0;
+    // Others may have made it longer; what is not there reads as zeros.
+    const std::uint64_t left = in_team_ ? into.size() : offset < size_ ? size_ - offset : 0;
     const auto whole = static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), left));
     for (std::size_t done = 0; done < whole;) {
         const auto count = static_cast<std::uint32_t>(std::min(whole - done, kDataMax));
@@ -396,7 +410,7 @@ Status RemoteFile::commit() {
     FOREBAY_TRY(usable());
     FOREBAY_TRY(exchange(Type::kCommit, {}, Type::kDone).status());
     forget_kept();
-    keeps_all_ = true;
+    keeps_all_ = !in_team_;
     return Status::ok();
 }
 

@@ -10,6 +10,10 @@
 // bounded (kReplayMax), and dropped if there is more. Then, and when the file cannot be brought home, every later call
 // fails: the log of the lost server may have newer bytes than the file.
 //
+// A member of a team (docs/protocol.md, "Teams") waits at the end of each call until the server has all that was
+// written, and asks it for whatever it reads: others may have written that. Its server is not replaced: when the
+// connection is lost, each later call fails.
+//
 // Ownership: one connection, closed with this. Thread-safety: as io::File; calls take turns. Blocking: all calls; none
 // waits longer than `patience` and half a minute for an answer, and `patience` for a server that is started again. In a
 // forked child every call fails. No threads.
@@ -44,6 +48,7 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
         bool empty = false;               // it is to be emptied
         bool locked = false;              // as HDF5 locks it
         std::uint64_t patience_s = 600;   // 0: without end
+        Open::Team team{};                // of clients that write it together, this one among them
         // Whether the directory `log` of a server that lives is seen here as what it is. None: it never is.
         std::function<bool(const std::string& log)> sees = {};
         // Brings the file to its last commit from what a server that has died has left in `log`, which was seen. An
@@ -73,6 +78,7 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     [[nodiscard]] io::ForwardedTarget* forwarded() noexcept override { return this; }
 
     Status write_metadata_at(std::uint64_t offset, io::Bytes bytes) override;
+    Status end_call() override;
     Status commit() override;
     Status drain() override;
     Status step_aside() override;
@@ -87,6 +93,7 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     [[nodiscard]] Status send_batch() REQUIRES(mutex_);
     [[nodiscard]] Status send_write(std::span<const Part> parts, io::Bytes bytes) REQUIRES(mutex_);
     [[nodiscard]] Status await_credit(std::size_t bytes) REQUIRES(mutex_);
+    [[nodiscard]] Status await_answers() REQUIRES(mutex_);
     [[nodiscard]] Status receive_answer() REQUIRES(mutex_);
     // Sends what is gathered, then a request, and receives all answers up to that of the request.
     [[nodiscard]] Result<Connection::Frame> exchange(Type type, io::Bytes payload, Type answer) REQUIRES(mutex_);
@@ -108,6 +115,7 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     const std::string server_;
     const std::uint64_t patience_s_;
     const pid_t process_;
+    const bool in_team_;
     const std::function<bool(const std::string& log)> sees_;
     const std::function<Status(const std::string& log)> bring_home_;
     const std::function<bool(const std::string& log)> left_;
@@ -133,7 +141,7 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     };
     std::vector<Kept> kept_ GUARDED_BY(mutex_);
     std::size_t kept_bytes_ GUARDED_BY(mutex_) = 0;
-    bool keeps_all_ GUARDED_BY(mutex_) = true;
+    bool keeps_all_ GUARDED_BY(mutex_);
     bool lost_ GUARDED_BY(mutex_) = false, closed_ GUARDED_BY(mutex_) = false;
     bool direct_ GUARDED_BY(mutex_) = false;    // the file itself is written: no server is left
     bool at_once_ GUARDED_BY(mutex_) = false;   // the server has stepped aside: a write returns once it is answered

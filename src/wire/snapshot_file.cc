@@ -22,9 +22,10 @@ SnapshotFile::~SnapshotFile() {
 }
 
 Result<std::unique_ptr<SnapshotFile>> SnapshotFile::open(const io::Address& server, std::unique_ptr<io::File>& file,
-                                                         std::uint64_t patience_s) {
-    const auto message = describe(*file, Purpose::kRead, server);
+                                                         std::uint64_t patience_s, const Open::Team& team) {
+    auto message = describe(*file, Purpose::kRead, server);
     if (!message) return message.status();
+    message.value().team = team;
     auto session = open_session(server, patience_s, message.value());
     if (!session) return session.status();
     return std::unique_ptr<SnapshotFile>(new SnapshotFile(std::move(file), std::move(session).value(),

@@ -20,12 +20,13 @@ namespace forebay::wire {
 
 class SnapshotFile final : public io::ForwardingFile {
   public:
-    // `file`: the file itself; it stays the caller's after a failure. kUnsupported: no client of the server writes it.
-    // kNotFound: no server answers. kUnavailable: a client writes it, and there is no whole commit to be read. Other
-    // errors: nobody knows.
+    // `file`: the file itself; it stays the caller's after a failure. All members of a team read one commit.
+    // kUnsupported: no client of the server writes it. kNotFound: no server answers. kUnavailable: a client writes it,
+    // and there is no whole commit to be read. Other errors: nobody knows.
     [[nodiscard]] static Result<std::unique_ptr<SnapshotFile>> open(const io::Address& server,
                                                                     std::unique_ptr<io::File>& file,
-                                                                    std::uint64_t patience_s);
+                                                                    std::uint64_t patience_s,
+                                                                    const Open::Team& team = {});
     ~SnapshotFile() override;
 
     Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override;

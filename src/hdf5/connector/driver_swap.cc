@@ -160,14 +160,6 @@ std::optional<Ballot> ballot(hid_t list, Vote mine) {
     return ballot(list, mine, [] { return std::string(); });
 }
 
-// A staging server stages files of one process only.
-std::optional<stage::Engine::Obstacle> obstacle_with_mpi(stage::Engine& engine) {
-    if (engine.options().options.server.empty()) return engine.obstacle();
-    return stage::Engine::Obstacle{AsideReason::kServer,
-                                   {Code::kUnsupported, "option server: files opened with MPI are not staged by a "
-                                                        "server yet"}};
-}
-
 // Of a file that is opened for reading: the read cache leaves local file systems alone, and mpio keeps such a file
 // then.
 bool may_be_cached(const char* path) {
@@ -189,12 +181,14 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags, For what) 
     const bool wanted = Session::get().wants(list_, writes);
     const bool may = !aside_ && mpi != WithMpi::kOff && wanted;
     const bool goes_on = may && open != nullptr && open->shared();
+    const bool served = may && !engine->options().options.server.empty();   // a server does not care for nodes
     const bool caches = may && !writes && what == For::kOpen && engine->options().options.read_cache &&
                         may_be_cached(path);
-    const auto obstacle = may && writes && !goes_on ? obstacle_with_mpi(*engine) : std::nullopt;
-    const bool can = goes_on || caches || (may && writes && !obstacle);
+    const bool beside_a_writer = served && !writes && what == For::kOpen;
+    const auto obstacle = may && writes && !goes_on && !served ? engine->obstacle() : std::nullopt;
+    const bool can = goes_on || caches || beside_a_writer || (may && writes && !obstacle);
     const bool refuses = obstacle && engine->options().options.strict;
-    const Vote mine = mpi == WithMpi::kNode ? Vote::kStageOnNode : Vote::kStage;
+    const Vote mine = mpi == WithMpi::kNode && !served ? Vote::kStageOnNode : Vote::kStage;
     const bool consistent = can && engine->options().options.nodes == SeveralNodes::kConsistent;
     auto result = can ? ballot(list_, mine, [&] { return (consistent ? '+' : '-') + engine->node_name(); })
                       : ballot(list_, refuses ? Vote::kRefuse : Vote::kDecline);

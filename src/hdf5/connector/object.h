@@ -45,7 +45,8 @@ struct DatasetFacts {
     bool filtered = false;
     bool known = true;                          // false: something could not be found out
     bool never_collective = false;              // HDF5 transfers it independently whatever the list says
-    std::shared_ptr<node::SharedFile> shared;   // the file that it lies in; null: the ranks do not share it
+    bool with_mpi = false;                      // the file that it lies in is ours, and ranks have it open together
+    std::shared_ptr<node::SharedFile> shared;   // that file; null: they only read it
 };
 
 class DatasetBytes;

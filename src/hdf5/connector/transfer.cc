@@ -46,8 +46,11 @@ DatasetFacts find_facts(const Object& dataset) {
     DatasetFacts facts;
     const auto place = place_of(dataset, H5I_DATASET);
     facts.known = place.has_value();
-    if (place && place->file != nullptr) facts.shared = place->file->shared;
-    if (facts.shared == nullptr) return facts;
+    if (place && place->file != nullptr) {
+        facts.shared = place->file->shared;
+        facts.with_mpi = place->file->with_mpi;
+    }
+    if (!facts.with_mpi) return facts;
     facts.filtered = true;
     const hid_t creation = ask(dataset, H5VL_DATASET_GET_DCPL);
     const hid_t space = ask(dataset, H5VL_DATASET_GET_SPACE);
@@ -138,16 +141,15 @@ TransferWay way_of(std::size_t count, void* const datasets[], const hid_t memory
     node::SharedFile* file = nullptr;
     for (std::size_t i = 0; i < count; ++i) {
         const DatasetFacts& facts = facts_of(*as_object(datasets[i]));
-        if (facts.shared == nullptr)   // mpio's, or a serial file, which HDF5 refuses
-            return way;
+        if (!facts.with_mpi) return way;   // mpio's, or a serial file, which HDF5 refuses
         file = facts.shared.get();
         filtered = filtered || facts.filtered;
         unfiltered = unfiltered || !facts.filtered;
         never = never || facts.never_collective;
     }
     // What one rank says of datasets, types and list decides for all, as with HDF5 itself: so each comes here. Filters
-    // are one reason for HDF5 not to use selection I/O.
-    if (never || unfiltered) {
+    // are one reason for HDF5 not to use selection I/O. Where nobody writes there is no order to keep.
+    if (file != nullptr && (never || unfiltered)) {
         const bool mine = never || ((filtered || without_selection_io(list)) &&
                                     any_converts(count, datasets, memory_types, list));
         const auto anybody = file->any(mine);

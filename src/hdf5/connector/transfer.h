@@ -14,6 +14,9 @@
 // the program's, so that the reasons which HDF5 notes in it are the program's too. A copy takes its notes along: the
 // program reads from its own list what was there before (see docs/consistency.md).
 //
+// A file that ranks only read needs no meeting, and what one of them says of types decides nothing: what HDF5 notes of
+// conversion is not noted there.
+//
 // Thread-safety: as HDF5's. A copy of a list, and a context for it (library_context.h), last for one call beneath.
 // Source: HDF5 reference manual, H5Pset_dxpl_mpio; H5D__mpio_opt_possible and H5CX of 1.14.5.
 #pragma once

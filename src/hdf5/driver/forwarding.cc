@@ -1,14 +1,18 @@
 #include "hdf5/driver/forwarding.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <random>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "area/process.h"
+#include "base/attempt.h"
 #include "hdf5/warning.h"
 #include "io/posix_file.h"
 #include "io/socket.h"
@@ -21,11 +25,12 @@ namespace forebay::hdf5 {
 namespace {
 
 // Its writer's last flush, if a client of the server writes it.
-Status forward_reading(stage::OpenTarget& target, const Options& options, const std::string& server) {
+Status forward_reading(stage::OpenTarget& target, const Options& options, const std::string& server,
+                       const wire::Open::Team& team) {
     const auto address = io::parse_address(server);
     Status outcome = address.status();
     if (address) {
-        auto snapshot = wire::SnapshotFile::open(address.value(), target.file, options.patience);
+        auto snapshot = wire::SnapshotFile::open(address.value(), target.file, options.patience, team);
         if (snapshot) {
             target.file = std::move(snapshot).value();
             target.aside = ledger::AsideReason::kForwarded;
@@ -73,7 +78,7 @@ struct DeadServer {
         options.trace.clear();
         options.stage = options.recover = true;
         options.strict = true;   // what cannot be read may be about this file
-        const bool locked = *holds_lock;
+        const bool locked = holds_lock != nullptr && *holds_lock;
         const auto recovered = stage::Engine::create(loaded)->recover_opened({identity, path, true, locked,
                                                                               locked ? descriptor.lock() : nullptr});
         if (!recovered) return recovered.status();
@@ -85,22 +90,22 @@ struct DeadServer {
 
 }   // namespace
 
-Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const OpenFile& open, bool emptied,
-               Locked locked, std::shared_ptr<const std::atomic<bool>> holds_lock) {
+Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const OpenFile& open, const Opening& opening) {
     const Options& options = loaded.options;
     if (options.server.empty() || target.aside) return Status::ok();
     const auto home = wire::home_server(options.server, open.identity.inode);
     if (!home) return home.status().with_context("option server");
     const std::string& server = home.value();
-    if (!target.writable) return forward_reading(target, options, server);
+    if (!target.writable) return forward_reading(target, options, server, opening.team);
     const auto address = io::parse_address(server);
     Status failure = address.status();
     bool unanswered = false;
     if (address) {
-        wire::RemoteFile::Setup setup{address.value(), std::move(target.file), emptied, locked == Locked::kForWriting,
-                                      options.patience};
+        wire::RemoteFile::Setup setup{address.value(),  std::move(target.file),
+                                      opening.emptied,  opening.locked == Locked::kForWriting,
+                                      options.patience, opening.team};
         const auto dead = std::make_shared<DeadServer>(DeadServer{loaded, open.identity, open.path, server,
-                                                                  open.descriptor, std::move(holds_lock)});
+                                                                  open.descriptor, opening.holds_lock});
         setup.sees = [dead](const std::string& log) { return dead->sees(log); };
         setup.bring_home = [dead](const std::string& log) { return dead->bring_home(log); };
         setup.left = [](const std::string& log) {
@@ -120,7 +125,7 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
     failure = failure.with_context("option server=" + server);
     const bool in_use = failure.sys_errno() == EBUSY;
     const bool named_none = !address && address.status().code() == Code::kInvalidArgument;
-    const bool nothing_there = named_none || emptied || failure.code() == Code::kUnsupported;
+    const bool nothing_there = named_none || opening.emptied || failure.code() == Code::kUnsupported;
     if (options.strict || in_use) return failure;
     if (unanswered)
         return {failure.code(),
@@ -135,6 +140,48 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
     warn_once(failure.message() + "; files are written directly, unstaged");
     target.aside = ledger::AsideReason::kServer;
     return Status::ok();
+}
+
+Status forward_together(node::Team& team, stage::OpenTarget& target, const LoadedOptions& loaded, const OpenFile& open,
+                        Opening opening) {
+    enum class Way : std::uint64_t { kNone, kWants, kForwarded };
+    const auto tell = [&team](const Status& mine, Way way) {
+        return team.agree(mine, static_cast<std::uint64_t>(way));
+    };
+    const bool wants = !loaded.options.server.empty() && !target.aside;
+    std::uint64_t id = 0;
+    const Status prepared = attempt([&] {
+        std::random_device source;
+        id = ((std::uint64_t{source()} << 32) | source()) | 1;
+        return Status::ok();
+    });
+    const auto wanted = tell(prepared, wants ? Way::kWants : Way::kNone);
+    if (!wanted) return wanted.status();
+    const auto some = std::ranges::count(wanted.value(), static_cast<std::uint64_t>(Way::kWants));
+    if (some == 0) return Status::ok();
+    if (some < team.size()) {   // a rank that stages would not see what others forward
+        if (!target.aside) target.aside = ledger::AsideReason::kServer;
+        return Status::ok();
+    }
+    FOREBAY_TRY(team.broadcast(0, std::as_writable_bytes(std::span(&id, 1))));
+    opening.team = {id, static_cast<std::uint32_t>(team.size())};
+    const bool first = team.rank() == 0;
+    const auto go = [&](bool turn) {
+        const Status mine = attempt([&] { return turn ? forward(target, loaded, open, opening) : Status::ok(); });
+        return tell(mine, target.aside == ledger::AsideReason::kForwarded ? Way::kForwarded : Way::kNone);
+    };
+    const auto opened = go(first);
+    if (!opened) return opened.status();
+    if (static_cast<Way>(opened.value()[0]) != Way::kForwarded) {
+        if (target.writable && !target.aside) target.aside = ledger::AsideReason::kServer;
+        return Status::ok();
+    }
+    opening.emptied = false;
+    const auto joined = go(!first);
+    if (!joined) return joined.status();
+    if (std::ranges::count(joined.value(), static_cast<std::uint64_t>(Way::kForwarded)) == team.size())
+        return Status::ok();
+    return {Code::kUnavailable, "open " + open.path + ": the staging server has it for some ranks, and not for all"};
 }
 
 }   // namespace forebay::hdf5

@@ -10,7 +10,9 @@
 #include "base/status.h"
 #include "hdf5/driver/open_recovery.h"
 #include "hdf5/open_file.h"
+#include "node/team.h"
 #include "stage/engine.h"
+#include "wire/frame.h"
 
 namespace forebay::hdf5 {
 
@@ -19,9 +21,19 @@ namespace forebay::hdf5 {
 // line on standard error. With option strict that is an error. So is, always, a server of which nobody knows what it
 // has. A server that dies and does not come back is done without: the file is brought to its last flush from the log
 // that it has left, where this machine has it. Of a file that is only read: puts the last flush of a client that writes
-// it there, if one does. If no server answers it is read as it is, with one line on standard error. `holds_lock`:
-// whether it is locked for writing, then. `emptied`: what the file has had does not matter.
-[[nodiscard]] Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const OpenFile& open, bool emptied,
-                             Locked locked, std::shared_ptr<const std::atomic<bool>> holds_lock);
+// it there, if one does. If no server answers it is read as it is, with one line on standard error.
+struct Opening {
+    bool emptied = false;   // what the file has had does not matter
+    Locked locked = Locked::kNot;
+    std::shared_ptr<const std::atomic<bool>> holds_lock{};   // whether it is locked for writing, then; null: never
+    wire::Open::Team team{};                                 // of those that open it together
+};
+[[nodiscard]] Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const OpenFile& open,
+                             const Opening& opening);
+
+// The same of a file that all members of a team open. Collective: the server has it for all of them, or for none.
+// `opening.team` is found here; what the file has had does not matter if the first member says so.
+[[nodiscard]] Status forward_together(node::Team& team, stage::OpenTarget& target, const LoadedOptions& loaded,
+                                      const OpenFile& open, Opening opening);
 
 }   // namespace forebay::hdf5

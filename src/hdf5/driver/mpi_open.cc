@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/attempt.h"
+#include "hdf5/driver/forwarding.h"
 #include "hdf5/driver/open_recovery.h"
 #include "hdf5/open_files.h"
 #include "hdf5/session.h"
@@ -29,6 +30,7 @@ Status claim(MpiFile& file) {
     OpenFile& open = *file.open;
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (!file.leads || engine == nullptr || OpenFiles::get().shared(open.identity) != nullptr) return Status::ok();
+    if (!engine->options().options.server.empty()) return Status::ok();   // the server sees to that
     auto claimed = engine->claim(open.identity);
     if (claimed) {
         file.claim = std::move(claimed).value();
@@ -88,6 +90,32 @@ Status empty_everywhere(MpiFile& file, const char* name) {
     }));
 }
 
+stage::OpenTarget take_target(MpiFile& file) {
+    stage::OpenTarget target = target_of(*file.open);
+    if (file.forwarded != nullptr) target.file = std::move(file.forwarded);
+    return target;
+}
+
+// To a staging server, if the options name one, and these ranks do not have the file open already. Collective.
+Status forward_everywhere(MpiFile& file, unsigned flags) {
+    OpenFile& open = *file.open;
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    const auto all = file.team->agree(attempt([&] { return engine != nullptr ? Status::ok() : out_of_memory(); }),
+                                      OpenFiles::get().shared(open.identity) != nullptr ? 1 : 0);
+    if (!all) return all.status();
+    if (std::ranges::count(all.value(), std::uint64_t{1}) > 0) return Status::ok();
+    stage::OpenTarget target;
+    FOREBAY_TRY(file.team->agree(attempt([&] {
+        target = target_of(open);
+        return Status::ok();
+    })));
+    const bool emptied = file.team->rank() == 0 && ((flags & H5F_ACC_TRUNC) != 0 || file.made.made());
+    FOREBAY_TRY(forward_together(*file.team, target, engine->options(), open, {.emptied = emptied}));
+    if (target.aside == ledger::AsideReason::kForwarded) file.forwarded = std::move(target.file);
+    open.aside = target.aside;
+    return Status::ok();
+}
+
 // The first rank creates, then all open, then it is emptied. Collective; the outcome is everybody's.
 Status open_everywhere(MpiFile& file, const char* name, unsigned flags) {
     const bool first = file.team->rank() == 0;
@@ -100,9 +128,11 @@ Status open_everywhere(MpiFile& file, const char* name, unsigned flags) {
     FOREBAY_TRY(open_if(first));
     FOREBAY_TRY(open_if(!first));
     // Once it is claimed: until then whoever writes it may die unseen.
-    if ((flags & H5F_ACC_TRUNC) == 0)
-        return recover_together(*file.team, engine.get(), name, (flags & H5F_ACC_RDWR) != 0);
-    FOREBAY_TRY(empty_everywhere(file, name));
+    const bool empties = (flags & H5F_ACC_TRUNC) != 0;
+    if (!empties) FOREBAY_TRY(recover_together(*file.team, engine.get(), name, (flags & H5F_ACC_RDWR) != 0));
+    FOREBAY_TRY(forward_everywhere(file, flags));
+    if (!empties) return Status::ok();
+    if (file.forwarded == nullptr) FOREBAY_TRY(empty_everywhere(file, name));   // else the server has
     file.end_of_file = 0;
     return Status::ok();
 }
@@ -134,7 +164,7 @@ Result<std::shared_ptr<SharedFile>> share(MpiFile& file, const Status& ready) {
                       fmt::format("open {}: it is open for writing already, through another communicator",
                                   file.open->path));
     Result<stage::OpenTarget> target = out_of_memory();
-    (void)attempt([&] { target = target_of(*file.open); });
+    (void)attempt([&] { target = take_target(file); });
     auto opened = SharedFile::open(file.open->engine, std::move(target), file.team);
     if (!opened) return opened.status();
     opened.value().file->hold(std::move(file.claim));
@@ -153,7 +183,7 @@ Status open_file(MpiFile& file, const char* name, unsigned flags) {
     if ((flags & H5F_ACC_RDWR) == 0)
         return file.team->agree(attempt([&]() -> Status {
             FOREBAY_TRY(ready);
-            stage::OpenTarget target = target_of(open);
+            stage::OpenTarget target = take_target(file);
             target.with_peers = file.several_nodes;
             auto attached = open.engine->attach(std::move(target));
             if (attached) {

@@ -115,7 +115,8 @@ StagedFile* attached(const char* function, SerialFile& file, std::function<Statu
     // What this process writes itself it sees in any case.
     const bool own = !target.writable && engine->find(open.identity.device, open.identity.inode) != nullptr;
     const Status forwarded = own ? Status::ok()
-                                 : forward(target, engine->options(), open, file.emptied, file.locked, file.holds_lock);
+                                 : forward(target, engine->options(), open,
+                                           {file.emptied, file.locked, file.holds_lock});
     if (!forwarded) {
         push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, forwarded.message().c_str());
         return nullptr;

@@ -214,7 +214,7 @@ UNLIKE = {
     "one-leaves-mpi-alone": (on_rank(1, FOREBAY_MPI="off"), {"mpi"}),
     "one-has-no-staging-path": (on_rank(1, FOREBAY_NLS="/nowhere/at/all"), {"mpi", "staging_area"}),
     "first-has-no-staging-path": (on_rank(0, FOREBAY_NLS="/nowhere/at/all"), {"mpi", "staging_area"}),
-    "all-name-a-staging-server": ([{"FOREBAY_SERVER": "unix:/nowhere"}] * RANKS, {"mpi", "server"}),
+    "all-name-a-staging-server": ([{"FOREBAY_SERVER": "unix:/nowhere"}] * RANKS, {"server"}),
     "one-names-a-staging-server": (on_rank(1, FOREBAY_SERVER="unix:/nowhere"), {"mpi", "server"}),
     "one-misspells-an-option-and-is-strict": (on_rank(1, FOREBAY_SICE="1GiB", FOREBAY_STRICT="on"), REFUSED),
     "last-has-no-staging-path-and-is-strict": (

@@ -31,6 +31,7 @@ SETTINGS = {
     "two-nodes": (2, 2, False, {}),
     "two-nodes-slow": (2, 2, True, {}),
     "four-ranks-on-two-nodes-slow": (4, 2, True, {"FOREBAY_STRIPE": "4KiB"}),
+    "two-ranks-read-again-slow": (2, 1, True, {"FOREBAY_READ_CACHE": "on"}),
     "two-consistent-nodes-slow": (2, 2, True, {"FOREBAY_NODES": "consistent"}),
 }
 # Many collective steps, which cost a time slice each where ranks share processors: a short run does less of them.
