@@ -1,16 +1,21 @@
 #include "io/detached_process.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 
 namespace forebay::io {
 
@@ -35,8 +40,6 @@ class Preparation {
         int error = ::posix_spawn_file_actions_adddup2(&actions_, ready, kReadyDescriptor);
         for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
             if (error == 0) error = ::posix_spawn_file_actions_addopen(&actions_, standard, "/dev/null", O_RDWR, 0);
-        if (error == 0) error = ::posix_spawn_file_actions_addclosefrom_np(&actions_, kReadyDescriptor + 1);
-        if (error == 0) error = ::posix_spawn_file_actions_addchdir_np(&actions_, "/");
         sigset_t none, all;
         ::sigemptyset(&none);
         ::sigfillset(&all);
@@ -99,7 +102,42 @@ bool await_byte(int descriptor, std::chrono::milliseconds at_most) noexcept {
     }
 }
 
+// Linux before 5.9 has no such call.
+bool close_range_from(int first) noexcept {
+#ifdef SYS_close_range
+    return ::syscall(SYS_close_range, static_cast<unsigned>(first), ~0U, 0U) == 0;
+#else
+    return static_cast<void>(first), false;
+#endif
+}
+
+struct CloseFolder {
+    void operator()(DIR* folder) const noexcept { ::closedir(folder); }
+};
+
+// One by one, as /proc lists them.
+Status close_listed_from(int first) {
+    const std::unique_ptr<DIR, CloseFolder> listing(::opendir("/proc/self/fd"));
+    if (!listing) return Status::from_errno(errno, "list the open descriptors");
+    std::vector<int> open;
+    while (const dirent* const entry = ::readdir(listing.get())) {
+        int descriptor = -1;
+        const char* const end = entry->d_name + std::strlen(entry->d_name);
+        if (std::from_chars(entry->d_name, end, descriptor).ptr == end && descriptor >= first &&
+            descriptor != ::dirfd(listing.get()))
+            open.push_back(descriptor);
+    }
+    for (const int descriptor : open) ::close(descriptor);
+    return Status::ok();
+}
+
 }   // namespace
+
+Status settle_detached() {
+    if (!close_range_from(kReadyDescriptor + 1)) FOREBAY_TRY(close_listed_from(kReadyDescriptor + 1));
+    if (::chdir("/") != 0) return Status::from_errno(errno, "change to the root");
+    return Status::ok();
+}
 
 Status start_detached(const std::vector<std::string>& arguments, std::chrono::milliseconds at_most) {
     std::vector<char*> words;

@@ -1,6 +1,5 @@
 #include "mpi/peers.h"
 
-#include <mpi.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/immortal.h"
+#include "mpi/calls.h"
 #include "mpi/check.h"
 #include "mpi/window_peers.h"
 

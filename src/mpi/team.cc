@@ -1,6 +1,4 @@
 // A team over an MPI communicator.
-#include <mpi.h>
-
 #include <cstdint>
 #include <cstring>
 #include <numeric>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "base/attempt.h"
+#include "mpi/calls.h"
 #include "mpi/check.h"
 #include "mpi/peers.h"
 #include "node/door.h"
@@ -192,9 +191,10 @@ Result<node::Membership> members(const void* communicator) {
 
 }   // namespace forebay::mpi
 
-extern "C" __attribute__((visibility("default"))) const forebay::node::Door* forebay_mpi_door() {
+extern "C" __attribute__((visibility("default"))) const forebay::node::Door* forebay_mpi_door(
+    forebay::node::FindMpiFunction find) {
     static constexpr forebay::node::Door door{
         forebay::node::kDoorVersion, sizeof(MPI_Comm),        sizeof(MPI_Info),      forebay::mpi::make_team,
         forebay::mpi::complete_info, forebay::mpi::free_info, forebay::mpi::members, forebay::mpi::join_peers};
-    return &door;
+    return forebay::mpi::find_calls(find) ? &door : nullptr;
 }

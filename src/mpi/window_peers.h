@@ -12,8 +12,6 @@
 // Source: MPI 3.1, chapter 11; sections 11.3.4 (MPI_Rget_accumulate) and 11.7.4 (progress).
 #pragma once
 
-#include <mpi.h>
-
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -24,6 +22,7 @@
 #include "cache/peer_patience.h"
 #include "cache/peer_view.h"
 #include "cache/peers.h"
+#include "mpi/calls.h"
 
 namespace forebay::mpi {
 

@@ -51,8 +51,11 @@ struct Door {
                                                 const PeersWanted& wanted) noexcept = nullptr;
 };
 
-inline constexpr std::uint32_t kDoorVersion = 5;
+inline constexpr std::uint32_t kDoorVersion = 6;
 inline constexpr const char* kDoorSymbol = "forebay_mpi_door";
-using DoorFunction = const Door* (*)();
+// The address of a function of the program's MPI; null: it has none.
+using FindMpiFunction = void* (*)(const char* name);
+// Null: a function that the adapter wants is not there, or not the one that it was linked with.
+using DoorFunction = const Door* (*)(FindMpiFunction find);
 
 }   // namespace forebay::node

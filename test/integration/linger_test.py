@@ -1,6 +1,8 @@
 """`linger=on`: the program ends, and a process of its own brings home what is left."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 from deferred_program import Program, StoppedTarget, closes, forebay, native_bytes, process_lines, variables
@@ -78,3 +80,39 @@ def test_what_the_program_leaves_open_is_drained_before_it_ends(tmp_path, target
     assert forebay(tmp_path, "drain", "--all", "--nls", area(tmp_path)).returncode == 0
     assert target.written("x.h5") == native_bytes(tmp_path, X, f"write({X!r}).close()")
     assert target.written("y.h5") == native_bytes(tmp_path, Y, f"write({Y!r}, 2).close()")
+
+
+def drainers(tmp_path):
+    """The processes that were started for staging areas of this test."""
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                words = (process / "cmdline").read_bytes().decode().split("\0")
+            except OSError:  # it has ended
+                continue
+            if "--finish" in words and any(str(tmp_path) in word for word in words):
+                yield process
+
+
+def descriptors(process):
+    """What they refer to, by number; one may be closed meanwhile."""
+    found = {}
+    for descriptor in (process / "fd").iterdir():
+        try:
+            found[int(descriptor.name)] = os.readlink(descriptor)
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def test_what_stays_holds_no_descriptor_of_the_program_and_no_folder(tmp_path, target):
+    with Program(tmp_path, variables(tmp_path, LINGER)) as program:
+        program.must(f"write({X!r}).close()", "import os; os.set_inheritable(os.open('.', os.O_RDONLY), True)")
+        program.end()
+    (process,) = drainers(tmp_path)
+    assert os.readlink(process / "cwd") == "/"
+    held = descriptors(process)
+    assert str(tmp_path) not in held.values()
+    assert {held[number] for number in range(3)} == {"/dev/null"}
+    target.go()
+    assert forebay(tmp_path, "drain", "--all", "--nls", area(tmp_path)).returncode == 0

@@ -17,10 +17,20 @@ namespace {
 
 constexpr std::size_t kVersionTextMax = 8192;   // MPI_MAX_LIBRARY_VERSION_STRING of every MPI is smaller
 
+constexpr const char* kVersionFunction = "MPI_Get_library_version";
+
+// In the MPI of HDF5. What a tool has put in front of it (LD_PRELOAD) comes first, as for HDF5 itself.
+void* find_function(const char* name) {
+    void* const own = host().find_symbol(kVersionFunction);
+    if (own != nullptr && dlsym(RTLD_DEFAULT, kVersionFunction) == own)
+        if (void* const seen = dlsym(RTLD_DEFAULT, name); seen != nullptr) return seen;
+    return host().find_symbol(name);
+}
+
 // "mpich", "openmpi".
 Result<std::string> implementation() {
     using GetLibraryVersion = int (*)(char*, int*);
-    const auto get = reinterpret_cast<GetLibraryVersion>(host().find_symbol("MPI_Get_library_version"));
+    const auto get = reinterpret_cast<GetLibraryVersion>(host().find_symbol(kVersionFunction));
     if (get == nullptr) return Status(Code::kUnsupported, "the HDF5 library of this process has no MPI");
     std::string text(kVersionTextMax, '\0');
     int length = 0;
@@ -51,9 +61,12 @@ Result<const node::Door*> load() {
         void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
         if (library == nullptr) return Status(Code::kUnavailable, std::string("cannot load it: ") + dlerror());
         const auto door = reinterpret_cast<node::DoorFunction>(dlsym(library, node::kDoorSymbol));
-        if (door == nullptr || door()->version != node::kDoorVersion)
+        const node::Door* const opened = door != nullptr ? door(find_function) : nullptr;
+        if (door != nullptr && opened == nullptr)
+            return Status(Code::kUnsupported, path.string() + " does not fit the MPI of this process");
+        if (opened == nullptr || opened->version != node::kDoorVersion)
             return Status(Code::kUnsupported, path.string() + " belongs to another version of forebay");
-        return door();
+        return opened;
     }
     return Status(Code::kNotFound, "no library for this MPI: " + tried);
 }
