@@ -136,8 +136,8 @@ std::string cell(std::string_view text) {
 
 constexpr std::string_view kIntroduction = R"(# Options
 
-This page is made by `forebay options --markdown`; `forebay doctor` shows the values in effect and
-where each comes from.
+This page is made by `forebay options --markdown`; `forebay doctor` shows the values that somebody
+has set and where they come from (`--json`: all values).
 
 A value is taken from the first of these that gives one:
 

@@ -11,15 +11,16 @@ constexpr double kSecond = 1e9;
 constexpr double kNoticedPart = 0.05;   // of the run's time
 constexpr std::uint64_t kManyRequests = 10'000, kSmallRequest = 4 << 10;
 constexpr std::uint64_t kManyWrites = 1'000, kSmallWrite = 256 << 10;
+constexpr std::uint64_t kManyStripes = 100, kUsualStripe = 1 << 20;
 
 double seconds(std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) / kSecond; }
 
 class Advising {
   public:
-    Advising(const RunSummary& summary, const Options& options, double target_bytes_per_s)
+    Advising(const RunSummary& summary, const Options& options, const WritesToFiles& writes)
         : summary_(summary),
           options_(options),
-          target_bytes_per_s_(target_bytes_per_s),
+          writes_(writes),
           sum_(totals(all_files(summary))),
           processes_(summary.statistics.processes.size() + summary.left_behind.size()) {}
 
@@ -73,12 +74,12 @@ class Advising {
 
     void staging_area() {
         const double stage_s = seconds(sum_.stage_ns - std::min(sum_.stage_ns, sum_.stall_ns));
-        if (stage_s < 1 || target_bytes_per_s_ <= 0 || sum_.staged == 0) return;
+        if (stage_s < 1 || writes_.bytes_per_s <= 0 || sum_.staged == 0) return;
         const double speed = static_cast<double>(sum_.staged) / stage_s;
-        if (speed < target_bytes_per_s_)
+        if (speed < writes_.bytes_per_s)
             add(fmt::format("The staging area took {}/s, the files {}/s.",
                             format_size(static_cast<std::uint64_t>(speed)),
-                            format_size(static_cast<std::uint64_t>(target_bytes_per_s_))),
+                            format_size(static_cast<std::uint64_t>(writes_.bytes_per_s))),
                 "Staging pays where node-local storage is faster than the file system: name another device.", "nls");
     }
 
@@ -93,13 +94,22 @@ class Advising {
                             format_size(sum_.drained / sum_.target_writes)),
                 "What is written lies far apart. Larger chunks, or chunks that are written whole, lie together; "
                 "H5Pset_alignment helps where datasets are large.");
+        if (const Alignment& seen = writes_.alignment; seen.writes >= kManyStripes && seen.unaligned > seen.writes / 2)
+            add(fmt::format("{} of {} writes to the files began or ended within a stripe of {}.", seen.unaligned,
+                            seen.writes, format_size(adviser_stripe(options_))),
+                "A file system of stripes locks such a stripe for each of them, or reads it first. "
+                "H5Pset_alignment (h5py: alignment_interval) lets datasets begin at a stripe; name its size if the "
+                "file system's is another.",
+                "stripe");
         if (sum_.superseded > sum_.staged / 5 && sum_.superseded > (64U << 20))
             add(fmt::format("{} were overwritten before they had reached the file.", format_size(sum_.superseded)),
                 "forebay saved these writes. If chunks are compressed, a larger chunk cache (H5Pset_chunk_cache, h5py: "
                 "rdcc_nbytes) also saves compressing them again.");
         if (sum_.stolen > sum_.staged / 2 && sum_.stolen > (64U << 20))
             add(fmt::format("The program read back {} that it had just written.", format_size(sum_.stolen)),
-                "Partial chunks are read, changed and written: a chunk cache that holds a row of chunks avoids that.");
+                "Partial chunks are read, changed and written: a chunk cache that holds a row of chunks avoids that. "
+                "Of datasets without chunks the same is true of small pieces: a larger sieve buffer "
+                "(H5Pset_sieve_buf_size) takes more of them at a time.");
     }
 
     void reading() {
@@ -140,7 +150,8 @@ class Advising {
         if (count("mpi") > 0)
             add(fmt::format("{} files that were opened with MPI stayed with mpio.", count("mpi")),
                 "`forebay doctor` says whether this MPI library is known; files opened for reading only need "
-                "read_cache=on.");
+                "read_cache=on. Ranks that each read the same metadata wait for one another: "
+                "H5Pset_all_coll_metadata_ops has one read for all.");
         if (count("handle_taken") > 0)
             add(fmt::format("The program asked for the descriptor of {} files.", count("handle_taken")),
                 "What is written behind HDF5's back cannot be staged: H5Fget_vfd_handle ends staging of the file.");
@@ -154,7 +165,7 @@ class Advising {
 
     const RunSummary& summary_;
     const Options& options_;
-    const double target_bytes_per_s_;
+    const WritesToFiles writes_;
     const ledger::FileCounters sum_;
     const std::size_t processes_;
     std::vector<Advice> advice_;
@@ -162,8 +173,10 @@ class Advising {
 
 }   // namespace
 
-std::vector<Advice> advice_for(const RunSummary& summary, const Options& options, double target_bytes_per_s) {
-    return Advising(summary, options, target_bytes_per_s).all();
+std::uint64_t adviser_stripe(const Options& options) { return options.stripe > 0 ? options.stripe : kUsualStripe; }
+
+std::vector<Advice> advice_for(const RunSummary& summary, const Options& options, const WritesToFiles& writes) {
+    return Advising(summary, options, writes).all();
 }
 
 }   // namespace forebay::cli

@@ -101,7 +101,11 @@ std::string in_plain_words(const CLI::ParseError& error) {
 }
 
 // Of what was typed and nobody asked for; what looks like an option may be misspelt.
-std::string unexpected(const CLI::App& command, const std::vector<std::string>& words) {
+std::string unexpected(const CLI::App& command, std::vector<std::string> words) {
+    std::erase(words, "--");   // it only parts the command's own words from the program's
+    if (words.empty())
+        for (const CLI::Option* option : command.get_options())
+            if (option->get_positional() && option->get_required()) return option->get_name(true) + " is missing";
     std::string text = fmt::format("unexpected: {}", fmt::join(words, " "));
     std::vector<std::string> names;
     for (const CLI::Option* option : command.get_options())
@@ -129,7 +133,9 @@ bool names_command(const CLI::App& app, const std::vector<std::string>& words) {
             std::vector<std::string_view> known;
             for (const CLI::App* command : commands)
                 if (!is_hidden(*command)) known.push_back(command->get_name());
-            const auto nearest = nearest_word(word, known);
+            const std::string option = "--" + word;
+            const auto nearest = at->get_option_no_throw(option) != nullptr ? std::optional<std::string_view>(option)
+                                                                            : nearest_word(word, known);
             complain(name, nearest ? fmt::format("there is no command {}; did you mean {}?", word, *nearest)
                                    : fmt::format("there is no command {}", word));
             return false;

@@ -157,9 +157,17 @@ class Examination {
         plugin["loads"] = found.plugin_loads;
         plugin["registered"] = found.registered;
         plugin["message"] = found.plugin_message;
+        hdf5["demands_signed_plugins"] = found.demands_signature;
         // That is all there is to say of it.
         if (found.library_loads && is_older_than_1_14(found.library_version))
             return problem(fmt::format("HDF5 {} is too old: 1.14.0 is the first that will do", found.library_version));
+        if (found.demands_signature)
+            return problem(
+                fmt::format("{} loads signed plugins only (it was built with HDF5_REQUIRE_SIGNED_PLUGINS), and the "
+                            "plugin {} has no signature that it trusts: have it signed (h5sign, with a key whose "
+                            "public half is in HDF5's key store, HDF5_PLUGIN_KEYSTORE), or use an HDF5 without that "
+                            "demand",
+                            found.library, plugin["file"].get<std::string>()));
         if (!found.plugin_loads)
             problem(fmt::format("the plugin {} does not load: {}", plugin["file"].get<std::string>(),
                                 found.plugin_message));
@@ -304,6 +312,19 @@ std::string speed_of(const ordered_json& section) {
                        format_size(static_cast<std::uint64_t>(section["durable_bytes_per_s"].get<double>())));
 }
 
+// Those that somebody has set; `forebay options` lists all.
+void print_options(const ordered_json& options) {
+    bool any = false;
+    for (const auto& [name, option] : options.items()) {
+        if (option["source"] == "default") continue;
+        if (!any) fmt::print("options\n");
+        any = true;
+        fmt::print("  {:<22} {:<20} {}\n", name, text_of(option["value"]), text_of(option["source"]));
+    }
+    fmt::print("{}\n",
+               any ? "  others                 as forebay options says" : "options          all have their defaults");
+}
+
 void print_text(const ordered_json& report) {
     const auto row = [](std::string_view title, const std::string& what) {
         if (!what.empty()) fmt::print("{:<16} {}\n", title, what);
@@ -336,9 +357,7 @@ void print_text(const ordered_json& report) {
         if (target.contains("staging_ratio"))
             row("  staging is", fmt::format("{:.1f} times as fast", target["staging_ratio"].get<double>()));
     }
-    fmt::print("options\n");
-    for (const auto& [name, option] : report["options"].items())
-        fmt::print("  {:<14} {:<20} {}\n", name, text_of(option["value"]), text_of(option["source"]));
+    print_options(report["options"]);
     for (const auto& note : report["notes"]) fmt::print("note: {}\n", text_of(note));
     for (const auto& problem : report["problems"]) fmt::print("problem: {}\n", text_of(problem));
     // Only what was looked at is well.

@@ -32,7 +32,7 @@ void print_table() {
     fmt::print("\nTo set one: forebay run -o size=16GiB -- program\n"
                "        or: export FOREBAY_SIZE=16GiB\n"
                "        or: a line size = \"16GiB\" in the TOML file that FOREBAY_CONFIG names\n"
-               "`forebay doctor` shows the values in effect.\n");
+               "`forebay doctor` shows those that somebody has set.\n");
 }
 
 }   // namespace

@@ -56,6 +56,13 @@ std::string error_stack(void* library) {
     return result;
 }
 
+// HDF5's words for a plugin that nobody it trusts has signed: H5PLint.c and H5PLsig.c of HDF5 2. It says nothing else
+// of the demand, in no call and no header.
+bool speaks_of_a_signature(std::string_view stack) {
+    return stack.find("signature verification failed") != std::string_view::npos ||
+           stack.find("not a signed HDF5 plugin") != std::string_view::npos;
+}
+
 // Loads the library and lets it register the connector by name, as it does for HDF5_VOL_CONNECTOR.
 void ask_library(const std::string& path, json& answer) {
     void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -84,6 +91,7 @@ void ask_library(const std::string& path, json& answer) {
     set_auto(kDefaultId, nullptr, nullptr);
     if (register_by_name("forebay", kDefaultId) >= 0) answer["plugin_loads"] = answer["registered"] = true;
     else answer["plugin_message"] = error_stack(library);
+    answer["demands_signature"] = speaks_of_a_signature(answer.value("plugin_message", ""));
 }
 
 // HDF5 passes over a plugin that the loader refuses; the loader itself says why.
@@ -107,7 +115,7 @@ void answer_probe(const std::string& plugin, const std::string& library) {
     ::alarm(kSecondsMax);
     json answer{{"library_loads", false}, {"plugin_loads", false}, {"registered", false}};
     ask_library(library, answer);
-    if (!answer["plugin_loads"].get<bool>()) ask_loader(plugin, answer);
+    if (!answer["plugin_loads"].get<bool>() && !answer.value("demands_signature", false)) ask_loader(plugin, answer);
     fmt::print("\n{}\n", answer.dump(-1, ' ', false, json::error_handler_t::replace));
     std::fflush(stdout);
     // Neither library's end concerns anybody.
@@ -202,6 +210,7 @@ Result<PluginProbe> probe_plugin(const std::string& plugin, const std::string& l
     probe.plugin_loads = answer.value("plugin_loads", false);
     probe.registered = answer.value("registered", false);
     probe.plugin_message = answer.value("plugin_message", "");
+    probe.demands_signature = answer.value("demands_signature", false);
     return probe;
 }
 

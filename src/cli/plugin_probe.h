@@ -19,6 +19,9 @@ struct PluginProbe {
     bool plugin_loads = false;
     bool registered = false;      // HDF5 itself loaded it, as it does for a program
     std::string plugin_message;   // why it does not
+    // A new HDF5 can be built to load only plugins that somebody it trusts has signed
+    // (HDF5_REQUIRE_SIGNED_PLUGINS). This one is, and refuses the plugin.
+    bool demands_signature = false;
 };
 
 // Starts the hidden subcommand `probe-plugin` and reads its answer. Blocks for 20 seconds at most.

@@ -38,7 +38,8 @@ Report report_of(RunSummary summary, const std::vector<TraceEvent>& events, cons
         report.waited_s = static_cast<double>(sum.stage_ns + sum.close_ns) / kSecond / static_cast<double>(processes);
     if (report.target_bytes_per_s > 0)
         report.native_s = static_cast<double>(sum.staged + sum.through) / report.target_bytes_per_s;
-    report.advice = advice_for(summary, options, report.target_bytes_per_s);
+    report.advice = advice_for(summary, options,
+                               {report.target_bytes_per_s, alignment_of(events, adviser_stripe(options))});
     report.summary = std::move(summary);
     return report;
 }

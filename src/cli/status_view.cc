@@ -44,10 +44,12 @@ double age_s(const ledger::FileCounters& file, const Sample& now) {
     return static_cast<double>(now.time_ns - file.oldest_ns) / 1e9;
 }
 
+// What dead processes had drained says nothing of now.
 double drain_rate(const FileView& file, const Sample& now, const Sample* before) {
     double rate = 0;
     for (const FileMember& member : file.members)
-        if (member.counters != nullptr) rate += cli::drain_rate(*member.process, *member.counters, now, before);
+        if (member.counters != nullptr && member.process->alive)
+            rate += cli::drain_rate(*member.process, *member.counters, now, before);
     return rate;
 }
 
@@ -100,7 +102,9 @@ void append_counters(std::string& text, const FileView& file, const Sample& now,
     fmt::format_to(out, "    {} {:3.0f} %  staged {}, drained {}, pending {}, held {}", bar(file.progress(), screen),
                    std::floor(file.progress() * 100), format_size(sum.staged), format_size(sum.drained),
                    format_size(file.pending), format_size(sum.held));
-    if (sum.drained > 0)
+    const bool alive = std::any_of(file.members.begin(), file.members.end(),
+                                   [](const FileMember& member) { return member.process->alive; });
+    if (sum.drained > 0 && alive)
         fmt::format_to(out, ", {}/s", format_size(static_cast<std::uint64_t>(drain_rate(file, now, before))));
     if (file.pending > 0) fmt::format_to(out, ", oldest {:.1f} s", age_s(sum, now));
     text += time_left(file.pending, drain_rate(file, now, before)) + "\n";

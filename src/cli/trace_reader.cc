@@ -20,7 +20,8 @@ std::optional<TraceEvent> event_of(const std::string& line) {
         const auto found = json.find(key);
         return found != json.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
     };
-    TraceEvent event{TraceEvent::Kind::kWrite, number("pid"), number("begin_ns"), number("end_ns"), number("bytes")};
+    TraceEvent event{TraceEvent::Kind::kWrite, number("pid"),   number("begin_ns"),
+                     number("end_ns"),         number("bytes"), number("offset")};
     const auto kind = json.find("kind");
     if (kind == json.end() || event.end_ns < event.begin_ns) return std::nullopt;
     if (*kind == "read") event.kind = TraceEvent::Kind::kRead;
@@ -96,6 +97,16 @@ double bytes_per_second(const std::vector<TraceEvent>& events, TraceEvent::Kind 
         until_ns = std::max(until_ns, event.end_ns);
     }
     return busy_ns == 0 ? 0 : static_cast<double>(bytes) * kSecond / static_cast<double>(busy_ns);
+}
+
+Alignment alignment_of(const std::vector<TraceEvent>& events, std::uint64_t stripe_bytes) {
+    Alignment result;
+    for (const TraceEvent& event : events) {
+        if (event.kind != TraceEvent::Kind::kWrite || event.bytes < stripe_bytes / 4) continue;
+        ++result.writes;
+        if (event.offset % stripe_bytes != 0 || (event.offset + event.bytes) % stripe_bytes != 0) ++result.unaligned;
+    }
+    return result;
 }
 
 }   // namespace forebay::cli

@@ -13,6 +13,7 @@ struct TraceEvent {
     enum class Kind { kWrite, kRead, kWait };
     Kind kind = Kind::kWrite;
     std::uint64_t pid = 0, begin_ns = 0, end_ns = 0, bytes = 0;   // CLOCK_MONOTONIC
+    std::uint64_t offset = 0;                                     // in the file
 };
 
 // The lines of `path` of what ended after `since_ns`. Torn and unknown lines are passed over. No file: no lines.
@@ -31,5 +32,11 @@ struct Timeline {
 
 // Bytes of all events of a kind, over the time in which at least one of them was under way; 0: there is none.
 [[nodiscard]] double bytes_per_second(const std::vector<TraceEvent>& events, TraceEvent::Kind kind);
+
+struct Alignment {
+    std::uint64_t writes = 0, unaligned = 0;   // those that begin or end within a stripe
+};
+// Of the writes to files that are at least a quarter of a stripe long: smaller ones share a stripe in any case.
+[[nodiscard]] Alignment alignment_of(const std::vector<TraceEvent>& events, std::uint64_t stripe_bytes);
 
 }   // namespace forebay::cli

@@ -128,6 +128,8 @@ def test_a_dead_process_is_shown_as_left_behind(nls):
     text = status(nls)
     assert "process 4000000 (dead)" in text and "left behind by a process that died" in text
     assert "No space left on device" in text
+    assert "B/s" not in text and " left\n" not in text  # nothing is being drained
+    assert json.loads(status(nls, "--json"))["files"][0]["rate_bytes_per_s"] == 0
 
 
 def test_what_is_no_ledger_is_named(nls):

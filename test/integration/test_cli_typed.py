@@ -1,5 +1,6 @@
 """The command line as a person types it: help, mistakes, values."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -44,6 +45,14 @@ def test_the_command_that_was_meant_is_named():
     assert refused("help", "stauts") == "forebay: there is no command stauts; did you mean status?"
     assert refused("cache", "lst") == "forebay cache: there is no command lst; did you mean list?"
     assert refused("swim") == "forebay: there is no command swim"
+
+
+def test_an_option_that_was_typed_as_a_command_is_named():
+    assert refused("version") == "forebay: there is no command version; did you mean --version?"
+
+
+def test_nothing_behind_two_dashes_is_a_missing_program():
+    assert refused("run", "--") == refused("run") == "forebay run: PROGRAM is missing"
 
 
 def test_an_option_that_was_meant_is_named():
@@ -210,3 +219,40 @@ def test_doctor_tries_the_libhdf5_that_a_program_loads(tmp_path, nls):  # noqa: 
     none = call("doctor", "--nls", nls, "--", "true")
     assert none.returncode == 1 and "true has loaded no libhdf5" in none.stderr
     assert call("doctor", "--nls", nls, "--", tmp_path / "none").returncode == 2
+
+
+# An HDF5 that refuses the plugin as one does that wants signatures: H5Eprint2 prints what that one says.
+DEMANDS_SIGNATURES = """
+#include <stdbool.h>
+#include <stdio.h>
+int H5get_libversion(unsigned *major, unsigned *minor, unsigned *release) {
+    *major = 2, *minor = 1, *release = 0;
+    return 0;
+}
+int H5is_library_threadsafe(bool *answer) { return *answer = false; }
+int H5Eset_auto2(long stack, void *function, void *data) { return 0; }
+long H5VLregister_connector_by_name(const char *name, long list) { return -1; }
+int H5Eprint2(long stack, FILE *stream) {
+    return fprintf(stream, "H5PL__open(): plugin signature verification failed for: libforebay_vol.so\\n") < 0;
+}
+"""
+
+
+def test_doctor_names_an_hdf5_that_demands_signed_plugins_and_says_what_to_do(tmp_path, nls):  # noqa: F811
+    library = tmp_path / "libhdf5.so"
+    compiler = ["cc", "-shared", "-fPIC", "-o", library, "-x", "c", "-"]
+    subprocess.run(compiler, input=DEMANDS_SIGNATURES, text=True, check=True)
+    done = call("doctor", "--nls", nls, "--library", library)
+    (problem,) = [line for line in done.stdout.splitlines() if "signed" in line]
+    assert done.returncode == 1 and problem.startswith(f"problem: {library} loads signed plugins only")
+    assert "h5sign" in problem and "HDF5_PLUGIN_KEYSTORE" in problem
+    told = json.loads(call("doctor", "--nls", nls, "--json", "--library", library).stdout)
+    assert told["hdf5"]["demands_signed_plugins"] and not told["plugin"]["loads"]
+    assert not json.loads(call("doctor", "--nls", nls, "--json").stdout)["hdf5"]["demands_signed_plugins"]
+
+
+def test_doctor_shows_the_options_that_somebody_has_set(nls):  # noqa: F811
+    told = call("doctor", "--nls", nls, "-o", "read_cache_size=1GiB").stdout
+    names = [line.split()[0] for line in told.partition("options\n")[2].splitlines() if line.startswith("  ")]
+    assert {"nls", "read_cache_size"} < set(names) and names[-1] == "others"
+    assert "drain_threads" not in told

@@ -147,13 +147,24 @@ def test_names_of_files_cannot_become_part_of_the_page(tmp_path):
     assert "<script" not in html and "&lt;script&gt;x.h5" in html
 
 
+# Pieces of most of a stripe with room between them: however a drain cuts them, each part has an end within a stripe.
+PIECES_APART = """
+import h5py, numpy
+with h5py.File(NAME, 'w') as f:
+    d = f.create_dataset('x', (300 << 20,), 'u1', fill_time='never')
+    for i in range(130):
+        d[i * 2300000 : i * 2300000 + 600000] = numpy.uint8(i)
+"""
+
+
 @pytest.mark.parametrize(
     "options, code, option",
     [
         (["-o", "flush=drain"], "import h5py\nh5py.File(NAME, 'w', driver='core').close()", ""),
         ([], WRITE + "h5py.File(NAME).close()", "read_cache=on"),
+        ([], PIECES_APART, "stripe"),
     ],
-    ids=["driver", "only_read"],
+    ids=["driver", "only_read", "pieces_apart"],
 )
 def test_advice_names_what_was_seen_and_the_option(tmp_path, options, code, option):
     done = run(tmp_path, code, *options)
