@@ -331,7 +331,8 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
 Status ServedFiles::attach(ServedFile& served, const wire::Open& request, const Gone& gone) {
     served.engine_ = stage::Engine::create(options_of(request.team));
     stage::Engine& engine = *served.engine_;
-    if (const auto obstacle = engine.obstacle()) return {Code::kUnavailable, obstacle->status.message()};
+    const auto obstacle = engine.obstacle();
+    if (obstacle && options_.options.stage) return {Code::kUnavailable, obstacle->status.message()};
     std::shared_ptr<io::File> file = io::make_posix_file(served.descriptor_, served.path_);
     stage::OpenTarget target{std::make_unique<SavingTarget>(file, served.observers_), true};
     if (request.empty) {

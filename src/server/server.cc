@@ -33,7 +33,6 @@ LoadedOptions options_of_a_file(LoadedOptions loaded, std::size_t clients_max) {
     options.segment = std::min(options.segment, options.size / 4);
     options.reserve = std::min(options.reserve, options.size / 4);
     options.server.clear();
-    options.stage = true;
     options.close = OnClose::kWait;
     options.linger = false;
     options.read_cache = false;

@@ -57,7 +57,6 @@ Status Session::prove(Connection& connection) {
     connection.allow_payload(wire::kCredentialMax);
     const auto first = connection.receive();
     if (!first) return first.status();
-    connection.allow_payload(wire::kPayloadMax);
     if (credentials_ == nullptr) return out_of_turn();
     return wire::prove_to_client(connection, *credentials_, first.value());
 }
@@ -66,6 +65,7 @@ Status Session::begin(Connection& connection) {
     FOREBAY_TRY(connection.socket().set_patience(kOpening, kSending));
     connection.socket().set_deadline(std::chrono::steady_clock::now() + kOpening);
     if (!connection.socket().is_local()) FOREBAY_TRY(prove(connection));
+    connection.allow_payload(wire::kOpenMax);   // so much memory can those take who have opened nothing
     const auto first = connection.receive();
     if (!first) return first.status();
     if (first.value().header.type != Type::kHello || first.value().header.request != 1) return out_of_turn();
@@ -93,6 +93,7 @@ Status Session::begin(Connection& connection) {
         return request.value().purpose == wire::Purpose::kWrite ? opened : Status(Code::kNotFound, opened.message());
     }
     last_request_ = 2;
+    connection.allow_payload(wire::kPayloadMax);
     return connection.socket().set_patience(kWithoutEnd, kSending);
 }
 

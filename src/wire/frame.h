@@ -26,6 +26,7 @@ inline constexpr std::size_t kPartsMax = 4096;
 inline constexpr std::size_t kPartBytes = 16, kWriteHeadBytes = 8;
 inline constexpr std::size_t kPayloadMax = kDataMax + 64 * 1024 + kWriteHeadBytes;
 inline constexpr std::size_t kPathMax = 4096, kTextMax = 4096, kCredentialMax = 4096;
+inline constexpr std::size_t kOpenMax = 72 + kPathMax;
 inline constexpr std::size_t kCommitsMax = 1024;        // in one frame
 inline constexpr std::uint32_t kMembersMax = 1 << 20;   // of a team
 
