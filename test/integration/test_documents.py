@@ -231,6 +231,11 @@ class Session:
             FOREBAY_STATS=str(self.statistics),
             KERAS_BACKEND="jax",  # which tools/setup keras installs
         )
+        if page.parent.name == "tutorials":  # they begin with what README says, and need no more
+            own = {str(FOREBAY.parent), str(hdf5_prefix() / "bin")}
+            path = [str(programs), *(folder for folder in os.environ["PATH"].split(":") if folder not in own)]
+            self.environment |= {"PATH": ":".join(path), "CPATH": "", "LIBRARY_PATH": ""}
+            return
         # A wheel's h5py brings its own libhdf5. What is compiled here uses the tests' one.
         if re.search(r"^(?:cc|h5p?cc) ", page.read_text(), re.MULTILINE):
             self.environment["LD_LIBRARY_PATH"] = library
@@ -296,6 +301,9 @@ def test_the_commands_of_a_page_do_what_it_says(page):
         for block in files:
             (session.work / block.title).write_text(session.here(block.text))
         script = "set -e\n"
+        if page.parent.name == "tutorials" and page.name != "README.md":
+            first = blocks((page.parent / "README.md").read_text())
+            script += "".join(block.text for block in first if block.runs)
         for number, block in enumerate(found):
             script += f"echo; echo 'block {number}:'\n"
             if block.runs and block.language == "sh":
