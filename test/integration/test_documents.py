@@ -147,6 +147,39 @@ def test_each_command_and_target_that_a_page_names_exists():
     assert not faults, "\n".join(faults)
 
 
+def keys(value):
+    """Of all objects in it. Those whose keys are data, such as reasons, have a name of their own in the page."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            if key not in ("aside", "at_once", "waited_closes"):
+                yield from keys(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from keys(inner)
+
+
+def test_each_key_of_the_statistics_is_in_their_reference(tmp_path):
+    (tmp_path / "nls").mkdir()
+    environment = native(FOREBAY_STATS=str(tmp_path / "stats.jsonl"), FOREBAY_TRACE=str(tmp_path / "trace.jsonl"))
+    writes = (
+        "import h5py\nh5py.File('x.h5', 'w')['x'] = range(9)\nh5py.File('x.h5')['x'][:]\nf = h5py.File('y.h5', 'w')\n"
+    )
+    asks = f"{writes}f['y'] = 1\nimport subprocess\nprint(subprocess.run({[str(FOREBAY), 'status', '--json']!r}))"
+    options = ["--nls", "nls", "--json", "summary.json", "-o", "read_cache=on"]
+    command = [FOREBAY, "run", *options, "--", sys.executable, "-c", asks]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, text=True, capture_output=True, timeout=60, check=True
+    )
+    found = set(keys(json.loads(done.stdout[: done.stdout.rindex("}") + 1])))
+    found.update(keys(json.loads((tmp_path / "summary.json").read_text())))
+    for log in ("stats.jsonl", "trace.jsonl"):
+        found.update(key for line in (tmp_path / log).read_text().splitlines() for key in keys(json.loads(line)))
+    assert {"files_staged", "segments_free", "hit_bytes", "not_drained", "begin_ns"} < found
+    page = (ROOT / "docs" / "statistics.md").read_text()
+    assert sorted(key for key in found if not re.search(rf"[`\"]{key}[`\"]", page)) == []
+
+
 def modules(text):
     """The top-level names that a program imports, without those of the standard library."""
     found = set()

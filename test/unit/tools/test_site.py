@@ -54,6 +54,7 @@ def test_the_reference_of_python_has_every_public_name(pages):
     modules = {path.stem for path in (ROOT / "python" / "forebay").glob("*.py")}
     assert len(names) > 5
     assert [name for name in names if name not in modules | {"__version__"} and f"\n## {name}\n" not in text] == []
+    assert "\n## torch.FollowingSampler\n" in text and "class HDF5Rows(path: " in text
 
 
 def test_the_reference_of_c_has_every_function(pages):
