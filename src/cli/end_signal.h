@@ -1,5 +1,5 @@
-// Readable once somebody wants this process to end (SIGTERM, SIGINT). From `take` on the next such signal does what it
-// does by default.
+// Readable once somebody wants this process to end (SIGTERM, SIGINT). From `take` on, whether one has come or not, the
+// next such signal does what it does by default. In a forked child it tells of the child's signals.
 //
 // To be made before any thread, which inherits what is blocked. Thread-safety: one thread. Nothing blocks.
 #pragma once
@@ -19,7 +19,7 @@ class EndSignal {
         ::sigaddset(&signals_, SIGTERM);
         ::sigaddset(&signals_, SIGINT);
         ::pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
-        number_ = ::signalfd(-1, &signals_, SFD_CLOEXEC);
+        number_ = ::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK);
     }
     ~EndSignal() { ::close(number_); }
     EndSignal(const EndSignal&) = delete;

@@ -22,6 +22,7 @@
 #include "io/socket.h"
 #include "recover/recovery.h"
 #include "server/server.h"
+#include "server/user_servers.h"
 #include "wire/credentials.h"
 #include "wire/frame_seal.h"
 
@@ -33,9 +34,15 @@ constexpr std::size_t kClientsMax = 16, kClientsMost = 4096;
 
 struct Request {
     std::string listen;
+    std::string users;   // empty: the server's own
     std::size_t clients_max = kClientsMax;
     std::vector<std::string> settings;
 };
+
+void say_ready(const std::string& where) {
+    fmt::print("forebay serve: ready at {}\n", where);
+    std::fflush(stdout);
+}
 
 int complain(const std::string& what, int exit_status) {
     fmt::print(stderr, "forebay serve: {}\n", what);
@@ -102,9 +109,51 @@ int recover_earlier(const LoadedOptions& loaded) {
     return kExitFine;
 }
 
+int serve(const Request& request, const LoadedOptions& loaded, std::unique_ptr<io::Listener> listener,
+          std::shared_ptr<wire::Credentials> credentials, EndSignal& end, bool says_ready) {
+    if (const int recovered = recover_earlier(loaded); recovered != kExitFine) return recovered;
+    const std::string where = io::format_address(listener->address());
+    server::Server server({loaded, request.clients_max, report, std::move(credentials)}, std::move(listener));
+    if (says_ready) say_ready(where);
+    const Status served = server.run(end.number());
+    if (!served) report(served.message());
+    else end.take();
+    if (says_ready) report("ending: nobody is admitted any more, and open files are waited for");
+    server.await_sessions();
+    return served ? kExitFine : kExitProblem;
+}
+
+// Each user has a process, which has that user's options and staging area.
+int run_for_users(const Request& request, const io::Address& address) {
+    if (::geteuid() != 0) return complain("--users: only root can serve other users", kExitUsage);
+    if (address.path.empty()) return complain("--users: --listen has to be unix:PATH", kExitUsage);
+    auto users = server::parse_users(request.users);
+    if (!users) return complain("--users: " + users.status().message(), kExitUsage);
+    const auto loaded = options_of(request);
+    if (!loaded) return complain(loaded.status().message(), exit_status(loaded.status()));
+    EndSignal end;
+    allow_many_descriptors();
+    auto listener = io::Listener::open(address, io::Listener::Admits::kEverybody);
+    if (!listener) return complain(listener.status().message(), kExitProblem);
+    server::UserServers servers({std::move(users).value(), loaded.value().options.nls,
+                                 [&](std::unique_ptr<io::Listener> passed) {
+                                     const auto own = options_of(request);
+                                     if (!own) return complain(own.status().message(), exit_status(own.status()));
+                                     return serve(request, own.value(), std::move(passed), nullptr, end, false);
+                                 },
+                                 report});
+    say_ready(io::format_address(address));
+    const Status served = servers.run(*listener.value(), end.number());
+    if (!served) report(served.message());
+    else end.take();
+    report("ending: nobody is admitted any more, and open files are waited for");
+    return served ? kExitFine : kExitProblem;
+}
+
 int run(const Request& request) {
     const auto address = io::parse_address(request.listen);
     if (!address) return complain("--listen: " + address.status().message(), kExitUsage);
+    if (!request.users.empty()) return run_for_users(request, address.value());
     std::shared_ptr<wire::Credentials> credentials;
     if (!address.value().is_local()) {
         auto usable = usable_credentials();
@@ -117,17 +166,7 @@ int run(const Request& request) {
     allow_many_descriptors();
     auto listener = io::Listener::open(address.value());
     if (!listener) return complain(listener.status().message(), kExitProblem);
-    if (const int recovered = recover_earlier(loaded.value()); recovered != kExitFine) return recovered;
-    const std::string where = io::format_address(listener.value()->address());
-    server::Server server({loaded.value(), request.clients_max, report, credentials}, std::move(listener).value());
-    fmt::print("forebay serve: ready at {}\n", where);
-    std::fflush(stdout);
-    const Status served = server.run(end.number());
-    if (!served) report(served.message());
-    else end.take();
-    report("ending: nobody is admitted any more, and open files are waited for");
-    server.await_sessions();
-    return served ? kExitFine : kExitProblem;
+    return serve(request, loaded.value(), std::move(listener).value(), std::move(credentials), end, true);
 }
 
 }   // namespace
@@ -145,6 +184,11 @@ void add_serve(CLI::App& app, int& exit_status) {
     command->add_option("-o,--option", request->settings, "Set an option of the server; may be repeated")
         ->type_name("KEY=VALUE")
         ->allow_extra_args(false);
+    command
+        ->add_option("--users", request->users,
+                     "Serve these users (names with commas, or 'all'), each by a process with their rights and a "
+                     "staging area of its own; for root, and unix:PATH only")
+        ->type_name("USERS");
     add_nls_option(*command, settings);
     command
         ->add_option_function<std::string>(
@@ -157,14 +201,13 @@ void add_serve(CLI::App& app, int& exit_status) {
         ->type_name("N")
         ->check(CLI::Range(std::size_t{1}, kClientsMost))
         ->capture_default_str();
-    command->footer(
-        "It serves programs of its own user: on this machine, and on others with MUNGE. SIGTERM: it admits\n"
-        "nobody any more, waits until the files that are written are closed, and ends. A second one ends\n"
-        "it at once; what was flushed is recovered by the next server in the same staging area, or by\n"
-        "`forebay recover`.\n\n" +
-        exit_statuses({{"0", "it was told to end, and all files are whole"},
-                       {"1", "it could not serve, and says why"},
-                       {"2", "the command line or an option is wrong"}}));
+    command->footer("It serves programs of its own user: on this machine, and on others with MUNGE; root's may serve\n"
+                    "other users. SIGTERM: it admits nobody any more, waits until the files that are written are\n"
+                    "closed, and ends. A second one ends it at once; what was flushed is recovered by the next server\n"
+                    "in the same staging area, or by `forebay recover`.\n\n" +
+                    exit_statuses({{"0", "it was told to end, and all files are whole"},
+                                   {"1", "it could not serve, and says why"},
+                                   {"2", "the command line or an option is wrong"}}));
     command->callback([request, &exit_status] { exit_status = run(*request); });
 }
 

@@ -367,7 +367,7 @@ void ListenerWatch::await(std::optional<std::chrono::milliseconds> at_most) noex
 
 // ---- Listener ----------------------------------------------------------------------------------------
 
-Result<std::unique_ptr<Listener>> Listener::open(const Address& address) {
+Result<std::unique_ptr<Listener>> Listener::open(const Address& address, Admits whom) {
     // A name appears once somebody listens there, so that whoever watches for it may connect at once.
     Address first = address;
     AnyAddress made;
@@ -393,8 +393,8 @@ Result<std::unique_ptr<Listener>> Listener::open(const Address& address) {
     if (::bind(number, &made.any, length.value()) != 0) return Status::from_errno(errno, doing);
     listener->address_ = first;
     // Before it listens, so that nobody gets in earlier.
-    if (!first.path.empty() && ::chmod(first.path.c_str(), S_IRUSR | S_IWUSR) != 0)
-        return Status::from_errno(errno, doing);
+    const mode_t mode = whom == Admits::kOwner ? 0600 : 0666;
+    if (!first.path.empty() && ::chmod(first.path.c_str(), mode) != 0) return Status::from_errno(errno, doing);
     if (::listen(number, kBacklog) != 0) return Status::from_errno(errno, doing);
     if (first.path != address.path && ::rename(first.path.c_str(), address.path.c_str()) != 0)
         return Status::from_errno(errno, doing);
@@ -405,9 +405,69 @@ Result<std::unique_ptr<Listener>> Listener::open(const Address& address) {
     return listener;
 }
 
+std::unique_ptr<Listener> Listener::of_passed(int channel) {
+    std::unique_ptr<Listener> listener(new Listener(channel, {}));
+    listener->passed_ = true;
+    return listener;
+}
+
+namespace {
+
+// One descriptor beside one byte (unix(7), SCM_RIGHTS).
+struct Passing {
+    Passing() noexcept {
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        message.msg_control = room.data();
+        message.msg_controllen = room.size();
+    }
+    std::byte byte{};
+    iovec part{&byte, 1};
+    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> room{};
+    msghdr message{};
+};
+
+}   // namespace
+
+Status Listener::pass(int channel, const Socket& connection) {
+    Passing passing;
+    cmsghdr* const control = CMSG_FIRSTHDR(&passing.message);
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(sizeof(int));
+    const int number = connection.number();
+    std::memcpy(CMSG_DATA(control), &number, sizeof number);
+    ssize_t sent;
+    do sent = ::sendmsg(channel, &passing.message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent == 1 ? Status::ok() : Status::from_errno(errno, "pass a connection on");
+}
+
+// -1: the other end of the channel is closed.
+Result<int> Listener::receive_passed() const {
+    Passing passing;
+    ssize_t received;
+    do received = ::recvmsg(number_, &passing.message, MSG_CMSG_CLOEXEC);
+    while (received < 0 && errno == EINTR);
+    if (received == 0) return -1;
+    const cmsghdr* const control = CMSG_FIRSTHDR(&passing.message);
+    if (received < 0 || control == nullptr || control->cmsg_type != SCM_RIGHTS ||
+        control->cmsg_len != CMSG_LEN(sizeof(int)))
+        return Status(Code::kIo, "a connection was passed on, and did not arrive", received < 0 ? errno : EBADMSG,
+                      true);
+    int number;
+    std::memcpy(&number, CMSG_DATA(control), sizeof number);
+    return number;
+}
+
+void Listener::leave_to_parent() noexcept {
+    address_.path.clear();
+    ::close(std::exchange(number_, -1));
+}
+
 Listener::~Listener() {
     if (!address_.path.empty()) (void)::unlink(address_.path.c_str());
-    ::close(number_);
+    if (number_ >= 0) ::close(number_);
 }
 
 Result<std::unique_ptr<Socket>> Listener::accept(int wake) {
@@ -418,6 +478,11 @@ Result<std::unique_ptr<Socket>> Listener::accept(int wake) {
             return Status::from_errno(errno, "wait for a connection");
         }
         if (look[1].revents != 0) return std::unique_ptr<Socket>();
+        if (passed_) {
+            const auto received = receive_passed();
+            if (!received) return received.status();
+            return received.value() < 0 ? nullptr : std::make_unique<Socket>(received.value());
+        }
         const int number = ::accept4(number_, nullptr, nullptr, SOCK_CLOEXEC);
         if (number < 0 && (errno == EINTR || errno == ECONNABORTED || errno == EAGAIN)) continue;
         if (number < 0) return Status::from_errno(errno, "accept a connection");

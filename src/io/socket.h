@@ -100,20 +100,30 @@ class ListenerWatch {
 // Listens until destroyed, which removes a Unix socket's name.
 class Listener {
   public:
+    // Who may connect to a Unix socket: its mode is 0600 or 0666.
+    enum class Admits : bool { kOwner, kEverybody };
     // A Unix socket's name that a dead server has left is replaced. kUnavailable: somebody listens there.
-    [[nodiscard]] static Result<std::unique_ptr<Listener>> open(const Address& address);
+    [[nodiscard]] static Result<std::unique_ptr<Listener>> open(const Address& address, Admits whom = Admits::kOwner);
+    // Connections that another process passes (`pass`) to the other end of `channel`, a pair of sockets
+    // (SOCK_SEQPACKET) that it owns from now on. It says that `wake` is readable once that process has closed its end.
+    [[nodiscard]] static std::unique_ptr<Listener> of_passed(int channel);
+    [[nodiscard]] static Status pass(int channel, const Socket& connection);
     ~Listener();
     Listener(const Listener&) = delete;
     Listener& operator=(const Listener&) = delete;
 
     // The next connection; null: `wake` is readable. Blocks until either.
     [[nodiscard]] Result<std::unique_ptr<Socket>> accept(int wake);
+    // In a forked child: only the parent listens, and keeps the name. Nothing can be accepted here any more.
+    void leave_to_parent() noexcept;
     // The port that the system has chosen for port 0.
     [[nodiscard]] const Address& address() const noexcept { return address_; }
 
   private:
     Listener(int number, Address address) noexcept : number_(number), address_(std::move(address)) {}
-    const int number_;
+    [[nodiscard]] Result<int> receive_passed() const;
+    int number_;
+    bool passed_ = false;
     Address address_;
 };
 

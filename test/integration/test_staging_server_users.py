@@ -1,0 +1,119 @@
+"""One staging server of root for several users: each is served with its own rights, and by nobody else's process."""
+
+import os
+import pwd
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from connector_environment import native
+from server_environment import Client, Server, client_reasons, natively, through
+from test_staging_server import FLUSHED, MANY_KINDS
+
+USERS = ("nobody", "games")
+
+
+@pytest.fixture
+def place():
+    """A folder that users can reach, with one of each user in it."""
+    if os.getuid() != 0:
+        pytest.skip("only root can serve other users")
+    with tempfile.TemporaryDirectory(prefix="fb-users-", dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        for user in USERS:
+            (folder / user).mkdir()
+            os.chown(folder / user, number(user), -1)
+            (folder / user).chmod(0o700)
+        yield folder
+
+
+@pytest.fixture
+def server(place):
+    with Server(place, None, "--users", ",".join(USERS)) as running:
+        yield running
+
+
+def number(user: str) -> int:
+    return pwd.getpwnam(user).pw_uid
+
+
+def client(server: Server, place: Path, user: str) -> Client:
+    """A program that has become this user once it is loaded: what it is loaded from may be root's only."""
+    program = Client(place / user, through(server.address, place / user))
+    group = pwd.getpwnam(user).pw_gid
+    program.must(f"import os; os.setgroups([]); os.setgid({group}); os.setuid({number(user)})")
+    return program
+
+
+def owners_of_areas(server: Server) -> dict[str, int]:
+    return {entry.name: entry.stat().st_uid for entry in server.area.iterdir()}
+
+
+def test_each_user_s_files_are_staged_with_that_user_s_rights(place, server):
+    natively(place / "native", *MANY_KINDS)
+    expected = (place / "native/x.h5").read_bytes()
+    with client(server, place, USERS[0]) as one, client(server, place, USERS[1]) as other:
+        for line in MANY_KINDS:
+            one.begin(line)
+            other.begin(line)
+            assert (one.reply(), other.reply()) == ("ok", "ok"), line
+        assert one.end() == other.end() == ""
+    for user in USERS:
+        assert (place / user / "x.h5").read_bytes() == expected
+        assert (place / user / "x.h5").stat().st_uid == number(user)
+        assert client_reasons(place / user) == {"forwarded": 1}
+    assert owners_of_areas(server) == {f"forebay-{number(user)}": number(user) for user in USERS}
+    server.end()
+    assert server.left() == []
+
+
+def test_nobody_comes_to_another_user_s_file_by_the_server(place, server):
+    """The path is one that only its owner may enter: the server of another user cannot either."""
+    secret = place / USERS[0] / "x.h5"
+    with client(server, place, USERS[0]) as owner:
+        owner.must("f = h5py.File('x.h5', 'w')", "f['x'] = 1", "f.flush()")
+        with client(server, place, USERS[1]) as other:
+            assert other.do(f"h5py.File('{secret}', 'r')").startswith("error ")
+            assert other.do(f"h5py.File('{secret}', 'a')").startswith("error ")
+        owner.must("f.close()")
+
+
+def test_a_user_who_is_not_named_is_not_admitted(place, server):
+    user = "daemon"
+    (place / user).mkdir()
+    os.chown(place / user, number(user), -1)
+    with client(server, place, user) as program:
+        program.must("f = h5py.File('x.h5', 'w')", "f['x'] = 1", "f.close()")
+        assert "files are written directly, unstaged" in program.end()
+    assert f"user {number(user)} is not admitted" in server.report("not admitted")
+    assert f"forebay-{number(user)}" not in owners_of_areas(server)
+
+
+def test_a_user_s_process_that_is_killed_is_replaced_and_nobody_else_notices(place, server):
+    with client(server, place, USERS[0]) as one, client(server, place, USERS[1]) as other:
+        for program in (one, other):
+            program.must(*FLUSHED, "f['y'] = np.ones(1000)")
+        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+        assert len(children) == len(USERS)
+        victim = next(int(pid) for pid in children if Path(f"/proc/{pid}").stat().st_uid == number(USERS[0]))
+        os.kill(victim, signal.SIGKILL)
+        for program in (one, other):
+            program.must("f.flush()", "f['x'][...] = 7", "f.close()")
+            assert program.end() == ""
+    natively(place / "native", *FLUSHED, "f['y'] = np.ones(1000)", "f.flush()", "f['x'][...] = 7", "f.close()")
+    for user in USERS:
+        assert (place / user / "x.h5").read_bytes() == (place / "native/x.h5").read_bytes()
+    server.end()
+    assert server.left() == []
+
+
+@pytest.mark.parametrize(
+    ("users", "listen", "said"),
+    [("no-such-user", None, "there is no user 'no-such-user'"), ("all", "127.0.0.1:0", "--listen has to be unix:PATH")],
+)
+def test_what_cannot_be_served_is_told(place, users, listen, said):
+    with pytest.raises(AssertionError, match=said):
+        Server(place, listen, "--users", users)
