@@ -49,7 +49,7 @@ bench: build  ## the measurements, as ratios against native HDF5
 	@tools/setup python
 	@tools/env bench/run
 
-suites: build  ## test suites of packages that use HDF5, natively and with forebay, about 20 minutes
+suites: build  ## test suites of packages that use HDF5, natively and with forebay, half an hour
 	@tools/setup suites
 	@tools/env tools/suites
 
