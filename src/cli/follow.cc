@@ -97,7 +97,14 @@ void add_follow(CLI::App& app, int& exit_status) {
     command->add_option("FILE", request->file, "A file that a program writes through a staging server")->required();
     command->add_option("--server", request->server, "The server; otherwise that of option server")
         ->type_name("ADDRESS");
-    command->add_option("--count", request->count, "End after so many")->type_name("N")->check(CLI::PositiveNumber);
+    const CLI::Validator positive(
+        [](const std::string& text) {
+            const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+            const bool some = text.find_first_not_of('0') != std::string::npos;
+            return digits && some ? std::string() : fmt::format("{} is not a number of 1 or more", text);
+        },
+        "");
+    command->add_option("--count", request->count, "End after so many")->type_name("N")->check(positive);
     command->add_flag("--json", request->json, "One JSON object for each: commit, time_ns, bytes, size");
     command->footer(
         "One line for each flush since the program has opened the file: its number, its time, and the bytes\n"

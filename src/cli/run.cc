@@ -102,9 +102,9 @@ void add_run(CLI::App& app, int& exit_status) {
     command->add_option("--copies", request->comparison.copies, "Where the copies are made; default: beside the folder")
         ->type_name("DIR")
         ->needs(compares);
-    command->add_option("--runs", request->comparison.runs, "Runs of each kind, by turns; default: 1")
+    command->add_option("--runs", request->comparison.runs, "Runs of each kind, by turns, 1 to 1000; default: 1")
         ->type_name("N")
-        ->check(CLI::Range(1U, 1000U))
+        ->check(CLI::Range(1U, 1000U).description(""))
         ->needs(compares);
     command->add_flag("--keep", request->comparison.keep, "The copies stay")->needs(compares);
     command->add_option("PROGRAM", request->program, "The program and its arguments; -- may stand before it")

@@ -199,7 +199,7 @@ void add_serve(CLI::App& app, int& exit_status) {
         ->add_option("--clients-max", request->clients_max,
                      "Most clients that write at a time, each rank of a program one; each has its part of the space")
         ->type_name("N")
-        ->check(CLI::Range(std::size_t{1}, kClientsMost))
+        ->check(CLI::Range(std::size_t{1}, kClientsMost).description(""))
         ->capture_default_str();
     command->footer("It serves programs of its own user: on this machine, and on others with MUNGE; root's may serve\n"
                     "other users. SIGTERM: it admits nobody any more, waits until the files that are written are\n"

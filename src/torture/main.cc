@@ -126,12 +126,14 @@ int run_command_line(int argc, char** argv) {
     cli::set_up_help(app);
     int exit_status = cli::kExitFine;
     Request request;
-    app.add_option("--minutes", request.minutes, "How long, about")->capture_default_str();
-    app.add_option("--nls", request.nls, "The staging directory; default: the one in effect here");
+    app.add_option("--minutes", request.minutes, "How long, about")->type_name("N")->capture_default_str();
+    app.add_option("--nls", request.nls, "The staging directory; default: the one in effect here")->type_name("DIR");
     app.add_option("--target", request.target, "The directory of the files: on the file system that programs write to")
+        ->type_name("DIR")
         ->capture_default_str();
-    app.add_option("--log", request.log, "Then also measure the recovery of a log of this size, like 1GiB");
-    app.add_option("--seed", request.seed, "Repeat the operations of another run; instants differ");
+    app.add_option("--log", request.log, "Then also measure the recovery of a log of this size, like 1GiB")
+        ->type_name("SIZE");
+    app.add_option("--seed", request.seed, "Repeat the operations of another run; instants differ")->type_name("N");
     app.add_option("-o,--option", request.settings,
                    "An option for the process that writes, like durability=node; may be repeated")
         ->type_name("KEY=VALUE")

@@ -1,6 +1,7 @@
 """The command line as a person types it: help, mistakes, values."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -72,6 +73,19 @@ def test_help_is_found_in_each_way_and_fits_a_screen(command):
     assert max(map(len, help_.stdout.splitlines())) <= 100
     if command != ["torture"]:  # which is another program
         assert call("help", *command).stdout == help_.stdout
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, ["torture"], ["serve"], ["follow"]], ids=" ".join)
+def test_help_names_values_in_the_words_of_the_product(command):
+    said = call(*command, "--help").stdout
+    assert re.findall(r"\b(?:TEXT|U?INT|FLOAT|POSITIVE)\b", said) == []
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "abc", ""])
+def test_a_count_is_told_in_plain_words(value):
+    assert (
+        refused("follow", "--count", value, "x.h5") == f"forebay follow: --count: {value} is not a number of 1 or more"
+    )
 
 
 def test_nothing_typed_is_a_question_for_help():
