@@ -89,6 +89,11 @@ constexpr std::array kTable{
         "read_cache_replacement", kChoice, "lru", "", 0, 0, "lru|lfu|fifo|lifo",
         "When the read cache is full, files that no process has open go:\nlru: the least recently used one first\n"
         "lfu: the least often opened\nfifo: the one that was cached first\nlifo: the one that was cached last"},
+    OptionSpec{
+        "read_cache_servers", kString, "", "", 0, 0, "",
+        "Staging servers (`forebay serve`) of all nodes that read the same files, one for each node, as HOST:PORT "
+        "with commas between and in the same words everywhere. Each part of a file has one of them, which reads "
+        "it from the file system for all nodes, through its node's read cache. Empty: none."},
     OptionSpec{"revalidate", kCount, "open", "seconds", 1, 31'536'000, "open|always|never",
                "When a file in the read cache is compared with the file itself:\nopen: at each open\n"
                "always: before each read, too\na number: once in so many seconds, too\n"

@@ -88,9 +88,10 @@ struct Options {
     std::uint64_t read_cache_size = std::uint64_t{8} << 30;   // most bytes of it, of all processes together
     CacheLifetime read_cache_lifetime = CacheLifetime::kPermanent;      // kTemporal: what nobody has open is removed
     CacheReplacement read_cache_replacement = CacheReplacement::kLru;   // which files go first when it is full
-    bool linger = false;           // what is not drained at the end of the process is drained by another one
-    std::string deadline;          // end of the job (base/job_end.h); empty: as Slurm says, if it does
-    std::string node;              // members of one name share memory; empty: those of one machine
+    std::string read_cache_servers;   // staging servers of all nodes, whose read caches are asked; empty: none
+    bool linger = false;              // what is not drained at the end of the process is drained by another one
+    std::string deadline;             // end of the job (base/job_end.h); empty: as Slurm says, if it does
+    std::string node;                 // members of one name share memory; empty: those of one machine
     std::string server;            // staging server that files are written through: unix:PATH, HOST:PORT; empty: none
     std::string stats;             // append one JSON line per closed file; empty: none
     std::string trace;             // append one JSON line per target write; empty: none

@@ -43,8 +43,8 @@ struct NamedBinding {
     std::string_view name;
     Binding field;
 };
-const std::array<NamedBinding, 35>& bindings() {
-    static const std::array<NamedBinding, 35> all{{
+const std::array<NamedBinding, 36>& bindings() {
+    static const std::array<NamedBinding, 36> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
         {"size", &Options::size},
@@ -72,6 +72,7 @@ const std::array<NamedBinding, 35>& bindings() {
         {"prefetch", choice<&Options::prefetch>()},
         {"read_cache_lifetime", choice<&Options::read_cache_lifetime>()},
         {"read_cache_replacement", choice<&Options::read_cache_replacement>()},
+        {"read_cache_servers", &Options::read_cache_servers},
         {"node", &Options::node},
         {"nodes", choice<&Options::nodes>()},
         {"server", &Options::server},

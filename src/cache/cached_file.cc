@@ -19,7 +19,7 @@ constexpr std::uint64_t kMissMax = 8 << 20;                     // of one reques
 constexpr std::uint64_t kJudged = 32;                           // requests, before the source is called fast
 constexpr std::uint64_t kJudgeAgain = std::uint64_t{1} << 30;   // bytes
 constexpr std::uint64_t kFastRequestNs = 20'000, kFastBytesPerNs = 2;
-constexpr std::uint64_t kWaitMinNs = 1'000'000, kWaitMaxNs = 200'000'000;
+constexpr std::uint64_t kWaitMaxNs = 200'000'000;
 constexpr std::chrono::seconds kCloseMax{10};
 
 Status refuse_writing(const std::string& name) {
@@ -53,12 +53,38 @@ Result<std::size_t> CachedFile::Core::read(const std::shared_ptr<Core>& self, st
         const auto got = fetch(self, {at, gap_end}, into.subspan(at - offset, gap_end - at));
         if (!got) return at == offset ? got : Result<std::size_t>(got.status());
         at += got.value();
-        if (at < gap_end) return at - offset;   // it is shorter now
+        if (got.value() == 0) return at - offset;   // it is shorter now
     }
     if (offset + into.size() <= end) return at - offset;
     // It may be longer now.
     const auto rest = read_source(end, into.subspan(end - offset));
     return rest ? Result<std::size_t>(end - offset + rest.value()) : rest;
+}
+
+// The version is compared after the bytes were read, unless all of them came from the replica. So is whether that is
+// void: then it was another version.
+Result<std::size_t> CachedFile::Core::read_version(const std::shared_ptr<Core>& self, std::uint64_t offset,
+                                                   io::MutableBytes into) {
+    const std::uint64_t missed = counters.missed_bytes.load();
+    auto got = read(self, offset, into);
+    if (!got) return got;
+    if (!replica_->unusable() && counters.missed_bytes.load() != missed) {   // another thread's misses do no harm
+        const auto state = source_->state(io::File::Ask::kTimes);
+        if (!state) return state.status();
+        if (!is_source(state.value())) replica_->make_void();
+    }
+    if (replica_->unusable()) return Status(Code::kUnavailable, source_->name() + ": it is another version by now");
+    return got;
+}
+
+// What this process cannot store, or not now: another node may. A young file is nobody's.
+Result<std::size_t> CachedFile::Core::read_unstored(std::uint64_t offset, io::MutableBytes into) {
+    if (servers_ == nullptr || replica_->unusable() || is_young() ||
+        fast_bytes_left_.load(std::memory_order_relaxed) > 0)
+        return read_source(offset, into);
+    const ByteRange range{offset, offset + into.size()};
+    const auto got = read_whole(servers_.get(), range, range, into);
+    return got && got.value() == into.size() ? got : read_source(offset, into);
 }
 
 Result<std::size_t> CachedFile::Core::read_source(std::uint64_t offset, io::MutableBytes into) {
@@ -82,13 +108,15 @@ void CachedFile::Core::count_down(std::uint64_t bytes) noexcept {
     requests_.store(0);
 }
 
-// Reads what is missing, and has it stored if that can be had. Returns fewer bytes if the source is shorter.
+// Reads what is missing, and has it stored if that can be had. Returns fewer bytes if somebody else has brought only
+// those, and none if the source ends there.
 Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, ByteRange missing,
                                             io::MutableBytes into) {
-    if (!stores()) return read_source(missing.begin, into);
+    if (!stores()) return read_unstored(missing.begin, into);
     if (all_once_old_.load(std::memory_order_relaxed)) (void)attempt([&] { prefetch_all(self); });
     const std::uint64_t size = replica_->source().size;
-    const std::shared_ptr<Peers> peers = has_peers_.load(std::memory_order_relaxed) ? peers_here() : nullptr;
+    const std::shared_ptr<Peers> joined = has_peers_.load(std::memory_order_relaxed) ? peers_here() : nullptr;
+    Peers* const peers = servers_ != nullptr ? servers_.get() : joined.get();
     const std::uint64_t piece = peers != nullptr ? peers->piece_bytes() : kBlockBytes;
     ByteRange whole{missing.begin / piece * piece, std::min(size, (missing.end + piece - 1) / piece * piece)};
     std::vector<Replica::Claim> claims;
@@ -99,16 +127,13 @@ Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, B
     }
     if (claims.empty()) {
         const std::size_t hit = await_others(whole, {into.data(), missing.size()}, missing.begin, claims);
-        if (hit == into.size()) return hit;
-        if (claims.empty()) {
-            const auto rest = read_source(missing.begin + hit, into.subspan(hit));
-            return rest ? Result<std::size_t>(hit + rest.value()) : rest;
-        }
+        if (hit > 0) return hit;
+        if (claims.empty()) return read_unstored(missing.begin, into);
     }
     whole.end = std::min(whole.end, (claims.back().unit() + 1) * kUnitBytes);
     if (!take_budget(whole.size())) {
         claims.clear();
-        return read_source(missing.begin, into);
+        return read_unstored(missing.begin, into);
     }
     Fetched fetched;
     fetched.budget = Budget(self, whole.size());
@@ -121,7 +146,7 @@ Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, B
         return read_source(missing.begin, into);
     }
     const std::uint64_t to = std::min(whole.end, missing.end);
-    const auto got = read_whole(peers.get(), whole, {missing.begin, to}, fetched.bytes);
+    const auto got = read_whole(peers, whole, {missing.begin, to}, fetched.bytes);
     if (!got || got.value() < fetched.bytes.size()) {
         fetched.budget.shrink(0);
         claims.clear();
@@ -143,14 +168,14 @@ Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, B
         });
     });
     ByteRange ahead;
-    {
+    if (policy_.read_ahead) {
         const std::lock_guard lock(mutex_);
         ahead = ahead_.after_miss({missing.begin, to});
     }
     // Without memory nothing more is read ahead.
-    if (!ahead.empty()) (void)attempt([&] { read_ahead(self, ahead, peers.get()); });
+    if (!ahead.empty()) (void)attempt([&] { read_ahead(self, ahead, joined.get()); });
     if (to == missing.end) return to - missing.begin;
-    const auto rest = read_source(to, into.subspan(to - missing.begin));
+    const auto rest = read_unstored(to, into.subspan(to - missing.begin));
     return rest ? Result<std::size_t>(to - missing.begin + rest.value()) : rest;
 }
 
@@ -163,7 +188,8 @@ std::size_t CachedFile::Core::await_others(ByteRange whole, io::MutableBytes int
     const std::uint64_t total_ns = request_ns_.load(), mean_ns = requests == 0 ? 0 : total_ns / requests;
     const std::uint64_t piece_ns = static_cast<std::uint64_t>(
         static_cast<double>(total_ns) / static_cast<double>(bytes) * static_cast<double>(kFetchMax));
-    const std::uint64_t wait_ns = std::clamp(std::max(mean_ns, piece_ns), kWaitMinNs, kWaitMaxNs);
+    const std::uint64_t wait_ns = std::clamp(std::max(mean_ns, piece_ns), policy_.wait_min_ns,
+                                             std::max(policy_.wait_min_ns, kWaitMaxNs));
     const std::uint64_t unit_end = (offset / kUnitBytes + 1) * kUnitBytes;
     const io::MutableBytes first = into.first(std::min<std::uint64_t>(into.size(), unit_end - offset));
     const std::uint64_t begin_ns = policy_.steady_ns();
@@ -199,12 +225,13 @@ std::vector<Replica::Claim> CachedFile::Core::claim_units(ByteRange range) const
 // Of a miss: from other nodes, if they have it, else from the source.
 Result<std::size_t> CachedFile::Core::read_whole(Peers* peers, ByteRange whole, ByteRange asked,
                                                  io::MutableBytes into) {
+    const bool paced = peers != nullptr && peers != servers_.get();   // then this is the program's thread
     const auto read_timed = [&](std::uint64_t offset, io::MutableBytes part) {
         const std::uint64_t begin_ns = policy_.steady_ns();
         auto got = source_->read_at(offset, part);
         const std::uint64_t took_ns = policy_.steady_ns() - begin_ns;
         judge(part.size(), took_ns);
-        if (peers != nullptr) pace_.note(part.size(), took_ns);
+        if (paced) pace_.note(part.size(), took_ns);
         return got;
     };
     PeerRead done{.source_bytes = whole.size()};
@@ -213,7 +240,7 @@ Result<std::size_t> CachedFile::Core::read_whole(Peers* peers, ByteRange whole, 
         got = read_timed(whole.begin, into);
     } else {
         done = {};
-        const PeerReadSource source{read_timed, [this](std::uint64_t bytes) { return pace_.cost_ns(bytes); },
+        const PeerReadSource source{read_timed, [&](std::uint64_t bytes) { return paced ? pace_.cost_ns(bytes) : 0; },
                                     policy_.steady_ns};
         const Status asked_peers = attempt([&] { got = read_with_peers(*peers, source, whole, asked, into, done); });
         if (!asked_peers) got = asked_peers;
@@ -240,7 +267,7 @@ std::shared_ptr<Peers> CachedFile::Core::peers_here() noexcept {
 
 bool CachedFile::Core::join(std::shared_ptr<Peers> peers) noexcept {
     const std::lock_guard lock(mutex_);
-    if (peers_ != nullptr) return false;
+    if (peers_ != nullptr || servers_ != nullptr) return false;
     ahead_ = ReadAhead(replica_->source().size, peers->first_byte());
     peers_ = std::move(peers);
     has_peers_.store(true);
@@ -290,9 +317,12 @@ std::uint64_t CachedFile::Core::fetch_ahead(const std::shared_ptr<Core>& self, B
     auto shared = std::make_shared<Fetched>();
     shared->budget = std::move(budget);
     shared->claims = claim_units(piece);
+    // Whoever had them before may have stored what was missing a moment ago.
     const std::uint64_t to = shared->claims.empty()
                                  ? piece.begin
-                                 : std::min(piece.end, (shared->claims.back().unit() + 1) * kUnitBytes);
+                                 : replica_->end_of_gap(piece.begin,
+                                                        std::min(piece.end,
+                                                                 (shared->claims.back().unit() + 1) * kUnitBytes));
     shared->budget.shrink(to - piece.begin);
     if (to == piece.begin) return to;
     shared->offset = piece.begin;
@@ -307,11 +337,8 @@ std::uint64_t CachedFile::Core::fetch_ahead(const std::shared_ptr<Core>& self, B
 // What nobody has asked for yet, in a task. May throw std::bad_alloc.
 void CachedFile::Core::fetch_claimed(Fetched& fetched, std::uint64_t bytes) {
     fetched.bytes.resize(bytes);
-    const std::uint64_t begin_ns = policy_.steady_ns();
-    const auto got = source_->read_at(fetched.offset, fetched.bytes);
-    judge(bytes, policy_.steady_ns() - begin_ns);
+    const auto got = read_whole(servers_.get(), {fetched.offset, fetched.offset + bytes}, {}, fetched.bytes);
     if (!got || got.value() != bytes) return;
-    counters.fetched_bytes.fetch_add(bytes, std::memory_order_relaxed);
     unread_.note_fetched({fetched.offset, fetched.offset + bytes});
     store(fetched);
 }
@@ -371,7 +398,7 @@ bool CachedFile::Core::stores() {
         return false;
     }
     if (fast_bytes_left_.load(std::memory_order_relaxed) > 0) return false;
-    if (policy_.now_ns() < old_enough_ns_) {
+    if (is_young()) {
         step_aside(Aside::kYoung);
         return false;
     }
@@ -434,8 +461,9 @@ const char* aside_name(Aside why) noexcept {
 }
 
 CachedFile::CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<Replica> replica, task::Engine& tasks,
-                       const CachePolicy& policy)
-    : ForwardingFile(source), core_(std::make_shared<Core>(std::move(source), std::move(replica), tasks, policy)) {}
+                       const CachePolicy& policy, std::shared_ptr<Peers> peers)
+    : ForwardingFile(source),
+      core_(std::make_shared<Core>(std::move(source), std::move(replica), tasks, policy, std::move(peers))) {}
 
 CachedFile::~CachedFile() { core_->close(); }
 
@@ -444,6 +472,12 @@ void CachedFile::close() { core_->close(); }
 Result<std::size_t> CachedFile::read_at(std::uint64_t offset, io::MutableBytes into) {
     return core_->read(core_, offset, into);
 }
+
+Result<std::size_t> CachedFile::read_version(std::uint64_t offset, io::MutableBytes into) {
+    return core_->read_version(core_, offset, into);
+}
+bool CachedFile::unusable() const noexcept { return core_->replica()->unusable(); }
+std::string CachedFile::replica_label() const { return core_->replica()->label(); }
 
 Result<CachedFile::Exposed> CachedFile::expose() const {
     Exposed exposed{core_->replica(), nullptr, nullptr};

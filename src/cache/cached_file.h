@@ -42,7 +42,7 @@ struct CacheCounters {
     std::atomic<std::uint64_t> missed_bytes{0};    // asked for, and read from the source
     std::atomic<std::uint64_t> remote_bytes{0};    // asked for, and given by another node
     std::atomic<std::uint64_t> remote_ns{0};       // that took
-    std::atomic<std::uint64_t> late_answers{0};    // questions to other nodes that were not answered in time
+    std::atomic<std::uint64_t> late_answers{0};    // questions to other nodes that were not answered, or not in time
     std::atomic<std::uint64_t> fetched_bytes{0};   // read from the source, with what nobody had asked for
     std::atomic<std::uint64_t> stored_bytes{0};
     std::atomic<std::uint64_t> waits{0};      // for what another thread or process fetched
@@ -55,15 +55,17 @@ struct CachePolicy {
     std::uint64_t (*now_ns)() noexcept;       // CLOCK_REALTIME
     std::uint64_t (*steady_ns)() noexcept;    // CLOCK_MONOTONIC
     bool judge_speed = true;                  // step aside where the source is as fast as a replica
+    bool read_ahead = true;                   // fetch what is likely to be asked for next
+    std::uint64_t wait_min_ns = 1'000'000;    // so long at least somebody else who fetches the same is waited for
     // A read compares the version first if the last look is so long ago. kOffsetMax: no read does.
     std::uint64_t look_every_ns = kOffsetMax;
 };
 
 class CachedFile final : public io::ForwardingFile {
   public:
-    // `source` is open for reading. `tasks` outlives this.
+    // `source` is open for reading. `tasks` outlives this. `peers`: that any thread may ask, a forked child too.
     CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<Replica> replica, task::Engine& tasks,
-               const CachePolicy& policy);
+               const CachePolicy& policy, std::shared_ptr<Peers> peers = nullptr);
     ~CachedFile() override;
 
     Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override;
@@ -72,6 +74,13 @@ class CachedFile final : public io::ForwardingFile {
     Status resize(std::uint64_t size) override;
     Status allocate(std::uint64_t offset, std::uint64_t length) override;
     Status punch(std::uint64_t offset, std::uint64_t length) override;
+
+    // The same, for somebody who has to be sure of the version: kUnavailable: some of the bytes may be of another one.
+    [[nodiscard]] Result<std::size_t> read_version(std::uint64_t offset, io::MutableBytes into);
+    // Another version was seen, or the staging area failed: nothing is read from the replica any more.
+    [[nodiscard]] bool unusable() const noexcept;
+    // Which replica it is (Replica::label).
+    [[nodiscard]] std::string replica_label() const;
 
     // The file is opened once more: compares the version. If it is another one, the source is read from now on.
     void look_again();

@@ -33,18 +33,20 @@ inline constexpr std::uint64_t kFetchMax = 1 << 20;   // of one request for what
 class CachedFile::Core {
   public:
     Core(std::shared_ptr<io::File> source, std::shared_ptr<Replica> replica, task::Engine& tasks,
-         const CachePolicy& policy)
+         const CachePolicy& policy, std::shared_ptr<Peers> servers)
         : source_(std::move(source)),
           replica_(std::move(replica)),
           tasks_(tasks),
           policy_(policy),
-          ahead_(replica_->source().size),
+          servers_(std::move(servers)),
+          ahead_(replica_->source().size, servers_ != nullptr ? servers_->first_byte() : 0),
           unread_(replica_->source().size),
           old_enough_ns_(std::max(replica_->source().modified_ns, replica_->source().changed_ns) + policy.young_ns),
           forks_(io::forks_so_far()),
           looked_ns_(policy_.steady_ns()) {}
 
     Result<std::size_t> read(const std::shared_ptr<Core>& self, std::uint64_t offset, io::MutableBytes into);
+    Result<std::size_t> read_version(const std::shared_ptr<Core>& self, std::uint64_t offset, io::MutableBytes into);
     void await_stored();
     void look_again();
     void close();
@@ -55,7 +57,7 @@ class CachedFile::Core {
     void cancel_prefetch();
     [[nodiscard]] bool join(std::shared_ptr<Peers> peers) noexcept;
     void part() noexcept;
-    [[nodiscard]] bool has_peers() const noexcept { return has_peers_.load(); }
+    [[nodiscard]] bool has_peers() const noexcept { return servers_ != nullptr || has_peers_.load(); }
     [[nodiscard]] const std::shared_ptr<Replica>& replica() const noexcept { return replica_; }
 
     CacheCounters counters;
@@ -91,6 +93,7 @@ class CachedFile::Core {
     };
 
     Result<std::size_t> read_source(std::uint64_t offset, io::MutableBytes into);
+    Result<std::size_t> read_unstored(std::uint64_t offset, io::MutableBytes into);
     Result<std::size_t> read_whole(Peers* peers, ByteRange whole, ByteRange asked, io::MutableBytes into);
     [[nodiscard]] std::shared_ptr<Peers> peers_here() noexcept;
     Result<std::size_t> fetch(const std::shared_ptr<Core>& self, ByteRange missing, io::MutableBytes into);
@@ -108,6 +111,7 @@ class CachedFile::Core {
     void fetch_claimed(Fetched& fetched, std::uint64_t bytes);
     void store(Fetched& fetched);
     [[nodiscard]] bool stores();
+    [[nodiscard]] bool is_young() const noexcept { return policy_.now_ns() < old_enough_ns_; }
     [[nodiscard]] bool is_source(const io::FileState& state) const noexcept;
     [[nodiscard]] bool take_budget(std::uint64_t bytes);
     [[nodiscard]] bool has_budget(std::uint64_t bytes);
@@ -120,7 +124,8 @@ class CachedFile::Core {
     const std::shared_ptr<Replica> replica_;
     task::Engine& tasks_;
     const CachePolicy policy_;
-    mutable std::mutex mutex_;   // guards what follows, up to the constants
+    const std::shared_ptr<Peers> servers_;   // that any thread may ask, without a lock; null: none
+    mutable std::mutex mutex_;               // guards what follows, up to the constants
     std::condition_variable idle_;
     ReadAhead ahead_;
     std::uint64_t pending_bytes_ = 0;   // read ahead or fetched, and not stored yet

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "base/attempt.h"
@@ -45,8 +46,10 @@ Status CachedFile::Core::prefetch(const std::shared_ptr<Core>& self, std::span<c
 void CachedFile::Core::prefetch_all(const std::shared_ptr<Core>& self) {
     all_once_old_.store(!stores() && policy_.now_ns() < old_enough_ns_);
     if (all_once_old_.load()) return;
-    const ByteRange whole{0, replica_->source().size};
-    (void)prefetch(self, {&whole, 1});   // what is not prefetched is fetched when it is asked for
+    const std::uint64_t size = replica_->source().size;
+    const std::uint64_t first = servers_ != nullptr ? std::min(size, servers_->first_byte()) : 0;
+    const std::array<ByteRange, 2> whole{{{first, size}, {0, first}}};   // so that not all nodes begin at one place
+    (void)prefetch(self, whole);   // what is not prefetched is fetched when it is asked for
 }
 
 std::vector<ByteRange> CachedFile::Core::share_of(Peers& peers, std::span<const ByteRange> ranges) {

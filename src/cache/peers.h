@@ -5,14 +5,20 @@
 // for another node longer than reading the file would take, so each answer may be that it did not come in time.
 // docs/read-cache.md, "From other nodes".
 //
-// Correctness needs none of it: what a peer gives was checked, and what it does not give is read from the file. An
-// implementation is called by the program's thread only, where `usable` says so; one call at a time. Nothing throws.
+// Correctness needs none of it: what a peer gives was checked, and what it does not give is read from the file. Peers
+// that join an open file are called by the program's thread only, where `usable` says so; one call at a time. Those
+// that a file is opened with (FindPeers) are called by any thread, several at once, and by forked children. Nothing
+// throws.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "cache/presence.h"
 #include "extent/range.h"
 #include "io/file.h"
 
@@ -72,5 +78,13 @@ class Peers {
     // The file is closed here. Nothing else is called any more. Does not wait for others, who may go on asking.
     virtual void leave() noexcept = 0;
 };
+
+// A file that peers are wanted for.
+struct PeersWanted {
+    Version version;
+    std::string path;      // of the file
+    std::string replica;   // which one this process reads (Replica::label)
+};
+using FindPeers = std::function<std::shared_ptr<Peers>(const PeersWanted& file)>;   // null: there are none
 
 }   // namespace forebay::cache

@@ -23,6 +23,9 @@ constexpr std::size_t kNamedMax = 1000;     // files that are counted by themsel
 // A change of the same size within this time need not show in a file's times: ticks of its file system's clock, and the
 // difference of that clock from ours. The longest for which NFS caches attributes, where they are those.
 constexpr std::uint64_t kSecond = 1'000'000'000;
+// Somebody on this node fetches what another node asks for: reading it twice is worse than waiting. And the other way
+// round, for a program.
+constexpr std::uint64_t kWaitForOthersNs = 2 * kSecond, kWaitWithPeersNs = kSecond / 50;
 
 constexpr std::uint64_t young_ns(io::TimesKind times) noexcept {
     switch (times) {
@@ -41,11 +44,11 @@ static_assert(static_cast<int>(Replacement::kLfu) == static_cast<int>(CacheRepla
 static_assert(static_cast<int>(Replacement::kFifo) == static_cast<int>(CacheReplacement::kFifo));
 static_assert(static_cast<int>(Replacement::kLifo) == static_cast<int>(CacheReplacement::kLifo));
 
-ReadCache::ReadCache(const Options& options, OpenArea open_area, bool judge_speed)
+ReadCache::ReadCache(const Options& options, OpenArea open_area, Manner manner)
     : options_(options),
       trace_(options.trace),
       open_area_(std::move(open_area)),
-      judge_speed_(judge_speed),
+      manner_(manner),
       tasks_({.threads_max = kThreads}) {}
 
 ReadCache::~ReadCache() = default;
@@ -112,8 +115,14 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
         return std::shared_ptr<CachedFile>();
     }
     FOREBAY_TRY(replica.status());
+    std::shared_ptr<Peers> peers;
+    CachePolicy policy = policy_for(traits);
+    if (find_peers_ != nullptr)
+        peers = find_peers_({replica.value()->source(), io::complete_path(source->name()), replica.value()->label()});
+    if (manner_.for_others) policy.wait_min_ns = kWaitForOthersNs;
+    else if (peers != nullptr) policy.wait_min_ns = kWaitWithPeersNs;
     auto file = std::make_shared<CachedFile>(io::traced_reads(source, trace_), std::move(replica).value(), tasks_,
-                                             policy_for(traits));
+                                             policy, std::move(peers));
     const std::lock_guard lock(mutex_);
     ++totals_.files;
     return file;
@@ -123,7 +132,8 @@ CachePolicy ReadCache::policy_for(const io::FileTraits& traits) const noexcept {
     CachePolicy policy{.young_ns = young_ns(traits.times),
                        .now_ns = realtime_ns,
                        .steady_ns = monotonic_ns,
-                       .judge_speed = judge_speed_};
+                       .judge_speed = manner_.judge_speed,
+                       .read_ahead = !manner_.for_others};
     const std::uint64_t when = options_.revalidate;
     if (when == kRevalidateAlways) policy.look_every_ns = 0;
     else if (when != kRevalidateOpen && when != kRevalidateNever) policy.look_every_ns = when * kSecond;

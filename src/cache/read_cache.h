@@ -41,8 +41,16 @@ class ReadCache {
   public:
     // Opens `<nls>/forebay-<uid>`. Called once, when the first file is to be cached.
     using OpenArea = std::function<Result<std::unique_ptr<io::Directory>>()>;
-    // `judge_speed` false: files are stored, however fast their file system answers.
-    ReadCache(const Options& options, OpenArea open_area, bool judge_speed = true);
+    struct Manner {
+        bool judge_speed = true;   // false: files are stored, however fast their file system answers
+        // For programs of other nodes, which read ahead themselves: what is asked for is fetched, and nothing else; and
+        // whoever fetches the same is waited for.
+        bool for_others = false;
+    };
+    ReadCache(const Options& options, OpenArea open_area, Manner manner);
+    ReadCache(const Options& options, OpenArea open_area) : ReadCache(options, std::move(open_area), Manner{}) {}
+    // Files that are opened from now on may be read from other nodes. Before the first `open`.
+    void find_peers_by(FindPeers find) noexcept { find_peers_ = std::move(find); }
     ~ReadCache();
     ReadCache(const ReadCache&) = delete;
     ReadCache& operator=(const ReadCache&) = delete;
@@ -84,7 +92,8 @@ class ReadCache {
     const Options& options_;
     const io::Trace trace_;
     const OpenArea open_area_;
-    const bool judge_speed_;
+    const Manner manner_;
+    FindPeers find_peers_;
     mutable std::mutex mutex_;   // guards what follows; never held over a call of the system
     CacheTotals totals_;
     std::map<std::string, CacheTotals> by_path_;

@@ -1,5 +1,6 @@
 #include "cache/replica.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -124,7 +125,11 @@ Replica::Replica(std::unique_ptr<io::Directory> folder, std::unique_ptr<io::File
       map_(map),
       source_(map.header().source),
       account_(std::move(account)),
-      forks_(io::forks_so_far()) {}
+      forks_(io::forks_so_far()) {
+    if (const auto identity = bytes_->identity())
+        label_ = fmt::format("/{}/{:x}-{:x}", area::to_text(map_.header().boot_id), identity.value().device,
+                             identity.value().inode);
+}
 
 // A forked child has not got the number, and its parent may still use the replica. Without the folder's lock the file
 // of the number stays, and means nothing.

@@ -67,6 +67,8 @@ class Replica {
     // Another version of the file was seen, or the staging area failed: nothing more is read from here or stored.
     [[nodiscard]] bool unusable() const noexcept { return failed_.load(std::memory_order_relaxed) || map_.is_void(); }
     void make_void() noexcept { map_.make_void(); }
+    // Which one it is, among those of all machines: "/<boot id>/<device>-<inode>", of its bytes. Empty: unknown.
+    [[nodiscard]] const std::string& label() const noexcept { return label_; }
     [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return map_.header().stored_bytes.load(); }
     [[nodiscard]] std::uint64_t units() const noexcept { return map_.units(); }
     [[nodiscard]] bool has_any(std::uint64_t unit) const noexcept { return map_.present(unit) != 0; }
@@ -149,6 +151,7 @@ class Replica {
     io::Replaceable replaceable_;   // a page of the map that faults: the replica has failed
     Presence map_;
     Version source_;
+    std::string label_;
     std::shared_ptr<Account> account_;
     std::unique_ptr<io::Lock> number_lock_;
     std::uint32_t number_ = 0;   // of this process, as an owner; 0: none yet

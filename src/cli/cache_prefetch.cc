@@ -26,6 +26,7 @@
 #include "cli/progress_bar.h"
 #include "cli/shown.h"
 #include "io/posix_file.h"
+#include "wire/cache_servers.h"
 
 namespace forebay::cli {
 
@@ -83,7 +84,14 @@ class Prefetching {
         loaded_.options.read_cache = true;
         // What is fetched for others must outlive this process.
         loaded_.options.read_cache_lifetime = CacheLifetime::kPermanent;
+        const std::string& servers = loaded_.options.read_cache_servers;
+        if (servers.empty()) return;
+        auto asked = wire::CacheServers::create(servers);
+        if (asked) cache_.find_peers_by(wire::find_peers(std::move(asked).value()));
+        else servers_problem_ = asked.status();
     }
+    // Option read_cache_servers cannot be used.
+    [[nodiscard]] const Status& servers_problem() const noexcept { return servers_problem_; }
 
     Prefetched operator()(const std::string& path, std::size_t number, std::size_t count) {
         Prefetched result;
@@ -169,7 +177,8 @@ class Prefetching {
 
     LoadedOptions loaded_;
     const bool terminal_;
-    cache::ReadCache cache_{loaded_.options, [this] { return open_area(); }, false};
+    Status servers_problem_;
+    cache::ReadCache cache_{loaded_.options, [this] { return open_area(); }, {.judge_speed = false}};
 };
 
 void print_text(const std::vector<Prefetched>& all) {
@@ -219,6 +228,8 @@ int prefetch(const Request& request) {
     std::vector<Prefetched> all;
     {
         Prefetching prefetching(std::move(loaded).value(), terminal);
+        if (const Status& unusable = prefetching.servers_problem(); !unusable)
+            return complain_of_cache("prefetch", unusable.with_context("option read_cache_servers"));
         for (const std::string& path : paths) all.push_back(prefetching(path, all.size(), paths.size()));
     }
     if (terminal) erase_progress();

@@ -120,6 +120,9 @@ int serve(const Request& request, const LoadedOptions& loaded, std::unique_ptr<i
     else end.take();
     if (says_ready) report("ending: nobody is admitted any more, and open files are waited for");
     server.await_sessions();
+    if (const auto cached = server.cached(); cached && cached->files > 0)
+        report(fmt::format("programs elsewhere have read {} through the read cache, and {} of that from the files",
+                           format_size(cached->hit_bytes + cached->missed_bytes), format_size(cached->fetched_bytes)));
     return served ? kExitFine : kExitProblem;
 }
 

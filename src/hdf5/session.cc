@@ -10,6 +10,7 @@
 #include "hdf5/open_files.h"
 #include "hdf5/warning.h"
 #include "stage/fork.h"
+#include "wire/cache_servers.h"
 
 namespace forebay::hdf5 {
 
@@ -81,6 +82,11 @@ Route Session::judge(const std::string& text) {
 void Session::make_engine(const LoadedOptions& loaded, const std::string& text) {
     engine_ = stage::Engine::create(loaded);
     engine_->warn_by([](const std::string& message) { warn_once(message); });
+    if (const std::string& servers = loaded.options.read_cache_servers; !servers.empty()) {
+        auto asked = wire::CacheServers::create(servers);
+        if (asked) engine_->find_peers_by(wire::find_peers(std::move(asked).value()));
+        else warn_once("option read_cache_servers: " + asked.status().message());
+    }
     made_.push_back(engine_);
     engine_text_ = text;
     engine_generation_ = stage::fork_generation();

@@ -1,6 +1,7 @@
 // Opening a file that is there, without locking it: of somebody who has locked it for this process.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -14,7 +15,8 @@ struct OpenedExisting {
     std::shared_ptr<Descriptor> descriptor;
     Identity identity;
 };
-// For reading and writing. kNotFound, kPermissionDenied; kInvalidArgument: no regular file. Blocks as open(2) does.
-[[nodiscard]] Result<OpenedExisting> open_existing(const std::string& path);
+enum class Access : std::uint8_t { kReadWrite, kRead };
+// kNotFound, kPermissionDenied; kInvalidArgument: no regular file. Blocks as open(2) does.
+[[nodiscard]] Result<OpenedExisting> open_existing(const std::string& path, Access access = Access::kReadWrite);
 
 }   // namespace forebay::io

@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::chrono::seconds kRefusing{1};
 constexpr std::size_t kSessionsPerFile = 2;                 // beside each writer, somebody who reads or follows
+constexpr std::size_t kCacheSessions = 1024;                // of programs that read through this node's cache
 constexpr std::uint64_t kLogMin = std::uint64_t{4} << 20;   // of one file
 
 std::uint64_t random_number() {
@@ -39,13 +40,18 @@ LoadedOptions options_of_a_file(LoadedOptions loaded, std::size_t clients_max) {
     return loaded;
 }
 
+std::unique_ptr<CachedFiles> cached_files_of(const LoadedOptions& loaded) {
+    return loaded.options.read_cache ? std::make_unique<CachedFiles>(loaded) : nullptr;
+}
+
 }   // namespace
 
 Server::Server(Setup setup, std::unique_ptr<io::Listener> listener)
-    : clients_max_(setup.clients_max),
+    : sessions_max_(kSessionsPerFile * setup.clients_max + (setup.options.options.read_cache ? kCacheSessions : 0)),
       report_(std::move(setup.report)),
       credentials_(std::move(setup.credentials)),
       epoch_(random_number()),
+      cached_files_(cached_files_of(setup.options)),
       files_(options_of_a_file(std::move(setup.options), setup.clients_max), setup.clients_max),
       listener_(std::move(listener)) {}
 
@@ -80,9 +86,8 @@ void Server::admit(std::unique_ptr<io::Socket> socket) {
         refusal = {Code::kPermissionDenied,
                    user ? fmt::format("this server serves user {} only, not {}", ::geteuid(), user.value())
                         : user.status().message()};
-    else if (slots_.size() >= kSessionsPerFile * clients_max_)
-        refusal = {Code::kUnavailable,
-                   fmt::format("this server has its {} sessions (--clients-max)", kSessionsPerFile * clients_max_)};
+    else if (slots_.size() >= sessions_max_)
+        refusal = {Code::kUnavailable, fmt::format("this server has its {} sessions (--clients-max)", sessions_max_)};
     if (!refusal) report_(refusal.message());
     if (!refusal && !local) return;   // strangers are not talked to
     auto connection = std::make_unique<wire::Connection>(std::move(socket));
@@ -97,7 +102,7 @@ void Server::admit(std::unique_ptr<io::Socket> socket) {
     slot.connection = std::move(connection);
     try {
         slot.thread = start_background_thread([this, &slot] {
-            Session session(files_, epoch_, report_, credentials_.get(), slot.writes);
+            Session session(files_, cached_files_.get(), epoch_, report_, credentials_.get(), slot.writes);
             session.run(*slot.connection);
             const std::lock_guard lock(mutex_);
             slot.ended = true;
@@ -127,6 +132,10 @@ void Server::await_sessions() {
     for (Slot& slot : slots_)
         if (slot.thread.joinable()) slot.thread.join();
     slots_.clear();
+}
+
+std::optional<cache::CacheTotals> Server::cached() {
+    return cached_files_ != nullptr ? std::optional(cached_files_->totals()) : std::nullopt;
 }
 
 std::size_t Server::sessions() {

@@ -10,12 +10,14 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "base/options.h"
 #include "base/status.h"
 #include "io/socket.h"
+#include "server/cached_files.h"
 #include "server/served_files.h"
 #include "server/session.h"
 
@@ -24,7 +26,7 @@ namespace forebay::server {
 class Server {
   public:
     struct Setup {
-        LoadedOptions options;   // of all files together: `size` is shared out
+        LoadedOptions options;   // of all files together: `size` is shared out; `read_cache`: of programs elsewhere
         std::size_t clients_max = 0;
         Report report;
         std::shared_ptr<wire::Credentials> credentials{};   // of clients on other machines; null: none are admitted
@@ -39,6 +41,8 @@ class Server {
     // Accepts nobody any more; until all files that are written are closed. Then it ends the sessions of all others.
     void await_sessions();
     [[nodiscard]] std::size_t sessions();
+    // What programs of other nodes have read through the cache. None: it has no read cache.
+    [[nodiscard]] std::optional<cache::CacheTotals> cached();
 
   private:
     struct Slot {
@@ -50,10 +54,11 @@ class Server {
     void admit(std::unique_ptr<io::Socket> socket);
     void remove_ended();
 
-    const std::size_t clients_max_;
+    const std::size_t sessions_max_;
     const Report report_;
     const std::shared_ptr<wire::Credentials> credentials_;
     const std::uint64_t epoch_;
+    const std::unique_ptr<CachedFiles> cached_files_;   // null: it has no read cache
     ServedFiles files_;
     std::unique_ptr<io::Listener> listener_;
     std::mutex mutex_;

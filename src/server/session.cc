@@ -84,6 +84,12 @@ Status Session::begin(Connection& connection) {
     if (second.value().header.type != Type::kOpen || second.value().header.request != 2) return out_of_turn();
     auto request = wire::parse_open(second.value().payload);
     if (!request) return request.status();
+    if (request.value().purpose == wire::Purpose::kReadCached) {
+        reads_cached_ = true;
+        FOREBAY_TRY(open_cached(connection, 2, request.value()));
+        last_request_ = 2;
+        return connection.socket().set_patience(kWithoutEnd, kSending);
+    }
     Status opened;
     if (connection.sealed()) opened = files_.recognise(request.value());
     if (opened) opened = open(connection, request.value());
@@ -121,6 +127,7 @@ Status Session::open(Connection& connection, const wire::Open& request) {
             observers_ = std::move(opened).value();
             break;
         }
+        case wire::Purpose::kReadCached: return out_of_turn();   // `open_cached` does
     }
     return connection.send(Type::kOpened, 2, wire::encode(answer));
 }
@@ -143,10 +150,49 @@ Status Session::follow(Connection& connection, const Connection::Frame& frame) {
     }
 }
 
+// A file that is not read here is an answer like another: the client goes on with its next one.
+Status Session::open_cached(Connection& connection, std::uint64_t number, const wire::Open& request) {
+    cached_ = nullptr;
+    if (cached_files_ == nullptr) {
+        const Status none(Code::kUnsupported, "this server has no read cache (option read_cache)");
+        return connection.send(Type::kFailed, number, wire::encode(none));
+    }
+    auto opened = cached_files_->open(request, connection.sealed());
+    if (!opened) return connection.send(Type::kFailed, number, wire::encode(opened.status()));
+    cached_ = std::move(opened).value();
+    return connection.send(Type::kOpened, number,
+                           wire::encode(wire::Opened{cached_->version().size, cached_->replica_label()}));
+}
+
+Status Session::read_cached(Connection& connection, const Connection::Frame& frame) {
+    const auto request = wire::parse_read(frame.payload);
+    if (!request) return request.status();
+    if (cached_ == nullptr) return answer(connection, frame, {Code::kUnavailable, "no file is open"});
+    const std::uint64_t size = cached_->version().size;
+    if (request.value().offset > size || request.value().bytes > size - request.value().offset)
+        return {Code::kCorrupt, "a request for what is behind the end of the file"};
+    if (buffer_.size() < request.value().bytes) buffer_.resize(request.value().bytes);
+    const io::MutableBytes into = io::MutableBytes(buffer_).first(request.value().bytes);
+    const Status done = CachedFiles::read(*cached_, request.value().offset, into);
+    if (!done) return answer(connection, frame, done);
+    return connection.send(Type::kData, frame.header.request, into);
+}
+
 Result<bool> Session::serve(Connection& connection, const Connection::Frame& frame) {
     const Type type = frame.header.type;
     if (frame.header.request != last_request_ + 1) return out_of_turn();
     last_request_ = frame.header.request;
+    if (reads_cached_) {
+        Status served = out_of_turn();
+        if (type == Type::kRead) served = read_cached(connection, frame);
+        if (type == Type::kOpen) {
+            const auto request = wire::parse_open(frame.payload);
+            if (!request) return request.status();
+            if (request.value().purpose == wire::Purpose::kReadCached)
+                served = open_cached(connection, frame.header.request, request.value());
+        }
+        return served ? Result<bool>(true) : served;
+    }
     const bool fits = observers_ != nullptr  ? type == Type::kNext
                       : snapshot_ == nullptr ? type != Type::kNext
                                              : type == Type::kRead;

@@ -1,4 +1,5 @@
-// One client's session: its requests, in their order, on one file that it writes, reads or follows (docs/protocol.md).
+// One client's session: its requests, in their order, on one file that it writes, reads or follows, or on files that
+// it reads through this node's cache (docs/protocol.md).
 //
 // Thread-safety: `run` is one thread's. Blocking: until the session has ended.
 #pragma once
@@ -9,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "server/cached_files.h"
 #include "server/served_files.h"
 #include "wire/connection.h"
 #include "wire/credentials.h"
@@ -21,9 +23,15 @@ using Report = std::function<void(const std::string& line)>;
 class Session {
   public:
     // `credentials`: of clients on other machines; null: there are none. `writes`: set before it opens a file to write.
-    Session(ServedFiles& files, std::uint64_t epoch, const Report& report, wire::Credentials* credentials,
-            std::atomic<bool>& writes) noexcept
-        : files_(files), epoch_(epoch), report_(report), credentials_(credentials), writes_(writes) {}
+    // `cached`: null: the server has no read cache.
+    Session(ServedFiles& files, CachedFiles* cached, std::uint64_t epoch, const Report& report,
+            wire::Credentials* credentials, std::atomic<bool>& writes) noexcept
+        : files_(files),
+          cached_files_(cached),
+          epoch_(epoch),
+          report_(report),
+          credentials_(credentials),
+          writes_(writes) {}
 
     // Until the client closes its file, or is gone: then its file is brought to its last commit.
     void run(wire::Connection& connection);
@@ -37,10 +45,13 @@ class Session {
     [[nodiscard]] Status write(io::Bytes payload);
     [[nodiscard]] Status truncate(io::Bytes payload);
     [[nodiscard]] Status read(wire::Connection& connection, const wire::Connection::Frame& frame);
+    [[nodiscard]] Status open_cached(wire::Connection& connection, std::uint64_t number, const wire::Open& request);
+    [[nodiscard]] Status read_cached(wire::Connection& connection, const wire::Connection::Frame& frame);
     [[nodiscard]] Status change(wire::Type type);
     [[nodiscard]] Status follow(wire::Connection& connection, const wire::Connection::Frame& frame);
 
     ServedFiles& files_;
+    CachedFiles* const cached_files_;
     const std::uint64_t epoch_;
     const Report& report_;
     wire::Credentials* const credentials_;
@@ -49,6 +60,8 @@ class Session {
     std::shared_ptr<ServedFile> served_;
     std::unique_ptr<ServedSnapshot> snapshot_;
     std::shared_ptr<Observers> observers_;
+    bool reads_cached_ = false;   // then `cached_` may change from file to file, and be null
+    std::shared_ptr<cache::CachedFile> cached_;
     std::uint64_t last_request_ = 0;
     wire::Payload buffer_;   // what is read
 };

@@ -410,6 +410,8 @@ void Engine::share_reserve(std::uint64_t processes) noexcept { state_->share_res
 
 void Engine::warn_by(Warn warn) { state_->warn_by(std::move(warn)); }
 
+void Engine::find_peers_by(cache::FindPeers find) { state_->find_peers_by(std::move(find)); }
+
 void Engine::count_aside(ledger::AsideReason reason, const std::string&) { state_->count_aside(reason); }
 
 void Engine::count_never_staged(ledger::AsideReason reason) {

@@ -60,6 +60,8 @@ class Engine {
     // thread, once. Before the first file is attached.
     using Warn = std::function<void(const std::string& message)>;
     void warn_by(Warn warn);
+    // Where the read cache finds peers of a file. Before the first file is attached.
+    void find_peers_by(cache::FindPeers find);
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;

@@ -108,6 +108,7 @@ class Engine::State final : public Surroundings, public ForkParty {
         const std::lock_guard lock(mutex_);
         warn_ = std::move(warn);
     }
+    void find_peers_by(cache::FindPeers find) { read_cache_.find_peers_by(std::move(find)); }
     void share_reserve(std::uint64_t processes) noexcept {
         const std::lock_guard opening(opening_);
         if (pool_) pool_->lower_reserve(reserve_bytes(processes));

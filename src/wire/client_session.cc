@@ -97,14 +97,24 @@ Result<Connection::Frame> call(Connection& connection, std::uint64_t request, Ty
     return frame;
 }
 
-Result<ClientSession> open_session(const io::Address& server, std::uint64_t patience_s, const Open& message,
-                                   bool* unanswered) {
-    const std::chrono::seconds patience(static_cast<std::int64_t>(patience_s == 0 ? 0 : patience_s + kAnswerSeconds));
+Result<ClientSession> begin_session(const io::Address& server, std::chrono::seconds patience,
+                                    std::optional<std::chrono::steady_clock::time_point> deadline) {
     auto socket = io::Socket::connect(server, patience);
     if (!socket) return not_connected(socket.status());
     ClientSession session{std::make_unique<Connection>(std::move(socket).value()), {}, {}};
+    session.connection->socket().set_deadline(deadline);
+    FOREBAY_TRY(after_connecting(greet(session, session.connection->socket().is_local())));
+    session.connection->socket().set_deadline(std::nullopt);
+    return session;
+}
+
+Result<ClientSession> open_session(const io::Address& server, std::uint64_t patience_s, const Open& message,
+                                   bool* unanswered) {
+    auto begun = begin_session(
+        server, std::chrono::seconds(static_cast<std::int64_t>(patience_s == 0 ? 0 : patience_s + kAnswerSeconds)));
+    if (!begun) return begun;
+    ClientSession session = std::move(begun).value();
     Connection& connection = *session.connection;
-    FOREBAY_TRY(after_connecting(greet(session, connection.socket().is_local())));
     bool taken = true;   // until it says otherwise
     bool& may_be_taken = unanswered != nullptr ? *unanswered : taken;
     may_be_taken = true;

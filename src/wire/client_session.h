@@ -4,8 +4,10 @@
 // (0: without end); the same bound holds for each later wait of the connection.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "base/status.h"
 #include "io/socket.h"
@@ -24,6 +26,11 @@ struct ClientSession {
 // whether OPEN was sent and not refused, so that the server may carry it out, and when is not known.
 [[nodiscard]] Result<ClientSession> open_session(const io::Address& server, std::uint64_t patience_s,
                                                  const Open& message, bool* unanswered = nullptr);
+
+// The beginning alone: HELLO was request 1, and OPEN comes next. Errors as above. No wait is longer than `patience`
+// (0: without end), and at `deadline` it has failed.
+[[nodiscard]] Result<ClientSession> begin_session(const io::Address& server, std::chrono::seconds patience,
+                                                  std::optional<std::chrono::steady_clock::time_point> deadline = {});
 
 // One request and its answer; a FAILED is returned as the failure that it tells of. kCorrupt: another answer.
 [[nodiscard]] Result<Connection::Frame> call(Connection& connection, std::uint64_t request, Type type,

@@ -30,14 +30,16 @@ Status Connection::seal(const SealKey& sent, const SealKey& received) {
     return Status::ok();
 }
 
-Result<Connection::Frame> Connection::receive() {
+Result<Connection::Frame> Connection::receive(io::MutableBytes into) {
     HeaderBytes bytes;
     FOREBAY_TRY(socket_->receive(bytes));
     const auto header = parse_header(bytes);
     if (!header) return header.status();
     if (header.value().payload_bytes > payload_max_) return Status(Code::kCorrupt, "a frame that is too long here");
-    if (buffer_.size() < header.value().payload_bytes) buffer_.resize(header.value().payload_bytes);
-    const auto payload = io::MutableBytes(buffer_).first(header.value().payload_bytes);
+    const std::size_t length = header.value().payload_bytes;
+    const bool fits = header.value().type == Type::kData && length == into.size();
+    if (!fits && buffer_.size() < length) buffer_.resize(length);
+    const auto payload = fits ? into : io::MutableBytes(buffer_).first(length);
     FOREBAY_TRY(receive_rest(payload));
     if (received_) {
         Seal seal;

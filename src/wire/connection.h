@@ -31,7 +31,8 @@ class Connection {
     };
     // kCorrupt: malformed, or its seal does not fit; nothing more can be received; kNotFound: the other side has closed
     // it between two frames.
-    [[nodiscard]] Result<Frame> receive();
+    // A DATA of the size of `into` comes there.
+    [[nodiscard]] Result<Frame> receive(io::MutableBytes into = {});
 
     // Longer payloads are malformed, from now on.
     void allow_payload(std::size_t most) noexcept { payload_max_ = most; }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x50574246;   // "FBWP"
 constexpr std::size_t kCheckedBytes = 24;
-constexpr std::uint32_t kOpenEmpty = 1, kOpenLocked = 2, kOpenToRead = 4, kOpenToFollow = 8;
+constexpr std::uint32_t kOpenEmpty = 1, kOpenLocked = 2, kOpenToRead = 4, kOpenToFollow = 8, kOpenCached = 32;
 constexpr std::size_t kCommitsHeadBytes = 16, kCommitBytes = 32;
 constexpr std::uint64_t kOffsetEnd = std::numeric_limits<std::int64_t>::max();   // as off_t
 
@@ -83,12 +83,23 @@ Payload encode(const Welcome& message) {
     return payload;
 }
 
+namespace {
+
+std::uint32_t flags_of(const Open& message) noexcept {
+    switch (message.purpose) {
+        case Purpose::kRead: return kOpenToRead;
+        case Purpose::kFollow: return kOpenToFollow;
+        case Purpose::kReadCached: return kOpenCached;
+        case Purpose::kWrite: break;
+    }
+    return (message.empty ? kOpenEmpty : 0) | (message.locked ? kOpenLocked : 0);
+}
+
+}   // namespace
+
 Payload encode(const Open& message) {
     Payload payload;
-    append(payload, message.purpose == Purpose::kRead ? kOpenToRead
-                    : message.purpose == Purpose::kFollow
-                        ? kOpenToFollow
-                        : (message.empty ? kOpenEmpty : 0) | (message.locked ? kOpenLocked : 0));
+    append(payload, flags_of(message));
     append(payload, static_cast<std::uint32_t>(message.path.size()));
     append(payload, message.identity.device);
     append(payload, message.identity.inode);
@@ -182,21 +193,23 @@ Result<Open> parse_open(io::Bytes payload) {
     constexpr std::size_t kFixed = 72;
     if (payload.size() <= kFixed || payload.size() > kFixed + kPathMax) return malformed("length of OPEN");
     const auto flags = load_le<std::uint32_t>(payload.data());
-    if (flags != kOpenToRead && flags != kOpenToFollow && (flags & ~(kOpenEmpty | kOpenLocked)) != 0)
-        return malformed("flags of OPEN");
+    const bool alone = flags == kOpenToRead || flags == kOpenToFollow || flags == kOpenCached;
+    if (!alone && (flags & ~(kOpenEmpty | kOpenLocked)) != 0) return malformed("flags of OPEN");
     if (load_le<std::uint32_t>(payload.data() + 4) != payload.size() - kFixed) return malformed("path of OPEN");
     Open message;
     message.empty = (flags & kOpenEmpty) != 0;
     message.locked = (flags & kOpenLocked) != 0;
     if (flags == kOpenToRead) message.purpose = Purpose::kRead;
     if (flags == kOpenToFollow) message.purpose = Purpose::kFollow;
+    if (flags == kOpenCached) message.purpose = Purpose::kReadCached;
     message.identity = {load_le<std::uint64_t>(payload.data() + 8), load_le<std::uint64_t>(payload.data() + 16)};
     message.seen = {load_le<std::uint64_t>(payload.data() + 24), load_le<std::uint64_t>(payload.data() + 32),
                     load_le<std::uint64_t>(payload.data() + 40), load_le<std::uint64_t>(payload.data() + 48)};
     message.team = {load_le<std::uint64_t>(payload.data() + 56), load_le<std::uint32_t>(payload.data() + 64)};
-    const bool alone = message.team == Open::Team{};
+    const bool has_team = message.team != Open::Team{};
+    const bool may_have = message.purpose != Purpose::kFollow && message.purpose != Purpose::kReadCached;
     if (load_le<std::uint32_t>(payload.data() + 68) != 0 || message.team.members > kMembersMax ||
-        (!alone && (message.team.id == 0 || message.team.members == 0 || message.purpose == Purpose::kFollow)))
+        (has_team && (message.team.id == 0 || message.team.members == 0 || !may_have)))
         return malformed("team of OPEN");
     message.path = text_of(payload.subspan(kFixed));
     if (message.path.front() != '/' || message.path.find('\0') != std::string::npos) return malformed("path of OPEN");

@@ -71,20 +71,21 @@ struct Welcome {
     std::uint32_t credit_frames = 0, credit_bytes = 0;
     std::uint64_t epoch = 0;
 };
-// What a client opens a file for. kRead: its last commit.
-enum class Purpose : std::uint8_t { kWrite, kRead, kFollow };
+// What a client opens a file for. kRead: its last commit. kReadCached: the file itself, through the server's read
+// cache.
+enum class Purpose : std::uint8_t { kWrite, kRead, kFollow, kReadCached };
 struct Open {
     bool empty = false;    // the file is emptied
     bool locked = false;   // the client has it locked as HDF5 locks a file that it writes
     io::Identity identity;
     std::string path;
     Purpose purpose = Purpose::kWrite;
-    // As the client sees the file, for a server on another machine; 0: not to be compared.
+    // As the client sees the file, for a server on another machine, and for kReadCached; 0: not to be compared.
     struct Seen {
         std::uint64_t born_ns = 0, size = 0, modified_ns = 0, changed_ns = 0;
         friend bool operator==(const Seen&, const Seen&) = default;
     } seen{};
-    // Clients that open the file together, each in a session of its own; not with kFollow. 0: there are none.
+    // Clients that open the file together, each in a session of its own; not with kFollow and kReadCached. 0: none.
     struct Team {
         std::uint64_t id = 0;   // the same for all of them, and random
         std::uint32_t members = 0;
@@ -93,7 +94,9 @@ struct Open {
 };
 struct Opened {
     std::uint64_t size = 0;
-    std::string log;   // the directory of the server's process that has the file's log; empty: none
+    // To a writer the directory of the server's process that has the file's log; empty: none. kReadCached: which
+    // replica the server reads.
+    std::string log;
 };
 struct Read {
     std::uint64_t offset = 0;

@@ -53,6 +53,12 @@ TEST(Frame, payloads_have_their_golden_bytes) {
               "05000000000000000600000000000000"
               "07000000000000000800000000000000"
               "09000000000000002f61");
+    EXPECT_EQ(hex(encode(Open{false, false, {2, 3}, "/a", Purpose::kReadCached, {4, 5, 6, 7}, {}})),
+              "20000000020000000200000000000000"
+              "03000000000000000400000000000000"
+              "05000000000000000600000000000000"
+              "07000000000000000000000000000000"
+              "00000000000000002f61");
     EXPECT_EQ(hex(write_payload(kParts)), "0200000000000000"
                                           "00100000000000000300000000000000"
                                           "00000000000000000500000001000000"
@@ -76,7 +82,7 @@ TEST(Frame, what_is_encoded_is_parsed_back) {
     EXPECT_EQ(open.value().path, "/scratch/run.h5");
     EXPECT_EQ(open.value().seen, (Open::Seen{1, 2, 3, 4}));
     EXPECT_EQ(open.value().team, (Open::Team{7, 16}));
-    for (const Purpose purpose : {Purpose::kRead, Purpose::kFollow}) {
+    for (const Purpose purpose : {Purpose::kRead, Purpose::kFollow, Purpose::kReadCached}) {
         const auto other = parse_open(encode(Open{false, false, {5, 6}, "/scratch/run.h5", purpose, {}, {}}));
         ASSERT_TRUE(other) << other.status().message();
         EXPECT_EQ(other.value().purpose, purpose);
@@ -178,6 +184,7 @@ TEST(Frame, a_team_that_is_none_is_refused) {
     EXPECT_FALSE(parses({0, 2}, Purpose::kWrite));
     EXPECT_FALSE(parses({2, 0}, Purpose::kWrite));
     EXPECT_FALSE(parses({1, 2}, Purpose::kFollow));
+    EXPECT_FALSE(parses({1, 2}, Purpose::kReadCached));
 }
 
 // Under the address sanitizer: nothing outside of the payload is touched, and what is accepted is consistent.
@@ -210,6 +217,7 @@ TEST(Frame, changed_payloads_do_no_harm) {
     const std::vector<Payload> good{encode(Hello{}),
                                     encode(Welcome{1, 64, 8 << 20, 3}),
                                     encode(Open{true, true, {1, 2}, "/scratch/x.h5", Purpose::kWrite, {}, {}}),
+                                    encode(Open{false, false, {1, 2}, "/x.h5", Purpose::kReadCached, {3, 4, 5, 6}, {}}),
                                     encode(Read{77, 4096}),
                                     write_payload(kParts),
                                     encode(Status(Code::kIo, "failed", 5)),

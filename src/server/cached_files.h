@@ -1,0 +1,52 @@
+// The files that a staging server reads through its node's read cache, for programs of other nodes (docs/protocol.md,
+// "Peers of the read cache").
+//
+// What is in the replica comes from there, also what programs of this node have stored. The rest is read from the file,
+// and stored. All sessions that read one file read one CachedFile; those that nobody reads any more stay open for the
+// next session, kIdleMax at most. A file is read only in the version that the client has open.
+// Thread-safety: all calls from any thread. Blocking: as reading the file and its replica does.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+
+#include "base/options.h"
+#include "base/status.h"
+#include "cache/read_cache.h"
+#include "wire/frame.h"
+
+namespace forebay::server {
+
+class CachedFiles {
+  public:
+    static constexpr std::size_t kIdleMax = 64;
+
+    // Its options `nls` and `read_cache…` count.
+    explicit CachedFiles(LoadedOptions options);
+    ~CachedFiles();
+    CachedFiles(const CachedFiles&) = delete;
+    CachedFiles& operator=(const CachedFiles&) = delete;
+
+    // `from_afar`: the client's device numbers are not this machine's. kUnsupported: the server finds another file
+    // under that name, or none, or does not read it through its cache. kUnavailable: it finds another version of the
+    // file.
+    [[nodiscard]] Result<std::shared_ptr<cache::CachedFile>> open(const wire::Open& request, bool from_afar);
+    // Fills `into`, which lies in the file. kUnavailable: it is another version by now.
+    [[nodiscard]] static Status read(cache::CachedFile& file, std::uint64_t offset, io::MutableBytes into);
+
+    [[nodiscard]] cache::CacheTotals totals();
+
+  private:
+    [[nodiscard]] std::shared_ptr<cache::CachedFile> find(const cache::Version& version);
+    void keep(const std::shared_ptr<cache::CachedFile>& file);
+    void close(std::list<std::shared_ptr<cache::CachedFile>>&& files) noexcept;
+
+    const LoadedOptions options_;
+    cache::ReadCache cache_;
+    std::mutex mutex_;
+    std::list<std::shared_ptr<cache::CachedFile>> open_;   // the one that was opened last first
+};
+
+}   // namespace forebay::server

@@ -1,0 +1,359 @@
+#include "wire/cache_servers.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/attempt.h"
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "io/process_lock.h"
+#include "io/socket.h"
+#include "wire/client_session.h"
+
+namespace forebay::wire {
+
+namespace {
+
+constexpr std::size_t kAhead = 4;   // READs that are sent before the first is answered
+// Of one READ: while one part is on its way, the server reads the next.
+constexpr std::size_t kReadBytes = std::size_t{256} << 10;
+constexpr std::uint64_t kCostTimes = 8;   // a server is left alone for so many times what its failure has cost
+
+bool has_left(const Status& failure) noexcept { return failure.code() == Code::kNotFound || failure.sys_errno() != 0; }
+
+}   // namespace
+
+std::size_t home_of_stripe(const std::vector<std::string>& servers, std::uint64_t inode, std::uint64_t stripe) {
+    const std::string which = "\n" + std::to_string(inode) + "\n" + std::to_string(stripe);
+    std::size_t home = 0;
+    std::uint64_t highest = 0;
+    for (std::size_t server = 0; server < servers.size(); ++server) {
+        const std::string both = servers[server] + which;
+        const std::uint64_t hash = checksum(std::as_bytes(std::span(both)));
+        if (server == 0 || hash > highest || (hash == highest && servers[server] > servers[home])) {
+            highest = hash;
+            home = server;
+        }
+    }
+    return home;
+}
+
+struct CacheServers::Session {
+    std::unique_ptr<Connection> connection;
+    std::uint64_t requests = 1;   // HELLO
+    std::uint64_t file = 0;       // that is open in it; 0: none
+    std::string replica;          // which the server reads
+    bool used = false;            // it has answered before
+    ~Session() {
+        if (connection != nullptr) connection->socket().shut_down();   // a forked child may have it, too
+    }
+};
+
+// Connections of one process. A forked child makes a pool of its own: threads that it does not have may hold the lock.
+struct CacheServers::Pool {
+    struct Line {
+        std::vector<std::unique_ptr<Session>> idle;
+        std::size_t open = 0;   // idle or not
+        std::uint64_t not_before_ns = 0, pause_ns = 0;
+        std::optional<io::Address> address;
+    };
+    explicit Pool(std::size_t servers) : lines(servers) {}
+
+    const std::uint64_t forks = io::forks_so_far();
+    std::mutex mutex;   // guards what follows
+    std::condition_variable freed;
+    std::vector<Line> lines;
+    std::size_t open = 0;
+
+    void forget(Line& line, std::size_t sessions) noexcept {
+        line.open -= sessions;
+        open -= sessions;
+        freed.notify_all();
+    }
+    void put_back(std::size_t server, std::unique_ptr<Session> session) {
+        const std::lock_guard lock(mutex);
+        Line& line = lines[server];
+        line.pause_ns = line.not_before_ns = 0;
+        line.idle.push_back(std::move(session));
+        freed.notify_all();
+    }
+    // Those that are idle have the same server, which may be another one by now.
+    void drop(std::size_t server, std::unique_ptr<Session> session) noexcept {
+        std::vector<std::unique_ptr<Session>> ended;
+        {
+            const std::lock_guard lock(mutex);
+            Line& line = lines[server];
+            ended.swap(line.idle);
+            forget(line, ended.size() + (session != nullptr ? 1 : 0));
+        }
+    }
+    void note_failure(std::size_t server, std::uint64_t took_ns, const Bounds& bounds) noexcept {
+        const std::lock_guard lock(mutex);
+        Line& line = lines[server];
+        const auto least = static_cast<std::uint64_t>(bounds.pause_min.count());
+        const auto most = static_cast<std::uint64_t>(bounds.pause_max.count());
+        line.pause_ns = std::min(most, std::max({least, 2 * line.pause_ns, kCostTimes * took_ns}));
+        line.not_before_ns = monotonic_ns() + line.pause_ns;
+    }
+};
+
+CacheServers::CacheServers(std::vector<std::string> names, const Bounds& bounds)
+    : names_(std::move(names)), bounds_(bounds), pool_(new Pool(names_.size())) {}
+
+// That of a parent is its parent's.
+CacheServers::~CacheServers() {
+    if (Pool* const last = pool_.load(); last->forks == io::forks_so_far()) delete last;
+}
+
+Result<std::shared_ptr<CacheServers>> CacheServers::create(const std::string& servers, const Bounds& bounds) {
+    std::vector<std::string> names;
+    for (std::size_t begin = 0; begin <= servers.size();) {
+        const std::size_t comma = std::min(servers.find(',', begin), servers.size());
+        std::string name = servers.substr(begin, comma - begin);
+        if (name.empty()) return Status(Code::kInvalidArgument, servers + ": a staging server without an address");
+        if (std::ranges::find(names, name) != names.end())
+            return Status(Code::kInvalidArgument, servers + ": " + name + " is named twice");
+        names.push_back(std::move(name));
+        begin = comma + 1;
+    }
+    return std::shared_ptr<CacheServers>(new CacheServers(std::move(names), bounds));
+}
+
+CacheServers::Pool& CacheServers::pool() {
+    Pool* known = pool_.load();
+    if (known->forks == io::forks_so_far()) return *known;
+    auto own = std::make_unique<Pool>(names_.size());
+    if (pool_.compare_exchange_strong(known, own.get())) known = own.release();
+    return *known;
+}
+
+Status CacheServers::connect(Pool& pool, std::size_t server, std::unique_ptr<Session>& made) {
+    std::optional<io::Address> address;
+    {
+        const std::lock_guard lock(pool.mutex);
+        address = pool.lines[server].address;
+    }
+    if (!address) {
+        const auto parsed = io::parse_address(names_[server]);
+        if (!parsed) return parsed.status();
+        address = parsed.value();
+        const std::lock_guard lock(pool.mutex);
+        pool.lines[server].address = address;
+    }
+    auto begun = begin_session(*address, bounds_.connect, std::chrono::steady_clock::now() + bounds_.answer);
+    if (!begun) return begun.status();
+    FOREBAY_TRY(begun.value().connection->socket().set_patience(bounds_.answer, bounds_.answer));
+    made = std::make_unique<Session>();
+    made->connection = std::move(begun.value().connection);
+    return Status::ok();
+}
+
+// `fresh`: one that nobody has used before.
+CacheServers::Answer CacheServers::take(Pool& pool, std::size_t server, const File& file, bool fresh,
+                                        std::unique_ptr<Session>& taken) {
+    Pool::Line& line = pool.lines[server];
+    std::unique_ptr<Session> closed;   // after the lock
+    {
+        std::unique_lock lock(pool.mutex);
+        const auto is_free = [&] { return !line.idle.empty() || line.open < kConnectionsMax; };
+        if (monotonic_ns() < line.not_before_ns) return Answer::kNotAsked;
+        if (!pool.freed.wait_for(lock, bounds_.answer, is_free)) return Answer::kNotAsked;
+        if (!fresh && !line.idle.empty()) {
+            const auto open = std::ranges::find_if(line.idle, [&](const auto& one) { return one->file == file.id; });
+            const auto chosen = open != line.idle.end() ? open : std::prev(line.idle.end());
+            taken = std::move(*chosen);
+            line.idle.erase(chosen);
+            return Answer::kYes;
+        }
+        if (pool.open >= kConnectionsOfAllMax) {
+            const auto other = std::ranges::find_if(pool.lines, [](const auto& one) { return !one.idle.empty(); });
+            if (other == pool.lines.end()) return Answer::kNotAsked;
+            closed = std::move(other->idle.front());
+            other->idle.erase(other->idle.begin());
+            pool.forget(*other, 1);
+        }
+        line.idle.reserve(kConnectionsMax);   // so that giving one back needs no memory
+        ++line.open;
+        ++pool.open;
+    }
+    const std::uint64_t begin_ns = monotonic_ns();
+    if (attempt([&] { return connect(pool, server, taken); })) return Answer::kYes;
+    taken = nullptr;
+    {
+        const std::lock_guard lock(pool.mutex);
+        pool.forget(line, 1);
+    }
+    pool.note_failure(server, monotonic_ns() - begin_ns, bounds_);
+    return Answer::kFailed;
+}
+
+// The error is one of the connection, which is of no use then.
+Result<CacheServers::Answer> CacheServers::ask(Session& session, const File& file, const std::string& own,
+                                               std::uint64_t offset, io::MutableBytes into) const {
+    Connection& connection = *session.connection;
+    if (session.file != file.id) {
+        session.file = 0;
+        FOREBAY_TRY(connection.send(Type::kOpen, ++session.requests, encode(file.open)));
+        const auto frame = connection.receive();
+        if (!frame) return frame.status();
+        const Header& header = frame.value().header;
+        if (header.request != session.requests) return Status(Code::kCorrupt, "it answers out of turn");
+        if (header.type == Type::kFailed) return Answer::kRefused;
+        if (header.type != Type::kOpened) return Status(Code::kCorrupt, "its answer is of another kind");
+        auto opened = parse_opened(frame.value().payload);
+        if (!opened) return opened.status();
+        session.file = file.id;
+        session.replica = std::move(opened.value().log);
+    }
+    if (!own.empty() && session.replica == own) return Answer::kOurs;
+    const std::size_t count = (into.size() + kReadBytes - 1) / kReadBytes;
+    const auto part = [&](std::size_t index) {
+        const std::size_t begin = index * kReadBytes;
+        return into.subspan(begin, std::min(kReadBytes, into.size() - begin));
+    };
+    bool refused = false;
+    for (std::size_t sent = 0, received = 0; received < count;) {
+        if (sent < count && sent < received + kAhead) {
+            const Read request{offset + sent * kReadBytes, static_cast<std::uint32_t>(part(sent).size())};
+            FOREBAY_TRY(connection.send(Type::kRead, ++session.requests, encode(request)));
+            ++sent;
+            continue;
+        }
+        const io::MutableBytes wanted = part(received);
+        const auto frame = connection.receive(wanted);
+        if (!frame) return frame.status();
+        const Header& header = frame.value().header;
+        if (header.request != session.requests - (sent - ++received)) return Status(Code::kCorrupt, "out of turn");
+        if (header.type == Type::kFailed) refused = true;
+        else if (header.type != Type::kData || frame.value().payload.size() != wanted.size())
+            return Status(Code::kCorrupt, "its answer is of another kind");
+    }
+    if (refused) session.file = 0;
+    return refused ? Answer::kRefused : Answer::kYes;
+}
+
+CacheServers::Answer CacheServers::read(std::size_t server, const File& file, const std::string& own,
+                                        std::uint64_t offset, io::MutableBytes into) {
+    Pool& mine = pool();
+    for (bool fresh = false;; fresh = true) {
+        std::unique_ptr<Session> session;
+        if (const Answer taken = take(mine, server, file, fresh, session); taken != Answer::kYes) return taken;
+        const std::uint64_t begin_ns = monotonic_ns();
+        Result<Answer> answer = out_of_memory();
+        const Status asked = attempt([&] { answer = ask(*session, file, own, offset, into); });
+        if (asked && answer) {
+            session->used = true;
+            mine.put_back(server, std::move(session));
+            return answer.value();
+        }
+        // A server that was started again knows nothing of a connection that was idle: that is worth a second question.
+        const bool again = session->used && asked && has_left(answer.status()) &&
+                           answer.status().sys_errno() != EAGAIN && answer.status().sys_errno() != ETIMEDOUT;
+        mine.drop(server, std::move(session));
+        if (again) continue;
+        mine.note_failure(server, monotonic_ns() - begin_ns, bounds_);
+        return Answer::kFailed;
+    }
+}
+
+namespace {
+
+// The servers as peers of one file.
+class ServerPeers final : public cache::Peers {
+  public:
+    ServerPeers(std::shared_ptr<CacheServers> servers, const cache::PeersWanted& wanted)
+        : servers_(std::move(servers)), replica_(wanted.replica), states_(servers_->names().size()) {
+        const cache::Version& version = wanted.version;
+        file_.id = servers_->new_id();
+        file_.open.purpose = Purpose::kReadCached;
+        file_.open.identity = version.identity;
+        file_.open.path = wanted.path;
+        file_.open.seen = {version.born_ns, version.size, version.modified_ns, version.changed_ns};
+        // Where this node begins to read ahead: its own server is not known yet, so that is anywhere.
+        const std::uint64_t here = checksum(std::as_bytes(std::span(replica_)));
+        first_byte_ = here % std::max<std::uint64_t>(1, version.size) / kHomeStripeBytes * kHomeStripeBytes;
+    }
+
+    bool usable() noexcept override { return true; }
+    std::uint64_t piece_bytes() const noexcept override { return cache::kBlockBytes; }
+    std::uint64_t first_byte() const noexcept override { return first_byte_; }
+    // Each node asks for all of it: the homes read it.
+    Homes homes() const noexcept override { return {kHomeStripeBytes, 0, 1}; }
+    void take_back(const Run&) noexcept override {}
+    void help() noexcept override {}
+    void leave() noexcept override {}
+
+    // Nobody has to be told: who is asked for what does not change.
+    cache::PeerAnswer tell(ByteRange pieces, std::uint64_t, std::vector<Run>& before) noexcept override {
+        const Status enough = attempt([&] {
+            before.clear();
+            for (std::uint64_t at = pieces.begin; at < pieces.end;) {
+                const std::uint64_t stripe = at / kHomeStripeBytes;
+                const std::uint64_t end = std::min(pieces.end, (stripe + 1) * kHomeStripeBytes);
+                const auto home = static_cast<Node>(home_of_stripe(servers_->names(), file_.open.identity.inode,
+                                                                   stripe));
+                const Node holder = is_asked(home) ? home : kSelf;
+                if (!before.empty() && before.back().holder == holder) before.back().range.end = end;
+                else before.push_back({{at, end}, holder});
+                at = end;
+            }
+        });
+        return enough ? cache::PeerAnswer::kYes : cache::PeerAnswer::kNotAsked;
+    }
+
+    cache::PeerAnswer read(Node holder, ByteRange blocks, io::MutableBytes into, std::uint64_t) noexcept override {
+        auto answer = CacheServers::Answer::kFailed;
+        // A child stores nothing: its own node's server does.
+        const Status asked = attempt([&] {
+            answer = servers_->read(holder, file_, is_child() ? std::string() : replica_, blocks.begin, into);
+        });
+        if (!asked) return cache::PeerAnswer::kNotAsked;
+        switch (answer) {
+            case CacheServers::Answer::kYes: return cache::PeerAnswer::kYes;
+            case CacheServers::Answer::kOurs: states_[holder].ours = true; return cache::PeerAnswer::kNotThere;
+            case CacheServers::Answer::kRefused:
+                states_[holder].not_before_ns = monotonic_ns() + kRefusedNs;
+                return cache::PeerAnswer::kLate;
+            case CacheServers::Answer::kFailed: return cache::PeerAnswer::kLate;
+            case CacheServers::Answer::kNotAsked: break;
+        }
+        return cache::PeerAnswer::kNotAsked;
+    }
+
+  private:
+    static constexpr std::uint64_t kRefusedNs = 10'000'000'000;
+    struct State {
+        std::atomic<bool> ours{false};                 // the server of this node
+        std::atomic<std::uint64_t> not_before_ns{0};   // it has refused the file
+    };
+
+    [[nodiscard]] bool is_child() const noexcept { return io::forks_so_far() != forks_; }
+    [[nodiscard]] bool is_asked(Node server) const noexcept {
+        const State& state = states_[server];
+        if (state.ours.load(std::memory_order_relaxed) && !is_child()) return false;
+        return monotonic_ns() >= state.not_before_ns.load(std::memory_order_relaxed);
+    }
+
+    const std::shared_ptr<CacheServers> servers_;
+    const std::string replica_;
+    const std::uint64_t forks_ = io::forks_so_far();
+    CacheServers::File file_;
+    std::uint64_t first_byte_ = 0;
+    std::vector<State> states_;   // by server
+};
+
+}   // namespace
+
+cache::FindPeers find_peers(std::shared_ptr<CacheServers> servers) {
+    return [servers = std::move(servers)](const cache::PeersWanted& file) -> std::shared_ptr<cache::Peers> {
+        if (!check_path(file.path)) return nullptr;
+        return std::make_shared<ServerPeers>(servers, file);
+    };
+}
+
+}   // namespace forebay::wire
