@@ -27,8 +27,12 @@ void parse_payload(io::Bytes payload) {
         require(commits.value().commits.size() <= wire::kCommitsMax, "a list of commits is bounded");
     require(!wire::parse_failed(payload).is_ok(), "a failure is one");
     if (const auto read = wire::parse_read(payload)) require(read.value().bytes <= wire::kDataMax, "a read is bounded");
-    if (const auto open = wire::parse_open(payload))
+    if (const auto open = wire::parse_open(payload)) {
         require(open.value().path.front() == '/' && open.value().path.size() <= wire::kPathMax, "a path is one");
+        const bool alone = open.value().purpose == wire::Purpose::kReadCached;
+        require(!alone || open.value().team == wire::Open::Team{}, "who reads through the cache is in no team");
+        require(!alone || (!open.value().empty && !open.value().locked), "and changes nothing");
+    }
     const auto write = wire::Write::parse(payload);
     if (!write) return;
     std::size_t bytes = 0;
