@@ -65,8 +65,8 @@ install: build  ## install into PREFIX (default ~/.local), without debug informa
 	@cmake -E copy_directory build/pages/man1 "$(abspath $(PREFIX))/share/man/man1"
 	@cmake -E copy_directory build/pages/completion "$(abspath $(PREFIX))/share/bash-completion/completions"
 
-wheel:  ## a source distribution and a wheel that was built from it, in build/dist
-	@tools/setup wheel
+wheel:  ## a source distribution, and from it a wheel for glibc 2.28 and later, in build/dist
+	@tools/setup wheel manylinux
 	@tools/build-wheel
 
 deb: build  ## a Debian package, in build/dist

@@ -168,3 +168,18 @@ def test_recipes_speak_of_this_version_and_of_folders_that_are_installed(prefix)
         assert f'"{folder}"' in module and (prefix / folder).is_dir(), folder
     compile((ROOT / "packaging" / "spack" / "package.py").read_text(), "package.py", "exec")
     assert re.search(rf"^version: {re.escape(version)}$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+
+
+def test_easybuild_reads_its_recipe_and_finds_no_fault_of_style(tmp_path):
+    command = shutil.which("eb")
+    if command is None:
+        pytest.skip("there is no EasyBuild")
+    if not os.environ.get("LMOD_CMD"):
+        pytest.skip("EasyBuild wants Lmod, whose LMOD_CMD is not set")
+    (recipe,) = (ROOT / "packaging" / "easybuild").glob("*.eb")
+    settings = {
+        "EB_PYTHON": str(Path(command).with_name("python3")),
+        "EASYBUILD_PREFIX": str(tmp_path),
+        "EASYBUILD_ALLOW_USE_AS_ROOT_AND_ACCEPT_CONSEQUENCES": "1",
+    }
+    assert "All style checks PASSed" in passes([command, "--check-style", recipe], tmp_path, **settings)

@@ -6,6 +6,7 @@ of the tests' own one.
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -13,7 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from connector_environment import ROOT, bytes_staged, native, run, statistics_file
+from connector_environment import ROOT, bytes_staged, native, run, statistics, statistics_file
 
 BUILDER = os.environ.get("FOREBAY_HDF5_WHEEL_PYTHON")
 BUILD = Path(os.environ.get("FOREBAY_BUILD_DIR", ROOT / "build" / "release"))
@@ -35,7 +36,7 @@ def definitions():
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dist")
     command = [BUILDER, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", folder]
-    command += [f"-Cbuild-dir={BUILD}-wheel", *definitions(), ROOT]
+    command += [f"-Cbuild-dir={BUILD}-wheel", "-Ccmake.define.FOREBAY_BUILD_MPI=ON", *definitions(), ROOT]
     done = run(command, native(), folder, seconds_max=1200)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     (built,) = folder.glob("forebay-*.whl")
@@ -93,8 +94,27 @@ def test_what_the_wheel_installs_wants_no_library_but_those_of_the_compiler(whee
         assert ".debug_info" not in sections.stdout, f"{file} has debug information"
 
 
+def test_the_adapter_for_mpich_wants_no_mpi_of_its_own(wheel, tmp_path):
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    adapter = tmp_path / "forebay" / "lib" / "forebay" / "libforebay_mpi_mpich.so"
+    if os.environ.get("FOREBAY_HDF5_MPI") != "mpich" and shutil.which("mpicc.mpich") is None:
+        pytest.skip("there is no MPICH")
+    shown = subprocess.run(["readelf", "-d", adapter], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert "[libc.so.6]" in shown and "[libmp" not in shown
+
+
+def test_no_code_depends_on_whether_the_headers_are_those_of_a_parallel_hdf5():
+    """A wheel is compiled with headers that know nothing of MPI, and serves programs with MPI all the same."""
+    files = [file for kind in ("*.cc", "*.h") for file in (ROOT / "src").rglob(kind)]
+    assert len(files) > 200
+    assert [file for file in files if "H5_HAVE_PARALLEL" in file.read_text()] == []
+
+
 def test_auditwheel_finds_nothing_that_other_systems_lack(wheel):
     """It names the oldest glibc with which the wheel runs: that of the machine that compiled it, or an older one."""
+    # An adapter for Open MPI takes that of the program, so its library is not looked for: tools/build-wheel says so.
+    if any("openmpi" in name for name in zipfile.ZipFile(wheel).namelist()):
+        pytest.skip("the wheel has the adapter for Open MPI")
     done = run([BUILDER, "-m", "auditwheel", "show", wheel], native(), wheel.parent)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r'platform\s+tag:\s+"manylinux_2_\d+_\w+"', done.stdout), done.stdout
@@ -147,3 +167,20 @@ def test_programs_are_staged_in_every_way_and_write_what_they_write_natively(pyt
         content, staged = written(python, tmp_path / name, **way)
         assert content == expected, name
         assert staged >= 800000, name
+
+
+def test_ranks_write_one_file_through_the_adapter_of_the_wheel(python, tmp_path):
+    mpi_python, mpi = os.environ.get("FOREBAY_HDF5_PYTHON"), os.environ.get("FOREBAY_HDF5_MPI")
+    launcher = shutil.which(f"mpiexec.{mpi}") or shutil.which("mpiexec")
+    if not mpi_python or launcher is None or mpi != "mpich":
+        pytest.skip("there is no h5py with MPICH")
+    (tmp_path / "area").mkdir()
+    program = ROOT / "test" / "conformance" / "parallel" / "parallel_h5py.py"
+    ranks = [launcher, "-n", "2", mpi_python, program]
+    staged = [python.parent / "forebay", "run", "-o", "nls=area", "--", *ranks, "write"]
+    done = run(staged, alone(tmp_path), tmp_path, seconds_max=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    checked = run([mpi_python, program, "check"], native(), tmp_path, seconds_max=240)
+    assert checked.returncode == 0, checked.stderr
+    lines = [line for line in statistics(tmp_path) if line["path"].endswith("/parallel.h5") and line["staged"] > 0]
+    assert len(lines) >= 2 and sum(line["staged"] for line in lines) > 0, statistics(tmp_path)

@@ -121,7 +121,10 @@ herr_t step_aside(const char* function, OpenFile& file, ledger::AsideReason reas
     return stepped ? 0 : -1;
 }
 
-#ifdef H5_HAVE_PARALLEL
+// Of H5VLnative.h (HDF5 1.14), which has them for a parallel HDF5 only. The plugin serves one also when it was compiled
+// with the headers of another.
+constexpr int kGetMpiAtomicity = 26;   // its arguments: hbool_t* flag
+constexpr int kSetMpiAtomicity = 27;   // its arguments: hbool_t flag
 
 // MPI's atomic mode needs what is written to be in the file at once: staging ends for this file.
 herr_t set_mpi_atomicity(OpenFile& file, bool atomic) {
@@ -132,21 +135,13 @@ herr_t set_mpi_atomicity(OpenFile& file, bool atomic) {
 
 // True: it was about MPI's atomic mode of a file that ranks write together.
 bool answers_for_ranks(OpenFile& file, H5VL_optional_args_t& args, herr_t& result) {
-    auto* const native = static_cast<H5VL_native_file_optional_args_t*>(args.args);
     if (file.shared == nullptr) return false;
     result = 0;
-    if (args.op_type == H5VL_NATIVE_FILE_SET_MPI_ATOMICITY)
-        result = set_mpi_atomicity(file, native->set_mpi_atomicity.flag);
-    else if (args.op_type == H5VL_NATIVE_FILE_GET_MPI_ATOMICITY) *native->get_mpi_atomicity.flag = file.atomic;
+    if (args.op_type == kSetMpiAtomicity) result = set_mpi_atomicity(file, *static_cast<const hbool_t*>(args.args));
+    else if (args.op_type == kGetMpiAtomicity) **static_cast<hbool_t* const*>(args.args) = file.atomic;
     else return false;
     return true;
 }
-
-#else
-
-bool answers_for_ranks(OpenFile&, H5VL_optional_args_t&, herr_t&) { return false; }
-
-#endif
 
 herr_t file_optional(void* object, H5VL_optional_args_t* args, hid_t transfer, void** request) {
     return forward("file_optional", object, {}, request, [&](void* under, hid_t connector) -> herr_t {
