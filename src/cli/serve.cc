@@ -199,8 +199,9 @@ void add_serve(CLI::App& app, int& exit_status) {
             "Most space that all logs together take there")
         ->type_name("SIZE");
     command
-        ->add_option("--clients-max", request->clients_max,
-                     "Most clients that write at a time, each rank of a program one; each has its part of the space")
+        ->add_option(
+            "--clients-max", request->clients_max,
+            "Most clients that write at a time: each file that a rank writes is one, and has its part of the space")
         ->type_name("N")
         ->check(CLI::Range(std::size_t{1}, kClientsMost).description(""))
         ->capture_default_str();

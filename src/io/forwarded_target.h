@@ -25,6 +25,8 @@ class ForwardedTarget {
     virtual Status drain() = 0;
     // The same, and from now on what is written is in the file when the call returns.
     virtual Status step_aside() = 0;
+    // `close` commits nothing and fails with `why`: what was written since the last commit is incomplete.
+    virtual void withhold(const Status& why) noexcept = 0;
     // Commits, drains, and lets go of the other process. From then on the file itself is read. Does nothing the second
     // time.
     virtual Status close() = 0;

@@ -44,8 +44,9 @@ stage::Engine::Detached SharedFile::close(stage::Engine::AfterClose afterwards) 
     if (afterwards && share_ != nullptr && !several_nodes_ && !durable_)
         (void)attempt([&] { waits = engine_->why_close_waits(*file_); });
     if (!waits && (!untold_ || !share_->lost())) waits = stage::WaitedClose::kFailing;
-    // On one node the logs can bring back the last commit, which is better than a file that lacks metadata.
-    const bool lacks = share_ != nullptr && !several_nodes_ && !incomplete_;
+    // On one node, or at a server, the logs can bring back the last commit, which is better than a file that lacks
+    // metadata.
+    const bool lacks = (forwarded_ || (share_ != nullptr && !several_nodes_)) && !incomplete_;
     const Status before = engine_->take_deferred_failure();
     bool any_lacks = false, all_may = false, any_failed = false;
     Status met;
@@ -105,6 +106,7 @@ bool SharedFile::defer(std::optional<stage::WaitedClose>& waits) {
 Status SharedFile::close_now(const Status& whole, Status committed) {
     Status mine;
     if (share_ == nullptr) {
+        if (forwarded_ && !whole) file_->withhold(copy_of(whole, "a write failed"));
         mine = engine_->detach(file_, true);
     } else if (drains_) {
         share_->stop_listening();

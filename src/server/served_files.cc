@@ -47,6 +47,16 @@ Result<io::OpenedExisting> open_named(const wire::Open& request) {
     return opened;
 }
 
+bool of_one_team(const wire::Open::Team& one, const wire::Open::Team& other) noexcept {
+    return one.id == other.id && one.members == other.members;
+}
+
+Status unknown_team(const std::string& path) {
+    return {Code::kUnavailable, fmt::format("open {}: no other rank of the program has opened it at this server: do "
+                                            "all ranks name one server, and the same one?",
+                                            path)};
+}
+
 }   // namespace
 
 ServedFile::ServedFile(ServedFiles& files, io::Identity identity, std::string path) noexcept
@@ -164,7 +174,7 @@ Status ServedFiles::recognise(wire::Open& request) {
 
 std::size_t ServedFiles::clients() const {
     std::size_t all = 0;
-    for (const auto& [identity, written] : open_) all += std::max<std::size_t>(1, written.team.members);
+    for (const auto& [identity, written] : open_) all += written.clients;
     return all;
 }
 
@@ -176,20 +186,20 @@ LoadedOptions ServedFiles::options_of(const wire::Open::Team& team) const {
 
 // Null: the request is not that of a further member.
 Result<std::shared_ptr<ServedFile>> ServedFiles::join(const wire::Open& request) {
-    if (request.team.id == 0) return std::shared_ptr<ServedFile>();
+    if (!request.team.joins) return std::shared_ptr<ServedFile>();
     const std::lock_guard lock(mutex_);
     const auto found = open_.find(request.identity);
-    if (found == open_.end() || found->second.team != request.team || found->second.ends)
-        return std::shared_ptr<ServedFile>();
+    if (found == open_.end() || !of_one_team(found->second.team, request.team) || found->second.ends)
+        return unknown_team(request.path);
     std::shared_ptr<ServedFile> served = found->second.served.lock();
-    if (served == nullptr) return served;
-    if (found->second.sessions >= request.team.members || request.empty)
+    if (served == nullptr) return unknown_team(request.path);
+    if (found->second.sessions >= request.team.members)
         return Status(Code::kInvalidArgument, fmt::format("open {}: its team is complete", request.path));
     ++found->second.sessions;
     return served;
 }
 
-Status ServedFiles::enter(const wire::Open& request) {
+Result<bool> ServedFiles::enter(const wire::Open& request) {
     const io::Identity& identity = request.identity;
     const std::string& path = request.path;
     const std::size_t members = std::max<std::size_t>(1, request.team.members);
@@ -197,14 +207,13 @@ Status ServedFiles::enter(const wire::Open& request) {
     const auto left = [&] { return !open_.contains(identity); };
     const auto ends = [&] { return left() || open_.at(identity).ends; };
     if (!left_.wait_for(lock, kUnknown, ends) || !left_.wait_for(lock, kEnding, left))
-        return {Code::kUnavailable, fmt::format("open {}: another client writes it", path), EBUSY};
-    if (ends_) return {Code::kUnavailable, fmt::format("open {}: this server ends", path)};
-    if (clients() + members > clients_max_)
-        return {Code::kUnavailable, fmt::format("open {}: this server has {} of its {} clients (--clients-max), and {} "
-                                                "would come",
-                                                path, clients(), clients_max_, members)};
-    open_.emplace(identity, Written{}).first->second.team = request.team;
-    return Status::ok();
+        return Status(Code::kUnavailable, fmt::format("open {}: another client writes it", path), EBUSY);
+    if (ends_) return Status(Code::kUnavailable, fmt::format("open {}: this server ends", path));
+    const bool room = clients() + members <= clients_max_;
+    Written& written = open_.emplace(identity, Written{}).first->second;
+    written.team = request.team;
+    written.clients = room ? members : 0;
+    return room;
 }
 
 void ServedFiles::await_writers() noexcept {
@@ -213,12 +222,12 @@ void ServedFiles::await_writers() noexcept {
     ends_ = true;
 }
 
-std::shared_ptr<Observers> ServedFiles::observers_of(const io::Identity& identity) {
+std::shared_ptr<Observers> ServedFiles::observers_of(const wire::Open& request) {
     const std::lock_guard lock(mutex_);
     std::erase_if(observers_, [](const auto& known) { return known.second.expired(); });
-    auto& known = observers_[identity];
+    auto& known = observers_[request.identity];
     auto observers = known.lock();
-    if (observers == nullptr) known = observers = std::make_shared<Observers>(options_.options.size);
+    if (observers == nullptr) known = observers = std::make_shared<Observers>(options_of(request.team).options.size);
     return observers;
 }
 
@@ -257,10 +266,10 @@ Result<std::unique_ptr<ServedSnapshot>> ServedFiles::open_to_read(const wire::Op
         std::unique_lock lock(mutex_);
         if (const auto known = team_snapshots_.find(request.team.id); known != team_snapshots_.end()) {
             auto shared = known->second.snapshot.lock();
-            if (shared == nullptr)
-                return Status(Code::kUnavailable, fmt::format("{}: its team has closed it", request.path));
+            if (shared == nullptr || known->second.identity != identity) return unknown_team(request.path);
             return std::make_unique<ServedSnapshot>(known->second.observers, std::move(shared), std::move(target));
         }
+        if (request.team.joins) return unknown_team(request.path);
         // One that is being closed is whole in a moment. One that is being opened may be recovered first.
         const auto settled = [&] {
             const auto found = open_.find(identity);
@@ -287,7 +296,7 @@ Result<std::unique_ptr<ServedSnapshot>> ServedFiles::open_to_read(const wire::Op
         std::erase_if(team_snapshots_, [](const auto& known) { return known.second.snapshot.expired(); });
         if (outcome && request.team.id != 0)
             outcome = attempt([&] {
-                team_snapshots_[request.team.id] = {observers, snapshot};
+                team_snapshots_[request.team.id] = {identity, observers, snapshot};
                 return Status::ok();
             });
     }
@@ -309,12 +318,20 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
     if (!opened) return opened.status();
     auto joined = join(request);
     if (!joined || joined.value() != nullptr) return joined;
-    FOREBAY_TRY(enter(request));
+    const auto room = enter(request);
+    if (!room) return room.status();
     std::shared_ptr<ServedFile> served(new ServedFile(*this, request.identity, request.path));
     served->ended_ = true;   // until it is attached
     if (gone()) return client_gone(request.path);
     served->descriptor_ = std::move(opened.value().descriptor);
-    served->observers_ = observers_of(request.identity);
+    if (!room.value()) {
+        // The client may write it by itself, once nothing of it is left here.
+        FOREBAY_TRY(bring_home(*served, request, *stage::Engine::create(options_)));
+        return Status(Code::kUnsupported,
+                      fmt::format("open {}: the clients that this server may have (--clients-max {}) would be more",
+                                  request.path, clients_max_));
+    }
+    served->observers_ = observers_of(request);
     FOREBAY_TRY(attach(*served, request, gone));
     served->ended_ = false;
     {
@@ -326,6 +343,11 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
     }
     left_.notify_all();
     return served;
+}
+
+// The client has it locked, or nobody has: with that lock it is brought home.
+Status ServedFiles::bring_home(ServedFile& served, const wire::Open& request, stage::Engine& engine) {
+    return engine.recover_opened({served.identity_, served.path_, true, request.locked, served.descriptor_}).status();
 }
 
 Status ServedFiles::attach(ServedFile& served, const wire::Open& request, const Gone& gone) {
@@ -344,10 +366,7 @@ Status ServedFiles::attach(ServedFile& served, const wire::Open& request, const 
             return engine.forget_before(served.identity_, served.path_, true);
         };
     } else {
-        // The client has it locked, or nobody has: with that lock it is brought home.
-        const auto recovered = engine.recover_opened({served.identity_, served.path_, true, request.locked,
-                                                      served.descriptor_});
-        if (!recovered) return recovered.status();
+        FOREBAY_TRY(bring_home(served, request, engine));
     }
     auto attached = engine.attach(std::move(target));
     if (!attached) return attached.status();

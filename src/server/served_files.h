@@ -102,7 +102,7 @@ class ServedFiles {
     // A client on another machine has named the file: its device has another number here. kUnsupported: the server
     // finds another file under that name, or none. kUnavailable: it cannot be told whether it is the same one.
     [[nodiscard]] Status recognise(wire::Open& request);
-    // kUnsupported: this server cannot have bytes of the file. EBUSY: another client writes it, and does not end soon.
+    // kUnsupported: this server has no bytes of the file. EBUSY: another client writes it, and does not end soon.
     // `gone`: whether its client does not wait for it any more; then it is neither opened nor emptied.
     using Gone = std::function<bool()>;
     [[nodiscard]] Result<std::shared_ptr<ServedFile>> open(const wire::Open& request, const Gone& gone);
@@ -119,6 +119,7 @@ class ServedFiles {
     struct Written {
         wire::Open::Team team{};
         std::size_t sessions = 1;
+        std::size_t clients = 0;                   // of those that may write at a time
         std::weak_ptr<ServedFile> served;          // for members of the team; null: none can join it yet
         bool ends = false;                         // it is about to be closed or abandoned
         std::shared_ptr<stage::StagedFile> file;   // null: nobody can read it yet, or any more
@@ -126,15 +127,18 @@ class ServedFiles {
         std::size_t copying = 0;   // readers that are taking a snapshot: the end waits for them
     };
     struct TeamSnapshot {
+        io::Identity identity;
         std::shared_ptr<Observers> observers;
         std::weak_ptr<Snapshot> snapshot;
     };
     [[nodiscard]] Result<std::shared_ptr<ServedFile>> join(const wire::Open& request);
-    [[nodiscard]] Status enter(const wire::Open& request);
+    // False: there is no room for one more client; the file is entered all the same.
+    [[nodiscard]] Result<bool> enter(const wire::Open& request);
     [[nodiscard]] std::size_t clients() const;
     [[nodiscard]] LoadedOptions options_of(const wire::Open::Team& team) const;
     [[nodiscard]] Status attach(ServedFile& served, const wire::Open& request, const Gone& gone);
-    [[nodiscard]] std::shared_ptr<Observers> observers_of(const io::Identity& identity);
+    [[nodiscard]] static Status bring_home(ServedFile& served, const wire::Open& request, stage::Engine& engine);
+    [[nodiscard]] std::shared_ptr<Observers> observers_of(const wire::Open& request);
     [[nodiscard]] Result<std::unique_ptr<io::File>> make_store();
 
     const LoadedOptions options_;

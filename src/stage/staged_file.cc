@@ -60,8 +60,10 @@ Status StagedFile::truncate(std::uint64_t size) {
             return Status::ok();
         }
         follow();
-        if (size == logical_size_) return Status::ok();
         state = state_;
+        // What others forward to the same server may have made the file longer.
+        const bool known = state_ != State::kThrough || target_->forwarded() == nullptr;
+        if (known && size == logical_size_) return Status::ok();
     }
     if (state == State::kPassive || state == State::kFailed)
         return Status::from_errno(EBADF, "set the size of " + path_ + ", which is not open for writing");
@@ -532,6 +534,7 @@ Status StagedFile::leave_in_log(Status outcome) {
 
 void StagedFile::withhold(Status why) noexcept {
     const LockGuard lock(mutex());
+    if (state_ == State::kThrough && target_->forwarded() != nullptr) target_->forwarded()->withhold(why);
     withheld_ = std::move(why);
 }
 

@@ -107,7 +107,7 @@ Payload encode(const Open& message) {
          {message.seen.born_ns, message.seen.size, message.seen.modified_ns, message.seen.changed_ns, message.team.id})
         append(payload, each);
     append(payload, message.team.members);
-    append(payload, std::uint32_t{0});
+    append(payload, message.team.joins ? std::uint32_t{1} : std::uint32_t{0});
     append_text(payload, message.path);
     return payload;
 }
@@ -205,10 +205,12 @@ Result<Open> parse_open(io::Bytes payload) {
     message.identity = {load_le<std::uint64_t>(payload.data() + 8), load_le<std::uint64_t>(payload.data() + 16)};
     message.seen = {load_le<std::uint64_t>(payload.data() + 24), load_le<std::uint64_t>(payload.data() + 32),
                     load_le<std::uint64_t>(payload.data() + 40), load_le<std::uint64_t>(payload.data() + 48)};
-    message.team = {load_le<std::uint64_t>(payload.data() + 56), load_le<std::uint32_t>(payload.data() + 64)};
+    const auto joins = load_le<std::uint32_t>(payload.data() + 68);
+    message.team = {load_le<std::uint64_t>(payload.data() + 56), load_le<std::uint32_t>(payload.data() + 64),
+                    joins == 1};
     const bool has_team = message.team != Open::Team{};
     const bool may_have = message.purpose != Purpose::kFollow && message.purpose != Purpose::kReadCached;
-    if (load_le<std::uint32_t>(payload.data() + 68) != 0 || message.team.members > kMembersMax ||
+    if (joins > 1 || (message.team.joins && message.empty) || message.team.members > kMembersMax ||
         (has_team && (message.team.id == 0 || message.team.members == 0 || !may_have)))
         return malformed("team of OPEN");
     message.path = text_of(payload.subspan(kFixed));

@@ -89,6 +89,7 @@ struct Open {
     struct Team {
         std::uint64_t id = 0;   // the same for all of them, and random
         std::uint32_t members = 0;
+        bool joins = false;   // another member has opened it before
         friend bool operator==(const Team&, const Team&) = default;
     } team{};
 };

@@ -10,6 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/attempt.h"
+
 namespace forebay::wire {
 
 namespace {
@@ -421,6 +423,11 @@ Status RemoteFile::step_aside() {
     const LockGuard lock(mutex_);
     at_once_ = true;
     return Status::ok();
+}
+
+void RemoteFile::withhold(const Status& why) noexcept {
+    const LockGuard lock(mutex_);
+    if (failure_) failure_ = copy_of(why, "a write failed");
 }
 
 // After a failure the server is left to drop what is not committed: the connection ends without CLOSE.

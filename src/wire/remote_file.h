@@ -82,6 +82,7 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     Status commit() override;
     Status drain() override;
     Status step_aside() override;
+    void withhold(const Status& why) noexcept override;
     Status close() override;
 
   private:

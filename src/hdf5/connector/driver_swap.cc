@@ -13,6 +13,7 @@
 #include "base/attempt.h"
 #include "hdf5/connector/info.h"
 #include "hdf5/connector/transfer.h"
+#include "hdf5/driver/forwarding.h"
 #include "hdf5/driver/open_recovery.h"
 #include "hdf5/host/guard.h"
 #include "hdf5/host/local_list.h"
@@ -206,7 +207,15 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags, For what) 
             if (!obstacle->status) warn_once(obstacle->status.message() + "; files are written directly, unstaged");
         });
     }
-    const bool declined = result->any(Vote::kDecline);
+    bool declined = result->any(Vote::kDecline);
+    if (!declined && !writes) {
+        // What nobody writes through the server is mpio's, unless all have another reason to keep it.
+        const bool keeps = goes_on || caches;
+        const bool written = served && result->offered.team->rank() == 0 &&
+                             is_written_through(engine->options().options, path);
+        const auto all = result->offered.team->agree(Status::ok(), (keeps ? 1 : 0) + (written ? 2 : 0));
+        declined = !all || (all.value()[0] < 2 && std::ranges::count(all.value(), 1u) < result->offered.team->size());
+    }
     const bool left_to_one_node = !declined && result->several_nodes() && result->any(Vote::kStageOnNode);
     if (declined || left_to_one_node) {
         // mpio opens it, and must find it whole all the same. Ranks that do not stage have nothing to look after.

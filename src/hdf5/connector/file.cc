@@ -126,16 +126,20 @@ herr_t step_aside(const char* function, OpenFile& file, ledger::AsideReason reas
 constexpr int kGetMpiAtomicity = 26;   // its arguments: hbool_t* flag
 constexpr int kSetMpiAtomicity = 27;   // its arguments: hbool_t flag
 
-// MPI's atomic mode needs what is written to be in the file at once: staging ends for this file.
+// MPI's atomic mode needs what is written to be in the file at once: staging ends for this file. One that is only read
+// has no need of it.
 herr_t set_mpi_atomicity(OpenFile& file, bool atomic) {
-    if (atomic && step_aside("file_set_mpi_atomicity", file, ledger::AsideReason::kAtomicity) < 0) return -1;
+    if (atomic && file.shared != nullptr &&
+        step_aside("file_set_mpi_atomicity", file, ledger::AsideReason::kAtomicity) < 0)
+        return -1;
     file.atomic = atomic;
     return 0;
 }
 
-// True: it was about MPI's atomic mode of a file that ranks write together.
+// True: it was about MPI's atomic mode of a file that ranks have open together. HDF5 would take our file for one of
+// mpio's.
 bool answers_for_ranks(OpenFile& file, H5VL_optional_args_t& args, herr_t& result) {
-    if (file.shared == nullptr) return false;
+    if (!file.with_mpi) return false;
     result = 0;
     if (args.op_type == kSetMpiAtomicity) result = set_mpi_atomicity(file, *static_cast<const hbool_t*>(args.args));
     else if (args.op_type == kGetMpiAtomicity) **static_cast<hbool_t* const*>(args.args) = file.atomic;

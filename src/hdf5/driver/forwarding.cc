@@ -14,6 +14,8 @@
 #include "area/process.h"
 #include "base/attempt.h"
 #include "hdf5/warning.h"
+#include "io/open_existing.h"
+#include "io/path.h"
 #include "io/posix_file.h"
 #include "io/socket.h"
 #include "wire/home_server.h"
@@ -160,11 +162,19 @@ Status forward_together(node::Team& team, stage::OpenTarget& target, const Loade
     const auto some = std::ranges::count(wanted.value(), static_cast<std::uint64_t>(Way::kWants));
     if (some == 0) return Status::ok();
     if (some < team.size()) {   // a rank that stages would not see what others forward
+        const Status differ(Code::kInvalidArgument,
+                            "open " + open.path +
+                                ": some ranks name a staging server (option server), and some do not");
+        FOREBAY_TRY(team.agree(attempt([&] { return loaded.options.strict ? differ : Status::ok(); })));
+        (void)attempt([&] {
+            if (team.rank() == 0) warn_once(differ.message() + "; files are written directly, unstaged");
+        });
         if (!target.aside) target.aside = ledger::AsideReason::kServer;
         return Status::ok();
     }
     FOREBAY_TRY(team.broadcast(0, std::as_writable_bytes(std::span(&id, 1))));
-    opening.team = {id, static_cast<std::uint32_t>(team.size())};
+    // A rank that writes alone is a client like any other.
+    if (team.size() > 1) opening.team = {id, static_cast<std::uint32_t>(team.size()), team.rank() > 0};
     const bool first = team.rank() == 0;
     const auto go = [&](bool turn) {
         const Status mine = attempt([&] { return turn ? forward(target, loaded, open, opening) : Status::ok(); });
@@ -182,6 +192,27 @@ Status forward_together(node::Team& team, stage::OpenTarget& target, const Loade
     if (std::ranges::count(joined.value(), static_cast<std::uint64_t>(Way::kForwarded)) == team.size())
         return Status::ok();
     return {Code::kUnavailable, "open " + open.path + ": the staging server has it for some ranks, and not for all"};
+}
+
+bool is_written_through(const Options& options, const char* path) {
+    bool written = false;
+    const Status looked = attempt([&]() -> Status {
+        const auto opened = io::open_existing(path);
+        if (!opened) return opened.status();
+        const auto home = wire::home_server(options.server, opened.value().identity.inode);
+        if (!home) return home.status();
+        const auto address = io::parse_address(home.value());
+        if (!address) return address.status();
+        const auto file = io::make_posix_file(opened.value().descriptor, io::complete_path(path));
+        const auto message = wire::describe(*file, wire::Purpose::kFollow, address.value());
+        if (!message) return message.status();
+        written = true;   // whoever answers otherwise may have a writer
+        const auto session = wire::open_session(address.value(), options.patience, message.value());
+        const Code why = session.status().code();
+        written = why != Code::kUnsupported && why != Code::kNotFound;
+        return Status::ok();
+    });
+    return looked && written;
 }
 
 }   // namespace forebay::hdf5

@@ -36,4 +36,7 @@ struct Opening {
 [[nodiscard]] Status forward_together(node::Team& team, stage::OpenTarget& target, const LoadedOptions& loaded,
                                       const OpenFile& open, Opening opening);
 
+// Whether a client of the server writes the file, or may: then its last flush is to be read. Blocks until that answers.
+[[nodiscard]] bool is_written_through(const Options& options, const char* path);
+
 }   // namespace forebay::hdf5

@@ -1,14 +1,28 @@
 """Files that the ranks of a program write together through a staging server equal those that HDF5 writes natively."""
 
+import os
+import re
 import signal
+import subprocess
 from pathlib import Path
+from random import Random
 
 import h5py
 import numpy
 import pytest
-from connector_environment import asides, native, plugin_folder, run
+from connector_environment import native, plugin_folder, run
 from parallel_comparison import assert_same_contents
-from parallel_environment import Launch, asides_by_reason, launch, node_names, process_lines, program
+from parallel_environment import (
+    LONG,
+    PROGRAMS,
+    Launch,
+    asides_by_reason,
+    launch,
+    launcher,
+    node_names,
+    process_lines,
+    program,
+)
 from parallel_oracle import assert_right, run_oracle
 from seeds import seeds
 from server_environment import Client, Server, command, through
@@ -108,6 +122,61 @@ def test_without_a_server_files_are_written_directly(tmp_path):
     assert "files are written directly, unstaged" in done.stderr
 
 
+# ---- ranks that are not alike, and files that are only read --------------------------------------------
+
+
+def test_ranks_with_different_servers_are_refused(tmp_path, server):
+    """What one rank writes no other would see."""
+    with Server(tmp_path / "other") as other:
+        per_rank = [{"FOREBAY_SERVER": each.address} for each in (server, other, server)]
+        variables = native(HDF5_VOL_CONNECTOR="forebay", HDF5_PLUGIN_PATH=str(plugin_folder()))
+        done = run_case("plain", variables, tmp_path / "here", per_rank)
+        assert done.hung is None and done.returncode != 0, done.told()
+        assert "do all ranks name one server, and the same one?" in done.stderr, done.told()
+
+
+@pytest.mark.parametrize("strict", ["off", "on"])
+def test_when_only_some_ranks_name_a_server_that_is_told(strict, tmp_path, server):
+    plain = run_case("plain", native(), tmp_path / "native")
+    variables = native(
+        HDF5_VOL_CONNECTOR=f"forebay nls={tmp_path}/none;stats={tmp_path}/statistics.jsonl;strict={strict}",
+        HDF5_PLUGIN_PATH=str(plugin_folder()),
+    )
+    done = run_case("plain", variables, tmp_path / "here", [{"FOREBAY_SERVER": server.address}, {}, {}])
+    assert done.hung is None, done.told()
+    if strict == "on":
+        assert done.returncode != 0
+        return
+    assert done.returncode == 0 and facts(done) == facts(plain), done.told()
+    assert_same_contents(tmp_path / "native", tmp_path / "here")
+
+
+BEHIND = """
+import h5py
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+with h5py.File("x.h5", "w", driver="mpio", comm=world) as file:
+    for rank, name in enumerate("abc"):
+        rows = file.create_dataset(name, (100_000,), "i4")
+        if world.rank == rank: rows[:] = rank
+    del rows, file["c"]
+with h5py.File("x.h5", "r", driver="mpio", comm=world) as file:
+    was = file.atomic
+    file.atomic = True
+    print(f"atomic: {was} {file.atomic} ", flush=True)
+"""
+
+
+def test_a_file_becomes_as_short_as_natively_and_one_that_nobody_writes_is_mpio_s(tmp_path, server, mpi_python):
+    """The last of its bytes are another rank's than the one that cuts it."""
+    plain = run_ranks(mpi_python, BEHIND, native(), tmp_path / "native")
+    done = run_ranks(mpi_python, BEHIND, of_server(server, tmp_path), tmp_path / "here")
+    assert done.hung is None and done.returncode == 0, done.told()
+    assert sorted(done.stdout.split()) == sorted(plain.stdout.split()) != [], done.told()
+    assert (tmp_path / "here/x.h5").stat().st_size == (tmp_path / "native/x.h5").stat().st_size
+    assert asides_by_reason(tmp_path)["forwarded"] == RANKS
+
+
 # ---- deaths, and readers ------------------------------------------------------------------------------
 
 BEGINS = """
@@ -195,3 +264,79 @@ def test_ranks_that_read_beside_a_writer_see_its_last_flush(tmp_path, server, mp
     assert asides_by_reason(tmp_path)["forwarded"] == RANKS
     done = run_ranks(mpi_python, READS, of_server(server, tmp_path), here)
     assert sorted(done.stdout.splitlines()) == [f"rank {rank}: 200000" for rank in range(RANKS)], done.told()
+
+
+# ---- killed at any instant ----------------------------------------------------------------------------
+
+STEPS = """
+import os
+import h5py
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+pids = world.gather(os.getpid())
+if world.rank == 0: print(pids, flush=True)
+file = h5py.File("x.h5", "w", driver="mpio", comm=world)
+rows = file.create_dataset("rows", (world.size, 50_000), "i4")
+try:
+    for step in range(1, 100_000):
+        rows[world.rank] = step
+        file.flush()
+        if world.rank == 0: print(step, flush=True)
+except OSError:  # on one rank, perhaps, while others go on
+    world.Abort(1)
+"""
+
+
+def killed_after(python: str, variables: dict[str, str], folder: Path, victim, flushes: int) -> int:
+    """The last flush of which the ranks said that it has returned, before `victim(their pids)` was killed."""
+    folder.mkdir()
+    started = subprocess.Popen(
+        [*launcher(), "-n", str(RANKS), "env", f"LD_PRELOAD={PROGRAMS / 'yielding_progress.so'}", python, "-c", STEPS],
+        cwd=folder,
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    last = 0
+    pids = [int(word) for word in re.findall(r"\d+", started.stdout.readline())]
+    assert len(pids) == RANKS
+    try:
+        for line in started.stdout:
+            if line.strip().isdigit():
+                last = int(line)
+            if last == flushes and victim is not None:
+                os.kill(victim(pids), signal.SIGKILL)
+                victim = None
+        started.wait(timeout=SECONDS_MAX)
+    finally:
+        if started.poll() is None:
+            started.kill()
+    assert victim is None and started.returncode != 0
+    return last
+
+
+def assert_one_step(path: Path, last: int) -> None:
+    """All rows are of one flush: the last one that returned, or the one under way."""
+    with h5py.File(path) as file:
+        found = numpy.unique(file["rows"][...])
+    assert len(found) == 1 and found[0] in (last, last + 1), (found, last)
+
+
+@pytest.mark.parametrize("who", ["rank", "server"])
+def test_what_is_killed_at_any_instant_leaves_one_flush(who, tmp_path, mpi_python):
+    random = Random(seeds(f"parallel-server-{who}", 1)[0])
+    for number in range(20 if LONG else 4):
+        folder = tmp_path / str(number)
+        with Server(folder) as server:
+            variables = of_server(server, folder)
+            variables["HDF5_VOL_CONNECTOR"] += ";patience=1"
+            pid = server.process.pid
+            victim = (lambda pids: random.choice(pids)) if who == "rank" else lambda _, pid=pid: pid
+            last = killed_after(mpi_python, variables, folder / "here", victim, random.randint(1, 30))
+            if who == "server":
+                server.process.wait(timeout=60)
+                server.start()  # it brings the file to its last flush
+            server.end()
+            assert server.left() == []
+            assert_one_step(folder / "here/x.h5", last)

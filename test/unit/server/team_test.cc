@@ -15,7 +15,7 @@
 namespace forebay::server {
 namespace {
 
-constexpr wire::Open::Team kTeam{77, 3};
+constexpr wire::Open::Team kTeam{77, 3}, kJoining{77, 3, true};
 
 class Team : public StagingServer {
   protected:
@@ -24,6 +24,7 @@ class Team : public StagingServer {
     Members open_together(const std::string& path, wire::Open::Team team = kTeam) {
         Members members;
         for (std::uint32_t i = 0; i < team.members; ++i) {
+            team.joins = i > 0;
             auto member = open(path, false, team);
             EXPECT_TRUE(member) << member.status().message();
             if (!member) break;
@@ -160,13 +161,17 @@ TEST_F(Team, those_of_another_team_and_one_too_many_are_refused) {
     const std::string path = make_file("file");
     const Members members = open_together(path);
     ASSERT_EQ(members.size(), 3u);
-    EXPECT_EQ(open(path, false, kTeam).status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(open(path, false, kJoining).status().code(), Code::kInvalidArgument);
     EXPECT_EQ(open(path, false, {78, 3}).status().sys_errno(), EBUSY);
     EXPECT_EQ(open(path).status().sys_errno(), EBUSY);
     // Three clients are there, and three more may come.
     const std::string other = make_file("other");
-    EXPECT_THAT(open(other, false, {79, 4}).status().message(), testing::HasSubstr("--clients-max"));
+    const Status refused = open(other, false, {79, 4}).status();
+    EXPECT_EQ(refused.code(), Code::kUnsupported);
+    EXPECT_THAT(refused.message(), testing::HasSubstr("--clients-max"));
     EXPECT_EQ(open_together(other, {80, 3}).size(), 3u);
+    // Whoever joins a team finds it here, or the first member has another server.
+    EXPECT_THAT(open(make_file("third"), false, {81, 3, true}).status().message(), testing::HasSubstr("the same one"));
     for (const auto& member : members) EXPECT_TRUE(member->close());
 }
 
@@ -182,13 +187,14 @@ TEST_F(Team, readers_of_one_team_see_one_commit) {
     ASSERT_TRUE(one) << one.status().message();
     ASSERT_TRUE(writer.value()->write_at(0, second));
     ASSERT_TRUE(writer.value()->commit());
-    auto other = open_to_read(path, kTeam);
+    auto other = open_to_read(path, kJoining);
     ASSERT_TRUE(other) << other.status().message();
     EXPECT_TRUE(all_of(*one.value()) == first);
     EXPECT_TRUE(all_of(*other.value()) == first);
     auto alone = open_to_read(path);
     ASSERT_TRUE(alone);
     EXPECT_TRUE(all_of(*alone.value()) == second);
+    EXPECT_EQ(open_to_read(path, {78, 3, true}).status().code(), Code::kUnavailable);
     EXPECT_TRUE(writer.value()->close());
 }
 

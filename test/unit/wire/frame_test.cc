@@ -47,7 +47,7 @@ TEST(Frame, hello_has_its_golden_bytes) {
 }
 
 TEST(Frame, payloads_have_their_golden_bytes) {
-    EXPECT_EQ(hex(encode(Open{true, false, {2, 3}, "/a", Purpose::kWrite, {4, 5, 6, 7}, {8, 9}})),
+    EXPECT_EQ(hex(encode(Open{true, false, {2, 3}, "/a", Purpose::kWrite, {4, 5, 6, 7}, {8, 9, false}})),
               "01000000020000000200000000000000"
               "03000000000000000400000000000000"
               "05000000000000000600000000000000"
@@ -75,13 +75,13 @@ TEST(Frame, what_is_encoded_is_parsed_back) {
     EXPECT_EQ(header.value().payload_bytes, 77u);
     EXPECT_EQ(header.value().request, 1234567890123u);
     const auto open = parse_open(encode(Open{
-        false, true, {5, 6}, "/scratch/run.h5", Purpose::kWrite, {1, 2, 3, 4}, {7, 16}}));
+        false, true, {5, 6}, "/scratch/run.h5", Purpose::kWrite, {1, 2, 3, 4}, {7, 16, true}}));
     ASSERT_TRUE(open) << open.status().message();
     EXPECT_TRUE(open.value().locked && !open.value().empty);
     EXPECT_EQ(open.value().identity, (io::Identity{5, 6}));
     EXPECT_EQ(open.value().path, "/scratch/run.h5");
     EXPECT_EQ(open.value().seen, (Open::Seen{1, 2, 3, 4}));
-    EXPECT_EQ(open.value().team, (Open::Team{7, 16}));
+    EXPECT_EQ(open.value().team, (Open::Team{7, 16, true}));
     for (const Purpose purpose : {Purpose::kRead, Purpose::kFollow, Purpose::kReadCached}) {
         const auto other = parse_open(encode(Open{false, false, {5, 6}, "/scratch/run.h5", purpose, {}, {}}));
         ASSERT_TRUE(other) << other.status().message();
@@ -185,6 +185,8 @@ TEST(Frame, a_team_that_is_none_is_refused) {
     EXPECT_FALSE(parses({2, 0}, Purpose::kWrite));
     EXPECT_FALSE(parses({1, 2}, Purpose::kFollow));
     EXPECT_FALSE(parses({1, 2}, Purpose::kReadCached));
+    EXPECT_FALSE(parses({0, 0, true}, Purpose::kWrite));
+    EXPECT_FALSE(parse_open(encode(Open{true, false, {}, "/a", Purpose::kWrite, {}, {1, 2, true}})));
 }
 
 // Under the address sanitizer: nothing outside of the payload is touched, and what is accepted is consistent.
