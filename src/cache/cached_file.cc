@@ -50,6 +50,7 @@ Result<std::size_t> CachedFile::Core::read(const std::shared_ptr<Core>& self, st
         std::uint64_t gap_end = std::max(replica_->end_of_gap(at, end), std::min(end, block_floor(at) + kBlockBytes));
         // A larger one would not fit into the byte budget.
         if (gap_end - at > kMissMax && stores()) gap_end = block_floor(at) + kMissMax;
+        gap_end = std::min(gap_end, end_of_claim(at));
         const auto got = fetch(self, {at, gap_end}, into.subspan(at - offset, gap_end - at));
         if (!got) return at == offset ? got : Result<std::size_t>(got.status());
         at += got.value();
@@ -285,7 +286,8 @@ void CachedFile::Core::read_ahead(const std::shared_ptr<Core>& self, ByteRange r
     const std::uint64_t size = replica_->source().size;
     const std::uint64_t step = peers != nullptr ? peers->piece_bytes() : kBlockBytes;
     for (std::uint64_t at = range.begin / step * step; at < range.end;) {
-        const std::uint64_t end = std::min({size, (range.end + step - 1) / step * step, at + kFetchMax});
+        const std::uint64_t end = std::min({size, (range.end + step - 1) / step * step, at + kFetchMax,
+                                            end_of_claim(at)});
         (void)Replica::revive(replica_, at);
         const std::uint64_t gap_end = replica_->end_of_gap(at, end);
         if (gap_end == at) {

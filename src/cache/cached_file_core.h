@@ -94,6 +94,11 @@ class CachedFile::Core {
 
     Result<std::size_t> read_source(std::uint64_t offset, io::MutableBytes into);
     Result<std::size_t> read_unstored(std::uint64_t offset, io::MutableBytes into);
+    // Where a claim that begins at `offset` ends at the latest.
+    [[nodiscard]] std::uint64_t end_of_claim(std::uint64_t offset) const noexcept {
+        const std::uint64_t within = servers_ != nullptr ? servers_->claim_within() : 0;
+        return within == 0 ? kOffsetMax : (offset / within + 1) * within;
+    }
     Result<std::size_t> read_whole(Peers* peers, ByteRange whole, ByteRange asked, io::MutableBytes into);
     [[nodiscard]] std::shared_ptr<Peers> peers_here() noexcept;
     Result<std::size_t> fetch(const std::shared_ptr<Core>& self, ByteRange missing, io::MutableBytes into);

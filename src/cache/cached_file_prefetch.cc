@@ -126,7 +126,7 @@ void CachedFile::Core::fetch_missing(ByteRange piece, bool again) {
     const std::uint64_t give_up_ns = policy_.steady_ns() + kAgainMaxNs;
     for (std::uint64_t at = block_floor(piece.begin); at < end && !closing_.load() && !stopped_.load();) {
         (void)Replica::revive(replica_, at);
-        const std::uint64_t gap_end = replica_->end_of_gap(at, end);
+        const std::uint64_t gap_end = replica_->end_of_gap(at, std::min(end, end_of_claim(at)));
         if (gap_end == at) {
             at = std::min(end, at + kBlockBytes);
             continue;

@@ -59,6 +59,9 @@ class Peers {
     [[nodiscard]] virtual bool usable() noexcept = 0;
     // Ranges are told in pieces of so many bytes: whole blocks, and whole parts of a unit.
     [[nodiscard]] virtual std::uint64_t piece_bytes() const noexcept = 0;
+    // Whoever claims units of one of these, and asks for them, waits for nobody who waits for units of another one. 0:
+    // a claim may go on behind it.
+    [[nodiscard]] virtual std::uint64_t claim_within() const noexcept { return 0; }
     // Where in the file this node begins to read ahead, so that not all begin at the same place.
     [[nodiscard]] virtual std::uint64_t first_byte() const noexcept = 0;
     // Of what all nodes are to fetch, this one fetches that.

@@ -147,6 +147,7 @@ int run_for_users(const Request& request, const io::Address& address) {
                                  report});
     say_ready(io::format_address(address));
     const Status served = servers.run(*listener.value(), end.number());
+    listener.value().reset();   // nobody waits for an answer while the users' processes end
     if (!served) report(served.message());
     else end.take();
     report("ending: nobody is admitted any more, and open files are waited for");

@@ -438,7 +438,7 @@ Status Listener::pass(int channel, const Socket& connection) {
     const int number = connection.number();
     std::memcpy(CMSG_DATA(control), &number, sizeof number);
     ssize_t sent;
-    do sent = ::sendmsg(channel, &passing.message, MSG_NOSIGNAL);
+    do sent = ::sendmsg(channel, &passing.message, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (sent < 0 && errno == EINTR);
     return sent == 1 ? Status::ok() : Status::from_errno(errno, "pass a connection on");
 }

@@ -107,6 +107,7 @@ class Listener {
     // Connections that another process passes (`pass`) to the other end of `channel`, a pair of sockets
     // (SOCK_SEQPACKET) that it owns from now on. It says that `wake` is readable once that process has closed its end.
     [[nodiscard]] static std::unique_ptr<Listener> of_passed(int channel);
+    // Does not block. EAGAIN: the other process does not take them.
     [[nodiscard]] static Status pass(int channel, const Socket& connection);
     ~Listener();
     Listener(const Listener&) = delete;

@@ -255,6 +255,14 @@ Status nobody_writes(const std::string& path) {
 
 }   // namespace
 
+// One that is being closed is whole in a moment. One that is being opened may be recovered first.
+bool ServedFiles::await_settled(std::unique_lock<std::mutex>& lock, const io::Identity& identity) {
+    return left_.wait_for(lock, kEnding, [&] {
+        const auto found = open_.find(identity);
+        return found == open_.end() || found->second.file != nullptr;
+    });
+}
+
 Result<std::unique_ptr<ServedSnapshot>> ServedFiles::open_to_read(const wire::Open& request) {
     auto opened = open_named(request);
     if (!opened) return opened.status();
@@ -270,12 +278,7 @@ Result<std::unique_ptr<ServedSnapshot>> ServedFiles::open_to_read(const wire::Op
             return std::make_unique<ServedSnapshot>(known->second.observers, std::move(shared), std::move(target));
         }
         if (request.team.joins) return unknown_team(request.path);
-        // One that is being closed is whole in a moment. One that is being opened may be recovered first.
-        const auto settled = [&] {
-            const auto found = open_.find(identity);
-            return found == open_.end() || found->second.file != nullptr;
-        };
-        if (!left_.wait_for(lock, kEnding, settled))
+        if (!await_settled(lock, identity))
             return Status(Code::kUnavailable, fmt::format("open {}: its writer does not end", request.path));
         const auto found = open_.find(identity);
         if (found == open_.end()) return nobody_writes(request.path);
@@ -307,9 +310,11 @@ Result<std::unique_ptr<ServedSnapshot>> ServedFiles::open_to_read(const wire::Op
 
 Result<std::shared_ptr<Observers>> ServedFiles::open_to_follow(const wire::Open& request) {
     if (const auto opened = open_named(request); !opened) return opened.status();
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    if (!await_settled(lock, request.identity))
+        return Status(Code::kUnavailable, fmt::format("open {}: its writer does not end", request.path));
     const auto found = open_.find(request.identity);
-    if (found == open_.end() || found->second.observers == nullptr) return nobody_writes(request.path);
+    if (found == open_.end()) return nobody_writes(request.path);
     return found->second.observers;
 }
 
@@ -329,7 +334,8 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
         FOREBAY_TRY(bring_home(*served, request, *stage::Engine::create(options_)));
         return Status(Code::kUnsupported,
                       fmt::format("open {}: the clients that this server may have (--clients-max {}) would be more",
-                                  request.path, clients_max_));
+                                  request.path, clients_max_),
+                      EUSERS);
     }
     served->observers_ = observers_of(request);
     FOREBAY_TRY(attach(*served, request, gone));

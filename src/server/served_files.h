@@ -135,6 +135,8 @@ class ServedFiles {
     // False: there is no room for one more client; the file is entered all the same.
     [[nodiscard]] Result<bool> enter(const wire::Open& request);
     [[nodiscard]] std::size_t clients() const;
+    // Until nobody writes it, or somebody does who can be read. False: that takes too long.
+    [[nodiscard]] bool await_settled(std::unique_lock<std::mutex>& lock, const io::Identity& identity);
     [[nodiscard]] LoadedOptions options_of(const wire::Open::Team& team) const;
     [[nodiscard]] Status attach(ServedFile& served, const wire::Open& request, const Gone& gone);
     [[nodiscard]] static Status bring_home(ServedFile& served, const wire::Open& request, stage::Engine& engine);

@@ -281,6 +281,9 @@ class ServerPeers final : public cache::Peers {
 
     bool usable() noexcept override { return true; }
     std::uint64_t piece_bytes() const noexcept override { return cache::kBlockBytes; }
+    // One node is the home of it, and reads it from the file. Two nodes that claim more, and have a part of it each,
+    // would wait for each other.
+    std::uint64_t claim_within() const noexcept override { return kHomeStripeBytes; }
     std::uint64_t first_byte() const noexcept override { return first_byte_; }
     // Each node asks for all of it: the homes read it.
     Homes homes() const noexcept override { return {kHomeStripeBytes, 0, 1}; }

@@ -133,7 +133,8 @@ Status RemoteFile::await_server(Status why) {
         size_ = size;
         if (why) return why;
         // A server that answers, and refuses the file, will not change its mind.
-        if (why.code() == Code::kUnsupported || why.code() == Code::kPermissionDenied) return why;
+        const bool full = why.sys_errno() == EUSERS;   // that may change
+        if ((why.code() == Code::kUnsupported && !full) || why.code() == Code::kPermissionDenied) return why;
         const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
                                                                                   begin);
         const auto left = std::chrono::milliseconds(std::chrono::seconds(patience_s_)) - waited;

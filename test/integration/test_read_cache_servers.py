@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_r
 
 ROWS, ROW_BYTES = 192, 64 << 10
 # Times the file: a busy machine may store a part late, which is then read twice. Without servers it is 2.
-ONCE = 1.25
+ONCE = 1.5
 
 MAKE = f"""
 import sys, h5py, numpy as np
@@ -85,10 +85,10 @@ class Nodes:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def begin(self, node, *arguments):
-        """A program that waits for a line before each part but the first."""
+    def begin(self, node, *arguments, code=READ):
+        """A program that waits for a line before each part, or each but the first."""
         return subprocess.Popen(
-            [sys.executable, "-c", READ, *arguments, "waits"],
+            [sys.executable, "-c", code, *arguments, "waits"],
             env=self.environment(node),
             cwd=self.folder,
             stdin=subprocess.PIPE,
@@ -158,6 +158,32 @@ def test_programs_of_both_nodes_that_read_at_once_read_what_the_file_has(nodes):
     readers = [nodes.begin(seed % 2, "4", str(seed)) for seed in range(4)]
     assert [reader.communicate("\n" * 4, timeout=100)[0] for reader in readers] == expected
     assert all(nodes.cache(node)["remote_bytes"] > 0 for node in (0, 1))
+
+
+# Reads of 4 MiB, which have parts of both homes.
+LARGE = f"""
+import sys, zlib, h5py
+with h5py.File("target/data.h5") as f:
+    for row in range(0, {ROWS}, 64):
+        sys.stdin.readline()
+        print(zlib.crc32(f["rows"][row:row + 64].tobytes()), flush=True)
+"""
+
+
+def test_programs_of_both_nodes_that_ask_for_the_same_at_the_same_time_do_not_wait_for_each_other(nodes):
+    expected = nodes.natively(code=LARGE)
+    programs = [nodes.begin(node, code=LARGE) for node in (0, 1)]
+    for line in expected.splitlines():
+        for program in programs:
+            program.stdin.write("\n")
+            program.stdin.flush()
+        assert [program.stdout.readline().strip() for program in programs] == [line, line]
+    for program in programs:
+        program.communicate(timeout=60)
+        assert program.returncode == 0
+    for node in (0, 1):
+        cache = nodes.cache(node)
+        assert cache["late_answers"] == 0 and cache["remote_bytes"] > 0, cache
 
 
 def test_a_prefetch_comes_from_the_homes(nodes):

@@ -110,6 +110,43 @@ def test_a_user_s_process_that_is_killed_is_replaced_and_nobody_else_notices(pla
     assert server.left() == []
 
 
+CONNECTS = """
+import socket, sys, time
+held = []
+for _ in range(600):
+    one = socket.socket(socket.AF_UNIX)
+    one.connect(sys.argv[1])
+    held.append(one)
+print("connected", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_user_who_stops_a_process_and_comes_again_and_again_holds_up_nobody_else(place, server):
+    with client(server, place, USERS[0]) as program:
+        program.must(*FLUSHED, "f.close()")
+        assert program.end() == ""
+    (child,) = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+    os.kill(int(child), signal.SIGSTOP)
+    group = pwd.getpwnam(USERS[0]).pw_gid
+    command = ["setpriv", f"--reuid={number(USERS[0])}", f"--regid={group}", "--clear-groups", "/usr/bin/python3"]
+    attack = subprocess.Popen(
+        [*command, "-c", CONNECTS, server.address.removeprefix("unix:")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert attack.stdout.readline() == "connected\n"
+        with client(server, place, USERS[1]) as program:
+            program.must(*FLUSHED, "f.close()")
+            assert program.end() == ""
+        assert client_reasons(place / USERS[1]) == {"forwarded": 1}
+    finally:
+        os.kill(int(child), signal.SIGCONT)
+        attack.communicate(timeout=60)
+
+
 @pytest.mark.parametrize(
     ("users", "listen", "said"),
     [("no-such-user", None, "there is no user 'no-such-user'"), ("all", "127.0.0.1:0", "--listen has to be unix:PATH")],

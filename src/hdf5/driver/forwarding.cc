@@ -195,9 +195,9 @@ Status forward_together(node::Team& team, stage::OpenTarget& target, const Loade
 }
 
 bool is_written_through(const Options& options, const char* path) {
-    bool written = false;
+    bool written = true;   // unless the server says that nobody does
     const Status looked = attempt([&]() -> Status {
-        const auto opened = io::open_existing(path);
+        const auto opened = io::open_existing(path, io::Access::kRead);
         if (!opened) return opened.status();
         const auto home = wire::home_server(options.server, opened.value().identity.inode);
         if (!home) return home.status();
@@ -206,13 +206,11 @@ bool is_written_through(const Options& options, const char* path) {
         const auto file = io::make_posix_file(opened.value().descriptor, io::complete_path(path));
         const auto message = wire::describe(*file, wire::Purpose::kFollow, address.value());
         if (!message) return message.status();
-        written = true;   // whoever answers otherwise may have a writer
         const auto session = wire::open_session(address.value(), options.patience, message.value());
-        const Code why = session.status().code();
-        written = why != Code::kUnsupported && why != Code::kNotFound;
+        written = session.status().code() != Code::kUnsupported;
         return Status::ok();
     });
-    return looked && written;
+    return written && looked.code() != Code::kNotFound && looked.code() != Code::kUnsupported;
 }
 
 }   // namespace forebay::hdf5

@@ -36,7 +36,8 @@ struct Opening {
 [[nodiscard]] Status forward_together(node::Team& team, stage::OpenTarget& target, const LoadedOptions& loaded,
                                       const OpenFile& open, Opening opening);
 
-// Whether a client of the server writes the file, or may: then its last flush is to be read. Blocks until that answers.
+// False: the server says that no client writes the file, or there is none of that name. True: then its last flush is to
+// be read, or what that meets is to be told. Blocks until the server answers.
 [[nodiscard]] bool is_written_through(const Options& options, const char* path);
 
 }   // namespace forebay::hdf5
