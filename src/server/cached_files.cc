@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,19 +36,51 @@ bool is_same_version(const wire::Open::Seen& seen, const io::FileState& state) {
 
 }   // namespace
 
-CachedFiles::CachedFiles(LoadedOptions options)
-    : options_(with_read_cache(std::move(options))),
-      cache_(options_.options,
-             [this]() -> Result<std::unique_ptr<io::Directory>> {
-                 auto area = area::open_staging_area(options_);
-                 if (!area) return area.status();
-                 return std::move(area.value().directory);
-             },
-             {.for_others = true}) {}
+// With its options, which it uses as long as it lives.
+struct CachedFiles::Cache {
+    explicit Cache(LoadedOptions loaded) : options(with_read_cache(std::move(loaded))) {}
+    const LoadedOptions options;
+    cache::ReadCache files{options.options,
+                           [this]() -> Result<std::unique_ptr<io::Directory>> {
+                               auto area = area::open_staging_area(options);
+                               if (!area) return area.status();
+                               return std::move(area.value().directory);
+                           },
+                           {.for_others = true}};
+};
+
+CachedFiles::CachedFiles(LoadedOptions options) : cache_(std::make_unique<Cache>(std::move(options))) {}
 
 CachedFiles::~CachedFiles() {
     close(std::move(open_));
-    (void)cache_.stop(std::chrono::steady_clock::now() + kEnding);
+    // A thread that does not come back from its file system goes on using it.
+    if (!cache_->files.stop(std::chrono::steady_clock::now() + kEnding)) (void)cache_.release();
+}
+
+std::unique_ptr<CachedFiles::Reader> CachedFiles::admit() {
+    {
+        const std::lock_guard lock(mutex_);
+        if (readers_ == kReadersMax) return nullptr;
+        ++readers_;
+    }
+    std::unique_ptr<Reader> reader(new (std::nothrow) Reader(*this));   // its end takes one off
+    if (reader == nullptr) leave();
+    return reader;
+}
+
+// Only `find` hands a file out a second time, under the lock: so what is held here alone is nobody's.
+void CachedFiles::leave() noexcept {
+    std::list<std::shared_ptr<cache::CachedFile>> ended;
+    {
+        const std::lock_guard lock(mutex_);
+        --readers_;
+        for (auto one = open_.begin(); one != open_.end();) {
+            const auto next = std::next(one);
+            if (one->use_count() == 1) ended.splice(ended.end(), open_, one);
+            one = next;
+        }
+    }
+    close(std::move(ended));
 }
 
 Result<std::shared_ptr<cache::CachedFile>> CachedFiles::open(const wire::Open& request, bool from_afar) {
@@ -66,7 +99,7 @@ Result<std::shared_ptr<cache::CachedFile>> CachedFiles::open(const wire::Open& r
     const cache::Version version = cache::version_of(here, state.value());
     if (auto known = find(version)) return known;
     std::string warning;
-    auto file = cache_.open(source, warning);
+    auto file = cache_->files.open(source, warning);
     if (file == nullptr)
         return Status(Code::kUnsupported, fmt::format("{}: this server does not read it through its cache{}{}",
                                                       request.path, warning.empty() ? "" : ": ", warning));
@@ -111,14 +144,14 @@ void CachedFiles::keep(const std::shared_ptr<cache::CachedFile>& file) {
 }
 
 void CachedFiles::close(std::list<std::shared_ptr<cache::CachedFile>>&& files) noexcept {
-    for (const auto& file : files) cache_.note_closed(*file);
+    for (const auto& file : files) cache_->files.note_closed(*file);
     files.clear();
 }
 
 cache::CacheTotals CachedFiles::totals() {
     const std::lock_guard lock(mutex_);
     const std::vector<std::shared_ptr<cache::CachedFile>> open(open_.begin(), open_.end());
-    return cache_.totals(open);
+    return cache_->files.totals(open);
 }
 
 }   // namespace forebay::server

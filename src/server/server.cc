@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::chrono::seconds kRefusing{1};
 constexpr std::size_t kSessionsPerFile = 2;                 // beside each writer, somebody who reads or follows
-constexpr std::size_t kCacheSessions = 1024;                // of programs that read through this node's cache
 constexpr std::uint64_t kLogMin = std::uint64_t{4} << 20;   // of one file
 
 std::uint64_t random_number() {
@@ -47,7 +46,8 @@ std::unique_ptr<CachedFiles> cached_files_of(const LoadedOptions& loaded) {
 }   // namespace
 
 Server::Server(Setup setup, std::unique_ptr<io::Listener> listener)
-    : sessions_max_(kSessionsPerFile * setup.clients_max + (setup.options.options.read_cache ? kCacheSessions : 0)),
+    : sessions_max_(kSessionsPerFile * setup.clients_max +
+                    (setup.options.options.read_cache ? CachedFiles::kReadersMax : 0)),
       report_(std::move(setup.report)),
       credentials_(std::move(setup.credentials)),
       epoch_(random_number()),

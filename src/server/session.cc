@@ -85,7 +85,7 @@ Status Session::begin(Connection& connection) {
     auto request = wire::parse_open(second.value().payload);
     if (!request) return request.status();
     if (request.value().purpose == wire::Purpose::kReadCached) {
-        reads_cached_ = true;
+        FOREBAY_TRY(admit_reader(connection));
         FOREBAY_TRY(open_cached(connection, 2, request.value()));
         last_request_ = 2;
         return connection.socket().set_patience(kWithoutEnd, kSending);
@@ -150,13 +150,21 @@ Status Session::follow(Connection& connection, const Connection::Frame& frame) {
     }
 }
 
+// One that is not admitted ends, so that readers take no place of a writer's.
+Status Session::admit_reader(Connection& connection) {
+    if (cached_files_ != nullptr) reader_ = cached_files_->admit();
+    if (reader_ != nullptr) return Status::ok();
+    const Status refusal(Code::kUnsupported,
+                         cached_files_ == nullptr
+                             ? "this server has no read cache (option read_cache)"
+                             : fmt::format("this server has its {} readers", CachedFiles::kReadersMax));
+    (void)connection.send(Type::kFailed, 2, wire::encode(refusal));
+    return {Code::kNotFound, refusal.message()};   // to a reader that is an answer like another
+}
+
 // A file that is not read here is an answer like another: the client goes on with its next one.
 Status Session::open_cached(Connection& connection, std::uint64_t number, const wire::Open& request) {
     cached_ = nullptr;
-    if (cached_files_ == nullptr) {
-        const Status none(Code::kUnsupported, "this server has no read cache (option read_cache)");
-        return connection.send(Type::kFailed, number, wire::encode(none));
-    }
     auto opened = cached_files_->open(request, connection.sealed());
     if (!opened) return connection.send(Type::kFailed, number, wire::encode(opened.status()));
     cached_ = std::move(opened).value();
@@ -182,7 +190,7 @@ Result<bool> Session::serve(Connection& connection, const Connection::Frame& fra
     const Type type = frame.header.type;
     if (frame.header.request != last_request_ + 1) return out_of_turn();
     last_request_ = frame.header.request;
-    if (reads_cached_) {
+    if (reader_ != nullptr) {
         Status served = out_of_turn();
         if (type == Type::kRead) served = read_cached(connection, frame);
         if (type == Type::kOpen) {

@@ -45,6 +45,7 @@ class Session {
     [[nodiscard]] Status write(io::Bytes payload);
     [[nodiscard]] Status truncate(io::Bytes payload);
     [[nodiscard]] Status read(wire::Connection& connection, const wire::Connection::Frame& frame);
+    [[nodiscard]] Status admit_reader(wire::Connection& connection);
     [[nodiscard]] Status open_cached(wire::Connection& connection, std::uint64_t number, const wire::Open& request);
     [[nodiscard]] Status read_cached(wire::Connection& connection, const wire::Connection::Frame& frame);
     [[nodiscard]] Status change(wire::Type type);
@@ -60,7 +61,7 @@ class Session {
     std::shared_ptr<ServedFile> served_;
     std::unique_ptr<ServedSnapshot> snapshot_;
     std::shared_ptr<Observers> observers_;
-    bool reads_cached_ = false;   // then `cached_` may change from file to file, and be null
+    std::unique_ptr<CachedFiles::Reader> reader_;   // then `cached_` may change from file to file, and be null
     std::shared_ptr<cache::CachedFile> cached_;
     std::uint64_t last_request_ = 0;
     wire::Payload buffer_;   // what is read

@@ -77,15 +77,20 @@ Result<UserServers::Process*> UserServers::process_of(uid_t user, const io::Sock
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
         return Status::from_errno(errno, "make a channel");
-    const pid_t pid = ::fork();
+    Process* made = nullptr;   // before it begins, so that it is known whatever happens
+    const Status known = attempt([&] {
+        made = &processes_.emplace(user, Process{0, ends[0]}).first->second;
+        return Status::ok();
+    });
+    const pid_t pid = known ? ::fork() : -1;
     if (pid < 0) {
-        const Status failed = Status::from_errno(errno, "begin a process");
+        const Status failed = known ? Status::from_errno(errno, "begin a process") : known;
+        processes_.erase(user);
         for (const int end : ends) ::close(end);
         return failed;
     }
     if (pid == 0) {
         // What this process has is the parent's, but for its end of the channel.
-        ::close(ends[0]);
         ::close(connection.number());   // it comes through the channel
         listener.leave_to_parent();
         for (const auto& [other, process] : processes_) ::close(process.channel);
@@ -99,7 +104,8 @@ Result<UserServers::Process*> UserServers::process_of(uid_t user, const io::Sock
         ::_exit(status);
     }
     ::close(ends[1]);
-    return &processes_.emplace(user, Process{pid, ends[0]}).first->second;
+    made->pid = pid;
+    return made;
 }
 
 Status UserServers::hand_over(const io::Socket& connection, io::Listener& listener) {

@@ -60,6 +60,7 @@ struct CacheServers::Pool {
         std::vector<std::unique_ptr<Session>> idle;
         std::size_t open = 0;   // idle or not
         std::uint64_t not_before_ns = 0, pause_ns = 0;
+        std::uint64_t failed_ns = 0;   // when the last failure was noted
         std::optional<io::Address> address;
     };
     explicit Pool(std::size_t servers) : lines(servers) {}
@@ -92,13 +93,17 @@ struct CacheServers::Pool {
             forget(line, ended.size() + (session != nullptr ? 1 : 0));
         }
     }
-    void note_failure(std::size_t server, std::uint64_t took_ns, const Bounds& bounds) noexcept {
+    // Of a question that was asked at `begin_ns`. Those that were under way together fail together, and count as one.
+    void note_failure(std::size_t server, std::uint64_t begin_ns, const Bounds& bounds) noexcept {
         const std::lock_guard lock(mutex);
         Line& line = lines[server];
+        if (begin_ns < line.failed_ns) return;
+        line.failed_ns = monotonic_ns();
+        const std::uint64_t took_ns = line.failed_ns - begin_ns;
         const auto least = static_cast<std::uint64_t>(bounds.pause_min.count());
         const auto most = static_cast<std::uint64_t>(bounds.pause_max.count());
         line.pause_ns = std::min(most, std::max({least, 2 * line.pause_ns, kCostTimes * took_ns}));
-        line.not_before_ns = monotonic_ns() + line.pause_ns;
+        line.not_before_ns = line.failed_ns + line.pause_ns;
     }
 };
 
@@ -163,6 +168,7 @@ CacheServers::Answer CacheServers::take(Pool& pool, std::size_t server, const Fi
         const auto is_free = [&] { return !line.idle.empty() || line.open < kConnectionsMax; };
         if (monotonic_ns() < line.not_before_ns) return Answer::kNotAsked;
         if (!pool.freed.wait_for(lock, bounds_.answer, is_free)) return Answer::kNotAsked;
+        if (monotonic_ns() < line.not_before_ns) return Answer::kNotAsked;   // whoever was waited for has failed
         if (!fresh && !line.idle.empty()) {
             const auto open = std::ranges::find_if(line.idle, [&](const auto& one) { return one->file == file.id; });
             const auto chosen = open != line.idle.end() ? open : std::prev(line.idle.end());
@@ -188,7 +194,7 @@ CacheServers::Answer CacheServers::take(Pool& pool, std::size_t server, const Fi
         const std::lock_guard lock(pool.mutex);
         pool.forget(line, 1);
     }
-    pool.note_failure(server, monotonic_ns() - begin_ns, bounds_);
+    pool.note_failure(server, begin_ns, bounds_);
     return Answer::kFailed;
 }
 
@@ -256,7 +262,7 @@ CacheServers::Answer CacheServers::read(std::size_t server, const File& file, co
                            answer.status().sys_errno() != EAGAIN && answer.status().sys_errno() != ETIMEDOUT;
         mine.drop(server, std::move(session));
         if (again) continue;
-        mine.note_failure(server, monotonic_ns() - begin_ns, bounds_);
+        mine.note_failure(server, begin_ns, bounds_);
         return Answer::kFailed;
     }
 }

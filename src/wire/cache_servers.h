@@ -64,7 +64,8 @@ class CacheServers {
         kNotAsked,   // it is left alone for a while, or all connections are in use for too long
     };
     // Fills `into` from `offset` on. `own`: the label of a replica; a server that reads that one is not asked. Empty:
-    // there is none. Blocks: for the bounds, at most.
+    // there is none. Blocks: no longer than the bounds for a free connection, for making one and for each answer (one
+    // to each 256 KiB); and while a name is looked up, as the system does.
     [[nodiscard]] Answer read(std::size_t server, const File& file, const std::string& own, std::uint64_t offset,
                               io::MutableBytes into);
 

@@ -3,6 +3,7 @@
 Two nodes are two staging areas, each with a server; the file is on a slowfs mount, which counts what is read of it.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from connector_environment import native, plugin_folder, run, run_python
@@ -228,6 +230,23 @@ def test_a_server_that_comes_back_is_asked_again(nodes):
         assert reader.returncode == 0
     assert first + rest == expected
     assert nodes.cache(0)["remote_bytes"] > 0 and nodes.cache(0)["late_answers"] == 0
+
+
+def test_a_server_has_no_file_open_once_nobody_asks_it(nodes):
+    """Else its replica could not be evicted, nor the file's space be freed."""
+    nodes.read(1, 1, 7)
+    assert nodes.cache(1)["remote_bytes"] > 0
+    descriptors = Path(f"/proc/{nodes.servers[0].process.pid}/fd")
+
+    def open_files():
+        with contextlib.suppress(FileNotFoundError):  # one that is closed meanwhile
+            return [os.readlink(entry) for entry in descriptors.iterdir()]
+        return None
+
+    deadline = time.monotonic() + 60  # its session ends at some time after the program
+    while any("data.h5" in name for name in open_files() or ["data.h5"]):
+        assert time.monotonic() < deadline, open_files()
+        time.sleep(0.01)
 
 
 def test_a_file_that_is_made_anew_is_read_anew(nodes):

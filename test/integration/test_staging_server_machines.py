@@ -9,9 +9,8 @@ import subprocess
 import pytest
 from connector_environment import native
 from forebay.slowfs import SlowFS, available
-from server_environment import Client, Server, client_reasons, command, natively, through
+from server_environment import Client, client_reasons, command, natively, through
 from test_staging_server import AGAIN, MANY_KINDS
-from two_machines import Machines
 
 _usable, _reason = available()
 pytestmark = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
@@ -23,18 +22,6 @@ def target(tmp_path):
         (tmp_path / folder).mkdir()
     with SlowFS(tmp_path / "backing", tmp_path / "target"), SlowFS(tmp_path / "other-backing", tmp_path / "other"):
         yield tmp_path / "target"
-
-
-@pytest.fixture
-def machines(target, tmp_path):  # they see what is mounted before they are made
-    with Machines(tmp_path) as two:
-        yield two
-
-
-@pytest.fixture
-def server(machines, tmp_path):
-    with Server(tmp_path / "server", f"{machines.address}:0", on=machines.first) as running:
-        yield running
 
 
 def run_through(machines, server, target, folder, *lines):

@@ -30,18 +30,6 @@ def target(tmp_path):
         yield tmp_path / "target"
 
 
-@pytest.fixture
-def machines(target, tmp_path):  # they see what is mounted before they are made
-    with Machines(tmp_path) as two:
-        yield two
-
-
-@pytest.fixture
-def server(machines, tmp_path):
-    with Server(tmp_path / "server", f"{machines.address}:0", on=machines.first) as running:
-        yield running
-
-
 def wire(machines: Machines, state: str) -> None:
     """Cuts the wire at the program's end, or mends it."""
     subprocess.run([*machines.second, "ip", "link", "set", "wire", state], check=True)

@@ -100,7 +100,11 @@ stage::OpenTarget take_target(MpiFile& file) {
 Status forward_everywhere(MpiFile& file, unsigned flags) {
     OpenFile& open = *file.open;
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
-    const auto all = file.team->agree(attempt([&] { return engine != nullptr ? Status::ok() : out_of_memory(); }),
+    const auto all = file.team->agree(attempt([&] {
+                                          return engine != nullptr
+                                                     ? Status::ok()
+                                                     : Status(Code::kUnavailable, "the staging engine has ended");
+                                      }),
                                       OpenFiles::get().shared(open.identity) != nullptr ? 1 : 0);
     if (!all) return all.status();
     if (std::ranges::count(all.value(), std::uint64_t{1}) > 0) return Status::ok();

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "io/memory_file.h"
+#include "support/memory_source.h"
 #include "support/team_files.h"
 
 namespace forebay::cache {
@@ -37,12 +38,9 @@ class Purse final : public Account {
 };
 
 // A source whose reads are counted, and held up or failed when the test says so; its times are the test's.
-class Source final : public io::ForwardingFile {
+class Source final : public test::MemorySource {
   public:
-    explicit Source(const std::vector<std::byte>& content) : ForwardingFile(io::make_memory_file("/scratch/data.h5")) {
-        EXPECT_TRUE(file().write_at(0, content));
-        known_ = {.size = content.size(), .modified_ns = 100, .changed_ns = 100};
-    }
+    using MemorySource::MemorySource;
     Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override {
         {
             std::unique_lock lock(mutex_);
@@ -89,7 +87,6 @@ class Source final : public io::ForwardingFile {
   private:
     mutable std::mutex mutex_;
     std::condition_variable changed_;
-    io::FileState known_;
     std::uint64_t reads_ = 0, bytes_ = 0;
     bool shut_ = false, failing_ = false, nameless_ = false;
 };

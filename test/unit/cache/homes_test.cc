@@ -12,11 +12,13 @@
 #include "cache/cached_file.h"
 #include "cache/peers.h"
 #include "io/memory_file.h"
+#include "support/memory_source.h"
 #include "support/team_files.h"
 
 namespace forebay::cache {
 namespace {
 
+using Source = test::CountedSource;
 using test::bytes_of;
 using test::same;
 
@@ -29,29 +31,6 @@ class Room final : public Account {
     bool take(std::uint64_t) noexcept override { return has_room_; }
     void give_back(std::uint64_t) noexcept override {}
     std::atomic<bool> has_room_{true};
-};
-
-class Source final : public io::ForwardingFile {
-  public:
-    explicit Source(const std::vector<std::byte>& content) : ForwardingFile(io::make_memory_file("/scratch/data.h5")) {
-        EXPECT_TRUE(file().write_at(0, content));
-        known_ = {.size = content.size(), .modified_ns = 100, .changed_ns = 100};
-    }
-    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override {
-        const auto got = file().read_at(offset, into);
-        bytes_ += got.value();
-        return got;
-    }
-    Result<io::FileState> state(Ask) override {
-        io::FileState state = known_;
-        state.modified_ns += changes_;
-        return state;
-    }
-
-    std::atomic<std::uint64_t> bytes_{0}, changes_{0};
-
-  private:
-    io::FileState known_;
 };
 
 constexpr std::uint64_t kStripe = 4 * kUnitBytes;

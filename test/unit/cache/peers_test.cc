@@ -12,11 +12,13 @@
 #include "cache/peer_read.h"
 #include "cache/peer_view.h"
 #include "io/memory_file.h"
+#include "support/memory_source.h"
 #include "support/team_files.h"
 
 namespace forebay::cache {
 namespace {
 
+using Source = test::CountedSource;
 using test::bytes_of;
 using test::same;
 
@@ -27,27 +29,6 @@ class Unlimited final : public Account {
   public:
     bool take(std::uint64_t) noexcept override { return true; }
     void give_back(std::uint64_t) noexcept override {}
-};
-
-class Source final : public io::ForwardingFile {
-  public:
-    explicit Source(const std::vector<std::byte>& content) : ForwardingFile(io::make_memory_file("/scratch/data.h5")) {
-        EXPECT_TRUE(file().write_at(0, content));
-        known_ = {.size = content.size(), .modified_ns = 100, .changed_ns = 100};
-    }
-    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override {
-        if (failing_) return Status::from_errno(EIO, "read");
-        const auto got = file().read_at(offset, into);
-        bytes_ += got.value();
-        return got;
-    }
-    Result<io::FileState> state(Ask) override { return known_; }
-
-    std::atomic<std::uint64_t> bytes_{0};
-    std::atomic<bool> failing_{false};
-
-  private:
-    io::FileState known_;
 };
 
 // The directory and the replicas of all nodes, and how they answer.

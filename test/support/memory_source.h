@@ -1,0 +1,50 @@
+// Files in memory as sources of the read cache; their times are the test's.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "io/forwarding_file.h"
+#include "io/memory_file.h"
+
+namespace forebay::test {
+
+class MemorySource : public io::ForwardingFile {
+  public:
+    explicit MemorySource(const std::vector<std::byte>& content)
+        : ForwardingFile(io::make_memory_file("/scratch/data.h5")) {
+        EXPECT_TRUE(file().write_at(0, content));
+        known_ = {.size = content.size(), .modified_ns = 100, .changed_ns = 100};
+    }
+    Result<io::FileState> state(Ask) override { return known_; }
+
+  protected:
+    io::FileState known_;
+};
+
+// It counts what is read of it, fails when the test says so, and is another version after each change.
+class CountedSource final : public MemorySource {
+  public:
+    using MemorySource::MemorySource;
+    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override {
+        if (failing_) return Status::from_errno(EIO, "read");
+        const auto got = file().read_at(offset, into);
+        bytes_ += got.value();
+        return got;
+    }
+    Result<io::FileState> state(Ask) override {
+        io::FileState state = known_;
+        state.modified_ns += changes_;
+        return state;
+    }
+
+    std::atomic<std::uint64_t> bytes_{0}, changes_{0};
+    std::atomic<bool> failing_{false};
+};
+
+}   // namespace forebay::test
