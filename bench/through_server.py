@@ -12,6 +12,7 @@ read back natively and compared. The figures are the time in HDF5 calls and clos
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -62,7 +63,7 @@ def server(folder: Path, ranks: int, *more: str):
         process.terminate()
         if process.wait(timeout=120) != 0:
             raise SystemExit("the server has failed")
-        subprocess.run(["rm", "-r", str(area)], check=True)
+        shutil.rmtree(area)
 
 
 def run(places: Places, folder: Path, fs: SlowFS, what: str, way: str, ranks: int) -> dict[str, float]:
