@@ -37,6 +37,55 @@ union AnyAddress {
     sockaddr_un unix_socket;
 };
 
+// One descriptor that is sent beside bytes (unix(7), SCM_RIGHTS).
+class PassedNumber {
+  public:
+    void put(int number, msghdr& message) noexcept {
+        make_room(message);
+        cmsghdr* const control = CMSG_FIRSTHDR(&message);
+        control->cmsg_level = SOL_SOCKET;
+        control->cmsg_type = SCM_RIGHTS;
+        control->cmsg_len = CMSG_LEN(sizeof number);
+        std::memcpy(CMSG_DATA(control), &number, sizeof number);
+    }
+    void make_room(msghdr& message) noexcept {
+        message.msg_control = room_.data();
+        message.msg_controllen = room_.size();
+    }
+    // There is room for two (the system rounds up): whoever sends more than one has none taken.
+    void take(msghdr& message) noexcept {
+        const cmsghdr* const control = CMSG_FIRSTHDR(&message);
+        if (control == nullptr || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) return;
+        const std::size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof number_;
+        for (std::size_t i = 0; i < count; ++i) {
+            int number;
+            std::memcpy(&number, CMSG_DATA(control) + i * sizeof number, sizeof number);
+            if (count == 1) number_ = number;
+            else ::close(number);
+        }
+    }
+    [[nodiscard]] int number() const noexcept { return number_; }   // -1: none came
+
+  private:
+    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> room_{};
+    int number_ = -1;
+};
+
+// As recvmsg(2). Descriptors for which there is no room the system closes.
+ssize_t receive_with(int socket, MutableBytes into, PassedNumber& passed) noexcept {
+    iovec part{into.data(), into.size()};
+    ssize_t received;
+    do {
+        msghdr message{};
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        passed.make_room(message);
+        received = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+        if (received > 0) passed.take(message);
+    } while (received < 0 && errno == EINTR);
+    return received;
+}
+
 Result<socklen_t> make_address(const Address& address, AnyAddress& made) {
     std::memset(&made, 0, sizeof made);
     if (address.path.empty()) {
@@ -207,7 +256,7 @@ Result<std::unique_ptr<Socket>> Socket::connect(const Address& address, std::chr
     return socket;
 }
 
-Status Socket::send(std::span<const Bytes> pieces) {
+Status Socket::send(std::span<const Bytes> pieces, int passed) {
     FOREBAY_TRY(check_ours());
     std::array<iovec, kPiecesMax> parts;
     std::size_t count = 0;
@@ -218,10 +267,14 @@ Status Socket::send(std::span<const Bytes> pieces) {
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = count;
+    PassedNumber beside;
+    if (passed >= 0) beside.put(passed, message);
     while (message.msg_iovlen > 0) {
         const ssize_t sent = ::sendmsg(number_, &message, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0) return Status::from_errno(errno, "send");
+        message.msg_control = nullptr;   // it went with the first byte
+        message.msg_controllen = 0;
         auto left = static_cast<std::size_t>(sent);
         while (message.msg_iovlen > 0 && left >= message.msg_iov->iov_len) {
             left -= message.msg_iov->iov_len;
@@ -250,6 +303,17 @@ Status Socket::receive(MutableBytes into) {
         into = into.subspan(static_cast<std::size_t>(received));
     }
     return Status::ok();
+}
+
+Result<int> Socket::receive_passed(MutableBytes into) {
+    FOREBAY_TRY(check_ours());
+    if (deadline_) FOREBAY_TRY(await_bytes());
+    PassedNumber passed;
+    const ssize_t received = receive_with(number_, into, passed);
+    const int error = received < 0 ? errno : ECONNRESET;
+    if (received == static_cast<ssize_t>(into.size())) return passed.number();
+    if (passed.number() >= 0) ::close(passed.number());
+    return Status::from_errno(error, "receive");
 }
 
 Status Socket::await_bytes() const {
@@ -411,52 +475,30 @@ std::unique_ptr<Listener> Listener::of_passed(int channel) {
     return listener;
 }
 
-namespace {
-
-// One descriptor beside one byte (unix(7), SCM_RIGHTS).
-struct Passing {
-    Passing() noexcept {
-        message.msg_iov = &part;
-        message.msg_iovlen = 1;
-        message.msg_control = room.data();
-        message.msg_controllen = room.size();
-    }
+Status Listener::pass(int channel, const Socket& connection) {
     std::byte byte{};
     iovec part{&byte, 1};
-    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> room{};
+    PassedNumber passed;
     msghdr message{};
-};
-
-}   // namespace
-
-Status Listener::pass(int channel, const Socket& connection) {
-    Passing passing;
-    cmsghdr* const control = CMSG_FIRSTHDR(&passing.message);
-    control->cmsg_level = SOL_SOCKET;
-    control->cmsg_type = SCM_RIGHTS;
-    control->cmsg_len = CMSG_LEN(sizeof(int));
-    const int number = connection.number();
-    std::memcpy(CMSG_DATA(control), &number, sizeof number);
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    passed.put(connection.number(), message);
     ssize_t sent;
-    do sent = ::sendmsg(channel, &passing.message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    do sent = ::sendmsg(channel, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (sent < 0 && errno == EINTR);
     return sent == 1 ? Status::ok() : Status::from_errno(errno, "pass a connection on");
 }
 
 // -1: the other end of the channel is closed.
 Result<int> Listener::receive_passed() const {
-    Passing passing;
-    ssize_t received;
-    do received = ::recvmsg(number_, &passing.message, MSG_CMSG_CLOEXEC);
-    while (received < 0 && errno == EINTR);
+    std::byte byte{};
+    PassedNumber passed;
+    ssize_t received = receive_with(number_, {&byte, 1}, passed);
     if (received == 0) return -1;
-    const cmsghdr* const control = CMSG_FIRSTHDR(&passing.message);
-    if (received < 0 || control == nullptr || control->cmsg_type != SCM_RIGHTS ||
-        control->cmsg_len != CMSG_LEN(sizeof(int)))
+    const int number = passed.number();
+    if (received < 0 || number < 0)
         return Status(Code::kIo, "a connection was passed on, and did not arrive", received < 0 ? errno : EBADMSG,
                       true);
-    int number;
-    std::memcpy(&number, CMSG_DATA(control), sizeof number);
     return number;
 }
 

@@ -40,10 +40,14 @@ class Socket {
     [[nodiscard]] static Result<std::unique_ptr<Socket>> connect(
         const Address& address, std::chrono::seconds patience = std::chrono::seconds(0));
 
-    // Sends all pieces, or fails. Blocks until the system has taken them.
-    [[nodiscard]] Status send(std::span<const Bytes> pieces);
+    // Sends all pieces, or fails. Blocks until the system has taken them. `passed`: of a Unix socket, a descriptor that
+    // the other side gets with the first byte, a number of its own for the same thing.
+    [[nodiscard]] Status send(std::span<const Bytes> pieces, int passed = -1);
     // Fills `into`, or fails. kNotFound: the other side has closed it before the first byte. Blocks.
     [[nodiscard]] Status receive(MutableBytes into);
+    // The same of what was sent in one call, and the descriptor that came with it, which is the caller's; -1: none
+    // came.
+    [[nodiscard]] Result<int> receive_passed(MutableBytes into);
     // No system call of `receive` and `send` waits longer; then they fail with EAGAIN. 0: without end.
     [[nodiscard]] Status set_patience(std::chrono::seconds receiving, std::chrono::seconds sending);
 

@@ -201,23 +201,30 @@ Result<bool> Session::serve(Connection& connection, const Connection::Frame& fra
         }
         return served ? Result<bool>(true) : served;
     }
-    const bool fits = observers_ != nullptr  ? type == Type::kNext
-                      : snapshot_ == nullptr ? type != Type::kNext
-                                             : type == Type::kRead;
+    const bool fits = observers_ != nullptr ? type == Type::kNext
+                      : snapshot_ == nullptr
+                          ? type != Type::kNext
+                          : type == Type::kRead || type == Type::kExpose || type == Type::kReadExposed;
     if (!fits) return out_of_turn();
     switch (type) {
         case Type::kNext: {
             const Status followed = follow(connection, frame);
             return followed ? Result<bool>(true) : followed;
         }
-        case Type::kRead: {
+        case Type::kExpose: {
+            const Status taken = take_exposed(connection, frame);
+            return taken ? Result<bool>(true) : taken;
+        }
+        case Type::kRead:
+        case Type::kReadExposed: {
             const Status sent = read(connection, frame);
             return sent ? Result<bool>(true) : sent;
         }
         case Type::kWrite:
+        case Type::kWriteExposed:
         case Type::kTruncate: {
             Status outcome = served_->failure();
-            if (outcome) outcome = type == Type::kWrite ? write(frame.payload) : truncate(frame.payload);
+            if (outcome) outcome = type == Type::kTruncate ? truncate(frame.payload) : write(type, frame.payload);
             if (outcome.code() == Code::kCorrupt) return outcome;
             if (!outcome) served_->fail(outcome);
             const Status sent = answer(connection, frame, outcome);
@@ -258,8 +265,23 @@ Status Session::change(Type type) {
     }
 }
 
-Status Session::write(io::Bytes payload) {
-    const auto parsed = wire::Write::parse(payload);
+// Whoever cannot use the memory says so, and the client goes on without it.
+Status Session::take_exposed(Connection& connection, const Connection::Frame& frame) {
+    const auto bytes = wire::parse_expose(frame.payload);
+    if (!bytes) return bytes.status();
+    auto memory = connection.take_exposed(bytes.value());
+    if (!memory) return answer(connection, frame, {Code::kUnsupported, memory.status().message()});
+    exposed_ = std::move(memory).value();
+    return answer(connection, frame, Status::ok());
+}
+
+io::MutableBytes Session::exposed() const noexcept {
+    return exposed_ != nullptr ? exposed_->bytes() : io::MutableBytes();
+}
+
+Status Session::write(Type type, io::Bytes payload) {
+    const auto parsed = type == Type::kWrite ? wire::Write::parse(payload)
+                                             : wire::Write::parse_exposed(payload, exposed());
     if (!parsed) return parsed.status();
     const wire::Write& message = parsed.value();
     io::Bytes bytes = message.bytes();
@@ -285,13 +307,24 @@ Status Session::truncate(io::Bytes payload) {
 }
 
 Status Session::read(Connection& connection, const Connection::Frame& frame) {
-    const auto request = wire::parse_read(frame.payload);
-    if (!request) return request.status();
-    if (buffer_.size() < request.value().bytes) buffer_.resize(request.value().bytes);
-    const io::MutableBytes into = io::MutableBytes(buffer_).first(request.value().bytes);
-    const Status done = snapshot_ != nullptr ? snapshot_->read(request.value().offset, into)
-                                             : served_->file().read(request.value().offset, into);
-    if (!done) return answer(connection, frame, done);
+    const bool into_exposed = frame.header.type == Type::kReadExposed;
+    wire::Read wanted;
+    io::MutableBytes into;
+    if (into_exposed) {
+        const auto request = wire::parse_read_exposed(frame.payload, exposed().size());
+        if (!request) return request.status();
+        wanted = request.value().read;
+        into = exposed().subspan(request.value().position, wanted.bytes);
+    } else {
+        const auto request = wire::parse_read(frame.payload);
+        if (!request) return request.status();
+        wanted = request.value();
+        if (buffer_.size() < wanted.bytes) buffer_.resize(wanted.bytes);
+        into = io::MutableBytes(buffer_).first(wanted.bytes);
+    }
+    const Status done = snapshot_ != nullptr ? snapshot_->read(wanted.offset, into)
+                                             : served_->file().read(wanted.offset, into);
+    if (!done || into_exposed) return answer(connection, frame, done);
     return connection.send(Type::kData, frame.header.request, into);
 }
 

@@ -42,7 +42,9 @@ class Session {
     [[nodiscard]] Status open(wire::Connection& connection, const wire::Open& request);
     // Carries out one request and answers it. False: the session ends. kCorrupt: the request is not allowed.
     [[nodiscard]] Result<bool> serve(wire::Connection& connection, const wire::Connection::Frame& frame);
-    [[nodiscard]] Status write(io::Bytes payload);
+    [[nodiscard]] Status take_exposed(wire::Connection& connection, const wire::Connection::Frame& frame);
+    [[nodiscard]] io::MutableBytes exposed() const noexcept;
+    [[nodiscard]] Status write(wire::Type type, io::Bytes payload);
     [[nodiscard]] Status truncate(io::Bytes payload);
     [[nodiscard]] Status read(wire::Connection& connection, const wire::Connection::Frame& frame);
     [[nodiscard]] Status admit_reader(wire::Connection& connection);
@@ -64,7 +66,8 @@ class Session {
     std::unique_ptr<CachedFiles::Reader> reader_;   // then `cached_` may change from file to file, and be null
     std::shared_ptr<cache::CachedFile> cached_;
     std::uint64_t last_request_ = 0;
-    wire::Payload buffer_;   // what is read
+    wire::Payload buffer_;                        // what is read
+    std::unique_ptr<io::SharedMemory> exposed_;   // the client's; null: none
 };
 
 }   // namespace forebay::server

@@ -88,6 +88,10 @@ Result<Open> describe(io::File& file, Purpose purpose, const io::Address& server
 Result<Connection::Frame> call(Connection& connection, std::uint64_t request, Type type, io::Bytes payload,
                                Type answer) {
     FOREBAY_TRY(connection.send(type, request, payload));
+    return answer_to(connection, request, answer);
+}
+
+Result<Connection::Frame> answer_to(Connection& connection, std::uint64_t request, Type answer) {
     auto frame = connection.receive();
     if (!frame) return frame;
     const Header& header = frame.value().header;

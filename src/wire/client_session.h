@@ -36,6 +36,9 @@ struct ClientSession {
 [[nodiscard]] Result<Connection::Frame> call(Connection& connection, std::uint64_t request, Type type,
                                              io::Bytes payload, Type answer);
 
+// The answer alone, of the only request that has none yet.
+[[nodiscard]] Result<Connection::Frame> answer_to(Connection& connection, std::uint64_t request, Type answer);
+
 // For OPEN. kUnsupported: the path is not absolute, or too long for a server.
 [[nodiscard]] Status check_path(const std::string& path);
 // OPEN of this file. kUnsupported: as above; or the file lies on this machine, and the server on another one.

@@ -1,5 +1,7 @@
 #include "wire/connection.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 
@@ -30,6 +32,28 @@ Status Connection::seal(const SealKey& sent, const SealKey& received) {
     return Status::ok();
 }
 
+Connection::Passed::~Passed() { put(-1); }
+
+void Connection::Passed::put(int number) noexcept {
+    if (number_ >= 0) ::close(number_);
+    number_ = number;
+}
+
+// The descriptor comes with the payload: whoever receives the header has no room for it.
+Status Connection::expose(std::uint64_t request, const io::SharedMemory& memory) {
+    const Payload payload = encode_size(memory.bytes().size());
+    const HeaderBytes header = encode({Type::kExpose, static_cast<std::uint32_t>(payload.size()), request});
+    const std::array<io::Bytes, 1> first{io::Bytes(header)}, second{io::Bytes(payload)};
+    FOREBAY_TRY(socket_->send(first));
+    return socket_->send(second, memory.number());
+}
+
+Result<std::unique_ptr<io::SharedMemory>> Connection::take_exposed(std::size_t bytes) {
+    const int number = passed_.take();
+    if (number < 0) return Status(Code::kUnsupported, "memory can be exposed through a Unix socket only");
+    return io::SharedMemory::adopt(number, bytes);
+}
+
 Result<Connection::Frame> Connection::receive(io::MutableBytes into) {
     HeaderBytes bytes;
     FOREBAY_TRY(socket_->receive(bytes));
@@ -40,7 +64,13 @@ Result<Connection::Frame> Connection::receive(io::MutableBytes into) {
     const bool fits = header.value().type == Type::kData && length == into.size();
     if (!fits && buffer_.size() < length) buffer_.resize(length);
     const auto payload = fits ? into : io::MutableBytes(buffer_).first(length);
-    FOREBAY_TRY(receive_rest(payload));
+    if (header.value().type == Type::kExpose && !received_ && length > 0) {
+        const auto passed = socket_->receive_passed(payload);
+        if (!passed) return passed.status();
+        passed_.put(passed.value());
+    } else {
+        FOREBAY_TRY(receive_rest(payload));
+    }
     if (received_) {
         Seal seal;
         FOREBAY_TRY(receive_rest(seal));

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "io/shared_memory.h"
 #include "io/socket.h"
 #include "wire/frame.h"
 #include "wire/frame_seal.h"
@@ -24,6 +25,11 @@ class Connection {
     }
     // The payload is `head` and `bytes`.
     [[nodiscard]] Status send(Type type, std::uint64_t request, io::Bytes head, io::Bytes bytes);
+
+    // Memory of this side's, which the other side may use from then on (`take_exposed` there). On one machine.
+    [[nodiscard]] Status expose(std::uint64_t request, const io::SharedMemory& memory);
+    // What came with the EXPOSE that was received last. kUnsupported: nothing came; others: it cannot be used.
+    [[nodiscard]] Result<std::unique_ptr<io::SharedMemory>> take_exposed(std::size_t bytes);
 
     struct Frame {
         Header header;
@@ -49,6 +55,15 @@ class Connection {
     const std::unique_ptr<io::Socket> socket_;
     std::optional<FrameSeal> sent_, received_;
     std::size_t payload_max_ = kPayloadMax;
+    class Passed {
+      public:
+        ~Passed();
+        void put(int number) noexcept;
+        [[nodiscard]] int take() noexcept { return std::exchange(number_, -1); }
+
+      private:
+        int number_ = -1;
+    } passed_;         // with an EXPOSE
     Payload buffer_;   // as long as the longest payload so far
 };
 

@@ -55,7 +55,7 @@ Result<Header> parse_header(std::span<const std::byte, kHeaderBytes> bytes) {
     if (load_le<std::uint64_t>(bytes.data() + kCheckedBytes) != checksum(bytes.first(kCheckedBytes)))
         return malformed("checksum of the header");
     const auto type = load_le<std::uint16_t>(bytes.data() + 6);
-    if (type < static_cast<std::uint16_t>(Type::kHello) || type > static_cast<std::uint16_t>(Type::kProve))
+    if (type < static_cast<std::uint16_t>(Type::kHello) || type > static_cast<std::uint16_t>(Type::kReadExposed))
         return malformed("type");
     Header header{static_cast<Type>(type), load_le<std::uint32_t>(bytes.data() + 8),
                   load_le<std::uint64_t>(bytes.data() + 16)};
@@ -159,9 +159,9 @@ Payload encode(const Commits& message) {
     return payload;
 }
 
-Payload encode(std::span<const Part> parts) {
-    Payload payload;
-    payload.reserve(kWriteHeadBytes + parts.size() * kPartBytes);
+namespace {
+
+void append_parts(Payload& payload, std::span<const Part> parts) {
     append(payload, static_cast<std::uint32_t>(parts.size()));
     append(payload, std::uint32_t{0});
     for (const Part& part : parts) {
@@ -169,6 +169,28 @@ Payload encode(std::span<const Part> parts) {
         append(payload, part.bytes);
         append(payload, static_cast<std::uint32_t>(part.byte_class));
     }
+}
+
+}   // namespace
+
+Payload encode(std::span<const Part> parts) {
+    Payload payload;
+    payload.reserve(kWriteHeadBytes + parts.size() * kPartBytes);
+    append_parts(payload, parts);
+    return payload;
+}
+
+Payload encode_exposed(std::uint64_t position, std::span<const Part> parts) {
+    Payload payload;
+    payload.reserve(sizeof position + kWriteHeadBytes + parts.size() * kPartBytes);
+    append(payload, position);
+    append_parts(payload, parts);
+    return payload;
+}
+
+Payload encode(const ReadExposed& message) {
+    Payload payload = encode(message.read);
+    append(payload, message.position);
     return payload;
 }
 
@@ -267,6 +289,23 @@ Result<Commits> parse_commits(io::Bytes payload) {
     return message;
 }
 
+Result<std::size_t> parse_expose(io::Bytes payload) {
+    const auto bytes = parse_size_of(payload);
+    if (!bytes) return bytes.status();
+    if (bytes.value() == 0 || bytes.value() > kExposedMax) return malformed("size of EXPOSE");
+    return static_cast<std::size_t>(bytes.value());
+}
+
+Result<ReadExposed> parse_read_exposed(io::Bytes payload, std::size_t exposed) {
+    constexpr std::size_t kRead = 16;
+    if (payload.size() != kRead + sizeof(std::uint64_t)) return malformed("length of READ_EXPOSED");
+    const auto read = parse_read(payload.first(kRead));
+    if (!read) return read.status();
+    const auto position = load_le<std::uint64_t>(payload.data() + kRead);
+    if (position > exposed || read.value().bytes > exposed - position) return malformed("position of READ_EXPOSED");
+    return ReadExposed{read.value(), position};
+}
+
 Status parse_empty(io::Bytes payload) { return payload.empty() ? Status::ok() : malformed("a payload"); }
 
 Status parse_failed(io::Bytes payload) {
@@ -279,14 +318,15 @@ Status parse_failed(io::Bytes payload) {
             static_cast<int>(std::min<std::uint32_t>(error, std::numeric_limits<std::int16_t>::max()))};
 }
 
-Result<Write> Write::parse(io::Bytes payload) {
+// The bytes come behind the table, or lie at the beginning of `exposed`.
+Result<Write> Write::parse_table(io::Bytes payload, const io::Bytes* exposed) {
     if (payload.size() < kWriteHeadBytes) return malformed("length of WRITE");
     const std::size_t count = load_le<std::uint32_t>(payload.data());
     if (count == 0 || count > kPartsMax || load_le<std::uint32_t>(payload.data() + 4) != 0)
         return malformed("parts of WRITE");
     const io::Bytes rest = payload.subspan(kWriteHeadBytes);
     if (rest.size() < count * kPartBytes) return malformed("parts of WRITE");
-    const Write write(rest.first(count * kPartBytes), rest.subspan(count * kPartBytes));
+    Write write(rest.first(count * kPartBytes), rest.subspan(count * kPartBytes));
     std::uint64_t bytes = 0;
     for (std::size_t i = 0; i < count; ++i) {
         const Part part = write.part(i);
@@ -294,8 +334,22 @@ Result<Write> Write::parse(io::Bytes payload) {
         if (part.bytes == 0 || part.offset > kOffsetEnd - part.bytes || part.byte_class > Class::kMetadata)
             return malformed("part of WRITE");
     }
+    if (exposed != nullptr) {
+        if (!write.bytes_.empty() || bytes > exposed->size()) return malformed("length of WRITE_EXPOSED");
+        write.bytes_ = exposed->first(bytes);
+    }
     if (bytes != write.bytes_.size() || bytes > kDataMax) return malformed("length of WRITE");
     return write;
+}
+
+Result<Write> Write::parse(io::Bytes payload) { return parse_table(payload, nullptr); }
+
+Result<Write> Write::parse_exposed(io::Bytes payload, io::Bytes exposed) {
+    if (payload.size() < sizeof(std::uint64_t)) return malformed("length of WRITE_EXPOSED");
+    const auto position = load_le<std::uint64_t>(payload.data());
+    if (position > exposed.size()) return malformed("position of WRITE_EXPOSED");
+    const io::Bytes from = exposed.subspan(position);
+    return parse_table(payload.subspan(sizeof position), &from);
 }
 
 Part Write::part(std::size_t index) const noexcept {

@@ -48,7 +48,10 @@ enum class Type : std::uint16_t {
     kFailed,
     kNext,
     kCommits,
-    kProve,   // a credential: before HELLO, between machines
+    kProve,    // a credential: before HELLO, between machines
+    kExpose,   // memory that both sides use from now on: on one machine
+    kWriteExposed,
+    kReadExposed,
 };
 
 struct Header {
@@ -110,6 +113,13 @@ struct Part {
     Class byte_class = Class::kRaw;
 };
 
+// Memory of the client's that both sides use; its descriptor comes with the payload.
+inline constexpr std::size_t kExposedMax = std::size_t{8} << 20;
+struct ReadExposed {
+    Read read;
+    std::uint64_t position = 0;   // in that memory
+};
+
 struct Commit {
     std::uint64_t number = 0;    // 1, 2, … since the file was opened for writing
     std::uint64_t time_ns = 0;   // since 1970
@@ -134,6 +144,8 @@ struct Commits {
 [[nodiscard]] Payload encode(const Commits& message);
 // What comes before the bytes of a WRITE.
 [[nodiscard]] Payload encode(std::span<const Part> parts);
+[[nodiscard]] Payload encode_exposed(std::uint64_t position, std::span<const Part> parts);   // WRITE_EXPOSED
+[[nodiscard]] Payload encode(const ReadExposed& message);
 
 [[nodiscard]] Result<Hello> parse_hello(io::Bytes payload);
 [[nodiscard]] Result<Welcome> parse_welcome(io::Bytes payload);
@@ -143,6 +155,10 @@ struct Commits {
 [[nodiscard]] Result<std::uint64_t> parse_size_of(io::Bytes payload);
 [[nodiscard]] Result<std::uint64_t> parse_number(io::Bytes payload);
 [[nodiscard]] Result<Commits> parse_commits(io::Bytes payload);
+// EXPOSE: bytes of memory, at most kExposedMax.
+[[nodiscard]] Result<std::size_t> parse_expose(io::Bytes payload);
+// `exposed`: bytes of memory that the client has exposed. All that is read fits in there.
+[[nodiscard]] Result<ReadExposed> parse_read_exposed(io::Bytes payload, std::size_t exposed);
 [[nodiscard]] Status parse_empty(io::Bytes payload);
 // The failure that the other side tells of; kCorrupt if it tells of none.
 [[nodiscard]] Status parse_failed(io::Bytes payload);
@@ -151,12 +167,15 @@ struct Commits {
 class Write {
   public:
     [[nodiscard]] static Result<Write> parse(io::Bytes payload);
+    // A WRITE_EXPOSED, whose bytes are in memory that the client has exposed, and may change there at any time.
+    [[nodiscard]] static Result<Write> parse_exposed(io::Bytes payload, io::Bytes exposed);
     [[nodiscard]] std::size_t count() const noexcept { return table_.size() / kPartBytes; }
     [[nodiscard]] Part part(std::size_t index) const noexcept;
     [[nodiscard]] io::Bytes bytes() const noexcept { return bytes_; }   // of all parts, one after the other
 
   private:
     Write(io::Bytes table, io::Bytes bytes) noexcept : table_(table), bytes_(bytes) {}
+    [[nodiscard]] static Result<Write> parse_table(io::Bytes payload, const io::Bytes* exposed);
     io::Bytes table_, bytes_;
 };
 

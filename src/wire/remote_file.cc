@@ -71,7 +71,9 @@ Status RemoteFile::open_at_server(const Open& message, bool* unanswered) {
     log_seen_ = sees_ && !log_.empty() && connection_->socket().is_local() && sees_(log_);
     requests_ = answered_ = 2;
     unanswered_.clear();
-    unanswered_bytes_ = 0;
+    unanswered_bytes_ = unexposed_bytes_ = 0;
+    exposed_.reset();
+    may_expose_ = !address_.path.empty();
     lost_ = false;
     return Status::ok();
 }
@@ -164,6 +166,7 @@ Status RemoteFile::go_direct() {
         }
     }
     forget_kept();
+    exposed_.reset();
     direct_ = true;
     lost_ = false;
     return Status::ok();
@@ -200,7 +203,8 @@ Status RemoteFile::receive_answer() {
     const Header& header = frame.value().header;
     if (header.request != answered_ + 1 || unanswered_.empty()) return lose({Code::kCorrupt, "it answers out of turn"});
     answered_ = header.request;
-    unanswered_bytes_ -= unanswered_.front();
+    unanswered_bytes_ -= unanswered_.front().bytes;
+    if (unanswered_.front().exposed) exposed_->give_back();
     unanswered_.erase(unanswered_.begin());
     if (header.type == Type::kDone) return Status::ok();
     if (header.type != Type::kFailed) return lose({Code::kCorrupt, "its answer is not one to a write"});
@@ -210,6 +214,11 @@ Status RemoteFile::receive_answer() {
 
 Result<Connection::Frame> RemoteFile::exchange_once(Type type, io::Bytes payload, Type answer) {
     if (const Status sent = connection_->send(type, ++requests_, payload); !sent) return lose(sent);
+    return await_answer(answer);
+}
+
+// To the request that was sent last.
+Result<Connection::Frame> RemoteFile::await_answer(Type answer) {
     Status earlier;
     while (!unanswered_.empty()) {
         const Status answered = receive_answer();
@@ -257,15 +266,43 @@ Status RemoteFile::transmit(io::Bytes head, io::Bytes bytes) {
     const std::size_t size = head.size() + bytes.size();
     FOREBAY_TRY(await_credit(size));
     if (const Status sent = connection_->send(Type::kWrite, ++requests_, head, bytes); !sent) return lose(sent);
-    unanswered_.push_back(static_cast<std::uint32_t>(size));
+    unanswered_.push_back({static_cast<std::uint32_t>(size), false});
     unanswered_bytes_ += size;
     return Status::ok();
+}
+
+Status RemoteFile::transmit_exposed(std::span<const Part> parts, io::Bytes bytes) {
+    FOREBAY_TRY(await_credit(bytes.size()));
+    while (exposed_->full()) FOREBAY_TRY(receive_answer());
+    const std::size_t place = exposed_->take();
+    std::memcpy(exposed_->bytes().data() + place, bytes.data(), bytes.size());
+    if (const Status sent = connection_->send(Type::kWriteExposed, ++requests_, encode_exposed(place, parts)); !sent)
+        return lose(sent);
+    unanswered_.push_back({static_cast<std::uint32_t>(bytes.size()), true});
+    unanswered_bytes_ += bytes.size();
+    return Status::ok();
+}
+
+// What fails leaves it without: the connection does, unless that is lost.
+Status RemoteFile::expose_for(std::size_t bytes) {
+    if (!may_expose_ || bytes < kExposedMin) return Status::ok();
+    unexposed_bytes_ += bytes;
+    if (unexposed_bytes_ < kExposeAfter) return Status::ok();
+    may_expose_ = false;
+    auto memory = io::SharedMemory::create(kExposedBytes);
+    if (!memory) return Status::ok();
+    if (const Status sent = connection_->expose(++requests_, *memory.value()); !sent) return lose(sent);
+    memory.value()->close_number();
+    const Status taken = await_answer(Type::kDone).status();
+    if (taken) exposed_ = std::make_unique<ExposedMemory>(std::move(memory).value());
+    return lost_ ? taken : Status::ok();
 }
 
 Status RemoteFile::send_write(std::span<const Part> parts, io::Bytes bytes) {
     const Payload head = encode(parts);
     keep(Type::kWrite, head, bytes);
-    const Status sent = transmit(head, bytes);
+    Status sent = expose_for(bytes.size());
+    if (sent) sent = is_exposed(bytes.size()) ? transmit_exposed(parts, bytes) : transmit(head, bytes);
     return lost_ ? resume(sent) : sent;
 }
 
@@ -368,15 +405,35 @@ Result<std::size_t> RemoteFile::read_at(std::uint64_t offset, io::MutableBytes i
     const std::uint64_t left = in_team_ ? into.size() : offset < size_ ? size_ - offset : 0;
     const auto whole = static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), left));
     for (std::size_t done = 0; done < whole;) {
-        const auto count = static_cast<std::uint32_t>(std::min(whole - done, kDataMax));
-        const auto answer = exchange(Type::kRead, encode(Read{offset + done, count}), Type::kData);
-        if (!answer) return answer.status();
+        const std::size_t count = std::min(whole - done, kDataMax);
+        FOREBAY_TRY(read_piece(offset + done, into.subspan(done, count)));
         if (direct_) return file_->read_at(offset, into);
-        if (answer.value().payload.size() != count) return Status(Code::kCorrupt, name() + ": a read was cut short");
-        std::memcpy(into.data() + done, answer.value().payload.data(), count);
         done += count;
     }
     return whole;
+}
+
+// Nothing, if it is to be read directly now. The server reads into a place once it has carried out all writes before:
+// so it does not matter which one.
+Status RemoteFile::read_piece(std::uint64_t offset, io::MutableBytes into) {
+    const Read wanted{offset, static_cast<std::uint32_t>(into.size())};
+    for (;;) {
+        FOREBAY_TRY(send_batch());
+        if (direct_) return Status::ok();
+        Status done = expose_for(into.size());
+        if (done && is_exposed(into.size())) {
+            done = exchange_once(Type::kReadExposed, encode(ReadExposed{wanted, 0}), Type::kDone).status();
+            if (done) std::memcpy(into.data(), exposed_->bytes().data(), into.size());
+        } else if (done) {
+            const auto answer = exchange_once(Type::kRead, encode(wanted), Type::kData);
+            done = answer.status();
+            if (done && answer.value().payload.size() != into.size())
+                return {Code::kCorrupt, name() + ": a read was cut short"};
+            if (done) std::memcpy(into.data(), answer.value().payload.data(), into.size());
+        }
+        if (!lost_) return done;
+        FOREBAY_TRY(resume(done));
+    }
 }
 
 Result<std::uint64_t> RemoteFile::size() {

@@ -34,6 +34,7 @@
 #include "io/socket.h"
 #include "wire/client_session.h"
 #include "wire/connection.h"
+#include "wire/exposed_memory.h"
 
 namespace forebay::wire {
 
@@ -100,7 +101,15 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     [[nodiscard]] Result<Connection::Frame> exchange(Type type, io::Bytes payload, Type answer) REQUIRES(mutex_);
     [[nodiscard]] Status ask(Type type);
     [[nodiscard]] Result<Connection::Frame> exchange_once(Type type, io::Bytes payload, Type answer) REQUIRES(mutex_);
+    [[nodiscard]] Result<Connection::Frame> await_answer(Type answer) REQUIRES(mutex_);
     [[nodiscard]] Status transmit(io::Bytes head, io::Bytes bytes) REQUIRES(mutex_);
+    [[nodiscard]] Status transmit_exposed(std::span<const Part> parts, io::Bytes bytes) REQUIRES(mutex_);
+    // So many bytes are to be sent or read. On return there is memory that the server uses too, if that is worth it.
+    [[nodiscard]] Status expose_for(std::size_t bytes) REQUIRES(mutex_);
+    [[nodiscard]] bool is_exposed(std::size_t bytes) const REQUIRES(mutex_) {
+        return exposed_ != nullptr && bytes >= kExposedMin;
+    }
+    [[nodiscard]] Status read_piece(std::uint64_t offset, io::MutableBytes into) REQUIRES(mutex_);
     Status lose(const Status& why) REQUIRES(mutex_);
     // The connection is lost: from now on another one serves, which has all that this one had, or the file is written
     // itself (`direct_`). Or the failure for ever.
@@ -129,11 +138,18 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     std::uint64_t size_ GUARDED_BY(mutex_) = 0;
     std::vector<Part> parts_ GUARDED_BY(mutex_);   // gathered, and not sent yet
     std::vector<std::byte> bytes_ GUARDED_BY(mutex_);
-    std::vector<std::uint32_t> unanswered_ GUARDED_BY(mutex_);   // bytes of each WRITE sent, oldest first
+    struct Unanswered {
+        std::uint32_t bytes;
+        bool exposed;   // it has a place in `exposed_`
+    };
+    std::vector<Unanswered> unanswered_ GUARDED_BY(mutex_);   // each WRITE sent, oldest first
     std::uint64_t unanswered_bytes_ GUARDED_BY(mutex_) = 0;
     std::uint64_t answered_ GUARDED_BY(mutex_) = 0;   // id of the last answer
     Welcome credits_ GUARDED_BY(mutex_);
-    Status failure_ GUARDED_BY(mutex_);   // the first one of a write, or of the connection
+    std::unique_ptr<ExposedMemory> exposed_ GUARDED_BY(mutex_);   // null: none
+    bool may_expose_ GUARDED_BY(mutex_) = false;
+    std::uint64_t unexposed_bytes_ GUARDED_BY(mutex_) = 0;   // went through the connection
+    Status failure_ GUARDED_BY(mutex_);                      // the first one of a write, or of the connection
     Open opened_ GUARDED_BY(mutex_);
     // All since the last commit, or nothing if that is too much.
     struct Kept {

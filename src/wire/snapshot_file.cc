@@ -9,12 +9,13 @@
 
 namespace forebay::wire {
 
-SnapshotFile::SnapshotFile(std::shared_ptr<io::File> file, ClientSession session, std::string server)
+SnapshotFile::SnapshotFile(std::shared_ptr<io::File> file, ClientSession session, const io::Address& server)
     : ForwardingFile(std::move(file)),
-      server_(std::move(server)),
+      server_(io::format_address(server)),
       size_(session.opened.size),
       process_(::getpid()),
-      connection_(std::move(session.connection)) {}
+      connection_(std::move(session.connection)),
+      may_expose_(!server.path.empty()) {}
 
 // A child has the same connection, and leaves it to its parent.
 SnapshotFile::~SnapshotFile() {
@@ -28,8 +29,7 @@ Result<std::unique_ptr<SnapshotFile>> SnapshotFile::open(const io::Address& serv
     message.value().team = team;
     auto session = open_session(server, patience_s, message.value());
     if (!session) return session.status();
-    return std::unique_ptr<SnapshotFile>(new SnapshotFile(std::move(file), std::move(session).value(),
-                                                          io::format_address(server)));
+    return std::unique_ptr<SnapshotFile>(new SnapshotFile(std::move(file), std::move(session).value(), server));
 }
 
 Result<std::size_t> SnapshotFile::read_at(std::uint64_t offset, io::MutableBytes into) {
@@ -41,20 +41,44 @@ Result<std::size_t> SnapshotFile::read_at(std::uint64_t offset, io::MutableBytes
     const LockGuard lock(mutex_);
     FOREBAY_TRY(failure_);
     for (std::size_t done = 0; done < whole;) {
-        const auto count = static_cast<std::uint32_t>(std::min(whole - done, kDataMax));
-        const auto answer = call(*connection_, ++requests_, Type::kRead, encode(Read{offset + done, count}),
-                                 Type::kData);
-        if (!answer || answer.value().payload.size() != count) {
-            const Status why = answer ? Status(Code::kCorrupt, "a read was cut short") : answer.status();
+        const std::size_t count = std::min(whole - done, kDataMax);
+        const Status read = read_piece(offset + done, into.subspan(done, count));
+        if (!read) {
             // Without an errno, which callers would take for that of the file.
-            failure_ = Status(Code::kUnavailable, name() + ": staging server " + server_ + ": " + why.message());
+            failure_ = Status(Code::kUnavailable, name() + ": staging server " + server_ + ": " + read.message());
             connection_->socket().shut_down();
             return failure_;
         }
-        std::memcpy(into.data() + done, answer.value().payload.data(), count);
         done += count;
     }
     return whole;
+}
+
+Status SnapshotFile::read_piece(std::uint64_t offset, io::MutableBytes into) {
+    const Read wanted{offset, static_cast<std::uint32_t>(into.size())};
+    const bool large = into.size() >= kExposedMin;
+    if (large && may_expose_ && (unexposed_bytes_ += into.size()) >= kExposeAfter) {
+        may_expose_ = false;
+        auto memory = io::SharedMemory::create(kExposedBytes);
+        if (memory) {
+            FOREBAY_TRY(connection_->expose(++requests_, *memory.value()));
+            memory.value()->close_number();
+            const Status taken = answer_to(*connection_, requests_, Type::kDone).status();
+            if (taken) exposed_ = std::move(memory).value();
+            else if (taken.code() != Code::kUnsupported) return taken;
+        }
+    }
+    if (large && exposed_ != nullptr) {
+        FOREBAY_TRY(
+            call(*connection_, ++requests_, Type::kReadExposed, encode(ReadExposed{wanted, 0}), Type::kDone).status());
+        std::memcpy(into.data(), exposed_->bytes().data(), into.size());
+        return Status::ok();
+    }
+    const auto answer = call(*connection_, ++requests_, Type::kRead, encode(wanted), Type::kData);
+    if (!answer) return answer.status();
+    if (answer.value().payload.size() != into.size()) return {Code::kCorrupt, "a read was cut short"};
+    std::memcpy(into.data(), answer.value().payload.data(), into.size());
+    return Status::ok();
 }
 
 Status SnapshotFile::refuse() const {

@@ -15,6 +15,7 @@
 #include "io/forwarding_file.h"
 #include "io/socket.h"
 #include "wire/client_session.h"
+#include "wire/exposed_memory.h"
 
 namespace forebay::wire {
 
@@ -36,7 +37,8 @@ class SnapshotFile final : public io::ForwardingFile {
     Status resize(std::uint64_t size) override;
 
   private:
-    SnapshotFile(std::shared_ptr<io::File> file, ClientSession session, std::string server);
+    SnapshotFile(std::shared_ptr<io::File> file, ClientSession session, const io::Address& server);
+    [[nodiscard]] Status read_piece(std::uint64_t offset, io::MutableBytes into) REQUIRES(mutex_);
     [[nodiscard]] Status refuse() const;
 
     const std::string server_;
@@ -45,7 +47,10 @@ class SnapshotFile final : public io::ForwardingFile {
     Mutex mutex_;
     const std::unique_ptr<Connection> connection_;
     std::uint64_t requests_ GUARDED_BY(mutex_) = 2;
-    Status failure_ GUARDED_BY(mutex_);   // of the connection
+    std::unique_ptr<io::SharedMemory> exposed_ GUARDED_BY(mutex_);   // null: none
+    bool may_expose_ GUARDED_BY(mutex_);
+    std::uint64_t unexposed_bytes_ GUARDED_BY(mutex_) = 0;   // of large reads, came through the connection
+    Status failure_ GUARDED_BY(mutex_);                      // of the connection
 };
 
 }   // namespace forebay::wire

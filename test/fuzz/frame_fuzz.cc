@@ -27,6 +27,16 @@ void parse_payload(io::Bytes payload) {
         require(commits.value().commits.size() <= wire::kCommitsMax, "a list of commits is bounded");
     require(!wire::parse_failed(payload).is_ok(), "a failure is one");
     if (const auto read = wire::parse_read(payload)) require(read.value().bytes <= wire::kDataMax, "a read is bounded");
+    static const wire::Payload memory(5000);
+    if (const auto exposed = wire::Write::parse_exposed(payload, memory)) {
+        const io::Bytes bytes = exposed.value().bytes();
+        require(bytes.data() >= memory.data() && bytes.data() + bytes.size() <= memory.data() + memory.size(),
+                "bytes lie in the memory");
+    }
+    if (const auto read = wire::parse_read_exposed(payload, memory.size()))
+        require(read.value().position + read.value().read.bytes <= memory.size(), "and so does what is read");
+    if (const auto bytes = wire::parse_expose(payload))
+        require(bytes.value() <= wire::kExposedMax, "memory is bounded");
     if (const auto open = wire::parse_open(payload)) {
         require(open.value().path.front() == '/' && open.value().path.size() <= wire::kPathMax, "a path is one");
         const bool alone = open.value().purpose == wire::Purpose::kReadCached;

@@ -381,7 +381,7 @@ class Attacker {
             for (auto changes = random_() % 3; changes > 0 && !payload.empty(); --changes)
                 payload[random_() % payload.size()] = static_cast<std::byte>(random_());
             if (random_() % 6 == 0) payload.resize(random_() % (payload.size() + 1));
-            auto type = static_cast<wire::Type>(1 + random_() % 17);
+            auto type = static_cast<wire::Type>(1 + random_() % 21);
             if (random_() % 2) type = wire::Type::kWrite;
             if (!ask(type, payload)) return;
         }

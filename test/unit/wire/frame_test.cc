@@ -63,6 +63,12 @@ TEST(Frame, payloads_have_their_golden_bytes) {
                                           "00100000000000000300000000000000"
                                           "00000000000000000500000001000000"
                                           "0707070707070707");
+    EXPECT_EQ(hex(encode_exposed(1 << 20, kParts)), "0000100000000000"
+                                                    "0200000000000000"
+                                                    "00100000000000000300000000000000"
+                                                    "00000000000000000500000001000000");
+    EXPECT_EQ(hex(encode(ReadExposed{{5, 6}, 7})), "05000000000000000600000000000000"
+                                                   "0700000000000000");
     EXPECT_EQ(hex(encode(Status(Code::kNoSpace, "full", 28))), "050000001c00000066756c6c");
     EXPECT_EQ(hex(encode(Welcome{1, 64, 8 << 20, 0x0102030405060708})), "01000000400000000000800000000000"
                                                                         "0807060504030201");
@@ -135,7 +141,8 @@ TEST(Frame, a_forged_header_is_refused_before_anything_is_made_of_its_length) {
     EXPECT_FALSE(parse_header(forged(6, static_cast<std::uint32_t>(kPayloadMax) + 1, 0)));
     EXPECT_FALSE(parse_header(forged(6, 0xFFFFFFFF, 0)));
     EXPECT_FALSE(parse_header(forged(0, 0, 0)));
-    EXPECT_FALSE(parse_header(forged(19, 0, 0)));
+    EXPECT_TRUE(parse_header(forged(21, 0, 0)));
+    EXPECT_FALSE(parse_header(forged(22, 0, 0)));
     EXPECT_FALSE(parse_header(forged(6, 0, 1)));
 }
 
@@ -161,6 +168,41 @@ TEST(Frame, a_read_of_more_than_a_frame_is_refused) {
     EXPECT_TRUE(parse_read(encode(Read{5, static_cast<std::uint32_t>(kDataMax)})));
     EXPECT_FALSE(parse_read(encode(Read{5, static_cast<std::uint32_t>(kDataMax) + 1})));
     EXPECT_FALSE(parse_read(encode(Read{~std::uint64_t{0}, 16})));
+}
+
+TEST(Frame, what_lies_beyond_exposed_memory_is_refused) {
+    const Payload memory(100);
+    const auto writes = [&](std::uint64_t position, std::vector<Part> parts) {
+        const Payload payload = encode_exposed(position, parts);
+        const auto write = Write::parse_exposed(payload, memory);
+        if (write) {
+            EXPECT_EQ(write.value().bytes().data(), memory.data() + position);
+        }
+        return write.is_ok();
+    };
+    EXPECT_TRUE(writes(0, {{7, 60, Class::kRaw}, {0, 40, Class::kMetadata}}));
+    EXPECT_TRUE(writes(99, {{7, 1, Class::kRaw}}));
+    EXPECT_FALSE(writes(0, {{7, 60, Class::kRaw}, {0, 41, Class::kMetadata}}));
+    EXPECT_FALSE(writes(100, {{7, 1, Class::kRaw}}));
+    EXPECT_FALSE(writes(101, {{7, 1, Class::kRaw}}));
+    EXPECT_FALSE(writes(~std::uint64_t{0}, {{7, 2, Class::kRaw}}));
+    EXPECT_FALSE(writes(0, {}));
+    Payload with_bytes = encode_exposed(0, kParts);
+    with_bytes.push_back(std::byte{0});
+    EXPECT_FALSE(Write::parse_exposed(with_bytes, memory));
+    const std::vector<Part> one{{7, 1, Class::kRaw}};
+    EXPECT_FALSE(Write::parse_exposed(encode_exposed(0, one), {}));
+    const auto reads = [](std::uint64_t position, std::uint32_t bytes) {
+        return parse_read_exposed(encode(ReadExposed{{5, bytes}, position}), 100).is_ok();
+    };
+    EXPECT_TRUE(reads(0, 100));
+    EXPECT_TRUE(reads(100, 0));
+    EXPECT_FALSE(reads(1, 100));
+    EXPECT_FALSE(reads(101, 0));
+    EXPECT_FALSE(reads(~std::uint64_t{0}, 100));
+    EXPECT_TRUE(parse_expose(encode_size(kExposedMax)));
+    EXPECT_FALSE(parse_expose(encode_size(kExposedMax + 1)));
+    EXPECT_FALSE(parse_expose(encode_size(0)));
 }
 
 TEST(Frame, a_path_that_is_none_is_refused) {
@@ -204,6 +246,17 @@ void parse_everything(io::Bytes payload) {
         EXPECT_LE(commits.value().commits.size(), kCommitsMax);
     }
     EXPECT_FALSE(parse_failed(payload));
+    const Payload memory(5000);
+    if (const auto exposed = Write::parse_exposed(payload, memory)) {
+        const io::Bytes bytes = exposed.value().bytes();
+        EXPECT_LE(bytes.data() + bytes.size(), memory.data() + memory.size());
+    }
+    if (const auto read = parse_read_exposed(payload, memory.size())) {
+        EXPECT_LE(read.value().position + read.value().read.bytes, memory.size());
+    }
+    if (const auto exposed = parse_expose(payload)) {
+        EXPECT_LE(exposed.value(), kExposedMax);
+    }
     if (const auto open = parse_open(payload)) {
         EXPECT_EQ(open.value().path.front(), '/');
         EXPECT_LE(open.value().path.size(), kPathMax);
@@ -222,6 +275,8 @@ TEST(Frame, changed_payloads_do_no_harm) {
                                     encode(Open{false, false, {1, 2}, "/x.h5", Purpose::kReadCached, {3, 4, 5, 6}, {}}),
                                     encode(Read{77, 4096}),
                                     write_payload(kParts),
+                                    encode_exposed(4992, kParts),
+                                    encode(ReadExposed{{77, 4096}, 904}),
                                     encode(Status(Code::kIo, "failed", 5)),
                                     encode_size(12345),
                                     encode(Opened{5, "/nls/forebay-0/1-2-3"}),
