@@ -111,8 +111,11 @@ constexpr std::array kTable{
     OptionSpec{
         "server", kString, "", "", 0, 0, "",
         "Staging server (`forebay serve`) that stages what is written, as unix:PATH or HOST:PORT, or several with "
-        "commas between, of which each file has one; nothing is staged here then. A file that another program writes "
+        "commas between, of which each file has one (option server_mode). A file that another program writes "
         "through it is read as at its last flush. The ranks of a program write one file together. Empty: none."},
+    OptionSpec{"server_mode", kChoice, "forward", "", 0, 0, "forward|drain",
+               "With option server:\nforward: what is written goes to the server at once, and nothing is staged here\n"
+               "drain: files are staged here, and the server writes them for all its clients"},
     OptionSpec{"stats", kPath, "", "", 0, 0, "",
                "File to which one line of JSON is appended per closed file and per process; empty: none."},
     OptionSpec{"trace", kPath, "", "", 0, 0, "",

@@ -49,6 +49,7 @@ enum class Durability : std::uint8_t { kProcess, kNode };
 enum class WithMpi : std::uint8_t { kOn, kNode, kOff };
 enum class SeveralNodes : std::uint8_t { kFast, kConsistent };
 enum class Prefetch : std::uint8_t { kOff, kOpen, kWritten };
+enum class ServerMode : std::uint8_t { kForward, kDrain };
 enum class OnClose : std::uint8_t { kWait, kDeferred, kAuto };
 
 // The word number `index` of a kCount option, as its value.
@@ -92,9 +93,10 @@ struct Options {
     bool linger = false;              // what is not drained at the end of the process is drained by another one
     std::string deadline;             // end of the job (base/job_end.h); empty: as Slurm says, if it does
     std::string node;                 // members of one name share memory; empty: those of one machine
-    std::string server;            // staging server that files are written through: unix:PATH, HOST:PORT; empty: none
-    std::string stats;             // append one JSON line per closed file; empty: none
-    std::string trace;             // append one JSON line per target write; empty: none
+    std::string server;   // staging server that files are written through: unix:PATH, HOST:PORT; empty: none
+    ServerMode server_mode = ServerMode::kForward;   // kDrain: staged here, and written to the file by the server
+    std::string stats;                               // append one JSON line per closed file; empty: none
+    std::string trace;                               // append one JSON line per target write; empty: none
     std::string registry;          // where the areas in use are noted for commands; empty: /var/tmp, else /tmp
     std::string under_vol = "0";   // connector beneath: value or name
     std::string under_info;        // its info string, verbatim

@@ -43,8 +43,8 @@ struct NamedBinding {
     std::string_view name;
     Binding field;
 };
-const std::array<NamedBinding, 36>& bindings() {
-    static const std::array<NamedBinding, 36> all{{
+const std::array<NamedBinding, 37>& bindings() {
+    static const std::array<NamedBinding, 37> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
         {"size", &Options::size},
@@ -76,6 +76,7 @@ const std::array<NamedBinding, 36>& bindings() {
         {"node", &Options::node},
         {"nodes", choice<&Options::nodes>()},
         {"server", &Options::server},
+        {"server_mode", choice<&Options::server_mode>()},
         {"stats", &Options::stats},
         {"trace", &Options::trace},
         {"registry", &Options::registry},
