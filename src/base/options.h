@@ -100,6 +100,10 @@ struct Options {
     std::string registry;          // where the areas in use are noted for commands; empty: /var/tmp, else /tmp
     std::string under_vol = "0";   // connector beneath: value or name
     std::string under_info;        // its info string, verbatim
+
+    // With option server: what it does for this process.
+    [[nodiscard]] bool forwards() const noexcept { return !server.empty() && server_mode == ServerMode::kForward; }
+    [[nodiscard]] bool drains_through() const noexcept { return !server.empty() && server_mode == ServerMode::kDrain; }
 };
 
 // Where a value came from, for messages: "option size=12x (FOREBAY_SIZE): not a size".

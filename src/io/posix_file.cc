@@ -4,9 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/fs.h>
-#include <poll.h>
 #include <sys/file.h>
-#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -23,10 +21,12 @@
 #include "base/background_thread.h"
 #include "io/file_system.h"
 #include "io/guarded_access.h"
+#include "io/lock_wait.h"
 #include "io/path.h"
 #include "io/posix_mapping.h"
 #include "io/process_limits.h"
 #include "io/process_lock.h"
+#include "io/served_lock.h"
 
 namespace forebay::io {
 
@@ -284,36 +284,11 @@ class PosixLock final : public Lock {
     Descriptor descriptor_;
 };
 
-// Whether the lock was had; else errno says why. flock waits without end or not at all, so somebody else's lock is
-// waited for by its effect: whoever gives it up, or dies, closes the directory, and the kernel tells (inotify). It does
-// not tell of another machine's, and may refuse to, so it is tried again now and then all the same.
+// Whether the lock was had; else errno says why.
 bool lock_within(int directory, std::chrono::milliseconds at_most) {
-    constexpr std::chrono::milliseconds kTryAgain{500};
-    const auto end = std::chrono::steady_clock::now() + at_most;
-    int closed = -1;
-    for (;;) {
-        if (restarted([&] { return ::flock(directory, LOCK_EX | LOCK_NB); }) == 0) break;
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-        if (errno != EWOULDBLOCK || left.count() <= 0) {
-            const int error = errno;
-            if (closed >= 0) ::close(closed);
-            errno = error;
-            return false;
-        }
-        if (closed < 0) {
-            closed = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-            if (closed >= 0 &&
-                ::inotify_add_watch(closed, fmt::format("/proc/self/fd/{}", directory).c_str(), IN_CLOSE) >= 0)
-                continue;   // it may have been closed before that
-        }
-        pollfd waiting{closed, POLLIN, 0};   // a negative one is passed over
-        (void)::poll(&waiting, 1, static_cast<int>(std::min(left, kTryAgain).count()));
-        std::array<char, 4096> told;
-        while (closed >= 0 && ::read(closed, told.data(), told.size()) > 0) {
-        }
-    }
-    if (closed >= 0) ::close(closed);
-    return true;
+    return await_lock(directory, at_most, [](int number) {
+        return restarted([&] { return ::flock(number, LOCK_EX | LOCK_NB); }) == 0;
+    });
 }
 
 class PosixDirectory final : public Directory {
@@ -528,6 +503,9 @@ Status check_existing(int descriptor, const std::string& path, ExistingFile& exi
     return Status::ok();
 }
 
+// A staging server ends a write for a client that has died.
+constexpr std::chrono::seconds kServerEnds{10};
+
 // With the descriptor's own word of it, so that what is opened anew is locked again.
 bool lock_within(Descriptor& descriptor, std::chrono::milliseconds at_most) {
     if (at_most.count() > 0 && !lock_within(descriptor.number(), at_most)) return false;
@@ -545,6 +523,7 @@ Result<ExistingFile> open_existing_file(const std::string& path, Directory::Pati
     FOREBAY_TRY(check_existing(descriptor, path, existing));
     if (!lock_within(*owned, patience.at_most.value_or(std::chrono::hours(24))) && errno == EWOULDBLOCK)
         return Status(Code::kUnavailable, "open " + path + ": another process has it open", EWOULDBLOCK, true);
+    FOREBAY_TRY(await_unserved(*owned, kServerEnds));
     return existing;
 }
 
@@ -553,6 +532,7 @@ Result<ExistingFile> existing_file(const std::shared_ptr<Descriptor>& descriptor
     if (!use) return use.status();
     ExistingFile existing{make_posix_file(descriptor, path), {}, 0};
     FOREBAY_TRY(check_existing(use.value().number(), path, existing));
+    FOREBAY_TRY(await_unserved(*descriptor, kServerEnds));
     return existing;
 }
 

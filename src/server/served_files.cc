@@ -13,15 +13,12 @@
 #include "io/made_file.h"
 #include "io/open_existing.h"
 #include "io/posix_file.h"
+#include "server/opening.h"
 #include "server/saving_target.h"
 
 namespace forebay::server {
 
 namespace {
-
-// A client may have died, or be about to close the file, and its session not know yet. So long that is waited for; and
-// so long what a session does at its end, which the file's own target may delay.
-constexpr std::chrono::seconds kUnknown{5}, kEnding{600};
 
 Status another_file(const std::string& path) {
     return {Code::kUnsupported, fmt::format("{}: the server finds another file there", path)};
@@ -40,13 +37,6 @@ Result<io::OpenedExisting> open_named(const std::string& path) {
     return Status(Code::kUnsupported, opened.status().message(), opened.status().sys_errno());
 }
 
-// Only what the server finds under its name.
-Result<io::OpenedExisting> open_named(const wire::Open& request) {
-    auto opened = open_named(request.path);
-    if (opened && opened.value().identity != request.identity) return another_file(request.path);
-    return opened;
-}
-
 bool of_one_team(const wire::Open::Team& one, const wire::Open::Team& other) noexcept {
     return one.id == other.id && one.members == other.members;
 }
@@ -58,6 +48,12 @@ Status unknown_team(const std::string& path) {
 }
 
 }   // namespace
+
+Result<io::OpenedExisting> open_as_named(const wire::Open& request) {
+    auto opened = open_named(request.path);
+    if (opened && opened.value().identity != request.identity) return another_file(request.path);
+    return opened;
+}
 
 ServedFile::ServedFile(ServedFiles& files, io::Identity identity, std::string path) noexcept
     : files_(files), identity_(identity), path_(std::move(path)) {}
@@ -166,7 +162,7 @@ Status ServedFiles::recognise(wire::Open& request) {
                          seen == wire::Open::Seen{seen.born_ns, now.size, now.modified_ns, now.changed_ns};
     if (births || as_seen) return Status::ok();
     const std::lock_guard lock(mutex_);
-    if (open_.contains(here)) return Status::ok();
+    if (open_.contains(here) || drained_.contains(here)) return Status::ok();
     return {Code::kUnavailable,
             fmt::format("{}: size or times differ from those that the client sees, so it may be another file",
                         request.path)};
@@ -175,6 +171,7 @@ Status ServedFiles::recognise(wire::Open& request) {
 std::size_t ServedFiles::clients() const {
     std::size_t all = 0;
     for (const auto& [identity, written] : open_) all += written.clients;
+    for (const auto& [identity, drained] : drained_) all += drained.clients.size();
     return all;
 }
 
@@ -204,8 +201,11 @@ Result<bool> ServedFiles::enter(const wire::Open& request) {
     const std::string& path = request.path;
     const std::size_t members = std::max<std::size_t>(1, request.team.members);
     std::unique_lock lock(mutex_);
-    const auto left = [&] { return !open_.contains(identity); };
-    const auto ends = [&] { return left() || open_.at(identity).ends; };
+    const auto left = [&] { return !open_.contains(identity) && !drained_.contains(identity); };
+    const auto ends = [&] {
+        const auto found = open_.find(identity);
+        return found != open_.end() ? found->second.ends : !drained_.contains(identity);
+    };
     if (!left_.wait_for(lock, kUnknown, ends) || !left_.wait_for(lock, kEnding, left))
         return Status(Code::kUnavailable, fmt::format("open {}: another client writes it", path), EBUSY);
     if (ends_) return Status(Code::kUnavailable, fmt::format("open {}: this server ends", path));
@@ -218,7 +218,7 @@ Result<bool> ServedFiles::enter(const wire::Open& request) {
 
 void ServedFiles::await_writers() noexcept {
     std::unique_lock lock(mutex_);
-    left_.wait(lock, [&] { return open_.empty(); });
+    left_.wait(lock, [&] { return open_.empty() && drained_.empty(); });
     ends_ = true;
 }
 
@@ -264,7 +264,7 @@ bool ServedFiles::await_settled(std::unique_lock<std::mutex>& lock, const io::Id
 }
 
 Result<std::unique_ptr<ServedSnapshot>> ServedFiles::open_to_read(const wire::Open& request) {
-    auto opened = open_named(request);
+    auto opened = open_as_named(request);
     if (!opened) return opened.status();
     const io::Identity& identity = request.identity;
     std::unique_ptr<io::File> target = io::make_posix_file(opened.value().descriptor, request.path);
@@ -309,7 +309,7 @@ Result<std::unique_ptr<ServedSnapshot>> ServedFiles::open_to_read(const wire::Op
 }
 
 Result<std::shared_ptr<Observers>> ServedFiles::open_to_follow(const wire::Open& request) {
-    if (const auto opened = open_named(request); !opened) return opened.status();
+    if (const auto opened = open_as_named(request); !opened) return opened.status();
     std::unique_lock lock(mutex_);
     if (!await_settled(lock, request.identity))
         return Status(Code::kUnavailable, fmt::format("open {}: its writer does not end", request.path));
@@ -319,7 +319,7 @@ Result<std::shared_ptr<Observers>> ServedFiles::open_to_follow(const wire::Open&
 }
 
 Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request, const Gone& gone) {
-    auto opened = open_named(request);
+    auto opened = open_as_named(request);
     if (!opened) return opened.status();
     auto joined = join(request);
     if (!joined || joined.value() != nullptr) return joined;

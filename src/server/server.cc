@@ -18,7 +18,8 @@ namespace forebay::server {
 namespace {
 
 constexpr std::chrono::seconds kRefusing{1};
-constexpr std::size_t kSessionsPerFile = 2;                 // beside each writer, somebody who reads or follows
+// Beside each writer, somebody who reads or follows; or one that drains has so many.
+constexpr std::size_t kSessionsPerFile = 1 + wire::kDrainSessionsMax;
 constexpr std::uint64_t kLogMin = std::uint64_t{4} << 20;   // of one file
 
 std::uint64_t random_number() {

@@ -41,6 +41,8 @@ class Server {
     // Accepts nobody any more; until all files that are written are closed. Then it ends the sessions of all others.
     void await_sessions();
     [[nodiscard]] std::size_t sessions();
+    // What it has written for clients that stage their files themselves.
+    [[nodiscard]] WriteCombiner::Totals drained() const { return files_.drained(); }
     // What programs of other nodes have read through the cache. None: it has no read cache.
     [[nodiscard]] std::optional<cache::CacheTotals> cached();
 

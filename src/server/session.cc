@@ -96,7 +96,8 @@ Status Session::begin(Connection& connection) {
     if (!opened) {
         (void)answer(connection, second.value(), opened);
         // To a reader that is an answer like another.
-        return request.value().purpose == wire::Purpose::kWrite ? opened : Status(Code::kNotFound, opened.message());
+        const wire::Purpose purpose = request.value().purpose;
+        return purpose == wire::Purpose::kWrite || purpose == wire::Purpose::kDrain ? opened : Status(Code::kNotFound, opened.message());
     }
     last_request_ = 2;
     connection.allow_payload(wire::kPayloadMax);
@@ -125,6 +126,14 @@ Status Session::open(Connection& connection, const wire::Open& request) {
             auto opened = files_.open_to_follow(request);
             if (!opened) return opened.status();
             observers_ = std::move(opened).value();
+            break;
+        }
+        case wire::Purpose::kDrain: {
+            writes_ = true;
+            auto opened = DrainSession::open(files_, request, connection);
+            if (!opened) return opened.status();
+            draining_ = std::move(opened).value();
+            answer.size = draining_->size();
             break;
         }
         case wire::Purpose::kReadCached: return out_of_turn();   // `open_cached` does
@@ -190,6 +199,7 @@ Result<bool> Session::serve(Connection& connection, const Connection::Frame& fra
     const Type type = frame.header.type;
     if (frame.header.request != last_request_ + 1) return out_of_turn();
     last_request_ = frame.header.request;
+    if (draining_ != nullptr) return draining_->serve(connection, frame);
     if (reader_ != nullptr) {
         Status served = out_of_turn();
         if (type == Type::kRead) served = read_cached(connection, frame);
@@ -284,6 +294,7 @@ Status Session::write(Type type, io::Bytes payload) {
                                              : wire::Write::parse_exposed(payload, exposed());
     if (!parsed) return parsed.status();
     const wire::Write& message = parsed.value();
+    if (message.more()) return out_of_turn();
     io::Bytes bytes = message.bytes();
     std::vector<stage::StagedFile::Part> parts;
     // Parts of one class after the other: later ones are newer.

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "server/cached_files.h"
+#include "server/drain_session.h"
 #include "server/served_files.h"
 #include "wire/connection.h"
 #include "wire/credentials.h"
@@ -63,6 +64,7 @@ class Session {
     std::shared_ptr<ServedFile> served_;
     std::unique_ptr<ServedSnapshot> snapshot_;
     std::shared_ptr<Observers> observers_;
+    std::unique_ptr<DrainSession> draining_;
     std::unique_ptr<CachedFiles::Reader> reader_;   // then `cached_` may change from file to file, and be null
     std::shared_ptr<cache::CachedFile> cached_;
     std::uint64_t last_request_ = 0;

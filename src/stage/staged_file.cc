@@ -120,9 +120,11 @@ Status StagedFile::await_unpinned() {
 // Nothing is staged any more: from here on the size of the target is the size of the file. Others may be making it
 // longer already.
 Status StagedFile::stop_staging() {
-    if (outflow_.target_size() != logical_size_) {
+    {
+        const bool sized = outflow_.target_size() == logical_size_;
         const Unlocked meanwhile(mutex());
-        FOREBAY_TRY(target_->resize(logical_size_));
+        if (!sized) FOREBAY_TRY(target_->resize(logical_size_));
+        FOREBAY_TRY(target_->leave());   // the program may write it by itself from now on
     }
     log_->release_all();
     outflow_.note_unsynced();
@@ -340,6 +342,7 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, ledger::Le
     const LockGuard lock(mutex());
     unstaged_.replace(target_, std::move(target));
     slot_ = slot;
+    target_->count_served(slot_->served);
     logical_size_ = committed_size_ = size.value();
     commit_sequence_ = commit_time_ns_ = 0;
     several_nodes_ = left_log_ = false;
@@ -403,7 +406,8 @@ std::uint64_t StagedFile::log_mount() {
 
 Status StagedFile::finish(Finish how) {
     const LockGuard writer(writer_);
-    return close_staged(how);
+    FOREBAY_TRY(close_staged(how));
+    return target_->leave();
 }
 
 std::optional<WaitedClose> StagedFile::commit_to_finish_later() {
@@ -445,7 +449,8 @@ Status StagedFile::finish_unclosed() {
         if (state_ == State::kPassive) return Status::ok();
         if (share_) return withheld_.is_ok() ? Status(Code::kUnavailable, "other processes share the file") : withheld_;
     }
-    return close_staged(Finish::kProgramWaits);
+    FOREBAY_TRY(close_staged(Finish::kProgramWaits));
+    return target_->leave();
 }
 
 Status StagedFile::close_staged(Finish how) {

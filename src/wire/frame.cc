@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x50574246;   // "FBWP"
 constexpr std::size_t kCheckedBytes = 24;
-constexpr std::uint32_t kOpenEmpty = 1, kOpenLocked = 2, kOpenToRead = 4, kOpenToFollow = 8, kOpenCached = 32;
+constexpr std::uint32_t kOpenEmpty = 1, kOpenLocked = 2, kOpenToRead = 4, kOpenToFollow = 8, kOpenCached = 32,
+                        kOpenToDrain = 64;
 constexpr std::size_t kCommitsHeadBytes = 16, kCommitBytes = 32;
 constexpr std::uint64_t kOffsetEnd = std::numeric_limits<std::int64_t>::max();   // as off_t
 
@@ -90,6 +91,7 @@ std::uint32_t flags_of(const Open& message) noexcept {
         case Purpose::kRead: return kOpenToRead;
         case Purpose::kFollow: return kOpenToFollow;
         case Purpose::kReadCached: return kOpenCached;
+        case Purpose::kDrain: return kOpenToDrain | (message.locked ? kOpenLocked : 0);
         case Purpose::kWrite: break;
     }
     return (message.empty ? kOpenEmpty : 0) | (message.locked ? kOpenLocked : 0);
@@ -161,9 +163,9 @@ Payload encode(const Commits& message) {
 
 namespace {
 
-void append_parts(Payload& payload, std::span<const Part> parts) {
+void append_parts(Payload& payload, std::span<const Part> parts, bool more) {
     append(payload, static_cast<std::uint32_t>(parts.size()));
-    append(payload, std::uint32_t{0});
+    append(payload, more ? std::uint32_t{1} : std::uint32_t{0});
     for (const Part& part : parts) {
         append(payload, part.offset);
         append(payload, part.bytes);
@@ -173,10 +175,10 @@ void append_parts(Payload& payload, std::span<const Part> parts) {
 
 }   // namespace
 
-Payload encode(std::span<const Part> parts) {
+Payload encode(std::span<const Part> parts, bool more) {
     Payload payload;
     payload.reserve(kWriteHeadBytes + parts.size() * kPartBytes);
-    append_parts(payload, parts);
+    append_parts(payload, parts, more);
     return payload;
 }
 
@@ -184,7 +186,7 @@ Payload encode_exposed(std::uint64_t position, std::span<const Part> parts) {
     Payload payload;
     payload.reserve(sizeof position + kWriteHeadBytes + parts.size() * kPartBytes);
     append(payload, position);
-    append_parts(payload, parts);
+    append_parts(payload, parts, false);
     return payload;
 }
 
@@ -216,7 +218,8 @@ Result<Open> parse_open(io::Bytes payload) {
     if (payload.size() <= kFixed || payload.size() > kFixed + kPathMax) return malformed("length of OPEN");
     const auto flags = load_le<std::uint32_t>(payload.data());
     const bool alone = flags == kOpenToRead || flags == kOpenToFollow || flags == kOpenCached;
-    if (!alone && (flags & ~(kOpenEmpty | kOpenLocked)) != 0) return malformed("flags of OPEN");
+    const bool drains = (flags & ~kOpenLocked) == kOpenToDrain;
+    if (!alone && !drains && (flags & ~(kOpenEmpty | kOpenLocked)) != 0) return malformed("flags of OPEN");
     if (load_le<std::uint32_t>(payload.data() + 4) != payload.size() - kFixed) return malformed("path of OPEN");
     Open message;
     message.empty = (flags & kOpenEmpty) != 0;
@@ -224,6 +227,7 @@ Result<Open> parse_open(io::Bytes payload) {
     if (flags == kOpenToRead) message.purpose = Purpose::kRead;
     if (flags == kOpenToFollow) message.purpose = Purpose::kFollow;
     if (flags == kOpenCached) message.purpose = Purpose::kReadCached;
+    if (drains) message.purpose = Purpose::kDrain;
     message.identity = {load_le<std::uint64_t>(payload.data() + 8), load_le<std::uint64_t>(payload.data() + 16)};
     message.seen = {load_le<std::uint64_t>(payload.data() + 24), load_le<std::uint64_t>(payload.data() + 32),
                     load_le<std::uint64_t>(payload.data() + 40), load_le<std::uint64_t>(payload.data() + 48)};
@@ -233,7 +237,7 @@ Result<Open> parse_open(io::Bytes payload) {
     const bool has_team = message.team != Open::Team{};
     const bool may_have = message.purpose != Purpose::kFollow && message.purpose != Purpose::kReadCached;
     if (joins > 1 || (message.team.joins && message.empty) || message.team.members > kMembersMax ||
-        (has_team && (message.team.id == 0 || message.team.members == 0 || !may_have)))
+        (drains && (!has_team || message.team.joins)) || (has_team && (message.team.id == 0 || message.team.members == 0 || !may_have)))
         return malformed("team of OPEN");
     message.path = text_of(payload.subspan(kFixed));
     if (message.path.front() != '/' || message.path.find('\0') != std::string::npos) return malformed("path of OPEN");
@@ -322,11 +326,12 @@ Status parse_failed(io::Bytes payload) {
 Result<Write> Write::parse_table(io::Bytes payload, const io::Bytes* exposed) {
     if (payload.size() < kWriteHeadBytes) return malformed("length of WRITE");
     const std::size_t count = load_le<std::uint32_t>(payload.data());
-    if (count == 0 || count > kPartsMax || load_le<std::uint32_t>(payload.data() + 4) != 0)
+    const auto more = load_le<std::uint32_t>(payload.data() + 4);
+    if (count == 0 || count > kPartsMax || more > (exposed == nullptr ? 1U : 0U))
         return malformed("parts of WRITE");
     const io::Bytes rest = payload.subspan(kWriteHeadBytes);
     if (rest.size() < count * kPartBytes) return malformed("parts of WRITE");
-    Write write(rest.first(count * kPartBytes), rest.subspan(count * kPartBytes));
+    Write write(rest.first(count * kPartBytes), rest.subspan(count * kPartBytes), more == 1);
     std::uint64_t bytes = 0;
     for (std::size_t i = 0; i < count; ++i) {
         const Part part = write.part(i);

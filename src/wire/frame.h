@@ -29,6 +29,8 @@ inline constexpr std::size_t kPathMax = 4096, kTextMax = 4096, kCredentialMax = 
 inline constexpr std::size_t kOpenMax = 72 + kPathMax;
 inline constexpr std::size_t kCommitsMax = 1024;        // in one frame
 inline constexpr std::uint32_t kMembersMax = 1 << 20;   // of a team
+// kDrain: sessions of a client, and what belongs to one write.
+inline constexpr std::size_t kDrainSessionsMax = 4, kDrainWriteMax = std::size_t{4} << 20;
 
 enum class Type : std::uint16_t {
     kHello = 1,
@@ -75,8 +77,8 @@ struct Welcome {
     std::uint64_t epoch = 0;
 };
 // What a client opens a file for. kRead: its last commit. kReadCached: the file itself, through the server's read
-// cache.
-enum class Purpose : std::uint8_t { kWrite, kRead, kFollow, kReadCached };
+// cache. kDrain: the server writes to the file what the client has staged, and holds nothing.
+enum class Purpose : std::uint8_t { kWrite, kRead, kFollow, kReadCached, kDrain };
 struct Open {
     bool empty = false;    // the file is emptied
     bool locked = false;   // the client has it locked as HDF5 locks a file that it writes
@@ -89,6 +91,7 @@ struct Open {
         friend bool operator==(const Seen&, const Seen&) = default;
     } seen{};
     // Clients that open the file together, each in a session of its own; not with kFollow and kReadCached. 0: none.
+    // kDrain: the client, which may have several sessions; `members`: its sessions with a lower number are lost.
     struct Team {
         std::uint64_t id = 0;   // the same for all of them, and random
         std::uint32_t members = 0;
@@ -142,8 +145,8 @@ struct Commits {
 [[nodiscard]] Payload encode_size(std::uint64_t size);       // TRUNCATE
 [[nodiscard]] Payload encode_number(std::uint64_t number);   // NEXT
 [[nodiscard]] Payload encode(const Commits& message);
-// What comes before the bytes of a WRITE.
-[[nodiscard]] Payload encode(std::span<const Part> parts);
+// What comes before the bytes of a WRITE. `more`: see Write.
+[[nodiscard]] Payload encode(std::span<const Part> parts, bool more = false);
 [[nodiscard]] Payload encode_exposed(std::uint64_t position, std::span<const Part> parts);   // WRITE_EXPOSED
 [[nodiscard]] Payload encode(const ReadExposed& message);
 
@@ -172,11 +175,14 @@ class Write {
     [[nodiscard]] std::size_t count() const noexcept { return table_.size() / kPartBytes; }
     [[nodiscard]] Part part(std::size_t index) const noexcept;
     [[nodiscard]] io::Bytes bytes() const noexcept { return bytes_; }   // of all parts, one after the other
+    // Only with kDrain: the next frame is a WRITE that belongs to it, and both are to be written as one.
+    [[nodiscard]] bool more() const noexcept { return more_; }
 
   private:
-    Write(io::Bytes table, io::Bytes bytes) noexcept : table_(table), bytes_(bytes) {}
+    Write(io::Bytes table, io::Bytes bytes, bool more) noexcept : table_(table), bytes_(bytes), more_(more) {}
     [[nodiscard]] static Result<Write> parse_table(io::Bytes payload, const io::Bytes* exposed);
     io::Bytes table_, bytes_;
+    bool more_;
 };
 
 }   // namespace forebay::wire

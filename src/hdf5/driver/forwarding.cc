@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -17,7 +18,9 @@
 #include "io/open_existing.h"
 #include "io/path.h"
 #include "io/posix_file.h"
+#include "io/served_lock.h"
 #include "io/socket.h"
+#include "wire/drain_file.h"
 #include "wire/home_server.h"
 #include "wire/remote_file.h"
 #include "wire/snapshot_file.h"
@@ -94,7 +97,7 @@ struct DeadServer {
 
 Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const OpenFile& open, const Opening& opening) {
     const Options& options = loaded.options;
-    if (options.server.empty() || target.aside) return Status::ok();
+    if (!options.forwards() || target.aside) return Status::ok();
     const auto home = wire::home_server(options.server, open.identity.inode);
     if (!home) return home.status().with_context("option server");
     const std::string& server = home.value();
@@ -144,13 +147,48 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
     return Status::ok();
 }
 
+Status drain_through(stage::OpenTarget& target, stage::Engine& engine, const OpenFile& open, const Opening& opening,
+                     bool at_once, bool shared) {
+    constexpr std::chrono::seconds kServerEnds{5};
+    const Options& options = engine.options().options;
+    if (!options.drains_through() || !options.stage || !target.writable || target.aside) return Status::ok();
+    const auto home = wire::home_server(options.server, open.identity.inode);
+    if (!home) return home.status().with_context("option server");
+    const auto address = io::parse_address(home.value());
+    Status failure = address.status();
+    if (address) {
+        wire::DrainFile::Setup setup{address.value(), opening.locked == Locked::kForWriting, shared,
+                                     options.drain_threads, options.patience};
+        setup.await_unserved = [descriptor = std::weak_ptr<io::Descriptor>(open.descriptor), kServerEnds] {
+            const auto here = descriptor.lock();
+            return here != nullptr ? io::await_unserved(*here, kServerEnds) : Status::ok();
+        };
+        setup.gone = [path = open.path](const Status& why) {
+            warn_once(why.message() + "; " + path + " is written directly from now on");
+        };
+        auto drain = wire::DrainFile::open(std::move(setup), target.file, at_once);
+        if (drain) {
+            target.file = std::move(drain).value();
+            return Status::ok();
+        }
+        failure = drain.status();
+    }
+    failure = failure.with_context("option server=" + home.value());
+    const bool does_without = failure.code() == Code::kNotFound || failure.code() == Code::kUnsupported ||
+                              (!address && failure.code() == Code::kInvalidArgument);
+    if (options.strict || !does_without) return failure;
+    warn_once(failure.message() + "; files are staged here, and written without it");
+    engine.count_aside(ledger::AsideReason::kServer, open.path);
+    return Status::ok();
+}
+
 Status forward_together(node::Team& team, stage::OpenTarget& target, const LoadedOptions& loaded, const OpenFile& open,
                         Opening opening) {
     enum class Way : std::uint64_t { kNone, kWants, kForwarded };
     const auto tell = [&team](const Status& mine, Way way) {
         return team.agree(mine, static_cast<std::uint64_t>(way));
     };
-    const bool wants = !loaded.options.server.empty() && !target.aside;
+    const bool wants = loaded.options.forwards() && !target.aside;
     std::uint64_t id = 0;
     const Status prepared = attempt([&] {
         std::random_device source;

@@ -25,7 +25,7 @@ struct MpiFile : DriverFile {
     std::shared_ptr<cache::Peers> peers;         // what other nodes have of it; until the close
     std::unique_ptr<io::Claim> claim;            // until the shared file has it
     io::MadeFile made;                           // by this rank, unless the open succeeds
-    std::unique_ptr<io::File> forwarded;         // until it is attached: what a staging server has of the file
+    std::unique_ptr<io::File> forwarded;         // until it is attached: the file by way of a staging server
     haddr_t last_end_allocated = HADDR_UNDEF;    // at the last truncate
     bool truncated = true;                       // the last truncate has succeeded, on all ranks
 };

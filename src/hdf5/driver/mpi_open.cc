@@ -30,7 +30,7 @@ Status claim(MpiFile& file) {
     OpenFile& open = *file.open;
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (!file.leads || engine == nullptr || OpenFiles::get().shared(open.identity) != nullptr) return Status::ok();
-    if (!engine->options().options.server.empty()) return Status::ok();   // the server sees to that
+    if (engine->options().options.forwards()) return Status::ok();   // the server sees to that
     auto claimed = engine->claim(open.identity);
     if (claimed) {
         file.claim = std::move(claimed).value();
@@ -109,13 +109,14 @@ Status forward_everywhere(MpiFile& file, unsigned flags) {
     if (!all) return all.status();
     if (std::ranges::count(all.value(), std::uint64_t{1}) > 0) return Status::ok();
     stage::OpenTarget target;
+    const bool drains = engine->options().options.drains_through();
     FOREBAY_TRY(file.team->agree(attempt([&] {
         target = target_of(open);
-        return Status::ok();
+        return drain_through(target, *engine, open, {}, file.leads, file.team->size() > 1);
     })));
     const bool emptied = file.team->rank() == 0 && ((flags & H5F_ACC_TRUNC) != 0 || file.made.made());
     FOREBAY_TRY(forward_together(*file.team, target, engine->options(), open, {.emptied = emptied}));
-    if (target.aside == ledger::AsideReason::kForwarded) file.forwarded = std::move(target.file);
+    if (drains || target.aside == ledger::AsideReason::kForwarded) file.forwarded = std::move(target.file);
     open.aside = target.aside;
     return Status::ok();
 }
@@ -136,7 +137,8 @@ Status open_everywhere(MpiFile& file, const char* name, unsigned flags) {
     if (!empties) FOREBAY_TRY(recover_together(*file.team, engine.get(), name, (flags & H5F_ACC_RDWR) != 0));
     FOREBAY_TRY(forward_everywhere(file, flags));
     if (!empties) return Status::ok();
-    if (file.forwarded == nullptr) FOREBAY_TRY(empty_everywhere(file, name));   // else the server has
+    // Else the server has.
+    if (file.open->aside != ledger::AsideReason::kForwarded) FOREBAY_TRY(empty_everywhere(file, name));
     file.end_of_file = 0;
     return Status::ok();
 }

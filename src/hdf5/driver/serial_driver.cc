@@ -114,9 +114,11 @@ StagedFile* attached(const char* function, SerialFile& file, std::function<Statu
     target.prepare = std::move(prepare);
     // What this process writes itself it sees in any case.
     const bool own = !target.writable && engine->find(open.identity.device, open.identity.inode) != nullptr;
-    const Status forwarded = own ? Status::ok()
-                                 : forward(target, engine->options(), open,
-                                           {file.emptied, file.locked, file.holds_lock});
+    const Opening opening{file.emptied, file.locked, file.holds_lock};
+    const bool drains = engine->options().options.drains_through();
+    const Status forwarded = own      ? Status::ok()
+                             : drains ? drain_through(target, *engine, open, opening, true, false)
+                                      : forward(target, engine->options(), open, opening);
     if (!forwarded) {
         push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, forwarded.message().c_str());
         return nullptr;
@@ -147,7 +149,7 @@ void push_open_error(const char* function, const char* name, unsigned flags, int
 // All that can refuse a file before it is opened. `name` may be made or emptied.
 Status admit(stage::Engine& engine, const char* name, unsigned flags) {
     const bool writes = (flags & (H5F_ACC_RDWR | H5F_ACC_CREAT | H5F_ACC_TRUNC)) != 0;
-    if (writes && engine.options().options.server.empty()) FOREBAY_TRY(engine.admit());
+    if (writes && !engine.options().options.forwards()) FOREBAY_TRY(engine.admit());
     return (flags & H5F_ACC_TRUNC) != 0 ? engine.admit_emptying(name) : Status::ok();
 }
 
@@ -362,7 +364,7 @@ herr_t driver_truncate(H5FD_t* file, hid_t, hbool_t) {
 // What is read is no state of the file that its writer's lock guards.
 bool shown(const char* function, SerialFile& file) {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
-    if (file.open->writable || engine == nullptr || engine->options().options.server.empty()) return false;
+    if (file.open->writable || engine == nullptr || !engine->options().options.forwards()) return false;
     return attached(function, file) != nullptr && file.shown;
 }
 

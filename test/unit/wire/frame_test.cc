@@ -59,6 +59,12 @@ TEST(Frame, payloads_have_their_golden_bytes) {
               "05000000000000000600000000000000"
               "07000000000000000000000000000000"
               "00000000000000002f61");
+    EXPECT_EQ(hex(encode(Open{false, true, {2, 3}, "/a", Purpose::kDrain, {4, 5, 6, 7}, {8, 1, false}})),
+              "42000000020000000200000000000000"
+              "03000000000000000400000000000000"
+              "05000000000000000600000000000000"
+              "07000000000000000800000000000000"
+              "01000000000000002f61");
     EXPECT_EQ(hex(write_payload(kParts)), "0200000000000000"
                                           "00100000000000000300000000000000"
                                           "00000000000000000500000001000000"
@@ -93,6 +99,11 @@ TEST(Frame, what_is_encoded_is_parsed_back) {
         ASSERT_TRUE(other) << other.status().message();
         EXPECT_EQ(other.value().purpose, purpose);
     }
+    const auto drain = parse_open(encode(Open{false, true, {5, 6}, "/x.h5", Purpose::kDrain, {}, {7, 3, false}}));
+    ASSERT_TRUE(drain) << drain.status().message();
+    EXPECT_EQ(drain.value().purpose, Purpose::kDrain);
+    EXPECT_TRUE(drain.value().locked && !drain.value().empty);
+    EXPECT_EQ(drain.value().team, (Open::Team{7, 3, false}));
     const auto opened = parse_opened(encode(Opened{77, "/nls/forebay-0/1-2-3"}));
     ASSERT_TRUE(opened) << opened.status().message();
     EXPECT_EQ(opened.value().size, 77u);
@@ -112,6 +123,13 @@ TEST(Frame, what_is_encoded_is_parsed_back) {
     EXPECT_EQ(write.value().part(1).bytes, 5u);
     EXPECT_EQ(write.value().part(1).byte_class, Class::kMetadata);
     EXPECT_EQ(write.value().bytes().size(), 8u);
+    EXPECT_FALSE(write.value().more());
+    Payload one_of_two = encode(kParts, true);
+    one_of_two.resize(payload.size());
+    ASSERT_TRUE(Write::parse(one_of_two));
+    EXPECT_TRUE(Write::parse(one_of_two).value().more());
+    one_of_two[4] = std::byte{2};
+    EXPECT_FALSE(Write::parse(one_of_two));
     const Status failed = parse_failed(encode(Status(Code::kIo, std::string(10'000, 'x'), 5)));
     EXPECT_EQ(failed.code(), Code::kIo);
     EXPECT_EQ(failed.sys_errno(), 5);
@@ -228,6 +246,9 @@ TEST(Frame, a_team_that_is_none_is_refused) {
     EXPECT_FALSE(parses({1, 2}, Purpose::kFollow));
     EXPECT_FALSE(parses({1, 2}, Purpose::kReadCached));
     EXPECT_FALSE(parses({0, 0, true}, Purpose::kWrite));
+    EXPECT_TRUE(parses({1, 2}, Purpose::kDrain));
+    EXPECT_FALSE(parses({}, Purpose::kDrain));
+    EXPECT_FALSE(parses({1, 2, true}, Purpose::kDrain));
     EXPECT_FALSE(parse_open(encode(Open{true, false, {}, "/a", Purpose::kWrite, {}, {1, 2, true}})));
 }
 
@@ -273,6 +294,7 @@ TEST(Frame, changed_payloads_do_no_harm) {
                                     encode(Welcome{1, 64, 8 << 20, 3}),
                                     encode(Open{true, true, {1, 2}, "/scratch/x.h5", Purpose::kWrite, {}, {}}),
                                     encode(Open{false, false, {1, 2}, "/x.h5", Purpose::kReadCached, {3, 4, 5, 6}, {}}),
+                                    encode(Open{false, true, {1, 2}, "/x.h5", Purpose::kDrain, {3, 4, 5, 6}, {7, 1}}),
                                     encode(Read{77, 4096}),
                                     write_payload(kParts),
                                     encode_exposed(4992, kParts),

@@ -1,0 +1,46 @@
+#include "io/lock_wait.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace forebay::io {
+
+// Whether the lock was had; else errno says why. Locks are waited for without end or not at all, so somebody else's
+// is waited for by its effect: whoever gives it up, or dies, closes the directory, and the kernel tells (inotify). It does
+// not tell of another machine's, and may refuse to, so it is tried again now and then all the same.
+bool await_lock(int number, std::chrono::milliseconds at_most, bool (*try_lock)(int number)) {
+    constexpr std::chrono::milliseconds kTryAgain{500};
+    const auto end = std::chrono::steady_clock::now() + at_most;
+    int closed = -1;
+    for (;;) {
+        if (try_lock(number)) break;
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+        if (errno != EWOULDBLOCK || left.count() <= 0) {
+            const int error = errno;
+            if (closed >= 0) ::close(closed);
+            errno = error;
+            return false;
+        }
+        if (closed < 0) {
+            closed = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+            if (closed >= 0 &&
+                ::inotify_add_watch(closed, fmt::format("/proc/self/fd/{}", number).c_str(), IN_CLOSE) >= 0)
+                continue;   // it may have been closed before that
+        }
+        pollfd waiting{closed, POLLIN, 0};   // a negative one is passed over
+        (void)::poll(&waiting, 1, static_cast<int>(std::min(left, kTryAgain).count()));
+        std::array<char, 4096> told;
+        while (closed >= 0 && ::read(closed, told.data(), told.size()) > 0) {
+        }
+    }
+    if (closed >= 0) ::close(closed);
+    return true;
+}
+
+}   // namespace forebay::io

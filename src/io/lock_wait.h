@@ -1,0 +1,14 @@
+// Waiting for a lock of a file that somebody else has, for a bounded time.
+//
+// Thread-safety: any thread. Takes a descriptor while it waits.
+#pragma once
+
+#include <chrono>
+
+namespace forebay::io {
+
+// Tries `try_lock(number)` until it is true, for so long at most. False: errno is that of the last try; one other than
+// EWOULDBLOCK ends it at once. Blocks.
+[[nodiscard]] bool await_lock(int number, std::chrono::milliseconds at_most, bool (*try_lock)(int number));
+
+}   // namespace forebay::io

@@ -1,0 +1,74 @@
+"""Files that the ranks of a program stage, and a staging server writes (server_mode=drain), equal native ones."""
+
+import signal
+from pathlib import Path
+
+import pytest
+from connector_environment import native, staged, statistics
+from parallel_comparison import assert_same_contents
+from parallel_environment import node_names
+from parallel_oracle import assert_right, run_oracle
+from seeds import seeds
+from server_environment import Server
+from test_parallel_calls import PARTS
+from test_parallel_cases import CASES, RANKS, facts, run_case
+from test_parallel_server import run_part
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(params=["unix", "tcp"])
+def server(request, tmp_path):
+    with Server(tmp_path, "127.0.0.1:0" if request.param == "tcp" else None) as running:
+        yield running
+
+
+def draining(server: Server, folder: Path) -> dict[str, str]:
+    return staged(folder, f"server={server.address};server_mode=drain;segment=256KiB")
+
+
+def assert_served(folder: Path) -> None:
+    """What was staged has come to the files by the server."""
+    found = statistics(folder)
+    assert sum(file["staged"] for file in found) > 0, found
+    assert sum(file["served"] for file in found) >= sum(file["drained"] for file in found) > 0, found
+
+
+def test_random_programs_read_what_they_must(tmp_path, server):
+    for nodes in (1, 2):
+        folder = tmp_path / f"on-{nodes}"
+        first = seeds("parallel-server-drain", 1)[0] % 1_000_000_000
+        programs = range(first, first + 4)
+        ran = run_oracle(folder / "run", 2, programs, draining(server, folder), nodes, ("--max-ops", "18"))
+        assert_right(ran, programs, f"seeds {programs.start} to {programs.stop - 1}, {nodes} nodes")
+        assert_served(folder)
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("part", PARTS)
+def test_calls_return_and_store_the_same(part, nodes, tmp_path, server):
+    plain = run_part(part, native(), tmp_path / "native")
+    done = run_part(part, draining(server, tmp_path), tmp_path / "here", nodes)
+    assert done.stdout.splitlines() == plain.stdout.splitlines(), done.told()
+    assert_same_contents(tmp_path / "native", tmp_path / "here")
+    assert_served(tmp_path)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_unusual_programs_see_the_same(case, tmp_path, server):
+    plain = run_case(case, native(), tmp_path / "native")
+    done = run_case(case, draining(server, tmp_path), tmp_path / "here", node_names(RANKS, 2))
+    assert done.hung is None and done.returncode == plain.returncode, done.told()
+    assert facts(done) == facts(plain) != [], done.told()
+    assert_same_contents(tmp_path / "native", tmp_path / "here")
+
+
+def test_without_a_server_ranks_write_what_they_have_staged(tmp_path):
+    with Server(tmp_path) as gone:
+        gone.end(signal.SIGTERM)
+        plain = run_case("plain", native(), tmp_path / "native")
+        done = run_case("plain", draining(gone, tmp_path), tmp_path / "here", node_names(RANKS, 2))
+    assert done.hung is None and done.returncode == 0 and facts(done) == facts(plain), done.told()
+    assert_same_contents(tmp_path / "native", tmp_path / "here")
+    assert sum(file["staged"] for file in statistics(tmp_path)) > 0
+    assert sum(file["served"] for file in statistics(tmp_path)) == 0
