@@ -124,9 +124,10 @@ int serve(const Request& request, const LoadedOptions& loaded, std::unique_ptr<i
         report(fmt::format("programs elsewhere have read {} through the read cache, and {} of that from the files",
                            format_size(cached->hit_bytes + cached->missed_bytes), format_size(cached->fetched_bytes)));
     if (const auto drained = server.drained(); drained.requests > 0)
-        report(fmt::format("programs that stage their files themselves have had {} written, in {} requests, which became "
-                           "{} writes",
-                           format_size(drained.bytes), drained.requests, drained.writes));
+        report(
+            fmt::format("programs that stage their files themselves have had {} written, in {} requests, which became "
+                        "{} writes",
+                        format_size(drained.bytes), drained.requests, drained.writes));
     return served ? kExitFine : kExitProblem;
 }
 

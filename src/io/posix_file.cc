@@ -286,9 +286,8 @@ class PosixLock final : public Lock {
 
 // Whether the lock was had; else errno says why.
 bool lock_within(int directory, std::chrono::milliseconds at_most) {
-    return await_lock(directory, at_most, [](int number) {
-        return restarted([&] { return ::flock(number, LOCK_EX | LOCK_NB); }) == 0;
-    });
+    return await_lock(directory, at_most,
+                      [](int number) { return restarted([&] { return ::flock(number, LOCK_EX | LOCK_NB); }) == 0; });
 }
 
 class PosixDirectory final : public Directory {

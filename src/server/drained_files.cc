@@ -28,17 +28,21 @@ Status ServedFiles::enter_to_drain(Drained& drained, const wire::Open& request, 
                             request.path, clients_max_),
                 EUSERS};
     if (client.sessions.count(number) > wire::kDrainSessionsMax)
-        return {Code::kUnavailable, fmt::format("open {}: the client has its {} sessions", request.path,
-                                                wire::kDrainSessionsMax)};
+        return {Code::kUnavailable,
+                fmt::format("open {}: the client has its {} sessions", request.path, wire::kDrainSessionsMax)};
     return Status::ok();
 }
 
 // The first session: whatever a server has left of it here is in the file before the client writes.
 Status ServedFiles::prepare_to_drain(Drained& drained, const wire::Open& request,
                                      std::shared_ptr<io::Descriptor> descriptor) {
-    const auto engine = stage::Engine::create(options_);
-    // The client has it locked, or stages it, and knows its own kind.
-    FOREBAY_TRY(engine->recover_opened({request.identity, request.path, true, true, descriptor}).status());
+    // A client that comes back has its own bytes in the file.
+    if (request.team.members == 1) {
+        const auto engine = stage::Engine::create(options_);
+        const auto recovered = engine->recover_opened({request.identity, request.path, true, request.locked,
+                                                       descriptor});
+        FOREBAY_TRY(recovered.status());
+    }
     (void)io::mark_served(*descriptor);
     const std::uint64_t asked_for = options_.options.stripe;
     auto made = std::make_shared<DrainedFile>(descriptor, request.path, asked_for);

@@ -177,9 +177,8 @@ void WriteCombiner::write_joined(std::span<const Placed> run) {
 
 void WriteCombiner::write_chunk(std::span<const Placed> chunk) {
     const Status outcome = write_pieces(chunk);
-    const bool of_one = std::ranges::all_of(chunk, [&](const Placed& one) {
-        return one.request == chunk.front().request;
-    });
+    const bool of_one = std::ranges::all_of(chunk,
+                                            [&](const Placed& one) { return one.request == chunk.front().request; });
     if (outcome) return;
     if (of_one) return keep_first(chunk.front().request->outcome, outcome);
     for (const Placed& one : chunk) keep_first(one.request->outcome, write_pieces({&one, 1}));

@@ -2,8 +2,8 @@
 // joins. Nothing waits for others to come.
 //
 // A session hands in what it has, and waits. If no more than kLeadersMax threads write, it becomes a leader: it takes
-// all that is queued, sorts it, joins what adjoins, writes it, and wakes everybody with their outcome. The same for what
-// queued meanwhile, by whoever is still waiting.
+// all that is queued, sorts it, joins what adjoins, writes it, and wakes everybody with their outcome. The same for
+// what queued meanwhile, by whoever is still waiting.
 //
 // Invariants, under the lock:
 // 1. Ranges that are being written are disjoint, and those of one leader's batch are.
@@ -59,7 +59,8 @@ class WriteCombiner {
     // `file` outlives it. Large writes end at multiples of `stripe_bytes`.
     WriteCombiner(io::File& file, std::uint64_t stripe_bytes) noexcept : file_(file), stripe_bytes_(stripe_bytes) {}
 
-    // On return the bytes are in the file; of pieces that overlap the last one's are. After a failure any of them may be.
+    // On return the bytes are in the file; of pieces that overlap the last one's are. After a failure any of them may
+    // be.
     [[nodiscard]] Status write(std::span<const Piece> pieces);
     // After all that was handed in before, and before all that comes later. No write is under way meanwhile.
     [[nodiscard]] Status alone(const std::function<Status()>& act);

@@ -195,8 +195,7 @@ Result<std::unique_ptr<DrainFile::Session>> DrainFile::take() {
         const auto left = std::chrono::seconds(setup_.patience_s) - (now - *since);
         if (gave_up_ || (setup_.patience_s != 0 && left.count() <= 0)) {
             gave_up_ = true;
-            return Status(Code::kUnavailable,
-                          fmt::format("write {}: staging server {}: {}", name(), server_, why.message()), ETIMEDOUT);
+            return given_up(why);
         }
         lock.unlock();
         watch->await(setup_.patience_s != 0 ? std::optional(std::chrono::ceil<std::chrono::milliseconds>(left))
@@ -206,7 +205,9 @@ Result<std::unique_ptr<DrainFile::Session>> DrainFile::take() {
 }
 
 Result<bool> DrainFile::through(const Act& act) {
-    for (;;) {
+    const auto begin = Clock::now();
+    std::optional<io::ListenerWatch> watch;
+    for (int losses = 0;;) {
         auto taken = take();
         if (!taken) return taken.status();
         std::unique_ptr<Session> session = std::move(taken).value();
@@ -215,6 +216,13 @@ Result<bool> DrainFile::through(const Act& act) {
         if (session->lost) {
             lose(std::move(session));
             if (outcome.sys_errno() == ENOMEM) return outcome;
+            // Once is the end of a server. A server that cuts each session is given time, and not for ever.
+            if (++losses == 1) continue;
+            const auto left = std::chrono::seconds(setup_.patience_s) - (Clock::now() - begin);
+            const bool bounded = setup_.patience_s != 0;
+            if (bounded && left.count() <= 0) return given_up(outcome);
+            if (!watch) watch.emplace(setup_.server);
+            watch->await(bounded ? std::optional(std::chrono::ceil<std::chrono::milliseconds>(left)) : std::nullopt);
             continue;
         }
         give_back(std::move(session));
@@ -240,6 +248,11 @@ Result<Connection::Frame> DrainFile::exchange(Session& session, Type type, io::B
 
 Result<bool> DrainFile::ask(Type type, io::Bytes payload) {
     return through([&](Session& session) { return exchange(session, type, payload, Type::kDone).status(); });
+}
+
+Status DrainFile::given_up(const Status& why) const {
+    return {Code::kUnavailable, fmt::format("write {}: staging server {}: {}", name(), server_, why.message()),
+            ETIMEDOUT};
 }
 
 Status DrainFile::refuse_inherited() const {

@@ -11,8 +11,8 @@
 // A session that is lost: what it had under way is written again, the same bytes to the same places, in a new session
 // at the same address. The server opens that one only once the lost one has ended, so nothing older comes later. If
 // nobody listens there any more, or the server does not take the file, it is written without one from then on, once the
-// server's mark on the file is gone (io/served_lock.h). While neither is so, for `patience` at most, it tries again; then
-// the write fails as that of a file does.
+// server's mark on the file is gone (io/served_lock.h). While neither is so, for `patience` at most, it tries again;
+// then the write fails as that of a file does.
 //
 // Ownership: its sessions, closed with this. Thread-safety: as io::File. Blocking: all calls that write, and those that
 // ask a server elsewhere. In a forked child the file itself is read and written. No threads.
@@ -43,9 +43,9 @@ class DrainFile final : public io::ForwardingFile {
   public:
     struct Setup {
         io::Address server;
-        bool locked = false;            // as HDF5 locks it
-        bool shared = false;            // other processes of the program write it through the server, too
-        std::size_t sessions_max = 1;   // at most kDrainSessionsMax
+        bool locked = false;              // as HDF5 locks it
+        bool shared = false;              // other processes of the program write it through the server, too
+        std::size_t sessions_max = 1;     // at most kDrainSessionsMax
         std::uint64_t patience_s = 600;   // 0: without end
         // Until no server has the file marked; not longer than a few seconds. Null: nothing is waited for.
         std::function<Status()> await_unserved = {};
@@ -96,6 +96,7 @@ class DrainFile final : public io::ForwardingFile {
     [[nodiscard]] bool reads_through() const noexcept;
     [[nodiscard]] bool inherited() const noexcept { return process_ != ::getpid(); }
     [[nodiscard]] Status refuse_inherited() const;
+    [[nodiscard]] Status given_up(const Status& why) const;
     // A request and its answer. What the server refuses comes as it says; else the session is lost.
     [[nodiscard]] static Result<Connection::Frame> exchange(Session& session, Type type, io::Bytes payload, Type answer,
                                                             io::MutableBytes into = {});
@@ -116,11 +117,11 @@ class DrainFile final : public io::ForwardingFile {
     std::condition_variable changed_;
     // The rest is guarded by mutex_.
     std::vector<std::unique_ptr<Session>> idle_;
-    std::size_t sessions_ = 0;       // idle, in use, and being opened
-    std::size_t sessions_max_;       // fewer than asked for, if the server has refused more
-    std::uint32_t number_ = 1;       // of the sessions that are opened now
-    bool ever_ = false;      // a session was opened
-    bool gave_up_ = false;   // patience has ended once, and nothing has succeeded since
+    std::size_t sessions_ = 0;   // idle, in use, and being opened
+    std::size_t sessions_max_;   // fewer than asked for, if the server has refused more
+    std::uint32_t number_ = 1;   // of the sessions that are opened now
+    bool ever_ = false;          // a session was opened
+    bool gave_up_ = false;       // patience has ended once, and nothing has succeeded since
     Open message_;
     std::atomic<bool> direct_{false};   // set under the lock
 };

@@ -237,7 +237,8 @@ Result<Open> parse_open(io::Bytes payload) {
     const bool has_team = message.team != Open::Team{};
     const bool may_have = message.purpose != Purpose::kFollow && message.purpose != Purpose::kReadCached;
     if (joins > 1 || (message.team.joins && message.empty) || message.team.members > kMembersMax ||
-        (drains && (!has_team || message.team.joins)) || (has_team && (message.team.id == 0 || message.team.members == 0 || !may_have)))
+        (drains && (!has_team || message.team.joins)) ||
+        (has_team && (message.team.id == 0 || message.team.members == 0 || !may_have)))
         return malformed("team of OPEN");
     message.path = text_of(payload.subspan(kFixed));
     if (message.path.front() != '/' || message.path.find('\0') != std::string::npos) return malformed("path of OPEN");
@@ -327,8 +328,7 @@ Result<Write> Write::parse_table(io::Bytes payload, const io::Bytes* exposed) {
     if (payload.size() < kWriteHeadBytes) return malformed("length of WRITE");
     const std::size_t count = load_le<std::uint32_t>(payload.data());
     const auto more = load_le<std::uint32_t>(payload.data() + 4);
-    if (count == 0 || count > kPartsMax || more > (exposed == nullptr ? 1U : 0U))
-        return malformed("parts of WRITE");
+    if (count == 0 || count > kPartsMax || more > (exposed == nullptr ? 1U : 0U)) return malformed("parts of WRITE");
     const io::Bytes rest = payload.subspan(kWriteHeadBytes);
     if (rest.size() < count * kPartBytes) return malformed("parts of WRITE");
     Write write(rest.first(count * kPartBytes), rest.subspan(count * kPartBytes), more == 1);

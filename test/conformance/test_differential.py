@@ -15,6 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "differential"))
 from comparison import PERTURBATIONS, Programs, Side, forebay_side  # noqa: E402
 from seeds import seed_of  # noqa: E402
+from server_environment import Server  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("FOREBAY_BUILD_DIR", ROOT / "build" / "release"))
@@ -82,6 +83,20 @@ def test_staged_programs_equal_native_ones(programs, setting):
         comparison
     )
     assert comparison.cases_staged >= STAGED_SHARE_MIN * count, f"too little was staged: {comparison}"
+
+
+def test_programs_whose_files_a_server_writes_equal_native_ones(programs, tmp_path):
+    count = max(CASES // len(SETTINGS), 1)
+    first = FIRST_SEED + len(SETTINGS) * count
+    with Server(tmp_path, None, "--clients-max", "64") as server:
+        options = {**TINY, "server": server.address, "server_mode": "drain"}
+        comparison = programs.compare(
+            Side("native"), forebay_side("forebay-server", PLUGINS, **options), range(first, first + count), WORKERS
+        )
+        print(comparison)
+        assert not comparison.mismatches, explained(comparison)
+        assert comparison.cases_staged >= STAGED_SHARE_MIN * count, f"too little was staged: {comparison}"
+        assert "which became" in server.end(), "the server has written nothing"
 
 
 def test_native_programs_depend_on_nothing_but_their_seed(programs):

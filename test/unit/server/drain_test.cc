@@ -76,7 +76,8 @@ TEST_F(DrainingServer, what_several_clients_write_equals_a_byte_array) {
                         const Content bytes = random_bytes(random, 1 + random() % kUnit);
                         const std::size_t at = (random() % kUnits * kClients * kThreads + own) * kUnit;
                         const std::size_t half = bytes.size() / 2;
-                        const std::vector<io::Bytes> pieces{io::Bytes(bytes).first(half), io::Bytes(bytes).subspan(half)};
+                        const std::vector<io::Bytes> pieces{io::Bytes(bytes).first(half),
+                                                            io::Bytes(bytes).subspan(half)};
                         ASSERT_TRUE(clients[own / kThreads]->write_gather_at(at, pieces));
                         std::ranges::copy(bytes, model.begin() + static_cast<std::ptrdiff_t>(at));
                         written += bytes.size();

@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <random>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
