@@ -385,7 +385,9 @@ Result<std::size_t> DrainFile::read_at(std::uint64_t offset, io::MutableBytes in
 io::FileTraits DrainFile::traits() {
     io::FileTraits traits = file().traits();
     traits.may_hang = true;   // the server may not answer
+    // A write begins when the server comes to it, which may be after this process has died.
     if (!setup_.server.is_local()) traits.times = io::TimesKind::kLazy;
+    else if (traits.times == io::TimesKind::kExact) traits.times = io::TimesKind::kServed;
     return traits;
 }
 
