@@ -1,6 +1,7 @@
 """Files that the ranks of a program stage, and a staging server writes (server_mode=drain), equal native ones."""
 
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,26 @@ def test_unusual_programs_see_the_same(case, tmp_path, server):
     assert done.hung is None and done.returncode == plain.returncode, done.told()
     assert facts(done) == facts(plain) != [], done.told()
     assert_same_contents(tmp_path / "native", tmp_path / "here")
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_server_that_dies_among_their_writes_is_done_without(again, tmp_path, server):
+    """At whatever instant: the ranks write the rest themselves, or by way of the next server."""
+    first = seeds("parallel-server-drain-end", 1)[0] % 1_000_000_000
+    programs = range(first, first + 4)
+
+    def end():
+        server.end(signal.SIGKILL)
+        if again:
+            server.start()
+
+    ending = threading.Timer(2, end)
+    ending.start()
+    try:
+        ran = run_oracle(tmp_path / "run", 2, programs, draining(server, tmp_path), 2, ("--max-ops", "18"))
+    finally:
+        ending.join()
+    assert_right(ran, programs, f"seeds {programs.start} to {programs.stop - 1}, the server ends")
 
 
 def test_without_a_server_ranks_write_what_they_have_staged(tmp_path):
