@@ -3,6 +3,7 @@
 
     tools/env bench/through_server.py            16 and 4 ranks, 3 repetitions, the file system at 0.5 ms per operation
     tools/env bench/through_server.py --ranks 4  so many ranks only
+    tools/env bench/through_server.py --latency 5ms  a file system that is busy with others
 
 The programs are FFBench and FLASH I/O (bench/kernels). Each runs natively, through a server that writes each request to
 the file by itself (`forebay serve -o stage=off`), and through one that stages and merges, in turns. All three files are
@@ -26,7 +27,6 @@ from forebay.slowfs import SlowFS
 sys.path.insert(0, str(Path(__file__).parent))
 from runs import NATIVE, Places, environment, mpiexec
 
-LATENCY = "0.5ms"
 UNMERGED, MERGED = "server, unmerged", "server, merged"
 WAYS = (NATIVE, UNMERGED, MERGED)
 SHAPE = ("--rows", "128", "--columns", "2048")
@@ -121,6 +121,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, action="append")
     parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--latency", default="0.5ms", help="of each operation of the file system")
     parser.add_argument("--only", choices=PROGRAMS, action="append")
     options = parser.parse_args()
     build = Path(os.environ["FOREBAY_BUILD_DIR"])
@@ -128,7 +129,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         folder = Path(name)
         places = Places(build / "bench", Path(os.environ["FOREBAY_PLUGIN_DIR"]), None, folder, folder)
-        with SlowFS(folder / "backing", folder / "mount", latency=LATENCY) as fs:
+        with SlowFS(folder / "backing", folder / "mount", latency=options.latency) as fs:
             print("| program | ranks | native | unmerged | merged | less time than unmerged | paper | writes |")
             print("| --- | --- | --- | --- | --- | --- | --- | --- |")
             for ranks in options.ranks or [16, 4]:
