@@ -116,6 +116,10 @@ constexpr std::array kTable{
     OptionSpec{"server_mode", kChoice, "forward", "", 0, 0, "forward|drain",
                "With option server:\nforward: what is written goes to the server at once, and nothing is staged here\n"
                "drain: files are staged here, and the server writes them for all its clients"},
+    OptionSpec{"server_bulk", kChoice, "socket", "", 0, 0, "socket|fabric",
+               "Between a program and a staging server on another machine, large requests go:\n"
+               "socket: through the connection\n"
+               "fabric: by libfabric, where both sides name this option and can; else through the connection"},
     OptionSpec{"stats", kPath, "", "", 0, 0, "",
                "File to which one line of JSON is appended per closed file and per process; empty: none."},
     OptionSpec{"trace", kPath, "", "", 0, 0, "",

@@ -50,6 +50,7 @@ enum class WithMpi : std::uint8_t { kOn, kNode, kOff };
 enum class SeveralNodes : std::uint8_t { kFast, kConsistent };
 enum class Prefetch : std::uint8_t { kOff, kOpen, kWritten };
 enum class ServerMode : std::uint8_t { kForward, kDrain };
+enum class ServerBulk : std::uint8_t { kSocket, kFabric };
 enum class OnClose : std::uint8_t { kWait, kDeferred, kAuto };
 
 // The word number `index` of a kCount option, as its value.
@@ -95,6 +96,7 @@ struct Options {
     std::string node;                 // members of one name share memory; empty: those of one machine
     std::string server;   // staging server that files are written through: unix:PATH, HOST:PORT; empty: none
     ServerMode server_mode = ServerMode::kForward;   // kDrain: staged here, and written to the file by the server
+    ServerBulk server_bulk = ServerBulk::kSocket;    // kFabric: between machines large requests go through libfabric
     std::string stats;                               // append one JSON line per closed file; empty: none
     std::string trace;                               // append one JSON line per target write; empty: none
     std::string registry;          // where the areas in use are noted for commands; empty: /var/tmp, else /tmp

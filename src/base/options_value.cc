@@ -43,8 +43,8 @@ struct NamedBinding {
     std::string_view name;
     Binding field;
 };
-const std::array<NamedBinding, 37>& bindings() {
-    static const std::array<NamedBinding, 37> all{{
+const std::array<NamedBinding, 38>& bindings() {
+    static const std::array<NamedBinding, 38> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
         {"size", &Options::size},
@@ -77,6 +77,7 @@ const std::array<NamedBinding, 37>& bindings() {
         {"nodes", choice<&Options::nodes>()},
         {"server", &Options::server},
         {"server_mode", choice<&Options::server_mode>()},
+        {"server_bulk", choice<&Options::server_bulk>()},
         {"stats", &Options::stats},
         {"trace", &Options::trace},
         {"registry", &Options::registry},

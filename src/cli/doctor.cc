@@ -1,5 +1,6 @@
 // `forebay doctor`: would a program started here be staged, and if not, why?
 #include <fmt/format.h>
+#include <netinet/in.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@
 #include "cli/staging_areas.h"
 #include "cli/write_speed.h"
 #include "ledger/ledger.h"
+#include "wire/fabric.h"
 
 namespace forebay::cli {
 
@@ -66,6 +68,7 @@ class Examination {
         examine_options(loaded);
         examine_staging(loaded);
         if (!request_.target.empty()) examine_target();
+        if (loaded.options.server_bulk == ServerBulk::kFabric) examine_fabric();
         examine_leftovers();
         report_["problems"] = problems_;
         report_["notes"] = notes_;
@@ -107,6 +110,14 @@ class Examination {
         report_["cache_vol_plugin"] = std::filesystem::is_regular_file(cache_vol, error)
                                           ? ordered_json(cache_vol.string())
                                           : ordered_json();
+    }
+
+    // Whether there is a provider shows first where the server is; the loopback interface has those over TCP.
+    void examine_fabric() {
+        const auto end = wire::Fabric::open(wire::Fabric::Role::kExposes, INADDR_LOOPBACK);
+        if (!end)
+            note(fmt::format("server_bulk=fabric: {}; large requests go through the connection",
+                             end.status().message()));
     }
 
     // What HDF5 finds in a program that is started from this shell, without `forebay run`.

@@ -113,7 +113,9 @@ int serve(const Request& request, const LoadedOptions& loaded, std::unique_ptr<i
           std::shared_ptr<wire::Credentials> credentials, EndSignal& end, bool says_ready) {
     if (const int recovered = recover_earlier(loaded); recovered != kExitFine) return recovered;
     const std::string where = io::format_address(listener->address());
-    server::Server server({loaded, request.clients_max, report, std::move(credentials)}, std::move(listener));
+    const auto bulk = loaded.options.server_bulk == ServerBulk::kFabric ? wire::Bulk::Plane::kFabric
+                                                                        : wire::Bulk::Plane::kSocket;
+    server::Server server({loaded, request.clients_max, report, std::move(credentials), bulk}, std::move(listener));
     if (says_ready) say_ready(where);
     const Status served = server.run(end.number());
     if (!served) report(served.message());
@@ -128,6 +130,9 @@ int serve(const Request& request, const LoadedOptions& loaded, std::unique_ptr<i
             fmt::format("programs that stage their files themselves have had {} written, in {} requests, which became "
                         "{} writes",
                         format_size(drained.bytes), drained.requests, drained.writes));
+    if (const auto& moved = server.bulk(); moved.pulled_bytes + moved.pushed_bytes + moved.refused > 0)
+        report(fmt::format("through libfabric came {} and went {}; {} clients could not, or not any more",
+                           format_size(moved.pulled_bytes), format_size(moved.pushed_bytes), moved.refused.load()));
     return served ? kExitFine : kExitProblem;
 }
 

@@ -335,6 +335,19 @@ Status Socket::set_patience(std::chrono::seconds receiving, std::chrono::seconds
     return Status::ok();
 }
 
+std::chrono::milliseconds Socket::receiving_patience() const noexcept {
+    timeval patience{};
+    socklen_t length = sizeof patience;
+    if (::getsockopt(number_, SOL_SOCKET, SO_RCVTIMEO, &patience, &length) != 0) return {};
+    return std::chrono::seconds(patience.tv_sec) + std::chrono::milliseconds(patience.tv_usec / 1000);
+}
+
+Result<std::uint32_t> Socket::own_host() const {
+    const auto ends = ends_of(number_);
+    if (!ends) return ends.status();
+    return ends.value().is_unix ? 0 : ntohl(ends.value().own.sin_addr.s_addr);
+}
+
 bool Socket::is_local() const {
     const auto ends = ends_of(number_);
     if (!ends) return false;

@@ -54,6 +54,11 @@ class Socket {
     // `receive` fails with ETIMEDOUT at that time, however much has come; none: without end.
     void set_deadline(std::optional<std::chrono::steady_clock::time_point> deadline) noexcept { deadline_ = deadline; }
 
+    // The former; 0: without end.
+    [[nodiscard]] std::chrono::milliseconds receiving_patience() const noexcept;
+    // TCP: this end's address.
+    [[nodiscard]] Result<std::uint32_t> own_host() const;
+
     // A Unix socket, or both ends are addresses of the loopback interface.
     [[nodiscard]] bool is_local() const;
     // Of a local one: the user at the other end, as the system knows it. TCP: by /proc/net/tcp.

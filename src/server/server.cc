@@ -53,6 +53,7 @@ Server::Server(Setup setup, std::unique_ptr<io::Listener> listener)
       credentials_(std::move(setup.credentials)),
       epoch_(random_number()),
       cached_files_(cached_files_of(setup.options)),
+      bulk_{{setup.bulk, {}}, {}},
       files_(options_of_a_file(std::move(setup.options), setup.clients_max), setup.clients_max),
       listener_(std::move(listener)) {}
 
@@ -103,7 +104,7 @@ void Server::admit(std::unique_ptr<io::Socket> socket) {
     slot.connection = std::move(connection);
     try {
         slot.thread = start_background_thread([this, &slot] {
-            Session session(files_, cached_files_.get(), epoch_, report_, credentials_.get(), slot.writes);
+            Session session(files_, cached_files_.get(), bulk_, epoch_, report_, credentials_.get(), slot.writes);
             session.run(*slot.connection);
             const std::lock_guard lock(mutex_);
             slot.ended = true;

@@ -29,7 +29,8 @@ class Server {
         LoadedOptions options;   // of all files together: `size` is shared out; `read_cache`: of programs elsewhere
         std::size_t clients_max = 0;
         Report report;
-        std::shared_ptr<wire::Credentials> credentials{};   // of clients on other machines; null: none are admitted
+        std::shared_ptr<wire::Credentials> credentials{};      // of clients on other machines; null: none are admitted
+        wire::Bulk::Plane bulk = wire::Bulk::Plane::kSocket;   // of large requests between machines
     };
     Server(Setup setup, std::unique_ptr<io::Listener> listener);
     ~Server();
@@ -46,6 +47,10 @@ class Server {
     // What programs of other nodes have read through the cache. None: it has no read cache.
     [[nodiscard]] std::optional<cache::CacheTotals> cached();
 
+    [[nodiscard]] const io::Address& address() const noexcept { return listener_->address(); }
+    // What went through libfabric.
+    [[nodiscard]] const BulkTotals& bulk() const noexcept { return bulk_.totals; }
+
   private:
     struct Slot {
         std::unique_ptr<wire::Connection> connection;
@@ -61,6 +66,7 @@ class Server {
     const std::shared_ptr<wire::Credentials> credentials_;
     const std::uint64_t epoch_;
     const std::unique_ptr<CachedFiles> cached_files_;   // null: it has no read cache
+    BulkPlane bulk_;
     ServedFiles files_;
     std::unique_ptr<io::Listener> listener_;
     std::mutex mutex_;

@@ -216,7 +216,8 @@ Result<bool> Session::serve(Connection& connection, const Connection::Frame& fra
     const bool fits = observers_ != nullptr ? type == Type::kNext
                       : snapshot_ == nullptr
                           ? type != Type::kNext
-                          : type == Type::kRead || type == Type::kExpose || type == Type::kReadExposed;
+                          : type == Type::kRead || type == Type::kExpose || type == Type::kReadExposed ||
+                                type == Type::kExposeFabric || type == Type::kReadPushed;
     if (!fits) return out_of_turn();
     switch (type) {
         case Type::kNext: {
@@ -226,6 +227,15 @@ Result<bool> Session::serve(Connection& connection, const Connection::Frame& fra
         case Type::kExpose: {
             const Status taken = take_exposed(connection, frame);
             return taken ? Result<bool>(true) : taken;
+        }
+        case Type::kExposeFabric: {
+            const Status taken = take_fabric(connection, frame);
+            return taken ? Result<bool>(true) : taken;
+        }
+        case Type::kWritePulled: return write_pulled(connection, frame);
+        case Type::kReadPushed: {
+            const Status sent = read_pushed(connection, frame);
+            return sent ? Result<bool>(true) : sent;
         }
         case Type::kRead:
         case Type::kReadExposed: {
@@ -291,11 +301,66 @@ io::MutableBytes Session::exposed() const noexcept {
     return exposed_ != nullptr ? exposed_->bytes() : io::MutableBytes();
 }
 
+// As above.
+Status Session::take_fabric(Connection& connection, const Connection::Frame& frame) {
+    const auto offer = wire::parse_expose_fabric(frame.payload);
+    if (!offer) return offer.status();
+    if (!wire::may_use_fabric(bulk_.bulk, connection))
+        return answer(connection, frame, {Code::kUnsupported, "the server does not use libfabric (server_bulk)"});
+    fabric_.reset();
+    auto memory = FabricMemory::open(connection, frame.header.request, offer.value(), bulk_.totals);
+    if (memory) fabric_ = std::move(memory).value();
+    else give_up_fabric(memory.status());
+    return answer(connection, frame, memory ? Status::ok() : Status(Code::kUnsupported, memory.status().message()));
+}
+
+void Session::give_up_fabric(const Status& why) {
+    fabric_.reset();
+    ++bulk_.totals.refused;
+    report_("a client goes on through its connection: " + why.message());
+}
+
+// What could not be had has no effect at all: the client sends it in another way.
+Result<bool> Session::write_pulled(Connection& connection, const Connection::Frame& frame) {
+    if (fabric_ == nullptr) return out_of_turn();
+    const auto place = wire::parse_place(frame.payload);
+    if (!place) return place.status();
+    const auto message = wire::Write::parse_pulled(frame.payload, fabric_->bytes());
+    if (!message) return message.status();
+    Status outcome = served_->failure();
+    if (outcome) {
+        outcome = fabric_->pull(connection, frame.header.request, place.value(), message.value().bytes().size());
+        if (!outcome) {
+            give_up_fabric(outcome);
+        } else {
+            outcome = write(message.value());
+            if (!outcome) served_->fail(outcome);
+        }
+    }
+    const Status sent = answer(connection, frame, outcome);
+    return sent ? Result<bool>(true) : sent;
+}
+
+Status Session::read_pushed(Connection& connection, const Connection::Frame& frame) {
+    if (fabric_ == nullptr) return out_of_turn();
+    const auto request = wire::parse_read_pushed(frame.payload);
+    if (!request) return request.status();
+    const std::uint32_t bytes = request.value().read.bytes;
+    const Status done = read(request.value().read, fabric_->bytes().first(bytes));
+    if (!done) return answer(connection, frame, done);
+    const auto seal = fabric_->push(connection, frame.header.request, request.value().place, bytes);
+    if (seal) return connection.send(Type::kDone, frame.header.request, seal.value());
+    give_up_fabric(seal.status());
+    return answer(connection, frame, seal.status());
+}
+
 Status Session::write(Type type, io::Bytes payload) {
     const auto parsed = type == Type::kWrite ? wire::Write::parse(payload)
                                              : wire::Write::parse_exposed(payload, exposed());
-    if (!parsed) return parsed.status();
-    const wire::Write& message = parsed.value();
+    return parsed ? write(parsed.value()) : parsed.status();
+}
+
+Status Session::write(const wire::Write& message) {
     if (message.more()) return out_of_turn();
     io::Bytes bytes = message.bytes();
     std::vector<stage::StagedFile::Part> parts;
@@ -319,6 +384,10 @@ Status Session::truncate(io::Bytes payload) {
     return size ? served_->file().truncate(size.value()) : size.status();
 }
 
+Status Session::read(const wire::Read& wanted, io::MutableBytes into) {
+    return snapshot_ != nullptr ? snapshot_->read(wanted.offset, into) : served_->file().read(wanted.offset, into);
+}
+
 Status Session::read(Connection& connection, const Connection::Frame& frame) {
     const bool into_exposed = frame.header.type == Type::kReadExposed;
     wire::Read wanted;
@@ -335,8 +404,7 @@ Status Session::read(Connection& connection, const Connection::Frame& frame) {
         if (buffer_.size() < wanted.bytes) buffer_.resize(wanted.bytes);
         into = io::MutableBytes(buffer_).first(wanted.bytes);
     }
-    const Status done = snapshot_ != nullptr ? snapshot_->read(wanted.offset, into)
-                                             : served_->file().read(wanted.offset, into);
+    const Status done = read(wanted, into);
     if (!done || into_exposed) return answer(connection, frame, done);
     return connection.send(Type::kData, frame.header.request, into);
 }

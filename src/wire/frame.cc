@@ -56,7 +56,7 @@ Result<Header> parse_header(std::span<const std::byte, kHeaderBytes> bytes) {
     if (load_le<std::uint64_t>(bytes.data() + kCheckedBytes) != checksum(bytes.first(kCheckedBytes)))
         return malformed("checksum of the header");
     const auto type = load_le<std::uint16_t>(bytes.data() + 6);
-    if (type < static_cast<std::uint16_t>(Type::kHello) || type > static_cast<std::uint16_t>(Type::kReadExposed))
+    if (type < static_cast<std::uint16_t>(Type::kHello) || type > static_cast<std::uint16_t>(Type::kReadPushed))
         return malformed("type");
     Header header{static_cast<Type>(type), load_le<std::uint32_t>(bytes.data() + 8),
                   load_le<std::uint64_t>(bytes.data() + 16)};
@@ -196,6 +196,40 @@ Payload encode(const ReadExposed& message) {
     return payload;
 }
 
+namespace {
+
+void append(Payload& payload, const Place& place) {
+    append(payload, place.position);
+    append(payload, place.key);
+    payload.insert(payload.end(), place.seal.begin(), place.seal.end());
+}
+
+}   // namespace
+
+Payload encode(const ExposeFabric& message) {
+    Payload payload;
+    append(payload, message.probe);
+    append(payload, static_cast<std::uint32_t>(message.provider.size()));
+    append(payload, static_cast<std::uint32_t>(message.address.size()));
+    append_text(payload, message.provider);
+    payload.insert(payload.end(), message.address.begin(), message.address.end());
+    return payload;
+}
+
+Payload encode_pulled(const Place& place, std::span<const Part> parts) {
+    Payload payload;
+    payload.reserve(kPlaceBytes + kWriteHeadBytes + parts.size() * kPartBytes);
+    append(payload, place);
+    append_parts(payload, parts);
+    return payload;
+}
+
+Payload encode(const ReadPushed& message) {
+    Payload payload = encode(message.read);
+    append(payload, message.place);
+    return payload;
+}
+
 Result<Hello> parse_hello(io::Bytes payload) {
     if (payload.size() != 8) return malformed("length of HELLO");
     Hello message{load_le<std::uint16_t>(payload.data()), load_le<std::uint16_t>(payload.data() + 2),
@@ -311,6 +345,39 @@ Result<ReadExposed> parse_read_exposed(io::Bytes payload, std::size_t exposed) {
     return ReadExposed{read.value(), position};
 }
 
+Result<Place> parse_place(io::Bytes payload) {
+    if (payload.size() < kPlaceBytes) return malformed("length of a place");
+    Place place{load_le<std::uint64_t>(payload.data()), load_le<std::uint64_t>(payload.data() + 8)};
+    std::copy_n(payload.data() + 16, place.seal.size(), place.seal.data());
+    return place;
+}
+
+Result<ExposeFabric> parse_expose_fabric(io::Bytes payload) {
+    constexpr std::size_t kFixed = kPlaceBytes + 8;
+    const auto place = parse_place(payload);
+    if (!place || payload.size() < kFixed) return malformed("length of EXPOSE_FABRIC");
+    const std::size_t provider = load_le<std::uint32_t>(payload.data() + kPlaceBytes);
+    const std::size_t address = load_le<std::uint32_t>(payload.data() + kPlaceBytes + 4);
+    if (provider == 0 || provider > kProviderMax || address == 0 || address > kFabricAddressMax ||
+        payload.size() != kFixed + provider + address)
+        return malformed("EXPOSE_FABRIC");
+    ExposeFabric message{place.value(), text_of(payload.subspan(kFixed, provider)), {}};
+    const io::Bytes rest = payload.subspan(kFixed + provider);
+    message.address.assign(rest.begin(), rest.end());
+    if (message.provider.find('\0') != std::string::npos) return malformed("provider of EXPOSE_FABRIC");
+    return message;
+}
+
+Result<ReadPushed> parse_read_pushed(io::Bytes payload) {
+    constexpr std::size_t kRead = 16;
+    if (payload.size() != kRead + kPlaceBytes) return malformed("length of READ_PUSHED");
+    const auto read = parse_read(payload.first(kRead));
+    if (!read) return read.status();
+    const auto place = parse_place(payload.subspan(kRead));
+    if (!place) return place.status();
+    return ReadPushed{read.value(), place.value()};
+}
+
 Status parse_empty(io::Bytes payload) { return payload.empty() ? Status::ok() : malformed("a payload"); }
 
 Status parse_failed(io::Bytes payload) {
@@ -355,6 +422,11 @@ Result<Write> Write::parse_exposed(io::Bytes payload, io::Bytes exposed) {
     if (position > exposed.size()) return malformed("position of WRITE_EXPOSED");
     const io::Bytes from = exposed.subspan(position);
     return parse_table(payload.subspan(sizeof position), &from);
+}
+
+Result<Write> Write::parse_pulled(io::Bytes payload, io::Bytes room) {
+    if (payload.size() < kPlaceBytes) return malformed("length of WRITE_PULLED");
+    return parse_table(payload.subspan(kPlaceBytes), &room);
 }
 
 Part Write::part(std::size_t index) const noexcept {

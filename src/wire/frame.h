@@ -16,6 +16,7 @@
 
 #include "base/status.h"
 #include "io/file.h"
+#include "wire/frame_seal.h"
 
 namespace forebay::wire {
 
@@ -54,6 +55,9 @@ enum class Type : std::uint16_t {
     kExpose,   // memory that both sides use from now on: on one machine
     kWriteExposed,
     kReadExposed,
+    kExposeFabric,   // the client's end of libfabric, whose memory the server moves bytes from and to: between machines
+    kWritePulled,
+    kReadPushed,
 };
 
 struct Header {
@@ -123,6 +127,23 @@ struct ReadExposed {
     std::uint64_t position = 0;   // in that memory
 };
 
+// Memory of the client's for one request, which the server reaches through libfabric.
+struct Place {
+    std::uint64_t position = 0, key = 0;   // as libfabric names it
+    Seal seal{};                           // of the bytes there (Connection::seal_of_bulk); zeros: they are to come
+    friend bool operator==(const Place&, const Place&) = default;
+};
+inline constexpr std::size_t kPlaceBytes = 32, kProbeBytes = 64, kProviderMax = 64, kFabricAddressMax = 256;
+struct ExposeFabric {
+    Place probe;   // kProbeBytes, for the server to try it out
+    std::string provider;
+    Payload address;
+};
+struct ReadPushed {
+    Read read;
+    Place place;
+};
+
 struct Commit {
     std::uint64_t number = 0;    // 1, 2, … since the file was opened for writing
     std::uint64_t time_ns = 0;   // since 1970
@@ -149,6 +170,9 @@ struct Commits {
 [[nodiscard]] Payload encode(std::span<const Part> parts, bool more = false);
 [[nodiscard]] Payload encode_exposed(std::uint64_t position, std::span<const Part> parts);   // WRITE_EXPOSED
 [[nodiscard]] Payload encode(const ReadExposed& message);
+[[nodiscard]] Payload encode(const ExposeFabric& message);
+[[nodiscard]] Payload encode_pulled(const Place& place, std::span<const Part> parts);   // WRITE_PULLED
+[[nodiscard]] Payload encode(const ReadPushed& message);
 
 [[nodiscard]] Result<Hello> parse_hello(io::Bytes payload);
 [[nodiscard]] Result<Welcome> parse_welcome(io::Bytes payload);
@@ -162,6 +186,10 @@ struct Commits {
 [[nodiscard]] Result<std::size_t> parse_expose(io::Bytes payload);
 // `exposed`: bytes of memory that the client has exposed. All that is read fits in there.
 [[nodiscard]] Result<ReadExposed> parse_read_exposed(io::Bytes payload, std::size_t exposed);
+[[nodiscard]] Result<ExposeFabric> parse_expose_fabric(io::Bytes payload);
+[[nodiscard]] Result<ReadPushed> parse_read_pushed(io::Bytes payload);
+// The place of a WRITE_PULLED.
+[[nodiscard]] Result<Place> parse_place(io::Bytes payload);
 [[nodiscard]] Status parse_empty(io::Bytes payload);
 // The failure that the other side tells of; kCorrupt if it tells of none.
 [[nodiscard]] Status parse_failed(io::Bytes payload);
@@ -172,6 +200,8 @@ class Write {
     [[nodiscard]] static Result<Write> parse(io::Bytes payload);
     // A WRITE_EXPOSED, whose bytes are in memory that the client has exposed, and may change there at any time.
     [[nodiscard]] static Result<Write> parse_exposed(io::Bytes payload, io::Bytes exposed);
+    // A WRITE_PULLED, whose bytes come to the beginning of `room`, and have not come yet.
+    [[nodiscard]] static Result<Write> parse_pulled(io::Bytes payload, io::Bytes room);
     [[nodiscard]] std::size_t count() const noexcept { return table_.size() / kPartBytes; }
     [[nodiscard]] Part part(std::size_t index) const noexcept;
     [[nodiscard]] io::Bytes bytes() const noexcept { return bytes_; }   // of all parts, one after the other

@@ -28,6 +28,7 @@ RemoteFile::RemoteFile(Setup& setup)
       patience_s_(setup.patience_s),
       process_(::getpid()),
       in_team_(setup.team.id != 0),
+      bulk_(setup.bulk),
       sees_(setup.sees),
       bring_home_(setup.bring_home),
       left_(setup.left),
@@ -73,7 +74,8 @@ Status RemoteFile::open_at_server(const Open& message, bool* unanswered) {
     unanswered_.clear();
     unanswered_bytes_ = unexposed_bytes_ = 0;
     exposed_.reset();
-    may_expose_ = !address_.path.empty();
+    fabric_.reset();
+    may_expose_ = !address_.path.empty() || may_use_fabric(bulk_, *connection_);
     lost_ = false;
     return Status::ok();
 }
@@ -289,6 +291,7 @@ Status RemoteFile::expose_for(std::size_t bytes) {
     unexposed_bytes_ += bytes;
     if (unexposed_bytes_ < kExposeAfter) return Status::ok();
     may_expose_ = false;
+    if (address_.path.empty()) return offer_fabric();
     auto memory = io::SharedMemory::create(kExposedBytes);
     if (!memory) return Status::ok();
     if (const Status sent = connection_->expose(++requests_, *memory.value()); !sent) return lose(sent);
@@ -298,11 +301,64 @@ Status RemoteFile::expose_for(std::size_t bytes) {
     return lost_ ? taken : Status::ok();
 }
 
+Status RemoteFile::offer_fabric() {
+    const auto offer = make_offer(*connection_, requests_ + 1);
+    Status taken = offer.status();
+    if (offer) {
+        connection_->serve_while_waiting(offer.value().fabric);
+        taken = exchange_once(Type::kExposeFabric, offer.value().message, Type::kDone).status();
+    }
+    if (lost_) return taken;
+    if (taken) fabric_ = offer.value().fabric;
+    else give_up_fabric(taken);
+    return Status::ok();
+}
+
+void RemoteFile::give_up_fabric(const Status& why) {
+    fabric_.reset();
+    connection_->serve_while_waiting(nullptr);
+    if (bulk_.report) bulk_.report(why.message());
+}
+
+Status RemoteFile::transmit_pulled(std::span<const Part> parts, io::Bytes head, io::Bytes bytes) {
+    const auto region = fabric_->expose(bytes.size(), Fabric::Access::kRead);
+    if (!region) return transmit(head, bytes);
+    while (!unanswered_.empty()) FOREBAY_TRY(receive_answer());
+    std::memcpy(region.value()->bytes().data(), bytes.data(), bytes.size());
+    const Place place{region.value()->position(), region.value()->key(),
+                      connection_->seal_of_bulk(requests_ + 1, bytes)};
+    const Status done = exchange_once(Type::kWritePulled, encode_pulled(place, parts), Type::kDone).status();
+    if (done || lost_) return done;
+    if (done.sys_errno() != kNotMoved) {
+        if (failure_) failure_ = done;
+        return failure_;
+    }
+    give_up_fabric(done);
+    return transmit(head, bytes);
+}
+
+Result<bool> RemoteFile::read_pushed(const Read& wanted, io::MutableBytes into) {
+    const auto region = fabric_->expose(into.size(), Fabric::Access::kWrite);
+    if (!region) return false;
+    const Payload request = encode(ReadPushed{wanted, {region.value()->position(), region.value()->key(), {}}});
+    const auto answer = exchange_once(Type::kReadPushed, request, Type::kDone);
+    Status done = answer.status();
+    // Somebody may still change what lies there, and not the copy.
+    if (done) std::memcpy(into.data(), region.value()->bytes().data(), into.size());
+    if (done && !pushed_fits(*connection_, answer.value(), into)) done = not_moved("its bytes do not fit their seal");
+    if (done || lost_ || done.sys_errno() != kNotMoved) return done ? Result<bool>(true) : done;
+    give_up_fabric(done);
+    return false;
+}
+
 Status RemoteFile::send_write(std::span<const Part> parts, io::Bytes bytes) {
     const Payload head = encode(parts);
     keep(Type::kWrite, head, bytes);
     Status sent = expose_for(bytes.size());
-    if (sent) sent = is_exposed(bytes.size()) ? transmit_exposed(parts, bytes) : transmit(head, bytes);
+    if (sent)
+        sent = is_exposed(bytes.size()) ? transmit_exposed(parts, bytes)
+               : is_large(bytes.size()) ? transmit_pulled(parts, head, bytes)
+                                        : transmit(head, bytes);
     return lost_ ? resume(sent) : sent;
 }
 
@@ -424,7 +480,12 @@ Status RemoteFile::read_piece(std::uint64_t offset, io::MutableBytes into) {
         if (done && is_exposed(into.size())) {
             done = exchange_once(Type::kReadExposed, encode(ReadExposed{wanted, 0}), Type::kDone).status();
             if (done) std::memcpy(into.data(), exposed_->bytes().data(), into.size());
-        } else if (done) {
+        } else if (const auto pushed = done && is_large(into.size()) ? read_pushed(wanted, into)
+                                       : done                        ? Result<bool>(false)
+                                                                     : Result<bool>(done);
+                   !pushed || pushed.value()) {
+            done = pushed.status();
+        } else {
             const auto answer = exchange_once(Type::kRead, encode(wanted), Type::kData);
             done = answer.status();
             if (done && answer.value().payload.size() != into.size())

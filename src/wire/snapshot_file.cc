@@ -9,13 +9,15 @@
 
 namespace forebay::wire {
 
-SnapshotFile::SnapshotFile(std::shared_ptr<io::File> file, ClientSession session, const io::Address& server)
+SnapshotFile::SnapshotFile(std::shared_ptr<io::File> file, ClientSession session, const io::Address& server, Bulk bulk)
     : ForwardingFile(std::move(file)),
       server_(io::format_address(server)),
       size_(session.opened.size),
       process_(::getpid()),
+      is_local_(!server.path.empty()),
+      bulk_(std::move(bulk)),
       connection_(std::move(session.connection)),
-      may_expose_(!server.path.empty()) {}
+      may_expose_(is_local_ || may_use_fabric(bulk_, *connection_)) {}
 
 // A child has the same connection, and leaves it to its parent.
 SnapshotFile::~SnapshotFile() {
@@ -23,13 +25,14 @@ SnapshotFile::~SnapshotFile() {
 }
 
 Result<std::unique_ptr<SnapshotFile>> SnapshotFile::open(const io::Address& server, std::unique_ptr<io::File>& file,
-                                                         std::uint64_t patience_s, const Open::Team& team) {
+                                                         std::uint64_t patience_s, const Open::Team& team, Bulk bulk) {
     auto message = describe(*file, Purpose::kRead, server);
     if (!message) return message.status();
     message.value().team = team;
     auto session = open_session(server, patience_s, message.value());
     if (!session) return session.status();
-    return std::unique_ptr<SnapshotFile>(new SnapshotFile(std::move(file), std::move(session).value(), server));
+    return std::unique_ptr<SnapshotFile>(new SnapshotFile(std::move(file), std::move(session).value(), server,
+                                                          std::move(bulk)));
 }
 
 Result<std::size_t> SnapshotFile::read_at(std::uint64_t offset, io::MutableBytes into) {
@@ -54,19 +57,60 @@ Result<std::size_t> SnapshotFile::read_at(std::uint64_t offset, io::MutableBytes
     return whole;
 }
 
+// What the server does not use it does without.
+Status SnapshotFile::expose() {
+    auto memory = io::SharedMemory::create(kExposedBytes);
+    if (!memory) return Status::ok();
+    FOREBAY_TRY(connection_->expose(++requests_, *memory.value()));
+    memory.value()->close_number();
+    const Status taken = answer_to(*connection_, requests_, Type::kDone).status();
+    if (taken) exposed_ = std::move(memory).value();
+    return taken.code() == Code::kUnsupported ? Status::ok() : taken;
+}
+
+Status SnapshotFile::offer_fabric() {
+    const auto offer = make_offer(*connection_, requests_ + 1);
+    Status taken(Code::kUnsupported, offer.status().message());
+    if (offer) {
+        connection_->serve_while_waiting(offer.value().fabric);
+        taken = call(*connection_, ++requests_, Type::kExposeFabric, offer.value().message, Type::kDone).status();
+    }
+    if (taken) fabric_ = offer.value().fabric;
+    else give_up_fabric(taken);
+    return taken.code() == Code::kUnsupported ? Status::ok() : taken;
+}
+
+void SnapshotFile::give_up_fabric(const Status& why) {
+    fabric_.reset();
+    connection_->serve_while_waiting(nullptr);
+    if (bulk_.report) bulk_.report(why.message());
+}
+
+// False: not this way.
+Result<bool> SnapshotFile::read_pushed(const Read& wanted, io::MutableBytes into) {
+    const auto region = fabric_->expose(into.size(), Fabric::Access::kWrite);
+    if (!region) return false;
+    const Payload request = encode(ReadPushed{wanted, {region.value()->position(), region.value()->key(), {}}});
+    const auto answer = call(*connection_, ++requests_, Type::kReadPushed, request, Type::kDone);
+    Status done = answer.status();
+    // Somebody may still change what lies there, and not the copy.
+    if (done) std::memcpy(into.data(), region.value()->bytes().data(), into.size());
+    if (done && !pushed_fits(*connection_, answer.value(), into)) done = not_moved("its bytes do not fit their seal");
+    if (done || done.sys_errno() != kNotMoved) return done ? Result<bool>(true) : done;
+    give_up_fabric(done);
+    return false;
+}
+
 Status SnapshotFile::read_piece(std::uint64_t offset, io::MutableBytes into) {
     const Read wanted{offset, static_cast<std::uint32_t>(into.size())};
     const bool large = into.size() >= kExposedMin;
     if (large && may_expose_ && (unexposed_bytes_ += into.size()) >= kExposeAfter) {
         may_expose_ = false;
-        auto memory = io::SharedMemory::create(kExposedBytes);
-        if (memory) {
-            FOREBAY_TRY(connection_->expose(++requests_, *memory.value()));
-            memory.value()->close_number();
-            const Status taken = answer_to(*connection_, requests_, Type::kDone).status();
-            if (taken) exposed_ = std::move(memory).value();
-            else if (taken.code() != Code::kUnsupported) return taken;
-        }
+        FOREBAY_TRY(is_local_ ? expose() : offer_fabric());
+    }
+    if (large && fabric_ != nullptr) {
+        const auto pushed = read_pushed(wanted, into);
+        if (!pushed || pushed.value()) return pushed.status();
     }
     if (large && exposed_ != nullptr) {
         FOREBAY_TRY(

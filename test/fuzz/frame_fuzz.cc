@@ -37,6 +37,14 @@ void parse_payload(io::Bytes payload) {
         require(read.value().position + read.value().read.bytes <= memory.size(), "and so does what is read");
     if (const auto bytes = wire::parse_expose(payload))
         require(bytes.value() <= wire::kExposedMax, "memory is bounded");
+    if (const auto pulled = wire::Write::parse_pulled(payload, memory)) {
+        const io::Bytes bytes = pulled.value().bytes();
+        require(bytes.data() == memory.data() && bytes.size() <= memory.size(), "bytes come to the room");
+    }
+    if (const auto pushed = wire::parse_read_pushed(payload))
+        require(pushed.value().read.bytes <= wire::kDataMax, "what is read is bounded");
+    if (const auto offer = wire::parse_expose_fabric(payload))
+        require(offer.value().address.size() <= wire::kFabricAddressMax, "an address is bounded");
     if (const auto open = wire::parse_open(payload)) {
         require(open.value().path.front() == '/' && open.value().path.size() <= wire::kPathMax, "a path is one");
         const bool alone = open.value().purpose == wire::Purpose::kReadCached;

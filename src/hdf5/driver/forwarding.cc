@@ -1,12 +1,16 @@
 #include "hdf5/driver/forwarding.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <system_error>
@@ -14,6 +18,7 @@
 
 #include "area/process.h"
 #include "base/attempt.h"
+#include "base/immortal.h"
 #include "hdf5/warning.h"
 #include "io/open_existing.h"
 #include "io/path.h"
@@ -29,13 +34,35 @@ namespace forebay::hdf5 {
 
 namespace {
 
+// A server that could not be had through libfabric once is not asked again: to find that out takes seconds.
+struct WithoutFabric {
+    std::mutex mutex;
+    std::set<std::string> servers;
+};
+WithoutFabric& without_fabric() {
+    static Immortal<WithoutFabric> all;
+    return *all;
+}
+
+wire::Bulk bulk_of(const Options& options, const std::string& server) {
+    if (options.server_bulk != ServerBulk::kFabric) return {};
+    const std::lock_guard lock(without_fabric().mutex);
+    if (without_fabric().servers.contains(server)) return {};
+    return {wire::Bulk::Plane::kFabric, [server](const std::string& why) {
+                warn_once(fmt::format("staging server {}: {}; large requests go through the connection", server, why));
+                const std::lock_guard reported(without_fabric().mutex);
+                without_fabric().servers.insert(server);
+            }};
+}
+
 // Its writer's last flush, if a client of the server writes it.
 Status forward_reading(stage::OpenTarget& target, const Options& options, const std::string& server,
                        const wire::Open::Team& team) {
     const auto address = io::parse_address(server);
     Status outcome = address.status();
     if (address) {
-        auto snapshot = wire::SnapshotFile::open(address.value(), target.file, options.patience, team);
+        auto snapshot = wire::SnapshotFile::open(address.value(), target.file, options.patience, team,
+                                                 bulk_of(options, server));
         if (snapshot) {
             target.file = std::move(snapshot).value();
             target.aside = ledger::AsideReason::kForwarded;
@@ -109,6 +136,7 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
         wire::RemoteFile::Setup setup{address.value(),  std::move(target.file),
                                       opening.emptied,  opening.locked == Locked::kForWriting,
                                       options.patience, opening.team};
+        setup.bulk = bulk_of(options, server);
         const auto dead = std::make_shared<DeadServer>(DeadServer{loaded, open.identity, open.path, server,
                                                                   open.descriptor, opening.holds_lock});
         setup.sees = [dead](const std::string& log) { return dead->sees(log); };
