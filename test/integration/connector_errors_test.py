@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from connector_addresses_test import compile_c
-from connector_environment import bytes_staged, native, run, run_python, staged
+from connector_environment import bytes_staged, native, plugin_folder, run, run_python, staged, statistics_file
 
 # What the folder holds, made without forebay in either case.
 GROUND = """
@@ -97,12 +97,22 @@ for name in ("forbidden.h5", "read_only.h5", "closed/new.h5", "folder/good.h5"):
 OWN = re.compile(r"time = [^\n]*\n?|file descriptor = \d+|buf = 0x[0-9a-f]+")
 
 
-def both(code: str, tmp_path, **more: str) -> tuple[str, str]:
-    """What the program prints natively and staged, each on a ground of its own with the same name."""
+def on_path_only(tmp_path, **more: str) -> dict[str, str]:
+    """As a site's module leaves it: the plugin can be found, and nobody has asked for it."""
+    return native(
+        HDF5_PLUGIN_PATH=str(plugin_folder()),
+        FOREBAY_NLS=str(tmp_path / "not asked for"),
+        FOREBAY_STATS=str(statistics_file(tmp_path)),
+        **more,
+    )
+
+
+def both(code: str, tmp_path, through=staged, **more: str) -> tuple[str, str]:
+    """What the program prints natively and in the other environment, each on a ground of its own with the same name."""
     outputs = []
     for environment, folder in (
         (native(**more), tmp_path / "native" / "here"),
-        (staged(tmp_path, **more), tmp_path / "through" / "here"),
+        (through(tmp_path, **more), tmp_path / "through" / "here"),
     ):
         run_python(GROUND, native(), folder)
         outputs.append(OWN.sub("...", run_python(code, environment, folder)))
@@ -122,6 +132,20 @@ def test_an_open_that_fails_gives_python_the_error_that_it_gives_natively(lockin
 def test_an_open_that_is_forbidden_gives_python_the_error_that_it_gives_natively(tmp_path):
     plain, through = both(AS_NOBODY, tmp_path)
     assert plain == through and "PermissionError 13" in plain
+
+
+LOADED = """
+assert "libforebay_vol" in open("/proc/self/maps").read() or "HDF5_PLUGIN_PATH" not in os.environ
+"""
+
+
+@pytest.mark.parametrize("locking", [None, "FALSE"])
+def test_a_plugin_that_is_only_on_the_path_changes_no_error_of_python(locking, tmp_path):
+    more = {"HDF5_USE_FILE_LOCKING": locking} if locking else {}
+    plain, searched = both(H5PY + LOADED, tmp_path, on_path_only, **more)
+    assert [pair for pair in zip(plain.splitlines(), searched.splitlines()) if pair[0] != pair[1]] == []
+    assert plain == searched and "FileNotFoundError 2" in plain
+    assert not statistics_file(tmp_path).exists() and not (tmp_path / "not asked for").exists()
 
 
 C_PROGRAM = r"""
@@ -185,13 +209,82 @@ def test_a_c_program_gets_the_error_stack_that_it_gets_natively(tmp_path):
     for environment, folder in (
         (native(), tmp_path / "native" / "here"),
         (staged(tmp_path), tmp_path / "through" / "here"),
+        (on_path_only(tmp_path), tmp_path / "searched" / "here"),
     ):
         run_python(GROUND, native(), folder)
         done = run([program, *NAMES], environment, folder)
         assert done.returncode == 0, done.stderr
         outputs.append(OWN.sub("...", done.stdout).splitlines())
-    assert [pair for pair in zip(*outputs) if pair[0] != pair[1]] == []
-    assert len(outputs[0]) == len(outputs[1]) > 100
+    for other in outputs[1:]:
+        assert [pair for pair in zip(outputs[0], other) if pair[0] != pair[1]] == []
+    assert len(outputs[0]) == len(outputs[1]) == len(outputs[2]) > 100
+
+
+# The file is staged, and locked by forebay's driver. It is opened once more, with the default access list.
+OPENED_NATIVELY = r"""
+#include <hdf5.h>
+#include <stdio.h>
+static int innermost(unsigned n, const H5E_error2_t *error, void *data) {
+    (void)n;
+    snprintf(data, 500, "%s", error->desc);
+    return 0;
+}
+int main(void) {
+    hid_t connector = H5VLregister_connector_by_name("forebay", H5P_DEFAULT), list = H5Pcreate(H5P_FILE_ACCESS);
+    if (H5Pset_vol(list, connector, NULL) < 0) return 1;
+    hid_t file = H5Fcreate("x.h5", H5F_ACC_TRUNC, H5P_DEFAULT, list);
+    static int values[100000], seen[100000];
+    values[7] = 7;
+    const hsize_t extent[1] = {100000};
+    hid_t space = H5Screate_simple(1, extent, NULL);
+    hid_t data = H5Dcreate2(file, "x", H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    if (H5Dwrite(data, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0 || H5Dclose(data) < 0) return 2;
+    hid_t again = H5Fopen("x.h5", H5F_ACC_RDWR, H5P_DEFAULT);
+    data = H5Dopen2(again, "x", H5P_DEFAULT);
+    if (H5Dread(data, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, seen) < 0 || seen[7] != 7) return 3;
+    if (H5Dclose(data) < 0 || H5Fclose(again) < 0) return 4;
+    char text[500] = "";
+    if (H5Fopen("missing.h5", H5F_ACC_RDWR, H5P_DEFAULT) >= 0) return 5;
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, innermost, text);
+    puts(text);
+    return H5Fclose(file) < 0 || H5Pclose(list) < 0 || H5VLclose(connector) < 0;
+}
+"""
+
+
+def test_a_search_finds_a_file_that_is_staged_here_and_reports_others_as_natively(tmp_path):
+    program = compile_c(OPENED_NATIVELY, tmp_path / "again")
+    (tmp_path / "not asked for").mkdir()
+    done = run([program], on_path_only(tmp_path), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "name = 'missing.h5', errno = 2, error message = 'No such file or directory'" in done.stdout
+    assert done.stderr.count("HDF5-DIAG") == 1  # no second report, of the search
+    assert bytes_staged(tmp_path) >= 400000
+
+
+AGAIN_IN_PYTHON = """
+import h5py, os, numpy as np, forebay
+forebay.enable(os.environ["FOREBAY_NLS"])
+f = h5py.File("x.h5", "w")
+f["x"] = np.arange(100000)
+f.flush()
+for name in b"x.h5", b"missing.h5":
+    try: h5py.h5f.open(name, h5py.h5f.ACC_RDWR)
+    except OSError as error: print(type(error).__name__, error)
+f.close()
+assert h5py.File("x.h5")["x"][99999] == 99999
+"""
+
+
+def test_no_search_of_hdf5_2_finds_a_file_as_it_would_crash(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    if h5py.version.hdf5_version_tuple < (2, 0):
+        pytest.skip(f"h5py has HDF5 {h5py.version.hdf5_version}")
+    (tmp_path / "not asked for").mkdir()
+    said = run_python(AGAIN_IN_PYTHON, on_path_only(tmp_path), tmp_path).splitlines()
+    assert said[0].startswith("BlockingIOError") and "unable to lock file" in said[0]
+    assert said[1].startswith("FileNotFoundError") and len(said) == 2
+    assert bytes_staged(tmp_path) >= 800000
 
 
 LEFT = """

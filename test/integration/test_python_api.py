@@ -83,6 +83,20 @@ before.close()
     assert "before.h5" not in text and "a.h5" in text
 
 
+def test_an_open_that_fails_before_does_not_decide_the_options(python, tmp_path):
+    """HDF5 asks each plugin on its path about a file that it cannot open, and loads forebay for that."""
+    code = """
+import os, numpy as np, h5py, forebay
+try: h5py.File("missing.h5")
+except FileNotFoundError: assert forebay.is_enabled()
+forebay.enable(os.environ["AREA"])
+"""
+    variables = {"HDF5_PLUGIN_PATH": str(plugin_folder()), "FOREBAY_NLS": str(tmp_path / "another area")}
+    passes(python, code + WRITE, enabled(tmp_path, **variables), tmp_path)
+    assert bytes_staged(tmp_path) >= 800000 and list((tmp_path / "area").glob("forebay-*"))
+    assert not (tmp_path / "another area").exists()
+
+
 def test_processes_that_are_started_inherit_it(python, tmp_path):
     code = (
         """

@@ -24,6 +24,8 @@ constexpr std::uint64_t kCapabilities = H5VL_CAP_FLAG_ASYNC | H5VL_CAP_FLAG_NATI
                                         H5VL_CAP_FLAG_MOUNT | H5VL_CAP_FLAG_FILTERS | H5VL_CAP_FLAG_FILL_VALUES;
 
 herr_t connector_initialize(hid_t) {
+    // A search ends the connector again at once, unless it finds a file: then the open registers them.
+    if (is_search_after_failure()) return 0;
     return guard("connector_initialize", [] { return register_operations() ? 0 : -1; });
 }
 

@@ -3,6 +3,7 @@
 #include "hdf5/connector/driver_swap.h"
 #include "hdf5/connector/file_operations.h"
 #include "hdf5/connector/freed_space.h"
+#include "hdf5/connector/operations.h"
 #include "hdf5/host/wheel_filters.h"
 #include "hdf5/identity.h"
 #include "hdf5/open_files.h"
@@ -18,6 +19,7 @@ template <class Open>
 void* open_file(const char* function, const char* path, unsigned flags, hid_t list, void** request, Open&& open) {
     return guard(function, [&]() -> void* {
         const CallScope scope(CallKind::kOther);
+        if (!register_operations()) return nullptr;
         add_wheel_filters();
         UnderList under_list(function, path, flags, list);
         if (under_list.refused()) return nullptr;
@@ -67,6 +69,26 @@ herr_t query_file(const char* function, const char* path, hid_t list, void** req
     return brought_home(function) ? result : -1;
 }
 
+// HDF5 could not open a file natively, nobody has named a connector, and it asks each on its plugin path. Files of
+// forebay are native ones, so it has something to add only for those that it stages in this process. HDF5 2.0 takes the
+// file of a connector that it finds so for a native one, and crashes. Otherwise the program gets the error of the
+// native open: the stack stays as it is.
+herr_t answer_search(H5VL_file_specific_args_t& args, hid_t transfer, void** request) {
+    auto& query = args.args.is_accessible;
+    *query.accessible = false;
+    if (host().major_version >= 2 || Session::get().engine() == nullptr) return 0;
+    const ErrorStackKeeper keeper;
+    const QuietErrors quiet;
+    const CallScope scope(CallKind::kOther);
+    UnderList under_list("file_is_accessible", query.filename, H5F_ACC_RDONLY, query.fapl_id, UnderList::For::kQuery);
+    if (under_list.refused()) return 0;
+    query.fapl_id = under_list.id();
+    const hid_t connector = under_list.origin()->under_connector;
+    if (host().H5VLfile_specific(nullptr, connector, &args, transfer, request) < 0) *query.accessible = false;
+    wrap_request(request, under_list.origin());
+    return 0;
+}
+
 herr_t file_specific(void* object, H5VL_file_specific_args_t* args, hid_t transfer, void** request) {
     H5VL_file_specific_args_t under_args = *args;
     const auto call = [&](void* under, hid_t connector) {
@@ -75,6 +97,7 @@ herr_t file_specific(void* object, H5VL_file_specific_args_t* args, hid_t transf
     switch (args->op_type) {
         case H5VL_FILE_IS_ACCESSIBLE:
             return guard("file_is_accessible", [&] {
+                if (is_search_after_failure()) return answer_search(under_args, transfer, request);
                 auto& query = under_args.args.is_accessible;
                 return query_file("file_is_accessible", query.filename, query.fapl_id, request,
                                   [&](hid_t list, hid_t connector) {

@@ -78,6 +78,7 @@ const Known* find(H5VL_subclass_t subclass, int value) noexcept {
 }   // namespace
 
 bool register_operations() {
+    if (the_operations.back().value >= 0) return true;
     for (Known& one : the_operations) {
         int value = -1;
         {
@@ -98,6 +99,7 @@ bool register_operations() {
 }
 
 void forget_operations() noexcept {
+    if (the_operations.front().value < 0) return;   // the call would clear the error stack
     const QuietErrors quiet;
     for (Known& one : the_operations) {
         if (std::exchange(one.registered, false)) (void)host().H5VLunregister_opt_operation(one.subclass, one.name);

@@ -39,7 +39,7 @@ enum class Operation : std::uint8_t {
     kStatistics,
 };
 
-// False: HDF5 refuses one; its error is on the stack.
+// Does nothing if they are registered. False: HDF5 refuses one; its error is on the stack.
 [[nodiscard]] bool register_operations();
 void forget_operations() noexcept;
 

@@ -20,4 +20,6 @@ void push_errno(const char* function, const hid_t* major, const hid_t* minor, co
                     "%s, errno = %d, error message = '%s'", doing, error, std::strerror(error));
 }
 
+bool is_search_after_failure() noexcept { return host().H5Eget_num(H5E_DEFAULT) > 0; }
+
 }   // namespace forebay::hdf5

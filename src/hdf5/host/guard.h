@@ -35,6 +35,10 @@ class ErrorStackKeeper {
     hid_t stack_;
 };
 
+// Something has failed already in the call of HDF5 that this thread is in. Every call begins with an empty stack, so a
+// connector sees this only where HDF5 searches its plugin path for one that reads what the native one could not open.
+[[nodiscard]] bool is_search_after_failure() noexcept;
+
 // Silences the automatic printing of errors while a call that may fail is tried.
 class QuietErrors {
   public:

@@ -34,6 +34,25 @@ void* find_variable(void* library, const Host& host, const char* name) {
     return shared != nullptr ? shared : own;
 }
 
+// The caller may be searching for a connector after a failure, and H5get_libversion would empty its error stack.
+class StackDuringBinding {
+  public:
+    explicit StackDuringBinding(void* library)
+        : restore_(reinterpret_cast<decltype(restore_)>(dlsym(library, "H5Eset_current_stack"))) {
+        const auto take = reinterpret_cast<decltype(&::H5Eget_current_stack)>(dlsym(library, "H5Eget_current_stack"));
+        if (take != nullptr && restore_ != nullptr) stack_ = take();
+    }
+    ~StackDuringBinding() {
+        if (stack_ >= 0) restore_(stack_);
+    }
+    StackDuringBinding(const StackDuringBinding&) = delete;
+    StackDuringBinding& operator=(const StackDuringBinding&) = delete;
+
+  private:
+    decltype(&::H5Eset_current_stack) restore_;
+    hid_t stack_ = H5I_INVALID_HID;
+};
+
 std::string find_symbols(void* library, Host& host) {
 #define FOREBAY_FIND(name)                                                    \
     host.name = reinterpret_cast<decltype(host.name)>(dlsym(library, #name)); \
@@ -103,6 +122,7 @@ Status bind_host(const void* caller) {
     if (found.H5get_libversion == nullptr ||
         library_base(reinterpret_cast<const void*>(found.H5get_libversion)) != library_base(caller))
         return {Code::kUnsupported, path + " does not export the HDF5 functions it contains"};
+    const StackDuringBinding keeper(library);
     found.H5get_libversion(&found.major_version, &found.minor_version, &found.release);
     FOREBAY_TRY(check_version(found, path));
     if (const std::string missing = find_symbols(library, found); !missing.empty())

@@ -40,6 +40,7 @@ struct Copy {
 struct Door {
     std::mutex mutex;
     const void* served = nullptr;
+    const void* served_caller = nullptr;   // code of that library, which stays where it is
     bool refused = false;
     std::map<const void*, Copy> copies;
 };
@@ -88,6 +89,8 @@ Result<void*> load_copy() {
 const void* info_for(const void* caller) {
     Door& self = door();
     const std::lock_guard lock(self.mutex);
+    // HDF5 asks again with every open that fails, and always from there.
+    if (caller == self.served_caller && caller != nullptr) return &connector_class();
     const void* const library = library_base(caller);
     if (self.served == nullptr && !self.refused) {
         if (const Status bound = bind_host(caller); !bound) {
@@ -96,6 +99,7 @@ const void* info_for(const void* caller) {
             return nullptr;
         }
         self.served = library;
+        self.served_caller = caller;
     }
     if (library == self.served) return &connector_class();
     Copy& copy = self.copies[library];
