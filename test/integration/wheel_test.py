@@ -43,10 +43,8 @@ def wheel(tmp_path_factory):
     return built
 
 
-@pytest.fixture(scope="module")
-def python(wheel, tmp_path_factory):
+def environment_with(wheel, folder):
     """The interpreter of a new environment with the wheel."""
-    folder = tmp_path_factory.mktemp("environment") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=120)
     interpreter = folder / "bin" / "python"
     command = [BUILDER, "-m", "pip", "--python", interpreter, "install", "--no-index", "--no-deps", wheel]
@@ -54,6 +52,33 @@ def python(wheel, tmp_path_factory):
     assert done.returncode == 0, done.stdout + done.stderr
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "h5py-of-the-tests.pth").write_text(sysconfig.get_path("purelib"))
+    return interpreter
+
+
+@pytest.fixture(scope="module")
+def python(wheel, tmp_path_factory):
+    return environment_with(wheel, tmp_path_factory.mktemp("environment") / "venv")
+
+
+@pytest.fixture(scope="module")
+def python_of_conda(wheel, tmp_path_factory):
+    """An environment as conda lays it out: h5py has no HDF5 of its own, but shares PREFIX/lib/libhdf5.so."""
+    built = os.environ.get("FOREBAY_HDF5_PYTHON")
+    patchelf = BUILDER and Path(BUILDER).with_name("patchelf")
+    if built is None or not patchelf or not patchelf.exists():
+        pytest.skip("there is no h5py that is linked with a shared HDF5, or no patchelf")
+    prefix = tmp_path_factory.mktemp("conda") / "prefix"
+    interpreter = environment_with(wheel, prefix)
+    (packages,) = prefix.glob("lib/python*/site-packages")
+    (built_packages,) = Path(built).parents[1].glob("lib/python*/site-packages")
+    for name in "h5py", "mpi4py":
+        shutil.copytree(built_packages / name, packages / name)
+    libraries = Path(os.environ["FOREBAY_HDF5_LIBRARY"]).parent
+    for library in libraries.glob("libhdf5*.so*"):
+        shutil.copy2(library, prefix / "lib", follow_symlinks=False)
+    for file in [*packages.glob("h5py/*.so"), *prefix.glob("lib/libhdf5_hl.so.*.*")]:
+        to_lib = "$ORIGIN/../../.." if file.parent.name == "h5py" else "$ORIGIN"
+        subprocess.run([patchelf, "--set-rpath", to_lib, file], check=True, timeout=60)
     return interpreter
 
 
@@ -153,7 +178,8 @@ def written(python, folder, launcher=(), before="", after=""):
     return (folder / "x.h5").read_bytes(), bytes_staged(folder)
 
 
-def test_programs_are_staged_in_every_way_and_write_what_they_write_natively(python, tmp_path):
+def check_every_way(python, tmp_path):
+    """That a program is staged however forebay is switched on, and writes what it writes natively."""
     expected, nothing = written(python, tmp_path / "native")
     assert nothing == 0
     command = [python.parent / "forebay", "run", "-o", "nls=area", "--"]
@@ -167,6 +193,27 @@ def test_programs_are_staged_in_every_way_and_write_what_they_write_natively(pyt
         content, staged = written(python, tmp_path / name, **way)
         assert content == expected, name
         assert staged >= 800000, name
+
+
+def test_programs_are_staged_in_every_way_and_write_what_they_write_natively(python, tmp_path):
+    check_every_way(python, tmp_path)
+
+
+def test_programs_are_staged_in_every_way_where_h5py_shares_the_hdf5_of_its_prefix_as_in_conda(
+    python_of_conda, tmp_path
+):
+    check_every_way(python_of_conda, tmp_path)
+    prefix = python_of_conda.parents[1]
+    loaded = "import h5py; print({line.split()[-1] for line in open('/proc/self/maps') if 'libhdf5.so' in line})"
+    shown = run([python_of_conda, "-c", loaded], alone(tmp_path), tmp_path).stdout
+    assert shown.count("libhdf5") == 1 and str(prefix / "lib" / "libhdf5.so") in shown, shown
+    (tmp_path / "write.py").write_text(WRITE.replace("BEFORE", "").replace("AFTER", ""))
+    (tmp_path / "area").mkdir()
+    command = [prefix / "bin" / "forebay", "doctor", "-o", f"nls={tmp_path / 'area'}", "--", python_of_conda]
+    done = run([*command, "write.py", "x.h5"], alone(tmp_path), tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    tried = Path(re.search(r"^ +library +(/\S+)$", done.stdout, re.MULTILINE).group(1))
+    assert tried.resolve() == (prefix / "lib" / "libhdf5.so").resolve()
 
 
 def test_ranks_write_one_file_through_the_adapter_of_the_wheel(python, tmp_path):
