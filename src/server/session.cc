@@ -334,6 +334,7 @@ Result<bool> Session::write_pulled(Connection& connection, const Connection::Fra
             give_up_fabric(outcome);
         } else {
             outcome = write(message.value());
+            if (outcome.code() == Code::kCorrupt) return outcome;
             if (!outcome) served_->fail(outcome);
         }
     }

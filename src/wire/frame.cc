@@ -220,7 +220,7 @@ Payload encode_pulled(const Place& place, std::span<const Part> parts) {
     Payload payload;
     payload.reserve(kPlaceBytes + kWriteHeadBytes + parts.size() * kPartBytes);
     append(payload, place);
-    append_parts(payload, parts);
+    append_parts(payload, parts, false);
     return payload;
 }
 
