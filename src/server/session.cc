@@ -327,6 +327,7 @@ Result<bool> Session::write_pulled(Connection& connection, const Connection::Fra
     if (!place) return place.status();
     const auto message = wire::Write::parse_pulled(frame.payload, fabric_->bytes());
     if (!message) return message.status();
+    if (message.value().more()) return out_of_turn();
     Status outcome = served_->failure();
     if (outcome) {
         outcome = fabric_->pull(connection, frame.header.request, place.value(), message.value().bytes().size());

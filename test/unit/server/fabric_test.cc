@@ -280,7 +280,7 @@ TEST_F(Fabric, a_client_that_goes_in_the_middle_harms_nobody) {
     EXPECT_TRUE(content(path) == next);
 }
 
-TEST_F(Fabric, a_frame_of_it_that_nobody_has_announced_ends_the_session) {
+TEST_F(Fabric, a_frame_of_it_that_is_not_allowed_ends_the_session) {
     start();
     for (const wire::Type type : {wire::Type::kWritePulled, wire::Type::kReadPushed}) {
         RawClient client(address_, make_file("file" + std::to_string(static_cast<int>(type))));
@@ -288,6 +288,13 @@ TEST_F(Fabric, a_frame_of_it_that_nobody_has_announced_ends_the_session) {
                                                              : wire::encode_pulled({}, {&kPart, 1});
         EXPECT_EQ(client.ask(type, payload), "nothing");
     }
+    RawClient client(address_, make_file("file"));
+    ASSERT_EQ(client.offer(), "done");
+    const auto region = client.region(std::byte{7});
+    wire::Payload one_of_two = client.write_of(*region);
+    one_of_two[wire::kPlaceBytes + 4] = std::byte{1};
+    EXPECT_EQ(client.ask(wire::Type::kWritePulled, one_of_two), "nothing");
+    EXPECT_EQ(pulled(), 0u);
 }
 
 }   // namespace
