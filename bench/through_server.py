@@ -27,6 +27,7 @@ from forebay.slowfs import SlowFS
 sys.path.insert(0, str(Path(__file__).parent))
 from runs import NATIVE, Places, environment, mpiexec
 
+LATENCY = "0.5ms"
 UNMERGED, MERGED = "server, unmerged", "server, merged"
 WAYS = (NATIVE, UNMERGED, MERGED)
 SHAPE = ("--rows", "128", "--columns", "2048")
@@ -121,7 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, action="append")
     parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--latency", default="0.5ms", help="of each operation of the file system")
+    parser.add_argument("--latency", default=LATENCY, help="of each operation of the file system")
     parser.add_argument("--only", choices=PROGRAMS, action="append")
     options = parser.parse_args()
     build = Path(os.environ["FOREBAY_BUILD_DIR"])
