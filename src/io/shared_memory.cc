@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/background_thread.h"
 #include "io/process_limits.h"
 
 namespace forebay::io {
@@ -31,10 +32,10 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::create(std::size_t bytes) {
         return Status(Code::kUnavailable, "make shared memory: a limit of this process leaves no room", ENOMEM);
     std::unique_ptr<SharedMemory> memory(new SharedMemory(::memfd_create("forebay", MFD_CLOEXEC | MFD_ALLOW_SEALING)));
     if (memory->number_ < 0) return failed("make shared memory");
-    int error;
-    do error = ::fallocate(memory->number_, 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
-    while (error == EINTR);
-    if (error != 0) return Status::from_errno(error, "make shared memory");
+    {
+        const SignalsBlocked blocked;   // each would have it begin anew
+        if (::fallocate(memory->number_, 0, 0, static_cast<off_t>(bytes)) != 0) return failed("make shared memory");
+    }
     if (::fcntl(memory->number_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return failed("seal shared memory");
     FOREBAY_TRY(memory->map(bytes));
@@ -45,12 +46,13 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::adopt(int number, std::size_
     std::unique_ptr<SharedMemory> memory(new SharedMemory(number));
     struct stat facts{};
     struct statfs system{};
-    if (::fstat(number, &facts) != 0 || ::fstatfs(number, &system) != 0) return failed("look at shared memory");
+    const Status refused(Code::kCorrupt, "what was passed is no sealed memory of the size that was named");
+    // First of all, for it asks no file system: that of something else need not answer.
     const int seals = ::fcntl(number, F_GET_SEALS);
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return refused;
+    if (::fstat(number, &facts) != 0 || ::fstatfs(number, &system) != 0) return failed("look at shared memory");
     // Huge pages can be missing when they are touched.
-    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || system.f_type != TMPFS_MAGIC ||
-        static_cast<std::uint64_t>(facts.st_size) != bytes)
-        return Status(Code::kCorrupt, "what was passed is no sealed memory of the size that was named");
+    if (system.f_type != TMPFS_MAGIC || static_cast<std::uint64_t>(facts.st_size) != bytes) return refused;
     FOREBAY_TRY(memory->map(bytes));
     memory->close_number();
     return memory;

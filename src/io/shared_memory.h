@@ -1,7 +1,8 @@
 // Memory that two processes use: one makes it, and passes its descriptor to the other one (io/socket.h).
 //
-// It is a memfd that neither of them can make shorter, so no access to it can fail. What one stores the other one sees
-// at once, also in the middle of reading it: whoever does not trust the other side copies first, and looks then.
+// It is a memfd that neither of them can make shorter, so its pages are there as long as there is memory. What one
+// stores the other one sees at once, also in the middle of reading it: whoever does not trust the other side copies
+// first, and looks then.
 //
 // Ownership: each side its mapping and its descriptor; the memory goes with the last of them. Thread-safety: as memory.
 // Nothing blocks. Source: memfd_create(2), fcntl(2) "File sealing".

@@ -42,6 +42,8 @@ Status ServedFiles::prepare_to_drain(Drained& drained, const wire::Open& request
         const auto recovered = engine->recover_opened({request.identity, request.path, true, request.locked,
                                                        descriptor});
         FOREBAY_TRY(recovered.status());
+    } else {   // another server may still write for it
+        FOREBAY_TRY(io::await_unserved(*descriptor, kUnknown));
     }
     (void)io::mark_served(*descriptor);
     const std::uint64_t asked_for = options_.options.stripe;
@@ -79,7 +81,14 @@ Result<std::shared_ptr<DrainedFile>> ServedFiles::open_to_drain(const wire::Open
             return {Code::kUnavailable, fmt::format("open {}: a session that was lost does not end", request.path)};
         if (!left_.wait_for(lock, kEnding, [&] { return !drained.opening; }))
             return {Code::kUnavailable, fmt::format("open {}: what was left of it is not recovered", request.path)};
-        if (drained.file != nullptr) return entered;
+        if (drained.file != nullptr) {
+            if (number == 1) return entered;
+            const std::shared_ptr<DrainedFile> file = drained.file;
+            lock.unlock();
+            const Status unserved = attempt([&] { return io::await_unserved(*file->descriptor, kUnknown); });
+            lock.lock();
+            return unserved ? entered : unserved;
+        }
         drained.opening = true;
         lock.unlock();
         const Status prepared = attempt([&] {

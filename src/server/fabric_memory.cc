@@ -6,8 +6,9 @@ namespace forebay::server {
 
 namespace {
 
-// A client waits for the answer all the time, and the memory is its own: what takes longer never comes.
-constexpr std::chrono::seconds kProbePatience{5}, kMovePatience{60};
+// A client waits for the answer all the time, and the memory is its own: what takes longer never comes. Shorter than a
+// client waits at least.
+constexpr std::chrono::seconds kProbePatience{5}, kMovePatience{20};
 
 }   // namespace
 

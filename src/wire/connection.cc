@@ -51,7 +51,9 @@ Status Connection::expose(std::uint64_t request, const io::SharedMemory& memory)
     const HeaderBytes header = encode({Type::kExpose, static_cast<std::uint32_t>(payload.size()), request});
     const std::array<io::Bytes, 1> first{io::Bytes(header)}, second{io::Bytes(payload)};
     FOREBAY_TRY(socket_->send(first));
-    return socket_->send(second, memory.number());
+    // Where the system passes no descriptor (a limit, a policy) the other side says that it has got none.
+    const Status passed = socket_->send(second, memory.number());
+    return passed ? passed : socket_->send(second);
 }
 
 Result<std::unique_ptr<io::SharedMemory>> Connection::take_exposed(std::size_t bytes) {

@@ -183,7 +183,7 @@ Result<std::unique_ptr<DrainFile::Session>> DrainFile::take() {
         lock.unlock();
         const bool alone = may_do_without(why, ever);
         lock.lock();
-        if (alone && !direct_) {
+        if (alone && !direct_ && sessions_ == 0) {   // another thread may have had one meanwhile
             direct_ = true;
             changed_.notify_all();
             lock.unlock();
@@ -269,6 +269,17 @@ void DrainFile::reaches(std::uint64_t end) noexcept {
     }
 }
 
+// It may have been emptied since it was opened.
+Status DrainFile::note_writing() {
+    if (wrote_) return Status::ok();
+    const auto size = setup_.shared ? Result<std::uint64_t>(0) : file().size();
+    if (!size) return size.status();
+    const std::lock_guard lock(mutex_);
+    if (!wrote_) size_ = size.value();
+    wrote_ = true;
+    return Status::ok();
+}
+
 Status DrainFile::write_group(std::uint64_t offset, io::Bytes bytes) {
     const auto done = through([&](Session& session) -> Status {
         Connection& connection = *session.connection;
@@ -300,7 +311,7 @@ Status DrainFile::write_gather_at(std::uint64_t offset, std::span<const io::Byte
     if (inherited()) return refuse_inherited();
     std::uint64_t length = 0;
     for (const io::Bytes& piece : pieces) length += piece.size();
-    wrote_ = true;
+    FOREBAY_TRY(note_writing());
     Payload buffer;
     for (std::uint64_t from = 0; from < length;) {
         const std::uint64_t fits = kDrainWriteMax - (offset + from) % kDrainWriteMax;
@@ -315,7 +326,7 @@ Status DrainFile::write_gather_at(std::uint64_t offset, std::span<const io::Byte
 Status DrainFile::resize(std::uint64_t size) {
     if (direct_) return file().resize(size);
     if (inherited()) return refuse_inherited();
-    wrote_ = true;
+    FOREBAY_TRY(note_writing());
     const auto done = ask(Type::kTruncate, encode_size(size));
     if (!done) return done.status();
     if (!done.value()) return file().resize(size);
@@ -323,24 +334,26 @@ Status DrainFile::resize(std::uint64_t size) {
     return Status::ok();
 }
 
+// What could not be written back each open file is told of once: here the client's own one.
 Status DrainFile::sync() {
-    if (direct_ || !wrote_ || inherited()) return file().sync();
+    if (direct_ || !wrote_ || inherited() || setup_.server.is_local()) return file().sync();
     const auto done = ask(Type::kSync, {});
     if (!done) return done.status();
     return done.value() ? Status::ok() : file().sync();
 }
 
+// A server elsewhere has to write back what its machine still keeps, so that this one sees it: one that was lost is
+// asked again. If it has gone for good, the end of its mark was awaited: that came behind.
 Status DrainFile::leave() {
     if (inherited()) return Status::ok();
+    Status outcome;
+    if (wrote_ && !direct_) {
+        const Status closed = ask(Type::kClose, {}).status();
+        if (!setup_.server.is_local() || closed.sys_errno() != ETIMEDOUT) outcome = closed;
+    }
     const std::lock_guard lock(mutex_);
     direct_ = true;
     changed_.notify_all();
-    Status outcome;
-    if (wrote_ && !idle_.empty()) {
-        Session& session = *idle_.back();
-        const auto answer = exchange(session, Type::kClose, {}, Type::kDone);
-        if (!session.lost) outcome = answer.status();   // the end of a server that has gone does the same
-    }
     drop_idle();
     return outcome;
 }

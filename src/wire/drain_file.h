@@ -105,6 +105,7 @@ class DrainFile final : public io::ForwardingFile {
     [[nodiscard]] Status write_group(std::uint64_t offset, io::Bytes bytes);
     [[nodiscard]] Result<std::size_t> read_some(std::uint64_t offset, io::MutableBytes into);
     void reaches(std::uint64_t end) noexcept;
+    [[nodiscard]] Status note_writing();
 
     const Setup setup_;
     const std::string server_;

@@ -399,10 +399,11 @@ bool Libfabric::progress() {
         fi_cq_err_entry failed{};
         if (fi_cq_readerr(queue_.get(), &failed, 0) == 1) complete(failed.op_context, failed.err);
     }
-    if (count != -FI_EAGAIN) return false;
+    if (count >= 0 || count == -FI_EAVAIL) return false;
+    if (count != -FI_EAGAIN) return true;   // it will not get better at once
     fid* const waited = &queue_->fid;
     std::array<fid*, 1> all{waited};
-    return fi_trywait(fabric_.get(), all.data(), 1) == FI_SUCCESS;
+    return fi_trywait(fabric_.get(), all.data(), 1) != -FI_EAGAIN;
 }
 
 Status Libfabric::await_input(const io::Socket& socket) {

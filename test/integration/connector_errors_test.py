@@ -262,6 +262,25 @@ def test_a_search_finds_a_file_that_is_staged_here_and_reports_others_as_nativel
     assert bytes_staged(tmp_path) >= 400000
 
 
+BY_NAME = r"""
+#include <hdf5.h>
+int main(void) {
+    hid_t connector = H5VLregister_connector_by_name("forebay", H5P_DEFAULT);
+    int operation = 0;
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    if (connector < 0 || H5VLfind_opt_operation(H5VL_SUBCLS_FILE, "gov.lbl.async.file.wait", &operation) < 0) return 1;
+    return H5VLclose(connector) < 0;
+}
+"""
+
+
+def test_a_folder_of_the_path_that_is_not_there_is_no_failed_open(tmp_path):
+    program = compile_c(BY_NAME, tmp_path / "by_name")
+    environment = on_path_only(tmp_path)
+    environment["HDF5_PLUGIN_PATH"] = f"{tmp_path}/missing:{environment['HDF5_PLUGIN_PATH']}"
+    assert run([program], environment, tmp_path / "here").returncode == 0
+
+
 AGAIN_IN_PYTHON = """
 import h5py, os, numpy as np, forebay
 forebay.enable(os.environ["FOREBAY_NLS"])

@@ -184,7 +184,10 @@ Status drain_through(stage::OpenTarget& target, stage::Engine& engine, const Ope
     if (!home) return home.status().with_context("option server");
     const auto address = io::parse_address(home.value());
     Status failure = address.status();
-    if (address) {
+    // What its machine loses with its power no log would have any more.
+    if (address && options.durability == Durability::kNode && !address.value().is_local())
+        failure = {Code::kUnsupported, "with durability=node only a server on the same machine writes files"};
+    else if (address) {
         wire::DrainFile::Setup setup{address.value(), opening.locked == Locked::kForWriting, shared,
                                      options.drain_threads, options.patience};
         setup.await_unserved = [descriptor = std::weak_ptr<io::Descriptor>(open.descriptor), kServerEnds] {

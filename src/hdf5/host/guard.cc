@@ -20,6 +20,20 @@ void push_errno(const char* function, const hid_t* major, const hid_t* minor, co
                     "%s, errno = %d, error message = '%s'", doing, error, std::strerror(error));
 }
 
-bool is_search_after_failure() noexcept { return host().H5Eget_num(H5E_DEFAULT) > 0; }
+namespace {
+
+herr_t note_file(unsigned, const H5E_error2_t* error, void* found) {
+    if (error->maj_num == *host().H5E_FILE_g) *static_cast<bool*>(found) = true;
+    return 0;
+}
+
+}   // namespace
+
+// Errors of another kind may lie there too: of a folder on the path of plugins that does not exist.
+bool is_search_after_failure() noexcept {
+    bool found = false;
+    (void)host().H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, note_file, &found);
+    return found;
+}
 
 }   // namespace forebay::hdf5

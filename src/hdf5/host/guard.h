@@ -35,7 +35,7 @@ class ErrorStackKeeper {
     hid_t stack_;
 };
 
-// Something has failed already in the call of HDF5 that this thread is in. Every call begins with an empty stack, so a
+// A file could not be opened in the call of HDF5 that this thread is in. Every call begins with an empty stack, so a
 // connector sees this only where HDF5 searches its plugin path for one that reads what the native one could not open.
 [[nodiscard]] bool is_search_after_failure() noexcept;
 

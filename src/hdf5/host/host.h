@@ -42,7 +42,7 @@ namespace forebay::hdf5 {
     X(H5Tget_member_type) X(H5Tis_variable_str) \
     X(H5Pset_vol) X(H5Pget_vol_id) X(H5Pget_vol_info) X(H5Pget_driver) X(H5Pset_driver) \
     X(H5Pget_elink_fapl) X(H5Pset_elink_fapl) \
-    X(H5Epush2) X(H5Eget_num) X(H5Eget_current_stack) X(H5Eset_current_stack) X(H5Eclear2) \
+    X(H5Epush2) X(H5Ewalk2) X(H5Eget_current_stack) X(H5Eset_current_stack) X(H5Eclear2) \
     X(H5Eget_auto2) X(H5Eset_auto2) \
     X(H5FDregister) X(H5FDdriver_query) \
     X(H5VLregister_connector_by_name) X(H5VLregister_connector_by_value) X(H5VLget_value) \
