@@ -22,7 +22,7 @@ from forebay.slowfs import SlowFS
 
 sys.path.insert(0, str(Path(__file__).parent))
 from runs import NATIVE, Places, environment, mpiexec
-from through_server import LATENCY, PROGRAMS, server
+from through_server import LATENCY, PROGRAMS, server, verify
 
 STAGED, DRAINED = "staged", "drained through a server"
 WAYS = (NATIVE, STAGED, DRAINED)
@@ -59,17 +59,7 @@ def run(places: Places, folder: Path, fs: SlowFS, what: str, way: str, ranks: in
         served, drained = (sum(file[key] for file in files) for key in ("served", "drained"))
         if drained == 0 or (served >= drained) != (way == DRAINED):
             raise SystemExit(f"{what} ({way}): {drained} bytes drained, and {served} through a server")
-    verified = subprocess.run(
-        [*mpiexec(ranks), places.program(program), *arguments, "--file", str(fs.backing / "run.h5"), "--verify"],
-        env=plain,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    if verified.returncode != 0:
-        raise SystemExit(f"{what} ({way}): wrong data: {verified.stderr[-2000:]}")
-    (fs.backing / "run.h5").unlink()
+    verify([*mpiexec(ranks), places.program(program), *arguments], fs.backing / "run.h5", plain, f"{what} ({way})")
     return told
 
 

@@ -104,8 +104,14 @@ def run(places: Places, folder: Path, fs: SlowFS, what: str, way: str, ranks: in
         if forwarded < ranks:
             raise SystemExit(f"{what} ({way}): only {forwarded} opens went through the server")
     told["writes"] = fs.stats()["operations"]["write"]["count"] - before
+    verify(command, fs.backing / name, variables, f"{what} ({way})")
+    return told
+
+
+def verify(command: list, file: Path, variables: dict[str, str], of: str) -> None:
+    """Reads the file back natively, and removes it."""
     verified = subprocess.run(
-        [*command, "--file", str(fs.backing / name), "--verify"],
+        [*command, "--file", str(file), "--verify"],
         env=variables,
         capture_output=True,
         text=True,
@@ -113,9 +119,8 @@ def run(places: Places, folder: Path, fs: SlowFS, what: str, way: str, ranks: in
         check=False,
     )
     if verified.returncode != 0:
-        raise SystemExit(f"{what} ({way}): wrong data: {verified.stderr[-2000:]}")
-    (fs.backing / name).unlink()
-    return told
+        raise SystemExit(f"{of}: wrong data: {verified.stderr[-2000:]}")
+    file.unlink()
 
 
 def main() -> None:

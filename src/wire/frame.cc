@@ -163,6 +163,12 @@ Payload encode(const Commits& message) {
 
 namespace {
 
+void append(Payload& payload, const Place& place) {
+    append(payload, place.position);
+    append(payload, place.key);
+    payload.insert(payload.end(), place.seal.begin(), place.seal.end());
+}
+
 void append_parts(Payload& payload, std::span<const Part> parts, bool more) {
     append(payload, static_cast<std::uint32_t>(parts.size()));
     append(payload, more ? std::uint32_t{1} : std::uint32_t{0});
@@ -171,6 +177,15 @@ void append_parts(Payload& payload, std::span<const Part> parts, bool more) {
         append(payload, part.bytes);
         append(payload, static_cast<std::uint32_t>(part.byte_class));
     }
+}
+
+// A WRITE whose bytes lie elsewhere: where, and its parts.
+template <class Where>
+Payload encode_beside(const Where& where, std::span<const Part> parts) {
+    Payload payload;
+    append(payload, where);
+    append_parts(payload, parts, false);
+    return payload;
 }
 
 }   // namespace
@@ -182,13 +197,7 @@ Payload encode(std::span<const Part> parts, bool more) {
     return payload;
 }
 
-Payload encode_exposed(std::uint64_t position, std::span<const Part> parts) {
-    Payload payload;
-    payload.reserve(sizeof position + kWriteHeadBytes + parts.size() * kPartBytes);
-    append(payload, position);
-    append_parts(payload, parts, false);
-    return payload;
-}
+Payload encode_exposed(std::uint64_t position, std::span<const Part> parts) { return encode_beside(position, parts); }
 
 Payload encode(const ReadExposed& message) {
     Payload payload = encode(message.read);
@@ -196,15 +205,7 @@ Payload encode(const ReadExposed& message) {
     return payload;
 }
 
-namespace {
-
-void append(Payload& payload, const Place& place) {
-    append(payload, place.position);
-    append(payload, place.key);
-    payload.insert(payload.end(), place.seal.begin(), place.seal.end());
-}
-
-}   // namespace
+namespace {}   // namespace
 
 Payload encode(const ExposeFabric& message) {
     Payload payload;
@@ -216,13 +217,7 @@ Payload encode(const ExposeFabric& message) {
     return payload;
 }
 
-Payload encode_pulled(const Place& place, std::span<const Part> parts) {
-    Payload payload;
-    payload.reserve(kPlaceBytes + kWriteHeadBytes + parts.size() * kPartBytes);
-    append(payload, place);
-    append_parts(payload, parts, false);
-    return payload;
-}
+Payload encode_pulled(const Place& place, std::span<const Part> parts) { return encode_beside(place, parts); }
 
 Payload encode(const ReadPushed& message) {
     Payload payload = encode(message.read);

@@ -1,6 +1,16 @@
 import pytest
+from forebay.slowfs import SlowFS
 from server_environment import Server
 from two_machines import Machines
+
+
+@pytest.fixture
+def target(tmp_path):
+    """A slowfs mount, for files that several machines see; beside it a folder for their program."""
+    for folder in ("backing", "target", "client"):
+        (tmp_path / folder).mkdir()
+    with SlowFS(tmp_path / "backing", tmp_path / "target"):
+        yield tmp_path / "target"
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import re
 import signal
 
 import pytest
-from forebay.slowfs import SlowFS, available
+from forebay.slowfs import available
 from server_environment import Client, Server, natively, through
 
 _usable, _reason = available()
@@ -22,14 +22,6 @@ ROWS = ("for i in range(32): d[i] = np.arange(131072) * i + i",)
 FEW = ("for i in range(8): d[i] = np.arange(131072) - i",)
 MORE = ("for i in range(16, 48): d[i] = np.arange(131072) + i",)
 END = ("d[3, 5:9] = 1", "f.close()")
-
-
-@pytest.fixture
-def target(tmp_path):
-    for folder in ("backing", "target", "client"):
-        (tmp_path / folder).mkdir()
-    with SlowFS(tmp_path / "backing", tmp_path / "target"):
-        yield tmp_path / "target"
 
 
 @pytest.fixture

@@ -22,14 +22,6 @@ needs_slowfs = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {
 HELLO = bytes.fromhex("46425750010001000800000000000000010000000000000036ddac0c214d46420100010007000000")
 
 
-@pytest.fixture
-def target(tmp_path):
-    for folder in ("backing", "target", "client"):
-        (tmp_path / folder).mkdir()
-    with SlowFS(tmp_path / "backing", tmp_path / "target"):
-        yield tmp_path / "target"
-
-
 def wire(machines: Machines, state: str) -> None:
     """Cuts the wire at the program's end, or mends it."""
     subprocess.run([*machines.second, "ip", "link", "set", "wire", state], check=True)

@@ -129,6 +129,23 @@ inline Content all_of(wire::SnapshotFile& file) {
     return bytes;
 }
 
+inline void put(Content& model, std::size_t offset, const Content& bytes) {
+    if (model.size() < offset + bytes.size()) model.resize(offset + bytes.size());
+    std::copy(bytes.begin(), bytes.end(), model.begin() + static_cast<std::ptrdiff_t>(offset));
+}
+
+inline constexpr std::size_t kPiece = 700'001;   // of no size that divides a place of exposed memory
+
+// Writes pieces until the server uses memory that the client exposes, and 20 beyond that.
+inline void write_until_exposed(wire::RemoteFile& file, Content& model, std::mt19937_64& random) {
+    for (std::size_t i = 0; i < wire::kExposeAfter / kPiece + 21; ++i) {
+        const std::size_t offset = random() % (8 << 20);
+        const Content bytes = random_bytes(random, kPiece);
+        ASSERT_TRUE(file.write_at(offset, bytes));
+        put(model, offset, bytes);
+    }
+}
+
 // Random writes, cuts, reads and commits. `model` is what the file must be, `committed` what it was at its last commit.
 inline void drive(wire::RemoteFile& file, Content& model, std::mt19937_64& random, int turns,
                   Content* committed = nullptr) {
@@ -160,8 +177,7 @@ inline void drive(wire::RemoteFile& file, Content& model, std::mt19937_64& rando
             default: {
                 const Content bytes = random_bytes(random, 1 + random() % (random() % 16 == 0 ? 2'500'000 : 5000));
                 ASSERT_TRUE(random() % 2 ? file.write_at(offset, bytes) : file.write_metadata_at(offset, bytes));
-                if (model.size() < offset + bytes.size()) model.resize(offset + bytes.size());
-                std::copy(bytes.begin(), bytes.end(), model.begin() + static_cast<std::ptrdiff_t>(offset));
+                put(model, offset, bytes);
             }
         }
     }

@@ -29,22 +29,7 @@ int exposed_memories() {
     return count;
 }
 
-class ExposedMemory : public StagingServer {
-  protected:
-    static constexpr std::size_t kPiece = 700'001;
-
-    // Writes pieces of a size that fits no place until the memory is there, and 20 beyond it.
-    static void write_until_exposed(wire::RemoteFile& file, Content& model, std::mt19937_64& random) {
-        const std::size_t least = wire::kExposeAfter / kPiece + 1;
-        for (std::size_t i = 0; i < least + 20; ++i) {
-            const std::size_t offset = random() % (8 << 20);
-            const Content bytes = random_bytes(random, kPiece);
-            ASSERT_TRUE(file.write_at(offset, bytes));
-            if (model.size() < offset + bytes.size()) model.resize(offset + bytes.size());
-            std::copy(bytes.begin(), bytes.end(), model.begin() + static_cast<std::ptrdiff_t>(offset));
-        }
-    }
-};
+class ExposedMemory : public StagingServer {};
 
 TEST_F(ExposedMemory, large_writes_and_reads_come_through_it) {
     start();

@@ -21,24 +21,12 @@ namespace {
 
 class Fabric : public StagingServer {
   protected:
-    static constexpr std::size_t kPiece = 700'001;
-
     void SetUp() override {
         const auto end = wire::Fabric::open(wire::Fabric::Role::kExposes, INADDR_LOOPBACK);
         if (!end) GTEST_SKIP() << end.status().message();
         if (!wire::derive_keys({}, {})) GTEST_SKIP() << "libsodium.so.23 is not here";
         address_ = {{}, INADDR_LOOPBACK, 0};
         bulk_ = wire::Bulk::Plane::kUnsealed;
-    }
-    // Writes pieces until the server reaches the client's memory, and 20 beyond it.
-    static void write_until_exposed(wire::RemoteFile& file, Content& model, std::mt19937_64& random) {
-        for (std::size_t i = 0; i < wire::kExposeAfter / kPiece + 21; ++i) {
-            const std::size_t offset = random() % (8 << 20);
-            const Content bytes = random_bytes(random, kPiece);
-            ASSERT_TRUE(file.write_at(offset, bytes));
-            if (model.size() < offset + bytes.size()) model.resize(offset + bytes.size());
-            std::copy(bytes.begin(), bytes.end(), model.begin() + static_cast<std::ptrdiff_t>(offset));
-        }
     }
     [[nodiscard]] std::uint64_t pulled() const { return server_->bulk().pulled_bytes; }
     [[nodiscard]] std::uint64_t pushed() const { return server_->bulk().pushed_bytes; }
