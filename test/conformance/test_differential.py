@@ -103,7 +103,7 @@ def test_native_programs_depend_on_nothing_but_their_seed(programs):
     """What the programs do is defined: other bytes in fresh memory change nothing."""
     count = max(CASES // 10, 1)
     sides = [Side(f"native-{byte}", variables) for byte, variables in PERTURBATIONS.items()]
-    comparison = programs.compare(*sides, range(FIRST_SEED, FIRST_SEED + count), WORKERS, explain=False)
+    comparison = programs.compare(*sides[:2], range(FIRST_SEED, FIRST_SEED + count), WORKERS, explain=False)
     print(comparison)
     assert len(comparison.mismatches) + len(comparison.died_natively) <= max(4, UNDEFINED_SHARE_MAX * count), explained(
         comparison

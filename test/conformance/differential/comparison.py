@@ -8,6 +8,7 @@ every call and a digest of every read.
 from __future__ import annotations
 
 import filecmp
+import itertools
 import json
 import os
 import re
@@ -24,10 +25,11 @@ SINGLE_SECONDS_MAX = 60
 SHRINK_RUNS_MAX = 120
 SETTLED_MAX = 20
 EXPLAINED_MAX = 5
-# Two fillings of fresh memory. A program whose result depends on them has no defined result. The allocator fills no
-# block that it takes from a thread's cache, and HDF5 hands out again what it has freed: both caches are off.
+# Fillings of fresh memory, of which 255 makes zeros. A program whose result depends on them has no defined result. The
+# allocator fills no block that it takes from a thread's cache, and HDF5 hands out again what it has freed: both caches
+# are off.
 PERTURBATIONS = {
-    byte: {"MALLOC_PERTURB_": byte, "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"} for byte in ("17", "201")
+    byte: {"MALLOC_PERTURB_": byte, "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"} for byte in ("17", "201", "255")
 }
 NO_FREE_LISTS = ("--free-lists", "off")
 
@@ -202,7 +204,7 @@ class Programs:
         ]
         # What it stores and never set may come from other places alone than after the programs before it.
         for seeds in (batch, alone):
-            for one, other in (perturbed, (left, perturbed[0])):
+            for one, other in itertools.pairwise((left, *perturbed)):
                 again = self.compare_batch(one, other, seeds)
                 if seed in again.died_natively or any(mismatch.seed == seed for mismatch in again.mismatches):
                     return False
