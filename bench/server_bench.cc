@@ -1,10 +1,12 @@
-// A staging server on a Unix socket: what clients get through it, against plain sockets that copy the same bytes.
+// A staging server on a Unix socket: what clients get through it, against plain sockets that copy the same bytes, and
+// what small writes cost, against staging in the process itself.
 //
 //   server_bench DIRECTORY [clients] [megabytes of each client]
 //
 // Clients are threads of this process; the server, and the receiver of the plain sockets, are child processes. The
-// plain receiver copies what it receives once, as the server copies it to its log. Each file is read back and compared.
-// Prints one line for each figure.
+// plain receiver copies what it receives once, as the server copies it to its log. Large writes of all turns go to one
+// server: in the first turn its log has no pages yet. Small writes have a new server, or a new engine, each turn. Each
+// file is read back and compared. Prints one line for each figure: medians.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -31,6 +33,7 @@
 #include "io/posix_file.h"
 #include "io/socket.h"
 #include "server/server.h"
+#include "stage/engine.h"
 #include "wire/remote_file.h"
 
 namespace {
@@ -58,9 +61,23 @@ T take(Result<T> result, std::string_view what) {
 struct Bench {
     std::string directory;
     std::size_t clients = 4, blocks = 256;
-    io::Address address() const { return {directory + "/socket", 0, 0}; }
+    std::string socket = "/socket";
+    io::Address address() const { return {directory + socket, 0, 0}; }
     std::string file(std::size_t client) const { return directory + "/file" + std::to_string(client); }
 };
+
+double processor_s(const rusage& used) {
+    const auto seconds = [](const timeval& time) {
+        return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+    };
+    return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+double own_processor_s() {
+    rusage used{};
+    (void)::getrusage(RUSAGE_SELF, &used);
+    return processor_s(used);
+}
 
 // A child that serves until the other end of `wake` is closed; the first byte that it writes says that it is ready.
 class Child {
@@ -87,10 +104,7 @@ class Child {
         int status = 0;
         rusage used{};
         if (::wait4(process_, &status, 0, &used) != process_ || status != 0) fail("child", "it has failed");
-        const auto seconds = [](const timeval& time) {
-            return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-        };
-        return seconds(used.ru_utime) + seconds(used.ru_stime);
+        return processor_s(used);
     }
 
   private:
@@ -102,11 +116,16 @@ void tell_ready(int ready) {
     if (::write(ready, "", 1) != 1) fail("pipe", std::strerror(errno));
 }
 
-void serve_staging(const Bench& bench, int wake, int ready) {
+LoadedOptions options_of(const Bench& bench) {
     LoadedOptions loaded;
     loaded.options.nls = bench.directory + "/nls";
     loaded.options.registry = bench.directory;
     loaded.options.size = std::uint64_t{4} << 30;
+    return loaded;
+}
+
+void serve_staging(const Bench& bench, int wake, int ready) {
+    const LoadedOptions loaded = options_of(bench);
     auto listener = take(io::Listener::open(bench.address()), "listen");
     server::Server server({loaded, bench.clients,
                            [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }},
@@ -162,11 +181,15 @@ double plain(const Bench& bench) {
     return seconds;
 }
 
-std::unique_ptr<wire::RemoteFile> open_remote(const Bench& bench, std::size_t client) {
+io::OpenedExisting make_file(const Bench& bench, std::size_t client) {
     const std::string path = bench.file(client);
     ::close(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    auto opened = take(io::open_existing(path), "open");
-    wire::RemoteFile::Setup setup{bench.address(), io::make_posix_file(opened.descriptor, path), true, false, 600};
+    return take(io::open_existing(path), "open");
+}
+
+std::unique_ptr<wire::RemoteFile> open_remote(const Bench& bench, std::size_t client) {
+    auto file = io::make_posix_file(make_file(bench, client).descriptor, bench.file(client));
+    wire::RemoteFile::Setup setup{bench.address(), std::move(file), true, false, 600};
     return take(wire::RemoteFile::open(setup), "open through the server");
 }
 
@@ -182,35 +205,78 @@ void compare(const Bench& bench) {
     }
 }
 
+// Writes that do not adjoin, in a stride that fills the file.
+template <class Write>
+void write_small(const Bench& bench, std::size_t client, const Write& write) {
+    const Content block = block_of(client);
+    const std::size_t half = bench.blocks * kBlock / kSmall / 2;
+    for (std::size_t i = 0; i < half; ++i)
+        for (const std::size_t at : {i, i + half}) require(write(at * kSmall, io::Bytes(block).first(kSmall)), "write");
+}
+
 struct Figure {
-    double committed_s = 0, closed_s = 0, server_cpu_s = 0;
+    double committed_s = 0, closed_s = 0, processor_s = 0;
 };
 
-// `small`: writes of 4 KiB that do not adjoin, in a stride that fills the file.
-Figure staged(const Bench& bench, bool small) {
-    Child child([&](int wake, int ready) { serve_staging(bench, wake, ready); });
+// The processor time is that of the clients.
+Figure through_server(const Bench& bench, bool small) {
     std::vector<std::unique_ptr<wire::RemoteFile>> files;
     for (std::size_t i = 0; i < bench.clients; ++i) files.push_back(open_remote(bench, i));
     Figure figure;
+    const double before = own_processor_s();
     figure.committed_s = seconds_of(bench, [&](std::size_t client) {
-        const Content block = block_of(client);
         wire::RemoteFile& file = *files[client];
-        if (!small) {
-            for (std::size_t i = 0; i < bench.blocks; ++i) require(file.write_at(i * kBlock, block), "write");
+        if (small) {
+            write_small(bench, client, [&](std::uint64_t at, io::Bytes bytes) { return file.write_at(at, bytes); });
         } else {
-            const std::size_t count = bench.blocks * kBlock / kSmall, half = count / 2;
-            for (std::size_t i = 0; i < half; ++i)
-                for (const std::size_t at : {i, i + half})
-                    require(file.write_at(at * kSmall, io::Bytes(block).first(kSmall)), "write");
+            const Content block = block_of(client);
+            for (std::size_t i = 0; i < bench.blocks; ++i) require(file.write_at(i * kBlock, block), "write");
         }
         require(file.commit(), "commit");
     });
     figure.closed_s = figure.committed_s +
                       seconds_of(bench, [&](std::size_t client) { require(files[client]->close(), "close"); });
+    figure.processor_s = own_processor_s() - before;
     files.clear();
-    figure.server_cpu_s = child.end();
     compare(bench);
     return figure;
+}
+
+// With its server's processor time.
+Figure small_through_server(const Bench& bench) {
+    Child child([&](int wake, int ready) { serve_staging(bench, wake, ready); });
+    Figure figure = through_server(bench, true);
+    figure.processor_s += child.end();
+    return figure;
+}
+
+// The same writes, staged by the process that makes them. Its processor time in seconds.
+double small_staged_here(const Bench& bench) {
+    Child child([&](int, int ready) {
+        auto engine = stage::Engine::create(options_of(bench));
+        std::vector<std::shared_ptr<stage::StagedFile>> files;
+        for (std::size_t i = 0; i < bench.clients; ++i) {
+            auto file = io::make_posix_file(make_file(bench, i).descriptor, bench.file(i));
+            files.push_back(take(engine->attach({std::move(file), true}), "attach").file);
+        }
+        (void)seconds_of(bench, [&](std::size_t client) {
+            stage::StagedFile& file = *files[client];
+            write_small(bench, client, [&](std::uint64_t at, io::Bytes bytes) {
+                return file.write(at, bytes, stage::ByteClass::kRaw);
+            });
+            require(file.commit(), "commit");
+        });
+        for (const auto& file : files) {
+            if (file->counters().staged != bench.blocks * kBlock) fail("staging", "was not on");
+            require(engine->detach(file, true), "close");
+        }
+        files.clear();
+        engine.reset();
+        tell_ready(ready);
+    });
+    const double seconds = child.end();
+    compare(bench);
+    return seconds;
 }
 
 double median(std::vector<double> values) {
@@ -227,21 +293,35 @@ int main(int argc, char** argv) {
     if (argc > 2) bench.clients = static_cast<std::size_t>(std::atoi(argv[2]));
     if (argc > 3) bench.blocks = static_cast<std::size_t>(std::atoi(argv[3]));
     std::filesystem::create_directories(bench.directory + "/nls");
-    std::vector<double> sockets, large, large_closed, small;
+    Bench beside = bench;
+    beside.socket = "/plain";
+    std::vector<double> sockets, large, large_closed, small, small_processor, local_processor;
+    Child server([&](int wake, int ready) { serve_staging(bench, wake, ready); });
+    const double plain_first_s = plain(beside);
+    const Figure first = through_server(bench, false);
     for (int turn = 0; turn < kTurns; ++turn) {
-        sockets.push_back(plain(bench));
-        const Figure blocks = staged(bench, false);
-        large.push_back(blocks.committed_s);
-        large_closed.push_back(blocks.closed_s);
-        small.push_back(staged(bench, true).committed_s);
+        sockets.push_back(plain(beside));
+        const Figure figure = through_server(bench, false);
+        large.push_back(figure.committed_s);
+        large_closed.push_back(figure.closed_s);
+    }
+    (void)server.end();
+    for (int turn = 0; turn < kTurns; ++turn) {
+        const Figure figure = small_through_server(bench);
+        small.push_back(figure.committed_s);
+        small_processor.push_back(figure.processor_s);
+        local_processor.push_back(small_staged_here(bench));
     }
     std::filesystem::remove_all(bench.directory);
-    const double mib = static_cast<double>(bench.clients * bench.blocks);
-    std::printf("plain sockets:            %7.0f MiB/s\n", mib / median(sockets));
-    std::printf("1 MiB writes, committed:  %7.0f MiB/s, %.2f of plain sockets (target: at least 0.7)\n",
+    const double mib = static_cast<double>(bench.clients * bench.blocks), writes = mib * 1024 * 1024 / kSmall;
+    std::printf("plain sockets:                    %7.0f MiB/s\n", mib / median(sockets));
+    std::printf("1 MiB writes, committed:          %7.0f MiB/s, %.2f of plain sockets (target: at least 0.7)\n",
                 mib / median(large), median(sockets) / median(large));
-    std::printf("1 MiB writes, closed:     %7.0f MiB/s\n", mib / median(large_closed));
-    std::printf("4 KiB writes, committed:  %7.0f /s (target: at least 100000)\n",
-                mib * 1024 * 1024 / kSmall / median(small));
+    std::printf("  the first ones of a server:     %7.0f MiB/s, %.2f of plain sockets\n", mib / first.committed_s,
+                plain_first_s / first.committed_s);
+    std::printf("1 MiB writes, closed:             %7.0f MiB/s\n", mib / median(large_closed));
+    std::printf("4 KiB writes, committed:          %7.0f /s (target: at least 100000)\n", writes / median(small));
+    std::printf("processor time of a 4 KiB write:  %7.2f us, %.2f of staging it in the process (target: at most 1.3)\n",
+                median(small_processor) / writes * 1e6, median(small_processor) / median(local_processor));
     return 0;
 }
