@@ -2,6 +2,7 @@
 """Counts the writes that a file system sees of MPI programs that stage on each node, with and without a server.
 
     tools/env bench/drain_through_server.py            4 nodes of one rank, 3 repetitions, 0.5 ms per operation
+    tools/env bench/drain_through_server.py --latency 5ms  a file system that is busy with others
 
 The programs are those of bench/through_server.py. Each runs natively, staged on its nodes, and staged there and drained
 through a server (server_mode=drain), in turns. Nodes are played (option node). All files are read back natively and
@@ -68,12 +69,13 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--only", choices=PROGRAMS, action="append")
+    parser.add_argument("--latency", default=LATENCY, help=f"of each operation of the file system ({LATENCY})")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         folder = Path(name)
         build = Path(os.environ["FOREBAY_BUILD_DIR"])
         places = Places(build / "bench", Path(os.environ["FOREBAY_PLUGIN_DIR"]), None, folder, folder)
-        with SlowFS(folder / "backing", folder / "mount", latency=LATENCY) as fs:
+        with SlowFS(folder / "backing", folder / "mount", latency=options.latency) as fs:
             print("| program | " + " | ".join(f"{way}: writes, time" for way in WAYS) + " |")
             for what in options.only or PROGRAMS:
                 cells = []

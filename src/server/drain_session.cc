@@ -33,8 +33,11 @@ Status append_pieces(io::Bytes payload, std::vector<WriteCombiner::Piece>& piece
 
 }   // namespace
 
-DrainedFile::DrainedFile(std::shared_ptr<io::Descriptor> opened, const std::string& path, std::uint64_t stripe_bytes)
-    : descriptor(std::move(opened)), file(io::make_posix_file(descriptor, path)), combiner(*file, stripe_bytes) {}
+DrainedFile::DrainedFile(std::shared_ptr<io::Descriptor> opened, const std::string& path, std::uint64_t stripe_bytes,
+                         std::size_t writes_max)
+    : descriptor(std::move(opened)),
+      file(io::make_posix_file(descriptor, path)),
+      combiner(*file, stripe_bytes != 0 ? stripe_bytes : file->traits().stripe_bytes, writes_max) {}
 
 Result<std::unique_ptr<DrainSession>> DrainSession::open(ServedFiles& files, const wire::Open& request,
                                                          Connection& connection) {

@@ -20,7 +20,9 @@ namespace forebay::server {
 
 // What the sessions of a file have in common.
 struct DrainedFile {
-    DrainedFile(std::shared_ptr<io::Descriptor> opened, const std::string& path, std::uint64_t stripe_bytes);
+    // `stripe_bytes`: 0, as the file system has it. At most `writes_max` writes are under way.
+    DrainedFile(std::shared_ptr<io::Descriptor> opened, const std::string& path, std::uint64_t stripe_bytes,
+                std::size_t writes_max);
     const std::shared_ptr<io::Descriptor> descriptor;
     const std::unique_ptr<io::File> file;
     WriteCombiner combiner;

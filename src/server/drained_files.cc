@@ -46,10 +46,9 @@ Status ServedFiles::prepare_to_drain(Drained& drained, const wire::Open& request
         FOREBAY_TRY(io::await_unserved(*descriptor, kUnknown));
     }
     (void)io::mark_served(*descriptor);
-    const std::uint64_t asked_for = options_.options.stripe;
-    auto made = std::make_shared<DrainedFile>(descriptor, request.path, asked_for);
-    if (asked_for == 0)
-        made = std::make_shared<DrainedFile>(std::move(descriptor), request.path, made->file->traits().stripe_bytes);
+    const Options& options = options_.options;
+    auto made = std::make_shared<DrainedFile>(std::move(descriptor), request.path, options.stripe,
+                                              static_cast<std::size_t>(options.drain_threads));
     const std::lock_guard lock(mutex_);
     drained.file = std::move(made);
     return Status::ok();

@@ -54,7 +54,7 @@ Status WriteCombiner::submit(Request& request) {
         Batch batch;
         // Without memory for a batch this thread's own request fails, unless somebody has taken it.
         const Status taken = attempt([&] {
-            if (leaders_ < kLeadersMax) batch = take();
+            if (leaders_ < leaders_max_) batch = take();
         });
         if (!taken) {
             const auto mine = std::ranges::find(queue_, &request);
@@ -93,43 +93,85 @@ void WriteCombiner::forget_written(const Request& request) noexcept {
 
 WriteCombiner::Batch WriteCombiner::take() {
     Batch batch;
+    bool more = false;
     try {
-        take_into(batch);
+        take_into(batch, more);
     } catch (...) {
         for (const Request* const each : batch) forget_written(*each);
         throw;
     }
+    if (more && leaders_ + 1 < leaders_max_) changed_.notify_all();
     return batch;
 }
 
+namespace {
+
+// A range of a request that may be written now: `request` is its place among those.
+struct Candidate {
+    ByteRange range;
+    std::size_t request;
+};
+
+// Which of `count` requests come in one write with the first of them: they adjoin it, or one that does.
+std::vector<bool> joined_with_first(std::vector<Candidate>& candidates, std::size_t count) {
+    std::ranges::sort(candidates, {}, [](const Candidate& one) { return one.range.begin; });
+    std::vector<bool> joined(count, false);
+    joined[0] = true;
+    // A request of several ranges may bring others in at each of them.
+    for (bool grows = true; grows;) {
+        grows = false;
+        for (std::size_t i = 1; i < candidates.size(); ++i) {
+            const Candidate &left = candidates[i - 1], &right = candidates[i];
+            if (left.range.end != right.range.begin || joined[left.request] == joined[right.request]) continue;
+            joined[left.request] = joined[right.request] = grows = true;
+        }
+    }
+    return joined;
+}
+
+}   // namespace
+
 // A request whose own order matters is carried out with nothing else under way.
-void WriteCombiner::take_into(Batch& batch) {
-    RangeSet before;   // of requests that were passed over
-    std::vector<std::list<Request*>::iterator> taken;
-    for (auto at = queue_.begin(); at != queue_.end(); ++at) {
+void WriteCombiner::take_into(Batch& batch, bool& more) {
+    using Place = std::list<Request*>::iterator;
+    RangeSet earlier;   // of requests that were looked at
+    std::vector<Place> free;
+    std::vector<Candidate> candidates;
+    for (Place at = queue_.begin(); at != queue_.end(); ++at) {
         Request& request = **at;
         if (request.act != nullptr || request.in_order) {
             // Nothing behind it is taken before it.
-            if (!batch.empty() || !before.empty() || !being_written_.empty()) break;
+            if (at != queue_.begin() || !being_written_.empty()) break;
             batch.push_back(&request);
-            taken.push_back(at);
             being_written_.add(kAll);
-            break;
+            queue_.erase(at);
+            return;
         }
         const bool waits = std::ranges::any_of(request.pieces, [&](const Piece& piece) {
-            return being_written_.overlaps(range_of(piece)) || before.overlaps(range_of(piece));
+            return being_written_.overlaps(range_of(piece)) || earlier.overlaps(range_of(piece));
         });
-        if (waits) {
-            for (const Piece& piece : request.pieces)
-                before.for_each_gap(range_of(piece), [&](ByteRange gap) { before.add(gap); });
+        for (const Piece& piece : request.pieces) {
+            if (piece.bytes.empty()) continue;
+            if (!waits) candidates.push_back({range_of(piece), free.size()});
+            earlier.for_each_gap(range_of(piece), [&](ByteRange gap) { earlier.add(gap); });
+        }
+        if (!waits) free.push_back(at);
+    }
+    if (free.empty()) return;
+    const std::vector<bool> joined = joined_with_first(candidates, free.size());
+    batch.reserve(free.size());
+    for (std::size_t i = 0; i < free.size(); ++i) {
+        if (!joined[i]) {
+            more = true;
             continue;
         }
+        Request& request = **free[i];
         batch.push_back(&request);
-        taken.push_back(at);
         for (const Piece& piece : request.pieces)
             if (!piece.bytes.empty()) being_written_.add(range_of(piece));
     }
-    for (const auto at : taken) queue_.erase(at);
+    for (std::size_t i = 0; i < free.size(); ++i)
+        if (joined[i]) queue_.erase(free[i]);
 }
 
 void WriteCombiner::carry_out(const Batch& batch) {

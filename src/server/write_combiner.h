@@ -1,16 +1,16 @@
 // Writes of several sessions to one file, put together: what arrives while a write is under way is what the next one
 // joins. Nothing waits for others to come.
 //
-// A session hands in what it has, and waits. If no more than kLeadersMax threads write, it becomes a leader: it takes
-// all that is queued, sorts it, joins what adjoins, writes it, and wakes everybody with their outcome. The same for
-// what queued meanwhile, by whoever is still waiting.
+// A session hands in what it has, and waits. If fewer than `leaders_max` threads write, it becomes a leader: it takes
+// the oldest request that may be written and all that adjoin it, one behind the other, writes them as one, and wakes
+// everybody with their outcome. The same for what is still queued, by whoever is still waiting.
 //
 // Invariants, under the lock:
 // 1. Ranges that are being written are disjoint, and those of one leader's batch are.
 // 2. Of two requests that overlap, the later one is taken only once the earlier one has ended. So the last one to
 //    arrive wins, and a request that comes after the answer to another one finds that in the file.
 // 3. A request that is queued and not taken overlaps one that is being written, or an earlier queued one, or there are
-//    kLeadersMax leaders, or a thread that will look at it has been woken.
+//    `leaders_max` leaders, or a thread that will look at it has been woken.
 // 4. A request is in the queue, or in one leader's batch, or done. Its thread waits until it is done, so its bytes and
 //    its place in the queue are valid all that time.
 //
@@ -38,8 +38,6 @@ namespace forebay::server {
 
 class WriteCombiner {
   public:
-    static constexpr std::size_t kLeadersMax = 2;
-
     struct Piece {
         std::uint64_t offset = 0;
         io::Bytes bytes;
@@ -56,8 +54,9 @@ class WriteCombiner {
         }
     };
 
-    // `file` outlives it. Large writes end at multiples of `stripe_bytes`.
-    WriteCombiner(io::File& file, std::uint64_t stripe_bytes) noexcept : file_(file), stripe_bytes_(stripe_bytes) {}
+    // `file` outlives it. Large writes end at multiples of `stripe_bytes`. At most `leaders_max` are under way.
+    WriteCombiner(io::File& file, std::uint64_t stripe_bytes, std::size_t leaders_max) noexcept
+        : file_(file), stripe_bytes_(stripe_bytes), leaders_max_(leaders_max) {}
 
     // On return the bytes are in the file; of pieces that overlap the last one's are. After a failure any of them may
     // be.
@@ -82,9 +81,10 @@ class WriteCombiner {
         Request* request;
     };
     [[nodiscard]] Status submit(Request& request);
-    // What may be written now.
+    // What one leader writes next, if anything may be written now.
     [[nodiscard]] Batch take();
-    void take_into(Batch& batch);
+    // `more`: another leader would find something, too.
+    void take_into(Batch& batch, bool& more);
     void forget_written(const Request& request) noexcept;
     void carry_out(const Batch& batch);
     void write_joined(std::span<const Placed> run);
@@ -93,6 +93,7 @@ class WriteCombiner {
 
     io::File& file_;
     const std::uint64_t stripe_bytes_;
+    const std::size_t leaders_max_;
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     std::list<Request*> queue_;   // in the order of arrival
