@@ -54,11 +54,9 @@ void Session::run(Connection& connection) {
 }
 
 Status Session::prove(Connection& connection) {
-    connection.allow_payload(wire::kCredentialMax);
-    const auto first = connection.receive();
-    if (!first) return first.status();
     if (credentials_ == nullptr) return out_of_turn();
-    return wire::prove_to_client(connection, *credentials_, first.value());
+    connection.allow_payload(wire::kCredentialMax);
+    return wire::prove_to_client(connection, *credentials_);
 }
 
 Status Session::begin(Connection& connection) {

@@ -56,7 +56,7 @@ Result<Header> parse_header(std::span<const std::byte, kHeaderBytes> bytes) {
     if (load_le<std::uint64_t>(bytes.data() + kCheckedBytes) != checksum(bytes.first(kCheckedBytes)))
         return malformed("checksum of the header");
     const auto type = load_le<std::uint16_t>(bytes.data() + 6);
-    if (type < static_cast<std::uint16_t>(Type::kHello) || type > static_cast<std::uint16_t>(Type::kReadPushed))
+    if (type < static_cast<std::uint16_t>(Type::kHello) || type > static_cast<std::uint16_t>(kLastType))
         return malformed("type");
     Header header{static_cast<Type>(type), load_le<std::uint32_t>(bytes.data() + 8),
                   load_le<std::uint64_t>(bytes.data() + 16)};

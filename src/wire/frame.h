@@ -58,7 +58,9 @@ enum class Type : std::uint16_t {
     kExposeFabric,   // the client's end of libfabric, whose memory the server moves bytes from and to: between machines
     kWritePulled,
     kReadPushed,
+    kIdentify,   // a credential that tells who the client is, and proves nothing: before PROVE
 };
+inline constexpr Type kLastType = Type::kIdentify;
 
 struct Header {
     Type type = Type::kDone;

@@ -75,8 +75,7 @@ Outcome prove(Pair& pair, Credentials& of_client, Credentials& of_server) {
         outcome.client = prove_to_server(*pair.client, of_client);
         if (!outcome.client) pair.client->socket().shut_down();
     });
-    const auto first = pair.server->receive();
-    outcome.server = first ? prove_to_client(*pair.server, of_server, first.value()) : first.status();
+    outcome.server = prove_to_client(*pair.server, of_server);
     if (!outcome.server) pair.server->socket().shut_down();
     client.join();
     return outcome;
@@ -136,19 +135,54 @@ TEST_F(ProofTest, a_credential_that_was_read_before_does_not_count) {
     const auto made = client.make(new_secret().value(), own_);
     ASSERT_TRUE(server.read(made.value()));
     ASSERT_TRUE(pair_.client->send(Type::kProve, 0, std::as_bytes(std::span(made.value()))));
+    EXPECT_EQ(prove_to_client(*pair_.server, server).code(), Code::kPermissionDenied);
+}
+
+TEST_F(ProofTest, who_a_client_says_it_is_can_be_read_by_nobody_but_an_identifier_and_holds_no_secret) {
+    StandIn client(authority_, own_), server(authority_, own_);
+    std::thread proves([&] { EXPECT_FALSE(prove_to_server(*pair_.client, client)); });
     const auto first = pair_.server->receive();
-    ASSERT_TRUE(first);
-    EXPECT_EQ(prove_to_client(*pair_.server, server, first.value()).code(), Code::kPermissionDenied);
+    ASSERT_TRUE(first) << first.status().message();
+    EXPECT_EQ(identified_user(first.value(), server).status().code(), Code::kPermissionDenied);
+    StandIn identifier(authority_, kIdentifiers);
+    identifier.reads_as_ = kIdentifiers;
+    const auto user = identified_user(first.value(), identifier);
+    ASSERT_TRUE(user) << user.status().message();
+    EXPECT_EQ(user.value(), own_);
+    EXPECT_EQ(identified_user(first.value(), identifier).status().code(), Code::kPermissionDenied) << "a replay";
+    const auto second = pair_.server->receive();
+    ASSERT_TRUE(second);
+    EXPECT_EQ(identified_user(second.value(), identifier).status().code(), Code::kCorrupt) << "that is the proof";
+    ASSERT_EQ(authority_.unread.size(), 1U) << "the proof's, which nobody has read";
+    EXPECT_EQ(authority_.unread.begin()->second.reader, own_);
+    pair_.server->socket().shut_down();
+    proves.join();
+}
+
+// Another user's IDENTIFY, repeated, brings whoever sends it to that user's process, and no further.
+TEST_F(ProofTest, who_says_it_is_another_user_does_not_prove_it) {
+    StandIn owner(authority_, own_), other(authority_, other_), server(authority_, own_);
+    const auto name = owner.make({}, kIdentifiers), proof = other.make(new_secret().value(), own_);
+    ASSERT_TRUE(pair_.client->send(Type::kIdentify, 0, std::as_bytes(std::span(name.value()))));
+    ASSERT_TRUE(pair_.client->send(Type::kProve, 0, std::as_bytes(std::span(proof.value()))));
+    EXPECT_EQ(prove_to_client(*pair_.server, server).code(), Code::kPermissionDenied);
+    EXPECT_FALSE(pair_.server->sealed());
+}
+
+TEST_F(ProofTest, a_proof_without_who_it_is_is_one_too) {
+    StandIn client(authority_, own_), server(authority_, own_);
+    const auto proof = client.make(new_secret().value(), own_);
+    ASSERT_TRUE(pair_.client->send(Type::kProve, 0, std::as_bytes(std::span(proof.value()))));
+    EXPECT_TRUE(prove_to_client(*pair_.server, server));
 }
 
 TEST_F(ProofTest, anything_else_is_no_proof) {
     StandIn server(authority_, own_);
-    for (const auto& [type, request] : {std::pair{Type::kHello, 0}, {Type::kProve, 1}, {Type::kOpen, 2}}) {
+    for (const auto& [type, request] :
+         {std::pair{Type::kHello, 0}, {Type::kProve, 1}, {Type::kOpen, 2}, {Type::kIdentify, 1}}) {
         const Pair pair;
         ASSERT_TRUE(pair.client->send(type, static_cast<std::uint64_t>(request), std::as_bytes(std::span("x"))));
-        const auto first = pair.server->receive();
-        ASSERT_TRUE(first);
-        EXPECT_EQ(prove_to_client(*pair.server, server, first.value()).code(), Code::kCorrupt);
+        EXPECT_EQ(prove_to_client(*pair.server, server).code(), Code::kCorrupt);
     }
 }
 
