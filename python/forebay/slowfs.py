@@ -76,6 +76,7 @@ class SlowFS:
         page_cache: bool = False,
         locks: bool = True,
         clock_behind: int = 0,
+        allow_other: bool = False,
     ) -> None:
         self.backing = Path(backing)
         self.mount_point = Path(mount_point)
@@ -104,6 +105,8 @@ class SlowFS:
             self._arguments.append("--no-locks")
         if clock_behind:
             self._arguments += ["--clock-behind", str(clock_behind)]
+        if allow_other:
+            self._arguments.append("--allow-other")
 
     def __enter__(self) -> SlowFS:
         self.mount()

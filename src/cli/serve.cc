@@ -93,25 +93,22 @@ Result<std::shared_ptr<wire::Credentials>> usable_credentials() {
 
 // Files that an earlier server, or another dead process, has staged here are as at their last flush before any client
 // comes. What is locked by a living client is recovered when that opens it again.
-int recover_earlier(const LoadedOptions& loaded) {
-    auto area = area::open_staging_area(loaded);
-    if (!area) return complain(area.status().message(), kExitUsage);
+Status recover_earlier(const area::StagingArea& area) {
     const auto outside = recover::Outside::real();
-    if (!outside) return complain(outside.status().message(), kExitProblem);
-    std::array<io::Directory*, 1> areas{area.value().directory.get()};
+    if (!outside) return outside.status();
+    std::array<io::Directory*, 1> areas{area.directory.get()};
     recover::Request what;
     what.unasked = true;
     const auto recovered = recover::recover(areas, what, outside.value());
-    if (!recovered) return complain(recovered.status().message(), kExitProblem);
+    if (!recovered) return recovered.status();
     for (const recover::FileReport& file : recovered.value().files)
         report(fmt::format("{}: an earlier process had staged it; {}", file.path,
                            file.status.is_ok() ? "it is at its last flush" : file.status.message()));
-    return kExitFine;
+    return Status::ok();
 }
 
 int serve(const Request& request, const LoadedOptions& loaded, std::unique_ptr<io::Listener> listener,
           std::shared_ptr<wire::Credentials> credentials, EndSignal& end, bool says_ready) {
-    if (const int recovered = recover_earlier(loaded); recovered != kExitFine) return recovered;
     const std::string where = io::format_address(listener->address());
     const auto bulk = loaded.options.server_bulk == ServerBulk::kFabric ? wire::Bulk::Plane::kFabric
                                                                         : wire::Bulk::Plane::kSocket;
@@ -137,25 +134,44 @@ int serve(const Request& request, const LoadedOptions& loaded, std::unique_ptr<i
 }
 
 // Each user has a process, which has that user's options and staging area.
+Result<server::UserServers::Serve> prepare(const Request& request, bool for_other_machines, EndSignal& end) {
+    auto loaded = options_of(request);
+    if (!loaded) return loaded.status();
+    const auto area = area::open_staging_area(loaded.value());
+    if (!area) return area.status();
+    std::shared_ptr<wire::Credentials> credentials;
+    if (for_other_machines) {
+        auto found = wire::munge_credentials();
+        if (!found) return found.status();
+        credentials = std::move(found).value();
+    }
+    FOREBAY_TRY(recover_earlier(area.value()));
+    return server::UserServers::Serve([&request, &end, own = std::move(loaded).value(), credentials](auto passed) {
+        return serve(request, own, std::move(passed), credentials, end, false);
+    });
+}
+
 int run_for_users(const Request& request, const io::Address& address) {
     if (::geteuid() != 0) return complain("--users: only root can serve other users", kExitUsage);
-    if (address.path.empty()) return complain("--users: --listen has to be unix:PATH", kExitUsage);
     auto users = server::parse_users(request.users);
     if (!users) return complain("--users: " + users.status().message(), kExitUsage);
     const auto loaded = options_of(request);
     if (!loaded) return complain(loaded.status().message(), exit_status(loaded.status()));
+    const Options& options = loaded.value().options;
     EndSignal end;
     allow_many_descriptors();
     auto listener = io::Listener::open(address, io::Listener::Admits::kEverybody);
     if (!listener) return complain(listener.status().message(), kExitProblem);
-    server::UserServers servers({std::move(users).value(), loaded.value().options.nls,
-                                 [&](std::unique_ptr<io::Listener> passed) {
-                                     const auto own = options_of(request);
-                                     if (!own) return complain(own.status().message(), exit_status(own.status()));
-                                     return serve(request, own.value(), std::move(passed), nullptr, end, false);
-                                 },
-                                 report});
-    say_ready(io::format_address(address));
+    const bool for_other_machines = !address.is_local();
+    server::UserServers servers({.users = std::move(users).value(),
+                                 .nls = options.nls,
+                                 .prepare = [&] { return prepare(request, for_other_machines, end); },
+                                 .credentials = for_other_machines ? &usable_credentials : nullptr,
+                                 .report = report});
+    if (for_other_machines)
+        if (const Status able = servers.try_identifying(*listener.value()); !able)
+            return complain("--listen " + request.listen + ": " + able.message(), kExitProblem);
+    say_ready(io::format_address(listener.value()->address()));
     const Status served = servers.run(*listener.value(), end.number());
     listener.value().reset();   // nobody waits for an answer while the users' processes end
     if (!served) report(served.message());
@@ -180,6 +196,11 @@ int run(const Request& request) {
     allow_many_descriptors();
     auto listener = io::Listener::open(address.value());
     if (!listener) return complain(listener.status().message(), kExitProblem);
+    // After the listener: whoever finds the address taken leaves that server's staging area alone.
+    const auto area = area::open_staging_area(loaded.value());
+    if (!area) return complain(area.status().message(), kExitUsage);
+    if (const Status recovered = recover_earlier(area.value()); !recovered)
+        return complain(recovered.message(), kExitProblem);
     return serve(request, loaded.value(), std::move(listener).value(), std::move(credentials), end, true);
 }
 
@@ -201,7 +222,7 @@ void add_serve(CLI::App& app, int& exit_status) {
     command
         ->add_option("--users", request->users,
                      "Serve these users (names with commas, or 'all'), each by a process with their rights and a "
-                     "staging area of its own; for root, and unix:PATH only")
+                     "staging area of its own; for root")
         ->type_name("USERS");
     add_nls_option(*command, settings);
     command
@@ -216,13 +237,14 @@ void add_serve(CLI::App& app, int& exit_status) {
         ->type_name("N")
         ->check(CLI::Range(std::size_t{1}, kClientsMost).description(""))
         ->capture_default_str();
-    command->footer("It serves programs of its own user: on this machine, and on others with MUNGE; root's may serve\n"
-                    "other users. SIGTERM: it admits nobody any more, waits until the files that are written are\n"
-                    "closed, and ends. A second one ends it at once; what was flushed is recovered by the next server\n"
-                    "in the same staging area, or by `forebay recover`.\n\n" +
-                    exit_statuses({{"0", "it was told to end, and all files are whole"},
-                                   {"1", "it could not serve, and says why"},
-                                   {"2", "the command line or an option is wrong"}}));
+    command->footer(
+        "It serves programs of its own user: on this machine, and on others with MUNGE; root's may serve\n"
+        "other users (--users). SIGTERM: it admits nobody any more, waits until the files that are written are\n"
+        "closed, and ends. A second one ends it at once; what was flushed is recovered by the next server\n"
+        "in the same staging area, or by `forebay recover`.\n\n" +
+        exit_statuses({{"0", "it was told to end, and all files are whole"},
+                       {"1", "it could not serve, and says why"},
+                       {"2", "the command line or an option is wrong"}}));
     command->callback([request, &exit_status] { exit_status = run(*request); });
 }
 

@@ -22,6 +22,9 @@
 #include <sstream>
 #include <utility>
 
+#include "io/passed_number.h"
+#include "io/passed_socket.h"
+
 namespace forebay::io {
 
 namespace {
@@ -36,55 +39,6 @@ union AnyAddress {
     sockaddr_in tcp;
     sockaddr_un unix_socket;
 };
-
-// One descriptor that is sent beside bytes (unix(7), SCM_RIGHTS).
-class PassedNumber {
-  public:
-    void put(int number, msghdr& message) noexcept {
-        make_room(message);
-        cmsghdr* const control = CMSG_FIRSTHDR(&message);
-        control->cmsg_level = SOL_SOCKET;
-        control->cmsg_type = SCM_RIGHTS;
-        control->cmsg_len = CMSG_LEN(sizeof number);
-        std::memcpy(CMSG_DATA(control), &number, sizeof number);
-    }
-    void make_room(msghdr& message) noexcept {
-        message.msg_control = room_.data();
-        message.msg_controllen = room_.size();
-    }
-    // There is room for two (the system rounds up): whoever sends more than one has none taken.
-    void take(msghdr& message) noexcept {
-        const cmsghdr* const control = CMSG_FIRSTHDR(&message);
-        if (control == nullptr || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) return;
-        const std::size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof number_;
-        for (std::size_t i = 0; i < count; ++i) {
-            int number;
-            std::memcpy(&number, CMSG_DATA(control) + i * sizeof number, sizeof number);
-            if (count == 1) number_ = number;
-            else ::close(number);
-        }
-    }
-    [[nodiscard]] int number() const noexcept { return number_; }   // -1: none came
-
-  private:
-    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> room_{};
-    int number_ = -1;
-};
-
-// As recvmsg(2). Descriptors for which there is no room the system closes.
-ssize_t receive_with(int socket, MutableBytes into, PassedNumber& passed) noexcept {
-    iovec part{into.data(), into.size()};
-    ssize_t received;
-    do {
-        msghdr message{};
-        message.msg_iov = &part;
-        message.msg_iovlen = 1;
-        passed.make_room(message);
-        received = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-        if (received > 0) passed.take(message);
-    } while (received < 0 && errno == EINTR);
-    return received;
-}
 
 Result<socklen_t> make_address(const Address& address, AnyAddress& made) {
     std::memset(&made, 0, sizeof made);
@@ -305,6 +259,17 @@ Status Socket::receive(MutableBytes into) {
     return Status::ok();
 }
 
+Result<std::size_t> Socket::receive_some(MutableBytes into) {
+    FOREBAY_TRY(check_ours());
+    ssize_t received;
+    do received = ::recv(number_, into.data(), into.size(), MSG_DONTWAIT);
+    while (received < 0 && errno == EINTR);
+    if (received > 0) return static_cast<std::size_t>(received);
+    if (received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::size_t{0};
+    if (received < 0) return Status::from_errno(errno, "receive");
+    return Status(Code::kNotFound, "the other side has closed the connection", ECONNRESET);
+}
+
 Result<int> Socket::receive_passed(MutableBytes into) {
     FOREBAY_TRY(check_ours());
     if (deadline_) FOREBAY_TRY(await_bytes());
@@ -488,33 +453,6 @@ std::unique_ptr<Listener> Listener::of_passed(int channel) {
     return listener;
 }
 
-Status Listener::pass(int channel, const Socket& connection) {
-    std::byte byte{};
-    iovec part{&byte, 1};
-    PassedNumber passed;
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    passed.put(connection.number(), message);
-    ssize_t sent;
-    do sent = ::sendmsg(channel, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (sent < 0 && errno == EINTR);
-    return sent == 1 ? Status::ok() : Status::from_errno(errno, "pass a connection on");
-}
-
-// -1: the other end of the channel is closed.
-Result<int> Listener::receive_passed() const {
-    std::byte byte{};
-    PassedNumber passed;
-    ssize_t received = receive_with(number_, {&byte, 1}, passed);
-    if (received == 0) return -1;
-    const int number = passed.number();
-    if (received < 0 || number < 0)
-        return Status(Code::kIo, "a connection was passed on, and did not arrive", received < 0 ? errno : EBADMSG,
-                      true);
-    return number;
-}
-
 void Listener::leave_to_parent() noexcept {
     address_.path.clear();
     ::close(std::exchange(number_, -1));
@@ -525,18 +463,24 @@ Listener::~Listener() {
     if (number_ >= 0) ::close(number_);
 }
 
-Result<std::unique_ptr<Socket>> Listener::accept(int wake) {
+Result<std::unique_ptr<Socket>> Listener::accept(std::span<const int> wakes) {
+    std::array<pollfd, 1 + kWakesMax> look{{{number_, POLLIN, 0}}};
+    const std::size_t count = std::min(wakes.size(), kWakesMax);
+    for (std::size_t i = 0; i < count; ++i) look[1 + i] = {wakes[i], POLLIN, 0};
     for (;;) {
-        std::array<pollfd, 2> look{{{number_, POLLIN, 0}, {wake, POLLIN, 0}}};
-        if (::poll(look.data(), look.size(), -1) < 0) {
+        if (::poll(look.data(), 1 + count, -1) < 0) {
             if (errno == EINTR) continue;
             return Status::from_errno(errno, "wait for a connection");
         }
-        if (look[1].revents != 0) return std::unique_ptr<Socket>();
+        const auto woken = std::span(look).subspan(1, count);
+        if (std::any_of(woken.begin(), woken.end(), [](const pollfd& each) { return each.revents != 0; }))
+            return std::unique_ptr<Socket>();
         if (passed_) {
-            const auto received = receive_passed();
+            auto received = receive_passed(number_);
             if (!received) return received.status();
-            return received.value() < 0 ? nullptr : std::make_unique<Socket>(received.value());
+            if (!received.value()) return std::unique_ptr<Socket>();
+            if (received.value()->socket != nullptr) return std::move(received.value()->socket);
+            return Status(Code::kIo, "a connection was passed on, and did not arrive", EBADMSG, true);
         }
         const int number = ::accept4(number_, nullptr, nullptr, SOCK_CLOEXEC);
         if (number < 0 && (errno == EINTR || errno == ECONNABORTED || errno == EAGAIN)) continue;

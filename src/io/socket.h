@@ -45,8 +45,10 @@ class Socket {
     [[nodiscard]] Status send(std::span<const Bytes> pieces, int passed = -1);
     // Fills `into`, or fails. kNotFound: the other side has closed it before the first byte. Blocks.
     [[nodiscard]] Status receive(MutableBytes into);
-    // The same of what was sent in one call, and the descriptor that came with it, which is the caller's; -1: none
-    // came.
+    // What there is of it, without waiting; 0: nothing yet. kNotFound: the other side has closed it.
+    [[nodiscard]] Result<std::size_t> receive_some(MutableBytes into);
+    // The same as `receive` of what was sent in one call, and the descriptor that came with it, which is the caller's;
+    // -1: none came.
     [[nodiscard]] Result<int> receive_passed(MutableBytes into);
     // No system call of `receive` and `send` waits longer; then they fail with EAGAIN. 0: without end.
     [[nodiscard]] Status set_patience(std::chrono::seconds receiving, std::chrono::seconds sending);
@@ -113,17 +115,17 @@ class Listener {
     enum class Admits : bool { kOwner, kEverybody };
     // A Unix socket's name that a dead server has left is replaced. kUnavailable: somebody listens there.
     [[nodiscard]] static Result<std::unique_ptr<Listener>> open(const Address& address, Admits whom = Admits::kOwner);
-    // Connections that another process passes (`pass`) to the other end of `channel`, a pair of sockets
-    // (SOCK_SEQPACKET) that it owns from now on. It says that `wake` is readable once that process has closed its end.
+    // Connections that another process passes to the other end of `channel` (io/passed_socket.h), which it owns from
+    // now on. It says that `wake` is readable once that process has closed its end.
     [[nodiscard]] static std::unique_ptr<Listener> of_passed(int channel);
-    // Does not block. EAGAIN: the other process does not take them.
-    [[nodiscard]] static Status pass(int channel, const Socket& connection);
     ~Listener();
     Listener(const Listener&) = delete;
     Listener& operator=(const Listener&) = delete;
 
-    // The next connection; null: `wake` is readable. Blocks until either.
-    [[nodiscard]] Result<std::unique_ptr<Socket>> accept(int wake);
+    // The next connection; null: one of `wakes` is readable. Blocks until either. Negative ones do not count.
+    [[nodiscard]] Result<std::unique_ptr<Socket>> accept(std::span<const int> wakes);
+    [[nodiscard]] Result<std::unique_ptr<Socket>> accept(int wake) { return accept(std::span(&wake, 1)); }
+    static constexpr std::size_t kWakesMax = 2;
     // In a forked child: only the parent listens, and keeps the name. Nothing can be accepted here any more.
     void leave_to_parent() noexcept;
     // The port that the system has chosen for port 0.
@@ -131,7 +133,6 @@ class Listener {
 
   private:
     Listener(int number, Address address) noexcept : number_(number), address_(std::move(address)) {}
-    [[nodiscard]] Result<int> receive_passed() const;
     int number_;
     bool passed_ = false;
     Address address_;

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 #include <grp.h>
+#include <poll.h>
 #include <pwd.h>
-#include <sys/socket.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,9 @@
 #include "area/staging_area.h"
 #include "base/attempt.h"
 #include "io/owned_directory.h"
+#include "io/passed_socket.h"
+#include "server/newcomers.h"
+#include "wire/proof.h"
 
 namespace forebay::server {
 
@@ -48,13 +52,43 @@ Status take_rights_of(uid_t user, const Account& account) {
     return Status::ok();
 }
 
+// For good, too, and no program that it starts gets any.
+Status take_no_rights() {
+    constexpr uid_t kNobody = wire::kIdentifiers;
+    if (::setgroups(0, nullptr) != 0 || ::setresgid(kNobody, kNobody, kNobody) != 0 ||
+        ::setresuid(kNobody, kNobody, kNobody) != 0 || ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        return Status::from_errno(errno, "give up root's rights");
+    if (::setuid(0) == 0 || ::geteuid() != kNobody) return {Code::kInternal, "root's rights can be taken again"};
+    return Status::ok();
+}
+
+// What a user's process does that cannot serve. Who comes from now on gets another one.
+void refuse_all(int channel, const Status& why, const Report& report) {
+    report(why.message());
+    io::take_no_more(channel);
+    const Status told = attempt([&] { return Newcomers(channel, {.refusal = why.message(), .report = report}).run(); });
+    if (!told) report(told.message());
+}
+
+bool takes_no_more(const Status& passed) { return passed.sys_errno() == EPIPE || passed.sys_errno() == ECONNRESET; }
+
+bool is_readable(int number) noexcept {
+    pollfd look{number, POLLIN, 0};
+    return ::poll(&look, 1, 0) > 0;
+}
+
 }   // namespace
 
 UserServers::~UserServers() {
+    if (newcomers_.channel >= 0) ::close(newcomers_.channel);
     for (auto& [user, process] : processes_) ::close(process.channel);
-    for (auto& [user, process] : processes_)
-        while (::waitpid(process.pid, nullptr, 0) < 0 && errno == EINTR) {
+    const auto await_end = [](const Process& process) {
+        while (process.pid > 0 && ::waitpid(process.pid, nullptr, 0) < 0 && errno == EINTR) {
         }
+    };
+    for (auto& [user, process] : processes_) await_end(process);
+    for (const Process& process : ending_) await_end(process);
+    await_end(newcomers_);
 }
 
 void UserServers::forget_ended() noexcept {
@@ -63,6 +97,42 @@ void UserServers::forget_ended() noexcept {
         ::close(each.second.channel);
         return true;
     });
+    std::erase_if(ending_, [](const Process& each) { return ::waitpid(each.pid, nullptr, WNOHANG) != 0; });
+}
+
+void UserServers::let_end(Process& process) {
+    ending_.push_back(process);
+    ::close(std::exchange(process.channel, -1));
+    process.pid = 0;
+}
+
+Status UserServers::begin(Process& process, const io::Socket* connection, io::Listener& listener,
+                          const std::function<int(int channel)>& carry_out) {
+    const auto ends = io::make_channel();
+    if (!ends) return ends.status();
+    const auto [ours, theirs] = ends.value();
+    const pid_t pid = ::fork();
+    if (pid < 0) {
+        const Status failed = Status::from_errno(errno, "begin a process");
+        for (const int end : ends.value()) ::close(end);
+        return failed;
+    }
+    if (pid > 0) {
+        ::close(theirs);
+        process = {pid, ours};
+        return Status::ok();
+    }
+    // What this process has is the parent's, but for its end of the channel.
+    ::close(ours);
+    if (connection != nullptr) ::close(connection->number());   // it comes through the channel
+    listener.leave_to_parent();
+    for (const auto& [other, its] : processes_)
+        if (its.channel >= 0) ::close(its.channel);
+    if (newcomers_.channel >= 0) ::close(newcomers_.channel);
+    int status = 1;
+    const Status outcome = attempt([&] { status = carry_out(theirs); });
+    if (!outcome) setup_.report(outcome.message());
+    ::_exit(status);
 }
 
 Result<UserServers::Process*> UserServers::process_of(uid_t user, const io::Socket& connection,
@@ -74,58 +144,127 @@ Result<UserServers::Process*> UserServers::process_of(uid_t user, const io::Sock
     // As open_staging_area wants it to be.
     const std::string area = fmt::format("{}/{}{}", setup_.nls, area::kStagingFolderPrefix, user);
     FOREBAY_TRY(io::make_owned_directory(area, user, account->group));
-    std::array<int, 2> ends{};
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
-        return Status::from_errno(errno, "make a channel");
-    Process* made = nullptr;   // before it begins, so that it is known whatever happens
-    const Status known = attempt([&] {
-        made = &processes_.emplace(user, Process{0, ends[0]}).first->second;
-        return Status::ok();
+    Process& made = processes_[user];   // before it begins, so that it is known whatever happens
+    const Status begun = begin(made, &connection, listener, [&](int channel) {
+        const Status rights = take_rights_of(user, *account);
+        if (!rights && !take_no_rights()) return 1;   // with root's it tells nobody anything
+        const auto serve = rights ? setup_.prepare() : Result<Serve>(rights);
+        if (serve) return serve.value()(io::Listener::of_passed(channel));
+        refuse_all(channel, serve.status(), setup_.report);
+        return 1;
     });
-    const pid_t pid = known ? ::fork() : -1;
-    if (pid < 0) {
-        const Status failed = known ? Status::from_errno(errno, "begin a process") : known;
-        processes_.erase(user);
-        for (const int end : ends) ::close(end);
-        return failed;
-    }
-    if (pid == 0) {
-        // What this process has is the parent's, but for its end of the channel.
-        ::close(connection.number());   // it comes through the channel
-        listener.leave_to_parent();
-        for (const auto& [other, process] : processes_) ::close(process.channel);
-        int status = 1;
-        const Status outcome = attempt([&] {
-            FOREBAY_TRY(take_rights_of(user, *account));
-            status = setup_.serve(io::Listener::of_passed(ends[1]));
-            return Status::ok();
-        });
-        if (!outcome) setup_.report(outcome.message());
-        ::_exit(status);
-    }
-    ::close(ends[1]);
-    made->pid = pid;
-    return made;
+    if (begun) return &made;
+    processes_.erase(user);
+    return begun;
 }
 
-Status UserServers::hand_over(const io::Socket& connection, io::Listener& listener) {
-    const auto user = connection.peer_user();
-    if (!user) return user.status();
-    if (setup_.users && !setup_.users->contains(user.value()))
-        return {Code::kPermissionDenied, fmt::format("user {} is not admitted (--users)", user.value())};
-    const auto process = process_of(user.value(), connection, listener);
-    return process ? io::Listener::pass(process.value()->channel, connection) : process.status();
+Status UserServers::hand_over(uid_t user, const io::Socket& connection, io::Listener& listener) {
+    for (bool again = false;; again = true) {
+        const auto process = process_of(user, connection, listener);
+        if (!process) return process.status();
+        const Status passed = io::pass(process.value()->channel, &connection, "");
+        if (passed.sys_errno() == EAGAIN)
+            return {Code::kUnavailable, fmt::format("the process of user {} does not take more clients", user)};
+        if (!takes_no_more(passed) || again) return passed;
+        let_end(*process.value());
+        processes_.erase(user);
+    }
+}
+
+Status UserServers::check_admitted(uid_t user, Where where) const {
+    if (setup_.users && !setup_.users->contains(user))
+        return {Code::kPermissionDenied, fmt::format("user {} is not admitted (--users)", user)};
+    // Who is root of one machine need not be root of all.
+    if (!setup_.users && user == 0 && where == Where::kElsewhere)
+        return {Code::kPermissionDenied, "root of another machine is not admitted unless --users names it"};
+    return Status::ok();
+}
+
+void UserServers::admit(const Result<std::uint32_t>& user, Where where, const io::Socket& connection,
+                        io::Listener& listener) {
+    const Status refusal = attempt([&]() -> Status {
+        if (!user) return user.status();
+        FOREBAY_TRY(check_admitted(user.value(), where));
+        return hand_over(user.value(), connection, listener);
+    });
+    if (refusal) return;
+    setup_.report("a client was not admitted: " + refusal.message());
+    pass_to_newcomers(connection, refusal.message(), listener);
+}
+
+void UserServers::pass_to_newcomers(const io::Socket& connection, const std::string& refusal, io::Listener& listener) {
+    const Status outcome = attempt([&]() -> Status {
+        for (bool again = false;; again = true) {
+            if (newcomers_.channel < 0) FOREBAY_TRY(begin_newcomers(&connection, listener));
+            Status passed = io::pass(newcomers_.channel, &connection, refusal);
+            if (!takes_no_more(passed) || again) return passed;
+            let_end(newcomers_);
+        }
+    });
+    if (!outcome) setup_.report("a client was not told why it is not admitted: " + outcome.message());
+}
+
+// It never serves anybody, so whoever is there when it fails is told why, and the next client gets another one.
+Status UserServers::begin_newcomers(const io::Socket* connection, io::Listener& listener) {
+    return begin(newcomers_, connection, listener, [this](int channel) {
+        Newcomers::Setup setup{.report = setup_.report};
+        const Status rights = take_no_rights();
+        Status able = rights;
+        if (able && setup_.credentials) {
+            auto credentials = setup_.credentials();
+            if (credentials) setup.credentials = std::move(credentials).value();
+            able = credentials.status();
+        }
+        if (!able) setup.refusal = able.message();
+        const Status told = io::pass(channel, nullptr, setup.refusal, io::Waits::kYes);
+        if (!rights || !told) return 1;
+        const Status ended = Newcomers(channel, std::move(setup)).run();
+        if (!ended) setup_.report(ended.message());
+        return ended ? 0 : 1;
+    });
+}
+
+Status UserServers::try_identifying(io::Listener& listener) {
+    FOREBAY_TRY(begin_newcomers(nullptr, listener));
+    const auto said = io::receive_passed(newcomers_.channel);
+    if (!said) return said.status();
+    if (!said.value()) return {Code::kUnavailable, "the process that asks clients who they are has ended"};
+    return said.value()->note.empty() ? Status::ok() : Status(Code::kUnavailable, said.value()->note);
+}
+
+// Nothing that it says is believed: it chooses a process that asks for a proof, and that is all.
+void UserServers::hear_of_newcomer(io::Listener& listener) {
+    const auto said = io::receive_passed(newcomers_.channel);
+    if (!said && said.status().retryable()) return setup_.report(said.status().message());
+    if (!said || !said.value()) return let_end(newcomers_);
+    const std::string& note = said.value()->note;
+    if (said.value()->socket == nullptr) {
+        if (note.empty()) return;
+        setup_.report("clients on other machines cannot be asked who they are: " + note);
+        return let_end(newcomers_);
+    }
+    uid_t user = 0;
+    const auto [rest, failed] = std::from_chars(note.data(), note.data() + note.size(), user);
+    if (failed != std::errc() || rest != note.data() + note.size())
+        return setup_.report("a client was not admitted: nobody knows who it is");
+    admit(user, Where::kElsewhere, *said.value()->socket, listener);
 }
 
 Status UserServers::run(io::Listener& listener, int wake) {
     for (;;) {
-        const auto connection = listener.accept(wake);
+        const std::array wakes{wake, newcomers_.channel};
+        const auto connection = listener.accept(wakes);
         if (!connection && !connection.status().retryable()) return connection.status();
-        if (connection && connection.value() == nullptr) return Status::ok();
-        const Status handed = attempt([&] {
-            return connection ? hand_over(*connection.value(), listener) : connection.status();
+        if (connection && connection.value() == nullptr && is_readable(wake)) return Status::ok();
+        const Status taken = attempt([&]() -> Status {
+            if (!connection) return connection.status();
+            if (connection.value() == nullptr) hear_of_newcomer(listener);
+            else if (connection.value()->is_local())
+                admit(connection.value()->peer_user(), Where::kHere, *connection.value(), listener);
+            else pass_to_newcomers(*connection.value(), "", listener);
+            return Status::ok();
         });
-        if (!handed) setup_.report("a client was not admitted: " + handed.message());
+        if (!taken) setup_.report("a client was not admitted: " + taken.message());
     }
 }
 

@@ -8,7 +8,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from connector_environment import native
 from server_environment import Client, Server, client_reasons, natively, through
 from test_staging_server import FLUSHED, MANY_KINDS
 
@@ -40,12 +39,22 @@ def number(user: str) -> int:
     return pwd.getpwnam(user).pw_uid
 
 
+def as_user(user: str) -> str:
+    """For a program that is loaded: what it is loaded from may be root's only."""
+    return f"import os; os.setgroups([]); os.setgid({pwd.getpwnam(user).pw_gid}); os.setuid({number(user)})"
+
+
 def client(server: Server, place: Path, user: str) -> Client:
-    """A program that has become this user once it is loaded: what it is loaded from may be root's only."""
     program = Client(place / user, through(server.address, place / user))
-    group = pwd.getpwnam(user).pw_gid
-    program.must(f"import os; os.setgroups([]); os.setgid({group}); os.setuid({number(user)})")
+    program.must(as_user(user))
     return program
+
+
+def children(server: Server, of_user: int | None = None) -> list[int]:
+    """Its processes."""
+    process = server.process.pid
+    all_ = map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split())
+    return [pid for pid in all_ if of_user is None or Path(f"/proc/{pid}").stat().st_uid == of_user]
 
 
 def owners_of_areas(server: Server) -> dict[str, int]:
@@ -87,7 +96,9 @@ def test_a_user_who_is_not_named_is_not_admitted(place, server):
     os.chown(place / user, number(user), -1)
     with client(server, place, user) as program:
         program.must("f = h5py.File('x.h5', 'w')", "f['x'] = 1", "f.close()")
-        assert "files are written directly, unstaged" in program.end()
+        said = program.end()
+        assert "files are written directly, unstaged" in said
+        assert f"user {number(user)} is not admitted" in said
     assert f"user {number(user)} is not admitted" in server.report("not admitted")
     assert f"forebay-{number(user)}" not in owners_of_areas(server)
 
@@ -96,9 +107,8 @@ def test_a_user_s_process_that_is_killed_is_replaced_and_nobody_else_notices(pla
     with client(server, place, USERS[0]) as one, client(server, place, USERS[1]) as other:
         for program in (one, other):
             program.must(*FLUSHED, "f['y'] = np.ones(1000)")
-        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-        assert len(children) == len(USERS)
-        victim = next(int(pid) for pid in children if Path(f"/proc/{pid}").stat().st_uid == number(USERS[0]))
+        assert len(children(server)) == len(USERS)
+        (victim,) = children(server, number(USERS[0]))
         os.kill(victim, signal.SIGKILL)
         for program in (one, other):
             program.must("f.flush()", "f['x'][...] = 7", "f.close()")
@@ -126,8 +136,8 @@ def test_a_user_who_stops_a_process_and_comes_again_and_again_holds_up_nobody_el
     with client(server, place, USERS[0]) as program:
         program.must(*FLUSHED, "f.close()")
         assert program.end() == ""
-    (child,) = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-    os.kill(int(child), signal.SIGSTOP)
+    (child,) = children(server)
+    os.kill(child, signal.SIGSTOP)
     group = pwd.getpwnam(USERS[0]).pw_gid
     command = ["setpriv", f"--reuid={number(USERS[0])}", f"--regid={group}", "--clear-groups", "/usr/bin/python3"]
     attack = subprocess.Popen(
@@ -143,14 +153,49 @@ def test_a_user_who_stops_a_process_and_comes_again_and_again_holds_up_nobody_el
             assert program.end() == ""
         assert client_reasons(place / USERS[1]) == {"forwarded": 1}
     finally:
-        os.kill(int(child), signal.SIGCONT)
+        os.kill(child, signal.SIGCONT)
         attack.communicate(timeout=60)
 
 
+def test_the_loopback_interface_serves_several_users_too(place):
+    natively(place / "native", *MANY_KINDS)
+    with Server(place, "127.0.0.1:0", "--users", "all") as server:
+        for user in USERS:
+            with client(server, place, user) as program:
+                program.must(*MANY_KINDS)
+                assert program.end() == ""
+            assert (place / user / "x.h5").read_bytes() == (place / "native/x.h5").read_bytes()
+            assert client_reasons(place / user) == {"forwarded": 1}
+        assert owners_of_areas(server) == {f"forebay-{number(user)}": number(user) for user in USERS}
+
+
+def test_a_user_s_process_that_cannot_begin_says_why(place, server):
+    """Its staging area is there, and belongs to somebody else."""
+    area = server.area / f"forebay-{number(USERS[0])}"
+    area.mkdir()
+    for _ in range(2):
+        with client(server, place, USERS[0]) as program:
+            program.must("f = h5py.File('x.h5', 'w')", "f['x'] = 1", "f.close()")
+            assert str(area) in program.end()
+        assert str(area) in server.report("forebay-")
+    area.rmdir()
+    with client(server, place, USERS[0]) as program:
+        program.must(*FLUSHED, "f.close()")
+        assert program.end() == ""
+    assert client_reasons(place / USERS[0]) == {"server": 2, "forwarded": 1}
+
+
+def test_a_staging_area_that_root_cannot_make_is_told_to_the_program(place, server):
+    server.area.rename(place / "away")
+    with client(server, place, USERS[0]) as program:
+        program.must("f = h5py.File('x.h5', 'w')", "f['x'] = 1", "f.close()")
+        assert f"make {server.area}" in program.end()
+    (place / "away").rename(server.area)
+
+
 @pytest.mark.parametrize(
-    ("users", "listen", "said"),
-    [("no-such-user", None, "there is no user 'no-such-user'"), ("all", "127.0.0.1:0", "--listen has to be unix:PATH")],
+    ("users", "said"), [("nobody,no-such-user", "no user 'no-such-user'"), ("nobody,", "no user ''")]
 )
-def test_what_cannot_be_served_is_told(place, users, listen, said):
+def test_what_cannot_be_served_is_told(place, users, said):
     with pytest.raises(AssertionError, match=said):
-        Server(place, listen, "--users", users)
+        Server(place, None, "--users", users)
