@@ -5,10 +5,12 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -151,6 +153,14 @@ Result<server::UserServers::Serve> prepare(const Request& request, bool for_othe
     });
 }
 
+// Only programs ask a server's cache that have one themselves: in the same directory, which no server makes for them
+// before they ask.
+bool allows_staging_areas(const std::string& nls) {
+    std::error_code failed;
+    const auto mode = std::filesystem::status(nls, failed).permissions();
+    return !failed && (mode & std::filesystem::perms::others_write) != std::filesystem::perms::none;
+}
+
 int run_for_users(const Request& request, const io::Address& address) {
     if (::geteuid() != 0) return complain("--users: only root can serve other users", kExitUsage);
     auto users = server::parse_users(request.users);
@@ -158,6 +168,11 @@ int run_for_users(const Request& request, const io::Address& address) {
     const auto loaded = options_of(request);
     if (!loaded) return complain(loaded.status().message(), exit_status(loaded.status()));
     const Options& options = loaded.value().options;
+    if (options.read_cache && !allows_staging_areas(options.nls))
+        return complain(fmt::format("--users with read_cache=on: {} has to be a directory in which all may make their "
+                                    "staging areas (chmod 1777)",
+                                    options.nls),
+                        kExitUsage);
     EndSignal end;
     allow_many_descriptors();
     auto listener = io::Listener::open(address, io::Listener::Admits::kEverybody);
