@@ -36,7 +36,7 @@ constexpr std::size_t kClientsMax = 16, kClientsMost = 4096;
 
 struct Request {
     std::string listen;
-    std::string users;   // empty: the server's own
+    std::optional<std::string> users;   // none: the server's own
     std::size_t clients_max = kClientsMax;
     std::vector<std::string> settings;
 };
@@ -163,7 +163,7 @@ bool allows_staging_areas(const std::string& nls) {
 
 int run_for_users(const Request& request, const io::Address& address) {
     if (::geteuid() != 0) return complain("--users: only root can serve other users", kExitUsage);
-    auto users = server::parse_users(request.users);
+    auto users = server::parse_users(*request.users);
     if (!users) return complain("--users: " + users.status().message(), kExitUsage);
     const auto loaded = options_of(request);
     if (!loaded) return complain(loaded.status().message(), exit_status(loaded.status()));
@@ -198,7 +198,7 @@ int run_for_users(const Request& request, const io::Address& address) {
 int run(const Request& request) {
     const auto address = io::parse_address(request.listen);
     if (!address) return complain("--listen: " + address.status().message(), kExitUsage);
-    if (!request.users.empty()) return run_for_users(request, address.value());
+    if (request.users) return run_for_users(request, address.value());
     std::shared_ptr<wire::Credentials> credentials;
     if (!address.value().is_local()) {
         auto usable = usable_credentials();
@@ -235,9 +235,10 @@ void add_serve(CLI::App& app, int& exit_status) {
         ->type_name("KEY=VALUE")
         ->allow_extra_args(false);
     command
-        ->add_option("--users", request->users,
-                     "Serve these users (names with commas, or 'all'), each by a process with their rights and a "
-                     "staging area of its own; for root")
+        ->add_option_function<std::string>(
+            "--users", [request](const std::string& users) { request->users = users; },
+            "Serve these users (names with commas, or 'all'), each by a process with their rights and a staging area "
+            "of its own; for root")
         ->type_name("USERS");
     add_nls_option(*command, settings);
     command
