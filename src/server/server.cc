@@ -18,6 +18,7 @@ namespace forebay::server {
 namespace {
 
 constexpr std::chrono::seconds kRefusing{1};
+constexpr std::size_t kRefusedMax = 64;   // that are told at a time; the others are hung up on
 // Beside each writer, somebody who reads or follows; or one that drains has so many.
 constexpr std::size_t kSessionsPerFile = 1 + wire::kDrainSessionsMax;
 constexpr std::uint64_t kLogMin = std::uint64_t{4} << 20;   // of one file
@@ -59,8 +60,10 @@ Server::Server(Setup setup, std::unique_ptr<io::Listener> listener)
 
 Server::~Server() {
     listener_.reset();
-    for (Slot& slot : slots_) slot.connection->socket().shut_down();
-    slots_.clear();
+    for (std::list<Slot>* const slots : {&slots_, &refused_}) {
+        for (Slot& slot : *slots) slot.connection->socket().shut_down();
+        slots->clear();
+    }
 }
 
 Status Server::run(int wake) {
@@ -90,37 +93,56 @@ void Server::admit(std::unique_ptr<io::Socket> socket) {
                         : user.status().message()};
     else if (slots_.size() >= sessions_max_)
         refusal = {Code::kUnavailable, fmt::format("this server has its {} sessions (--clients-max)", sessions_max_)};
-    if (!refusal) report_(refusal.message());
-    if (!refusal && !local) return;   // strangers are not talked to
-    auto connection = std::make_unique<wire::Connection>(std::move(socket));
     if (!refusal) {
-        (void)connection->socket().set_patience(kRefusing, kRefusing);
-        connection->socket().set_deadline(std::chrono::steady_clock::now() + kRefusing);
-        (void)connection->receive();   // its HELLO: until then it does not listen
-        (void)connection->send(wire::Type::kFailed, 1, wire::encode(refusal));
+        report_(refusal.message());
+        if (local && refused_.size() < kRefusedMax) refuse(std::move(socket), refusal);   // strangers are not talked to
         return;
     }
-    Slot& slot = slots_.emplace_back();
-    slot.connection = std::move(connection);
+    begin(slots_, std::move(socket), [this](Slot& slot) {
+        Session session(files_, cached_files_.get(), bulk_, epoch_, report_, credentials_.get(), slot.writes);
+        session.run(*slot.connection);
+    });
+}
+
+void Server::refuse(std::unique_ptr<io::Socket> socket, const Status& why) {
+    (void)socket->set_patience(kRefusing, kRefusing);
+    socket->set_deadline(std::chrono::steady_clock::now() + kRefusing);
+    begin(refused_, std::move(socket), [told = wire::encode(why)](Slot& slot) {
+        (void)attempt([&] {
+            FOREBAY_TRY(slot.connection->receive().status());   // its HELLO: until then it does not listen
+            return slot.connection->send(wire::Type::kFailed, 1, told);
+        });
+        slot.connection->socket().shut_down();
+    });
+}
+
+template <class Run>
+void Server::begin(std::list<Slot>& slots, std::unique_ptr<io::Socket> socket, Run run) {
+    Slot& slot = slots.emplace_back();
     try {
-        slot.thread = start_background_thread([this, &slot] {
-            Session session(files_, cached_files_.get(), bulk_, epoch_, report_, credentials_.get(), slot.writes);
-            session.run(*slot.connection);
+        slot.connection = std::make_unique<wire::Connection>(std::move(socket));
+        slot.thread = start_background_thread([this, &slot, run = std::move(run)] {
+            run(slot);
             const std::lock_guard lock(mutex_);
             slot.ended = true;
         });
     } catch (...) {
-        slots_.pop_back();
+        slots.pop_back();
         throw;
     }
 }
 
 void Server::remove_ended() {
+    remove_ended(slots_);
+    remove_ended(refused_);
+}
+
+void Server::remove_ended(std::list<Slot>& slots) {
     std::list<Slot> ended;
     const std::lock_guard lock(mutex_);
-    for (auto slot = slots_.begin(); slot != slots_.end();) {
+    for (auto slot = slots.begin(); slot != slots.end();) {
         const auto next = std::next(slot);
-        if (slot->ended) ended.splice(ended.end(), slots_, slot);
+        if (slot->ended) ended.splice(ended.end(), slots, slot);
         slot = next;
     }
 }

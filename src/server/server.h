@@ -59,7 +59,12 @@ class Server {
         bool ended = false;   // guarded by mutex_
     };
     void admit(std::unique_ptr<io::Socket> socket);
+    // Whoever is refused is told so in a thread, and holds up nobody.
+    void refuse(std::unique_ptr<io::Socket> socket, const Status& why);
+    template <class Run>
+    void begin(std::list<Slot>& slots, std::unique_ptr<io::Socket> socket, Run run);
     void remove_ended();
+    void remove_ended(std::list<Slot>& slots);
 
     const std::size_t sessions_max_;
     const Report report_;
@@ -70,7 +75,7 @@ class Server {
     ServedFiles files_;
     std::unique_ptr<io::Listener> listener_;
     std::mutex mutex_;
-    std::list<Slot> slots_;   // added to and removed from by the thread of `run` only
+    std::list<Slot> slots_, refused_;   // added to and removed from by the thread of `run` only
 };
 
 }   // namespace forebay::server
