@@ -502,9 +502,6 @@ Status check_existing(int descriptor, const std::string& path, ExistingFile& exi
     return Status::ok();
 }
 
-// A staging server ends a write for a client that has died.
-constexpr std::chrono::seconds kServerEnds{10};
-
 // With the descriptor's own word of it, so that what is opened anew is locked again.
 bool lock_within(Descriptor& descriptor, std::chrono::milliseconds at_most) {
     if (at_most.count() > 0 && !lock_within(descriptor.number(), at_most)) return false;

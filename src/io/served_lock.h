@@ -1,9 +1,9 @@
 // The mark that a staging server leaves on a file while it writes it for clients (server_mode=drain): a shared lock of
 // the last byte that a file can have (fcntl, F_OFD_SETLK), which ends with the server's descriptor.
 //
-// The server may still be at a client's last write when that client has died. Whoever recovers the file, or writes it
-// by himself after the server has gone, waits for the end of the mark: then no such write comes any more. A file system
-// without such locks, or one on which the client's own lock of the file excludes this one, has no mark.
+// The server may still be at a client's last write when that client has died. Whoever recovers the file, empties it, or
+// writes it by himself after the server has gone, waits for the end of the mark: then no such write comes any more. A
+// file system without such locks, or one on which the client's own lock of the file excludes this one, has no mark.
 // Thread-safety: any thread. Blocking: `await_unserved` as it says, `mark_served` as the file system does.
 #pragma once
 
@@ -13,6 +13,9 @@
 #include "io/descriptor.h"
 
 namespace forebay::io {
+
+// A staging server ends a write for a client that has died, and its mark with it.
+inline constexpr std::chrono::seconds kServerEnds{10};
 
 // Lasts until the descriptor is closed. False: the mark cannot be had.
 bool mark_served(Descriptor& descriptor) noexcept;

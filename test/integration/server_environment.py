@@ -1,8 +1,11 @@
 """A staging server, and programs that write through it, for tests."""
 
+import fcntl
 import json
 import os
+import select
 import signal
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -125,6 +128,10 @@ class Client:
     def reply(self) -> str:
         return self.process.stdout.readline().rstrip("\n")
 
+    def waits(self) -> bool:
+        """Whether it has not replied a second later."""
+        return not select.select([self.process.stdout], [], [], 1)[0]
+
     def do(self, line: str) -> str:
         self.begin(line)
         return self.reply()
@@ -149,6 +156,21 @@ class Client:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.kill()
+
+
+class LastWrite:
+    """What a server that has lost a client is still at: it has marked the file, and writes it."""
+
+    MARK = struct.pack("hhqqi", fcntl.F_RDLCK, os.SEEK_SET, 2**63 - 2, 1, 0)
+    SET_LOCK = 37  # F_OFD_SETLK
+
+    def __init__(self, file: Path):
+        self.file = open(file, "r+b", buffering=0)  # noqa: SIM115: until it ends
+        fcntl.fcntl(self.file, self.SET_LOCK, self.MARK)
+
+    def end(self):
+        os.pwrite(self.file.fileno(), b"late" * 1000, 0)
+        self.file.close()
 
 
 def natively(folder: Path, *lines: str) -> None:

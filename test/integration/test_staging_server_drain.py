@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from connector_environment import native, plugin_folder
-from server_environment import Client, Server, client_reasons, command, natively, through
+from connector_environment import native, plugin_folder, staged
+from server_environment import Client, LastWrite, Server, client_reasons, command, natively, through
 from test_staging_server import AGAIN, FLUSHED, MANY_KINDS, UNFLUSHED, committed_bytes
 
 from forebay.slowfs import SlowFS, available
@@ -286,3 +286,41 @@ def test_what_a_dead_server_has_left_comes_first(tmp_path):
             program.kill()
         server.start()
         write(server, tmp_path, "f = h5py.File('x.h5', 'r+')", "assert f['x'][99_999] == 99_999", "f.close()")
+
+
+@pytest.mark.parametrize("mode", ["none", "drain", "forward"])
+def test_who_empties_a_file_waits_for_a_server_that_still_writes_it(mode, tmp_path):
+    """For a client that has died; this program reaches no server."""
+    here, nobody = tmp_path / "here", f"unix:{tmp_path}/nobody"
+    natively(here, *MANY_KINDS[:3], "f.close()")
+    natively(tmp_path / "native", *MANY_KINDS)
+    variables = through(nobody, here) if mode == "forward" else draining(nobody, here)
+    if mode == "none":
+        variables = staged(here)
+    writing = LastWrite(here / "x.h5")
+    with Client(here, variables) as program:
+        program.must("pass")  # it has started
+        program.begin(MANY_KINDS[0])
+        waited = program.waits()
+        writing.end()
+        assert program.reply() == "ok"
+        program.must(*MANY_KINDS[1:])
+        program.end()
+    assert waited
+    assert_same(tmp_path)
+
+
+def test_a_file_that_a_server_goes_on_writing_is_not_emptied(tmp_path, server):
+    here = tmp_path / "here"
+    natively(here, *MANY_KINDS[:3], "f.close()")
+    before = (here / "x.h5").read_bytes()
+    writing = LastWrite(here / "x.h5")
+    with Client(here, draining(server.address, here)) as program:
+        said = program.do(MANY_KINDS[0])
+        assert said.startswith("error") and "a staging server still writes it" in said, said
+        assert (here / "x.h5").read_bytes() == before
+        writing.end()
+        program.must(*MANY_KINDS)
+        assert program.end() == ""
+    natively(tmp_path / "native", *MANY_KINDS)
+    assert_same(tmp_path)

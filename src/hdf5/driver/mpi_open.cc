@@ -74,7 +74,9 @@ Status open_descriptor(MpiFile& file, const char* name, unsigned flags, bool fir
     const OpenFile& open = *file.open;
     if (open.writable && !open.aside) FOREBAY_TRY(claim(file));
     if (empties) FOREBAY_TRY(refuse_to_empty_what_others_have_open(file, open.identity, name));
-    return (flags & kFresh) != 0 ? may_be_emptied(open) : Status::ok();
+    if ((flags & kFresh) != 0) FOREBAY_TRY(may_be_emptied(open));
+    const bool own = OpenFiles::get().shared(open.identity) != nullptr;
+    return first && empties && !own ? await_servers(open) : Status::ok();
 }
 
 // Collective. By the first rank; or, of a file that all ranks have open and staged, in the order of their writes.

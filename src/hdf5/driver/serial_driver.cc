@@ -110,6 +110,10 @@ StagedFile* attached(const char* function, SerialFile& file, std::function<Statu
         return nullptr;
     }
     if (!await_closed(function, file, *engine) || !see_leftovers(function, file, *engine)) return nullptr;
+    if (const Status unserved = file.emptied ? await_servers(open) : Status::ok(); !unserved) {
+        push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, unserved.message().c_str());
+        return nullptr;
+    }
     stage::OpenTarget target = target_of(open);
     target.prepare = std::move(prepare);
     // What this process writes itself it sees in any case.

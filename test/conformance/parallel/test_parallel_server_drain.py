@@ -10,10 +10,10 @@ from parallel_comparison import assert_same_contents
 from parallel_environment import node_names
 from parallel_oracle import assert_right, run_oracle
 from seeds import seeds
-from server_environment import Server
+from server_environment import LastWrite, Server, natively
 from test_parallel_calls import PARTS
 from test_parallel_cases import CASES, RANKS, facts, run_case
-from test_parallel_server import run_part
+from test_parallel_server import run_part, run_ranks
 
 pytestmark = pytest.mark.slow
 
@@ -94,3 +94,25 @@ def test_without_a_server_ranks_write_what_they_have_staged(tmp_path):
     assert_same_contents(tmp_path / "native", tmp_path / "here")
     assert sum(file["staged"] for file in statistics(tmp_path)) > 0
     assert sum(file["served"] for file in statistics(tmp_path)) == 0
+
+
+EMPTIES = """
+import h5py
+from mpi4py import MPI
+try:
+    h5py.File("x.h5", "w", driver="mpio", comm=MPI.COMM_WORLD)
+except OSError as error:
+    print(error)
+"""
+
+
+def test_a_file_that_a_server_still_writes_is_not_emptied(tmp_path, mpi_python):
+    """For a client that has died."""
+    here = tmp_path / "here"
+    natively(here, "f = h5py.File('x.h5', 'w')", "f['x'] = 1", "f.close()")
+    before = (here / "x.h5").read_bytes()
+    writing = LastWrite(here / "x.h5")
+    done = run_ranks(mpi_python, EMPTIES, staged(tmp_path), here)
+    assert done.hung is None and done.stdout.count("a staging server still writes it") == RANKS, done.told()
+    assert (here / "x.h5").read_bytes() == before
+    writing.end()
