@@ -198,6 +198,7 @@ Result<std::unique_ptr<Socket>> Socket::connect(const Address& address, std::chr
     const int number = make_socket(address);
     if (number < 0) return Status::from_errno(errno, "make a socket");
     auto socket = std::make_unique<Socket>(number);
+    socket->forked_.name(number, socket->inode_);
     FOREBAY_TRY(socket->set_patience(patience, patience));   // of connect(2) too: socket(7), SO_SNDTIMEO
     const auto connect_once = [&] { return ::connect(number, &made.any, length.value()) == 0 ? 0 : errno; };
     int error = connect_once();

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "io/closed_on_fork.h"
 #include "io/file.h"
 
 namespace forebay::io {
@@ -37,6 +38,7 @@ class Socket {
     Socket& operator=(const Socket&) = delete;
 
     // Blocks as connect(2) does, and for so long at most (0: as long as the system tries). ETIMEDOUT: until then.
+    // Forked children do not have it.
     [[nodiscard]] static Result<std::unique_ptr<Socket>> connect(
         const Address& address, std::chrono::seconds patience = std::chrono::seconds(0));
 
@@ -79,6 +81,7 @@ class Socket {
     [[nodiscard]] Status await_bytes() const;
     int number_;
     std::uint64_t inode_ = 0;   // of the socket
+    ClosedOnFork forked_;
     std::optional<std::chrono::steady_clock::time_point> deadline_;
 };
 

@@ -19,7 +19,7 @@ SnapshotFile::SnapshotFile(std::shared_ptr<io::File> file, ClientSession session
       connection_(std::move(session.connection)),
       may_expose_(is_local_ || may_use_fabric(bulk_, *connection_)) {}
 
-// A child has the same connection, and leaves it to its parent.
+// A child leaves it to its parent, should it have it.
 SnapshotFile::~SnapshotFile() {
     if (process_ == ::getpid()) connection_->socket().shut_down();
 }

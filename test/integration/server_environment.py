@@ -161,12 +161,21 @@ class Client:
 class LastWrite:
     """What a server that has lost a client is still at: it has marked the file, and writes it."""
 
-    MARK = struct.pack("hhqqi", fcntl.F_RDLCK, os.SEEK_SET, 2**63 - 2, 1, 0)
-    SET_LOCK = 37  # F_OFD_SETLK
+    SET_LOCK, AWAIT_LOCK = 37, 38  # F_OFD_SETLK, F_OFD_SETLKW
 
     def __init__(self, file: Path):
         self.file = open(file, "r+b", buffering=0)  # noqa: SIM115: until it ends
-        fcntl.fcntl(self.file, self.SET_LOCK, self.MARK)
+        fcntl.fcntl(self.file, self.SET_LOCK, self.mark(fcntl.F_RDLCK))
+
+    @staticmethod
+    def mark(kind: int) -> bytes:
+        return struct.pack("hhqqi", kind, os.SEEK_SET, 2**63 - 2, 1, 0)
+
+    @classmethod
+    def await_end(cls, path: Path) -> None:
+        """Until no server has the file marked."""
+        with open(path, "r+b", buffering=0) as file:
+            fcntl.fcntl(file, cls.AWAIT_LOCK, cls.mark(fcntl.F_WRLCK))
 
     def end(self):
         os.pwrite(self.file.fileno(), b"late" * 1000, 0)

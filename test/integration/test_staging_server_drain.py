@@ -3,6 +3,7 @@ natively, whatever becomes of the server.
 """
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -324,3 +325,40 @@ def test_a_file_that_a_server_goes_on_writing_is_not_emptied(tmp_path, server):
         assert program.end() == ""
     natively(tmp_path / "native", *MANY_KINDS)
     assert_same(tmp_path)
+
+
+# It outlives its parent, and has of it what it can have.
+FORKS = """
+import time
+child = os.fork()
+if child == 0:
+    for number in range(3): os.close(number)
+    time.sleep(30)
+    open("child has ended", "w").close()
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("listen", ["unix", "tcp"])
+@pytest.mark.parametrize("mode", ["drain", "forward"])
+def test_a_forked_child_does_not_keep_its_parents_file(mode, listen, tmp_path):
+    """The server learns of the parent's death, ends what it has of it, and brings its file to the last flush."""
+    here = tmp_path / "here"
+    here.mkdir()
+    with Server(tmp_path, "127.0.0.1:0" if listen == "tcp" else None) as server:
+        variables = draining(server.address, here) if mode == "drain" else through(server.address, here)
+        with Client(here, variables) as program:
+            program.must("import os", FLUSHED[0], "exec(" + repr(FORKS) + ")", *FLUSHED[1:], *UNFLUSHED)
+            program.must("open('child', 'w').write(str(child))")
+            program.kill()
+        child = int((here / "child").read_text())
+        if mode == "drain":
+            LastWrite.await_end(here / "x.h5")
+        else:
+            server.report("its client ended without closing it")
+        assert not (here / "child has ended").exists()
+        os.kill(child, signal.SIGKILL)
+        if mode == "drain":  # it had its parent's lock of the file, as natively
+            done = recover(here)
+            assert done.returncode == 0, done
+    assert (here / "x.h5").read_bytes() == committed_bytes(tmp_path)
