@@ -136,9 +136,10 @@ Status RemoteFile::await_server(Status why) {
         why = send_again();
         size_ = size;
         if (why) return why;
-        // A server that answers, and refuses the file, will not change its mind.
-        const bool full = why.sys_errno() == EUSERS;   // that may change
-        if ((why.code() == Code::kUnsupported && !full) || why.code() == Code::kPermissionDenied) return why;
+        // A server that answers, and refuses the file, will not change its mind. It may have room later: that is waited
+        // for only where the file cannot be written without it.
+        const bool awaits_room = why.sys_errno() == EUSERS && !may_go_direct();
+        if ((why.code() == Code::kUnsupported && !awaits_room) || why.code() == Code::kPermissionDenied) return why;
         const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
                                                                                   begin);
         const auto left = std::chrono::milliseconds(std::chrono::seconds(patience_s_)) - waited;
@@ -148,9 +149,9 @@ Status RemoteFile::await_server(Status why) {
 }
 
 // The lost server has it no more: the file is at its last commit then, and everything since comes on top.
-Status RemoteFile::go_direct() {
-    if (!log_seen_ || !bring_home_) return {Code::kUnsupported, "its log cannot be reached from here"};
-    FOREBAY_TRY(bring_home_(log_));
+Status RemoteFile::go_direct(const Status& why) {
+    if (!may_go_direct()) return {Code::kUnsupported, "its log cannot be reached from here"};
+    FOREBAY_TRY(bring_home_(log_, why));
     for (const Kept& kept : kept_) {
         if (kept.type == Type::kTruncate) {
             const auto size = parse_size_of(kept.payload);
@@ -180,7 +181,7 @@ Status RemoteFile::resume(const Status& why) {
     if (keeps_all_) {
         last = await_server(why);
         if (last) return Status::ok();
-        direct = go_direct();
+        direct = go_direct(last);
         if (direct) return Status::ok();
     }
     lost_ = true;

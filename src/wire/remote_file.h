@@ -54,8 +54,8 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
         // Whether the directory `log` of a server that lives is seen here as what it is. None: it never is.
         std::function<bool(const std::string& log)> sees = {};
         // Brings the file to its last commit from what a server that has died has left in `log`, which was seen. An
-        // error: that server may live, or its log cannot be used.
-        std::function<Status(const std::string& log)> bring_home = {};
+        // error: that server may live, or its log cannot be used. `why`: the file is written without a server then.
+        std::function<Status(const std::string& log, const Status& why)> bring_home = {};
         // Whether such a server has left `log`, and nobody has brought home what is in it.
         std::function<bool(const std::string& log)> left = {};
         Bulk bulk{};               // how large requests go
@@ -126,7 +126,8 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     // itself (`direct_`). Or the failure for ever.
     [[nodiscard]] Status resume(const Status& why) REQUIRES(mutex_);
     [[nodiscard]] Status await_server(Status why) REQUIRES(mutex_);
-    [[nodiscard]] Status go_direct() REQUIRES(mutex_);
+    [[nodiscard]] bool may_go_direct() const REQUIRES(mutex_) { return log_seen_ && bring_home_; }
+    [[nodiscard]] Status go_direct(const Status& why) REQUIRES(mutex_);
     [[nodiscard]] Status send_again() REQUIRES(mutex_);
     void keep(Type type, io::Bytes head, io::Bytes bytes) REQUIRES(mutex_);
     void forget_kept() noexcept REQUIRES(mutex_);
@@ -139,7 +140,7 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     const bool in_team_;
     const Bulk bulk_;
     const std::function<bool(const std::string& log)> sees_;
-    const std::function<Status(const std::string& log)> bring_home_;
+    const std::function<Status(const std::string& log, const Status& why)> bring_home_;
     const std::function<bool(const std::string& log)> left_;
 
     Mutex mutex_;

@@ -128,9 +128,9 @@ class Client:
     def reply(self) -> str:
         return self.process.stdout.readline().rstrip("\n")
 
-    def waits(self) -> bool:
-        """Whether it has not replied a second later."""
-        return not select.select([self.process.stdout], [], [], 1)[0]
+    def waits(self, seconds: int = 1) -> bool:
+        """Whether it has not replied so much later."""
+        return not select.select([self.process.stdout], [], [], seconds)[0]
 
     def do(self, line: str) -> str:
         self.begin(line)

@@ -334,6 +334,29 @@ def test_a_server_that_has_let_go_of_the_file_is_not_missed(tmp_path):
         assert (here / "x.h5").read_bytes() == (tmp_path / "native/x.h5").read_bytes()
 
 
+def test_a_program_that_comes_back_to_a_server_without_room_does_without_at_once(tmp_path):
+    """Whatever its patience: that server has brought the file to its last flush, and leaves it to the program."""
+    lines = (*FLUSHED, "f['y'] = np.ones(1_000_000); f.flush()", "f.close()")
+    natively(tmp_path / "native", *lines)
+    here = tmp_path / "here"
+    here.mkdir()
+    with Server(tmp_path, None, "--clients-max", "1") as server:
+        variables = through(server.address, here, "patience=0")  # without end
+        with Client(here, variables) as program, Client(here, variables) as other:
+            program.must(*FLUSHED)
+            server.end(signal.SIGKILL)
+            server.start()
+            other.must("f = h5py.File('other.h5', 'w')")
+            program.begin(lines[-2])
+            assert not program.waits(60) and program.reply() == "ok"
+            program.must(lines[-1])
+            said = program.end()
+            other.must("f.close()")
+    assert "--clients-max" in said and "is written directly from now on" in said
+    assert (here / "x.h5").read_bytes() == (tmp_path / "native/x.h5").read_bytes()
+    assert server.left() == []
+
+
 def test_a_server_with_another_staging_area_is_no_successor(tmp_path):
     natively(tmp_path / "native", *MANY_KINDS)
     here = tmp_path / "here"

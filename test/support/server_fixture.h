@@ -66,6 +66,15 @@ class StagingServer : public testing::Test {
         server_.reset();
     }
 
+    // One that is asked to end would wait for whoever has a file open; this one's sessions are cut.
+    void end_at_once() {
+        EXPECT_EQ(::write(wake_[1], "", 1), 1);
+        thread_.join();
+        server_.reset();
+        std::array<char, 1> taken;
+        (void)!::read(wake_[0], taken.data(), taken.size());
+    }
+
     std::string make_file(const std::string& name) const {
         const std::string path = folder_ + "/" + name;
         std::ofstream(path).flush();

@@ -97,7 +97,7 @@ struct DeadServer {
         return area.has_value();
     }
     // A log that is gone has been brought home, unless it is its file system that is gone.
-    Status bring_home(const std::string& log) {
+    Status bring_home(const std::string& log, const Status& why) {
         const auto found = io::identify(folder_of(log));
         if (!area || !found || found.value() != *area)
             return {Code::kUnavailable, "its staging area, with " + log + ", is not there any more"};
@@ -114,8 +114,9 @@ struct DeadServer {
         const auto recovered = stage::Engine::create(loaded)->recover_opened({identity, path, true, locked,
                                                                               locked ? descriptor.lock() : nullptr});
         if (!recovered) return recovered.status();
-        warn_once("the staging server " + server + " does not answer any more; " + path +
-                  " was at its last flush, and is written directly from now on");
+        warn_once(fmt::format("{}: the staging server {} is lost ({}); the file was at its last flush, and is written "
+                              "directly from now on",
+                              path, server, why.message()));
         return Status::ok();
     }
 };
@@ -140,7 +141,7 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
         const auto dead = std::make_shared<DeadServer>(DeadServer{loaded, open.identity, open.path, server,
                                                                   open.descriptor, opening.holds_lock});
         setup.sees = [dead](const std::string& log) { return dead->sees(log); };
-        setup.bring_home = [dead](const std::string& log) { return dead->bring_home(log); };
+        setup.bring_home = [dead](const std::string& log, const Status& why) { return dead->bring_home(log, why); };
         setup.left = [](const std::string& log) {
             std::error_code failed;
             return area::life_at(log) == area::Life::kEnded && std::filesystem::exists(log, failed);

@@ -39,14 +39,6 @@ class DrainingServer : public StagingServer {
         if (drained) drained.value()->count_served(served_);
         return drained;
     }
-    // One that is asked to end would wait for whoever has a file open; this one's sessions are cut.
-    void end_at_once() {
-        EXPECT_EQ(::write(wake_[1], "", 1), 1);
-        thread_.join();
-        server_.reset();
-        std::array<char, 1> taken;
-        (void)!::read(wake_[0], taken.data(), taken.size());
-    }
     std::atomic<std::uint64_t> served_{0};
     std::atomic<int> gone_{0};
 };

@@ -303,6 +303,27 @@ TEST_F(StagingServer, a_server_that_hangs_up_may_open_the_file_yet) {
     EXPECT_EQ(open_to_empty(), std::pair(Code::kUnsupported, false));
 }
 
+// It cannot bring the file home itself.
+TEST_F(StagingServer, a_client_that_sees_no_log_waits_until_the_next_server_has_room) {
+    start(64 << 20, 1);
+    const std::string path = make_file("file"), another = make_file("another");
+    auto file = open(path);
+    ASSERT_TRUE(file) << file.status().message();
+    const Content one(1000, std::byte{1}), two(1000, std::byte{2});
+    ASSERT_TRUE(file.value()->write_at(0, one) && file.value()->commit() && file.value()->write_at(1000, two));
+    end_at_once();
+    start(64 << 20, 1);
+    auto other = open(another);
+    ASSERT_TRUE(other) << other.status().message();
+    std::jthread waiting([&] { EXPECT_TRUE(file.value()->commit()); });
+    ASSERT_TRUE(other.value()->close());
+    waiting.join();
+    ASSERT_TRUE(file.value()->close());
+    Content both = one;
+    put(both, 1000, two);
+    EXPECT_TRUE(content(path) == both);
+}
+
 TEST_F(StagingServer, its_end_does_not_wait_for_readers_and_followers) {
     start();
     const std::string path = make_file("file");
