@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/attempt.h"
@@ -299,13 +300,13 @@ io::MutableBytes Session::exposed() const noexcept {
     return exposed_ != nullptr ? exposed_->bytes() : io::MutableBytes();
 }
 
-// As above.
+// As above. Once: what could not be moved may take memory until libfabric's end closes.
 Status Session::take_fabric(Connection& connection, const Connection::Frame& frame) {
+    if (std::exchange(fabric_offered_, true)) return out_of_turn();
     const auto offer = wire::parse_expose_fabric(frame.payload);
     if (!offer) return offer.status();
     if (!wire::may_use_fabric(bulk_.bulk, connection))
         return answer(connection, frame, {Code::kUnsupported, "the server does not use libfabric (server_bulk)"});
-    fabric_.reset();
     auto memory = FabricMemory::open(connection, frame.header.request, offer.value(), bulk_.totals);
     if (memory) fabric_ = std::move(memory).value();
     else give_up_fabric(memory.status());

@@ -86,6 +86,7 @@ class Session {
     wire::Payload buffer_;                        // what is read
     std::unique_ptr<io::SharedMemory> exposed_;   // the client's; null: none
     std::unique_ptr<FabricMemory> fabric_;        // the same of one on another machine
+    bool fabric_offered_ = false;
 };
 
 }   // namespace forebay::server

@@ -125,6 +125,13 @@ struct Operation {
     int error = 0;
 };
 
+// A client's end, in the address vector.
+struct PeerEntry {
+    std::vector<std::byte> address{};
+    fi_addr_t number = FI_ADDR_NOTAVAIL;
+    std::size_t users = 0;
+};
+
 class Libfabric final : public Fabric, public std::enable_shared_from_this<Libfabric> {
   public:
     Libfabric(const Library& library, Role role, std::uint32_t host, Info info)
@@ -234,7 +241,8 @@ class Libfabric final : public Fabric, public std::enable_shared_from_this<Libfa
     std::mutex mutex_;
     std::bitset<kRegions> taken_;
     std::list<Operation> operations_;   // at most one of each session, and what was given up
-    std::list<std::weak_ptr<class LibfabricPeer>> peers_;
+    std::list<PeerEntry> peers_;
+    std::uint64_t local_keys_ = 0;   // so many have been given
     Owned<fid_cq> queue_;
     Owned<fid_av> addresses_;
     Owned<fid_ep> endpoint_;
@@ -278,22 +286,25 @@ class LibfabricRegion final : public Fabric::Region {
 
 class LibfabricPeer final : public Fabric::Peer {
   public:
-    LibfabricPeer(std::shared_ptr<Libfabric> end, io::Bytes address)
-        : end_(std::move(end)), address_(address.begin(), address.end()) {}
+    explicit LibfabricPeer(std::shared_ptr<Libfabric> end) noexcept : end_(std::move(end)) {}
     ~LibfabricPeer() override {
-        // What was given up may need it; that end closes soon.
-        if (number_ == FI_ADDR_NOTAVAIL || end_->process_ != ::getpid() || end_->spoiled_) return;
+        if (entry_ == nullptr || end_->process_ != ::getpid()) return;
         const std::lock_guard lock(end_->mutex_);
-        (void)fi_av_remove(end_->addresses_.get(), &number_, 1, 0);
+        // What was given up may need it; that end closes soon.
+        if (--entry_->users > 0 || end_->spoiled_) return;
+        (void)fi_av_remove(end_->addresses_.get(), &entry_->number, 1, 0);
+        end_->peers_.remove_if([&](const PeerEntry& each) { return &each == entry_; });
     }
-    [[nodiscard]] bool is(io::Bytes address) const noexcept {
-        return std::equal(address_.begin(), address_.end(), address.begin(), address.end());
+    [[nodiscard]] fi_addr_t number() const noexcept { return entry_->number; }
+    // Under the end's lock.
+    void use(PeerEntry& entry) noexcept {
+        entry_ = &entry;
+        ++entry.users;
     }
-    fi_addr_t number_ = FI_ADDR_NOTAVAIL;
 
   private:
     const std::shared_ptr<Libfabric> end_;
-    const std::vector<std::byte> address_;
+    PeerEntry* entry_ = nullptr;
 };
 
 class LibfabricBuffer final : public Fabric::Buffer {
@@ -352,30 +363,31 @@ Result<std::shared_ptr<Fabric::Buffer>> Libfabric::make_buffer(std::size_t bytes
     auto buffer = std::make_shared<LibfabricBuffer>(bytes, std::move(event).value());
     if (wants(FI_MR_LOCAL)) {
         const std::lock_guard lock(mutex_);
-        auto enlisted = enlist(buffer->bytes(), FI_READ | FI_WRITE, 0);
+        // Nobody else may use it, but some providers want a key for it all the same, and of none twice.
+        auto enlisted = enlist(buffer->bytes(), FI_READ | FI_WRITE, ++local_keys_);
         if (!enlisted) return enlisted.status();
         buffer->enlisted(std::move(enlisted).value());
     }
     return std::shared_ptr<Buffer>(std::move(buffer));
 }
 
-// Sessions of one client process share its entry.
+// Sessions of one client process share its entry. Providers do not all count how often they were given an address.
 Result<std::shared_ptr<Fabric::Peer>> Libfabric::find(io::Bytes address) {
-    auto peer = std::make_shared<LibfabricPeer>(shared_from_this(), address);
-    std::vector<std::shared_ptr<LibfabricPeer>> known;   // may be the last owners by now, and go after the lock
+    auto peer = std::make_shared<LibfabricPeer>(shared_from_this());
     const std::lock_guard lock(mutex_);
-    peers_.remove_if([](const auto& other) { return other.expired(); });
-    for (const auto& other : peers_) {
-        known.push_back(other.lock());
-        if (known.back() != nullptr && known.back()->is(address)) return std::shared_ptr<Peer>(known.back());
+    auto found = std::ranges::find_if(peers_,
+                                      [&](const PeerEntry& each) { return std::ranges::equal(each.address, address); });
+    if (found == peers_.end()) {
+        std::vector<std::byte> copy(address.begin(), address.end());
+        found = peers_.insert(found, PeerEntry{copy});
+        copy.resize(kFabricAddressMax);   // the provider knows how long it should be
+        if (fi_av_insert(addresses_.get(), copy.data(), 1, &found->number, 0, nullptr) != 1) {
+            peers_.erase(found);
+            return Status(Code::kUnavailable, fmt::format("libfabric ({}): not an address of a client", provider_));
+        }
     }
-    peers_.emplace_back(peer);
-    std::vector<std::byte> copy(address.begin(), address.end());
-    copy.resize(kFabricAddressMax);   // the provider knows how long it should be
-    const int inserted = fi_av_insert(addresses_.get(), copy.data(), 1, &peer->number_, 0, nullptr);
-    if (inserted == 1) return std::shared_ptr<Peer>(std::move(peer));
-    peer->number_ = FI_ADDR_NOTAVAIL;
-    return Status(Code::kUnavailable, fmt::format("libfabric ({}): not an address of a client", provider_));
+    peer->use(*found);
+    return std::shared_ptr<Peer>(std::move(peer));
 }
 
 void Libfabric::complete(void* context, int error) {
@@ -444,7 +456,7 @@ ssize_t Libfabric::ask(Way way, io::MutableBytes bytes, void* local, fi_addr_t p
 Status Libfabric::move(Way way, const Remote& remote, const std::shared_ptr<Buffer>& buffer, std::size_t bytes,
                        const io::Socket& session, std::chrono::seconds patience) {
     const auto& local = static_cast<const LibfabricBuffer&>(*buffer);
-    const fi_addr_t peer = static_cast<const LibfabricPeer&>(*remote.peer).number_;
+    const fi_addr_t peer = static_cast<const LibfabricPeer&>(*remote.peer).number();
     const char* const doing = way == Way::kPull ? "read from a client" : "write to a client";
     const auto end = Clock::now() + patience;
     local.event().clear();

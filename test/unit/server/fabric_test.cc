@@ -2,8 +2,11 @@
 // wrong with them. Client and server are one process here, each with an end of its own on the loopback interface.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -224,24 +227,83 @@ TEST_F(Fabric, a_region_that_has_ended_or_another_key_reaches_nothing) {
 
 TEST_F(Fabric, a_probe_that_does_not_fit_or_an_address_of_nobody_is_refused_and_the_session_goes_on) {
     start();
-    RawClient client(address_, make_file("file"));
-    auto offer = wire::make_offer(client.connection(), 99);   // another request's seal
-    ASSERT_TRUE(offer) << offer.status().message();
-    client.connection().serve_while_waiting(offer.value().fabric);
-    EXPECT_EQ(client.ask(wire::Type::kExposeFabric, offer.value().message), "failed");
-    auto parsed = wire::parse_expose_fabric(offer.value().message);
-    ASSERT_TRUE(parsed);
-    parsed.value().provider = "no such provider";
-    EXPECT_EQ(client.ask(wire::Type::kExposeFabric, wire::encode(parsed.value())), "failed");
-    // A port where nobody listens: it takes the server 5 s at most to know.
-    parsed = wire::parse_expose_fabric(offer.value().message);
-    parsed.value().address[2] = std::byte{0};
-    parsed.value().address[3] = std::byte{1};
-    EXPECT_EQ(client.ask(wire::Type::kExposeFabric, wire::encode(parsed.value())), "failed");
-    EXPECT_EQ(client.offer(), "done");
-    EXPECT_EQ(client.ask(wire::Type::kCommit, {}), "done");
+    const std::string path = make_file("file");
+    const std::vector<std::function<void(wire::ExposeFabric&)>> spoils{
+        [](wire::ExposeFabric& offer) { offer.probe.seal[0] ^= std::byte{1}; },
+        [](wire::ExposeFabric& offer) { offer.provider = "no such provider"; },
+        // A port where nobody listens: it takes the server 5 s at most to know.
+        [](wire::ExposeFabric& offer) { offer.address[2] = std::byte{0}, offer.address[3] = std::byte{1}; },
+    };
+    for (const auto& spoil : spoils) {
+        RawClient client(address_, path);
+        const auto offer = wire::make_offer(client.connection(), 3);
+        ASSERT_TRUE(offer) << offer.status().message();
+        client.connection().serve_while_waiting(offer.value().fabric);
+        auto spoilt = wire::parse_expose_fabric(offer.value().message);
+        ASSERT_TRUE(spoilt);
+        spoil(spoilt.value());
+        EXPECT_EQ(client.ask(wire::Type::kExposeFabric, wire::encode(spoilt.value())), "failed");
+        EXPECT_EQ(client.ask(wire::Type::kCommit, {}), "done");
+    }
     EXPECT_EQ(refused(), 3u);
+    RawClient client(address_, path);
     EXPECT_EQ(client.ask(wire::Type::kExposeFabric, {}), "nothing");
+}
+
+// Each offer may cost the server memory until its end closes.
+TEST_F(Fabric, a_second_offer_ends_the_session) {
+    start();
+    for (const bool refused : {false, true}) {
+        RawClient client(address_, make_file("file"));
+        if (refused) {
+            const wire::ExposeFabric nobody{{}, "no such provider", wire::Payload(16)};
+            EXPECT_EQ(client.ask(wire::Type::kExposeFabric, wire::encode(nobody)), "failed");
+        } else {
+            EXPECT_EQ(client.offer(), "done");
+        }
+        EXPECT_EQ(client.offer(), "nothing");
+    }
+}
+
+// Sessions of one client come and go, and reach it by one entry.
+TEST_F(Fabric, a_client_is_reached_as_long_as_one_of_its_sessions_needs_it) {
+    const auto client = wire::Fabric::open(wire::Fabric::Role::kExposes, INADDR_LOOPBACK);
+    const auto server = wire::Fabric::open(wire::Fabric::Role::kReaches, INADDR_LOOPBACK, client.value()->provider());
+    ASSERT_TRUE(server) << server.status().message();
+    const auto region = client.value()->expose(4096, wire::Fabric::Access::kRead);
+    ASSERT_TRUE(region) << region.status().message();
+    std::ranges::fill(region.value()->bytes(), std::byte{7});
+    std::array<int, 2> pair{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()), 0);
+    const io::Socket here(pair[0]);
+    auto there = std::make_unique<io::Socket>(pair[1]);
+    std::jthread answering([&] { EXPECT_TRUE(client.value()->await_input(here)); });
+    const auto reach = [&](const std::shared_ptr<wire::Fabric::Peer>& peer) {
+        const auto buffer = server.value()->make_buffer(4096);
+        ASSERT_TRUE(buffer) << buffer.status().message();
+        const Status moved = server.value()->move(wire::Fabric::Way::kPull,
+                                                  {peer, region.value()->position(), region.value()->key()},
+                                                  buffer.value(), 4096, *there, std::chrono::seconds(60));
+        ASSERT_TRUE(moved) << moved.message();
+        EXPECT_TRUE(std::ranges::equal(buffer.value()->bytes(), region.value()->bytes()));
+    };
+    auto one = server.value()->find(client.value()->address()), other = server.value()->find(client.value()->address());
+    ASSERT_TRUE(one && other);
+    one.value().reset();
+    reach(other.value());
+    other.value().reset();
+    {
+        std::vector<std::jthread> sessions;
+        for (int i = 0; i < 4; ++i)
+            sessions.emplace_back([&] {
+                for (int turn = 0; turn < 100; ++turn) {
+                    const auto peer = server.value()->find(client.value()->address());
+                    ASSERT_TRUE(peer) << peer.status().message();
+                    reach(peer.value());
+                }
+            });
+    }
+    there.reset();
 }
 
 // It never waits for the answer, so its end does nothing while the server asks it.
