@@ -21,6 +21,9 @@ namespace {
 // Of the memory that this process may still map, one such memory takes no larger part.
 constexpr std::uint64_t kPartOfLimit = 16;
 
+// The second one: no seal comes later that forbids to clear it.
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_SEAL;
+
 Status failed(const char* what) { return Status::from_errno(errno, what); }
 
 }   // namespace
@@ -36,8 +39,7 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::create(std::size_t bytes) {
         const SignalsBlocked blocked;   // each would have it begin anew
         if (::fallocate(memory->number_, 0, 0, static_cast<off_t>(bytes)) != 0) return failed("make shared memory");
     }
-    if (::fcntl(memory->number_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-        return failed("seal shared memory");
+    if (::fcntl(memory->number_, F_ADD_SEALS, kSeals | F_SEAL_GROW) != 0) return failed("seal shared memory");
     FOREBAY_TRY(memory->map(bytes));
     return memory;
 }
@@ -49,7 +51,7 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::adopt(int number, std::size_
     const Status refused(Code::kCorrupt, "what was passed is no sealed memory of the size that was named");
     // First of all, for it asks no file system: that of something else need not answer.
     const int seals = ::fcntl(number, F_GET_SEALS);
-    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return refused;
+    if (seals < 0 || (seals & kSeals) != kSeals) return refused;
     if (::fstat(number, &facts) != 0 || ::fstatfs(number, &system) != 0) return failed("look at shared memory");
     // Huge pages can be missing when they are touched.
     if (system.f_type != TMPFS_MAGIC || static_cast<std::uint64_t>(facts.st_size) != bytes) return refused;
@@ -64,6 +66,8 @@ Status SharedMemory::map(std::size_t bytes) {
     bytes_ = {static_cast<std::byte*>(at), bytes};
     return Status::ok();
 }
+
+void SharedMemory::clear() noexcept { (void)::madvise(bytes_.data(), bytes_.size(), MADV_REMOVE); }
 
 void SharedMemory::close_number() noexcept {
     if (number_ >= 0) ::close(std::exchange(number_, -1));

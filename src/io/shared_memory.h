@@ -1,8 +1,8 @@
 // Memory that two processes use: one makes it, and passes its descriptor to the other one (io/socket.h).
 //
-// It is a memfd that neither of them can make shorter, so its pages are there as long as there is memory. What one
-// stores the other one sees at once, also in the middle of reading it: whoever does not trust the other side copies
-// first, and looks then.
+// It is a memfd that neither of them can make shorter, so its pages are there as long as there is memory. A page counts
+// as the memory of whoever has touched it first, as long as either side has it. What one stores the other one sees at
+// once, also in the middle of reading it: whoever does not trust the other side copies first, and looks then.
 //
 // Ownership: each side its mapping and its descriptor; the memory goes with the last of them. Thread-safety: as memory.
 // Nothing blocks. Source: memfd_create(2), fcntl(2) "File sealing".
@@ -27,6 +27,8 @@ class SharedMemory {
     SharedMemory& operator=(const SharedMemory&) = delete;
 
     [[nodiscard]] MutableBytes bytes() const noexcept { return bytes_; }
+    // Gives all pages back to the system: both sides read zeros from then on.
+    void clear() noexcept;
     // What is to be passed, until `close_number`.
     [[nodiscard]] int number() const noexcept { return number_; }
     void close_number() noexcept;

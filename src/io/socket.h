@@ -71,6 +71,8 @@ class Socket {
     [[nodiscard]] Result<bool> await_input(int wake) const;
     // Whether the other side has closed it, or ended; what it had sent before may still be received.
     [[nodiscard]] bool hung_up() const noexcept;
+    // Neither that, nor has the program closed it.
+    [[nodiscard]] bool is_connected() const noexcept { return check_ours().is_ok() && !hung_up(); }
     // Wakes whoever sends or receives; both fail from now on.
     void shut_down() noexcept;
 

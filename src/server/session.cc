@@ -43,6 +43,7 @@ void Session::run(Connection& connection) {
         }
     });
     connection.socket().shut_down();
+    if (exposed_ != nullptr) exposed_->clear();   // the client sees before that this session has ended
     if (served_ == nullptr) {
         if (!end && end.code() != Code::kNotFound) report_("a session ended: " + end.message());
         return;
@@ -292,6 +293,7 @@ Status Session::take_exposed(Connection& connection, const Connection::Frame& fr
     if (!bytes) return bytes.status();
     auto memory = connection.take_exposed(bytes.value());
     if (!memory) return answer(connection, frame, {Code::kUnsupported, memory.status().message()});
+    if (exposed_ != nullptr) exposed_->clear();
     exposed_ = std::move(memory).value();
     return answer(connection, frame, Status::ok());
 }

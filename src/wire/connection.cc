@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 namespace forebay::wire {
 
@@ -54,6 +55,13 @@ Status Connection::expose(std::uint64_t request, const io::SharedMemory& memory)
     // Where the system passes no descriptor (a limit, a policy) the other side says that it has got none.
     const Status passed = socket_->send(second, memory.number());
     return passed ? passed : socket_->send(second);
+}
+
+// It ends the connection before it clears the memory.
+Status Connection::copy_exposed(const io::SharedMemory& memory, io::MutableBytes into) const {
+    std::memcpy(into.data(), memory.bytes().data(), into.size());
+    if (socket_->is_connected()) return Status::ok();
+    return {Code::kUnavailable, "the other side has closed the connection", ECONNRESET};
 }
 
 Result<std::unique_ptr<io::SharedMemory>> Connection::take_exposed(std::size_t bytes) {

@@ -29,6 +29,9 @@ class Connection {
 
     // Memory of this side's, which the other side may use from then on (`take_exposed` there). On one machine.
     [[nodiscard]] Status expose(std::uint64_t request, const io::SharedMemory& memory);
+    // Copies what the other side says that it has brought to the beginning of this memory. kUnavailable: it may have
+    // taken that back, as it has ended meanwhile; nothing more can be received.
+    [[nodiscard]] Status copy_exposed(const io::SharedMemory& memory, io::MutableBytes into) const;
     // What came with the EXPOSE that was received last. kUnsupported: nothing came; others: it cannot be used.
     [[nodiscard]] Result<std::unique_ptr<io::SharedMemory>> take_exposed(std::size_t bytes);
 

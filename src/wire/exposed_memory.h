@@ -29,6 +29,7 @@ class ExposedMemory {
   public:
     explicit ExposedMemory(std::unique_ptr<io::SharedMemory> memory) noexcept : memory_(std::move(memory)) {}
 
+    [[nodiscard]] const io::SharedMemory& memory() const noexcept { return *memory_; }
     [[nodiscard]] io::MutableBytes bytes() const noexcept { return memory_->bytes(); }
     [[nodiscard]] bool full() const noexcept { return used_ == kExposedPlaces; }
     // Where a place begins. There has to be one.

@@ -480,7 +480,8 @@ Status RemoteFile::read_piece(std::uint64_t offset, io::MutableBytes into) {
         Status done = expose_for(into.size());
         if (done && is_exposed(into.size())) {
             done = exchange_once(Type::kReadExposed, encode(ReadExposed{wanted, 0}), Type::kDone).status();
-            if (done) std::memcpy(into.data(), exposed_->bytes().data(), into.size());
+            const Status copied = done ? connection_->copy_exposed(exposed_->memory(), into) : Status::ok();
+            if (!copied) done = lose(copied);
         } else if (const auto pushed = done && is_large(into.size()) ? read_pushed(wanted, into)
                                        : done                        ? Result<bool>(false)
                                                                      : Result<bool>(done);

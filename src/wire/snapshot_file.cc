@@ -115,8 +115,7 @@ Status SnapshotFile::read_piece(std::uint64_t offset, io::MutableBytes into) {
     if (large && exposed_ != nullptr) {
         FOREBAY_TRY(
             call(*connection_, ++requests_, Type::kReadExposed, encode(ReadExposed{wanted, 0}), Type::kDone).status());
-        std::memcpy(into.data(), exposed_->bytes().data(), into.size());
-        return Status::ok();
+        return connection_->copy_exposed(*exposed_, into);
     }
     const auto answer = call(*connection_, ++requests_, Type::kRead, encode(wanted), Type::kData);
     if (!answer) return answer.status();

@@ -3,8 +3,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -109,6 +113,15 @@ class RawClient {
     std::uint64_t request_ = 0;
 };
 
+constexpr unsigned kSeals = F_SEAL_SHRINK | F_SEAL_SEAL;
+
+// Bytes of memory that are there.
+std::uint64_t taken(int number) {
+    struct stat facts{};
+    EXPECT_EQ(::fstat(number, &facts), 0);
+    return static_cast<std::uint64_t>(facts.st_blocks) * 512;
+}
+
 int sealed(std::size_t bytes, unsigned seals) {
     const int number = ::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     EXPECT_EQ(::ftruncate(number, static_cast<off_t>(bytes)), 0);
@@ -123,11 +136,55 @@ TEST_F(ExposedMemory, what_is_no_sealed_memory_is_refused_and_the_session_goes_o
     EXPECT_EQ(client.expose(sealed(4096, 0), 4096), wire::Type::kFailed);
     EXPECT_EQ(client.expose(sealed(4096, F_SEAL_SHRINK), 8192), wire::Type::kFailed);
     EXPECT_EQ(client.expose(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 4096), wire::Type::kFailed);
-    EXPECT_EQ(client.expose(sealed(4096, F_SEAL_SHRINK | F_SEAL_WRITE), 4096), wire::Type::kFailed);
-    EXPECT_EQ(client.expose(sealed(4096, F_SEAL_SHRINK), 4096), wire::Type::kDone);
+    EXPECT_EQ(client.expose(sealed(4096, kSeals | F_SEAL_WRITE), 4096), wire::Type::kFailed);
+    EXPECT_EQ(client.expose(sealed(4096, kSeals | F_SEAL_FUTURE_WRITE), 4096), wire::Type::kFailed);
+    EXPECT_EQ(client.expose(sealed(4096, F_SEAL_SHRINK), 4096), wire::Type::kFailed);
+    EXPECT_EQ(client.expose(sealed(4096, F_SEAL_SEAL), 4096), wire::Type::kFailed);
+    EXPECT_EQ(client.expose(sealed(4096, kSeals), 4096), wire::Type::kDone);
     EXPECT_EQ(client.ask(wire::Type::kCommit, {}), wire::Type::kDone);
     // More than a server maps ends it.
-    EXPECT_EQ(client.expose(sealed(16 << 20, F_SEAL_SHRINK), 16 << 20), wire::Type::kHello);
+    EXPECT_EQ(client.expose(sealed(16 << 20, kSeals), 16 << 20), wire::Type::kHello);
+}
+
+// Its pages count as the server's memory: the client has touched none of them.
+TEST_F(ExposedMemory, what_the_server_has_taken_of_it_goes_with_the_session) {
+    start();
+    const std::string path = make_file("file");
+    const int number = sealed(1 << 20, kSeals), later = sealed(1 << 20, kSeals);
+    {
+        RawClient client(address_, path);
+        EXPECT_EQ(client.expose(::dup(number), 1 << 20), wire::Type::kDone);
+        const auto request = wire::encode(wire::ReadExposed{{0, 1 << 20}, 0});
+        EXPECT_EQ(client.ask(wire::Type::kReadExposed, request), wire::Type::kDone);
+        EXPECT_EQ(taken(number), 1u << 20);
+        EXPECT_EQ(client.expose(::dup(later), 1 << 20), wire::Type::kDone);
+        EXPECT_EQ(taken(number), 0u);
+        EXPECT_EQ(client.ask(wire::Type::kReadExposed, request), wire::Type::kDone);
+        EXPECT_EQ(taken(later), 1u << 20);
+    }
+    const auto next = open(path);   // once that session has ended
+    ASSERT_TRUE(next) << next.status().message();
+    EXPECT_EQ(taken(later), 0u);
+    ::close(number);
+    ::close(later);
+}
+
+// It may have cleared what it had brought.
+TEST_F(ExposedMemory, what_a_server_has_brought_counts_while_it_is_there) {
+    const auto memory = io::SharedMemory::create(4096);
+    ASSERT_TRUE(memory) << memory.status().message();
+    memory.value()->bytes()[7] = std::byte{7};
+    std::array<int, 2> pair{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()), 0);
+    const wire::Connection here(std::make_unique<io::Socket>(pair[0]));
+    io::Socket there(pair[1]);
+    Content got(8);
+    EXPECT_TRUE(here.copy_exposed(*memory.value(), got));
+    EXPECT_EQ(got[7], std::byte{7});
+    there.shut_down();
+    memory.value()->clear();
+    EXPECT_EQ(memory.value()->bytes()[7], std::byte{0});
+    EXPECT_EQ(here.copy_exposed(*memory.value(), got).sys_errno(), ECONNRESET);
 }
 
 TEST_F(ExposedMemory, a_request_beyond_it_ends_the_session) {
