@@ -2,11 +2,24 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 namespace forebay::wire {
 
 static_assert(kNotMoved == EREMOTEIO);
+
+namespace {
+
+// Whether DONE to a READ_PUSHED has the seal of these bytes.
+bool pushed_fits(const Connection& connection, const Connection::Frame& answer, io::Bytes bytes) {
+    Seal seal;
+    if (answer.payload.size() != seal.size()) return false;
+    std::copy(answer.payload.begin(), answer.payload.end(), seal.begin());
+    return connection.bulk_fits(answer.header.request, bytes, seal);
+}
+
+}   // namespace
 
 Status not_moved(const std::string& why) { return {Code::kUnavailable, why, kNotMoved}; }
 
@@ -38,11 +51,16 @@ Result<FabricOffer> make_offer(Connection& connection, std::uint64_t request) {
     return offer;
 }
 
-bool pushed_fits(const Connection& connection, const Connection::Frame& answer, io::Bytes bytes) {
-    Seal seal;
-    if (answer.payload.size() != seal.size()) return false;
-    std::copy(answer.payload.begin(), answer.payload.end(), seal.begin());
-    return connection.bulk_fits(answer.header.request, bytes, seal);
+Result<bool> read_pushed(const Connection& connection, Fabric& fabric, const Read& wanted, io::MutableBytes into,
+                         const std::function<Result<Connection::Frame>(io::Bytes request)>& ask) {
+    const auto region = fabric.expose(into.size(), Fabric::Access::kWrite);
+    if (!region) return false;
+    const auto answer = ask(encode(ReadPushed{wanted, {region.value()->position(), region.value()->key(), {}}}));
+    if (!answer) return answer.status();
+    // Somebody may still change what lies there, and not the copy.
+    std::memcpy(into.data(), region.value()->bytes().data(), into.size());
+    if (!pushed_fits(connection, answer.value(), into)) return not_moved("its bytes do not fit their seal");
+    return true;
 }
 
 }   // namespace forebay::wire

@@ -37,7 +37,10 @@ struct FabricOffer {
 };
 [[nodiscard]] Result<FabricOffer> make_offer(Connection& connection, std::uint64_t request);
 
-// Whether DONE to a READ_PUSHED has the seal of these bytes.
-[[nodiscard]] bool pushed_fits(const Connection& connection, const Connection::Frame& answer, io::Bytes bytes);
+// Reads by a READ_PUSHED, which `ask` sends; it returns the answer. False: all memory that can be exposed is in use.
+// kNotMoved: the bytes did not come, or not these.
+[[nodiscard]] Result<bool> read_pushed(const Connection& connection, Fabric& fabric, const Read& wanted,
+                                       io::MutableBytes into,
+                                       const std::function<Result<Connection::Frame>(io::Bytes request)>& ask);
 
 }   // namespace forebay::wire

@@ -88,16 +88,12 @@ void SnapshotFile::give_up_fabric(const Status& why) {
 
 // False: not this way.
 Result<bool> SnapshotFile::read_pushed(const Read& wanted, io::MutableBytes into) {
-    const auto region = fabric_->expose(into.size(), Fabric::Access::kWrite);
-    if (!region) return false;
-    const Payload request = encode(ReadPushed{wanted, {region.value()->position(), region.value()->key(), {}}});
-    const auto answer = call(*connection_, ++requests_, Type::kReadPushed, request, Type::kDone);
-    Status done = answer.status();
-    // Somebody may still change what lies there, and not the copy.
-    if (done) std::memcpy(into.data(), region.value()->bytes().data(), into.size());
-    if (done && !pushed_fits(*connection_, answer.value(), into)) done = not_moved("its bytes do not fit their seal");
-    if (done || done.sys_errno() != kNotMoved) return done ? Result<bool>(true) : done;
-    give_up_fabric(done);
+    const auto ask = [this](io::Bytes request) REQUIRES(mutex_) {
+        return call(*connection_, ++requests_, Type::kReadPushed, request, Type::kDone);
+    };
+    const auto done = wire::read_pushed(*connection_, *fabric_, wanted, into, ask);
+    if (done || done.status().sys_errno() != kNotMoved) return done;
+    give_up_fabric(done.status());
     return false;
 }
 
