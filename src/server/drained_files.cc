@@ -15,10 +15,10 @@ namespace forebay::server {
 // Under the lock. Sessions that the client has lost are ended first: what they had begun to write is in the file then,
 // and nothing of it comes after what the new one writes.
 Status ServedFiles::enter_to_drain(Drained& drained, const wire::Open& request, io::Socket& session) {
-    const std::uint32_t number = request.team.members;
-    const bool known = drained.clients.contains(request.team.id);
+    const std::uint32_t number = request.drainer.session;
+    const bool known = drained.clients.contains(request.drainer.client);
     const bool room = known || clients() < clients_max_;
-    Drained::Client& client = drained.clients[request.team.id];
+    Drained::Client& client = drained.clients[request.drainer.client];
     if (number < client.number) return {Code::kUnavailable, "the client has lost this session"};
     client.number = number;
     client.sessions.emplace(number, &session);
@@ -37,7 +37,7 @@ Status ServedFiles::enter_to_drain(Drained& drained, const wire::Open& request, 
 Status ServedFiles::prepare_to_drain(Drained& drained, const wire::Open& request,
                                      std::shared_ptr<io::Descriptor> descriptor) {
     // A client that comes back has its own bytes in the file.
-    if (request.team.members == 1) {
+    if (request.drainer.session == 1) {
         const auto engine = stage::Engine::create(options_);
         const auto recovered = engine->recover_opened({request.identity, request.path, true, request.locked,
                                                        descriptor});
@@ -68,8 +68,8 @@ Result<std::shared_ptr<DrainedFile>> ServedFiles::open_to_drain(const wire::Open
     const Status entered = attempt([&] { return enter_to_drain(drained, request, session); });
     Status outcome = attempt([&]() -> Status {
         if (!entered && entered.code() != Code::kUnsupported) return entered;
-        Drained::Client& client = drained.clients[request.team.id];
-        const std::uint32_t number = request.team.members;
+        Drained::Client& client = drained.clients[request.drainer.client];
+        const std::uint32_t number = request.drainer.session;
         const auto lost_ended = [&] {
             const auto first = client.sessions.begin();
             return first == client.sessions.end() || first->first >= number;
@@ -111,7 +111,7 @@ void ServedFiles::close_drained(const wire::Open& request, io::Socket& session) 
         const auto found = drained_.find(request.identity);
         if (found == drained_.end()) return;
         Drained& drained = found->second;
-        if (const auto client = drained.clients.find(request.team.id); client != drained.clients.end()) {
+        if (const auto client = drained.clients.find(request.drainer.client); client != drained.clients.end()) {
             auto& sessions = client->second.sessions;
             const auto own = std::ranges::find_if(sessions, [&](const auto& each) { return each.second == &session; });
             if (own != sessions.end()) sessions.erase(own);

@@ -73,7 +73,7 @@ Result<std::unique_ptr<DrainFile>> DrainFile::open(Setup setup, std::unique_ptr<
     if (!described) return described.status();
     Open& message = described.value();
     message.locked = setup.locked;
-    message.team.id = random_id();
+    message.drainer.client = random_id();
     std::unique_ptr<Session> session;
     if (at_once) {
         auto opened = open_session_of(setup, message, 1);
@@ -102,7 +102,7 @@ DrainFile::~DrainFile() {
 
 Result<std::unique_ptr<DrainFile::Session>> DrainFile::open_session_of(const Setup& setup, Open message,
                                                                        std::uint32_t number) {
-    message.team.members = number;
+    message.drainer.session = number;
     auto opened = open_session(setup.server, setup.patience_s, message);
     if (!opened) return opened.status();
     return std::make_unique<Session>(Session{std::move(opened.value().connection), number});

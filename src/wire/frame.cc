@@ -106,9 +106,11 @@ Payload encode(const Open& message) {
     append(payload, message.identity.device);
     append(payload, message.identity.inode);
     for (const std::uint64_t each :
-         {message.seen.born_ns, message.seen.size, message.seen.modified_ns, message.seen.changed_ns, message.team.id})
+         {message.seen.born_ns, message.seen.size, message.seen.modified_ns, message.seen.changed_ns})
         append(payload, each);
-    append(payload, message.team.members);
+    const bool drains = message.purpose == Purpose::kDrain;
+    append(payload, drains ? message.drainer.client : message.team.id);
+    append(payload, drains ? message.drainer.session : message.team.members);
     append(payload, message.team.joins ? std::uint32_t{1} : std::uint32_t{0});
     append_text(payload, message.path);
     return payload;
@@ -260,15 +262,19 @@ Result<Open> parse_open(io::Bytes payload) {
     message.identity = {load_le<std::uint64_t>(payload.data() + 8), load_le<std::uint64_t>(payload.data() + 16)};
     message.seen = {load_le<std::uint64_t>(payload.data() + 24), load_le<std::uint64_t>(payload.data() + 32),
                     load_le<std::uint64_t>(payload.data() + 40), load_le<std::uint64_t>(payload.data() + 48)};
-    const auto joins = load_le<std::uint32_t>(payload.data() + 68);
-    message.team = {load_le<std::uint64_t>(payload.data() + 56), load_le<std::uint32_t>(payload.data() + 64),
-                    joins == 1};
-    const bool has_team = message.team != Open::Team{};
-    const bool may_have = message.purpose != Purpose::kFollow && message.purpose != Purpose::kReadCached;
-    if (joins > 1 || (message.team.joins && message.empty) || message.team.members > kMembersMax ||
-        (drains && (!has_team || message.team.joins)) ||
-        (has_team && (message.team.id == 0 || message.team.members == 0 || !may_have)))
-        return malformed("team of OPEN");
+    const auto id = load_le<std::uint64_t>(payload.data() + 56);
+    const auto number = load_le<std::uint32_t>(payload.data() + 64),
+               joins = load_le<std::uint32_t>(payload.data() + 68);
+    if (drains) {
+        message.drainer = {id, number};
+        if (id == 0 || number == 0 || joins != 0) return malformed("client of OPEN");
+    } else {
+        message.team = {id, number, joins == 1};
+        const bool may_have = message.purpose == Purpose::kWrite || message.purpose == Purpose::kRead;
+        if (joins > 1 || (message.team.joins && message.empty) || number > kMembersMax ||
+            (message.team != Open::Team{} && (id == 0 || number == 0 || !may_have)))
+            return malformed("team of OPEN");
+    }
     message.path = text_of(payload.subspan(kFixed));
     if (message.path.front() != '/' || message.path.find('\0') != std::string::npos) return malformed("path of OPEN");
     return message;

@@ -96,14 +96,19 @@ struct Open {
         std::uint64_t born_ns = 0, size = 0, modified_ns = 0, changed_ns = 0;
         friend bool operator==(const Seen&, const Seen&) = default;
     } seen{};
-    // Clients that open the file together, each in a session of its own; not with kFollow and kReadCached. 0: none.
-    // kDrain: the client, which may have several sessions; `members`: its sessions with a lower number are lost.
+    // Clients that open the file together, each in a session of its own; with kWrite and kRead only. 0: none.
     struct Team {
         std::uint64_t id = 0;   // the same for all of them, and random
         std::uint32_t members = 0;
         bool joins = false;   // another member has opened it before
         friend bool operator==(const Team&, const Team&) = default;
     } team{};
+    // With kDrain, and always then; it is sent where others have their team.
+    struct Drainer {
+        std::uint64_t client = 0;    // random; it may have several sessions
+        std::uint32_t session = 0;   // from 1 on; those of the client with a lower number are lost
+        friend bool operator==(const Drainer&, const Drainer&) = default;
+    } drainer{};
 };
 struct Opened {
     std::uint64_t size = 0;

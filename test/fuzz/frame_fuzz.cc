@@ -50,7 +50,7 @@ void parse_payload(io::Bytes payload) {
         const bool alone = open.value().purpose == wire::Purpose::kReadCached;
         require(!alone || open.value().team == wire::Open::Team{}, "who reads through the cache is in no team");
         const bool drains = open.value().purpose == wire::Purpose::kDrain;
-        require(!drains || (open.value().team.id != 0 && !open.value().team.joins), "who drains is a client");
+        require(drains == (open.value().drainer != wire::Open::Drainer{}), "who drains is a client");
         require(!drains || !open.value().empty, "and empties nothing");
         require(!alone || (!open.value().empty && !open.value().locked), "and changes nothing");
     }

@@ -181,11 +181,11 @@ TEST_F(DrainingServer, a_lost_session_ends_before_the_next_one_begins) {
     const auto file = io::make_posix_file(opened.value().descriptor, path);
     auto message = wire::describe(*file, wire::Purpose::kDrain, address_);
     ASSERT_TRUE(message);
-    message.value().team = {77, 1, false};
+    message.value().drainer = {77, 1};
     auto lost = wire::open_session(address_, 60, message.value());
     auto second = wire::open_session(address_, 60, message.value());
     ASSERT_TRUE(lost && second);
-    message.value().team.members = 2;
+    message.value().drainer.session = 2;
     auto next = wire::open_session(address_, 60, message.value());
     ASSERT_TRUE(next) << next.status().message();
     for (auto* session : {&lost, &second}) {
@@ -195,7 +195,7 @@ TEST_F(DrainingServer, a_lost_session_ends_before_the_next_one_begins) {
     }
     EXPECT_EQ(content(path).size(), 0u);
     // A late one of the lost ones is refused.
-    message.value().team.members = 1;
+    message.value().drainer.session = 1;
     EXPECT_FALSE(wire::open_session(address_, 60, message.value()));
 }
 
@@ -205,7 +205,7 @@ TEST_F(DrainingServer, what_is_not_allowed_ends_the_session) {
     const auto opened = io::open_existing(path);
     const auto file = io::make_posix_file(opened.value().descriptor, path);
     auto message = wire::describe(*file, wire::Purpose::kDrain, address_);
-    message.value().team = {77, 1, false};
+    message.value().drainer = {77, 1};
     const std::vector<wire::Part> part{{0, 4, wire::Class::kRaw}};
     const Content bytes(4);
     const auto refused = [&](auto&& send) {
@@ -233,7 +233,6 @@ TEST_F(DrainingServer, what_is_not_allowed_ends_the_session) {
     // Frames of one write belong to sessions that drain only.
     auto forwarded = message.value();
     forwarded.purpose = wire::Purpose::kWrite;
-    forwarded.team = {};
     auto session = wire::open_session(address_, 60, forwarded);
     ASSERT_TRUE(session) << session.status().message();
     (void)session.value().connection->send(wire::Type::kWrite, 3, wire::encode(part, true), bytes);

@@ -59,7 +59,7 @@ TEST(Frame, payloads_have_their_golden_bytes) {
               "05000000000000000600000000000000"
               "07000000000000000000000000000000"
               "00000000000000002f61");
-    EXPECT_EQ(hex(encode(Open{false, true, {2, 3}, "/a", Purpose::kDrain, {4, 5, 6, 7}, {8, 1, false}})),
+    EXPECT_EQ(hex(encode(Open{false, true, {2, 3}, "/a", Purpose::kDrain, {4, 5, 6, 7}, {}, {8, 1}})),
               "42000000020000000200000000000000"
               "03000000000000000400000000000000"
               "05000000000000000600000000000000"
@@ -108,11 +108,12 @@ TEST(Frame, what_is_encoded_is_parsed_back) {
         ASSERT_TRUE(other) << other.status().message();
         EXPECT_EQ(other.value().purpose, purpose);
     }
-    const auto drain = parse_open(encode(Open{false, true, {5, 6}, "/x.h5", Purpose::kDrain, {}, {7, 3, false}}));
+    const auto drain = parse_open(encode(Open{false, true, {5, 6}, "/x.h5", Purpose::kDrain, {}, {}, {7, 3}}));
     ASSERT_TRUE(drain) << drain.status().message();
     EXPECT_EQ(drain.value().purpose, Purpose::kDrain);
     EXPECT_TRUE(drain.value().locked && !drain.value().empty);
-    EXPECT_EQ(drain.value().team, (Open::Team{7, 3, false}));
+    EXPECT_EQ(drain.value().drainer, (Open::Drainer{7, 3}));
+    EXPECT_EQ(drain.value().team, Open::Team{});
     const auto opened = parse_opened(encode(Opened{77, "/nls/forebay-0/1-2-3"}));
     ASSERT_TRUE(opened) << opened.status().message();
     EXPECT_EQ(opened.value().size, 77u);
@@ -290,10 +291,20 @@ TEST(Frame, a_team_that_is_none_is_refused) {
     EXPECT_FALSE(parses({1, 2}, Purpose::kFollow));
     EXPECT_FALSE(parses({1, 2}, Purpose::kReadCached));
     EXPECT_FALSE(parses({0, 0, true}, Purpose::kWrite));
-    EXPECT_TRUE(parses({1, 2}, Purpose::kDrain));
-    EXPECT_FALSE(parses({}, Purpose::kDrain));
-    EXPECT_FALSE(parses({1, 2, true}, Purpose::kDrain));
+    EXPECT_FALSE(parses({0, 0, true}, Purpose::kDrain));
     EXPECT_FALSE(parse_open(encode(Open{true, false, {}, "/a", Purpose::kWrite, {}, {1, 2, true}})));
+}
+
+TEST(Frame, who_drains_names_itself_and_its_session) {
+    const auto parses = [](Open::Drainer drainer, Open::Team team = {}) {
+        return parse_open(encode(Open{false, false, {}, "/a", Purpose::kDrain, {}, team, drainer})).is_ok();
+    };
+    EXPECT_TRUE(parses({1, 2}));
+    EXPECT_TRUE(parses({1, ~std::uint32_t{0}}));   // no team is so large
+    EXPECT_FALSE(parses({}));
+    EXPECT_FALSE(parses({0, 2}));
+    EXPECT_FALSE(parses({1, 0}));
+    EXPECT_FALSE(parses({1, 2}, {3, 4, true}));
 }
 
 // Under the address sanitizer: nothing outside of the payload is touched, and what is accepted is consistent.
@@ -344,22 +355,23 @@ void parse_everything(io::Bytes payload) {
 }
 
 TEST(Frame, changed_payloads_do_no_harm) {
-    const std::vector<Payload> good{encode(Hello{}),
-                                    encode(Welcome{1, 64, 8 << 20, 3}),
-                                    encode(Open{true, true, {1, 2}, "/scratch/x.h5", Purpose::kWrite, {}, {}}),
-                                    encode(Open{false, false, {1, 2}, "/x.h5", Purpose::kReadCached, {3, 4, 5, 6}, {}}),
-                                    encode(Open{false, true, {1, 2}, "/x.h5", Purpose::kDrain, {3, 4, 5, 6}, {7, 1}}),
-                                    encode(Read{77, 4096}),
-                                    write_payload(kParts),
-                                    encode_exposed(4992, kParts),
-                                    encode_pulled({4992, 3, {}}, kParts),
-                                    encode(ReadPushed{{77, 4096}, {}}),
-                                    encode(ExposeFabric{{1, 2, {}}, "tcp;ofi_rxm", Payload(16)}),
-                                    encode(ReadExposed{{77, 4096}, 904}),
-                                    encode(Status(Code::kIo, "failed", 5)),
-                                    encode_size(12345),
-                                    encode(Opened{5, "/nls/forebay-0/1-2-3"}),
-                                    encode(Commits{{{1, 2, 3, 4}, {5, 6, 7, 8}}, Commits::Writer::kClosed, 9})};
+    const std::vector<Payload> good{
+        encode(Hello{}),
+        encode(Welcome{1, 64, 8 << 20, 3}),
+        encode(Open{true, true, {1, 2}, "/scratch/x.h5", Purpose::kWrite, {}, {}}),
+        encode(Open{false, false, {1, 2}, "/x.h5", Purpose::kReadCached, {3, 4, 5, 6}, {}}),
+        encode(Open{false, true, {1, 2}, "/x.h5", Purpose::kDrain, {3, 4, 5, 6}, {}, {7, 1}}),
+        encode(Read{77, 4096}),
+        write_payload(kParts),
+        encode_exposed(4992, kParts),
+        encode_pulled({4992, 3, {}}, kParts),
+        encode(ReadPushed{{77, 4096}, {}}),
+        encode(ExposeFabric{{1, 2, {}}, "tcp;ofi_rxm", Payload(16)}),
+        encode(ReadExposed{{77, 4096}, 904}),
+        encode(Status(Code::kIo, "failed", 5)),
+        encode_size(12345),
+        encode(Opened{5, "/nls/forebay-0/1-2-3"}),
+        encode(Commits{{{1, 2, 3, 4}, {5, 6, 7, 8}}, Commits::Writer::kClosed, 9})};
     for (const auto seed : test::seeds("wire.frame", 20)) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         std::mt19937_64 random(seed);
