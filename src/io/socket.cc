@@ -182,13 +182,22 @@ Socket::Socket(int number) noexcept : number_(number) {
 }
 
 Socket::~Socket() {
-    if (check_ours()) ::close(number_);
+    if (is_ours()) ::close(number_);
+}
+
+bool Socket::is_ours() const noexcept {
+    struct stat facts{};
+    return ::fstat(number_, &facts) == 0 && S_ISSOCK(facts.st_mode) && facts.st_ino == inode_;
 }
 
 Status Socket::check_ours() const {
-    struct stat facts{};
-    if (::fstat(number_, &facts) == 0 && S_ISSOCK(facts.st_mode) && facts.st_ino == inode_) return Status::ok();
-    return Status::from_errno(EBADF, "use a socket that the program has closed");
+    return is_ours() ? Status::ok() : Status::from_errno(EBADF, "use a socket that the program has closed");
+}
+
+Result<std::unique_ptr<Socket>> Socket::without_peer() {
+    const int number = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (number < 0) return Status::from_errno(errno, "make a socket");
+    return std::make_unique<Socket>(number);
 }
 
 Result<std::unique_ptr<Socket>> Socket::connect(const Address& address, std::chrono::seconds patience) {
@@ -212,7 +221,6 @@ Result<std::unique_ptr<Socket>> Socket::connect(const Address& address, std::chr
 }
 
 Status Socket::send(std::span<const Bytes> pieces, int passed) {
-    FOREBAY_TRY(check_ours());
     std::array<iovec, kPiecesMax> parts;
     std::size_t count = 0;
     for (const Bytes& piece : pieces) {
@@ -225,6 +233,7 @@ Status Socket::send(std::span<const Bytes> pieces, int passed) {
     PassedNumber beside;
     if (passed >= 0) beside.put(passed, message);
     while (message.msg_iovlen > 0) {
+        FOREBAY_TRY(check_ours());   // each time: it may have been closed while the last one waited
         const ssize_t sent = ::sendmsg(number_, &message, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0) return Status::from_errno(errno, "send");
@@ -245,9 +254,9 @@ Status Socket::send(std::span<const Bytes> pieces, int passed) {
 }
 
 Status Socket::receive(MutableBytes into) {
-    FOREBAY_TRY(check_ours());
     for (bool first = true; !into.empty(); first = false) {
         if (deadline_) FOREBAY_TRY(await_bytes());
+        FOREBAY_TRY(check_ours());   // after each wait
         const ssize_t received = ::recv(number_, into.data(), into.size(), deadline_ ? MSG_DONTWAIT : MSG_WAITALL);
         if (received < 0 && deadline_ && (errno == EAGAIN || errno == EWOULDBLOCK)) continue;
         if (received < 0 && errno == EINTR) continue;
@@ -272,8 +281,8 @@ Result<std::size_t> Socket::receive_some(MutableBytes into) {
 }
 
 Result<int> Socket::receive_passed(MutableBytes into) {
-    FOREBAY_TRY(check_ours());
     if (deadline_) FOREBAY_TRY(await_bytes());
+    FOREBAY_TRY(check_ours());
     PassedNumber passed;
     const ssize_t received = receive_with(number_, into, passed);
     const int error = received < 0 ? errno : ECONNRESET;
@@ -284,6 +293,7 @@ Result<int> Socket::receive_passed(MutableBytes into) {
 
 Status Socket::await_bytes() const {
     for (;;) {
+        FOREBAY_TRY(check_ours());
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - std::chrono::steady_clock::now());
         pollfd look{number_, POLLIN, 0};
         const int found = left.count() <= 0 ? 0 : ::poll(&look, 1, static_cast<int>(left.count()));
@@ -346,7 +356,7 @@ bool Socket::hung_up() const noexcept {
 }
 
 void Socket::shut_down() noexcept {
-    if (check_ours()) (void)::shutdown(number_, SHUT_RDWR);
+    if (is_ours()) (void)::shutdown(number_, SHUT_RDWR);
 }
 
 // ---- ListenerWatch -----------------------------------------------------------------------------------

@@ -42,6 +42,9 @@ class Socket {
     [[nodiscard]] static Result<std::unique_ptr<Socket>> connect(
         const Address& address, std::chrono::seconds patience = std::chrono::seconds(0));
 
+    // One without another side, to see by `is_ours` whether the program closes what it does not know.
+    [[nodiscard]] static Result<std::unique_ptr<Socket>> without_peer();
+
     // Sends all pieces, or fails. Blocks until the system has taken them. `passed`: of a Unix socket, a descriptor that
     // the other side gets with the first byte, a number of its own for the same thing.
     [[nodiscard]] Status send(std::span<const Bytes> pieces, int passed = -1);
@@ -71,8 +74,10 @@ class Socket {
     [[nodiscard]] Result<bool> await_input(int wake) const;
     // Whether the other side has closed it, or ended; what it had sent before may still be received.
     [[nodiscard]] bool hung_up() const noexcept;
-    // Neither that, nor has the program closed it.
-    [[nodiscard]] bool is_connected() const noexcept { return check_ours().is_ok() && !hung_up(); }
+    // Whether the program has not closed it.
+    [[nodiscard]] bool is_ours() const noexcept;
+    // Neither that, nor has the other side.
+    [[nodiscard]] bool is_connected() const noexcept { return is_ours() && !hung_up(); }
     // Wakes whoever sends or receives; both fail from now on.
     void shut_down() noexcept;
 

@@ -141,10 +141,9 @@ class Libfabric final : public Fabric, public std::enable_shared_from_this<Libfa
           info_(std::move(info)),
           provider_(info_->fabric_attr->prov_name) {}
 
-    // A child has the same sockets, and leaves them to its parent.
     ~Libfabric() override {
-        if (process_ != ::getpid()) {
-            leave_to_parent();
+        if (!is_whole()) {
+            leave_behind();
             return;
         }
         // That ends what is not complete.
@@ -155,6 +154,9 @@ class Libfabric final : public Fabric, public std::enable_shared_from_this<Libfa
     }
 
     [[nodiscard]] Status start() {
+        auto sign = io::Socket::without_peer();
+        if (!sign) return sign.status();
+        sign_ = std::move(sign).value();
         fid_fabric* fabric = nullptr;
         FOREBAY_TRY(check(library_.fabric(info_->fabric_attr, &fabric, nullptr), "open its fabric"));
         fabric_.reset(fabric);
@@ -191,7 +193,12 @@ class Libfabric final : public Fabric, public std::enable_shared_from_this<Libfa
     [[nodiscard]] const std::string& provider() const noexcept override { return provider_; }
     [[nodiscard]] io::Bytes address() const noexcept override { return address_; }
     [[nodiscard]] bool is(Role role, std::uint32_t host, const std::string& provider) const noexcept {
-        return role_ == role && host_ == host && process_ == ::getpid() && (provider.empty() || provider == provider_);
+        return role_ == role && host_ == host && is_whole() && (provider.empty() || provider == provider_);
+    }
+    // A child has the same sockets, and leaves them to its parent. A program that closes descriptors that it does not
+    // know, and gives their numbers to others, has closed `sign_`, too: nothing of the library is called then.
+    [[nodiscard]] bool is_whole() const noexcept {
+        return process_ == ::getpid() && sign_ != nullptr && sign_->is_ours();
     }
     // Something that was given up may never end: whoever comes from now on has another end.
     [[nodiscard]] bool spoiled() const noexcept { return spoiled_; }
@@ -223,7 +230,7 @@ class Libfabric final : public Fabric, public std::enable_shared_from_this<Libfa
                               fi_context2& context);
     [[nodiscard]] bool progress();   // true: nothing is to be done before the descriptor is readable; under mutex_
     void complete(void* context, int error);
-    void leave_to_parent() noexcept;
+    void leave_behind() noexcept;
 
     const Library library_;
     const Role role_;
@@ -232,6 +239,7 @@ class Libfabric final : public Fabric, public std::enable_shared_from_this<Libfa
     Info info_;
     const std::string provider_;
     std::vector<std::byte> address_;
+    std::unique_ptr<io::Socket> sign_;
     int wait_ = -1;   // readable when a call of the library would do something
     std::atomic<bool> spoiled_{false};
     // In this order: what comes later is closed first.
@@ -248,7 +256,7 @@ class Libfabric final : public Fabric, public std::enable_shared_from_this<Libfa
     Owned<fid_ep> endpoint_;
 };
 
-void Libfabric::leave_to_parent() noexcept {
+void Libfabric::leave_behind() noexcept {
     (void)endpoint_.release();
     (void)addresses_.release();
     (void)queue_.release();
@@ -261,7 +269,7 @@ class LibfabricRegion final : public Fabric::Region {
     LibfabricRegion(std::shared_ptr<Libfabric> end, std::size_t place, std::size_t bytes)
         : end_(std::move(end)), place_(place), bytes_(bytes) {}
     ~LibfabricRegion() override {
-        if (end_->process_ != ::getpid()) {
+        if (!end_->is_whole()) {
             (void)enlisted_.release();
             return;
         }
@@ -288,7 +296,7 @@ class LibfabricPeer final : public Fabric::Peer {
   public:
     explicit LibfabricPeer(std::shared_ptr<Libfabric> end) noexcept : end_(std::move(end)) {}
     ~LibfabricPeer() override {
-        if (entry_ == nullptr || end_->process_ != ::getpid()) return;
+        if (entry_ == nullptr || !end_->is_whole()) return;
         const std::lock_guard lock(end_->mutex_);
         // What was given up may need it; that end closes soon.
         if (--entry_->users > 0 || end_->spoiled_) return;
@@ -337,6 +345,7 @@ Result<Owned<fid_mr>> Libfabric::enlist(io::MutableBytes memory, std::uint64_t a
 
 // Whoever guesses a key finds sealed bytes; some providers have shorter ones, or choose them.
 Result<std::unique_ptr<Fabric::Region>> Libfabric::expose(std::size_t bytes, Access access) {
+    if (!is_whole()) return Status(Code::kUnavailable, "libfabric: the program has closed what it had open");
     const auto random = new_secret();
     if (!random) return random.status();
     std::uint64_t key = 0;
@@ -422,15 +431,17 @@ Status Libfabric::await_input(const io::Socket& socket) {
     const auto patience = socket.receiving_patience();
     const auto end = Clock::now() + patience;
     for (;;) {
-        bool idle;
-        {
+        if (!socket.is_ours()) return Status::from_errno(EBADF, "wait for a socket that the program has closed");
+        const bool whole = is_whole();
+        bool idle = true;
+        if (whole) {
             const std::lock_guard lock(mutex_);
             idle = progress();
         }
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
         if (patience.count() != 0 && left.count() <= 0) return Status::from_errno(EAGAIN, "receive");
         const auto wait = patience.count() == 0 ? kLookAgain : std::min<std::chrono::milliseconds>(left, kLookAgain);
-        std::array<pollfd, 2> look{{{socket.number(), POLLIN | POLLRDHUP, 0}, {wait_, POLLIN, 0}}};
+        std::array<pollfd, 2> look{{{socket.number(), POLLIN | POLLRDHUP, 0}, {whole ? wait_ : -1, POLLIN, 0}}};
         const int found = ::poll(look.data(), look.size(), idle ? static_cast<int>(wait.count()) : 0);
         if (found < 0 && errno != EINTR) return Status::from_errno(errno, "wait for a socket");
         if (found > 0 && look[0].revents != 0) return Status::ok();

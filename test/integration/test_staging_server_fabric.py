@@ -145,3 +145,34 @@ def test_a_program_that_is_killed_while_it_is_read_from_leaves_its_last_flush(ma
         "for i in range(16, 48): assert (d[i] == np.arange(131072) + i).all()",
     )
     assert moved(server.end())[0] >= 27 + 28 + 32
+
+
+# As a daemon does, or a launcher: and what it opens next gets the numbers.
+CLOSES = """
+import os, socket, stat
+os.closerange(3, 4096)
+taken = [socket.socketpair() for i in range(50)]
+def facts(number): return os.fstat(number).st_ino, os.get_blocking(number)
+ours = {one.fileno(): facts(one.fileno()) for pair in taken for one in pair}
+def harmed():
+    found = []
+    for number, was in ours.items():
+        try:
+            if facts(number) != was: found.append((number, 'another one'))
+            else: found.append((number, socket.socket(fileno=os.dup(number)).recv(100, socket.MSG_DONTWAIT)))
+        except BlockingIOError: pass
+        except OSError as error: found.append((number, error))
+    return found
+"""
+
+
+def test_a_program_that_closes_descriptors_it_does_not_know_keeps_its_own(machines, server, target, tmp_path):
+    closes = "exec(" + repr(CLOSES) + ")"
+    with client(machines, server, target) as program:
+        program.must(*BEGIN, *ROWS, "f.flush()", closes, *FEW, "f.flush()", *END)
+        unharmed = program.do("assert not harmed(), harmed()")
+        said = program.end()
+    skip_without_libfabric(said)
+    assert unharmed == "ok"
+    is_as_native(target, tmp_path, *BEGIN, *ROWS, "f.flush()", *FEW, "f.flush()", *END)
+    assert moved(server.end())[0] >= 27
