@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "area/staging_area.h"
+#include "base/attempt.h"
+#include "base/background_thread.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/end_signal.h"
@@ -51,10 +53,15 @@ int complain(const std::string& what, int exit_status) {
     return exit_status;
 }
 
+// What cannot be written is lost, and ends nobody.
 void report(const std::string& line) {
     static std::mutex mutex;   // lines of several sessions stay apart
     const std::lock_guard lock(mutex);
-    fmt::print(stderr, "forebay serve: {}\n", line);
+    const OwnWrite own;
+    (void)attempt([&] {
+        fmt::print(stderr, "forebay serve: {}\n", line);
+        return Status::ok();
+    });
 }
 
 // Each session has a socket, a file, and what its log takes.

@@ -32,9 +32,13 @@ void close_all() noexcept {
     }
 }
 
+// Two threads may both register it: the second call in a child finds nothing to close. A lock for that could be held by
+// another thread as the child begins.
 bool is_told_of_forks() noexcept {
-    static const bool told = ::pthread_atfork(nullptr, nullptr, close_all) == 0;
-    return told;
+    static std::atomic<bool> told{false};
+    if (!told.load(std::memory_order_acquire) && ::pthread_atfork(nullptr, nullptr, close_all) == 0)
+        told.store(true, std::memory_order_release);
+    return told.load(std::memory_order_relaxed);
 }
 
 ClosedOnFork::Named* take() noexcept {

@@ -32,6 +32,7 @@ class PassedNumber {
     }
     // There is room for two (the system rounds up): whoever sends more than one has none taken.
     void take(msghdr& message) noexcept {
+        cut_ = (message.msg_flags & MSG_CTRUNC) != 0;
         const cmsghdr* const control = CMSG_FIRSTHDR(&message);
         if (control == nullptr || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) return;
         const std::size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof number_;
@@ -43,10 +44,12 @@ class PassedNumber {
         }
     }
     [[nodiscard]] int number() const noexcept { return number_; }   // -1: none came
+    [[nodiscard]] bool cut() const noexcept { return cut_; }        // one was sent that this process could not have
 
   private:
     alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> room_{};
     int number_ = -1;
+    bool cut_ = false;
 };
 
 // As recvmsg(2). Descriptors for which there is no room the system closes.

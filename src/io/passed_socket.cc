@@ -1,6 +1,9 @@
 #include "io/passed_socket.h"
 
+#include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -45,10 +48,23 @@ Result<std::optional<PassedSocket>> receive_passed(int channel) {
     if (received == 0) return std::optional<PassedSocket>();
     if (received < 0)
         return Status(Code::kIo, "a connection was passed on, and did not arrive", errno, errno != ECONNRESET);
+    struct stat facts{};
+    const bool came = passed.number() >= 0;
+    if (came && (::fstat(passed.number(), &facts) != 0 || !S_ISSOCK(facts.st_mode))) {
+        ::close(passed.number());
+        return Status(Code::kIo, "what was passed on is no connection", ENOTSOCK, true);
+    }
+    if (!came && passed.cut())
+        return Status(Code::kIo, "a connection was passed on, and did not arrive", EBADMSG, true);
     PassedSocket come;
-    if (passed.number() >= 0) come.socket = std::make_unique<Socket>(passed.number());
+    if (came) come.socket = std::make_unique<Socket>(passed.number());
     come.note.assign(reinterpret_cast<const char*>(bytes.data()) + 1, static_cast<std::size_t>(received) - 1);
     return std::optional(std::move(come));
+}
+
+bool is_readable(int number) noexcept {
+    pollfd look{number, POLLIN, 0};
+    return ::poll(&look, 1, 0) > 0;
 }
 
 void take_no_more(int channel) noexcept { (void)::shutdown(channel, SHUT_RD); }

@@ -33,6 +33,9 @@ enum class Waits : bool { kNo, kYes };
 // Blocks until something has come; none: the other end is closed. Retryable: a connection did not arrive.
 [[nodiscard]] Result<std::optional<PassedSocket>> receive_passed(int channel);
 
+// Whether something has come there, or its end.
+[[nodiscard]] bool is_readable(int number) noexcept;
+
 // From now on `pass` at the other end fails with EPIPE. What it has passed before can still be received.
 void take_no_more(int channel) noexcept;
 

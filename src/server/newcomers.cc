@@ -48,7 +48,9 @@ Status Newcomers::run() {
                 let_go(one, {Code::kUnavailable, "it has not said who it is"});
         }
         std::erase_if(newcomers_, [](const Newcomer& one) { return one.socket == nullptr; });
-        if (look[0].revents != 0) take_in();
+        // All that have come: each round may take long, and root's process does not wait.
+        for (std::size_t taken = 0; channel_ >= 0 && taken < setup_.most && io::is_readable(channel_); ++taken)
+            take_in();
         if (newcomers_.empty() && displaced_ > 0)
             setup_.report(fmt::format("{} clients that had not said who they are had to make room for others",
                                       std::exchange(displaced_, 0)));

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pwd.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,12 +71,18 @@ void refuse_all(int channel, const Status& why, const Report& report) {
     if (!told) report(told.message());
 }
 
-bool takes_no_more(const Status& passed) { return passed.sys_errno() == EPIPE || passed.sys_errno() == ECONNRESET; }
-
-bool is_readable(int number) noexcept {
+// One that was killed has closed its channel a moment before it can be waited for. One that has more to do is not
+// waited for.
+void await_death(pid_t process) noexcept {
+    constexpr int kMomentMs = 100;
+    const int number = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
+    if (number < 0) return;
     pollfd look{number, POLLIN, 0};
-    return ::poll(&look, 1, 0) > 0;
+    (void)::poll(&look, 1, kMomentMs);
+    ::close(number);
 }
+
+bool takes_no_more(const Status& passed) { return passed.sys_errno() == EPIPE || passed.sys_errno() == ECONNRESET; }
 
 }   // namespace
 
@@ -101,9 +108,18 @@ void UserServers::forget_ended() noexcept {
 }
 
 void UserServers::let_end(Process& process) {
+    await_death(process.pid);
     ending_.push_back(process);
     ::close(std::exchange(process.channel, -1));
     process.pid = 0;
+}
+
+// A child never comes back from what reports, either.
+void UserServers::report(const std::string& line) const noexcept {
+    (void)attempt([&] {
+        setup_.report(line);
+        return Status::ok();
+    });
 }
 
 Status UserServers::begin(Process& process, const io::Socket* connection, io::Listener& listener,
@@ -119,7 +135,8 @@ Status UserServers::begin(Process& process, const io::Socket* connection, io::Li
     }
     if (pid > 0) {
         ::close(theirs);
-        process = {pid, ours};
+        process.pid = pid;
+        process.channel = ours;
         return Status::ok();
     }
     // What this process has is the parent's, but for its end of the channel.
@@ -131,7 +148,7 @@ Status UserServers::begin(Process& process, const io::Socket* connection, io::Li
     if (newcomers_.channel >= 0) ::close(newcomers_.channel);
     int status = 1;
     const Status outcome = attempt([&] { status = carry_out(theirs); });
-    if (!outcome) setup_.report(outcome.message());
+    if (!outcome) report(outcome.message());
     ::_exit(status);
 }
 
@@ -139,6 +156,9 @@ Result<UserServers::Process*> UserServers::process_of(uid_t user, const io::Sock
                                                       io::Listener& listener) {
     forget_ended();
     if (const auto found = processes_.find(user); found != processes_.end()) return &found->second;
+    // Two of them would know nothing of each other's files. It also bounds how many a user has.
+    if (std::ranges::any_of(ending_, [&](const Process& each) { return each.user == user; }))
+        return Status(Code::kUnavailable, fmt::format("the process of user {} is about to end: try again then", user));
     const auto account = account_of(user);
     if (!account) return Status(Code::kPermissionDenied, fmt::format("this machine knows no user {}", user));
     // As open_staging_area wants it to be.
@@ -153,6 +173,7 @@ Result<UserServers::Process*> UserServers::process_of(uid_t user, const io::Sock
         refuse_all(channel, serve.status(), setup_.report);
         return 1;
     });
+    made.user = user;
     if (begun) return &made;
     processes_.erase(user);
     return begun;
@@ -188,7 +209,7 @@ void UserServers::admit(const Result<std::uint32_t>& user, Where where, const io
         return hand_over(user.value(), connection, listener);
     });
     if (refusal) return;
-    setup_.report("a client was not admitted: " + refusal.message());
+    report("a client was not admitted: " + refusal.message());
     pass_to_newcomers(connection, refusal.message(), listener);
 }
 
@@ -201,11 +222,12 @@ void UserServers::pass_to_newcomers(const io::Socket& connection, const std::str
             let_end(newcomers_);
         }
     });
-    if (!outcome) setup_.report("a client was not told why it is not admitted: " + outcome.message());
+    if (!outcome) report("a client was not told why it is not admitted: " + outcome.message());
 }
 
 // It never serves anybody, so whoever is there when it fails is told why, and the next client gets another one.
 Status UserServers::begin_newcomers(const io::Socket* connection, io::Listener& listener) {
+    forget_ended();
     return begin(newcomers_, connection, listener, [this](int channel) {
         Newcomers::Setup setup{.report = setup_.report};
         const Status rights = take_no_rights();
@@ -219,7 +241,7 @@ Status UserServers::begin_newcomers(const io::Socket* connection, io::Listener& 
         const Status told = io::pass(channel, nullptr, setup.refusal, io::Waits::kYes);
         if (!rights || !told) return 1;
         const Status ended = Newcomers(channel, std::move(setup)).run();
-        if (!ended) setup_.report(ended.message());
+        if (!ended) report(ended.message());
         return ended ? 0 : 1;
     });
 }
@@ -235,18 +257,20 @@ Status UserServers::try_identifying(io::Listener& listener) {
 // Nothing that it says is believed: it chooses a process that asks for a proof, and that is all.
 void UserServers::hear_of_newcomer(io::Listener& listener) {
     const auto said = io::receive_passed(newcomers_.channel);
-    if (!said && said.status().retryable()) return setup_.report(said.status().message());
+    if (!said && said.status().retryable()) return report(said.status().message());
     if (!said || !said.value()) return let_end(newcomers_);
     const std::string& note = said.value()->note;
     if (said.value()->socket == nullptr) {
         if (note.empty()) return;
-        setup_.report("clients on other machines cannot be asked who they are: " + note);
+        report("clients on other machines cannot be asked who they are: " + note);
         return let_end(newcomers_);
     }
+    // Nobody on this machine was asked: the server of a user would take such a connection without a proof.
+    if (said.value()->socket->is_local()) return report("a client was not admitted: it is on this machine");
     uid_t user = 0;
     const auto [rest, failed] = std::from_chars(note.data(), note.data() + note.size(), user);
     if (failed != std::errc() || rest != note.data() + note.size())
-        return setup_.report("a client was not admitted: nobody knows who it is");
+        return report("a client was not admitted: nobody knows who it is");
     admit(user, Where::kElsewhere, *said.value()->socket, listener);
 }
 
@@ -255,7 +279,7 @@ Status UserServers::run(io::Listener& listener, int wake) {
         const std::array wakes{wake, newcomers_.channel};
         const auto connection = listener.accept(wakes);
         if (!connection && !connection.status().retryable()) return connection.status();
-        if (connection && connection.value() == nullptr && is_readable(wake)) return Status::ok();
+        if (connection && connection.value() == nullptr && io::is_readable(wake)) return Status::ok();
         const Status taken = attempt([&]() -> Status {
             if (!connection) return connection.status();
             if (connection.value() == nullptr) hear_of_newcomer(listener);
@@ -264,7 +288,7 @@ Status UserServers::run(io::Listener& listener, int wake) {
             else pass_to_newcomers(*connection.value(), "", listener);
             return Status::ok();
         });
-        if (!taken) setup_.report("a client was not admitted: " + taken.message());
+        if (!taken) report("a client was not admitted: " + taken.message());
     }
 }
 

@@ -7,7 +7,8 @@
 // nothing that strangers send is read with root's rights, and a wrong word of that process lets nobody in.
 //
 // A user's process begins with the first connection; it ends when this object does, or by itself: then the next
-// connection begins another. One that cannot begin tells the clients why that wait for it.
+// connection begins another, and until it has ended the user's clients are refused. One that cannot begin tells the
+// clients why that wait for it.
 //
 // Thread-safety: one thread, and the process has no other one, as it forks. Blocking: as each call says. Source:
 // setuid(2), initgroups(3), unix(7).
@@ -59,6 +60,7 @@ class UserServers {
     struct Process {
         pid_t pid = 0;
         int channel = -1;
+        std::optional<uid_t> user{};   // none: that of kIdentifiers
     };
     enum class Where : bool { kHere, kElsewhere };   // the client
     void hear_of_newcomer(io::Listener& listener);
@@ -74,6 +76,7 @@ class UserServers {
                                const std::function<int(int channel)>& carry_out);
     void let_end(Process& process);
     void forget_ended() noexcept;
+    void report(const std::string& line) const noexcept;
 
     const Setup setup_;
     std::map<uid_t, Process> processes_;

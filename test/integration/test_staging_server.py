@@ -221,6 +221,31 @@ def test_a_program_that_asks_for_addresses_finds_its_bytes_there(tmp_path, serve
     )
 
 
+def test_a_report_that_cannot_be_written_ends_nothing(tmp_path):
+    with open("/dev/full", "w") as full:
+        process = subprocess.Popen(
+            [command(), "serve", "--listen", f"unix:{tmp_path}/socket", "--nls", tmp_path],
+            env=native(),
+            stdout=subprocess.PIPE,
+            stderr=full,
+            text=True,
+        )
+    try:
+        address = process.stdout.readline().split()[-1]
+        for _ in range(3):
+            with socket.socket(socket.AF_UNIX) as garbage:
+                garbage.connect(f"{tmp_path}/socket")
+                garbage.sendall(b"x" * 100)
+                assert garbage.recv(100) == b""
+        with Client(tmp_path, through(address, tmp_path)) as program:
+            program.must("f = h5py.File('x.h5', 'w')", "f['x'] = 1", "f.close()")
+            assert program.end() == ""
+        assert client_reasons(tmp_path) == {"forwarded": 1}
+    finally:
+        process.terminate()
+    assert process.wait(timeout=60) == 0
+
+
 @pytest.mark.parametrize("first", [b"GET / HTTP/1.1\r\n\r\n" * 4, b"\0" * 64, b"FBWP" + b"\xff" * 60])
 def test_garbage_ends_its_session_and_no_other(tmp_path, server, first):
     host, port = server.address.rsplit(":", 1)

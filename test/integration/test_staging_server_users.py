@@ -96,6 +96,9 @@ def test_a_user_who_is_not_named_is_not_admitted(place, server):
     os.chown(place / user, number(user), -1)
     with client(server, place, user) as program:
         program.must("f = h5py.File('x.h5', 'w')", "f['x'] = 1", "f.close()")
+        # As if no server answered.
+        said = program.do("f = h5py.File('x.h5', 'r+')")
+        assert said.startswith("error ") and f"user {number(user)} is not admitted" in said, said
         said = program.end()
         assert "files are written directly, unstaged" in said
         assert f"user {number(user)} is not admitted" in said
@@ -118,6 +121,29 @@ def test_a_user_s_process_that_is_killed_is_replaced_and_nobody_else_notices(pla
         assert (place / user / "x.h5").read_bytes() == (place / "native/x.h5").read_bytes()
     server.end()
     assert server.left() == []
+
+
+def test_a_user_s_process_that_ends_has_no_other_beside_it(place, server):
+    """Two of them would know nothing of each other's files."""
+    user = USERS[1]
+    folder = place / user
+    with client(server, place, user) as one, Client(folder, through(server.address, folder, "strict=on")) as other:
+        other.must(as_user(user))
+        one.must(*FLUSHED)
+        (ending,) = children(server, number(user))
+        os.kill(ending, signal.SIGTERM)
+        # It serves until it has seen the signal, and takes nobody from then on.
+        while (said := other.do("f = h5py.File('y.h5', 'w'); f.close()")) == "ok":
+            pass
+        assert children(server, number(user)) == [ending] and "is about to end" in said, said
+        one.must("f.close()")
+        assert one.end() == ""
+        while other.do("f = h5py.File('y.h5', 'w'); f.close()") != "ok":
+            pass
+        assert ending not in children(server, number(user))
+        other.end()
+    natively(place / "native", *FLUSHED, "f.close()")
+    assert (folder / "x.h5").read_bytes() == (place / "native/x.h5").read_bytes()
 
 
 CONNECTS = """
