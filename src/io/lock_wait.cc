@@ -14,7 +14,7 @@ namespace forebay::io {
 // Whether the lock was had; else errno says why. Locks are waited for without end or not at all, so somebody else's
 // is waited for by its effect: whoever gives it up, or dies, closes the directory, and the kernel tells (inotify). It
 // does not tell of another machine's, and may refuse to, so it is tried again now and then all the same.
-bool await_lock(int number, std::chrono::milliseconds at_most, bool (*try_lock)(int number)) {
+bool await_lock(int number, std::chrono::milliseconds at_most, const std::function<bool(int number)>& try_lock) {
     constexpr std::chrono::milliseconds kTryAgain{500};
     const auto end = std::chrono::steady_clock::now() + at_most;
     int closed = -1;

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 
 namespace forebay::io {
 
 // Tries `try_lock(number)` until it is true, for so long at most. False: errno is that of the last try; one other than
 // EWOULDBLOCK ends it at once. Blocks.
-[[nodiscard]] bool await_lock(int number, std::chrono::milliseconds at_most, bool (*try_lock)(int number));
+[[nodiscard]] bool await_lock(int number, std::chrono::milliseconds at_most,
+                              const std::function<bool(int number)>& try_lock);
 
 }   // namespace forebay::io

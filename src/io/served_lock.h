@@ -1,5 +1,6 @@
 // The mark that a staging server leaves on a file while it writes it for clients (server_mode=drain): a shared lock of
-// the last byte that a file can have (fcntl, F_OFD_SETLK), which ends with the server's descriptor.
+// one of the last bytes that a file can have (fcntl, F_OFD_SETLK), which ends with the server's descriptor. A file may
+// be spread over several servers. Each has a number then, which the client gives it, and a byte of its own.
 //
 // The server may still be at a client's last write when that client has died. Whoever recovers the file, empties it, or
 // writes it by himself after the server has gone, waits for the end of the mark: then no such write comes any more. A
@@ -8,6 +9,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <optional>
 
 #include "base/status.h"
 #include "io/descriptor.h"
@@ -17,9 +20,14 @@ namespace forebay::io {
 // A staging server ends a write for a client that has died, and its mark with it.
 inline constexpr std::chrono::seconds kServerEnds{10};
 
+// Their numbers are below that.
+inline constexpr std::uint32_t kServersMax = 64;
+
 // Lasts until the descriptor is closed. False: the mark cannot be had.
-bool mark_served(Descriptor& descriptor) noexcept;
-// Until nobody else has the file marked, or it cannot be told. kUnavailable, retryable: somebody still has it.
-[[nodiscard]] Status await_unserved(Descriptor& descriptor, std::chrono::milliseconds at_most);
+bool mark_served(Descriptor& descriptor, std::uint32_t server = 0) noexcept;
+// Until nobody else has the file marked, or no server of that number has, or it cannot be told. kUnavailable,
+// retryable: somebody still has it.
+[[nodiscard]] Status await_unserved(Descriptor& descriptor, std::chrono::milliseconds at_most,
+                                    std::optional<std::uint32_t> server = {});
 
 }   // namespace forebay::io

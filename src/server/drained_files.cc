@@ -42,10 +42,10 @@ Status ServedFiles::prepare_to_drain(Drained& drained, const wire::Open& request
         const auto recovered = engine->recover_opened({request.identity, request.path, true, request.locked,
                                                        descriptor});
         FOREBAY_TRY(recovered.status());
-    } else {   // another server may still write for it
-        FOREBAY_TRY(io::await_unserved(*descriptor, kUnknown));
+    } else {   // another server at this address may still write for it
+        FOREBAY_TRY(io::await_unserved(*descriptor, kUnknown, request.drainer.server));
     }
-    (void)io::mark_served(*descriptor);
+    (void)io::mark_served(*descriptor, request.drainer.server);
     const Options& options = options_.options;
     auto made = std::make_shared<DrainedFile>(std::move(descriptor), request.path, options.stripe,
                                               static_cast<std::size_t>(options.drain_threads));
@@ -80,11 +80,13 @@ Result<std::shared_ptr<DrainedFile>> ServedFiles::open_to_drain(const wire::Open
             return {Code::kUnavailable, fmt::format("open {}: a session that was lost does not end", request.path)};
         if (!left_.wait_for(lock, kEnding, [&] { return !drained.opening; }))
             return {Code::kUnavailable, fmt::format("open {}: what was left of it is not recovered", request.path)};
-        if (drained.file != nullptr) {
-            if (number == 1) return entered;
-            const std::shared_ptr<DrainedFile> file = drained.file;
+        if (const std::shared_ptr<DrainedFile> file = drained.file; file != nullptr) {
             lock.unlock();
-            const Status unserved = attempt([&] { return io::await_unserved(*file->descriptor, kUnknown); });
+            const Status unserved = attempt([&] {
+                if (number > 1) FOREBAY_TRY(io::await_unserved(*file->descriptor, kUnknown, request.drainer.server));
+                (void)io::mark_served(*file->descriptor, request.drainer.server);
+                return Status::ok();
+            });
             lock.lock();
             return unserved ? entered : unserved;
         }

@@ -14,6 +14,7 @@
 #include "io/process_lock.h"
 #include "io/socket.h"
 #include "wire/client_session.h"
+#include "wire/home_server.h"
 
 namespace forebay::wire {
 
@@ -27,21 +28,6 @@ constexpr std::uint64_t kCostTimes = 8;   // a server is left alone for so many 
 bool has_left(const Status& failure) noexcept { return failure.code() == Code::kNotFound || failure.sys_errno() != 0; }
 
 }   // namespace
-
-std::size_t home_of_stripe(const std::vector<std::string>& servers, std::uint64_t inode, std::uint64_t stripe) {
-    const std::string which = "\n" + std::to_string(inode) + "\n" + std::to_string(stripe);
-    std::size_t home = 0;
-    std::uint64_t highest = 0;
-    for (std::size_t server = 0; server < servers.size(); ++server) {
-        const std::string both = servers[server] + which;
-        const std::uint64_t hash = checksum(std::as_bytes(std::span(both)));
-        if (server == 0 || hash > highest || (hash == highest && servers[server] > servers[home])) {
-            highest = hash;
-            home = server;
-        }
-    }
-    return home;
-}
 
 struct CacheServers::Session {
     std::unique_ptr<Connection> connection;
@@ -116,17 +102,9 @@ CacheServers::~CacheServers() {
 }
 
 Result<std::shared_ptr<CacheServers>> CacheServers::create(const std::string& servers, const Bounds& bounds) {
-    std::vector<std::string> names;
-    for (std::size_t begin = 0; begin <= servers.size();) {
-        const std::size_t comma = std::min(servers.find(',', begin), servers.size());
-        std::string name = servers.substr(begin, comma - begin);
-        if (name.empty()) return Status(Code::kInvalidArgument, servers + ": a staging server without an address");
-        if (std::ranges::find(names, name) != names.end())
-            return Status(Code::kInvalidArgument, servers + ": " + name + " is named twice");
-        names.push_back(std::move(name));
-        begin = comma + 1;
-    }
-    return std::shared_ptr<CacheServers>(new CacheServers(std::move(names), bounds));
+    auto names = server_names(servers);
+    if (!names) return names.status();
+    return std::shared_ptr<CacheServers>(new CacheServers(std::move(names).value(), bounds));
 }
 
 CacheServers::Pool& CacheServers::pool() {

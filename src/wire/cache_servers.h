@@ -24,10 +24,6 @@ namespace forebay::wire {
 
 inline constexpr std::uint64_t kHomeStripeBytes = std::uint64_t{1} << 20;   // of a file, with one home
 
-// The server whose hash with this stripe of the file is the highest. Pure.
-[[nodiscard]] std::size_t home_of_stripe(const std::vector<std::string>& servers, std::uint64_t inode,
-                                         std::uint64_t stripe);
-
 class CacheServers {
   public:
     struct Bounds {

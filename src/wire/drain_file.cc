@@ -74,6 +74,7 @@ Result<std::unique_ptr<DrainFile>> DrainFile::open(Setup setup, std::unique_ptr<
     Open& message = described.value();
     message.locked = setup.locked;
     message.drainer.client = random_id();
+    message.drainer.server = setup.number;
     std::unique_ptr<Session> session;
     if (at_once) {
         auto opened = open_session_of(setup, message, 1);

@@ -43,11 +43,13 @@ class DrainFile final : public io::ForwardingFile {
   public:
     struct Setup {
         io::Address server;
+        std::uint32_t number = 0;         // of this server, of those that the file is spread over (io/served_lock.h)
         bool locked = false;              // as HDF5 locks it
         bool shared = false;              // other processes of the program write it through the server, too
         std::size_t sessions_max = 1;     // at most kDrainSessionsMax
         std::uint64_t patience_s = 600;   // 0: without end
-        // Until no server has the file marked; not longer than a few seconds. Null: nothing is waited for.
+        // Until no server of this number has the file marked; not longer than a few seconds. Null: nothing is waited
+        // for.
         std::function<Status()> await_unserved = {};
         // Once: the file is written without the server from now on.
         std::function<void(const Status& why)> gone = {};
@@ -71,6 +73,10 @@ class DrainFile final : public io::ForwardingFile {
     Status sync() override;
     void count_served(std::atomic<std::uint64_t>& counter) noexcept override { served_ = &counter; }
     Status leave() override;
+    // What it asks the server about itself is asked of the file: the server is on this machine.
+    [[nodiscard]] bool is_local() const noexcept { return setup_.server.is_local(); }
+    // Another one of the same file has set its size.
+    void note_size(std::uint64_t size) noexcept { size_ = size; }
 
   private:
     struct Session {

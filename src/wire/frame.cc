@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/checksum.h"
+#include "io/served_lock.h"
 
 namespace forebay::wire {
 
@@ -111,7 +112,7 @@ Payload encode(const Open& message) {
     const bool drains = message.purpose == Purpose::kDrain;
     append(payload, drains ? message.drainer.client : message.team.id);
     append(payload, drains ? message.drainer.session : message.team.members);
-    append(payload, message.team.joins ? std::uint32_t{1} : std::uint32_t{0});
+    append(payload, drains ? message.drainer.server : std::uint32_t{message.team.joins});
     append_text(payload, message.path);
     return payload;
 }
@@ -266,8 +267,8 @@ Result<Open> parse_open(io::Bytes payload) {
     const auto number = load_le<std::uint32_t>(payload.data() + 64),
                joins = load_le<std::uint32_t>(payload.data() + 68);
     if (drains) {
-        message.drainer = {id, number};
-        if (id == 0 || number == 0 || joins != 0) return malformed("client of OPEN");
+        message.drainer = {id, number, joins};
+        if (id == 0 || number == 0 || joins >= io::kServersMax) return malformed("client of OPEN");
     } else {
         message.team = {id, number, joins == 1};
         const bool may_have = message.purpose == Purpose::kWrite || message.purpose == Purpose::kRead;

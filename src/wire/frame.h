@@ -107,6 +107,7 @@ struct Open {
     struct Drainer {
         std::uint64_t client = 0;    // random; it may have several sessions
         std::uint32_t session = 0;   // from 1 on; those of the client with a lower number are lost
+        std::uint32_t server = 0;    // which of the client's servers this is (io/served_lock.h)
         friend bool operator==(const Drainer&, const Drainer&) = default;
     } drainer{};
 };

@@ -29,6 +29,7 @@
 #include "wire/home_server.h"
 #include "wire/remote_file.h"
 #include "wire/snapshot_file.h"
+#include "wire/striped_file.h"
 
 namespace forebay::hdf5 {
 
@@ -176,39 +177,88 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
     return Status::ok();
 }
 
+namespace {
+
+struct DrainWay {
+    const Options& options;
+    const OpenFile& open;
+    const Opening& opening;
+    bool at_once, shared;
+};
+
+// At the server that is named so, which has this number. `file` stays where it is after a failure.
+Result<std::unique_ptr<wire::DrainFile>> drain_at(const DrainWay& way, const std::string& server, std::uint32_t number,
+                                                  std::unique_ptr<io::File>& file) {
+    constexpr std::chrono::seconds kServerEnds{5};
+    const auto address = io::parse_address(server);
+    if (!address) return address.status();
+    // What its machine loses with its power no log would have any more.
+    if (way.options.durability == Durability::kNode && !address.value().is_local())
+        return Status(Code::kUnsupported, "with durability=node only a server on the same machine writes files");
+    wire::DrainFile::Setup setup{
+        address.value(),     number, way.opening.locked == Locked::kForWriting, way.shared, way.options.drain_threads,
+        way.options.patience};
+    setup.await_unserved = [descriptor = std::weak_ptr<io::Descriptor>(way.open.descriptor), kServerEnds, number] {
+        const auto here = descriptor.lock();
+        return here != nullptr ? io::await_unserved(*here, kServerEnds, number) : Status::ok();
+    };
+    setup.gone = [path = way.open.path](const Status& why) {
+        warn_once(why.message() + "; " + path + " is written directly from now on");
+    };
+    return wire::DrainFile::open(std::move(setup), file, way.at_once);
+}
+
+// One of no address is like one that is not there.
+bool does_without(const Status& failure) {
+    return failure.code() == Code::kNotFound || failure.code() == Code::kUnsupported ||
+           failure.code() == Code::kInvalidArgument;
+}
+
+// `names` in an order that all programs have. What some of them fail with is returned, whether others serve it or not.
+Status spread(stage::OpenTarget& target, const DrainWay& way, std::vector<std::string> names) {
+    std::vector<wire::StripedFile::Part> parts;
+    Status missing;
+    bool some = false;
+    for (std::uint32_t number = 0; number < names.size(); ++number) {
+        std::unique_ptr<io::File> file = io::make_posix_file(way.open.descriptor, way.open.path);
+        auto drain = drain_at(way, names[number], number, file);
+        some = some || drain;
+        if (!drain) {
+            missing = drain.status().with_context("option server=" + names[number]);
+            if (way.options.strict || !does_without(missing)) return missing;
+        }
+        parts.push_back({std::move(names[number]), drain ? std::move(drain).value() : nullptr});
+    }
+    if (!some) return missing;
+    const std::uint64_t liked = way.options.stripe != 0 ? way.options.stripe : target.file->traits().stripe_bytes;
+    target.file = std::make_unique<wire::StripedFile>(std::shared_ptr<io::File>(std::move(target.file)),
+                                                      std::move(parts), way.open.identity.inode,
+                                                      wire::StripedFile::stripe_bytes_of(liked));
+    return missing;
+}
+
+}   // namespace
+
 Status drain_through(stage::OpenTarget& target, stage::Engine& engine, const OpenFile& open, const Opening& opening,
                      bool at_once, bool shared) {
-    constexpr std::chrono::seconds kServerEnds{5};
     const Options& options = engine.options().options;
     if (!options.drains_through() || !options.stage || !target.writable || target.aside) return Status::ok();
-    const auto home = wire::home_server(options.server, open.identity.inode);
-    if (!home) return home.status().with_context("option server");
-    const auto address = io::parse_address(home.value());
-    Status failure = address.status();
-    // What its machine loses with its power no log would have any more.
-    if (address && options.durability == Durability::kNode && !address.value().is_local())
-        failure = {Code::kUnsupported, "with durability=node only a server on the same machine writes files"};
-    else if (address) {
-        wire::DrainFile::Setup setup{address.value(), opening.locked == Locked::kForWriting, shared,
-                                     options.drain_threads, options.patience};
-        setup.await_unserved = [descriptor = std::weak_ptr<io::Descriptor>(open.descriptor), kServerEnds] {
-            const auto here = descriptor.lock();
-            return here != nullptr ? io::await_unserved(*here, kServerEnds) : Status::ok();
-        };
-        setup.gone = [path = open.path](const Status& why) {
-            warn_once(why.message() + "; " + path + " is written directly from now on");
-        };
-        auto drain = wire::DrainFile::open(std::move(setup), target.file, at_once);
-        if (drain) {
-            target.file = std::move(drain).value();
-            return Status::ok();
-        }
-        failure = drain.status();
+    auto names = wire::server_names(options.server);
+    if (!names) return names.status().with_context("option server");
+    std::ranges::sort(names.value());
+    if (names.value().size() > io::kServersMax)
+        return {Code::kInvalidArgument, fmt::format("option server: there are more than {}", io::kServersMax)};
+    const DrainWay way{options, open, opening, at_once, shared};
+    Status failure;
+    if (names.value().size() > 1) {
+        failure = spread(target, way, std::move(names).value());
+    } else {
+        auto drain = drain_at(way, names.value()[0], 0, target.file);
+        if (drain) target.file = std::move(drain).value();
+        else failure = drain.status().with_context("option server=" + names.value()[0]);
     }
-    failure = failure.with_context("option server=" + home.value());
-    const bool does_without = failure.code() == Code::kNotFound || failure.code() == Code::kUnsupported ||
-                              (!address && failure.code() == Code::kInvalidArgument);
-    if (options.strict || !does_without) return failure;
+    if (failure) return failure;
+    if (options.strict || !does_without(failure)) return failure;
     warn_once(failure.message() + "; files are staged here, and written without it");
     engine.count_aside(ledger::AsideReason::kServer, open.path);
     return Status::ok();

@@ -24,8 +24,9 @@ def server(tmp_path):
         yield running
 
 
-def draining(server: Server, folder: Path) -> dict[str, str]:
-    return staged(folder, f"server={server.address};server_mode=drain;segment=256KiB")
+def draining(*servers: Server, folder: Path) -> dict[str, str]:
+    named = ",".join(server.address for server in servers)
+    return staged(folder, f"server={named};server_mode=drain;segment=256KiB")
 
 
 def assert_served(folder: Path) -> None:
@@ -40,16 +41,25 @@ def test_random_programs_read_what_they_must(tmp_path, server):
         folder = tmp_path / f"on-{nodes}"
         first = seeds("parallel-server-drain", 1)[0] % 1_000_000_000
         programs = range(first, first + 4)
-        ran = run_oracle(folder / "run", 2, programs, draining(server, folder), nodes, ("--max-ops", "18"))
+        ran = run_oracle(folder / "run", 2, programs, draining(server, folder=folder), nodes, ("--max-ops", "18"))
         assert_right(ran, programs, f"seeds {programs.start} to {programs.stop - 1}, {nodes} nodes")
         assert_served(folder)
+
+
+def test_random_programs_whose_files_two_servers_write_read_what_they_must(tmp_path):
+    first = seeds("parallel-server-stripes", 1)[0] % 1_000_000_000
+    programs = range(first, first + 4)
+    with Server(tmp_path / "one") as one, Server(tmp_path / "other") as other:
+        ran = run_oracle(tmp_path / "run", 2, programs, draining(one, other, folder=tmp_path), 2, ("--max-ops", "18"))
+        assert_right(ran, programs, f"seeds {programs.start} to {programs.stop - 1}")
+        assert_served(tmp_path)
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
 @pytest.mark.parametrize("part", PARTS)
 def test_calls_return_and_store_the_same(part, nodes, tmp_path, server):
     plain = run_part(part, native(), tmp_path / "native")
-    done = run_part(part, draining(server, tmp_path), tmp_path / "here", nodes)
+    done = run_part(part, draining(server, folder=tmp_path), tmp_path / "here", nodes)
     assert done.stdout.splitlines() == plain.stdout.splitlines(), done.told()
     if part != "rejected":  # which leaves files that are none
         assert_same_contents(tmp_path / "native", tmp_path / "here")
@@ -59,7 +69,7 @@ def test_calls_return_and_store_the_same(part, nodes, tmp_path, server):
 @pytest.mark.parametrize("case", CASES)
 def test_unusual_programs_see_the_same(case, tmp_path, server):
     plain = run_case(case, native(), tmp_path / "native")
-    done = run_case(case, draining(server, tmp_path), tmp_path / "here", node_names(RANKS, 2))
+    done = run_case(case, draining(server, folder=tmp_path), tmp_path / "here", node_names(RANKS, 2))
     assert done.hung is None and done.returncode == plain.returncode, done.told()
     assert facts(done) == facts(plain) != [], done.told()
     assert_same_contents(tmp_path / "native", tmp_path / "here")
@@ -79,7 +89,7 @@ def test_a_server_that_dies_among_their_writes_is_done_without(again, tmp_path, 
     ending = threading.Timer(2, end)
     ending.start()
     try:
-        ran = run_oracle(tmp_path / "run", 2, programs, draining(server, tmp_path), 2, ("--max-ops", "18"))
+        ran = run_oracle(tmp_path / "run", 2, programs, draining(server, folder=tmp_path), 2, ("--max-ops", "18"))
     finally:
         ending.join()
     assert_right(ran, programs, f"seeds {programs.start} to {programs.stop - 1}, the server ends")
@@ -89,7 +99,7 @@ def test_without_a_server_ranks_write_what_they_have_staged(tmp_path):
     with Server(tmp_path) as gone:
         gone.end(signal.SIGTERM)
         plain = run_case("plain", native(), tmp_path / "native")
-        done = run_case("plain", draining(gone, tmp_path), tmp_path / "here", node_names(RANKS, 2))
+        done = run_case("plain", draining(gone, folder=tmp_path), tmp_path / "here", node_names(RANKS, 2))
     assert done.hung is None and done.returncode == 0 and facts(done) == facts(plain), done.told()
     assert_same_contents(tmp_path / "native", tmp_path / "here")
     assert sum(file["staged"] for file in statistics(tmp_path)) > 0

@@ -32,7 +32,7 @@ class DrainingServer : public StagingServer {
         if (!opened) return opened.status();
         const std::shared_ptr<io::Descriptor> descriptor = opened.value().descriptor;
         std::unique_ptr<io::File> file = io::make_posix_file(descriptor, path);
-        wire::DrainFile::Setup setup{address_, false, false, sessions, patience_s};
+        wire::DrainFile::Setup setup{address_, 0, false, false, sessions, patience_s};
         setup.await_unserved = [descriptor] { return io::await_unserved(*descriptor, std::chrono::seconds(5)); };
         setup.gone = [this](const Status&) { ++gone_; };
         auto drained = wire::DrainFile::open(std::move(setup), file, at_once);

@@ -19,6 +19,7 @@
 #include "base/background_thread.h"
 #include "io/socket.h"
 #include "wire/connection.h"
+#include "wire/home_server.h"
 
 namespace forebay::wire {
 namespace {

@@ -132,7 +132,7 @@ class DrainFileTest : public testing::Test {
 
     std::unique_ptr<DrainFile> open(std::uint64_t patience_s = 60, bool at_once = true) {
         std::unique_ptr<io::File> file = std::make_unique<NamedFile>(file_, "/file");
-        DrainFile::Setup setup{address_, false, false, 3, patience_s};
+        DrainFile::Setup setup{address_, 0, false, false, 3, patience_s};
         setup.gone = [this](const Status&) { ++gone_; };
         auto opened = DrainFile::open(std::move(setup), file, at_once);
         EXPECT_TRUE(opened) << opened.status().message();

@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/checksum.h"
+#include "io/served_lock.h"
 #include "support/seeds.h"
 
 namespace forebay::wire {
@@ -295,16 +296,19 @@ TEST(Frame, a_team_that_is_none_is_refused) {
     EXPECT_FALSE(parse_open(encode(Open{true, false, {}, "/a", Purpose::kWrite, {}, {1, 2, true}})));
 }
 
-TEST(Frame, who_drains_names_itself_and_its_session) {
-    const auto parses = [](Open::Drainer drainer, Open::Team team = {}) {
-        return parse_open(encode(Open{false, false, {}, "/a", Purpose::kDrain, {}, team, drainer})).is_ok();
+TEST(Frame, who_drains_names_itself_its_session_and_the_server) {
+    const auto parses = [](Open::Drainer drainer) {
+        const auto parsed = parse_open(encode(Open{false, false, {}, "/a", Purpose::kDrain, {}, {}, drainer}));
+        EXPECT_TRUE(!parsed || parsed.value().drainer == drainer);
+        return parsed.is_ok();
     };
     EXPECT_TRUE(parses({1, 2}));
     EXPECT_TRUE(parses({1, ~std::uint32_t{0}}));   // no team is so large
     EXPECT_FALSE(parses({}));
     EXPECT_FALSE(parses({0, 2}));
     EXPECT_FALSE(parses({1, 0}));
-    EXPECT_FALSE(parses({1, 2}, {3, 4, true}));
+    EXPECT_TRUE(parses({1, 2, io::kServersMax - 1}));
+    EXPECT_FALSE(parses({1, 2, io::kServersMax}));
 }
 
 // Under the address sanitizer: nothing outside of the payload is touched, and what is accepted is consistent.
