@@ -111,11 +111,12 @@ constexpr std::array kTable{
     OptionSpec{
         "server", kString, "", "", 0, 0, "",
         "Staging server (`forebay serve`) that stages what is written, as unix:PATH or HOST:PORT, or several with "
-        "commas between, of which each file has one (option server_mode). A file that another program writes "
-        "through it is read as at its last flush. The ranks of a program write one file together. Empty: none."},
+        "commas between, of which each file has one. A file that another program writes through it is read as at its "
+        "last flush. The ranks of a program write one file together. Empty: none."},
     OptionSpec{"server_mode", kChoice, "forward", "", 0, 0, "forward|drain",
                "With option server:\nforward: what is written goes to the server at once, and nothing is staged here\n"
-               "drain: files are staged here, and the server writes them for all its clients"},
+               "drain: files are staged here, and the server writes them for all its clients; each of several servers "
+               "has its own stripes of a file"},
     OptionSpec{"server_bulk", kChoice, "socket", "", 0, 0, "socket|fabric",
                "Between a program and a staging server on another machine, large requests go:\n"
                "socket: through the connection\n"
