@@ -120,7 +120,8 @@ def test_what_is_prefetched_is_read_from_the_node(target, tmp_path):
 
 
 def test_a_file_of_which_a_few_blocks_are_cached_is_prefetched_wholly(target, tmp_path):
-    read_a_little = "import sys, h5py; f = h5py.File(sys.argv[1]); [f['rows'][row, :9] for row in (14, 1)]"  # no order that is read ahead
+    # In no order that is read ahead.
+    read_a_little = "import sys, h5py; f = h5py.File(sys.argv[1]); [f['rows'][row, :9] for row in (14, 1)]"
     assert (
         run([sys.executable, "-c", read_a_little, target / "small.h5"], environment(tmp_path), tmp_path).returncode == 0
     )
