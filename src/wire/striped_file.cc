@@ -119,15 +119,12 @@ Result<std::uint64_t> StripedFile::size() {
     return known ? Result<std::uint64_t>(largest) : file().size();
 }
 
+// What is written through a server elsewhere shows latest.
 io::FileTraits StripedFile::traits() {
-    io::FileTraits all = file().traits();
-    for (const Part& part : parts_) {
-        if (part.file == nullptr) continue;
-        const io::FileTraits traits = part.file->traits();
-        all.may_hang = traits.may_hang;
-        if (all.times != io::TimesKind::kLazy) all.times = traits.times;
-    }
-    return all;
+    io::FileTraits traits = file().traits();
+    for (const Part& part : parts_)
+        if (part.file != nullptr && (local_ || !part.file->is_local())) traits = part.file->traits();
+    return traits;
 }
 
 Status StripedFile::allocate(std::uint64_t, std::uint64_t) {

@@ -1,9 +1,9 @@
 // A file that several staging servers write: each stripe of it has one of them, its home (docs/protocol.md, "Several
-// servers"), and goes through a DrainFile of that one. So one file is written as fast as all servers together, and the
-// pieces of a stripe meet at one place, whoever writes them.
+// servers"), and goes through a DrainFile of that one. So no single server has all of a file to write, and the pieces
+// of a stripe meet at one place, whoever writes them.
 //
-// A stripe whose server is not there is written without one, as any other file system would have it. Servers do not
-// know of each other: what is lost with one is written again there, or without it, and the others go on.
+// A stripe whose server is not there is written without one. Servers do not know of each other: what is lost with one
+// is written again there, or without it, and the others go on.
 //
 // Ownership: the parts, closed with this. Thread-safety and blocking: as DrainFile.
 #pragma once

@@ -121,3 +121,23 @@ def test_a_program_that_dies_leaves_its_last_flush(tmp_path, servers):
     assert done.returncode == 0, done
     assert (here / "x.h5").read_bytes() == committed_bytes(tmp_path)
     assert left(here) == []
+
+
+def test_servers_on_another_machine_write_and_read_their_stripes(machines, target, tmp_path):
+    """What the program reads, and sizes, come from the servers there."""
+    reads = ("assert (f['large'][...] == np.arange(8_000_000)).all()", "f['late'] = f['large'][::100_000]")
+    lines = (*SPREAD[:-1], "f.flush()", *reads, "f.close()")
+    natively(tmp_path / "native", *lines)
+    client = tmp_path / "client"
+    with ExitStack() as stack:
+        servers = [
+            stack.enter_context(Server(tmp_path / f"server{number}", f"{machines.address}:0", on=machines.first))
+            for number in range(SERVERS)
+        ]
+        with Client(target, draining(addresses(servers), client, SMALL_LOG), on=machines.second) as program:
+            program.must(*lines)
+            assert program.end() == ""
+        assert_all_served(client, 1)
+        carried_out = [requests(server.end()) for server in servers]
+    assert sum(count > 0 for count in carried_out) >= 2, carried_out
+    assert (target / "x.h5").read_bytes() == (tmp_path / "native/x.h5").read_bytes()

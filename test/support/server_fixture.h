@@ -143,6 +143,24 @@ inline void put(Content& model, std::size_t offset, const Content& bytes) {
     std::copy(bytes.begin(), bytes.end(), model.begin() + static_cast<std::ptrdiff_t>(offset));
 }
 
+// Files that several threads write through several clients, each thread units of its own, which lie among the others'.
+struct OwnUnits {
+    std::size_t threads, unit, units;   // `units` of each thread
+    [[nodiscard]] std::size_t bytes() const noexcept { return threads * unit * units; }
+    // One write, of two pieces, in one of the thread's units and in `model`: its place, and the bytes.
+    template <class Write>
+    std::pair<std::size_t, Content> write_one(std::mt19937_64& random, std::size_t thread, Content& model,
+                                              const Write& write) const {
+        Content bytes = random_bytes(random, 1 + random() % unit);
+        const std::size_t at = (random() % units * threads + thread) * unit;
+        const std::size_t half = bytes.size() / 2;
+        const std::vector<io::Bytes> pieces{io::Bytes(bytes).first(half), io::Bytes(bytes).subspan(half)};
+        EXPECT_TRUE(write(at, pieces));
+        std::ranges::copy(bytes, model.begin() + static_cast<std::ptrdiff_t>(at));
+        return {at, std::move(bytes)};
+    }
+};
+
 inline constexpr std::size_t kPiece = 700'001;   // of no size that divides a place of exposed memory
 
 // Writes pieces until the server uses memory that the client exposes, and 20 beyond that.

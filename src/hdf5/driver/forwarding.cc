@@ -191,6 +191,9 @@ Result<std::unique_ptr<wire::DrainFile>> drain_at(const DrainWay& way, const std
                                                   std::unique_ptr<io::File>& file) {
     constexpr std::chrono::seconds kServerEnds{5};
     const auto address = io::parse_address(server);
+    // One that is no address is like one that is not there.
+    if (!address && address.status().code() == Code::kInvalidArgument)
+        return Status(Code::kUnsupported, address.status().message());
     if (!address) return address.status();
     // What its machine loses with its power no log would have any more.
     if (way.options.durability == Durability::kNode && !address.value().is_local())
@@ -208,13 +211,11 @@ Result<std::unique_ptr<wire::DrainFile>> drain_at(const DrainWay& way, const std
     return wire::DrainFile::open(std::move(setup), file, way.at_once);
 }
 
-// One of no address is like one that is not there.
 bool does_without(const Status& failure) {
-    return failure.code() == Code::kNotFound || failure.code() == Code::kUnsupported ||
-           failure.code() == Code::kInvalidArgument;
+    return failure.code() == Code::kNotFound || failure.code() == Code::kUnsupported;
 }
 
-// `names` in an order that all programs have. What some of them fail with is returned, whether others serve it or not.
+// `names` in an order that all programs have. If some cannot be had, that failure is returned, though others serve it.
 Status spread(stage::OpenTarget& target, const DrainWay& way, std::vector<std::string> names) {
     std::vector<wire::StripedFile::Part> parts;
     Status missing;

@@ -49,8 +49,9 @@ TEST_F(DrainingServer, what_several_clients_write_equals_a_byte_array) {
     for (const auto seed : test::seeds("drain.model", 4)) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         const std::string path = make_file("file" + std::to_string(seed));
-        constexpr std::size_t kClients = 3, kThreads = 2, kTurns = 60, kUnit = 40'000, kUnits = 40;
-        Content model(kClients * kThreads * kUnit * kUnits);
+        constexpr std::size_t kClients = 3, kThreads = 2, kTurns = 60;
+        const OwnUnits own_units{kClients * kThreads, 40'000, 40};
+        Content model(own_units.bytes());
         std::vector<std::unique_ptr<wire::DrainFile>> clients;
         for (std::size_t i = 0; i < kClients; ++i) {
             auto file = drain(path);
@@ -65,16 +66,13 @@ TEST_F(DrainingServer, what_several_clients_write_equals_a_byte_array) {
             for (std::size_t own = 0; own < kClients * kThreads; ++own)
                 threads.emplace_back([&, own] {
                     std::mt19937_64 random(seed + own);
-                    for (std::size_t turn = 0; turn < kTurns; ++turn) {
-                        const Content bytes = random_bytes(random, 1 + random() % kUnit);
-                        const std::size_t at = (random() % kUnits * kClients * kThreads + own) * kUnit;
-                        const std::size_t half = bytes.size() / 2;
-                        const std::vector<io::Bytes> pieces{io::Bytes(bytes).first(half),
-                                                            io::Bytes(bytes).subspan(half)};
-                        ASSERT_TRUE(clients[own / kThreads]->write_gather_at(at, pieces));
-                        std::ranges::copy(bytes, model.begin() + static_cast<std::ptrdiff_t>(at));
-                        written += bytes.size();
-                    }
+                    for (std::size_t turn = 0; turn < kTurns; ++turn)
+                        written += own_units
+                                       .write_one(random, own, model,
+                                                  [&](std::uint64_t at, std::span<const io::Bytes> pieces) {
+                                                      return clients[own / kThreads]->write_gather_at(at, pieces);
+                                                  })
+                                       .second.size();
                 });
         }
         EXPECT_EQ(served_, written);

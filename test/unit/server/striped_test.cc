@@ -87,8 +87,9 @@ class StripedFiles : public testing::Test {
 TEST_F(StripedFiles, what_several_clients_write_goes_to_all_servers_and_equals_a_byte_array) {
     for (const auto seed : test::seeds("striped.model", 4)) {
         SCOPED_TRACE("seed " + std::to_string(seed));
-        constexpr std::size_t kClients = 2, kThreads = 2, kUnit = 150'000, kUnits = 12;
-        Content model(kClients * kThreads * kUnit * kUnits);
+        constexpr std::size_t kClients = 2, kThreads = 2;
+        const OwnUnits own_units{kClients * kThreads, 150'000, 12};
+        Content model(own_units.bytes());
         std::vector<std::unique_ptr<wire::StripedFile>> clients;
         for (std::size_t i = 0; i < kClients; ++i) clients.push_back(open());
         ASSERT_TRUE(clients[0]->resize(0));
@@ -102,13 +103,10 @@ TEST_F(StripedFiles, what_several_clients_write_goes_to_all_servers_and_equals_a
                     std::mt19937_64 random(seed + own);
                     wire::StripedFile& file = *clients[own / kThreads];
                     for (int turn = 0; turn < 30; ++turn) {
-                        const Content bytes = random_bytes(random, 1 + random() % kUnit);
-                        const std::size_t at = (random() % kUnits * kClients * kThreads + own) * kUnit;
-                        const std::size_t half = bytes.size() / 2;
-                        const std::vector<io::Bytes> pieces{io::Bytes(bytes).first(half),
-                                                            io::Bytes(bytes).subspan(half)};
-                        ASSERT_TRUE(file.write_gather_at(at, pieces));
-                        std::ranges::copy(bytes, model.begin() + static_cast<std::ptrdiff_t>(at));
+                        const auto [at, bytes] = own_units.write_one(
+                            random, own, model, [&](std::uint64_t where, std::span<const io::Bytes> pieces) {
+                                return file.write_gather_at(where, pieces);
+                            });
                         Content got(bytes.size());
                         ASSERT_EQ(file.read_at(at, got).value(), got.size());
                         ASSERT_TRUE(got == bytes);
