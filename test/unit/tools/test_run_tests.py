@@ -318,6 +318,23 @@ def test_a_seed_of_the_run_is_printed_and_repeats_it(tmp_path):
     assert told[0] == told[1]
 
 
+def test_the_seed_of_a_run_belongs_to_the_committed_tree(runner, tmp_path):
+    def git(*command: str) -> None:
+        who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+        subprocess.run(["git", *who, *command], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init")
+    seeds = []
+    for text in ("one", "two"):
+        (tmp_path / "file").write_text(text)
+        git("add", "file")
+        git("commit", "-m", text)
+        (tmp_path / "file").write_text("not committed")
+        seeds += [runner.seed_of_tree(tmp_path), runner.seed_of_tree(tmp_path)]
+    assert seeds[0] == seeds[1] != seeds[2] == seeds[3]
+    assert all(0 <= seed < 1 << 31 for seed in seeds)
+
+
 def test_the_first_error_is_found_in_a_log(runner, tmp_path):
     log = tmp_path / "log"
     log.write_text("$ cmake --build\nall is well\nsrc/a.cc:3: error: no such type\nninja: stopped\n")
