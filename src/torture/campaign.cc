@@ -32,29 +32,31 @@ Torture::Torture(Ground& ground, TortureOrder order, Progress progress)
     : ground_(ground),
       order_(std::move(order)),
       seed_(order_.seed),
-      random_(order_.seed),
+      dice_(order_.seed),
       progress_(std::move(progress)) {
-    for (const char* name : {"killed while writing", "killed at the Nth write call", "killed while recovering",
-                             "killed again while recovering", "target fails, closed", "target fails, killed",
-                             "staging fails, closed", "staging fails, killed"})
-        campaigns_.push_back({.name = name});
+    for (std::string& name : names(order_.server)) {
+        Campaign& campaign = campaigns_.emplace_back(Campaign{.name = std::move(name)});
+        if (!order_.only.empty() && order_.only != campaign.name) campaign.skipped = "another one was asked for";
+    }
 }
 
-std::uint64_t Torture::below(std::uint64_t bound) noexcept {
-    std::byte word[8];
-    fill(word, random_++);
-    std::uint64_t value = 0;
-    for (const std::byte each : word) value = value << 8 | std::to_integer<std::uint64_t>(each);
-    return value % bound;
+std::vector<std::string> Torture::names(bool server) {
+    if (server) return {"connection cut", "client killed", "server killed", "stopped for a while", "all of these"};
+    return {"killed while writing",          "killed at the Nth write call", "killed while recovering",
+            "killed again while recovering", "target fails, closed",         "target fails, killed",
+            "staging fails, closed",         "staging fails, killed"};
 }
 
 Result<std::vector<Campaign>> Torture::run() {
-    auto strace = find_working_strace(ground_, order_.hang_ns);
-    if (!strace) return strace.status();
-    strace_ = std::move(strace.value().command);
-    campaigns_[1].skipped = std::move(strace.value().why_not);
+    if (!order_.server) {
+        auto strace = find_working_strace(ground_, order_.hang_ns);
+        if (!strace) return strace.status();
+        strace_ = std::move(strace.value().command);
+        if (!strace.value().why_not.empty()) campaigns_[1].skipped = std::move(strace.value().why_not);
+    }
     std::vector<NextPoint> next;
-    for (std::size_t i = 0; i < campaigns_.size(); ++i) next.push_back(points_of(static_cast<How>(i), campaigns_[i]));
+    for (std::size_t i = 0; i < campaigns_.size(); ++i)
+        next.push_back(order_.server ? server_points(i) : points_of(static_cast<How>(i), campaigns_[i]));
     const std::uint64_t begin_ns = monotonic_ns();
     std::uint64_t left = static_cast<std::uint64_t>(
         std::count_if(campaigns_.begin(), campaigns_.end(), [](const Campaign& each) { return each.skipped.empty(); }));

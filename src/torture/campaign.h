@@ -27,7 +27,9 @@ struct TortureOrder {
     std::uint64_t duration_ns = 0;
     std::vector<std::string> settings{};   // options of the process that writes (VictimOrder)
     std::uint64_t hang_ns = kHangNs;
-    Spoil spoil = Spoil::kNothing;   // in the campaigns with faults
+    Spoil spoil = Spoil::kNothing;   // in the campaigns with faults, and with servers
+    bool server = false;             // other campaigns: a staging server and its clients
+    std::string only{};              // the name of one campaign; empty: all
 };
 
 class Torture {
@@ -51,6 +53,7 @@ class Torture {
         kStagingFails,
         kStagingFailsThenKilled
     };
+    [[nodiscard]] static std::vector<std::string> names(bool server);
     struct Point {
         std::uint64_t reported = 0;   // commits
         std::uint64_t told = 0;       // failures
@@ -68,6 +71,8 @@ class Torture {
     [[nodiscard]] Result<std::optional<std::uint64_t>> kill_at_an_instant(std::uint64_t seed);
     [[nodiscard]] Result<std::optional<std::uint64_t>> kill_at_a_call(std::uint64_t seed, std::uint64_t nth);
     [[nodiscard]] Result<bool> kill_recovery();   // false: it had ended
+    // server_campaign.cc
+    [[nodiscard]] NextPoint server_points(std::size_t number);
     // fault_campaign.cc
     [[nodiscard]] NextPoint fault_points(bool of_target, bool killed, Campaign& campaign);
     [[nodiscard]] Result<Point> fault_point(const FaultCase& fault, std::uint64_t nth, bool killed, Campaign& campaign);
@@ -80,11 +85,12 @@ class Torture {
     using Judge = std::function<Judgement(const Recovery& recovery, std::span<const std::byte> content)>;
     [[nodiscard]] Result<Judgement> recover_and_judge(const std::string& where, const Judge& judge, Campaign& campaign);
     [[nodiscard]] Result<Killable> start_recovery();
-    [[nodiscard]] std::uint64_t below(std::uint64_t bound) noexcept;
+    [[nodiscard]] std::uint64_t below(std::uint64_t bound) noexcept { return dice_.below(bound); }
 
     Ground& ground_;
     const TortureOrder order_;
-    std::uint64_t seed_, random_;
+    std::uint64_t seed_;
+    Dice dice_;
     Progress progress_;
     std::vector<Campaign> campaigns_;
     std::vector<std::string> strace_;          // the command's beginning

@@ -58,8 +58,8 @@ Ground::~Ground() {
         if (!folder.empty() && !kept_) fs::remove_all(folder, ignored);
 }
 
-std::string Ground::words() const {
-    std::ifstream file(words_file(), std::ios::binary);
+std::string Ground::words(const std::string& whose) const {
+    std::ifstream file(words_file(whose), std::ios::binary);
     std::string text(std::istreambuf_iterator<char>(file), {});
     while (text.ends_with('\n')) text.pop_back();
     return text;

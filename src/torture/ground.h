@@ -23,9 +23,9 @@ class Ground {
     [[nodiscard]] const std::string& nls() const noexcept { return nls_; }
     [[nodiscard]] const std::string& folder() const noexcept { return target_; }
     [[nodiscard]] std::string file() const { return target_ + "/file"; }
-    // What the last child said on standard error.
-    [[nodiscard]] std::string words_file() const { return nls_ + "/words"; }
-    [[nodiscard]] std::string words() const;
+    // What the last child said on standard error, or the last one of this name.
+    [[nodiscard]] std::string words_file(const std::string& whose = "words") const { return nls_ + "/" + whose; }
+    [[nodiscard]] std::string words(const std::string& whose = "words") const;
 
     // Makes the staging area empty and the file new, with these bytes.
     [[nodiscard]] Status prepare(const std::vector<std::byte>& content) const;

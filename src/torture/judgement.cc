@@ -58,12 +58,12 @@ class Expected {
 };
 
 // Every byte that differs is one that the file had there at some time within so many operations, or a zero.
-bool is_of_the_past(std::uint64_t seed, std::uint64_t operations, const Expected& expected,
+bool is_of_the_past(const Content& base, std::uint64_t seed, std::uint64_t operations, const Expected& expected,
                     std::span<const std::byte> content) {
     std::vector<bool> open(content.size());
     for (std::size_t at = 0; at < content.size(); ++at)
         open[at] = content[at] != std::byte{0} && expected.differs(at, content[at]);
-    Content bytes = Workload::initial(seed);
+    Content bytes = base;
     const auto explain = [&](std::size_t begin, std::size_t end) {
         for (std::size_t at = begin; at < std::min({end, bytes.size(), content.size()}); ++at)
             if (open[at] && bytes[at] == content[at]) open[at] = false;
@@ -78,11 +78,11 @@ bool is_of_the_past(std::uint64_t seed, std::uint64_t operations, const Expected
     return std::none_of(open.begin(), open.end(), [](bool is) { return is; });
 }
 
-Judgement against(std::uint64_t seed, std::uint64_t operations, const Expected& expected,
+Judgement against(const Content& base, std::uint64_t seed, std::uint64_t operations, const Expected& expected,
                   std::span<const std::byte> content, const std::string& when) {
     const std::string difference = expected.difference(content);
     if (difference.empty()) return {};
-    return {.verdict = is_of_the_past(seed, operations, expected, content) ? Verdict::kLost : Verdict::kWrong,
+    return {.verdict = is_of_the_past(base, seed, operations, expected, content) ? Verdict::kLost : Verdict::kWrong,
             .what = when + difference};
 }
 
@@ -90,8 +90,8 @@ struct Progress {
     Content bytes;
     std::uint64_t operations = 0;   // commits among them
 };
-Progress at_commit(std::uint64_t seed, std::uint64_t commits) {
-    Progress progress{Workload::initial(seed)};
+Progress at_commit(const Content& base, std::uint64_t seed, std::uint64_t commits) {
+    Progress progress{base};
     Workload workload(seed);
     for (std::uint64_t done = 0; done < commits; ++progress.operations) {
         const Operation operation = workload.next();
@@ -101,17 +101,12 @@ Progress at_commit(std::uint64_t seed, std::uint64_t commits) {
     return progress;
 }
 
-}   // namespace
-
-Judgement judge(std::uint64_t seed, std::uint64_t reported, std::span<const std::byte> content) {
-    return judge_killed(seed, {.commits = reported, .good_commits = reported}, false, content);
-}
-
-Judgement judge_killed(std::uint64_t seed, const Told& told, bool uncommitted, std::span<const std::byte> content) {
-    const Progress good = at_commit(seed, told.good_commits);
+Judgement judge_from(const Content& base, std::uint64_t seed, const Told& told, bool uncommitted,
+                     std::span<const std::byte> content) {
+    const Progress good = at_commit(base, seed, told.good_commits);
     const std::uint64_t last = told.commits +
                                (told.failed_operation ? 0 : 1);   // whoever could not write did not commit any more
-    Oracle oracle(seed);
+    Oracle oracle(base, seed);
     for (std::uint64_t commit = told.good_commits; commit <= last; ++commit) {
         const Content& bytes = oracle.after(commit);
         if (std::equal(content.begin(), content.end(), bytes.begin(), bytes.end())) return {.commit = commit};
@@ -127,9 +122,23 @@ Judgement judge_killed(std::uint64_t seed, const Told& told, bool uncommitted, s
         commits += operation.kind == Operation::Kind::kCommit;
         if (uncommitted && operations >= good.operations) expected.loosen(operation);
     }
-    Judgement judgement = against(seed, operations, expected, content, when);
+    Judgement judgement = against(base, seed, operations, expected, content, when);
     judgement.commit = told.good_commits;
     return judgement;
+}
+
+}   // namespace
+
+Judgement judge(std::uint64_t seed, std::uint64_t reported, std::span<const std::byte> content) {
+    return judge_killed(seed, {.commits = reported, .good_commits = reported}, false, content);
+}
+
+Judgement judge_killed(std::uint64_t seed, const Told& told, bool uncommitted, std::span<const std::byte> content) {
+    return judge_from(Workload::initial(seed), seed, told, uncommitted, content);
+}
+
+Judgement judge_session(const Content& base, std::uint64_t seed, const Told& told, std::span<const std::byte> content) {
+    return judge_from(base, seed, told, true, content);
 }
 
 Judgement judge_closed(std::uint64_t seed, std::uint64_t operations, const Told& told,
@@ -140,8 +149,24 @@ Judgement judge_closed(std::uint64_t seed, std::uint64_t operations, const Told&
     for (std::uint64_t i = 0; i < done; ++i) apply_operation(workload.next(), bytes);
     Expected expected(bytes);
     if (told.failed_operation) expected.loosen(workload.next());
-    return against(seed, done, expected, content,
+    return against(Workload::initial(seed), seed, done, expected, content,
                    fmt::format("closed {}after {} operations: ", told.closed_well ? "" : "in vain ", done));
+}
+
+ServerFigures& ServerFigures::operator+=(const ServerFigures& more) noexcept {
+    sessions += more.sessions;
+    closed += more.closed;
+    refused += more.refused;
+    failed += more.failed;
+    direct += more.direct;
+    clients_killed += more.clients_killed;
+    servers_killed += more.servers_killed;
+    cuts += more.cuts;
+    stops += more.stops;
+    readers += more.readers;
+    readers_refused += more.readers_refused;
+    committed_bytes += more.committed_bytes;
+    return *this;
 }
 
 void Campaign::count(const Judgement& judgement) {

@@ -38,9 +38,26 @@ struct Judgement {
 [[nodiscard]] Judgement judge_killed(std::uint64_t seed, const Told& told, bool uncommitted,
                                      std::span<const std::byte> content);
 
+// The same of a file that was `base` when the process opened it, and for which bytes reached it before their commit.
+[[nodiscard]] Judgement judge_session(const std::vector<std::byte>& base, std::uint64_t seed, const Told& told,
+                                      std::span<const std::byte> content);
+
 // The process closed the file after that many operations, or fewer if one failed, which may have been made in part.
 [[nodiscard]] Judgement judge_closed(std::uint64_t seed, std::uint64_t operations, const Told& told,
                                      std::span<const std::byte> content);
+
+// What was done to servers and their clients (server_round.h), and what these did.
+struct ServerFigures {
+    std::uint64_t sessions = 0;   // of clients that write; of them:
+    std::uint64_t closed = 0;     // with success
+    std::uint64_t refused = 0;    // could not open the file
+    std::uint64_t failed = 0;     // told of a failure, and were not killed
+    std::uint64_t direct = 0;     // went on without their server
+    std::uint64_t clients_killed = 0, servers_killed = 0, cuts = 0, stops = 0;
+    std::uint64_t readers = 0, readers_refused = 0;
+    std::uint64_t committed_bytes = 0;   // that clients had written through servers before a commit that succeeded
+    ServerFigures& operator+=(const ServerFigures& more) noexcept;
+};
 
 struct Campaign {
     std::string name;         // "killed while writing"
@@ -53,6 +70,7 @@ struct Campaign {
     std::uint64_t uncommitted = 0;         // points that were judged so (judge_killed)
     std::uint64_t replayed_bytes = 0;      // that recovery wrote from the logs
     std::uint64_t worst_recovery_ns = 0;   // the command, from its start to its end
+    ServerFigures servers{};
     std::vector<std::string> failures{};   // the first few
 
     void count(const Judgement& judgement);

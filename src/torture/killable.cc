@@ -91,8 +91,10 @@ Killable::~Killable() {
     if (from_ >= 0) ::close(from_);
 }
 
-void Killable::kill() noexcept {
-    if (!ended_) ::kill(pid_, SIGKILL);
+void Killable::kill() noexcept { signal(SIGKILL); }
+
+void Killable::signal(int number) noexcept {
+    if (!ended_) ::kill(pid_, number);
 }
 
 void Killable::reap(int flags) noexcept {

@@ -54,8 +54,10 @@ class Killable {
     // `deadline_ns` is a time of monotonic_ns().
     [[nodiscard]] Result<Event> wait(std::uint64_t deadline_ns, std::size_t output_bytes = SIZE_MAX);
     void kill() noexcept;
+    void signal(int number) noexcept;
 
     [[nodiscard]] const std::string& output() const noexcept { return output_; }
+    [[nodiscard]] bool ended() const noexcept { return ended_; }   // as far as it was waited for
     // After kEnded: as waitpid has it.
     [[nodiscard]] int wait_status() const noexcept { return wait_status_; }
 

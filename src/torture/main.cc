@@ -18,6 +18,8 @@
 #include "cli/exit_status.h"
 #include "cli/launch.h"
 #include "torture/campaign.h"
+#include "torture/cutting_proxy.h"
+#include "torture/server_client.h"
 #include "torture/victim.h"
 #include "torture/view.h"
 
@@ -31,7 +33,8 @@ struct Request {
     std::uint64_t seed = 0;
     bool json = false;
     std::vector<std::string> settings;
-    std::string spoil = "nothing";
+    std::string spoil = "nothing", only;
+    bool server = false;
     double patience_s = static_cast<double>(kHangNs) / 1e9;
 };
 
@@ -47,6 +50,9 @@ constexpr const char* kFooter =
     "killed; the file must then be what it was at the last commit that the process had told of, or at one under way. "
     "In other campaigns its calls on the file or on the staging area fail (EIO, ENOSPC, EDQUOT, ESTALE, short "
     "writes): it has to be told, and everything has to be in the file, or come home from the log.\n"
+    "With --server a staging server and its clients take the place of that process: connections are reset, both sides "
+    "are killed, started again and stopped for a while. The next client comes at once, and has to find the last flush, "
+    "whole; so does a reader beside it, and the file in the end.\n"
     "The folders are removed, unless something went wrong. docs/reliability.md tells what it shows, and what it does "
     "not.\n\n";
 
@@ -87,7 +93,9 @@ int run(Request request) {
                              .duration_ns = duration_ns,
                              .settings = request.settings,
                              .hang_ns = static_cast<std::uint64_t>(request.patience_s * 1e9),
-                             .spoil = kSpoils.at(request.spoil)};
+                             .spoil = kSpoils.at(request.spoil),
+                             .server = request.server,
+                             .only = request.only};
     Torture torture(ground, order, [&](std::span<const Campaign> campaigns, std::size_t at) {
         const std::uint64_t now = monotonic_ns();
         if (!terminal || now - drawn_ns < 100'000'000) return;
@@ -138,6 +146,9 @@ int run_command_line(int argc, char** argv) {
                    "An option for the process that writes, like durability=node; may be repeated")
         ->type_name("KEY=VALUE")
         ->allow_extra_args(false);
+    app.add_flag("--server", request.server,
+                 "Instead: clients write through a staging server; cut their connections, kill and stop both sides");
+    app.add_option("--only", request.only)->group("");
     app.add_option("--spoil", request.spoil)->check(CLI::IsMember(kSpoils))->group("");
     app.add_option("--patience", request.patience_s)->check(CLI::Range(0.1, 3600.0))->group("");
     app.add_flag("--json", request.json, "The table as JSON");
@@ -147,6 +158,8 @@ int run_command_line(int argc, char** argv) {
                                              {"128+N", "signal N ended it"}}));
     app.set_version_flag("-V,--version", std::string(cli::kVersion));
     add_victim(app, exit_status);
+    add_server_clients(app, exit_status);
+    add_cutting_proxy(app, exit_status);
     if (const int parsed = cli::parse_command_line(app, argc, argv); parsed != cli::kExitFine) return parsed;
     // Help or the version was all that was asked for.
     if (app.get_help_ptr()->count() + app.get_version_ptr()->count() > 0) return cli::kExitFine;

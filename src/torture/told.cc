@@ -7,7 +7,7 @@
 
 namespace forebay::torture {
 
-Told understand(std::string_view output) noexcept {
+Told understand(std::string_view output) {
     Told told;
     for (std::size_t at = 0; at < output.size(); ++at) {
         const char letter = output[at];
@@ -18,10 +18,13 @@ Told understand(std::string_view output) noexcept {
         told.given_up = told.given_up || letter == 'g';
         told.closed = told.closed || letter == 'o' || letter == 'e';
         told.closed_well = told.closed_well || letter == 'o';
-        if (letter == 'w') {
+        told.refused = told.refused || letter == 'r';
+        if (letter == 'w' || letter == 's') {
             std::uint64_t number = 0;
             const auto [end, error] = std::from_chars(output.data() + at + 1, output.data() + output.size(), number);
-            if (error == std::errc()) told.failed_operation = number;
+            if (error != std::errc() || end == output.data() + output.size()) break;   // it was cut off
+            if (letter == 'w') told.failed_operation = number;
+            else told.seen.push_back(number);
             at = static_cast<std::size_t>(end - output.data());   // the semicolon
         }
     }

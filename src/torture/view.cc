@@ -33,12 +33,14 @@ std::string as_text(const Torment& torment) {
                            campaign.recovered, campaign.lost, campaign.hung, campaign.wrong, campaign.unreported,
                            seconds(campaign.worst_recovery_ns));
     }
+    ServerFigures servers;
     std::uint64_t kills = 0, replayed = 0, told = 0, uncommitted = 0;
     for (const Campaign& campaign : torment.campaigns) {
         kills += campaign.kills;
         told += campaign.told;
         uncommitted += campaign.uncommitted;
         replayed += campaign.replayed_bytes;
+        servers += campaign.servers;
         if (!campaign.left_out.empty()) fmt::format_to(out, "  {}: without {}\n", campaign.name, campaign.left_out);
         for (const std::string& failure : campaign.failures) fmt::format_to(out, "  {}: {}\n", campaign.name, failure);
     }
@@ -46,6 +48,13 @@ std::string as_text(const Torment& torment) {
         out,
         "\n{} processes were killed, {} calls told that they had failed; recovery brought {} home from the logs.\n",
         kills, told, format_size(replayed));
+    if (const ServerFigures& all = servers; all.sessions > 0)
+        fmt::format_to(out,
+                       "{} clients wrote {} through servers: {} closed their file, {} could not open it, {} told of a "
+                       "failure, {} went on without their server. {} connections were cut, {} servers and {} clients "
+                       "killed, {} processes stopped for a while. {} readers came, of which {} could not open it.\n",
+                       all.sessions, format_size(all.committed_bytes), all.closed, all.refused, all.failed, all.direct,
+                       all.cuts, all.servers_killed, all.clients_killed, all.stops, all.readers, all.readers_refused);
     if (uncommitted > 0)
         fmt::format_to(out,
                        "At {} points bytes had reached the file before their commit, "
@@ -72,6 +81,25 @@ std::string as_text(const Torment& torment) {
     return text;
 }
 
+namespace {
+
+nlohmann::ordered_json as_json(const ServerFigures& servers) {
+    return {{"sessions", servers.sessions},
+            {"closed", servers.closed},
+            {"refused", servers.refused},
+            {"failed", servers.failed},
+            {"direct", servers.direct},
+            {"clients_killed", servers.clients_killed},
+            {"servers_killed", servers.servers_killed},
+            {"cuts", servers.cuts},
+            {"stops", servers.stops},
+            {"readers", servers.readers},
+            {"readers_refused", servers.readers_refused},
+            {"committed_bytes", servers.committed_bytes}};
+}
+
+}   // namespace
+
 nlohmann::ordered_json as_json(const Torment& torment) {
     nlohmann::ordered_json result{{"nls", torment.nls},         {"target", torment.target},
                                   {"seed", torment.seed},       {"options", torment.settings},
@@ -92,6 +120,7 @@ nlohmann::ordered_json as_json(const Torment& torment) {
                                        {"commits", campaign.commits},
                                        {"replayed_bytes", campaign.replayed_bytes},
                                        {"worst_recovery_s", seconds(campaign.worst_recovery_ns)},
+                                       {"servers", as_json(campaign.servers)},
                                        {"failures", campaign.failures}});
     if (torment.speed)
         result["speed"] = {{"bytes", torment.speed->bytes},

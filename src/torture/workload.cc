@@ -1,6 +1,7 @@
 #include "torture/workload.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -26,6 +27,8 @@ constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15;
 
 }   // namespace
 
+std::uint64_t Dice::below(std::uint64_t bound) noexcept { return mixed(state_ += kStep) % bound; }
+
 Workload::Workload(std::uint64_t seed) noexcept
     : state_(mixed(seed + kStep)), until_commit_(1 + below(kOperationsMax)) {}
 
@@ -49,14 +52,21 @@ Operation Workload::next() noexcept {
     return operation;
 }
 
-std::string Workload::connector_string(std::uint64_t seed, const std::string& nls) {
+std::vector<std::string> Workload::settings(std::uint64_t seed) {
     const std::uint64_t choice = mixed(seed);
     constexpr std::uint64_t kSegments[] = {64, 64, 256, 1024};
     constexpr std::uint64_t kThreads[] = {1, 2, 4, 8};
-    return fmt::format(
-        "nls={};size=32MiB;reserve=0;stripe=64KiB;strict=on;segment={}KiB;write_max={}KiB;drain_threads={};checksum={}",
-        quote_connector_value(nls), kSegments[choice % 4], choice / 4 % 2 == 0 ? 64 : 1024, kThreads[choice / 8 % 4],
-        choice / 32 % 2 == 0 ? "lazy" : "inline");
+    return {"reserve=0",
+            "stripe=64KiB",
+            "strict=on",
+            fmt::format("segment={}KiB", kSegments[choice % 4]),
+            fmt::format("write_max={}KiB", choice / 4 % 2 == 0 ? 64 : 1024),
+            fmt::format("drain_threads={}", kThreads[choice / 8 % 4]),
+            fmt::format("checksum={}", choice / 32 % 2 == 0 ? "lazy" : "inline")};
+}
+
+std::string Workload::connector_string(std::uint64_t seed, const std::string& nls) {
+    return fmt::format("nls={};size=32MiB;{}", quote_connector_value(nls), fmt::join(settings(seed), ";"));
 }
 
 std::vector<std::byte> Workload::initial(std::uint64_t seed) {

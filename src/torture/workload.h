@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -26,12 +27,24 @@ struct Operation {
     std::uint64_t content = 0;   // for `fill`
 };
 
+// Numbers that follow from a seed.
+class Dice {
+  public:
+    explicit Dice(std::uint64_t seed) noexcept : state_(seed) {}
+    [[nodiscard]] std::uint64_t below(std::uint64_t bound) noexcept;
+    [[nodiscard]] bool one_in(std::uint64_t so_many) noexcept { return below(so_many) == 0; }
+
+  private:
+    std::uint64_t state_;
+};
+
 class Workload {
   public:
     explicit Workload(std::uint64_t seed) noexcept;
     [[nodiscard]] Operation next() noexcept;
 
-    // Options of the engine: the segments, the drain and the checksums differ from seed to seed.
+    // Options of the engine, "name=value": the segments, the drain and the checksums differ from seed to seed.
+    [[nodiscard]] static std::vector<std::string> settings(std::uint64_t seed);
     [[nodiscard]] static std::string connector_string(std::uint64_t seed, const std::string& nls);
     // What the file holds before it is opened.
     [[nodiscard]] static std::vector<std::byte> initial(std::uint64_t seed);
@@ -53,7 +66,8 @@ void apply_operation(const Operation& operation, std::vector<std::byte>& bytes);
 // The file at one commit after the other.
 class Oracle {
   public:
-    explicit Oracle(std::uint64_t seed) : workload_(seed), bytes_(Workload::initial(seed)) {}
+    explicit Oracle(std::uint64_t seed) : Oracle(Workload::initial(seed), seed) {}
+    Oracle(std::vector<std::byte> base, std::uint64_t seed) : workload_(seed), bytes_(std::move(base)) {}
     // As it is after so many commits; never fewer than asked for before.
     [[nodiscard]] const std::vector<std::byte>& after(std::uint64_t commits);
 

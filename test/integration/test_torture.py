@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from forebay.slowfs import SlowFS, available
 from test_cli import FOREBAY, call, clean_environment
 
 CAMPAIGNS = [
@@ -19,6 +20,7 @@ CAMPAIGNS = [
     "killed again while recovering",
 ]
 FAULTS = ["target fails, closed", "target fails, killed", "staging fails, closed", "staging fails, killed"]
+SERVERS = ["connection cut", "client killed", "server killed", "stopped for a while", "all of these"]
 COUNTS = ("lost", "hung", "wrong", "unreported", "failures")
 
 
@@ -232,3 +234,34 @@ def test_on_a_terminal_there_is_a_bar_and_an_interruption_leaves_nothing(places)
     assert process.returncode == 128 + signal.SIGINT, out
     assert out.endswith("Verdict: none, it was interrupted.\n")
     assert left(places) == []
+
+
+@pytest.fixture
+def slow_places(tmp_path):
+    """The same, and a target that is slow."""
+    usable, reason = available()
+    if not usable:
+        pytest.skip(reason)
+    (tmp_path / "nls").mkdir()
+    with SlowFS(tmp_path / "backing", tmp_path / "target", bandwidth="40MiB/s", latency={"write": "5ms"}):
+        yield ["--nls", tmp_path / "nls", "--target", tmp_path / "target"]
+
+
+def test_servers_and_clients_are_cut_off_stopped_and_killed_and_nothing_is_lost(slow_places):
+    done = call("torture", "--server", "--seed", "6", "--minutes", "0.01", "--json", *slow_places)
+    report = json.loads(done.stdout)
+    assert done.returncode == 0 and report["all_well"], done.stdout + done.stderr
+    assert report["seed"] == 6 and [campaign["name"] for campaign in report["campaigns"]] == SERVERS
+    figures = [campaign["servers"] for campaign in report["campaigns"]]
+    assert all(each["sessions"] > 0 for each in figures)
+    for count in ("cuts", "clients_killed", "servers_killed", "stops", "closed", "readers", "committed_bytes"):
+        assert sum(each[count] for each in figures) > 0, (count, figures)
+    assert left(slow_places) == []
+
+
+def test_what_a_client_loses_on_its_way_to_a_server_is_noticed(slow_places):
+    done = call("torture", "--server", "--minutes", "0.05", "--spoil", "loss", "--json", *slow_places)
+    report = json.loads(done.stdout)
+    assert done.returncode == 1 and not report["all_well"], done.stdout + done.stderr
+    assert sum(campaign["lost"] + campaign["wrong"] for campaign in report["campaigns"]) == 1, done.stdout
+    assert len(left(slow_places)) == 2 and report["kept"]
