@@ -53,17 +53,22 @@ struct Given {
     bool connector = false;
 };
 
-std::optional<Given> given_to(io::Directory& proc, int pid) {
+// `take(name, value)` for each variable that a process was given. False: it cannot be read.
+bool for_each_variable(io::Directory& proc, int pid, auto&& take) {
     const std::string environment = read_of_process(proc, pid, "environ");
-    if (environment.empty()) return std::nullopt;
-    Given given;
-    given.pid = pid;
     for (std::string_view rest = environment; !rest.empty();) {
         const std::string_view one = rest.substr(0, rest.find('\0'));
         rest.remove_prefix(std::min(one.size() + 1, rest.size()));
         const std::size_t equals = one.find('=');
-        if (equals == one.npos) continue;
-        const std::string_view name = one.substr(0, equals), value = one.substr(equals + 1);
+        if (equals != one.npos) take(one.substr(0, equals), one.substr(equals + 1));
+    }
+    return !environment.empty();
+}
+
+std::optional<Given> given_to(io::Directory& proc, int pid) {
+    Given given;
+    given.pid = pid;
+    const bool known = for_each_variable(proc, pid, [&](std::string_view name, std::string_view value) {
         for (std::size_t i = 0; i < kRankVariables.size(); ++i)
             if (name == kRankVariables[i]) given.ranks[i] = number(value);
         // HDF5 takes the first word for the connector's name.
@@ -72,20 +77,58 @@ std::optional<Given> given_to(io::Directory& proc, int pid) {
             const std::string_view word = value.substr(begin);
             given.connector = word.substr(0, word.find_first_of(" \t\n\r")) == kConnector;
         }
-    }
-    return given;
+    });
+    return known ? std::optional(std::move(given)) : std::nullopt;
 }
 
-// The command name, in parentheses, may hold anything; fields are counted from behind it.
-std::optional<int> parent_of(io::Directory& proc, int pid) {
+// The fields of its line behind the command name, which is in parentheses and may hold anything.
+std::vector<std::string> fields_of(io::Directory& proc, int pid) {
     const std::string text = read_of_process(proc, pid, "stat");
     const std::size_t name_end = text.rfind(')');
-    if (name_end == text.npos) return std::nullopt;
-    std::istringstream fields(text.substr(name_end + 1));
-    std::string state;
-    int parent = 0;
-    if (!(fields >> state >> parent) || parent <= 0) return std::nullopt;
-    return parent;
+    std::vector<std::string> fields;
+    if (name_end == text.npos) return fields;
+    std::istringstream words(text.substr(name_end + 1));
+    for (std::string word; words >> word;) fields.push_back(std::move(word));
+    return fields;
+}
+
+std::optional<int> parent_of(io::Directory& proc, int pid) {
+    const std::vector<std::string> fields = fields_of(proc, pid);
+    const auto parent = fields.size() > 1 ? number(fields[1]) : std::nullopt;
+    return parent && *parent > 0 ? parent : std::nullopt;
+}
+
+std::optional<std::uint64_t> start_of(io::Directory& proc, int pid) {
+    constexpr std::size_t kStart = 19;   // the 22nd of proc(5)
+    const std::vector<std::string> fields = fields_of(proc, pid);
+    std::uint64_t ticks = 0;
+    if (fields.size() <= kStart) return std::nullopt;
+    const char* const end = fields[kStart].data() + fields[kStart].size();
+    const auto [behind, error] = std::from_chars(fields[kStart].data(), end, ticks);
+    return error == std::errc{} && behind == end ? std::optional(ticks) : std::nullopt;
+}
+
+// By which a launcher tells a process its rank, how many there are, and its rank among those of its node.
+struct RankVariables {
+    std::string_view rank, size, on_node;
+};
+constexpr std::array kToldByLauncher{
+    RankVariables{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+    RankVariables{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+    RankVariables{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"}};
+
+struct ToldRank {
+    std::optional<int> rank, size, on_node;
+};
+
+ToldRank told_rank(io::Directory& proc, int pid, const RankVariables& names) {
+    ToldRank told;
+    (void)for_each_variable(proc, pid, [&](std::string_view name, std::string_view value) {
+        if (name == names.rank) told.rank = number(value);
+        if (name == names.size) told.size = number(value);
+        if (name == names.on_node) told.on_node = number(value);
+    });
+    return told;
 }
 
 // Each thread of a process has children of its own.
@@ -106,6 +149,26 @@ std::vector<Given> children_of(io::Directory& proc, int parent) {
 }
 
 }   // namespace
+
+// The launcher is the nearest ancestor that has no rank of its own.
+std::optional<LaunchedRank> launched_rank(int pid, const std::string& proc) {
+    constexpr int kAncestorsMax = 64;
+    const auto folder = io::open_posix_directory(proc);
+    const auto self = area::identify_this_process();
+    if (!folder || !self) return std::nullopt;
+    for (const RankVariables& names : kToldByLauncher) {
+        const ToldRank told = told_rank(*folder.value(), pid, names);
+        if (!told.rank || !told.size || *told.size < 2) continue;
+        auto launcher = parent_of(*folder.value(), pid);
+        for (int i = 0; i < kAncestorsMax && launcher && told_rank(*folder.value(), *launcher, names).rank; ++i)
+            launcher = parent_of(*folder.value(), *launcher);
+        const auto start = launcher && *launcher > 1 ? start_of(*folder.value(), *launcher) : std::nullopt;
+        if (!start) continue;   // the first process of a machine launches one job after the other
+        return LaunchedRank{{static_cast<std::uint64_t>(*launcher), *start, self.value().boot_id},
+                            !told.on_node || *told.on_node == *told.rank};
+    }
+    return std::nullopt;
+}
 
 Launch::Launch(int pid, std::string proc) : pid_(pid), proc_(std::move(proc)) {}
 

@@ -16,7 +16,17 @@
 #include <string>
 #include <vector>
 
+#include "area/process.h"
+
 namespace forebay::node {
+
+// A process that a launcher has started as one of several ranks.
+struct LaunchedRank {
+    area::ProcessIdentity launcher;   // of the ranks on this node: the same for all of them
+    bool on_first_node = true;        // that of rank 0, as far as ranks of one node follow each other
+};
+// Nothing: it is none, or it cannot be known. A shell between launcher and rank makes no difference.
+[[nodiscard]] std::optional<LaunchedRank> launched_rank(int pid, const std::string& proc = "/proc");
 
 // Some ranks have been given the connector, and others have not.
 struct Unequal {

@@ -141,6 +141,31 @@ TEST_F(LaunchTest, an_environment_that_cannot_be_read_is_not_judged) {
     EXPECT_FALSE(seen_by(201, 0, {0, 1}));
 }
 
+TEST_F(LaunchTest, ranks_of_one_node_have_one_launcher_also_below_shells) {
+    write("100/stat", "100 (launcher) S 50 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 4711 0");
+    child(201, {"PMI_RANK=2", "PMI_SIZE=4", "MPI_LOCALRANKID=0"});
+    child(202, {"PMI_RANK=3", "PMI_SIZE=4", "MPI_LOCALRANKID=1"});
+    child(301, {"PMI_RANK=3", "PMI_SIZE=4", "MPI_LOCALRANKID=1"}, 202, 202);
+    for (const int pid : {201, 202, 301}) {
+        const auto rank = launched_rank(pid, root_.string());
+        ASSERT_TRUE(rank);
+        EXPECT_EQ(rank->launcher.pid, 100u);
+        EXPECT_EQ(rank->launcher.start_ticks, 4711u);
+        EXPECT_FALSE(rank->on_first_node);
+    }
+    child(203, {"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK=1"});
+    EXPECT_TRUE(launched_rank(203, root_.string())->on_first_node);
+}
+
+TEST_F(LaunchTest, a_program_that_is_alone_is_no_rank_of_a_job) {
+    write("100/stat", "100 (shell) S 50 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 4711 0");
+    child(201, {"HOME=/root"});
+    child(202, {"PMI_RANK=0", "PMI_SIZE=1"});
+    child(203, {"SLURM_PROCID=0", "SLURM_LOCALID=0"});   // in a batch script, without a step
+    child(204, {"PMI_RANK=0", "PMI_SIZE=2"}, 1, 1);      // its launcher has gone
+    for (const int pid : {201, 202, 203, 204, 999}) EXPECT_FALSE(launched_rank(pid, root_.string())) << pid;
+}
+
 TEST_F(LaunchTest, what_was_found_is_kept) {
     child(201, {"PMI_RANK=0", kForebay});
     child(202, {"PMI_RANK=1"});
