@@ -12,8 +12,9 @@
  * The enumerators have short names, as in Cache VOL. Beside code that uses the same names for something else, define
  * H5LS_NO_SHORT_NAMES before the header is included: then only the long ones (`H5LS_READ`, ...) are there.
  */
-#ifndef FOREBAY_CACHE_VOL_H5LS_H
-#define FOREBAY_CACHE_VOL_H5LS_H
+/* Cache VOL's own header has this guard: of the two, a program gets the one that it includes first. */
+#ifndef H5LS_H__
+#define H5LS_H__
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -74,6 +75,162 @@ typedef struct cache_t {
     AccessHistory access_history;
 } cache_t;
 
+/* ---- What Cache VOL keeps of a file or a dataset that is cached --------------------------------------
+ *
+ * Programs use some of these types for themselves (a list of samples, a piece of mapped memory). forebay makes and
+ * reads none of them. Without MPI, members of its types are pointers. */
+#if defined(H5_HAVE_PARALLEL) || defined(MPI_VERSION)
+typedef MPI_Comm H5LS_mpi_comm_t;
+typedef MPI_Win H5LS_mpi_win_t;
+typedef MPI_Datatype H5LS_mpi_datatype_t;
+#else
+typedef void *H5LS_mpi_comm_t, *H5LS_mpi_win_t, *H5LS_mpi_datatype_t;
+#endif
+
+/* A write that is to reach the file. Since HDF5 1.13.3 one may be of several datasets. */
+#if H5_VERSION_GE(1, 13, 3)
+#define H5LS_OF_EACH *
+#else
+#define H5LS_OF_EACH
+#endif
+typedef struct _task_data_t {
+    char fname[255];
+#if H5_VERSION_GE(1, 13, 3)
+    size_t count;
+#endif
+    void *H5LS_OF_EACH dataset_obj;
+    hid_t H5LS_OF_EACH dataset_id;
+    hid_t H5LS_OF_EACH mem_type_id;
+    hid_t H5LS_OF_EACH mem_space_id;
+    hid_t H5LS_OF_EACH file_space_id;
+    hid_t xfer_plist_id;
+    void *req;
+    void *h5_state;
+    int id;
+    hsize_t offset; /* in the mapped file */
+    hsize_t size;
+    void *H5LS_OF_EACH buf;
+#if H5_VERSION_GE(1, 13, 3)
+    struct _task_data_t *previous;
+#endif
+    struct _task_data_t *next;
+} task_data_t;
+#undef H5LS_OF_EACH
+
+typedef struct _request_list_t {
+    void *req;
+    struct _request_list_t *next;
+} request_list_t;
+
+typedef struct _object_close_task_t {
+    close_object_t type;
+    void *obj;
+    void *req;
+    struct _object_close_task_t *next;
+} object_close_task_t;
+
+typedef struct _MPI_INFO {
+    int rank, nproc;     /* of all */
+    int local_rank, ppn; /* of those on this node */
+    H5LS_mpi_comm_t comm, comm_t;
+    H5LS_mpi_comm_t node_comm;
+    H5LS_mpi_win_t win, win_t;
+    hsize_t offset;
+} H5LS_mpi_info_t;
+
+typedef struct _IO_THREAD {
+    int num_request;
+    task_data_t *request_list, *current_request, *first_request, *flush_request;
+    int num_fusion_requests;
+    double fusion_data_size; /* bytes */
+    bool batch_cached, dset_cached;
+    hsize_t offset_current;
+    int round;
+} H5LS_io_thread_t;
+
+typedef struct _MMAP {
+    int fd;
+    char fname[255];
+    void *obj;
+    void *buf; /* the mapped memory */
+    void *tmp_buf;
+    hsize_t offset;
+} H5LS_mmap_t;
+
+typedef struct _SAMPLE {
+    size_t dim;  /* dimensions */
+    size_t size; /* bytes */
+    size_t nel;  /* elements */
+} H5LS_sample_t;
+
+typedef struct _BATCH {
+    int *list; /* numbers of samples */
+    int size;  /* how many */
+} H5LS_batch_t;
+
+typedef struct _DSET {
+    H5LS_sample_t sample;
+    size_t ns_loc, ns_glob; /* samples of this rank, and of all */
+    size_t s_offset;        /* first sample of this rank */
+    hsize_t size;           /* bytes of this rank */
+    H5LS_batch_t batch;
+    int ns_cached;
+    bool contig_read;
+    H5LS_mpi_datatype_t mpi_datatype;
+    hid_t h5_datatype;
+    size_t esize; /* bytes of an element */
+} H5LS_dset_t;
+
+typedef struct _io_handler_t {
+    H5LS_mmap_t *mmap;
+    H5LS_mpi_info_t *mpi;
+    H5LS_io_thread_t *io;
+    H5LS_dset_t dset;
+    cache_t *cache;
+} io_handler_t;
+
+#ifndef H5LS_NO_SHORT_NAMES
+typedef H5LS_mpi_info_t MPI_INFO;
+typedef H5LS_io_thread_t IO_THREAD;
+typedef H5LS_mmap_t MMAP;
+typedef H5LS_sample_t SAMPLE;
+typedef H5LS_batch_t BATCH;
+typedef H5LS_dset_t DSET;
+#endif
+
+/* How Cache VOL stores: one table of functions for each type of storage, and one for each scope. */
+typedef struct H5LS_mmap_class_t {
+    char type[255];
+    herr_t (*create_write_mmap)(H5LS_mmap_t *mmap, hsize_t size);
+    herr_t (*remove_write_mmap)(H5LS_mmap_t *mmap, hsize_t size);
+    void *(*write_buffer_to_mmap)(hid_t mem_space_id, hid_t mem_type_id, const void *buf, hsize_t size,
+                                  H5LS_mmap_t *mmap);
+    herr_t (*create_read_mmap)(H5LS_mmap_t *mmap, hsize_t size);
+    herr_t (*remove_read_mmap)(H5LS_mmap_t *mmap, hsize_t size);
+    herr_t (*removeCacheFolder)(const char *path);
+} H5LS_mmap_class_t;
+
+typedef struct H5LS_cache_io_class_t {
+    char scope[255];
+    herr_t (*create_cache)(void *obj, void *file_args, void **req);
+    herr_t (*remove_cache)(void *file, void **req);
+    herr_t (*create_file_cache)(void *obj, void *file_args, void **req);
+    herr_t (*remove_file_cache)(void *file, void **req);
+    herr_t (*create_group_cache)(void *obj, void *group_args, void **req);
+    herr_t (*remove_group_cache)(void *obj, void **req);
+    herr_t (*create_dataset_cache)(void *obj, void *dset_args, void **req);
+    herr_t (*remove_dataset_cache)(void *obj, void **req);
+    void *(*write_data_to_cache)(void *dset, hid_t mem_type_id, hid_t mem_space_id, hid_t file_space_id, hid_t plist_id,
+                                 const void *buf, void **req);
+    void *(*write_data_to_cache2)(void *dset, hid_t mem_type_id, hid_t mem_space_id, hid_t file_space_id,
+                                  hid_t plist_id, const void *buf, void **req);
+    herr_t (*flush_data_from_cache)(void *current_request, void **req);
+    herr_t (*read_data_from_cache)(void *dset, hid_t mem_type_id, hid_t mem_space_id, hid_t file_space_id,
+                                   hid_t plist_id, void *buf, void **req);
+} H5LS_cache_io_class_t;
+
+/* ---- Storages -------------------------------------------------------------------------------------- */
+
 typedef struct _CacheList {
     cache_t *cache;
     void *target; /* what it is the cache of */
@@ -93,8 +250,8 @@ typedef struct cache_storage_t {
     double fusion_threshold;
     void *previous_write_req;
     cache_replacement_policy_t replacement_policy;
-    const void *mmap_cls;
-    const void *cache_io_cls;
+    const H5LS_mmap_class_t *mmap_cls; /* NULL in storages of forebay */
+    const H5LS_cache_io_class_t *cache_io_cls;
 } cache_storage_t;
 
 /* Earlier names. */
@@ -111,18 +268,26 @@ extern "C" {
 hid_t H5LSget_create_class(void);
 
 /* A new storage, as the configuration file says that HDF5_VOL_CONNECTOR names, else as the variables say; with
- * defaults for what neither says. `plist`: any property list, or H5P_DEFAULT; nothing is read from it. NULL: an error.
- * The caller owns it: `H5LSclose`. */
+ * defaults for what neither says. A value that means nothing has its default in the storage, and is kept beside it
+ * until H5LSset replaces it: a file that is opened with such a storage is refused for it, as it is for the
+ * configuration file. `plist`: any property list, or H5P_DEFAULT; nothing is read from it. NULL: an error. The caller
+ * owns the storage: `H5LSclose`. */
 cache_storage_t *H5LScreate(hid_t plist);
 herr_t H5LSclose(cache_storage_t *LS);
 
-/* Sets what is given. `path` may be NULL for MEMORY and GPU; else it is a directory. `LS` was made by H5LScreate. */
+/* Sets all of them, or none; then a file that is opened with the storage is refused. `path` may be NULL for MEMORY and
+ * GPU; else it is a directory, and is copied. A storage that H5LScreate has not made keeps its former path, which is
+ * the program's to free. */
 herr_t H5LSset(cache_storage_t *LS, const char *type, const char *path, hsize_t avail_space,
                cache_replacement_policy_t replacement);
 /* `flag` TYPE or PATH: `value` points to a char *, which then points into the storage. SIZE: to an hsize_t. */
 herr_t H5LSget(cache_storage_t *LS, const char *flag, void *value);
-/* Reads a configuration file. Lines as in docs/cache-vol.md; what nobody knows is passed over. */
+/* Reads a configuration file. Lines as in docs/cache-vol.md; unknown keys are passed over. -1 with an error that names
+ * them if values mean nothing: the others are set. The former path as with H5LSset. */
 herr_t readLSConf(const char *fname, cache_storage_t *LS);
+/* For programs that name it. forebay maps no files: each function of the table fails, with an error on HDF5's stack.
+ * NULL, with an error: no such type. Static storage. */
+const H5LS_mmap_class_t *get_H5LS_mmap_class_t(const char *type);
 /* -1: no such policy. */
 cache_replacement_policy_t get_replacement_policy_from_str(const char *str);
 

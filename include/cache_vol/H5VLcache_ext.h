@@ -2,8 +2,8 @@
  *
  * Names and layouts are those of Cache VOL; the functions are forebay's, in libcache_new_h5api.a.
  */
-#ifndef FOREBAY_CACHE_VOL_H5VLCACHE_EXT_H
-#define FOREBAY_CACHE_VOL_H5VLCACHE_EXT_H
+#ifndef _H5VLcache_ext_H /* as in Cache VOL's own header: see H5LS.h */
+#define _H5VLcache_ext_H
 
 #include <hdf5.h>
 
@@ -19,6 +19,25 @@ typedef struct H5VL_cache_ext_info_t {
     void *under_vol_info; /* NULL: none */
     char fconfig[255];
 } H5VL_cache_ext_info_t;
+
+/* An object as Cache VOL's connector has it. Programs that name the type compile; those of forebay are not laid out so,
+ * and are no program's to look into. */
+typedef struct H5VL_cache_ext_t {
+    hid_t under_vol_id;
+    void *under_object;
+    io_handler_t *H5DRMM, *H5DWMM; /* for reading, for writing */
+    bool async_pause, async_close, async_under;
+    bool read_cache, write_cache;
+    bool cache_created;
+    int num_request_dataset;
+    void *prefetch_req;
+    hid_t hd_glob;
+    object_close_task_t *async_close_task_list, *async_close_task_current, *async_close_task_head;
+    hid_t es_id;
+    void *parent;
+    cache_storage_t *H5LS;
+    H5I_type_t obj_type;
+} H5VL_cache_ext_t;
 
 #ifdef __cplusplus
 extern "C" {

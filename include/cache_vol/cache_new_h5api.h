@@ -11,8 +11,8 @@
  * Thread-safety: as HDF5's. Blocking: `H5Fcache_async_close_wait` and `H5Fcache_remove`, until what is staged of the
  * file is in it; reads, as H5Dread. With MPI `H5Fcache_remove` is collective, and reads as the transfer list says.
  */
-#ifndef FOREBAY_CACHE_VOL_CACHE_NEW_H5API_H
-#define FOREBAY_CACHE_VOL_CACHE_NEW_H5API_H
+#ifndef _cache_new_h5api_H /* as in Cache VOL's own header: see H5LS.h */
+#define _cache_new_h5api_H
 
 #include <hdf5.h>
 

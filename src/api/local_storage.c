@@ -1,4 +1,6 @@
 #include <dlfcn.h>
+#include <inttypes.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +12,7 @@
 #undef H5Pset_fapl_cache
 
 enum { kNameSize = 255 };
+static const double kWriteBufferBytes = 2147483648.0;
 static const char *const kWrite = "HDF5_CACHE_WR", *const kRead = "HDF5_CACHE_RD", *const kStorage = "LOCAL_STORAGE",
                          *const kSettings = "forebay.local_storage";   /* src/hdf5/identity/cache_ext.cc reads it */
 static const char *const kPolicies[] = {"FIFO", "LIFO", "LRU", "LFU"}; /* in the order of the enumerators */
@@ -45,31 +48,115 @@ static char *copy_of(const char *text) {
     return copy;
 }
 
-static void set_key(cache_storage_t *storage, const char *key, const char *value) {
+/* ---- storages that H5LScreate has made ------------------------------------------------------------- */
+
+enum { kType, kPath, kSize, kBuffer, kPolicy, kScope, kFusion, kKeys };
+static const char *const kKeyNames[kKeys] = {"HDF5_CACHE_STORAGE_TYPE",       "HDF5_CACHE_STORAGE_PATH",
+                                             "HDF5_CACHE_STORAGE_SIZE",       "HDF5_CACHE_WRITE_BUFFER_SIZE",
+                                             "HDF5_CACHE_REPLACEMENT_POLICY", "HDF5_CACHE_STORAGE_SCOPE",
+                                             "HDF5_CACHE_FUSION_THRESHOLD"};
+
+/* What forebay keeps beside a storage: the path that it has made itself, and values that mean nothing. The connector
+ * refuses these when a file is opened (src/cache_vol/settings.cc), as those of a configuration file. */
+typedef struct Made {
+    cache_storage_t storage;
+    char *path;
+    char *refused[kKeys];
+    struct Made *next;
+} Made;
+
+static Made *the_made;
+static pthread_mutex_t the_made_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* NULL: the storage is the program's own. */
+static Made *made_of(const cache_storage_t *storage) {
+    pthread_mutex_lock(&the_made_lock);
+    Made *one = the_made;
+    while (one != NULL && &one->storage != storage) one = one->next;
+    pthread_mutex_unlock(&the_made_lock);
+    return one;
+}
+
+static void add_made(Made *made) {
+    pthread_mutex_lock(&the_made_lock);
+    made->next = the_made;
+    the_made = made;
+    pthread_mutex_unlock(&the_made_lock);
+}
+
+static void free_made(Made *made) {
+    pthread_mutex_lock(&the_made_lock);
+    Made **at = &the_made;
+    while (*at != NULL && *at != made) at = &(*at)->next;
+    if (*at == made) *at = made->next;
+    pthread_mutex_unlock(&the_made_lock);
+    for (int key = 0; key < kKeys; ++key) free(made->refused[key]);
+    free(made->path);
+    free(made);
+}
+
+/* Takes `path`. The former one is freed only if it was made here: a program's own may be anything. */
+static void set_path(cache_storage_t *storage, char *path) {
+    Made *const made = made_of(storage);
+    if (made != NULL) {
+        free(made->path);
+        made->path = path;
+    }
+    storage->path = path;
+}
+
+/* `value` is NULL once the key has one that means something. */
+static void refuse_value(cache_storage_t *storage, int key, const char *value) {
+    Made *const made = made_of(storage);
+    if (made == NULL) return;
+    free(made->refused[key]);
+    made->refused[key] = value != NULL ? copy_of(value) : NULL;
+}
+
+/* ---- configuration files --------------------------------------------------------------------------- */
+
+static bool set_value(cache_storage_t *storage, int key, const char *value) {
     double bytes = 0;
-    if (strcmp(key, "HDF5_CACHE_STORAGE_PATH") == 0) {
-        char *path = strcmp(value, "NULL") == 0 ? NULL : copy_of(value);
-        free(storage->path);
-        storage->path = path;
-    } else if (strcmp(key, "HDF5_CACHE_STORAGE_SIZE") == 0 && forebay_bytes_in(value, &bytes)) {
-        storage->mspace_total = storage->mspace_left = (hsize_t)bytes;
-    } else if (strcmp(key, "HDF5_CACHE_WRITE_BUFFER_SIZE") == 0 && forebay_bytes_in(value, &bytes)) {
-        storage->write_buffer_size = bytes;
-    } else if (strcmp(key, "HDF5_CACHE_FUSION_THRESHOLD") == 0 && forebay_bytes_in(value, &bytes)) {
-        storage->fusion_threshold = bytes;
-    } else if (strcmp(key, "HDF5_CACHE_STORAGE_TYPE") == 0 && is_type(value)) {
-        copy_name(storage->type, value);
-    } else if (strcmp(key, "HDF5_CACHE_STORAGE_SCOPE") == 0) {
-        copy_name(storage->scope, value);
-    } else if (strcmp(key, "HDF5_CACHE_REPLACEMENT_POLICY") == 0 && is_policy(get_replacement_policy_from_str(value))) {
-        storage->replacement_policy = get_replacement_policy_from_str(value);
+    switch (key) {
+        case kPath: set_path(storage, strcmp(value, "NULL") == 0 ? NULL : copy_of(value)); return true;
+        case kScope: copy_name(storage->scope, value); return true;
+        case kType:
+            if (!is_type(value)) return false;
+            copy_name(storage->type, value);
+            return true;
+        case kPolicy:
+            if (!is_policy(get_replacement_policy_from_str(value))) return false;
+            storage->replacement_policy = get_replacement_policy_from_str(value);
+            return true;
+        default: break;
+    }
+    if (!forebay_bytes_in(value, &bytes)) return false;
+    if (key == kSize) storage->mspace_total = storage->mspace_left = (hsize_t)bytes;
+    else if (key == kBuffer) storage->write_buffer_size = bytes;
+    else storage->fusion_threshold = bytes;
+    return true;
+}
+
+enum { kRefusalsSize = 512 };
+typedef struct Reading {
+    cache_storage_t *storage;
+    char refusals[kRefusalsSize]; /* the pairs that mean nothing, as text */
+} Reading;
+
+static void take_setting(void *into, const char *name, const char *value) {
+    Reading *const reading = into;
+    for (int key = 0; key < kKeys; ++key) {
+        if (strcmp(name, kKeyNames[key]) != 0) continue;
+        const bool means_something = set_value(reading->storage, key, value);
+        refuse_value(reading->storage, key, means_something ? NULL : value);
+        const size_t length = strlen(reading->refusals);
+        if (!means_something)
+            snprintf(reading->refusals + length, kRefusalsSize - length, "%s%s=%.80s", length > 0 ? ", " : "", name,
+                     value);
     }
 }
 
-static void take_setting(void *into, const char *key, const char *value) { set_key(into, key, value); }
-
-herr_t readLSConf(const char *fname, cache_storage_t *LS) {
-    if (fname == NULL || LS == NULL) return FOREBAY_FAIL(H5E_BADVALUE_g, "no file name, or no storage");
+static herr_t read_configuration(const char *fname, Reading *reading) {
     struct stat facts;
     if (stat(fname, &facts) != 0 || !S_ISREG(facts.st_mode))
         return FOREBAY_FAIL(H5E_CANTOPENFILE_g, "the configuration file is not there");
@@ -81,9 +168,19 @@ herr_t readLSConf(const char *fname, cache_storage_t *LS) {
     const size_t size = text != NULL ? fread(text, 1, (size_t)facts.st_size, file) : 0;
     const bool failed = text == NULL || ferror(file) != 0;
     fclose(file);
-    if (!failed) forebay_read_settings(text, size, take_setting, LS);
+    if (!failed) forebay_read_settings(text, size, take_setting, reading);
     free(text);
     return failed ? FOREBAY_FAIL(H5E_CANTOPENFILE_g, "the configuration file cannot be read") : 0;
+}
+
+herr_t readLSConf(const char *fname, cache_storage_t *LS) {
+    if (fname == NULL || LS == NULL) return FOREBAY_FAIL(H5E_BADVALUE_g, "no file name, or no storage");
+    Reading reading = {LS, ""};
+    if (read_configuration(fname, &reading) < 0) return -1;
+    if (reading.refusals[0] == '\0') return 0;
+    char text[kRefusalsSize + 80];
+    snprintf(text, sizeof text, "the configuration file has values that mean nothing: %s", reading.refusals);
+    return FOREBAY_FAIL(H5E_BADVALUE_g, text);
 }
 
 /* What HDF5_VOL_CONNECTOR names, in memory of the caller's. */
@@ -107,53 +204,68 @@ cache_storage_t *H5LScreate(hid_t plist) {
         (void)FOREBAY_FAIL(H5E_BADTYPE_g, "not a property list");
         return NULL;
     }
-    cache_storage_t *storage = calloc(1, sizeof *storage);
-    if (storage == NULL) {
+    Made *const made = calloc(1, sizeof *made);
+    if (made == NULL) {
         (void)FOREBAY_FAIL(H5E_NOSPACE_g, "out of memory");
         return NULL;
     }
+    add_made(made);
+    cache_storage_t *const storage = &made->storage;
     copy_name(storage->type, "SSD");
     copy_name(storage->scope, "LOCAL");
     storage->mspace_total = storage->mspace_left = (hsize_t)137438953472;
-    storage->write_buffer_size = 2147483648.0;
+    storage->write_buffer_size = kWriteBufferBytes;
     storage->replacement_policy = H5LS_LRU;
     storage->io_node = true;
+    Reading reading = {storage, ""};
     for (size_t i = 0; i < sizeof kVariables / sizeof *kVariables; ++i) {
         const char *value = getenv(kVariables[i][0]);
-        if (value != NULL && *value != '\0') set_key(storage, kVariables[i][1], value);
+        if (value != NULL && *value != '\0') take_setting(&reading, kVariables[i][1], value);
     }
     char *name = configured_file();
     struct stat facts;
-    if (name != NULL && stat(name, &facts) == 0) (void)readLSConf(name, storage);
+    if (name != NULL && stat(name, &facts) == 0) (void)read_configuration(name, &reading);
     free(name);
     return storage;
 }
 
 herr_t H5LSclose(cache_storage_t *LS) {
     if (LS == NULL) return FOREBAY_FAIL(H5E_BADVALUE_g, "no storage");
+    Made *const made = made_of(LS);
+    if (made == NULL) return FOREBAY_FAIL(H5E_BADVALUE_g, "H5LScreate has not made this storage, or it is closed");
     (void)H5LSremove_cache_all(LS);
-    free(LS->path);
-    free(LS);
+    free_made(made);
     return 0;
+}
+
+/* A program that does not look at the result is told when it opens a file. */
+static herr_t refuse_setting(cache_storage_t *storage, int key, const char *value, const char *why) {
+    refuse_value(storage, key, value);
+    return FOREBAY_FAIL(H5E_BADVALUE_g, why);
 }
 
 herr_t H5LSset(cache_storage_t *LS, const char *type, const char *path, hsize_t avail_space,
                cache_replacement_policy_t replacement) {
     if (LS == NULL || type == NULL) return FOREBAY_FAIL(H5E_BADVALUE_g, "no storage, or no type");
-    if (!is_type(type)) return FOREBAY_FAIL(H5E_BADVALUE_g, "the type is none of SSD, BURST_BUFFER, MEMORY, GPU");
-    if (!is_policy(replacement)) return FOREBAY_FAIL(H5E_BADVALUE_g, "no such replacement policy");
     struct stat facts;
+    if (!is_type(type)) return refuse_setting(LS, kType, type, "the type is none of SSD, BURST_BUFFER, MEMORY, GPU");
+    if (!is_policy(replacement)) return refuse_setting(LS, kPolicy, "unknown", "no such replacement policy");
+    if (avail_space > (hsize_t)INT64_MAX)
+        return refuse_setting(LS, kSize, "-1", "the size of the storage is a negative number, or beyond all storages");
+    if (path != NULL && strchr(path, '\n') != NULL)
+        return FOREBAY_FAIL(H5E_BADVALUE_g, "the path of the storage has a line break");
     if (!in_memory(type) && (path == NULL || stat(path, &facts) != 0 || !S_ISDIR(facts.st_mode)))
-        return FOREBAY_FAIL(H5E_BADVALUE_g, "the path of the storage is no directory");
+        return refuse_setting(LS, kPath, path, "the path of the storage is no directory");
     char *copy = path != NULL ? copy_of(path) : NULL;
     if (path != NULL && copy == NULL) return FOREBAY_FAIL(H5E_NOSPACE_g, "out of memory");
-    if (copy != NULL) {
-        free(LS->path);
-        LS->path = copy;
-    }
+    if (copy != NULL) set_path(LS, copy);
     copy_name(LS->type, type);
     LS->mspace_total = LS->mspace_left = avail_space;
     LS->replacement_policy = replacement;
+    refuse_value(LS, kType, NULL);
+    refuse_value(LS, kPath, NULL);
+    refuse_value(LS, kSize, NULL);
+    refuse_value(LS, kPolicy, NULL);
     return 0;
 }
 
@@ -284,20 +396,37 @@ herr_t H5Pset_fapl_cache_flag(hid_t plist, const char *flag, int value) {
     return put(plist, flag, sizeof on, &on);
 }
 
-/* What the storage says, as lines of a configuration file. */
+/* What the storage says, as lines of a configuration file. A value that means nothing is among them as it was given, or
+ * as the program has put it into the structure: the connector refuses it. A write buffer of the size that it has by
+ * itself is left out, so that it is made to fit the storage. */
 static herr_t put_storage(hid_t plist, cache_storage_t *storage) {
-    const char *path = storage->path != NULL ? storage->path : "NULL";
-    const char *policy = is_policy(storage->replacement_policy) ? kPolicies[storage->replacement_policy] : "LRU";
-    const double buffer = storage->write_buffer_size < (double)storage->mspace_total ? storage->write_buffer_size
-                                                                                     : (double)storage->mspace_total;
-    const size_t size = strlen(path) + 2 * kNameSize + 512;
-    char *text = calloc(1, size);
+    char size[32], buffer[340], policy[32];
+    snprintf(size, sizeof size, "%" PRId64, (int64_t)storage->mspace_total);
+    snprintf(buffer, sizeof buffer, "%.0f", storage->write_buffer_size);
+    snprintf(policy, sizeof policy, "%d", (int)storage->replacement_policy);
+    const bool own_buffer = storage->write_buffer_size != kWriteBufferBytes ||
+                            storage->mspace_total >= (hsize_t)kWriteBufferBytes;
+    const char *values[kKeys] = {
+        storage->type,
+        storage->path != NULL ? storage->path : "NULL",
+        size,
+        own_buffer ? buffer : NULL,
+        is_policy(storage->replacement_policy) ? kPolicies[storage->replacement_policy] : policy,
+        storage->scope,
+        NULL};
+    const Made *const made = made_of(storage);
+    size_t bytes = 1;
+    for (int key = 0; key < kKeys; ++key) {
+        if (made != NULL && made->refused[key] != NULL) values[key] = made->refused[key];
+        if (values[key] != NULL) bytes += strlen(kKeyNames[key]) + strlen(values[key]) + 2;
+    }
+    char *const text = calloc(1, bytes);
     if (text == NULL) return FOREBAY_FAIL(H5E_NOSPACE_g, "out of memory");
-    snprintf(text, size,
-             "HDF5_CACHE_STORAGE_TYPE:%s\nHDF5_CACHE_STORAGE_PATH:%s\nHDF5_CACHE_STORAGE_SIZE:%llu\n"
-             "HDF5_CACHE_WRITE_BUFFER_SIZE:%.0f\nHDF5_CACHE_REPLACEMENT_POLICY:%s\nHDF5_CACHE_STORAGE_SCOPE:%s\n",
-             storage->type, path, (unsigned long long)storage->mspace_total, buffer, policy, storage->scope);
-    const herr_t result = put(plist, kSettings, size, text);
+    size_t length = 0;
+    for (int key = 0; key < kKeys; ++key)
+        if (values[key] != NULL)
+            length += (size_t)snprintf(text + length, bytes - length, "%s:%s\n", kKeyNames[key], values[key]);
+    const herr_t result = put(plist, kSettings, bytes, text);
     free(text);
     return result < 0 ? result : put(plist, kStorage, sizeof storage, &storage);
 }
@@ -322,6 +451,39 @@ herr_t H5Pget_fapl_cache(hid_t plist, const char *flag, void *value) {
         return FOREBAY_FAIL(H5E_BADVALUE_g, "the flag is none of HDF5_CACHE_WR, HDF5_CACHE_RD, LOCAL_STORAGE");
     if (FOREBAY_CALL(H5Pexist)(plist, flag) <= 0) return FOREBAY_FAIL(H5E_BADVALUE_g, "the list has no such value");
     return FOREBAY_CALL(H5Pget)(plist, flag, value);
+}
+
+/* ---- tables of functions -------------------------------------------------------------------------- */
+
+static herr_t map_nothing(void) {
+    return FOREBAY_FAIL(H5E_UNSUPPORTED_g, "forebay maps no files for its caches: docs/cache-vol.md");
+}
+
+static herr_t map_size(H5LS_mmap_t *mmap, hsize_t size) {
+    (void)mmap, (void)size;
+    return map_nothing();
+}
+
+static void *map_buffer(hid_t space, hid_t type, const void *buf, hsize_t size, H5LS_mmap_t *mmap) {
+    (void)space, (void)type, (void)buf, (void)size, (void)mmap;
+    (void)map_nothing();
+    return NULL;
+}
+
+static herr_t map_folder(const char *path) {
+    (void)path;
+    return map_nothing();
+}
+
+#define MAPS_NOTHING(type) {type, map_size, map_size, map_buffer, map_size, map_size, map_folder}
+
+const H5LS_mmap_class_t *get_H5LS_mmap_class_t(const char *type) {
+    static const H5LS_mmap_class_t kClasses[] = {MAPS_NOTHING("SSD"), MAPS_NOTHING("BURST_BUFFER"),
+                                                 MAPS_NOTHING("MEMORY"), MAPS_NOTHING("GPU")};
+    for (size_t i = 0; type != NULL && i < sizeof kClasses / sizeof *kClasses; ++i)
+        if (forebay_same_word(type, kClasses[i].type)) return &kClasses[i];
+    (void)FOREBAY_FAIL(H5E_BADVALUE_g, "the type is none of SSD, BURST_BUFFER, MEMORY, GPU");
+    return NULL;
 }
 
 /* ---- the connector -------------------------------------------------------------------------------- */

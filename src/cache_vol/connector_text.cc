@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
 
 #include <fmt/format.h>
@@ -66,6 +67,25 @@ bool is_one_of(const auto& list, std::string_view name) noexcept {
     return std::find(list.begin(), list.end(), name) != list.end();
 }
 
+// What would not be read as a part of the value.
+constexpr std::string_view kNotPlain = "%{}";
+
+std::string decode(std::string_view text) {
+    std::string plain;
+    while (!text.empty()) {
+        const std::size_t sign = std::min(text.find('%'), text.size());
+        plain += text.substr(0, sign);
+        text.remove_prefix(sign);
+        unsigned char byte = 0;
+        const char* const end = text.data() + std::min<std::size_t>(text.size(), 3);
+        const bool coded = text.size() >= 3 && std::from_chars(text.data() + 1, end, byte, 16).ptr == end;
+        if (coded) plain += static_cast<char>(byte);
+        else plain += text.substr(0, 1);
+        text.remove_prefix(std::min<std::size_t>(text.size(), coded ? 3 : 1));
+    }
+    return plain;
+}
+
 std::string quoted(std::string_view word) { return fmt::format("'{}'", word.substr(0, 80)); }
 
 }   // namespace
@@ -81,19 +101,19 @@ ConnectorText parse_connector_text(std::string_view text) {
         }
         const std::string_view value = without_braces(pair->value);
         if (pair->name == "config") result.config = value;
-        else if (pair->name == "local_storage") result.local_storage = value;
+        else if (pair->name == "local_storage") result.local_storage = decode(value);
         else if (pair->name == "under_vol") result.under_vol = value;
         else if (pair->name == "under_info") under_info = value;
         else result.options += fmt::format("{}{}={}", result.options.empty() ? "" : ";", pair->name, pair->value);
     }
     if (result.under_vol.empty()) result.under_vol = "0";
     // Each turn takes one layer off, and with it at least its braces: it ends.
-    bool asynchronous = false, itself = false;
+    bool itself = false;
     for (;;) {
         const bool is_async = is_one_of(kAsynchrony, result.under_vol) || result.under_vol == "async";
         const bool is_itself = is_one_of(kItself, result.under_vol);
         if (!is_async && !is_itself) break;
-        asynchronous = asynchronous || is_async;
+        result.asynchronous = result.asynchronous || is_async;
         itself = itself || is_itself;
         std::string_view layer = under_info;
         result.under_vol = "0";
@@ -105,13 +125,19 @@ ConnectorText parse_connector_text(std::string_view text) {
     }
     if (result.under_vol.empty()) result.under_vol = "0";
     if (result.under_vol != "0") result.under_info = under_info;
-    if (asynchronous)
-        result.notices.emplace_back("the connector string asks for asynchrony beneath (under_vol 512, 518 or 707): "
-                                    "forebay has its own, and no such connector is loaded");
+    if (result.asynchronous) result.notices.emplace_back(kOwnAsynchrony);
     if (itself)
         result.notices.emplace_back("the connector string stacks cache_ext on itself: there is one cache, the first "
                                     "configuration file holds for it");
     return result;
+}
+
+std::string text_of_storage(std::string_view lines) {
+    std::string coded;
+    for (const char byte : lines)
+        if (kNotPlain.find(byte) == std::string_view::npos) coded += byte;
+        else coded += fmt::format("%{:02X}", static_cast<unsigned char>(byte));
+    return fmt::format(";local_storage={{{}}}", coded);
 }
 
 }   // namespace forebay::cache_vol

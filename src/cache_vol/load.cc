@@ -43,9 +43,10 @@ std::string working_directory() {
 }
 
 // What decides: an option of forebay, if somebody has set it; else Cache VOL's variable; else the list of each file.
-Switch decide(const LoadedOptions& loaded, const char* option, bool on, const Getenv& look_up, const char* variable) {
+Switch decide(const LoadedOptions& loaded, const char* option, bool on, const Getenv& look_up, const char* variable,
+              std::vector<std::string>& notices) {
     if (!loaded.is_default(option)) return on ? Switch::kOn : Switch::kOff;
-    return switch_of(look_up, variable);
+    return switch_of(look_up, variable, &notices);
 }
 
 }   // namespace
@@ -72,8 +73,14 @@ Loaded load(std::string_view text, const Getenv& look_up, std::span<const std::s
                                               "is not staged",
                                               parsed.under_vol));
     meaning.loaded = load_options(parsed.options, look_up, names, translated.defaults);
-    meaning.writes = decide(meaning.loaded, "stage", meaning.loaded.options.stage, look_up, "HDF5_CACHE_WR");
-    meaning.reads = decide(meaning.loaded, "read_cache", meaning.loaded.options.read_cache, look_up, "HDF5_CACHE_RD");
+    const Options& options = meaning.loaded.options;
+    meaning.writes = decide(meaning.loaded, "stage", options.stage, look_up, "HDF5_CACHE_WR", meaning.notices);
+    meaning.reads = decide(meaning.loaded, "read_cache", options.read_cache, look_up, "HDF5_CACHE_RD", meaning.notices);
+    // The others are asked for by themselves; here it is told that a word means nothing.
+    for (const char* const variable : {"DATASET_PREFETCH_AT_OPEN", "HDF5_CACHE_DELAY_CLOSE"})
+        (void)switch_of(look_up, variable, &meaning.notices);
+    meaning.asynchronous = parsed.asynchronous;
+    if (parsed.asynchronous) meaning.notice_of_user = std::string(kOwnAsynchrony);
     if (meaning.reads == Switch::kOff) meaning.loaded.options.read_cache = false;
     for (auto* notices : {&parsed.notices, &settings.notices, &translated.notices})
         for (std::string& notice : *notices) meaning.notices.push_back(std::move(notice));

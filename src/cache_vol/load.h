@@ -17,6 +17,8 @@ struct Loaded {
     LoadedOptions loaded;
     Switch writes = Switch::kByList, reads = Switch::kByList;   // which files are staged, and which are cached
     std::vector<std::string> notices;                           // what is not done as written, one sentence each
+    std::string notice_of_user;   // the one of them that each user needs to read once only; empty: none
+    bool asynchronous = false;    // the text has Async VOL in its stack
 };
 
 // `names`: those of the variables that begin with FOREBAY_.

@@ -36,6 +36,16 @@ constexpr std::array kOlderKeys{
     Older{"HDF5_CACHE_FUSHION_THRESHOLD", kFusion}, Older{"HDF5_CACHE_FLUSH_MODE", ""},
 };
 
+// What people write in the place of "yes" and "no". Nothing is "no", as in Cache VOL.
+constexpr std::array<std::string_view, 7> kYes{"yes", "y", "true", "t", "1", "on", "enable"};
+constexpr std::array<std::string_view, 9> kNo{"no", "n", "false", "f", "0", "off", "disable", "none", ""};
+
+std::string_view trim(std::string_view text) noexcept {
+    const std::size_t begin = text.find_first_not_of(kBlanks);
+    if (begin == std::string_view::npos) return {};
+    return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
 std::string shown(std::string_view text) { return fmt::format("'{}'", text.substr(0, 80)); }
 
 std::string lower(std::string_view text) {
@@ -68,6 +78,8 @@ class Translator {
         if (const Setting* policy = find(kPolicy)) replacement(*policy);
         if (const Setting* scope = find(kScope); scope != nullptr && lower(scope->value) != "local")
             notice(*scope, "each process keeps a log of its own there; there is no file that all share");
+        if (const Setting* fusion = find(kFusion); fusion != nullptr && !bytes_of(fusion->value))
+            notice(*fusion, "expected a number of bytes; it has no effect here");
         return std::move(result_);
     }
 
@@ -107,11 +119,11 @@ class Translator {
         const Setting* const storage = find(kSize);
         const Setting* const buffer = find(kBuffer);
         const auto storage_bytes = size_of(storage), buffer_bytes = size_of(buffer);
-        if (storage_bytes) set("read_cache_size", std::to_string(std::max(*storage_bytes, kMiB)), *storage);
         if (buffer_bytes && storage_bytes && *buffer_bytes > *storage_bytes)
             return problem(*buffer,
                            fmt::format("more than {}={} ({})", kSize, storage->value.substr(0, 200), storage->source));
-        if (buffer_bytes) set("size", std::to_string(std::max(*buffer_bytes, kMiB)), *buffer);
+        if (storage_bytes) set("read_cache_size", at_least_the_least(*storage, *storage_bytes), *storage);
+        if (buffer_bytes) set("size", at_least_the_least(*buffer, *buffer_bytes), *buffer);
         else if (storage_bytes && *storage_bytes < 8 * kGiB)
             set("size", std::to_string(std::max(*storage_bytes, kMiB)), *storage);
     }
@@ -119,8 +131,11 @@ class Translator {
         if (setting == nullptr) return std::nullopt;
         const auto bytes = bytes_of(setting->value);
         if (!bytes) problem(*setting, "expected a number of bytes");
-        else if (*bytes < kMiB) notice(*setting, "1 MiB is the least, and is used");
         return bytes;
+    }
+    std::string at_least_the_least(const Setting& setting, std::uint64_t bytes) {
+        if (bytes < kMiB) notice(setting, "1 MiB is the least, and is used");
+        return std::to_string(std::max(bytes, kMiB));
     }
 
     void replacement(const Setting& policy) {
@@ -188,10 +203,15 @@ Translation translate(const Settings& settings, std::string_view working_directo
     return Translator(settings, working_directory, memory).run();
 }
 
-Switch switch_of(const Getenv& look_up, const char* variable) {
+Switch switch_of(const Getenv& look_up, const char* variable, std::vector<std::string>* notices) {
     const char* const value = look_up(variable);
     if (value == nullptr) return Switch::kByList;
-    return std::string_view(value) == "yes" ? Switch::kOn : Switch::kOff;
+    const std::string word = lower(trim(value));
+    if (std::find(kYes.begin(), kYes.end(), word) != kYes.end()) return Switch::kOn;
+    if (notices != nullptr && std::find(kNo.begin(), kNo.end(), word) == kNo.end())
+        notices->push_back(fmt::format("{}={}: expected yes or no; it counts as no", variable,
+                                       std::string_view(value).substr(0, 80)));
+    return Switch::kOff;
 }
 
 }   // namespace forebay::cache_vol

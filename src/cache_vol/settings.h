@@ -48,8 +48,10 @@ struct Translation {
                                     std::string_view memory);
 
 // Whether files are staged and cached: HDF5_CACHE_WR and HDF5_CACHE_RD. Where the variable is set it holds for all
-// files, and only "yes" is on. Where it is not, the access list of the file says.
+// files: "yes", in any case, and what people write in its place (true, on, 1) are on, all other words off. A word that
+// means neither is told in `notices`, if there is a list. Where it is not set, the access list of the file says.
 enum class Switch : unsigned char { kOff, kOn, kByList };
-[[nodiscard]] Switch switch_of(const Getenv& look_up, const char* variable);
+[[nodiscard]] Switch switch_of(const Getenv& look_up, const char* variable,
+                               std::vector<std::string>* notices = nullptr);
 
 }   // namespace forebay::cache_vol

@@ -28,7 +28,9 @@ using cache_vol::Switch;
 struct TextMeaning {
     LoadedOptions loaded;
     Switch writes = Switch::kOn, reads = Switch::kOn;   // which files are staged, and which are read through the cache
-    std::vector<std::string> notices;                   // each to be told once
+    std::vector<std::string> notices;                   // each to be told a job once
+    std::string notice_of_user;                         // the one of them to be told a user once
+    bool fails_in_event_set = false;   // failures of asynchronous calls go there (connector/call_report.h)
 };
 [[nodiscard]] TextMeaning read_text(const std::string& text);
 

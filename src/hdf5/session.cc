@@ -8,6 +8,7 @@
 #include "hdf5/driver/serial_driver.h"
 #include "hdf5/host/guard.h"
 #include "hdf5/open_files.h"
+#include "hdf5/telling.h"
 #include "hdf5/warning.h"
 #include "stage/fork.h"
 #include "wire/cache_servers.h"
@@ -49,12 +50,16 @@ Route Session::judge(const std::string& text) {
     const LoadedOptions& loaded = meaning.loaded;
     route.writes = meaning.writes;
     route.reads = meaning.reads;
-    for (const std::string& notice : meaning.notices) warn_once(notice);
+    route.fails_in_event_set = meaning.fails_in_event_set;
+    for (const std::string& notice : meaning.notices)
+        tell(loaded.options, notice, notice == meaning.notice_of_user ? Audience::kUser : Audience::kJob);
     const auto object_to = [&](const Status& problem, ledger::AsideReason reason) {
         if (loaded.options.strict) {
-            if (route.refusal.is_ok()) route.refusal = problem;
+            route.refusal = route.refusal.is_ok()
+                                ? problem
+                                : Status(route.refusal.code(), route.refusal.message() + "; " + problem.message());
         } else {
-            warn_once(problem.message() + "; files are opened natively");
+            tell(loaded.options, problem.message() + "; files are opened natively", Audience::kNode);
             route.aside = reason;
         }
     };
@@ -120,17 +125,40 @@ bool chosen(Switch by, hid_t list, bool writable) {
 
 }   // namespace
 
+namespace {
+
+// As documents of Cache VOL have it in their example of reading.
+void hint_at_reads(const Options& options, hid_t list) {
+    if (!identity().names_configuration) return;
+    {
+        const QuietErrors quiet;
+        if (host().H5Pexist(list, "HDF5_CACHE_RD") > 0) return;   // it says no
+    }
+    tell(options,
+         "files that are opened for reading are not cached: HDF5_CACHE_WR is for files that are written; "
+         "HDF5_CACHE_RD=yes has files read through the cache",
+         Audience::kJob);
+}
+
+}   // namespace
+
 bool Session::wants(const Route& route, hid_t file_access_list, bool writable) const {
     return chosen(writable ? route.writes : route.reads, file_access_list, writable);
 }
 
 bool Session::wants(hid_t file_access_list, bool writable) {
-    Switch by;
+    Switch by, writes;
+    std::shared_ptr<stage::Engine> engine;
     {
         const std::lock_guard lock(mutex_);
-        by = writable ? writes_ : reads_;
+        writes = writes_;
+        by = writable ? writes : reads_;
+        engine = engine_;
     }
-    return chosen(by, file_access_list, writable);
+    const bool wanted = chosen(by, file_access_list, writable);
+    if (!wanted && !writable && by == Switch::kByList && engine != nullptr && chosen(writes, file_access_list, true))
+        hint_at_reads(engine->options().options, file_access_list);
+    return wanted;
 }
 
 Status Session::find_under(const LoadedOptions& loaded, Route& route) {

@@ -35,6 +35,7 @@ struct Route {
     void* under_info = nullptr;                         // held by the session
     std::optional<ledger::AsideReason> aside;           // why no file with this text is staged
     Switch writes = Switch::kOn, reads = Switch::kOn;   // which files are staged, and which are read through the cache
+    bool fails_in_event_set = false;                    // asynchronous calls (connector/call_report.h)
     Status refusal;                                     // option strict: why every open with this text fails
 };
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -144,8 +145,13 @@ herr_t transfer_datasets(const char* function, const Transfer<Buffer>& whole, vo
                 return -1;
             }
         const TransferWay way = way_of(whole.count, whole.datasets, whole.memory_types, whole.list);
-        // Whatever becomes of it here, the others wait for this rank afterwards.
-        herr_t result = way.failed ? -1 : guard(function, [&] { return transfer_parts<Buffer>(whole, way, call); });
+        // Whatever becomes of it here, the others wait for this rank afterwards. HDF5 1.14 does not look whether it has
+        // the first dataset.
+        const bool usable = std::all_of(whole.datasets, whole.datasets + whole.count,
+                                        [&](void* dataset) { return is_usable(function, dataset); });
+        herr_t result = way.failed || !usable
+                            ? -1
+                            : guard(function, [&] { return transfer_parts<Buffer>(whole, way, call); });
         result = met_afterwards(function, way, result);
         wrap_request(request, origin);
         return brought_home(function) ? result : -1;
@@ -158,8 +164,9 @@ bool begun(void** request, const char* function, void* dataset, Begin&& begin) n
     return guard(function, [&]() -> herr_t {
                auto made = std::make_unique<Request>();
                made->origin = as_object(dataset)->origin;
-               made->own = begin();
-               if (made->own == nullptr) return 0;
+               auto transfer = begin();
+               if (transfer == nullptr) return 0;
+               made->own = std::make_unique<BackgroundTransfer>(std::move(transfer));
                *request = static_cast<Object*>(made.release());
                return 1;
            }) > 0;
@@ -171,10 +178,13 @@ herr_t dataset_read(std::size_t count, void* datasets[], hid_t memory_types[], h
     if (request != nullptr && count > 0 &&
         begun(request, "dataset_read", datasets[0], [&] { return begin_read(whole); }))
         return 0;
-    return transfer_datasets("dataset_read", whole, request, [&](const Transfer<void*>& part, hid_t connector) {
+    const auto read = [&](const Transfer<void*>& part, hid_t connector) {
         return host().H5VLdataset_read(part.count, part.datasets, connector, part.memory_types, part.memory_spaces,
                                        part.file_spaces, part.list, part.buffers, request);
-    });
+    };
+    if (count == 0) return transfer_datasets("dataset_read", whole, request, read);
+    const CallReport report(*as_object(datasets[0])->origin, request);
+    return report.of(transfer_datasets("dataset_read", whole, request, read));
 }
 
 herr_t dataset_write(std::size_t count, void* datasets[], hid_t memory_types[], hid_t memory_spaces[],
@@ -184,16 +194,20 @@ herr_t dataset_write(std::size_t count, void* datasets[], hid_t memory_types[], 
         return host().H5VLdataset_write(part.count, part.datasets, connector, part.memory_types, part.memory_spaces,
                                         part.file_spaces, part.list, part.buffers, request);
     };
+    if (count == 0) return transfer_datasets("dataset_write", whole, request, write);
+    const CallReport report(*as_object(datasets[0])->origin, request);
     const herr_t result = transfer_datasets("dataset_write", whole, request, write);
-    if (result >= 0 && count > 0 && request != nullptr && *request == nullptr)
+    if (result >= 0 && request != nullptr && *request == nullptr)
         (void)begun(request, "dataset_write", datasets[0], [&] { return begin_drain(whole); });
-    return result;
+    return report.of(result);
 }
 
 herr_t dataset_get(void* dataset, H5VL_dataset_get_args_t* args, hid_t transfer, void** request) {
-    return forward("dataset_get", dataset, {}, request, [&](void* under, hid_t connector) {
-        return host().H5VLdataset_get(under, connector, args, transfer, request);
-    });
+    // What it gives are identifiers, which HDF5 takes for valid ones if the call succeeds.
+    return forward(
+        "dataset_get", dataset, {}, request,
+        [&](void* under, hid_t connector) { return host().H5VLdataset_get(under, connector, args, transfer, request); },
+        CallKind::kOther, Failure::kAtOnce);
 }
 
 herr_t dataset_specific(void* dataset, H5VL_dataset_specific_args_t* args, hid_t transfer, void** request) {
@@ -220,6 +234,7 @@ herr_t read_as_operation(void* dataset, const H5VL_optional_args_t& args, hid_t 
                    asked == nullptr ? "the operation has no arguments" : "not a dataset transfer property list");
         return -1;
     }
+    hint_if_not_cached(*as_object(dataset));
     ReadArguments own = *asked;
     // It ends before it returns, also with an event set (cache_new_h5api.h).
     return dataset_read(1, &dataset, &own.memory_type, &own.memory_space, &own.file_space, list, &own.buffer, nullptr);

@@ -6,17 +6,24 @@ namespace {
 
 void* datatype_commit(void* object, const H5VL_loc_params_t* location, const char* name, hid_t type,
                       hid_t link_creation, hid_t creation, hid_t access, hid_t transfer, void** request) {
-    return forward_new("datatype_commit", object, {location, access}, request, [&](void* under, hid_t connector) {
-        return host().H5VLdatatype_commit(under, location, connector, name, type, link_creation, creation, access,
-                                          transfer, request);
-    });
+    // HDF5 asks the type about itself at once, here and below.
+    return forward_new(
+        "datatype_commit", object, {location, access}, request,
+        [&](void* under, hid_t connector) {
+            return host().H5VLdatatype_commit(under, location, connector, name, type, link_creation, creation, access,
+                                              transfer, request);
+        },
+        Failure::kAtOnce);
 }
 
 void* datatype_open(void* object, const H5VL_loc_params_t* location, const char* name, hid_t access, hid_t transfer,
                     void** request) {
-    return forward_new("datatype_open", object, {location, access}, request, [&](void* under, hid_t connector) {
-        return host().H5VLdatatype_open(under, location, connector, name, access, transfer, request);
-    });
+    return forward_new(
+        "datatype_open", object, {location, access}, request,
+        [&](void* under, hid_t connector) {
+            return host().H5VLdatatype_open(under, location, connector, name, access, transfer, request);
+        },
+        Failure::kAtOnce);
 }
 
 herr_t datatype_get(void* type, H5VL_datatype_get_args_t* args, hid_t transfer, void** request) {

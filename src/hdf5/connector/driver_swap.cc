@@ -264,6 +264,7 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     Session& session = Session::get();
     origin_->info = info_of_list(file_access_list);
     const Route& route = session.route(text_of_list(file_access_list, origin_->info));
+    origin_->fails_in_event_set = route.fails_in_event_set;
     local_ = someone_lacks_connector(file_access_list);
     // With mpio copying is collective, so it comes first whatever happens then.
     list_ = local_ ? copy_locally(file_access_list) : host().H5Pcopy(file_access_list);

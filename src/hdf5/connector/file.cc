@@ -17,13 +17,16 @@ namespace {
 
 template <class Open>
 void* open_file(const char* function, const char* path, unsigned flags, hid_t list, void** request, Open&& open) {
-    return guard(function, [&]() -> void* {
+    std::shared_ptr<Origin> origin;   // null: there was no memory for it
+    std::optional<CallReport> report;
+    void* const opened = guard(function, [&]() -> void* {
         const CallScope scope(CallKind::kOther);
         if (!register_operations()) return nullptr;
         add_wheel_filters();
         UnderList under_list(function, path, flags, list);
+        origin = under_list.origin();
+        report.emplace(*origin, request);
         if (under_list.refused()) return nullptr;
-        const std::shared_ptr<Origin>& origin = under_list.origin();
         void* const under = open(under_list.id());
         if (under == nullptr) {
             (void)brought_home(function);   // HDF5 has closed what it rejects
@@ -37,6 +40,7 @@ void* open_file(const char* function, const char* path, unsigned flags, hid_t li
         wrap_request(request, origin);
         return wrap(under, origin);
     });
+    return report ? report->of_new(opened, origin) : opened;
 }
 
 void* file_create(const char* name, unsigned flags, hid_t creation, hid_t access, hid_t transfer, void** request) {
@@ -115,11 +119,14 @@ herr_t file_specific(void* object, H5VL_file_specific_args_t* args, hid_t transf
                                   });
             });
         case H5VL_FILE_REOPEN:
-            return forward("file_reopen", object, {}, request, [&](void* under, hid_t connector) {
-                const herr_t result = call(under, connector);
-                if (result >= 0) *args->args.reopen.file = wrap(*args->args.reopen.file, as_object(object)->origin);
-                return result;
-            });
+            return forward(
+                "file_reopen", object, {}, request,
+                [&](void* under, hid_t connector) {
+                    const herr_t result = call(under, connector);
+                    if (result >= 0) *args->args.reopen.file = wrap(*args->args.reopen.file, as_object(object)->origin);
+                    return result;
+                },
+                CallKind::kOther, Failure::kAtOnce);
         case H5VL_FILE_FLUSH:
             return forward("file_flush", object, {}, request, [&](void* under, hid_t connector) -> herr_t {
                 if (request == nullptr) end_reads_of_file(*as_object(object));

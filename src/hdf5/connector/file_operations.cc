@@ -12,7 +12,9 @@
 
 #include "hdf5/connector/addresses.h"
 #include "hdf5/connector/dataset_places.h"
+#include "hdf5/identity.h"
 #include "hdf5/session.h"
+#include "hdf5/telling.h"
 #include "stage/async_requests.h"
 
 namespace forebay::hdf5 {
@@ -104,12 +106,27 @@ herr_t wait_durable(const char* function, const OpenFile* file) {
     return staged != nullptr ? told(function, staged->sync_drained()) : 0;
 }
 
+// Programs that ask for something of the cache, and have none, wonder why it changes nothing.
+void hint_at_missing_cache() {
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    if (engine == nullptr) return;
+    const std::string how = identity().names_configuration ? "HDF5_CACHE_RD=yes" : "option read_cache=on";
+    tell(engine->options().options,
+         "the program asks the cache for data of a file that has none, so nothing is kept: " + how +
+             " has files cached that are opened for reading, unless they are on a local disk",
+         Audience::kJob);
+}
+
 // ---- reading ahead ---------------------------------------------------------------------------------
 
 herr_t prefetch_places(const char* function, const Result<std::shared_ptr<cache::CachedFile>>& cached,
                        const std::optional<std::vector<ByteRange>>& places, bool advice) {
     if (!places) return -1;
-    if (!cached) return advice ? 0 : refuse(function, cached.status());
+    if (!cached) {
+        if (!advice) return refuse(function, cached.status());
+        hint_at_missing_cache();
+        return 0;
+    }
     const Status asked = places->empty() ? Status::ok() : cached.value()->prefetch(*places);
     return advice ? 0 : told(function, asked);
 }
@@ -212,6 +229,11 @@ herr_t carry_out(const char* function, Operation operation, OpenFile* file, cons
         cached.value()->set_pinned(static_cast<const forebay_switch*>(arguments)->on != 0);
     }
     return 0;
+}
+
+void hint_if_not_cached(const Object& dataset) {
+    const std::shared_ptr<OpenFile>& file = dataset.origin->file;   // asking HDF5 for its own costs something
+    if (file == nullptr || (!file->writable && cached_of(*file) == nullptr)) hint_at_missing_cache();
 }
 
 herr_t carry_out(const char* function, Operation operation, const Object& dataset, const void* arguments) {

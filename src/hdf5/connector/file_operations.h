@@ -32,4 +32,7 @@ struct ReadArguments {
 // Of a dataset: all but kRead, which is a transfer (dataset.cc).
 [[nodiscard]] herr_t carry_out(const char* function, Operation operation, const Object& dataset, const void* arguments);
 
+// Before a read that is to leave something in the cache: tells once that the file has none.
+void hint_if_not_cached(const Object& dataset);
+
 }   // namespace forebay::hdf5

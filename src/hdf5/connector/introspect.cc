@@ -32,6 +32,11 @@ herr_t introspect_capabilities(const void* info, std::uint64_t* flags) {
 
 herr_t introspect_optional(void* object, H5VL_subclass_t subclass, int operation, std::uint64_t* flags) {
     if (knows_operation(subclass, operation, *flags)) return 0;
+    // Of a file that could not be opened HDF5 asks what else the open needs.
+    if (as_object(object)->under == nullptr) {
+        *flags = 0;
+        return 0;
+    }
     return forward("introspect_optional", object, {}, nullptr, [&](void* under, hid_t connector) {
         return host().H5VLintrospect_opt_query(under, connector, subclass, operation, flags);
     });

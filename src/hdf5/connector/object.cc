@@ -7,16 +7,21 @@ namespace forebay::hdf5 {
 namespace {
 
 void* object_open(void* object, const H5VL_loc_params_t* location, H5I_type_t* opened, hid_t transfer, void** request) {
-    return forward_new("object_open", object, location, request, [&](void* under, hid_t connector) {
-        return host().H5VLobject_open(under, location, connector, opened, transfer, request);
-    });
+    // Without an object there is no type of it either.
+    return forward_new(
+        "object_open", object, location, request,
+        [&](void* under, hid_t connector) {
+            return host().H5VLobject_open(under, location, connector, opened, transfer, request);
+        },
+        Failure::kAtOnce);
 }
 
 herr_t object_copy(void* source, const H5VL_loc_params_t* source_location, const char* source_name, void* target,
                    const H5VL_loc_params_t* target_location, const char* target_name, hid_t copying,
                    hid_t link_creation, hid_t transfer, void** request) {
     return forward("object_copy", source, {source_location, target_location, H5I_INVALID_HID}, request,
-                   [&](void* under, hid_t connector) {
+                   [&](void* under, hid_t connector) -> herr_t {
+                       if (!is_usable("object_copy", target)) return -1;
                        return host().H5VLobject_copy(under, source_location, source_name, under_of(target),
                                                      target_location, target_name, connector, copying, link_creation,
                                                      transfer, request);

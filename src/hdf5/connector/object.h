@@ -16,11 +16,12 @@
 #include <utility>
 
 #include "hdf5/call_scope.h"
+#include "hdf5/connector/call_report.h"
 #include "hdf5/connector/elink.h"
+#include "hdf5/connector/own_request.h"
 #include "hdf5/host/guard.h"
 #include "hdf5/host/host.h"
 #include "hdf5/open_file.h"
-#include "stage/async_requests.h"
 
 namespace forebay::hdf5 {
 
@@ -32,6 +33,7 @@ struct Origin {
     bool staged = false;                       // the access list's driver was exchanged for ours
     bool mpi = false;                          // it was mpio
     bool metadata_made_collective = false;     // the list the program gave did not ask for collective metadata writes
+    bool fails_in_event_set = false;           // as in Async VOL (call_report.h)
     std::shared_ptr<OpenFile> file;            // as the driver has it; null: it has not our driver
 
     Origin() = default;
@@ -52,7 +54,7 @@ struct DatasetFacts {
 class DatasetBytes;
 
 struct Object {
-    void* under = nullptr;   // null once the object was closed with a failure
+    void* under = nullptr;   // null once the object was closed with a failure, or if it could not be made
     std::shared_ptr<Origin> origin;
     std::optional<DatasetFacts> facts = std::nullopt;   // of a dataset, once it was asked for
     std::shared_ptr<DatasetBytes> bytes{};              // the same, for asynchronous calls
@@ -60,7 +62,7 @@ struct Object {
 
 // What a call with an event set has begun. HDF5 takes requests for objects, too (H5VL_set_vol_wrapper).
 struct Request : Object {
-    std::shared_ptr<stage::AsyncRequest> own{};   // forebay's own: nothing is beneath; null: by the connector beneath
+    std::unique_ptr<OwnRequest> own{};   // forebay's own: nothing is beneath; null: by the connector beneath
 };
 
 [[nodiscard]] inline Object* as_object(void* object) noexcept { return static_cast<Object*>(object); }
@@ -87,12 +89,23 @@ inline void wrap_request(void** request, const std::shared_ptr<Origin>& origin) 
     return lost.is_ok();
 }
 
+// False, with an error on the stack: there is nothing beneath an object, and HDF5 would take it for one that was left
+// out.
+[[nodiscard]] inline bool is_usable(const char* function, void* object) noexcept {
+    if (object == nullptr || as_object(object)->under != nullptr) return true;
+    push_error(function, host().H5E_ARGS_g, host().H5E_BADVALUE_g,
+               "the object was closed, or the call that should have made it has failed");
+    return false;
+}
+
 // `call(under, connector beneath)` for an object; returns what it returns. It also fails if HDF5 closed a file in it
 // that could not be brought home: that of an external link on a path.
 template <class Call>
 herr_t forward(const char* function, void* object, const AccessLists& lists, void** request, Call&& call,
-               CallKind kind = CallKind::kOther) noexcept {
-    return guard(function, [&]() -> herr_t {
+               CallKind kind = CallKind::kOther, Failure failure = Failure::kInEventSet) noexcept {
+    const CallReport report(*as_object(object)->origin, request, failure);
+    return report.of(guard(function, [&]() -> herr_t {
+        if (!is_usable(function, object)) return -1;
         const CallScope scope(kind);
         // The call may destroy the object (refresh does), so the origin is kept by itself.
         const std::shared_ptr<Origin> origin = as_object(object)->origin;
@@ -100,26 +113,31 @@ herr_t forward(const char* function, void* object, const AccessLists& lists, voi
         const herr_t result = call(as_object(object)->under, origin->under_connector);
         wrap_request(request, origin);
         return brought_home(function) ? result : -1;
-    });
+    }));
 }
 
 // The same for a call that returns a new object. If there is one, the call does not fail any more.
 template <class Call>
-void* forward_new(const char* function, void* object, const AccessLists& lists, void** request, Call&& call) noexcept {
-    return guard(function, [&]() -> void* {
+void* forward_new(const char* function, void* object, const AccessLists& lists, void** request, Call&& call,
+                  Failure failure = Failure::kInEventSet) noexcept {
+    const std::shared_ptr<Origin>& origin = as_object(object)->origin;
+    const CallReport report(*origin, request, failure);
+    void* const made = guard(function, [&]() -> void* {
+        if (!is_usable(function, object)) return nullptr;
         const CallScope scope(CallKind::kOther);
-        const std::shared_ptr<Origin>& origin = as_object(object)->origin;
         const ElinkSwap swap(lists);
         void* const under = call(as_object(object)->under, origin->under_connector);
         if (under != nullptr) wrap_request(request, origin);
         else (void)brought_home(function);
         return wrap(under, origin);
     });
+    return report.of_new(made, origin);
 }
 
 // The same for a call that ends the object. Closing an object may close its file; when staged data
 // could not be brought home then, this call fails, although the object beneath is gone. HDF5 keeps the
-// identifier in that case, so the wrapper stays, empty, and a second close succeeds.
+// identifier in that case, so the wrapper stays, empty, and a second close succeeds. Its failure is never left to an
+// event set: HDF5 1.14 looks into what it has freed when the close of an object has a request.
 template <class Call>
 herr_t forward_close(const char* function, void* object, void** request, Call&& call) noexcept {
     return guard(function, [&]() -> herr_t {

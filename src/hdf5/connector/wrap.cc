@@ -14,7 +14,7 @@ struct WrapContext {
 
 void* wrap_get_object(const void* object) {
     const auto* self = static_cast<const Object*>(object);
-    return host().H5VLget_object(self->under, self->origin->under_connector);
+    return self->under != nullptr ? host().H5VLget_object(self->under, self->origin->under_connector) : nullptr;
 }
 
 herr_t wrap_get_context(const void* object, void** context) {

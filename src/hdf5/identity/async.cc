@@ -11,6 +11,7 @@ const Identity& identity() noexcept {
 TextMeaning read_text(const std::string& text) {
     TextMeaning meaning;
     meaning.loaded = load_options(text, look_up_variable, forebay_variables());
+    meaning.fails_in_event_set = true;
     return meaning;
 }
 

@@ -1,9 +1,7 @@
 // The drop-in for Cache VOL: its connector string, its configuration file and its variables, as options of forebay.
-#include <fmt/format.h>
-
-#include <string_view>
 #include <utility>
 
+#include "cache_vol/connector_text.h"
 #include "cache_vol/load.h"
 #include "hdf5/host/guard.h"
 #include "hdf5/identity.h"
@@ -16,10 +14,7 @@ namespace {
 constexpr const char* kListSettings = "forebay.local_storage";
 constexpr std::size_t kListSettingsMax = std::size_t{1} << 20;
 
-bool says_yes(const char* variable) {
-    const char* const value = look_up_variable(variable);
-    return value != nullptr && std::string_view(value) == "yes";
-}
+bool says_yes(const char* variable) { return cache_vol::switch_of(look_up_variable, variable) == Switch::kOn; }
 
 }   // namespace
 
@@ -32,7 +27,7 @@ std::string text_of_list(hid_t file_access_list, const std::string& connector_te
     std::string settings(size, '\0');
     if (host().H5Pget(file_access_list, kListSettings, settings.data()) < 0) return connector_text;
     settings.resize(settings.find('\0') == std::string::npos ? size : settings.find('\0'));
-    return fmt::format("{};local_storage={{{}}}", connector_text, settings);
+    return connector_text + cache_vol::text_of_storage(settings);
 }
 
 const Identity& identity() noexcept {
@@ -42,7 +37,8 @@ const Identity& identity() noexcept {
 
 TextMeaning read_text(const std::string& text) {
     cache_vol::Loaded read = cache_vol::load(text, look_up_variable, forebay_variables());
-    return {std::move(read.loaded), read.writes, read.reads, std::move(read.notices)};
+    return {std::move(read.loaded),         read.writes,      read.reads, std::move(read.notices),
+            std::move(read.notice_of_user), read.asynchronous};
 }
 
 bool prefetches_at_open() { return says_yes("DATASET_PREFETCH_AT_OPEN"); }

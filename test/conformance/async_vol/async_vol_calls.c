@@ -42,12 +42,14 @@ static void properties(void) {
     H5Pclose(transfer);
 }
 
-/* What stands in the event set may be told to begin, and to come after one another. */
+/* What stands in the event set may be told to begin, and to come after one another: a read, and with Async VOL's name
+ * also the calls before it, of which H5Fcreate_async counts twice. */
 static void requests_in(hid_t events) {
     hid_t connectors[4] = {0};
     void *requests[4] = {NULL};
     size_t count = 0;
-    CHECK(H5ESget_requests(events, H5_ITER_NATIVE, connectors, requests, 4, &count) >= 0 && count == 1);
+    CHECK(H5ESget_requests(events, H5_ITER_NATIVE, connectors, requests, 4, &count) >= 0);
+    CHECK(count == 1 || count == 5);
     CHECK(H5async_start(requests[0]) >= 0 && H5async_set_request_dep(requests[0], requests[0]) >= 0);
 }
 

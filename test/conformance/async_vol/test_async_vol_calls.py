@@ -80,3 +80,25 @@ def test_a_program_may_put_the_connector_on_top_of_forebay(program, tmp_path):
     environment = {**staged(tmp_path), "HDF5_PLUGIN_PATH": folders, "LD_LIBRARY_PATH": str(ASYNC_PLUGINS)}
     run_calls(environment, tmp_path / "run", "by-list", program=program)
     assert bytes_staged(tmp_path) > 0
+
+
+CACHE_VOL = "cache_ext under_vol=512;under_info={under_vol=0;under_info={}}"
+
+
+@pytest.mark.parametrize("connector", ["async", STACK, CACHE_VOL, "cache_ext", "forebay"])
+def test_failures_of_asynchronous_calls_are_where_the_replaced_connector_has_them(connector, tmp_path):
+    """In the event set with Async VOL's name and with Cache VOL on top of it; with forebay's own name as natively."""
+    environment = with_async_vol(tmp_path, HDF5_VOL_CONNECTOR=connector, HDF5_CACHE_WR="yes")
+    if connector.startswith("cache_ext"):
+        environment["HDF5_PLUGIN_PATH"] = str(plugin_folder().with_name(plugin_folder().name + "-cache_ext"))
+    elif connector == "forebay":
+        environment = staged(tmp_path)
+    where = "in-event-set" if connector in ("async", STACK, CACHE_VOL) else "at-once"
+    failing = BUILD / "test" / "async_vol_event_set_failures"
+    done = run([failing, where, "file.h5"], environment, tmp_path / "run")
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stdout + done.stderr
+    assert "HDF5-DIAG" not in done.stderr and "infinite loop" not in done.stderr
+    assert bytes_staged(tmp_path) > 0
+    natively = run([failing, "at-once", "file.h5"], native(), tmp_path / "native")
+    assert natively.returncode == 0, natively.stderr
+    assert (tmp_path / "run" / "file.h5").read_bytes() == (tmp_path / "native" / "file.h5").read_bytes()

@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "parallel"))
 
-from cache_vol_environment import program, with_cache_vol
+from cache_vol_environment import STACK, configuration, program, with_cache_vol
 from connector_environment import bytes_staged, native, reasons
 from parallel_environment import launch, node_names
 
@@ -41,6 +41,27 @@ def test_all_ranks_see_what_the_variable_says(tmp_path: Path, value: str) -> Non
     run_example("example_write", with_cache_vol(tmp_path, HDF5_CACHE_WR=value), tmp_path)
     assert (tmp_path / "data.h5").read_bytes() == (tmp_path / "native" / "data.h5").read_bytes()
     assert (bytes_staged(tmp_path) > 0) == (value == "yes")
+
+
+def test_notices_are_printed_once_a_job(tmp_path: Path) -> None:
+    """Also those of another job of the same user, but for the one that each user sees once."""
+    config = configuration(tmp_path, HDF5_CACHE_STORAGE_SCOPE="GLOBAL", HDF5_CACHE_UNHEARD_OF="3")
+    environment = with_cache_vol(tmp_path, f"config={config};{STACK}", HDF5_CACHE_WR="yes")
+    told = []
+    for _ in range(2):
+        done = launch([program("example_write"), "data.h5", "mpi"], environment, tmp_path, RANKS, SECONDS_MAX)
+        assert done.returncode == 0, done.told()
+        told.append(sorted(line for line in done.stderr.splitlines() if "forebay: " in line))
+    words = ("asynchrony", "HDF5_CACHE_STORAGE_SCOPE", "HDF5_CACHE_UNHEARD_OF")
+    assert [[sum(word in line for line in lines) for word in words] for lines in told] == [[1, 1, 1], [0, 1, 1]], told
+
+
+def test_files_that_are_opened_natively_are_told_once_a_job(tmp_path: Path) -> None:
+    config = configuration(tmp_path, HDF5_CACHE_STORAGE_TYPE="TAPE")
+    environment = with_cache_vol(tmp_path, f"config={config}", HDF5_CACHE_WR="yes")
+    done = launch([program("example_write"), "data.h5", "mpi"], environment, tmp_path, RANKS, SECONDS_MAX)
+    assert done.returncode == 0, done.told()
+    assert done.stderr.count("files are opened natively") == 1, done.stderr
 
 
 @pytest.mark.parametrize("nodes", [1, 2])

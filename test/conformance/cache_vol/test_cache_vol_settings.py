@@ -47,6 +47,16 @@ def test_the_stack_of_the_papers_stages_where_the_configuration_says(
     assert list((tmp_path / "local-storage").iterdir())  # the folder of this user stays
 
 
+def test_a_user_is_told_once_that_there_is_no_async_vol(tmp_path: Path, expected: bytes) -> None:
+    """Its string is the one that all documents of Cache VOL have."""
+    environment = with_cache_vol(tmp_path, HDF5_CACHE_WR="yes")
+    lines = [written(environment, tmp_path)[1] for _ in range(3)]
+    assert [len(told) for told in lines] == [1, 0, 0], lines
+    assert (tmp_path / "data.h5").read_bytes() == expected
+    elsewhere = with_cache_vol(tmp_path / "elsewhere", HDF5_CACHE_WR="yes")
+    assert written(elsewhere, tmp_path)[1] == []
+
+
 @pytest.mark.parametrize("text", ["{0};under_vol=0", "under_vol=0;{0}", "under_info={};{0};under_vol=0;", "{0}"])
 def test_the_pairs_come_in_any_order(tmp_path: Path, expected: bytes, text: str) -> None:
     folder = tmp_path / ("long" * 40)
@@ -57,7 +67,7 @@ def test_the_pairs_come_in_any_order(tmp_path: Path, expected: bytes, text: str)
     assert bytes_staged(folder) > 0
 
 
-@pytest.mark.parametrize("value", [None, "no", "1", "YES"])
+@pytest.mark.parametrize("value", [None, "no", "0", "off"])
 def test_nothing_is_staged_unless_asked_for(tmp_path: Path, expected: bytes, value: str | None) -> None:
     more = {} if value is None else {"HDF5_CACHE_WR": value}
     data, _ = written(with_cache_vol(tmp_path, **more), tmp_path)
@@ -160,3 +170,21 @@ def test_datasets_may_be_prefetched_when_they_are_opened(tmp_path: Path, expecte
     read = "import h5py; print(h5py.File('data.h5')['step2/plain'][...].sum(), h5py.File('data.h5')['step1/packed'][7])"
     environment = with_cache_vol(tmp_path, HDF5_CACHE_RD="yes", DATASET_PREFETCH_AT_OPEN="yes")
     assert run_python(read, environment, tmp_path) == run_python(read, native(), tmp_path)
+
+
+READ = """
+import h5py
+with h5py.File("data.h5") as file:
+    print(file["step1/plain"][...].sum())
+"""
+
+
+def test_the_example_of_the_documents_that_caches_nothing_gets_a_hint(tmp_path: Path, expected: bytes) -> None:
+    (tmp_path / "data.h5").write_bytes(expected)
+    environment = with_cache_vol(tmp_path, f"config={configuration(tmp_path)}", HDF5_CACHE_WR="yes")
+    done = run([sys.executable, "-c", READ], environment, tmp_path)
+    assert done.returncode == 0 and done.stdout == run_python(READ, native(), tmp_path)
+    assert len(done.stderr.splitlines()) == 1 and "HDF5_CACHE_RD=yes" in done.stderr, done.stderr
+    for more in ({"HDF5_CACHE_RD": "no"}, {"HDF5_CACHE_RD": "yes"}):
+        done = run([sys.executable, "-c", READ], {**environment, **more}, tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")

@@ -46,6 +46,15 @@ TEST(ConnectorText, layers_that_make_a_stack_asynchronous_are_taken_out) {
         }
 }
 
+TEST(ConnectorText, lines_of_a_storage_come_back_whatever_they_hold) {
+    for (const std::string lines : {"HDF5_CACHE_STORAGE_PATH:/a {b;c}=d\nx:y\n", "}{%7D%%4%", "", "{", "}}}"}) {
+        const auto text = parse_connector_text("config=SSD.cfg;under_vol=0" + text_of_storage(lines));
+        EXPECT_EQ(text.local_storage, lines.substr(0, lines.find_last_not_of('\n') + 1));
+        EXPECT_EQ(text.config, "SSD.cfg");
+        EXPECT_TRUE(text.options.empty() && text.notices.empty());
+    }
+}
+
 TEST(ConnectorText, a_stack_of_caches_is_one_cache) {
     const auto text = parse_connector_text(
         "config=cache_1.cfg;under_vol=512;under_info={under_vol=513;under_info={config=cache_2.cfg;under_vol=512;"

@@ -118,11 +118,29 @@ TEST(CacheVolSettings, variables_of_the_first_generation_are_weaker_than_the_fil
               "nls=/older read_cache_size=17179869184");
 }
 
-TEST(CacheVolSettings, the_switches_are_on_with_yes_only) {
-    const auto of = [](const char* value) { return switch_of([&](const char*) { return value; }, "HDF5_CACHE_WR"); };
+TEST(CacheVolSettings, the_switches_mean_what_a_person_means) {
+    std::vector<std::string> notices;
+    const auto of = [&](const char* value) {
+        return switch_of([&](const char*) { return value; }, "HDF5_CACHE_WR", &notices);
+    };
     EXPECT_EQ(of(nullptr), Switch::kByList);
-    EXPECT_EQ(of("yes"), Switch::kOn);
-    for (const char* const value : {"", "no", "YES", "1", "on"}) EXPECT_EQ(of(value), Switch::kOff) << value;
+    for (const char* const value : {"yes", "YES", "Yes", "true", "TRUE", "1", "on", "On", " yes\n"})
+        EXPECT_EQ(of(value), Switch::kOn) << value;
+    for (const char* const value : {"", "no", "No", "false", "0", "off"}) EXPECT_EQ(of(value), Switch::kOff) << value;
+    EXPECT_TRUE(notices.empty());
+    EXPECT_EQ(of("maybe"), Switch::kOff);
+    ASSERT_EQ(notices.size(), 1u);
+    EXPECT_EQ(notices.front(), "HDF5_CACHE_WR=maybe: expected yes or no; it counts as no");
+}
+
+TEST(CacheVolSettings, a_storage_of_nothing_is_said_in_one_way) {
+    const auto alone = translated("HDF5_CACHE_STORAGE_SIZE: 0");
+    EXPECT_EQ(alone.notices.size(), 1u);
+    EXPECT_TRUE(alone.problems.empty());
+    const auto with_buffer = translated("HDF5_CACHE_STORAGE_SIZE: 0\nHDF5_CACHE_WRITE_BUFFER_SIZE: 4096");
+    EXPECT_TRUE(with_buffer.notices.empty());
+    EXPECT_EQ(with_buffer.problems.size(), 1u);
+    EXPECT_EQ(translated("HDF5_CACHE_FUSION_THRESHOLD: lots").notices.size(), 1u);
 }
 
 TEST(CacheVolSettings, options_take_them_as_defaults) {

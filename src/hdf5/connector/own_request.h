@@ -1,0 +1,70 @@
+// What forebay itself gives HDF5 for a call with an event set.
+//
+// A transfer that goes on in the background has a request. With forebay in the place of Async VOL, so has each other
+// call that has ended: the event set counts it, and tells of its failure (docs/event-sets.md).
+//
+// Ownership: HDF5 owns a request from the call that returns it to `request_free`. Thread-safety: as HDF5's. Blocking:
+// `wait` and `end`, for a transfer. Source: HDF5 reference manual, H5VL_request_class_t.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "hdf5/host/host.h"
+#include "stage/async_requests.h"
+
+namespace forebay::hdf5 {
+
+class OwnRequest {
+  public:
+    OwnRequest() = default;
+    virtual ~OwnRequest() = default;
+    OwnRequest(const OwnRequest&) = delete;
+    OwnRequest& operator=(const OwnRequest&) = delete;
+
+    [[nodiscard]] virtual H5VL_request_status_t wait(std::uint64_t timeout_ns) = 0;
+    virtual H5VL_request_status_t cancel() = 0;
+    // The error stack of a failure, which is the caller's to close. The thread's own stack stays as it is.
+    [[nodiscard]] virtual hid_t error_stack() = 0;
+    [[nodiscard]] virtual std::uint64_t begin_us() const = 0;   // since 1970
+    [[nodiscard]] virtual std::uint64_t took_ns() const = 0;
+    virtual void end() noexcept {}   // nothing goes on any more
+};
+
+// One of stage/async_requests.h.
+class BackgroundTransfer final : public OwnRequest {
+  public:
+    explicit BackgroundTransfer(std::shared_ptr<stage::AsyncRequest> transfer) noexcept
+        : transfer_(std::move(transfer)) {}
+    H5VL_request_status_t wait(std::uint64_t timeout_ns) override;
+    H5VL_request_status_t cancel() override;
+    hid_t error_stack() override;
+    [[nodiscard]] std::uint64_t begin_us() const override { return transfer_->begin_ns() / 1000; }
+    [[nodiscard]] std::uint64_t took_ns() const override { return transfer_->took_ns(); }
+    // It would go on writing to the program's memory, which may be gone then.
+    void end() noexcept override;
+
+  private:
+    const std::shared_ptr<stage::AsyncRequest> transfer_;
+};
+
+// A call that has ended.
+class EndedCall final : public OwnRequest {
+  public:
+    // `errors`: the error stack of its failure, which is this object's now; H5I_INVALID_HID: it has succeeded.
+    EndedCall(hid_t errors, std::uint64_t begin_ns, std::uint64_t took_ns) noexcept
+        : errors_(errors), failed_(errors >= 0), begin_ns_(begin_ns), took_ns_(took_ns) {}
+    ~EndedCall() override;
+    H5VL_request_status_t wait(std::uint64_t timeout_ns) override;
+    H5VL_request_status_t cancel() override;
+    hid_t error_stack() override;
+    [[nodiscard]] std::uint64_t begin_us() const override { return begin_ns_ / 1000; }
+    [[nodiscard]] std::uint64_t took_ns() const override { return took_ns_; }
+
+  private:
+    hid_t errors_;
+    const bool failed_;
+    const std::uint64_t begin_ns_, took_ns_;
+};
+
+}   // namespace forebay::hdf5
