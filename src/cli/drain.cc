@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include "base/options.h"
 #include "cli/acting_as.h"
 #include "cli/area_events.h"
+#include "cli/batch_job.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/duration.h"
@@ -50,11 +52,18 @@ struct Request {
 
 const std::string kFooter =
     "For the end of a job, on each of its nodes: it waits for processes that still drain, then brings files to "
-    "their last flush or close from what dead processes have left.\n\n";
+    "their last flush or close from what dead processes have left.\n"
+    "In a job of Slurm, or its epilog, it waits for the processes of that job (SLURM_JOB_ID), and names those that "
+    "other jobs have on the node.\n\n";
 
 int complain(std::string_view what, int exit_status) {
     fmt::print(stderr, "forebay drain: {}\n", what);
     return exit_status;
+}
+
+// A failure that keeps the command from looking: nothing is known then of what is staged.
+int exit_status_of(const Status& failure) {
+    return failure.code() == Code::kInvalidArgument ? kExitUsage : kExitUnknown;
 }
 
 class Draining {
@@ -67,10 +76,11 @@ class Draining {
     int operator()() {
         if (const Status waited = await_living(); !waited) return complain(waited.message(), kExitUnknown);
         const auto report = bring_home();
-        if (!report) return complain(report.status().message(), exit_status(report.status()));
+        if (!report) return complain(report.status().message(), exit_status_of(report.status()));
         const auto left = pending();
         if (!left) return complain(left.status().message(), kExitUnknown);
         for (const std::string& line : left.value()) complain(line, kExitProblem);
+        for (const std::string& line : of_other_jobs_) complain("not of this job: " + line, kExitFine);
         print_report(where_, report.value(), false, request_.json);
         for (const std::string& line : skipped_) complain("not looked into: " + line, kExitUnknown);
         const int found = exit_status(left.value().empty() && report.value().all_well(), where_.unseen);
@@ -80,21 +90,28 @@ class Draining {
   private:
     [[nodiscard]] bool endless() const noexcept { return !request_.timeout_ns; }
 
-    // What living processes have in their logs only, one line for each file.
+    // What living processes of this job have in their logs only, one line for each file.
     [[nodiscard]] Result<std::vector<std::string>> pending() {
         std::vector<std::string> lines;
         skipped_.clear();
+        of_other_jobs_.clear();
         for (const UserAreas& user : where_.users) {
             const auto acting = ActingAs::user(user.user);
             if (!acting) return acting.status();
             for (const auto& area : user.areas) {
                 const ledger::LedgerScan scan = ledger::scan_ledgers(*area);
                 for (const ledger::ProcessView& process : scan.processes)
-                    if (process.alive) note(process, lines);
+                    if (process.alive) note(process, is_ours(process) ? lines : of_other_jobs_);
                 skipped_.insert(skipped_.end(), scan.skipped.begin(), scan.skipped.end());
             }
         }
         return lines;
+    }
+
+    [[nodiscard]] bool is_ours(const ledger::ProcessView& process) const {
+        if (job_.empty()) return true;
+        const auto owner = area::owner_of_directory(std::filesystem::path(process.directory).filename().string());
+        return !owner || belongs_to_job(*owner, job_);
     }
 
     static void note(const ledger::ProcessView& process, std::vector<std::string>& lines) {
@@ -149,7 +166,9 @@ class Draining {
     const Request& request_;
     const Survey& where_;
     const Clock::time_point deadline_;
-    std::vector<std::string> skipped_;   // ledgers that cannot be read, when last looked at
+    const std::string job_ = own_job();
+    // When last looked at: ledgers that cannot be read, and what processes of other jobs have in their logs.
+    std::vector<std::string> skipped_, of_other_jobs_;
 };
 
 // Takes over what a process leaves at its end (option linger), which waits until this has said so. Nobody reads what it
@@ -183,7 +202,7 @@ int run(const Request& request) {
     if (request.all == !request.names.empty())
         return complain("name staging areas, or give --all for all of this node", kExitUsage);
     const auto where = survey({request.names, request.nls, request.all_users});
-    if (!where) return complain(where.status().message(), exit_status(where.status()));
+    if (!where) return complain(where.status().message(), exit_status_of(where.status()));
     if (where.value().names_files())
         return complain("it drains whole staging areas; `forebay wait` is for files", kExitUsage);
     return Draining(request, where.value())();
@@ -205,7 +224,7 @@ void add_drain(CLI::App& app, int& exit_status) {
     command->add_option("--finish", request->finish)->group("");   // hidden: started at the end of a program
     command->add_flag("--json", request->json, "The report of what was recovered as JSON");
     command->footer(kFooter +
-                    exit_statuses({{"0", "nothing is staged any more"},
+                    exit_statuses({{"0", "nothing is staged any more, but by other jobs of Slurm"},
                                    {"1", "something is, and each file is told with the reason"},
                                    {"2", "the command line or an option is wrong, or there is no such staging area"},
                                    {"3", "nobody can tell, as something could not be looked into"}}));

@@ -1,6 +1,6 @@
 """The scripts of examples/slurm, run by a real Slurm."""
 
-import os
+import shutil
 import sys
 
 import pytest
@@ -40,12 +40,14 @@ def slurm(tmp_path):
     """A cluster whose epilog is the example's; the staging area and the registry are this test's own."""
     if why := missing():
         pytest.skip(why)
-    commands = plugin_folder().parent / "bin"
-    own = {"FOREBAY_REGISTRY": str(tmp_path / "registry"), "PATH": f"{commands}:{os.environ['PATH']}"}
+    installed = tmp_path / "prefix" / "share" / "forebay" / "slurm"
+    shutil.copytree(ROOT / "examples" / "slurm", installed)
+    (tmp_path / "prefix" / "bin").symlink_to(plugin_folder().parent / "bin")
+    own = {"FOREBAY_REGISTRY": str(tmp_path / "registry")}
     (tmp_path / "registry").mkdir()
     (tmp_path / "staging-area").mkdir()
     exports = "".join(f"export {name}='{value}'\n" for name, value in own.items())
-    epilog = executable(tmp_path / "epilog.sh", f"{exports}exec sh {ROOT}/examples/slurm/epilog.sh\n")
+    epilog = executable(tmp_path / "epilog.sh", f"{exports}exec {installed}/epilog.sh\n")
     with cluster(tmp_path, epilog, native(**own)) as made:
         yield made
 
@@ -83,7 +85,8 @@ def test_the_prolog_fetches_a_job_s_files_into_the_read_cache(slurm, tmp_path):
             f["x"] = range(100000)
         (tmp_path / "inputs.txt").write_text(f"{tmp_path}/target/x.h5\n")
         script = executable(
-            tmp_path / "job.sh", f"srun --task-prolog={ROOT}/examples/slurm/prolog.sh true && touch done\n"
+            tmp_path / "job.sh",
+            f"srun --task-prolog={tmp_path}/prefix/share/forebay/slurm/prolog.sh true && touch done\n",
         )
         area = tmp_path / "staging-area"
         number = slurm.run_job("n1", script, FOREBAY_NLS=str(area), INPUT_LIST=f"{tmp_path}/inputs.txt")
