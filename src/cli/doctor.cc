@@ -18,6 +18,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/file_view.h"
+#include "cli/hdf5_choice.h"
 #include "cli/launch.h"
 #include "cli/loaded_library.h"
 #include "cli/plugin_probe.h"
@@ -39,16 +40,6 @@ struct Request {
     std::vector<std::string> program;
     std::shared_ptr<std::vector<std::string>> settings = std::make_shared<std::vector<std::string>>();
 };
-
-bool is_true(std::string_view cmake_truth) {
-    return cmake_truth == "ON" || cmake_truth == "TRUE" || cmake_truth == "1" || cmake_truth == "YES";
-}
-
-bool is_older_than_1_14(const std::string& version) {
-    unsigned major = 0, minor = 0;
-    if (std::sscanf(version.c_str(), "%u.%u", &major, &minor) != 2) return false;
-    return major < 1 || (major == 1 && minor < 14);
-}
 
 // Everything that is found out, as the JSON that `--json` prints. Text output is made from it as well, so
 // the two cannot differ. `problems` keep a program from being staged; `notes` do not.
@@ -81,18 +72,18 @@ class Examination {
 
     // HDF5 and the plugin: one answers for the other.
     void examine_plugin() {
-        const std::string library = !request_.library.empty() ? request_.library
-                                    : kHdf5Library.empty()    ? "libhdf5.so"
-                                                              : std::string(kHdf5Library);
-        ordered_json hdf5{{"prefix", request_.library.empty() ? std::string(kHdf5Prefix) : prefix_of(library)},
-                          {"version", kHdf5Version},
-                          {"parallel", is_true(kHdf5Parallel)},
-                          {"library", library},
-                          {"loads", false}};
+        ordered_json hdf5{{"prefix", nullptr},
+                          {"version", nullptr},
+                          {"parallel", false},
+                          {"library", nullptr},
+                          {"loads", false},
+                          {"threadsafe", false},
+                          {"passed_over", ordered_json::array()}};
         ordered_json plugin{{"file", nullptr}, {"loads", false}, {"registered", false}, {"message", ""}};
         const Result<std::string> folder = plugin_folder();
         const std::string file = folder ? plugin_file(folder.value()).value_or("") : "";
-        const Result<PluginProbe> probe = folder ? probe_plugin(file, library) : Result<PluginProbe>(folder.status());
+        const Result<PluginProbe> probe = folder ? probe_with_a_library(file, hdf5)
+                                                 : Result<PluginProbe>(folder.status());
         if (folder) plugin["file"] = file;
         if (probe) {
             describe(probe.value(), hdf5, plugin);
@@ -110,6 +101,33 @@ class Examination {
         report_["cache_vol_plugin"] = std::filesystem::is_regular_file(cache_vol, error)
                                           ? ordered_json(cache_vol.string())
                                           : ordered_json();
+    }
+
+    // With the library that was asked for, which has to load; else with one that is here for this user.
+    Result<PluginProbe> probe_with_a_library(const std::string& plugin, ordered_json& hdf5) {
+        if (!request_.library.empty()) {
+            auto probe = probe_plugin(plugin, request_.library);
+            if (probe && !probe.value().library_loads)
+                problem(fmt::format("the HDF5 library {} does not load, so the plugin was tried without it: {}",
+                                    request_.library, probe.value().library_message));
+            return probe;
+        }
+        auto choice = choose_hdf5(plugin);
+        FOREBAY_TRY(choice.status());
+        const PluginProbe& probe = choice.value().probe;
+        std::string reasons;
+        for (const PassedOver& one : choice.value().passed_over) {
+            hdf5["passed_over"].push_back({{"library", one.library}, {"reason", one.reason}});
+            reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", one.library, one.reason);
+            if (!probe.library_loads && one.too_old) problem(fmt::format("{}: {}", one.library, one.reason));
+        }
+        if (!probe.library_loads)
+            note(fmt::format("the plugin was tried with no HDF5, as none was found ({}); forebay doctor -- PROGRAM "
+                             "tries the one that a program loads",
+                             reasons));
+        else if (!reasons.empty())
+            note(fmt::format("the plugin was tried with {}, as others could not be used ({})", probe.library, reasons));
+        return std::move(choice).value().probe;
     }
 
     // Whether there is a provider shows first where the server is; the loopback interface has those over TCP.
@@ -156,14 +174,15 @@ class Examination {
     }
 
     void describe(const PluginProbe& found, ordered_json& hdf5, ordered_json& plugin) {
+        if (!found.library.empty()) {
+            hdf5["library"] = found.library;
+            hdf5["prefix"] = found.library == kHdf5Library ? std::string(kHdf5Prefix) : prefix_of(found.library);
+        }
         hdf5["loads"] = found.library_loads;
         if (found.library_loads) {
             hdf5["version"] = found.library_version;
             hdf5["parallel"] = found.library_parallel;
             hdf5["threadsafe"] = found.library_threadsafe;
-        } else {
-            problem(fmt::format("the HDF5 library {} does not load, so the plugin was tried without it: {}",
-                                found.library, found.library_message));
         }
         plugin["loads"] = found.plugin_loads;
         plugin["registered"] = found.registered;
@@ -341,10 +360,14 @@ void print_text(const ordered_json& report) {
         if (!what.empty()) fmt::print("{:<16} {}\n", title, what);
     };
     const auto& hdf5 = report["hdf5"];
-    row("HDF5", fmt::format("{}, {}{}", text_of(hdf5["version"]), hdf5["parallel"].get<bool>() ? "parallel" : "serial",
-                            hdf5.value("threadsafe", false) ? ", thread-safe" : ""));
-    row("  library",
-        fmt::format("{}{}", text_of(hdf5["library"]), hdf5["loads"].get<bool>() ? "" : " (does not load)"));
+    const bool has_hdf5 = hdf5["loads"].get<bool>();
+    if (has_hdf5)
+        row("HDF5",
+            fmt::format("{}, {}{}", text_of(hdf5["version"]), hdf5["parallel"].get<bool>() ? "parallel" : "serial",
+                        hdf5["threadsafe"].get<bool>() ? ", thread-safe" : ""));
+    else row("HDF5", "none was tried");
+    if (!hdf5["library"].is_null())
+        row("  library", fmt::format("{}{}", text_of(hdf5["library"]), has_hdf5 ? "" : " (does not load)"));
     const auto& plugin = report["plugin"];
     row("plugin", text_of(report["plugin_path"]));
     row("  loads", plugin["registered"].get<bool>() ? "yes, by HDF5" : text_of(plugin["loads"]));
@@ -372,7 +395,9 @@ void print_text(const ordered_json& report) {
     for (const auto& note : report["notes"]) fmt::print("note: {}\n", text_of(note));
     for (const auto& problem : report["problems"]) fmt::print("problem: {}\n", text_of(problem));
     // Only what was looked at is well.
-    if (report["problems"].empty()) fmt::print("All is well: programs started with forebay run are staged.\n");
+    if (!report["problems"].empty()) return;
+    fmt::print("{}\n", has_hdf5 ? "All is well: programs started with forebay run are staged."
+                                : "What was looked at is well; whether an HDF5 loads the plugin was not tried.");
 }
 
 int examine(Request& request) {
@@ -406,7 +431,8 @@ void add_doctor(CLI::App& app, int& exit_status) {
         ->type_name("DIR");
     command
         ->add_option("--library", request->library,
-                     "The libhdf5 to try, e.g. that of a Python wheel; default: the one forebay was built with")
+                     "The libhdf5 to try, e.g. that of a Python wheel; default: the one forebay was built with, else "
+                     "that of h5cc, of the dynamic linker or of python3's h5py")
         ->type_name("FILE");
     command->add_option("-o,--option", *request->settings, "As if forebay run had this option; may be repeated")
         ->type_name("KEY=VALUE")
