@@ -26,7 +26,7 @@ using nlohmann::ordered_json;
 struct Request {
     std::vector<std::string> names;
     std::string nls, older_than;
-    bool json = false, all = false;
+    bool json = false, all = false, all_users = false;
 };
 
 void print_json(const ordered_json& object) {
@@ -38,8 +38,12 @@ void add_common(CLI::App* command, const std::shared_ptr<Request>& request) {
     command->add_flag("--json", request->json, "As JSON");
 }
 
+void add_all_users(CLI::App* command, const std::shared_ptr<Request>& request) {
+    command->add_flag("--all-users", request->all_users, "As root: the read caches of all users");
+}
+
 int list(const Request& request) {
-    const auto asked = survey({request.names, request.nls});
+    const auto asked = survey({request.names, request.nls, request.all_users});
     if (!asked) return complain_of_cache("list", asked.status());
     std::vector<std::string> unseen = asked.value().unseen;
     std::vector<CacheView> caches;
@@ -106,7 +110,7 @@ int evict(const Request& request) {
         return kExitUsage;
     };
     const std::uint64_t older_ns = parse_duration(request.older_than).value_or(0);
-    const auto asked = survey({request.names, request.nls});
+    const auto asked = survey({request.names, request.nls, request.all_users});
     if (!asked) return complain_of_cache("evict", asked.status());
     const bool by_age = !request.older_than.empty();
     if (asked.value().names_files() && (request.all || by_age)) return usage("name files, or --all, or --older-than");
@@ -210,6 +214,7 @@ void add_cache_list(CLI::App& cache, int& exit_status) {
     auto request = std::make_shared<Request>();
     command->add_option("WHAT", request->names,
                         "Files, or staging areas; default: all areas of this user on this node");
+    add_all_users(command, request);
     add_common(command, request);
     command->footer(
         exit_statuses({{"0", "it was shown"},
@@ -229,6 +234,7 @@ void add_cache_evict(CLI::App& cache, int& exit_status) {
         ->type_name("TIME")
         ->check(why_no_duration)
         ->excludes(all);
+    add_all_users(command, request);
     add_common(command, request);
     command->footer(
         exit_statuses({{"0", "done, or there was nothing"},

@@ -24,7 +24,7 @@ using nlohmann::ordered_json;
 struct Request {
     std::vector<std::string> names;
     std::string nls;
-    bool json = false, against_source = false;
+    bool json = false, against_source = false, all_users = false;
 };
 
 struct Checked {
@@ -127,7 +127,7 @@ ordered_json as_json(const std::vector<Checked>& all, const std::vector<std::str
 }
 
 int verify(const Request& request) {
-    const auto asked = survey({request.names, request.nls});
+    const auto asked = survey({request.names, request.nls, request.all_users});
     if (!asked) return complain_of_cache("verify", asked.status());
     std::vector<std::string> unseen = asked.value().unseen;
     std::vector<Checked> all;
@@ -163,6 +163,7 @@ void add_cache_verify(CLI::App& cache, int& exit_status) {
     command->add_option("WHAT", request->names,
                         "Files, or staging areas; default: all areas of this user on this node");
     command->add_flag("--against-source", request->against_source, "Also read the files, and compare");
+    command->add_flag("--all-users", request->all_users, "As root: the read caches of all users");
     command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
     command->add_flag("--json", request->json, "As JSON");
     command->footer(

@@ -83,6 +83,9 @@ class Surveying {
     Surveying(const Question& question, const Options& options) : question_(question), options_(options) {}
 
     Result<Survey> operator()() {
+        if (question_.all_users && ::geteuid() != 0)
+            return Status(Code::kInvalidArgument, "--all-users is for root: only root and the user may look into the "
+                                                  "staging areas of a user");
         FOREBAY_TRY(sort_names());
         if (!question_.nls.empty()) add_named(absolute(question_.nls), std::nullopt);
         everywhere_ = survey_.names_files() || named_.empty();
@@ -172,7 +175,7 @@ class Surveying {
                                        [&](const Named& one) { return one.user == user; });
         const bool concerned = std::any_of(survey_.files.begin(), survey_.files.end(),
                                            [&](const recover::Wanted& file) { return may_write(user, file.path); });
-        if (named || concerned || question_.all_users)
+        if (named || concerned)
             survey_.unseen.push_back(fmt::format("the staging areas of {}: only that user and root may", who));
         else survey_.others.push_back(who);
     }

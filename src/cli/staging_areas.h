@@ -51,7 +51,8 @@ struct Survey {
 // in one, or a file. With files, or without any name, all areas count that are in the registry, and those that `nls`
 // and the options in effect here name; else those that are named. With files root looks at all users' areas; else with
 // `all_users`, or where it has named the area. Removes areas without any process directory from the registry.
-// kInvalidArgument: an option or a name is wrong, or there is no such staging area.
+// kInvalidArgument: an option or a name is wrong, there is no such staging area, or `all_users` for a user that is not
+// root.
 [[nodiscard]] Result<Survey> survey(const Question& question);
 
 // The option -o, environment and configuration in effect here. kInvalidArgument: one of them is wrong, and which.

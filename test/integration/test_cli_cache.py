@@ -5,10 +5,13 @@ The file is on a slowfs mount, as files on a local file system are left alone (d
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 from connector_environment import _lines, native, run, staged
@@ -205,6 +208,48 @@ def test_files_are_evicted_by_name_by_age_and_all(target, tmp_path):
     assert cache_json(tmp_path, "evict", "--older-than", "0s")["files"][0]["path"] == str(one)
     assert len(cache_json(tmp_path, "evict", "--all")["files"]) == 1
     assert listed(tmp_path) == {} and not list((tmp_path / "staging-area").rglob("replica"))
+
+
+@pytest.fixture
+def open_to_all():
+    """A folder that every user can look into; a test's own is root's alone."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="fb-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root looks into the read caches of others")
+def test_root_lists_checks_and_evicts_the_read_caches_of_all_users(target, open_to_all, monkeypatch):
+    monkeypatch.setenv("FOREBAY_REGISTRY", str(open_to_all))
+    one, other = target / "one.h5", 65534
+    cache(open_to_all, "prefetch", one)
+    area = open_to_all / "staging-area"
+    shutil.copytree(area / "forebay-0", area / f"forebay-{other}")
+    for path in (area / f"forebay-{other}", *(area / f"forebay-{other}").rglob("*")):
+        os.chown(path, other, other)
+
+    def users(*arguments):
+        listed = cache_json(open_to_all, "list", *arguments)["caches"]
+        return sorted(path.parent.name for path in (Path(one["path"]) for one in listed if one["files"]))
+
+    assert users() == ["forebay-0"] and users("--all-users") == ["forebay-0", f"forebay-{other}"]
+    checked = cache_json(open_to_all, "verify", "--all-users")["files"]
+    assert [file["checked_bytes"] for file in checked] == [os.path.getsize(one)] * 2
+    cache(open_to_all, "evict", "--all")
+    assert users("--all-users") == [f"forebay-{other}"]
+    assert len(cache_json(open_to_all, "evict", "--all", "--all-users")["files"]) == 1
+    assert users("--all-users") == [] and not list(area.rglob("replica"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root acts as another user")
+def test_all_users_is_refused_for_others_than_root(target, open_to_all):
+    theirs = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", shutil.copy(FOREBAY, open_to_all)]
+    for command in (
+        *(["cache", "list"], ["cache", "evict", "--all"], ["cache", "verify"]),
+        *(["status"], ["recover"], ["verify"], ["drain", "--all"]),
+    ):
+        refused = run([*theirs, *command, "--all-users"], environment(open_to_all), Path("/"))
+        assert refused.returncode == 2 and "--all-users is for root" in refused.stderr, (command, refused)
 
 
 def test_a_file_in_use_is_evicted_and_its_reader_goes_on(target, tmp_path):
