@@ -16,6 +16,8 @@ from forebay.enabling import CannotEnable, enable, is_enabled, staging
 from forebay.following import epoch_order, follow
 from forebay.installation import NotInstalled
 from forebay.loading import HDF5Rows, batches
+from forebay.option_values import WrongOption
+from forebay.options import Options
 from forebay.plugin import ForebayError, NotEnabled
 from forebay.prefetching import Prefetch, prefetch
 from forebay.statistics import Statistics, stats
@@ -30,9 +32,11 @@ __all__ = [
     "HDF5Rows",
     "NotEnabled",
     "NotInstalled",
+    "Options",
     "Prefetch",
     "Statistics",
     "WaitFailed",
+    "WrongOption",
     "__version__",
     "batches",
     "enable",

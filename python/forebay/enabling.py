@@ -15,10 +15,12 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from forebay.hdf5_library import ALTERNATIVES, CannotEnable, HDF5Library
 from forebay.installation import plugin_places
+from forebay.option_values import texts_of
+from forebay.options import AnyPath, Options
 from forebay.plugin import NotEnabled, loaded_plugins
 
 CONNECTOR = "forebay"
@@ -26,31 +28,28 @@ CONNECTOR_VARIABLE, PLUGIN_VARIABLE = "HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH"
 DEFAULTS = {"read_cache": "on"}
 _HDF5_OWN_FOLDER = "/usr/local/hdf5/lib/plugin"  # where HDF5 looks by itself; the variable replaces it
 
-OptionValue = str | int | bool | os.PathLike[str]
-
 
 def is_enabled() -> bool:
     """Whether forebay's plugin is loaded in this process."""
     return bool(loaded_plugins())
 
 
-def enable(nls: str | os.PathLike[str] | None = None, **options: OptionValue) -> None:
+def enable(nls: AnyPath | None = None, **options: Unpack[Options]) -> None:
     """Switches forebay on, with the read cache, for this process and for the processes that it starts.
 
     `nls` is a directory on node-local storage, as in the option of that name; None leaves the choice to forebay. The
     other options are those of docs/options.md, without their prefix: ``enable("/local", read_cache_size="64GiB")``.
     Sizes are strings with a unit, or numbers of bytes. Options count from the first file on that the process opens
-    through forebay. One that forebay does not know or cannot use is reported then, and files are opened natively.
+    through forebay.
 
     Best called before the first ``import h5py``. Called later it holds for what `h5py.File` opens from then on; files
     that are open stay native, and so do those of other HDF5 libraries that are loaded already, such as PyTables'.
 
-    Raises CannotEnable when another connector is set, the plugin is not found, h5py has an HDF5 before 1.14.0, or
-    options come too late.
+    Raises WrongOption, which is a ValueError, for an option that there is not, for a value that it does not take, and
+    for a directory that is not there; nothing is set then. Raises CannotEnable when another connector is set, the
+    plugin is not found, h5py has an HDF5 before 1.14.0, or options come too late.
     """
-    values = {name: _text(value) for name, value in options.items()}
-    if nls is not None:
-        values["nls"] = os.path.abspath(nls)
+    values = texts_of(options if nls is None else {**options, "nls": nls})
     connector = os.environ.get(CONNECTOR_VARIABLE) or CONNECTOR
     name, _, info = connector.partition(" ")
     if name != CONNECTOR:
@@ -77,7 +76,7 @@ def enable(nls: str | os.PathLike[str] | None = None, **options: OptionValue) ->
 
 
 @contextlib.contextmanager
-def staging(nls: str | os.PathLike[str] | None = None, **options: OptionValue) -> Iterator[None]:
+def staging(nls: AnyPath | None = None, **options: Unpack[Options]) -> Iterator[None]:
     """``with forebay.staging("/local"):`` switches forebay on for what `h5py.File` opens in the block, and for the
     processes that are started in it. Files of other libraries stay native.
 
@@ -131,12 +130,6 @@ def _check_that_options_still_count() -> None:
 
 def _variable(option: str) -> str:
     return f"FOREBAY_{option.upper()}"
-
-
-def _text(value: OptionValue) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return os.path.abspath(value) if isinstance(value, os.PathLike) else str(value)
 
 
 def _quoted(value: str) -> str:

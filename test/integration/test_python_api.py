@@ -121,7 +121,7 @@ print(os.environ["HDF5_VOL_CONNECTOR"], os.environ["FOREBAY_STAGE"], os.environ[
 print(os.environ["HDF5_PLUGIN_PATH"])
 """
     connector, path = run_python(code, enabled(tmp_path), tmp_path).splitlines()
-    assert connector == "forebay size=2GiB;stage=off;size=1GiB;stats={a;b} off off"
+    assert connector == f"forebay size=2GiB;stage=off;size=1GiB;stats={{{os.path.realpath(tmp_path)}/a;b}} off off"
     assert path == f"{plugin_folder()}:/of/others"
 
 

@@ -1,0 +1,141 @@
+"""Checks options before anything is set: names and values, as the command's own table has them.
+
+A value is turned into the text that an environment variable has. Paths become absolute, as with ``forebay run -o``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+import os
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from forebay.hdf5_library import CannotEnable
+from forebay.options import ALLOWED
+
+_YES, _NO = ("on", "true", "yes", "1"), ("off", "false", "no", "0")
+_BLANKS = " \t\r\n"
+_UNITS = "kmgt"  # of users; the table has larger ones
+_SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_SECONDS_MAX = 9e9  # what 64 bits hold in nanoseconds
+_DIRECTORIES, _FILES = ("nls", "registry"), ("stats", "trace")
+
+
+class WrongOption(CannotEnable, ValueError):
+    """There is no such option, or it does not take the value; the message names it and says what is allowed."""
+
+
+def texts_of(options: Mapping[str, Any]) -> dict[str, str]:
+    """The options as text. Raises WrongOption for the first that cannot be used. Looks at the paths that are named."""
+    texts = {name: _text_of(name, value) for name, value in options.items()}
+    size = _bytes_of(texts.get("size", "").strip(_BLANKS).lower())
+    for name, most in (("segment", "half of size"), ("reserve", "size")) if size else ():
+        given = _bytes_of(texts.get(name, "0").strip(_BLANKS).lower()) or 0
+        if given > (size // 2 if most == "half of size" else size):
+            raise WrongOption(f"option {name}={texts[name]}: at most {most}, and size={texts['size']}")
+    return texts
+
+
+def _text_of(name: str, value: Any) -> str:
+    if name not in ALLOWED:
+        near = difflib.get_close_matches(name, ALLOWED, n=1)
+        hint = f"did you mean {near[0]}?" if near else "see docs/options.md"
+        raise WrongOption(f"option {name}: no such option; {hint}")
+    if isinstance(value, bool):
+        text = "on" if value else "off"
+    elif isinstance(value, str | os.PathLike):
+        text = os.fsdecode(value)
+    elif hasattr(value, "__index__"):  # NumPy's numbers, too
+        text = str(operator.index(value))
+    else:
+        raise WrongOption(f"option {name}={value!r}: a {type(value).__name__} is no value; allowed: {ALLOWED[name]}")
+    fault = _fault_of(name, text)
+    if fault:
+        raise WrongOption(f"option {name}={text}: {fault}")
+    return os.path.abspath(text) if ALLOWED[name] == "a path" and text else text
+
+
+def _fault_of(name: str, text: str) -> str:
+    """Why the option does not take this text; empty: it does."""
+    allowed = ALLOWED[name]
+    word = text.strip(_BLANKS).lower()
+    if "\0" in text:
+        return "contains a zero byte"
+    if allowed == "any text":
+        return _fault_of_text(name, text)
+    if allowed == "a path":
+        return _fault_of_path(name, text)
+    if allowed.startswith("a duration"):
+        return "" if _is_job_end(text.strip(_BLANKS)) else f"neither a duration nor a time; allowed: {allowed}"
+    if allowed == "on or off":
+        return "" if word in (*_YES, *_NO) else f"neither on nor off; allowed: {allowed}"
+    if number := re.fullmatch(r"(?:(.+) or )?(\d+) to (\d+)", allowed):
+        if number[1] and word in number[1].split(" or "):
+            return ""
+        given = int(word) if re.fullmatch("[0-9]+", word) else None
+        return _fault_of_number(given, int(number[2]), int(number[3]), allowed)
+    if size := re.fullmatch(r"(\d+ \w+) to (\d+ \w+)", allowed):
+        least, most = (_bytes_of(bound.lower(), _UNITS + "pe") for bound in size.groups())
+        assert least is not None and most is not None
+        return _fault_of_number(_bytes_of(word), least, most, allowed)
+    return "" if word in allowed.split(" or ") else f"unknown choice; allowed: {allowed}"
+
+
+def _fault_of_number(number: int | None, least: int, most: int, allowed: str) -> str:
+    if number is None:
+        return f"not a number of this kind; allowed: {allowed}"
+    return "" if least <= number <= most else f"too {'small' if number < least else 'large'}; allowed: {allowed}"
+
+
+def _bytes_of(text: str, units: str = _UNITS) -> int | None:
+    found = re.fullmatch(rf"([0-9]+)[{_BLANKS}]*(?:([{units}])(?:b|ib)?|b)?", text)
+    if found is None:
+        return None
+    return int(found[1]) << (10 * (units.index(found[2]) + 1) if found[2] else 0)
+
+
+def _fault_of_text(name: str, text: str) -> str:
+    if name == "under_vol" and not text:
+        return "empty; give a connector's value or name, 0 is HDF5's own"
+    depth = 0
+    for mark in text if name == "under_info" else "":
+        depth += {"{": 1, "}": -1}.get(mark, 0)
+        if depth < 0:
+            break
+    return "its braces are not paired" if depth else ""
+
+
+def _fault_of_path(name: str, text: str) -> str:
+    path = os.path.abspath(text)
+    if name == "nls" and not text:
+        return "empty; name a directory, or leave the option out"
+    if not text:
+        return ""
+    if name in _FILES and text.strip(_BLANKS).lower() in (*_YES, *_NO):
+        return "neither on nor off is a file; allowed: a path, such as /tmp/forebay.jsonl"
+    if name == "nls" and os.path.islink(path):
+        return f"a symbolic link to {os.readlink(path)}: name the directory itself"
+    directory = path if name in _DIRECTORIES else os.path.dirname(path)
+    if not os.path.isdir(directory):
+        return f"{directory} {'is not a directory' if os.path.exists(directory) else 'does not exist'}"
+    if not os.access(directory, os.X_OK | (os.W_OK if name == "nls" else 0)):
+        return f"{directory} cannot be used: permission denied"
+    return f"{path} is a directory" if name in _FILES and os.path.isdir(path) else ""
+
+
+def _is_job_end(text: str) -> bool:
+    if text in ("", "off"):
+        return True
+    if "T" in text:
+        try:
+            return (
+                re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?Z?", text) is not None
+                and datetime.fromisoformat(text).year < 2201
+            )
+        except ValueError:
+            return False
+    found = re.fullmatch(r"([0-9]+\.?[0-9]*|\.[0-9]+)(s|m|min|h|d)?", text)
+    return found is not None and float(found[1]) * _SECONDS[found[2] or ""] <= _SECONDS_MAX

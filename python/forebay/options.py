@@ -1,0 +1,94 @@
+"""The options that `forebay.enable` takes. Made by tools/python-options from the command's own table."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal, TypedDict
+
+AnyPath = str | os.PathLike[str]
+Size = int | str
+
+
+class Options(TypedDict, total=False):
+    """All but nls. docs/options.md says what each does. A size is a number of bytes, or text such as "64GiB"."""
+
+    stage: bool
+    size: Size
+    full: Literal["wait", "through"]
+    strict: bool
+    drain_threads: int
+    stripe: Size
+    write_max: Size
+    segment: Size
+    reserve: Size
+    checksum: Literal["inline", "lazy"]
+    flush: Literal["commit", "drain"]
+    close: Literal["wait", "deferred", "auto"]
+    async_write: Literal["stage", "drain"]
+    linger: bool
+    deadline: str
+    durability: Literal["process", "node"]
+    on_error: Literal["fail", "retry", "through"]
+    patience: int
+    recover: bool
+    mpi: bool | Literal["on", "node", "off"]
+    read_cache: bool
+    read_cache_size: Size
+    read_cache_lifetime: Literal["permanent", "temporal"]
+    read_cache_replacement: Literal["lru", "lfu", "fifo", "lifo"]
+    read_cache_servers: str
+    revalidate: int | Literal["open", "always", "never"]
+    prefetch: Literal[False, "off", "open", "written"]
+    node: str
+    nodes: Literal["fast", "consistent"]
+    server: str
+    server_mode: Literal["forward", "drain"]
+    server_bulk: Literal["socket", "fabric"]
+    stats: AnyPath
+    trace: AnyPath
+    registry: AnyPath
+    under_vol: str
+    under_info: str
+
+
+# The values of each, in the words of the table.
+ALLOWED = {
+    "stage": "on or off",
+    "nls": "a path",
+    "size": "1 MiB to 1 PiB",
+    "full": "wait or through",
+    "strict": "on or off",
+    "drain_threads": "1 to 256",
+    "stripe": "0 B to 1 GiB",
+    "write_max": "4 KiB to 1 GiB",
+    "segment": "64 KiB to 1 GiB",
+    "reserve": "0 B to 1 PiB",
+    "checksum": "inline or lazy",
+    "flush": "commit or drain",
+    "close": "wait or deferred or auto",
+    "async_write": "stage or drain",
+    "linger": "on or off",
+    "deadline": "a duration such as 110m, a time such as 2025-06-30T17:00, or off",
+    "durability": "process or node",
+    "on_error": "fail or retry or through",
+    "patience": "0 to 31536000",
+    "recover": "on or off",
+    "mpi": "on or node or off",
+    "read_cache": "on or off",
+    "read_cache_size": "1 MiB to 1 PiB",
+    "read_cache_lifetime": "permanent or temporal",
+    "read_cache_replacement": "lru or lfu or fifo or lifo",
+    "read_cache_servers": "any text",
+    "revalidate": "open or always or never or 1 to 31536000",
+    "prefetch": "off or open or written",
+    "node": "any text",
+    "nodes": "fast or consistent",
+    "server": "any text",
+    "server_mode": "forward or drain",
+    "server_bulk": "socket or fabric",
+    "stats": "a path",
+    "trace": "a path",
+    "registry": "a path",
+    "under_vol": "any text",
+    "under_info": "any text",
+}
