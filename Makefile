@@ -4,7 +4,7 @@ PREFIX ?= $(HOME)/.local
 CONFIGURE = cmake --preset release $(if $(FOREBAY_WERROR),-DFOREBAY_WERROR=$(FOREBAY_WERROR)) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build format check test test-long demo examples bench site suites install wheel deb clean
+.PHONY: help setup build format check test test-long demo examples bench site suites install uninstall wheel deb clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -59,11 +59,11 @@ site: build  ## the documentation as a site, with its reference made from the co
 	@tools/env mkdocs build --strict --quiet -f docs/mkdocs.yml
 	@echo "The documentation is in build/site/index.html"
 
-install: build  ## install into PREFIX (default ~/.local), without debug information
-	@cmake --install build/release --strip --prefix "$(abspath $(PREFIX))"
-	@packaging/make-pages build/release/bin/forebay build/pages
-	@cmake -E copy_directory build/pages/man1 "$(abspath $(PREFIX))/share/man/man1"
-	@cmake -E copy_directory build/pages/completion "$(abspath $(PREFIX))/share/bash-completion/completions"
+install: build  ## install into PREFIX (default ~/.local), without debug information; DESTDIR is for packagers
+	@packaging/install build/release "$(abspath $(PREFIX))" $(DESTDIR)
+
+uninstall:  ## remove from PREFIX what make install has put there, and nothing else
+	@packaging/install --uninstall "$(abspath $(PREFIX))" $(DESTDIR)
 
 wheel:  ## a source distribution, and from it a wheel for glibc 2.28 and later, in build/dist
 	@tools/setup wheel manylinux

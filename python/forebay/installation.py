@@ -1,6 +1,7 @@
-"""Where this package has the command and the plugin: in an installed wheel, or in the build of a checkout.
+"""Where this package has the command and the plugin: in an installed wheel, below a prefix, or in a checkout's build.
 
-A wheel holds ``forebay/bin`` and ``forebay/lib/hdf5/plugin``, as any installation has them below its prefix.
+A wheel holds ``forebay/bin`` and ``forebay/lib/hdf5/plugin``, as any installation has them below its prefix. ``make
+install`` puts this package into ``PREFIX/lib/python…/site-packages``.
 """
 
 from __future__ import annotations
@@ -20,18 +21,26 @@ class NotInstalled(ForebayError):
 
 
 def plugin_places(environment: Mapping[str, str] = os.environ) -> list[Path]:
-    """Folders that may hold the plugin, the best first: this package's own, and the build beside it."""
-    return [PACKAGE / _PLUGINS_INSTALLED, _build(environment) / "plugins"]
+    """Folders that may hold the plugin, the best first: this package's own, its prefix's, the build beside it."""
+    return [PACKAGE / _PLUGINS_INSTALLED, *_plugins_of_prefix(), _build(environment) / "plugins"]
 
 
 def command(environment: Mapping[str, str] = os.environ) -> Path:
     """The program ``forebay`` that belongs to this package. Raises NotInstalled when there is none."""
-    places = [PACKAGE / "bin" / "forebay", _build(environment) / "bin" / "forebay"]
+    # Without plugins there, PREFIX/bin/forebay may be the script that becomes the command.
+    installed = [folder.parents[2] / "bin" / "forebay" for folder in _plugins_of_prefix()]
+    places = [PACKAGE / "bin" / "forebay", *installed, _build(environment) / "bin" / "forebay"]
     for place in places:
         if os.access(place, os.X_OK) and place.is_file():
             return place
     looked = " or ".join(map(str, places))
     raise NotInstalled(f"there is no {looked}: install the wheel, or build the command with 'make build'")
+
+
+def _plugins_of_prefix() -> list[Path]:
+    if PACKAGE.parent.name not in ("site-packages", "dist-packages"):
+        return []
+    return [folder for folder in PACKAGE.parents[3].glob("lib*/hdf5/plugin") if any(folder.glob("libforebay*.so*"))]
 
 
 def _build(environment: Mapping[str, str]) -> Path:

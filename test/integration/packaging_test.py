@@ -1,10 +1,13 @@
 """What an installation offers to sites: package configurations, manual pages, completion, recipes."""
 
+import contextlib
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from forebay.equality import compare_files
 
 BUILD = Path(os.environ.get("FOREBAY_BUILD_DIR", ROOT / "build" / "release"))
 EXAMPLE = ROOT / "examples" / "cmake"
+INSTALL = ROOT / "packaging" / "install"
 WHOLE = "the file is whole, and on its device"
 
 
@@ -20,6 +24,43 @@ def passes(command, folder, **more):
     done = run(command, native(**more), folder, seconds_max=300)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
+
+
+NOBODY = 65534
+MANIFEST = Path("share/forebay/install-manifest")
+
+
+def files_below(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+@contextlib.contextmanager
+def site_prefix():
+    """A prefix that every user can look at, with a foreign file and all that `make install` puts there.
+
+    Installed with a umask that would shut others out.
+    """
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="fb-site-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        prefix = folder / "opt" / "forebay"
+        (prefix / "bin").mkdir(parents=True)
+        (prefix / "bin" / "foreign").touch()
+        command = ["sh", "-c", 'umask 077; exec "$@"', "sh", INSTALL, BUILD, prefix]
+        passes(command, folder)
+        yield prefix
+
+
+@pytest.fixture(scope="module")
+def site():
+    with site_prefix() as prefix:
+        yield prefix
+
+
+def as_nobody(command, folder, **more):
+    """As a user who may read nothing of root's; else as this one."""
+    drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
+    return run([*drop, *command], native(**more), folder)
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +193,132 @@ def test_bash_completes_commands_options_and_settings(pages):
     assert completed(pages, "forebay", "run", "--", "ls", "-") == []
 
 
+def test_what_is_installed_is_removed_and_nothing_else():
+    with site_prefix() as prefix:
+        installed = files_below(prefix)
+        for file in ("bin/forebay", "share/man/man1/forebay.1", "share/bash-completion/completions/forebay"):
+            assert file in installed
+        (package,) = prefix.glob("lib/python3*/*-packages/forebay")
+        assert not (package / "demo.py").exists() and (package / "py.typed").exists()
+        # What users and Python add; and a second installation over the first one.
+        compiles = {"PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": ""}
+        passes([sys.executable, "-c", "import forebay"], prefix, **compiles)
+        assert list(package.glob("__pycache__/*.pyc"))
+        stale = prefix / "share" / "forebay" / "of-an-older-version"
+        stale.touch()
+        with (prefix / MANIFEST).open("a") as manifest:
+            manifest.write(f"{stale.relative_to(prefix)}\n")
+        (prefix / "share" / "of-a-user").touch()
+        passes([INSTALL, BUILD, prefix], prefix)
+        assert not stale.exists()
+        assert {name for name in files_below(prefix) if "__pycache__" not in name} == installed | {"share/of-a-user"}
+        passes([INSTALL, "--uninstall", prefix], prefix)
+        assert files_below(prefix) == {"bin", "bin/foreign", "share", "share/of-a-user"}
+        again = run([INSTALL, "--uninstall", prefix], native(), prefix)
+        assert again.returncode == 1 and "installed nothing" in again.stderr
+
+
+def test_a_prefix_that_make_install_has_made_goes_with_make_uninstall(tmp_path):
+    passes([INSTALL, BUILD, "/opt/new/forebay", tmp_path], tmp_path)
+    prefix = tmp_path / "opt" / "new" / "forebay"
+    (module,) = prefix.glob("share/modulefiles/forebay/*.lua")
+    assert 'root = "/opt/new/forebay"' in module.read_text() and str(tmp_path) not in module.read_text()
+    passes([INSTALL, "--uninstall", "/opt/new/forebay", tmp_path], tmp_path)
+    assert not prefix.exists()
+
+
+def test_nothing_is_removed_by_a_manifest_that_leaves_the_prefix(tmp_path):
+    (tmp_path / "kept").touch()
+    manifest = tmp_path / "prefix" / MANIFEST
+    manifest.parent.mkdir(parents=True)
+    for line in ("../kept", f"{tmp_path}/kept"):
+        manifest.write_text(f"head\n{line}\n")
+        assert run([INSTALL, "--uninstall", tmp_path / "prefix"], native(), tmp_path).returncode == 1
+        assert (tmp_path / "kept").exists() and manifest.exists()
+
+
+def test_the_makefile_installs_and_uninstalls_with_that_script():
+    for target, words in (
+        ("install", "packaging/install build/release"),
+        ("uninstall", "packaging/install --uninstall"),
+    ):
+        told = subprocess.run(
+            ["make", "-n", "-o", "build", target, "PREFIX=/opt/x"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+        assert words in told and "/opt/x" in told
+
+
+def test_every_user_reads_and_runs_what_root_has_installed(site):
+    for path in site.rglob("*"):
+        mode = path.stat().st_mode
+        assert mode & 0o444 == 0o444 and (not path.is_dir() or mode & 0o111 == 0o111), path
+        assert path.is_dir() or mode & 0o022 == 0
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o777)
+        (package,) = site.glob("lib/python3*/*-packages/forebay")
+        code = "import forebay.installation as i, forebay; print(i.command()); print(forebay.enabling.plugin_folder())"
+        named = {"PYTHONPATH": str(package.parent), "FOREBAY_BUILD_DIR": "/none", "PATH": "/usr/bin:/bin"}
+        done = as_nobody(["python3", "-B", "-c", code], Path(folder), **named)
+        assert done.stdout.split() == [f"{site}/bin/forebay", f"{site}/lib/hdf5/plugin"], done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root acts as another user")
+def test_doctor_helps_a_user_who_cannot_read_the_hdf5_of_the_build(site):
+    """The library lies in a folder of root's, as the tests' one does."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        (folder / "nls").mkdir()
+        (folder / "nls").chmod(0o777)
+        mine = json.loads(run([site / "bin" / "forebay", "doctor", "--json", "--nls", folder], native(), folder).stdout)
+        library = mine["hdf5"]["library"]
+        if as_nobody(["test", "-r", library], folder).returncode == 0:
+            pytest.skip("every user may read the HDF5 of this build")
+        doctor = [site / "bin" / "forebay", "doctor", "--nls", folder / "nls"]
+        # None of the machine counts: h5cc and python3 are these.
+        tools = folder / "tools"
+        tools.mkdir(mode=0o755)
+        for tool in ("h5cc", "h5pcc", "python3"):
+            (tools / tool).write_text("#!/bin/sh\nexit 1\n")
+            (tools / tool).chmod(0o755)
+        bare = {"PATH": f"{tools}:/usr/bin:/bin", "TMPDIR": "/tmp", "FOREBAY_REGISTRY": name}
+        done = as_nobody(doctor, folder, **bare)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"{library}: Permission denied" in done.stdout and "doctor -- PROGRAM" in done.stdout
+        assert "All is well" not in done.stdout
+        # One that users may read, as h5cc names it.
+        copy = folder / "hdf5" / "lib"
+        copy.mkdir(parents=True)
+        shutil.copy(library, copy / "libhdf5.so")
+        (tools / "h5cc").write_text(f"#!/bin/sh\necho cc -I/none -L{copy} {copy}/libhdf5.a -lz\n")
+        done = as_nobody(doctor, folder, **bare)
+        assert done.returncode == 0 and "All is well" in done.stdout, done.stdout + done.stderr
+        assert f"{copy}/libhdf5.so" in done.stdout and f"{library}: Permission denied" in done.stdout
+
+
+def test_the_module_files_name_what_is_installed(site):
+    for module in sorted((site / "share" / "modulefiles" / "forebay").iterdir()):
+        text = module.read_text()
+        named = re.findall(r'"(?:\$root/)?((?:bin|lib|share)/?[^"$]*)"', text)
+        assert {"bin", "lib/hdf5/plugin", "lib/pkgconfig"} < set(named), module
+        assert any(name.startswith("lib/python3") for name in named)
+        for name in named:
+            assert (site / name).is_dir(), (module, name)
+        assert f'root "{site}"' in text or f'root = "{site}"' in text
+
+
+def test_environment_modules_read_the_module_file(site):
+    if shutil.which("tclsh") is None:
+        pytest.skip("there is no tclsh")
+    (module,) = (path for path in (site / "share" / "modulefiles" / "forebay").iterdir() if path.suffix != ".lua")
+    stand_in = "proc module-whatis args {}; proc prepend-path {name value} {puts $name=$value}; source [lindex $argv 0]"
+    with tempfile.NamedTemporaryFile("w", suffix=".tcl") as script:
+        script.write(stand_in)
+        script.flush()
+        said = passes(["tclsh", script.name, module], site)
+    assert f"PATH={site}/bin\n" in said and f"HDF5_PLUGIN_PATH={site}/lib/hdf5/plugin\n" in said
+
+
 def test_recipes_speak_of_this_version_and_of_folders_that_are_installed(prefix):
     version = run([prefix / "bin" / "forebay", "--version"], native(), prefix).stdout.split()[1]
     (easyconfig,) = (ROOT / "packaging" / "easybuild").glob("*.eb")
@@ -163,9 +330,6 @@ def test_recipes_speak_of_this_version_and_of_folders_that_are_installed(prefix)
         assert (prefix / file).is_file(), file
     for folder in assigned["sanity_check_paths"]["dirs"]:
         assert (prefix / folder).is_dir(), folder
-    module = (ROOT / "packaging" / "modules" / "forebay.lua").read_text()
-    for folder in ("bin", "lib/hdf5/plugin", "lib/pkgconfig"):
-        assert f'"{folder}"' in module and (prefix / folder).is_dir(), folder
     compile((ROOT / "packaging" / "spack" / "package.py").read_text(), "package.py", "exec")
     assert re.search(rf"^version: {re.escape(version)}$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
 
