@@ -2,13 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/attempt.h"
 #include "io/append.h"
 
 namespace forebay::area {
+
+namespace {
+
+// A document of several values would take memory at its end.
+std::string json_text(const std::string& text) {
+    return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}   // namespace
 
 RunRecord::RunRecord(const char* files) {
     std::string_view rest = files != nullptr ? files : "";
@@ -30,19 +41,23 @@ void RunRecord::tell(std::string_view line, std::string_view except) const noexc
         if (file != except) (void)attempt([&] { return io::append_line_to_own(file, line); });
 }
 
-void RunRecord::tell_began(int pid) const noexcept {
+void RunRecord::tell_began(int pid, TallyWriter& tally) const noexcept {
     if (files_.empty()) return;
-    (void)attempt([&] { tell(fmt::format(R"({{"began":{{"pid":{}}}}})", pid)); });
+    (void)attempt([&] {
+        std::string path;
+        for (const std::string& file : files_) {
+            const std::size_t slash = file.rfind('/');
+            if (!path.empty() || file.substr(slash + 1) != kRunRecordFile) continue;
+            if (auto opened = tally.open(file.substr(0, slash))) path = std::move(opened).value();
+        }
+        tell(fmt::format(R"({{"began":{{"pid":{},"name":{},"tally":{}}}}})", pid,
+                         json_text(program_invocation_short_name), json_text(path)));
+    });
 }
 
 void RunRecord::tell_area(int pid, const std::string& directory) const noexcept {
     if (files_.empty()) return;
-    (void)attempt([&] {
-        // A document of several values would take memory at its end.
-        constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
-        const std::string quoted = nlohmann::json(directory).dump(-1, ' ', false, kReplace);
-        tell(fmt::format(R"({{"area":{{"pid":{},"directory":{}}}}})", pid, quoted));
-    });
+    (void)attempt([&] { tell(fmt::format(R"({{"area":{{"pid":{},"directory":{}}}}})", pid, json_text(directory))); });
 }
 
 }   // namespace forebay::area

@@ -1,19 +1,25 @@
-// What a program that was started by `forebay run` tells it while it runs: that it has come here, where it stages, and
-// its statistics. `forebay run` reads that at the end, so its answer is about its own program, with all that it
-// started, and about nothing else on the node.
+// What a program that was started by `forebay run` tells it while it runs: that it has come here, where it counts,
+// where it stages, and its statistics. `forebay run` reads that at the end, so its answer is about its own program,
+// with all that it started, and about nothing else on the node.
 //
 // The variable FOREBAY_RUN names the files, one for each `forebay run` around the program, outermost first, separated
-// by colons. One line of JSON each: {"began":{"pid":1}}, {"area":{"pid":1,"directory":"..."}}, and those of
-// docs/statistics.md. Thread-safe. Best effort: a program never fails for it. Blocks on file I/O only.
+// by colons. Each line is JSON: {"began":{"pid":1,"name":"python3","tally":"..."}} (area/run_tally.h),
+// {"area":{"pid":1,"directory":"..."}}, and those of docs/statistics.md. Each run makes a folder for its file, and
+// holds the lock kAliveFile in it for as long as it lives. Thread-safe. Best effort: a program never fails for it.
+// Blocks on file I/O only.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "area/run_tally.h"
+
 namespace forebay::area {
 
 inline constexpr const char* kRunVariable = "FOREBAY_RUN";
+// The file of a run in its folder. Processes count in files of their own beside one of that name.
+inline constexpr const char* kRunRecordFile = "record";
 
 class RunRecord {
   public:
@@ -24,7 +30,8 @@ class RunRecord {
 
     // Appends a line to each file but `except`, which has it already.
     void tell(std::string_view line, std::string_view except = {}) const noexcept;
-    void tell_began(int pid) const noexcept;
+    // The process counts in `tally` from now on: beside the first record that is in a folder of its run.
+    void tell_began(int pid, TallyWriter& tally) const noexcept;
     void tell_area(int pid, const std::string& directory) const noexcept;
 
   private:

@@ -40,9 +40,9 @@ constexpr std::string_view kDefaultBy = "default, by ";
 // Variables of forebay that are not options: the configuration file, and what the project's own tools,
 // builds and tests read.
 constexpr const char* kGivenVariable = "FOREBAY_RUN_OPTIONS";
-constexpr std::array<std::string_view, 10> kOtherVariables{
-    kGivenVariable,       "FOREBAY_CONFIG", "FOREBAY_CACHE",  "FOREBAY_BUILD_DIR", "FOREBAY_HDF5",
-    "FOREBAY_PLUGIN_DIR", "FOREBAY_PYTHON", "FOREBAY_WERROR", "FOREBAY_RUN",       "FOREBAY_SEED"};
+constexpr std::array<std::string_view, 11> kOtherVariables{
+    kGivenVariable,       "FOREBAY_ENV",    "FOREBAY_CONFIG", "FOREBAY_CACHE", "FOREBAY_BUILD_DIR", "FOREBAY_HDF5",
+    "FOREBAY_PLUGIN_DIR", "FOREBAY_PYTHON", "FOREBAY_WERROR", "FOREBAY_RUN",   "FOREBAY_SEED"};
 constexpr std::array<std::string_view, 6> kOtherPrefixes{"FOREBAY_TEST_", "FOREBAY_BENCH_",        "FOREBAY_DEMO_",
                                                          "FOREBAY_HDF5_", "FOREBAY_DIFFERENTIAL_", "FOREBAY_PARALLEL_"};
 

@@ -531,6 +531,22 @@ Status CachedFile::allocate(std::uint64_t, std::uint64_t) { return refuse_writin
 Status CachedFile::punch(std::uint64_t, std::uint64_t) { return refuse_writing(name()); }
 
 const CacheCounters& CachedFile::counters() const noexcept { return core_->counters; }
+void CachedFile::count_into(area::ReadTally& tally) noexcept { core_->counters.count_into(tally); }
+
+void CacheCounters::count_into(area::ReadTally& tally) noexcept {
+    hit_bytes.count_into(tally.hit_bytes);
+    missed_bytes.count_into(tally.missed_bytes);
+    remote_bytes.count_into(tally.remote_bytes);
+    fetched_bytes.count_into(tally.fetched_bytes);
+    stored_bytes.count_into(tally.stored_bytes);
+    sums = &tally;
+}
+
+void CacheCounters::step_aside(Aside why) noexcept {
+    if (aside.exchange(why, std::memory_order_relaxed) == why || sums == nullptr) return;
+    // An earlier reason stays counted: in a forked child it is the parent's.
+    sums->aside[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
+}
 void CachedFile::await_stored() { core_->await_stored(); }
 
 }   // namespace forebay::cache

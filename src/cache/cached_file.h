@@ -15,6 +15,7 @@
 #include <mutex>
 #include <span>
 
+#include "area/run_tally.h"
 #include "cache/peers.h"
 #include "cache/read_ahead.h"
 #include "cache/replica.h"
@@ -37,16 +38,38 @@ inline constexpr std::size_t kAsideCount = 7;
 // "young", "fast", ...: as statistics name it.
 [[nodiscard]] const char* aside_name(Aside why) noexcept;
 
+// Of one file, and added to the process's sum at the same time, which outlives the process.
+class CacheCounter {
+  public:
+    void fetch_add(std::uint64_t more, std::memory_order order) noexcept {
+        own_.fetch_add(more, order);
+        if (sum_ != nullptr) sum_->fetch_add(more, order);
+    }
+    [[nodiscard]] std::uint64_t load(std::memory_order order = std::memory_order_seq_cst) const noexcept {
+        return own_.load(order);
+    }
+    void count_into(std::atomic<std::uint64_t>& sum) noexcept { sum_ = &sum; }
+
+  private:
+    std::atomic<std::uint64_t> own_{0};
+    std::atomic<std::uint64_t>* sum_ = nullptr;
+};
+
 struct CacheCounters {
-    std::atomic<std::uint64_t> hit_bytes{0};       // read from the replica
-    std::atomic<std::uint64_t> missed_bytes{0};    // asked for, and read from the source
-    std::atomic<std::uint64_t> remote_bytes{0};    // asked for, and given by another node
-    std::atomic<std::uint64_t> remote_ns{0};       // that took
-    std::atomic<std::uint64_t> late_answers{0};    // questions to other nodes that were not answered, or not in time
-    std::atomic<std::uint64_t> fetched_bytes{0};   // read from the source, with what nobody had asked for
-    std::atomic<std::uint64_t> stored_bytes{0};
+    CacheCounter hit_bytes;                       // read from the replica
+    CacheCounter missed_bytes;                    // asked for, and read from the source
+    CacheCounter remote_bytes;                    // asked for, and given by another node
+    std::atomic<std::uint64_t> remote_ns{0};      // that took
+    std::atomic<std::uint64_t> late_answers{0};   // questions to other nodes that were not answered, or not in time
+    CacheCounter fetched_bytes;                   // read from the source, with what nobody had asked for
+    CacheCounter stored_bytes;
     std::atomic<std::uint64_t> waits{0};      // for what another thread or process fetched
     std::atomic<Aside> aside{Aside::kNone};   // the last reason
+    area::ReadTally* sums = nullptr;
+
+    // Before the first read.
+    void count_into(area::ReadTally& tally) noexcept;
+    void step_aside(Aside why) noexcept;
 };
 
 struct CachePolicy {
@@ -117,6 +140,8 @@ class CachedFile final : public io::ForwardingFile {
     [[nodiscard]] bool has_peers() const noexcept;
 
     [[nodiscard]] const CacheCounters& counters() const noexcept;
+    // From now on also counted there. Before the first read.
+    void count_into(area::ReadTally& tally) noexcept;
     // No more is read ahead or prefetched. Waits until what was asked for is stored, for 10 s at most. The destructor
     // does the same.
     void close();

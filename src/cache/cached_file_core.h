@@ -123,7 +123,7 @@ class CachedFile::Core {
     void give_back_budget(std::uint64_t bytes);
     void judge(std::uint64_t bytes, std::uint64_t took_ns) noexcept;
     void count_down(std::uint64_t bytes) noexcept;
-    void step_aside(Aside why) noexcept { counters.aside.store(why, std::memory_order_relaxed); }
+    void step_aside(Aside why) noexcept { counters.step_aside(why); }
 
     const std::shared_ptr<io::File> source_;
     const std::shared_ptr<Replica> replica_;

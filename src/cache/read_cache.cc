@@ -93,6 +93,7 @@ CacheTotals& ReadCache::of_path(std::map<std::string, CacheTotals>& by_path, con
 void ReadCache::leave_alone(io::File& source, Aside why) noexcept {
     const std::lock_guard lock(mutex_);
     ++totals_.asides[static_cast<std::size_t>(why)];
+    if (tally_ != nullptr) tally_->aside[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
     (void)attempt([&] { ++of_path(by_path_, source.name()).asides[static_cast<std::size_t>(why)]; });
 }
 
@@ -123,6 +124,10 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
     else if (peers != nullptr) policy.wait_min_ns = kWaitWithPeersNs;
     auto file = std::make_shared<CachedFile>(io::traced_reads(source, trace_), std::move(replica).value(), tasks_,
                                              policy, std::move(peers));
+    if (tally_ != nullptr) {
+        file->count_into(*tally_);
+        tally_->files.fetch_add(1, std::memory_order_relaxed);
+    }
     const std::lock_guard lock(mutex_);
     ++totals_.files;
     return file;

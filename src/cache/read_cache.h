@@ -51,6 +51,8 @@ class ReadCache {
     ReadCache(const Options& options, OpenArea open_area) : ReadCache(options, std::move(open_area), Manner{}) {}
     // Files that are opened from now on may be read from other nodes. Before the first `open`.
     void find_peers_by(FindPeers find) noexcept { find_peers_ = std::move(find); }
+    // All that is counted is added there, too, from the next `open` on.
+    void count_into(area::ReadTally& tally) noexcept { tally_ = &tally; }
     ~ReadCache();
     ReadCache(const ReadCache&) = delete;
     ReadCache& operator=(const ReadCache&) = delete;
@@ -94,6 +96,7 @@ class ReadCache {
     const OpenArea open_area_;
     const Manner manner_;
     FindPeers find_peers_;
+    area::ReadTally* tally_ = nullptr;
     mutable std::mutex mutex_;   // guards what follows; never held over a call of the system
     CacheTotals totals_;
     std::map<std::string, CacheTotals> by_path_;

@@ -11,6 +11,7 @@ constexpr double kSecond = 1e9;
 constexpr double kNoticedPart = 0.05;   // of the run's time
 constexpr std::uint64_t kManyRequests = 10'000, kSmallRequest = 4 << 10;
 constexpr std::uint64_t kManyWrites = 1'000, kSmallWrite = 256 << 10;
+constexpr std::uint64_t kNoticedMisses = 16 << 20;
 constexpr std::uint64_t kManyStripes = 100, kUsualStripe = 1 << 20;
 
 double seconds(std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) / kSecond; }
@@ -22,10 +23,11 @@ class Advising {
           options_(options),
           writes_(writes),
           sum_(totals(all_files(summary))),
-          processes_(summary.statistics.processes.size() + summary.left_behind.size()) {}
+          processes_(process_count(summary)) {}
 
     std::vector<Advice> all() {
         losses();
+        gaps_in_figures();
         waits();
         staging_area();
         requests();
@@ -54,6 +56,16 @@ class Advising {
                             "mixture of two states.",
                             format_size(sum_.guarantee_given_up)),
                 "Give the log room for what the program writes between two flushes.", "size");
+    }
+
+    void gaps_in_figures() {
+        for (const std::string& gap : gaps(summary_))
+            add(fmt::format("These figures leave something out: {}.", gap), "The findings are about the others only.");
+        for (const std::string& remark : summary_.remarks)
+            add(remark + ".", "Files that are read and written there go past forebay.");
+        if (gaps(summary_).empty() && summary_.remarks.empty() && summary_.statistics.begun.empty() &&
+            sum_.requests == 0 && summary_.statistics.processes.empty())
+            add("No HDF5 file went through forebay.", "`forebay doctor -- PROGRAM` says whether it can be loaded.");
     }
 
     void waits() {
@@ -125,6 +137,21 @@ class Advising {
             add(fmt::format("{} files were too young to be cached.", aside("young")),
                 "A file is cached once its last change is some seconds ago: nothing needs to be done for data that are "
                 "read in later jobs.");
+        if (aside("forked") > 0)
+            add(fmt::format("Forked children read files that their parent had opened, without the read cache ({} "
+                            "times).",
+                            aside("forked")),
+                "Open the files in each worker: then they are cached, and shared by all.");
+        if (aside("changed") > 0)
+            add(fmt::format("{} files changed while they were read through the cache.", aside("changed")),
+                "They were read from the file system itself from then on.");
+        if (aside("fault") > 0)
+            add(fmt::format("The read cache of {} files failed on the staging area.", aside("fault")),
+                "`forebay doctor` says what is wrong with it.", "nls");
+        if (cache.missed_bytes > kNoticedMisses && cache.stored_bytes < cache.missed_bytes / 2)
+            add(fmt::format("{} were read from the files, and the node kept {} of them.",
+                            format_size(cache.missed_bytes), format_size(cache.stored_bytes)),
+                "What it did not keep is read from the file system again.");
         const auto reasons = aside_by_reason(summary_.statistics);
         const auto only_read = reasons.find("read_only");
         if (!options_.read_cache && only_read != reasons.end())
@@ -161,6 +188,11 @@ class Advising {
         if (count("second_library") > 0)
             add("The process has two HDF5 libraries, of which one could not be served.",
                 "Packages that bring a libhdf5 of their own are best built against one.");
+        for (const char* other : {"disabled", "subfiling", "swmr", "under_connector", "not_regular", "atomicity",
+                                  "several_nodes", "server"})
+            if (count(other) > 0)
+                add(fmt::format("{} files were left alone ({}).", count(other), other),
+                    "docs/statistics.md says what this reason means.");
     }
 
     const RunSummary& summary_;

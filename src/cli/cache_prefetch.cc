@@ -205,32 +205,38 @@ ordered_json as_json(const std::string& nls, const std::vector<Prefetched>& all)
     return result;
 }
 
+// A file that is to be fetched, or why it cannot be: the others are.
+Prefetched named(const std::string& name) {
+    Prefetched file;
+    std::error_code failed;
+    const std::filesystem::path path = std::filesystem::canonical(name, failed);
+    file.path = failed ? name : path.string();
+    if (failed == std::errc::no_such_file_or_directory) file.problem = "there is no such file or directory";
+    else if (failed) file.problem = failed.message();
+    else if (std::filesystem::is_directory(path, failed)) file.problem = "it is a directory: name files";
+    return file;
+}
+
 int prefetch(const Request& request) {
     auto loaded = options_here();
     if (!loaded) return complain_of_cache("prefetch", loaded.status());
     if (!request.nls.empty()) loaded.value().options.nls = std::filesystem::absolute(request.nls).string();
     area::fit_to_staging_area(loaded.value());
-    std::vector<std::string> paths;
+    std::vector<Prefetched> all;
+    std::size_t files = 0;
     for (const std::string& name : request.names) {
-        std::error_code failed;
-        const std::filesystem::path path = std::filesystem::canonical(name, failed);
-        if (failed || std::filesystem::is_directory(path, failed)) {
-            fmt::print(stderr, "forebay cache prefetch: {}: {}\n", printable(name),
-                       failed == std::errc::no_such_file_or_directory ? "there is no such file or directory"
-                       : failed                                       ? failed.message()
-                                                                      : "it is a directory: name files");
-            return kExitUsage;
-        }
-        paths.push_back(path.string());
+        all.push_back(named(name));
+        files += all.back().problem.empty() ? 1U : 0U;
     }
     const std::string nls = loaded.value().options.nls;
     const bool terminal = !request.json && progress_is_shown();
-    std::vector<Prefetched> all;
     {
         Prefetching prefetching(std::move(loaded).value(), terminal);
         if (const Status& unusable = prefetching.servers_problem(); !unusable)
             return complain_of_cache("prefetch", unusable.with_context("option read_cache_servers"));
-        for (const std::string& path : paths) all.push_back(prefetching(path, all.size(), paths.size()));
+        std::size_t number = 0;
+        for (Prefetched& one : all)
+            if (one.problem.empty()) one = prefetching(one.path, number++, files);
     }
     if (terminal) erase_progress();
     if (request.json) fmt::print("{}\n", as_json(nls, all).dump(2, ' ', false, ordered_json::error_handler_t::replace));
@@ -247,10 +253,11 @@ void add_cache_prefetch(CLI::App& cache, int& exit_status) {
     command->add_option("FILE", request->names, "The files")->required();
     command->add_option("--nls", request->nls, "The staging area; default: that of option nls")->type_name("DIR");
     command->add_flag("--json", request->json, "As JSON");
-    command->footer("What is prefetched stays, whatever option read_cache_lifetime says.\n\n" +
-                    exit_statuses({{"0", "all of the files is cached"},
-                                   {"1", "some of it is not, and the report says why"},
-                                   {"2", "the command line or an option is wrong, or there is no such file"}}));
+    command->footer(
+        "What is prefetched stays, whatever option read_cache_lifetime says.\n\n" +
+        exit_statuses({{"0", "all of the files is cached"},
+                       {"1", "some of it is not, or a file is not there, and the report says which and why"},
+                       {"2", "the command line or an option is wrong"}}));
     command->callback([request, &exit_status] { exit_status = prefetch(*request); });
 }
 

@@ -4,20 +4,30 @@
 #include <fmt/ranges.h>
 #include <CLI/Formatter.hpp>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
+#include "base/display_width.h"
 #include "base/spelling.h"
+#include "base/status.h"
 #include "cli/exit_status.h"
 
 namespace forebay::cli {
 
 namespace {
 
+constexpr std::size_t kHelpColumns = 100, kHelpColumnsMin = 20;
+
 // Where the description of an option begins.
-constexpr std::size_t kNameColumns = 30;
+std::size_t name_columns() { return help_columns() * 3 / 10; }
 
 class HelpFormatter : public CLI::Formatter {
   public:
@@ -43,7 +53,7 @@ class HelpFormatter : public CLI::Formatter {
         for (const CLI::Option* option : app->get_options([](const CLI::Option* one) { return one->get_positional(); }))
             text += " " + make_option_usage(option);
         const auto commands = app->get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); });
-        return text + (commands.empty() ? "" : " COMMAND") + "\n";
+        return wrapped(text + (commands.empty() ? "" : " COMMAND"), 0, 0) + "\n";
     }
     std::string make_footer(const CLI::App* app) const override {
         return app->get_footer().empty() ? "" : wrapped(app->get_footer(), 0, 0) + "\n";
@@ -51,10 +61,11 @@ class HelpFormatter : public CLI::Formatter {
 
   private:
     static std::string entry(const std::string& name, const std::string& what) {
+        const std::size_t begin = name_columns();
         std::string text = "  " + name;
-        if (text.size() + 2 > kNameColumns) text += "\n" + std::string(kNameColumns, ' ');
-        else text.resize(kNameColumns, ' ');
-        return text + wrapped(what, kNameColumns, kNameColumns) + "\n";
+        if (text.size() + 2 > begin) text += "\n" + std::string(begin, ' ');
+        else text.resize(begin, ' ');
+        return text + wrapped(what, begin, begin) + "\n";
     }
 };
 
@@ -146,22 +157,33 @@ bool names_command(const CLI::App& app, const std::vector<std::string>& words) {
     return true;
 }
 
-// In UTF-8 the second and later bytes of a character take no column.
-bool takes_column(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
-
-std::size_t width(std::string_view text) {
-    return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), takes_column));
-}
-
-// How many bytes stand before that column.
-std::size_t bytes_of(std::string_view text, std::size_t column) {
-    std::size_t at = 0;
-    for (; at < text.size(); ++at)
-        if (takes_column(text[at]) && column-- == 0) break;
-    return at;
+// `forebay run --report -- program` has left out the folder.
+void refuse_values_left_out(CLI::App& app) {
+    for (CLI::Option* option : app.get_options()) {
+        if (option->get_type_size() == 0) continue;
+        const bool positional = option->get_positional();
+        if (positional && option->get_name(true) == "PROGRAM") continue;   // its arguments are its own
+        option->check(CLI::Validator(
+            [positional](const std::string& value) -> std::string {
+                if (value.empty()) return positional ? "a name is empty" : "needs a value";
+                return value.starts_with("--") && !positional ? "needs a value, and got " + value : "";
+            },
+            ""));
+    }
+    for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+        if (!is_hidden(*command)) refuse_values_left_out(*command);
 }
 
 }   // namespace
+
+std::size_t help_columns() {
+    const char* const text = std::getenv("COLUMNS");
+    const std::string_view given = text != nullptr ? text : "";
+    std::size_t columns = 0;
+    const auto parsed = std::from_chars(given.data(), given.data() + given.size(), columns);
+    if (parsed.ec != std::errc{} || parsed.ptr != given.data() + given.size() || columns == 0) return kHelpColumns;
+    return std::clamp(columns, kHelpColumnsMin, kHelpColumns);
+}
 
 std::string wrapped(std::string_view text, std::size_t begin, std::size_t indent, std::size_t columns) {
     std::string result;
@@ -175,9 +197,10 @@ std::string wrapped(std::string_view text, std::size_t begin, std::size_t indent
         const std::size_t blanks = std::min(line.find_first_not_of(' '), line.size());
         const std::size_t gap = line.find("  ", blanks);
         const std::size_t text_begin = gap == std::string_view::npos ? blanks : line.find_first_not_of(' ', gap);
-        const std::size_t hang = indent + (text_begin == std::string_view::npos ? blanks : text_begin);
-        while (column + width(line) > columns) {
-            std::size_t cut = line.rfind(' ', bytes_of(line, columns - std::min(columns, column)));
+        const std::size_t hang = std::min(indent + (text_begin == std::string_view::npos ? blanks : text_begin),
+                                          std::max(indent, columns / 2));
+        while (column + display_width(line) > columns) {
+            std::size_t cut = line.rfind(' ', bytes_in_columns(line, columns - std::min(columns, column)));
             if (cut == std::string_view::npos || line.find_first_not_of(' ') > cut)
                 cut = line.find(' ', std::min(line.find_first_not_of(' '), line.size()));   // a word too long
             if (cut == std::string_view::npos) break;
@@ -208,6 +231,24 @@ void add_nls_option(CLI::App& command, const std::shared_ptr<std::vector<std::st
         ->type_name("DIR");
 }
 
+int finish_output(std::string_view program, int exit_status) {
+    if (std::ferror(stdout) == 0) {
+        errno = 0;
+        if (std::fflush(stdout) == 0) return exit_status;
+    }
+    const int error = errno != 0 ? errno : EIO;
+    const std::string text = fmt::format("{}: {}\n", program,
+                                         Status::from_errno(error, "write to standard output").message());
+    (void)std::fputs(text.c_str(), stderr);   // fmt::print throws where that cannot be written either
+    return exit_status == kExitFine ? kExitProblem : exit_status;
+}
+
+void fill_standard_descriptors() {
+    for (int number = 0; number <= STDERR_FILENO; ++number)
+        if (::fcntl(number, F_GETFD) < 0 && errno == EBADF)   // the lowest that is free is this one
+            (void)::open("/dev/null", (number == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+}
+
 int parse_command_line(CLI::App& app, int argc, char** argv) {
     std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
     if (!words.empty() && words.front() == "help" && has_subcommands(app)) {
@@ -215,6 +256,7 @@ int parse_command_line(CLI::App& app, int argc, char** argv) {
         words.push_back("--help");
     }
     if (!names_command(app, words)) return kExitUsage;
+    refuse_values_left_out(app);
     std::reverse(words.begin(), words.end());   // as the parser wants them
     try {
         app.parse(std::move(words));

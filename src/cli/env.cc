@@ -1,9 +1,15 @@
 // `forebay env`: lines for a shell to evaluate.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
+#include <optional>
+#include <sstream>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
@@ -36,21 +42,89 @@ std::string quoted_for_csh(std::string_view text) {
     return result + "'";
 }
 
-// Connector and plugin folder as they were before; options, which do nothing without them, stay.
+// What `forebay env` has changed, for `forebay env --off`: a word for each variable, "NAME=set" if there was none
+// before, else "NAME=set=before", the values without the characters that part them.
+constexpr const char* kEnvVariable = "FOREBAY_ENV";
+
+struct Change {
+    std::string set;
+    std::optional<std::string> before;
+};
+using Changes = std::map<std::string, Change>;
+
+std::string escaped(std::string_view text) {
+    constexpr std::string_view kPlain = "/_.,:;+-";
+    std::string result;
+    for (const char c : text)
+        if (std::isalnum(static_cast<unsigned char>(c)) != 0 || kPlain.find(c) != kPlain.npos) result += c;
+        else result += fmt::format("%{:02x}", static_cast<unsigned char>(c));
+    return result;
+}
+
+std::string unescaped(std::string_view text) {
+    std::string result;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        unsigned value = 0;
+        const bool is_code = text[i] == '%' && i + 2 < text.size() &&
+                             std::from_chars(text.data() + i + 1, text.data() + i + 3, value, 16).ec == std::errc{};
+        result += is_code ? static_cast<char>(value) : text[i];
+        if (is_code) i += 2;
+    }
+    return result;
+}
+
+std::optional<std::string> present(const std::string& name) {
+    const char* const value = std::getenv(name.c_str());
+    return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+}
+
+Changes changes_of_shell() {
+    Changes changes;
+    std::istringstream words(present(kEnvVariable).value_or(""));
+    for (std::string word; words >> word;) {
+        const std::size_t first = word.find('='), second = word.find('=', std::min(first, word.size() - 1) + 1);
+        if (first == std::string::npos) continue;
+        Change& change = changes[word.substr(0, first)];
+        change.set = unescaped(std::string_view(word).substr(first + 1, second - std::min(second, first + 1)));
+        if (second != std::string::npos) change.before = unescaped(std::string_view(word).substr(second + 1));
+    }
+    return changes;
+}
+
+std::string as_words(const Changes& changes) {
+    std::string words;
+    for (const auto& [name, change] : changes)
+        words += fmt::format("{}{}={}{}", words.empty() ? "" : " ", name, escaped(change.set),
+                             change.before ? "=" + escaped(*change.before) : "");
+    return words;
+}
+
+void print_set(bool csh, const std::string& name, const std::optional<std::string>& value) {
+    if (!value) fmt::print("{} {};\n", csh ? "unsetenv" : "unset", name);
+    else if (csh) fmt::print("setenv {} {};\n", name, quoted_for_csh(*value));
+    else fmt::print("export {}={};\n", name, quoted_for_sh(*value));
+}
+
+// Each variable as it was before, unless it was changed since; then forebay's part of it goes.
 int print_off(bool csh) {
-    const Result<std::string> folder = plugin_folder();
-    const auto set = [](const char* name) {
-        const char* const value = std::getenv(name);
-        return std::string(value != nullptr ? value : "");
+    Changes changes = changes_of_shell();
+    for (const auto& [name, change] : changes)
+        if (present(name) == change.set) print_set(csh, name, change.before);
+    const auto is_undone = [&changes](const char* name) {
+        const auto found = changes.find(name);
+        return found != changes.end() && present(name) == found->second.set;
     };
-    const auto unset = [csh](const char* name) { fmt::print("{} {};\n", csh ? "unsetenv" : "unset", name); };
-    const std::string connector = set(kConnectorVariable);
-    if (connector.substr(0, connector.find_first_of(" \t")) == "forebay") unset(kConnectorVariable);
-    if (!folder || !names_folder(set(kPluginVariable), folder.value())) return kExitFine;
-    const std::string rest = plugin_path_without(folder.value());
-    if (rest.empty()) unset(kPluginVariable);
-    else if (csh) fmt::print("setenv {} {};\n", kPluginVariable, quoted_for_csh(rest));
-    else fmt::print("export {}={};\n", kPluginVariable, quoted_for_sh(rest));
+    const std::string connector = present(kConnectorVariable).value_or("");
+    if (!is_undone(kConnectorVariable) && connector.substr(0, connector.find_first_of(" \t")) == "forebay")
+        print_set(csh, kConnectorVariable, std::nullopt);
+    const Result<std::string> folder = plugin_folder();
+    const std::string path = present(kPluginVariable).value_or("");
+    if (!is_undone(kPluginVariable) && folder &&
+        (names_folder(path, folder.value()) || names_folder(path, cache_vol_folder(folder.value())))) {
+        const std::string rest = plugin_path_without(folder.value());
+        print_set(csh, kPluginVariable, rest.empty() ? std::nullopt : std::optional(rest));
+    }
+    if (present(kEnvVariable)) print_set(csh, kEnvVariable, std::nullopt);
     return kExitFine;
 }
 
@@ -59,6 +133,10 @@ int print_variables(const std::vector<std::string>& settings, bool csh) {
     if (!folder) {
         fmt::print(stderr, "forebay env: {}\n", folder.status().message());
         return kExitProblem;
+    }
+    if (const Status there = check_named_area(settings); !there) {
+        fmt::print(stderr, "forebay env: {}\n", there.message());
+        return kExitUsage;
     }
     Result<Variables> variables = launch_variables(settings, folder.value());
     if (!variables) {
@@ -71,9 +149,15 @@ int print_variables(const std::vector<std::string>& settings, bool csh) {
         return kExitUsage;
     }
     // The semicolons keep the lines apart where a shell joins them, as eval `forebay env` does.
-    for (const auto& [name, value] : variables.value())
-        if (csh) fmt::print("setenv {} {};\n", name, quoted_for_csh(value));
-        else fmt::print("export {}={};\n", name, quoted_for_sh(value));
+    Changes changes = changes_of_shell();
+    for (const auto& [name, value] : variables.value()) {
+        const auto known = changes.find(name);
+        // A second `env` in a shell goes on from the first, unless somebody has set the variable in between.
+        if (known != changes.end() && present(name) == known->second.set) known->second.set = value;
+        else changes.insert_or_assign(name, Change{value, present(name)});
+        print_set(csh, name, value);
+    }
+    print_set(csh, kEnvVariable, as_words(changes));
     return kExitFine;
 }
 

@@ -127,6 +127,27 @@ Result<Variables> launch_variables(const std::vector<std::string>& settings, con
     return variables;
 }
 
+Status check_named_area(const std::vector<std::string>& settings) {
+    std::optional<std::string> folder;
+    for (const std::string& setting : settings) {
+        if (setting.starts_with("nls=")) folder = setting.substr(4);
+        for (const char* off : {"strict=off", "strict=no", "strict=false", "strict=0"})
+            if (setting == off) return Status::ok();
+    }
+    if (!folder) return Status::ok();
+    const auto refuse = [&](std::string_view why) {
+        return Status(Code::kInvalidArgument,
+                      fmt::format("option nls: {} {}; `-o strict=off` goes on without staging", *folder, why));
+    };
+    std::error_code error;
+    const fs::file_status facts = fs::status(*folder, error);
+    if (facts.type() == fs::file_type::not_found) return refuse("does not exist");
+    if (error) return refuse("cannot be looked at: " + error.message());
+    if (!fs::is_directory(facts)) return refuse("is not a directory");
+    if (::access(folder->c_str(), W_OK | X_OK) != 0) return refuse("cannot be written to");
+    return Status::ok();
+}
+
 LoadedOptions options_with(const Variables& variables) {
     std::vector<std::string> names;
     for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {

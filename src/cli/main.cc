@@ -4,9 +4,11 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <system_error>
 
 #include "cli/build_facts.h"
 #include "cli/command_line.h"
@@ -59,8 +61,15 @@ int run_command_line(int argc, char** argv) {
 }   // namespace
 
 int main(int argc, char** argv) {
+    forebay::cli::fill_standard_descriptors();
     try {
-        return run_command_line(argc, argv);
+        return forebay::cli::finish_output("forebay", run_command_line(argc, argv));
+    } catch (const std::system_error& error) {
+        errno = error.code().value();
+        if (std::ferror(stdout) != 0) return forebay::cli::finish_output("forebay", forebay::cli::kExitFine);
+        if (std::ferror(stderr) != 0) return forebay::cli::kExitProblem;   // there is nobody to tell
+        std::fprintf(stderr, "forebay: internal error: %s\n", error.what());
+        return forebay::cli::kExitInternal;
     } catch (const std::exception& error) {
         std::fprintf(stderr, "forebay: internal error: %s\n", error.what());
         return forebay::cli::kExitInternal;

@@ -14,25 +14,32 @@ namespace forebay::cli {
 
 namespace {
 
+constexpr std::size_t kMeaningMin = 34, kMeaningIndent = 4;   // columns
+
 void print_table() {
     std::size_t name_width = 0, default_width = 7;
     for (const OptionSpec& spec : option_table()) {
         name_width = std::max(name_width, spec.name.size());
         default_width = std::max(default_width, spec.default_text.size());
     }
-    fmt::print("{:<{}}  {:<{}}  {}\n", "option", name_width, "default", default_width, "meaning");
+    // On a narrow screen the meaning stands below the name.
+    const bool narrow = help_columns() < name_width + default_width + kMeaningMin;
+    const std::size_t column = narrow ? kMeaningIndent : name_width + default_width + 4;
+    const std::string between = narrow ? "\n" + std::string(kMeaningIndent, ' ') : "  ";
+    const std::size_t shown_width = narrow ? 0 : default_width;
+    fmt::print("{:<{}}  {:<{}}{}{}\n", "option", name_width, "default", shown_width, between, "meaning");
     for (const OptionSpec& spec : option_table()) {
         const std::string range = option_range(spec);
-        const std::size_t column = name_width + default_width + 4;
         // A choice has a line for each of its values.
         const bool listed = range.empty() || spec.doc.find('\n') != std::string_view::npos;
-        fmt::print("{:<{}}  {:<{}}  {}\n", spec.name, name_width, spec.default_text, default_width,
+        fmt::print("{:<{}}  {:<{}}{}{}\n", spec.name, name_width, spec.default_text, shown_width, between,
                    wrapped(listed ? std::string(spec.doc) : fmt::format("{} [{}]", spec.doc, range), column, column));
     }
-    fmt::print("\nTo set one: forebay run -o size=16GiB -- program\n"
-               "        or: export FOREBAY_SIZE=16GiB\n"
-               "        or: a line size = \"16GiB\" in the TOML file that FOREBAY_CONFIG names\n"
-               "`forebay doctor` shows those that somebody has set.\n");
+    fmt::print("\n{}\n", wrapped("To set one: forebay run -o size=16GiB -- program\n"
+                                  "        or: export FOREBAY_SIZE=16GiB\n"
+                                  "        or: a line size = \"16GiB\" in the TOML file that FOREBAY_CONFIG names\n"
+                                  "`forebay doctor` shows those that somebody has set.",
+                                  0, 0));
 }
 
 }   // namespace

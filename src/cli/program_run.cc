@@ -1,59 +1,23 @@
 #include "cli/program_run.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 
-#include "area/run_record.h"
 #include "base/clock.h"
 #include "cli/exit_status.h"
 #include "cli/program_witness.h"
+#include "cli/run_folder.h"
+#include "io/append.h"
 #include "io/posix_file.h"
 
 namespace forebay::cli {
 
 namespace {
-
-// What the program, and all that it starts, tells this process (area/run_record.h). It goes away with this object.
-class RunFile {
-  public:
-    explicit RunFile(Variables& variables) {
-        const char* folder = std::getenv("TMPDIR");
-        // A colon separates the files of a run in a run.
-        const bool usable = folder != nullptr && *folder == '/' &&
-                            std::string_view(folder).find(':') == std::string_view::npos;
-        std::string name = fmt::format("{}/forebay-run-XXXXXX", usable ? folder : "/tmp");
-        const int descriptor = ::mkstemp(name.data());
-        if (descriptor < 0) {
-            why_not_ = Status::from_errno(errno, "create " + name);
-            return;
-        }
-        ::close(descriptor);
-        path_ = name;
-        const char* outer = std::getenv(area::kRunVariable);
-        variables[area::kRunVariable] = outer != nullptr && *outer != '\0' ? fmt::format("{}:{}", outer, path_) : path_;
-        if (options_with(variables).options.stats.empty()) variables[option_variable("stats")] = path_;
-    }
-    ~RunFile() {
-        if (!path_.empty()) ::unlink(path_.c_str());
-    }
-    RunFile(const RunFile&) = delete;
-    RunFile& operator=(const RunFile&) = delete;
-
-    // An error: it is not known what the program did.
-    [[nodiscard]] Result<Statistics> read() const {
-        if (path_.empty()) return why_not_;
-        return read_statistics(path_, 0);
-    }
-
-  private:
-    std::string path_;
-    Status why_not_;
-};
 
 // Processes of the program that are gone, and had not closed all their files. What they counted is in their ledger
 // only.
@@ -68,6 +32,13 @@ std::vector<ledger::ProcessView> left_behind(const Statistics& statistics) {
     return result;
 }
 
+// The user's file of statistics gets a line of each process that could not write it.
+void tell_of_ended(const std::string& stats, const Statistics& statistics) {
+    for (const ProcessStatistics& process : statistics.processes)
+        if (!process.ended_itself && !process.runs && !stats.empty())
+            (void)io::append_line(stats, line_of_ended(process));
+}
+
 int exit_status_of(const RunSummary& summary) {
     if (summary.end.signal != 0) return kExitSignal + summary.end.signal;
     if (summary.end.exit_status != 0) return summary.end.exit_status;
@@ -76,7 +47,9 @@ int exit_status_of(const RunSummary& summary) {
 
 }   // namespace
 
-void complain_of_run(std::string_view what) { fmt::print(stderr, "forebay run: {}\n", what); }
+void complain_of_run(std::string_view what) {
+    (void)std::fputs(fmt::format("forebay run: {}\n", what).c_str(), stderr);   // fmt::print throws if it cannot
+}
 
 std::optional<PreparedRun> prepare_run(const std::vector<std::string>& settings, int& exit_status) {
     PreparedRun prepared;
@@ -87,8 +60,12 @@ std::optional<PreparedRun> prepare_run(const std::vector<std::string>& settings,
         return std::nullopt;
     }
     prepared.plugin_folder = folder.value();
-    Result<Variables> variables = launch_variables(settings, folder.value());
     exit_status = kExitUsage;
+    if (const Status there = check_named_area(settings); !there) {
+        complain_of_run(there.message());
+        return std::nullopt;
+    }
+    Result<Variables> variables = launch_variables(settings, folder.value());
     if (!variables) {
         complain_of_run(variables.status().message());
         return std::nullopt;
@@ -103,7 +80,7 @@ std::optional<PreparedRun> prepare_run(const std::vector<std::string>& settings,
 
 Result<RunSummary> run_staged(const PreparedRun& prepared, const std::vector<std::string>& program) {
     Variables variables = prepared.variables;
-    const RunFile run_file(variables);
+    const RunFolder folder(variables);
     ProgramWitness witness(prepared.plugin_folder);
     const std::uint64_t begin_ns = monotonic_ns();
     const Result<ChildEnd> end = run_child(program, environment_with(variables),
@@ -115,16 +92,32 @@ Result<RunSummary> run_staged(const PreparedRun& prepared, const std::vector<std
     summary.end = end.value();
     summary.begin_ns = begin_ns;
     summary.elapsed_s = static_cast<double>(monotonic_ns() - begin_ns) / 1e9;
-    Result<Statistics> statistics = run_file.read();
+    Result<Statistics> statistics = folder.read();
     if (statistics) {
         summary.statistics = std::move(statistics).value();
-        summary.remarks = witness.remarks(program, summary.statistics.began);
+        summary.left_behind = left_behind(summary.statistics);
+        add_tallies(summary.statistics, summary.left_behind);
+        tell_of_ended(options_with(prepared.variables).options.stats, summary.statistics);
+        summary.remarks = witness.remarks(program, !summary.statistics.begun.empty());
     } else {
         summary.unknown = statistics.status().message();
     }
-    summary.left_behind = left_behind(summary.statistics);
     summary.exit_status = exit_status_of(summary);
     return summary;
+}
+
+Result<bool> check_writable(const std::string& path) {
+    if (path == "-") {
+        const int mode = ::fcntl(STDOUT_FILENO, F_GETFL);
+        if (mode >= 0 && (mode & O_ACCMODE) != O_RDONLY) return false;
+        return Status::from_errno(EBADF, "write to standard output");
+    }
+    const bool made = ::access(path.c_str(), F_OK) != 0;
+    // A pipe that has no reader yet is no error.
+    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+    if (descriptor < 0 && errno != ENXIO) return Status::from_errno(errno, "write " + path);
+    if (descriptor >= 0) ::close(descriptor);
+    return made;
 }
 
 bool write_json(const std::string& path, const nlohmann::ordered_json& value) {

@@ -26,6 +26,8 @@ struct PreparedRun {
 // `exit_status` of the summary is that of `forebay run`. Errors: those of `run_child`.
 [[nodiscard]] Result<RunSummary> run_staged(const PreparedRun& prepared, const std::vector<std::string>& program);
 
+// Whether a file of the summary can be written, before the program starts; true: it was made for that, and is empty.
+[[nodiscard]] Result<bool> check_writable(const std::string& path);
 // Indented, into the file; "-" is standard output. False: it has been told why not.
 [[nodiscard]] bool write_json(const std::string& path, const nlohmann::ordered_json& value);
 

@@ -33,7 +33,7 @@ Report report_of(RunSummary summary, const std::vector<TraceEvent>& events, cons
     report.timeline = timeline_of(events, summary.begin_ns, end_ns, kReportIntervals);
     report.target_bytes_per_s = bytes_per_second(events, TraceEvent::Kind::kWrite);
     const ledger::FileCounters sum = totals(all_files(summary));
-    const std::size_t processes = summary.statistics.processes.size() + summary.left_behind.size();
+    const std::size_t processes = process_count(summary);
     if (processes > 0)
         report.waited_s = static_cast<double>(sum.stage_ns + sum.close_ns) / kSecond / static_cast<double>(processes);
     if (report.target_bytes_per_s > 0)
@@ -71,7 +71,21 @@ Result<std::string> prepare_report(const std::string& folder) {
     const int descriptor = ::open(trace.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (descriptor < 0) return Status::from_errno(errno, "write " + trace);
     ::close(descriptor);
+    for (const char* name : {"report.html", "report.json"}) {
+        const std::string written = (path / name).string();
+        const bool made = ::access(written.c_str(), F_OK) != 0;
+        const int one = ::open(written.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        if (one < 0) return Status::from_errno(errno, "write " + written);
+        ::close(one);
+        if (made) ::unlink(written.c_str());
+    }
     return trace;
+}
+
+std::string page_of_report(const std::string& folder) {
+    std::error_code error;
+    const fs::path path = fs::absolute(fs::path(folder) / "report.html", error);
+    return error ? folder + "/report.html" : path.lexically_normal().string();
 }
 
 Status write_report(const std::string& folder, const Report& report) {

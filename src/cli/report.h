@@ -36,6 +36,8 @@ struct Report {
 
 // Makes the folder and an empty trace in it; returns the trace's path. Errors name the path.
 [[nodiscard]] Result<std::string> prepare_report(const std::string& folder);
+// The page's complete path.
+[[nodiscard]] std::string page_of_report(const std::string& folder);
 // Writes report.html and report.json.
 [[nodiscard]] Status write_report(const std::string& folder, const Report& report);
 

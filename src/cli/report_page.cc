@@ -117,7 +117,7 @@ std::string cards(const Report& report, const ledger::FileCounters& sum) {
                      "saved, by the files' measured speed (an estimate: run --compare measures)");
     const CacheStatistics cache = cache_totals(report.summary.statistics);
     if (cache.hit_bytes + cache.remote_bytes + cache.missed_bytes > 0)
-        html += card(fmt::format("{} %", hit_percent(cache)), "of what was read came from the node");
+        html += card(fmt::format("{} %", hit_percent(cache)), "of what was read through the cache came from the node");
     return html + "</div>\n";
 }
 
@@ -162,12 +162,13 @@ std::string cache_table(const Statistics& statistics) {
                        "<th>opened</th><th>hits</th><th>from this node</th><th>from other nodes</th>"
                        "<th>from the file</th><th>stored</th><th>fetched and not read</th><th>not stored</th></tr>\n";
     for (const auto& [path, cache] : statistics.reads)
-        html += cache_row(path.empty() ? "others" : "<code>" + escaped(path) + "</code>", cache);
+        html += cache_row(path.empty() ? "not named" : "<code>" + escaped(path) + "</code>", cache);
     return html + cache_row("all", all) + "</table></div>\n";
 }
 
 std::string reasons_table(const RunSummary& summary) {
     auto reasons = aside_by_reason(summary.statistics);
+    reasons.erase("forwarded");   // a staging server stages it
     for (const auto& [reason, count] : cache_totals(summary.statistics).aside) reasons["cache: " + reason] += count;
     if (reasons.empty()) return {};
     std::string html = "<h2>Files that were left alone, and why</h2>\n<table><tr><th>reason</th><th>files</th></tr>\n";
@@ -179,7 +180,7 @@ std::string reasons_table(const RunSummary& summary) {
 
 std::string advice_list(const std::vector<Advice>& advice) {
     std::string html = "<h2>What could be better</h2>\n";
-    if (advice.empty()) return html + "<p>Nothing that the figures of this run show.</p>\n";
+    if (advice.empty()) return html + "<p>The figures of this run show nothing.</p>\n";
     html += "<ul>\n";
     for (const Advice& one : advice)
         html += fmt::format("<li>{} {}{}</li>\n", escaped(one.finding), escaped(one.action),
@@ -198,9 +199,8 @@ std::string as_page(const Report& report) {
     html += fmt::format("<h1>forebay report</h1>\n<p><code>{}</code></p>\n", escaped(command));
     for (const std::string& lost : not_drained(report.summary))
         html += fmt::format("<p class=\"bad\">Not drained: {}</p>\n", escaped(lost));
-    if (!report.summary.unknown.empty())
-        html += fmt::format("<p class=\"bad\">What went through forebay is not known: {}</p>\n",
-                            escaped(report.summary.unknown));
+    for (const std::string& gap : gaps(report.summary))
+        html += fmt::format("<p class=\"bad\">Not in the figures: {}</p>\n", escaped(gap));
     for (const std::string& remark : report.summary.remarks) html += fmt::format("<p>{}</p>\n", escaped(remark));
     html += cards(report, sum);
     html += "<h2>Time line</h2>\n" + picture(report);

@@ -1,5 +1,6 @@
 // `forebay run`: one program with forebay switched on, and a summary at its end.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <memory>
@@ -38,10 +39,19 @@ int run(const Request& request) {
     int exit_status = kExitFine;
     std::optional<PreparedRun> prepared = prepare_run(*request.settings, exit_status);
     if (!prepared) return exit_status;
+    bool made = false;
+    if (!request.json_path.empty()) {
+        const Result<bool> writable = check_writable(request.json_path);
+        if (!writable) {
+            complain_of_run(fmt::format("--json: {}", writable.status().message()));
+            return kExitUsage;
+        }
+        made = writable.value();
+    }
     if (!request.report.empty()) {
         const Result<std::string> trace = prepare_report(request.report);
         if (!trace) {
-            complain_of_run(trace.status().message());
+            complain_of_run(fmt::format("--report: {}", trace.status().message()));
             return kExitUsage;
         }
         prepared->variables[option_variable("trace")] = trace.value();
@@ -52,15 +62,21 @@ int run(const Request& request) {
         return run_compared(*prepared, request.program, comparison);
     }
     Result<RunSummary> done = run_staged(*prepared, request.program);
-    if (!done) return start_failure(done.status());
+    if (!done) {
+        if (made) ::unlink(request.json_path.c_str());
+        return start_failure(done.status());
+    }
     RunSummary& summary = done.value();
-    if (!request.report.empty() && !tell_report(request.report, *prepared, summary) && summary.exit_status == kExitFine)
-        summary.exit_status = kExitProblem;
+    const bool reported = !request.report.empty() && tell_report(request.report, *prepared, summary);
+    if (!request.report.empty() && !reported && summary.exit_status == kExitFine) summary.exit_status = kExitProblem;
     if (!request.json_path.empty() && !write_json(request.json_path, as_json(summary)) &&
         summary.exit_status == kExitFine)
         summary.exit_status = kExitProblem;
     // What was lost is told even to those who asked for quiet.
-    if (!request.quiet || !not_drained(summary).empty()) fmt::print(stderr, "{}", as_text(summary));
+    std::string text;
+    if (!request.quiet || !not_drained(summary).empty()) text = as_text(summary);
+    if (!request.quiet && reported) text += fmt::format("forebay: report: {}\n", page_of_report(request.report));
+    (void)std::fputs(text.c_str(), stderr);   // the exit status is the program's, even if this cannot be written
     return summary.exit_status;
 }
 

@@ -29,11 +29,12 @@ std::size_t distinct_files(const std::vector<ledger::FileCounters>& files) {
 }
 
 // Empty: no file had to do with the read cache.
-std::string cache_line(const CacheStatistics& cache) {
+std::string cache_line(const CacheStatistics& cache, bool is_whole) {
     if (cache.files == 0 && cache.aside.empty()) return {};
-    std::string text = fmt::format("read cache: {} from this node, {} from the files ({} % hits), {} stored",
+    // Of files that were left alone it is not known how much was read.
+    std::string text = fmt::format("read cache: {} from this node, {} from the files ({} % hits{}), {} stored",
                                    format_size(cache.hit_bytes), format_size(cache.missed_bytes), hit_percent(cache),
-                                   format_size(cache.stored_bytes));
+                                   is_whole ? "" : " of what is known", format_size(cache.stored_bytes));
     if (cache.remote_bytes > 0) text += fmt::format(", {} from other nodes", format_size(cache.remote_bytes));
     if (cache.unread_bytes > 0) text += fmt::format(", {} fetched and not read", format_size(cache.unread_bytes));
     for (const auto& [reason, count] : cache.aside)
@@ -89,6 +90,27 @@ std::uint64_t hit_percent(const CacheStatistics& cache) {
     return asked > 0 ? static_cast<std::uint64_t>(100.0 * static_cast<double>(cache.hit_bytes) / asked) : 0;
 }
 
+std::size_t process_count(const RunSummary& summary) {
+    std::set<std::uint64_t> pids;
+    for (const ProcessStatistics& process : summary.statistics.processes) pids.insert(process.pid);
+    for (const ledger::ProcessView& process : summary.left_behind) pids.insert(process.pid);
+    return pids.size();
+}
+
+std::vector<std::string> gaps(const RunSummary& summary) {
+    std::vector<std::string> gaps;
+    if (!summary.unknown.empty()) gaps.push_back("what went through forebay is not known: " + summary.unknown);
+    for (const std::string& process : summary.statistics.without_figures) gaps.push_back("no figures of " + process);
+    for (const ProcessStatistics& process : summary.statistics.processes)
+        if (process.runs)
+            gaps.push_back(fmt::format("process {}{} still runs: its figures are those so far", process.pid,
+                                       process.name.empty() ? "" : fmt::format(" ({})", process.name)));
+    if (summary.statistics.unreadable_lines > 0)
+        gaps.push_back(fmt::format("{} of the statistics could not be read",
+                                   counted(summary.statistics.unreadable_lines, "line", "lines")));
+    return gaps;
+}
+
 std::vector<std::string> not_drained(const RunSummary& summary) {
     std::vector<std::string> lines;
     for (const ledger::FileCounters& file : all_files(summary)) {
@@ -109,12 +131,13 @@ std::vector<std::string> not_drained(const RunSummary& summary) {
 std::string as_text(const RunSummary& summary) {
     const std::vector<ledger::FileCounters> files = all_files(summary);
     const ledger::FileCounters sum = totals(files);
-    const std::size_t processes = summary.statistics.processes.size() + summary.left_behind.size();
+    const std::size_t processes = process_count(summary);
     std::string text;
     const auto line = [&](const std::string& what) { text += "forebay: " + what + "\n"; };
+    const std::vector<std::string> missing = gaps(summary);
     if (!summary.unknown.empty()) {
-        line("what went through forebay is not known: " + summary.unknown);
-    } else if (!summary.statistics.began && files.empty() && summary.statistics.processes.empty()) {
+        // That is the first of the gaps.
+    } else if (summary.statistics.begun.empty() && files.empty() && summary.statistics.processes.empty()) {
         line("no HDF5 file went through forebay" +
              std::string(summary.remarks.empty() ? " (forebay doctor tells whether it can be loaded)" : ""));
     } else {
@@ -133,17 +156,22 @@ std::string as_text(const RunSummary& summary) {
         else line(fmt::format("time {}, of {:.2f} s", times, summary.elapsed_s));
     }
     for (const std::string& remark : summary.remarks) line(remark);
-    if (const std::string cached = cache_line(cache_totals(summary.statistics)); !cached.empty()) line(cached);
+    const CacheStatistics cache = cache_totals(summary.statistics);
+    const bool is_whole = missing.empty() && cache.aside.empty() && summary.remarks.empty();
+    if (const std::string cached = cache_line(cache, is_whole); !cached.empty()) line(cached);
     std::string reasons;
-    for (const auto& [reason, count] : aside_by_reason(summary.statistics))
+    auto asides = aside_by_reason(summary.statistics);
+    if (const auto served = asides.find("forwarded"); served != asides.end()) {
+        line(fmt::format("staged by a server: {}", counted(served->second, "file", "files")));
+        asides.erase(served);
+    }
+    for (const auto& [reason, count] : asides)
         reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count);
     if (!reasons.empty()) line("stepped aside, files by reason: " + reasons);
     if (sum.guarantee_given_up > 0)
         line(fmt::format("{} drained before their commit for want of room: a crash then would have mixed two states",
                          format_size(sum.guarantee_given_up)));
-    if (summary.statistics.unreadable_lines > 0)
-        line(fmt::format("{} of the statistics could not be read",
-                         counted(summary.statistics.unreadable_lines, "line", "lines")));
+    for (const std::string& gap : missing) line(gap);
     for (const std::string& file : not_drained(summary)) line("NOT DRAINED: " + file);
     if (sum.pending > 0)
         line("the staged bytes are kept in the log on the staging area: "
@@ -176,12 +204,13 @@ ordered_json as_json(const RunSummary& summary) {
         {"program_signal", summary.end.signal == 0 ? ordered_json() : ordered_json(summary.end.signal)},
         {"elapsed_s", summary.elapsed_s},
         {"files_closed", summary.statistics.files.size()},
-        {"processes", summary.statistics.processes.size() + summary.left_behind.size()},
+        {"processes", process_count(summary)},
         {"distinct_files", distinct_files(all_files(summary))},
         {"totals", plain(totals(all_files(summary)))},
         {"aside", aside_by_reason(summary.statistics)},
         {"not_drained", not_drained(summary)},
         {"unreadable_lines", summary.statistics.unreadable_lines},
+        {"gaps", gaps(summary)},
         {"remarks", summary.remarks},
         {"read_cache", cache_as_json(cache_totals(summary.statistics))},
         {"read_files", ordered_json::array()},

@@ -36,6 +36,10 @@ struct RunSummary {
 [[nodiscard]] CacheStatistics cache_totals(const Statistics& statistics);
 // The part of what was read that came from the node, in percent; 0 where nothing was read.
 [[nodiscard]] std::uint64_t hit_percent(const CacheStatistics& cache);
+// Processes that came to forebay, as far as is known.
+[[nodiscard]] std::size_t process_count(const RunSummary& summary);
+// Why the figures leave something out, a sentence each. Empty: they are whole.
+[[nodiscard]] std::vector<std::string> gaps(const RunSummary& summary);
 // One line for every file of which not everything arrived: by the statistics, or left behind by a crash.
 [[nodiscard]] std::vector<std::string> not_drained(const RunSummary& summary);
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <filesystem>
 #include <iterator>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "cli/commands.h"
 #include "cli/launch.h"
 #include "cli/mounted.h"
+#include "cli/shown.h"
 #include "io/posix_file.h"
 #include "recover/trust.h"
 
@@ -88,6 +90,7 @@ class Surveying {
                                                   "staging areas of a user");
         FOREBAY_TRY(sort_names());
         if (!question_.nls.empty()) add_named(absolute(question_.nls), std::nullopt);
+        if (question_.tells) tell_no_areas();
         everywhere_ = survey_.names_files() || named_.empty();
         if (everywhere_) extra_.push_back(canonical(options_.nls));
         const std::uint64_t self = ::geteuid();
@@ -107,6 +110,7 @@ class Surveying {
 
     Status sort_names() {
         for (const std::string& name : question_.names) {
+            if (name.empty()) return {Code::kInvalidArgument, "a name is empty"};
             const std::string path = absolute(name);
             struct stat facts{};
             if (::stat(path.c_str(), &facts) != 0) {
@@ -143,6 +147,17 @@ class Surveying {
         named_.push_back({canonical(nls), user});
     }
 
+    // A directory in which nothing was ever staged is looked at like an area that is empty; it may be a mistake.
+    void tell_no_areas() const {
+        for (const Named& one : named_) {
+            std::error_code error;
+            if (!one.user && one.nls != canonical(options_.nls) && fs::is_directory(one.nls, error) &&
+                users_in(one.nls).empty())
+                fmt::print(stderr, "forebay: {} is no staging area: nothing was ever staged there\n",
+                           printable(one.nls));
+        }
+    }
+
     // Who else has staging areas here, as far as anybody can see.
     std::set<std::uint64_t> other_users(std::uint64_t self) const {
         std::set<std::uint64_t> users;
@@ -177,7 +192,7 @@ class Surveying {
                                            [&](const recover::Wanted& file) { return may_write(user, file.path); });
         if (named || concerned)
             survey_.unseen.push_back(fmt::format("the staging areas of {}: only that user and root may", who));
-        else survey_.others.push_back(who);
+        else if (!survey_.names_files()) survey_.others.push_back(who);
     }
 
     Status look_as(std::uint64_t user) {

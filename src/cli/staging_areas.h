@@ -20,6 +20,7 @@ struct Question {
     std::string nls;                  // a staging area to look in, too
     bool all_users = false;
     bool files_only = false;   // a directory is no answer
+    bool tells = true;         // of directories that are no staging areas, on standard error
 };
 
 // The staging areas of one user. They are opened as that user: act as it (acting_as.h) to read on.

@@ -1,9 +1,17 @@
 #include "cli/stats_reader.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
+
+#include "area/process.h"
+#include "area/run_tally.h"
+#include "cache/cached_file.h"
 
 namespace forebay::cli {
 
@@ -14,6 +22,11 @@ using nlohmann::json;
 std::uint64_t number(const json& object, const char* key) {
     const auto found = object.find(key);
     return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+}
+
+std::string text(const json& object, const char* key) {
+    const auto found = object.find(key);
+    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 ledger::FileCounters file_of(const json& object) {
@@ -68,11 +81,64 @@ CacheStatistics cache_of(const json& object) {
 
 ProcessStatistics process_of(const json& object) {
     ProcessStatistics process;
+    process.ended_itself = !object.contains("died");
     process.pid = number(object, "pid");
     process.files_opened = number(object, "files_opened");
     process.aside = aside_of(object);
     process.cache = cache_of(object);
     return process;
+}
+
+// On this machine since it was started: so in this boot.
+bool runs(const area::TallyView& tally) {
+    auto process = area::identify_this_process();
+    if (!process) return false;
+    process.value().pid = tally.pid;
+    process.value().start_ticks = tally.start_ticks;
+    return area::is_seen_running(process.value());
+}
+
+// `told`: what the process said itself; null: it has not ended by itself.
+ProcessStatistics process_of(const area::TallyView& tally, const ProcessStatistics* told) {
+    ProcessStatistics process;
+    process.pid = tally.pid;
+    process.ended_itself = told != nullptr && told->ended_itself;
+    process.runs = !process.ended_itself && runs(tally);
+    process.files_opened = tally.files_opened;
+    for (std::size_t i = 0; i < ledger::kReasonCount; ++i)
+        if (tally.aside[i] > 0)
+            process.aside[std::string(ledger::reason_name(static_cast<ledger::AsideReason>(i)))] = tally.aside[i];
+    process.cache = {.files = tally.read_files,
+                     .hit_bytes = tally.hit_bytes,
+                     .missed_bytes = tally.missed_bytes,
+                     .fetched_bytes = tally.fetched_bytes,
+                     .stored_bytes = tally.stored_bytes,
+                     .unread_bytes = told != nullptr ? told->cache.unread_bytes : 0,
+                     .remote_bytes = tally.remote_bytes,
+                     .aside = {}};
+    for (std::size_t i = 0; i < cache::kAsideCount; ++i)
+        if (tally.read_aside[i] > 0)
+            process.cache.aside[cache::aside_name(static_cast<cache::Aside>(i))] = tally.read_aside[i];
+    return process;
+}
+
+std::uint64_t rest(std::uint64_t all, std::uint64_t part) { return all - std::min(all, part); }
+
+// What processes counted and did not name the file of: those that did not end by themselves, and forked children.
+void add_unnamed_reads(Statistics& statistics) {
+    CacheStatistics all, named;
+    for (const ProcessStatistics& process : statistics.processes) add(all, process.cache);
+    for (const auto& [path, read] : statistics.reads) add(named, read);
+    const CacheStatistics unnamed{.files = 0,
+                                  .hit_bytes = rest(all.hit_bytes, named.hit_bytes),
+                                  .missed_bytes = rest(all.missed_bytes, named.missed_bytes),
+                                  .fetched_bytes = rest(all.fetched_bytes, named.fetched_bytes),
+                                  .stored_bytes = rest(all.stored_bytes, named.stored_bytes),
+                                  .unread_bytes = 0,
+                                  .remote_bytes = rest(all.remote_bytes, named.remote_bytes),
+                                  .aside = {}};
+    if (unnamed.hit_bytes + unnamed.missed_bytes + unnamed.fetched_bytes + unnamed.remote_bytes > 0)
+        add(statistics.reads[""], unnamed);
 }
 
 }   // namespace
@@ -94,7 +160,8 @@ void read_statistics_line(const std::string& line, Statistics& statistics) {
         ++statistics.unreadable_lines;
         return;
     }
-    statistics.began = statistics.began || parsed.contains("began");
+    if (const auto began = parsed.find("began"); began != parsed.end() && began->is_object())
+        statistics.begun.push_back({number(*began, "pid"), text(*began, "name"), text(*began, "tally")});
     if (const auto area = parsed.find("area"); area != parsed.end() && area->is_object())
         statistics.directories.push_back(area->value("directory", ""));
     if (const auto file = parsed.find("file"); file != parsed.end() && file->is_object())
@@ -117,6 +184,52 @@ Result<Statistics> read_statistics(const std::string& path, std::uint64_t offset
         if (!line.empty()) read_statistics_line(line, statistics);
     if (file.bad()) return Status::from_errno(EIO, "read the statistics " + path);
     return statistics;
+}
+
+std::string line_of_ended(const ProcessStatistics& process) {
+    json told{{"pid", process.pid}, {"files_opened", process.files_opened}, {"aside", process.aside}, {"died", true}};
+    const CacheStatistics& cache = process.cache;
+    if (cache.files > 0 || !cache.aside.empty())
+        told["cache"] = {{"files", cache.files},
+                         {"hit_bytes", cache.hit_bytes},
+                         {"missed_bytes", cache.missed_bytes},
+                         {"fetched_bytes", cache.fetched_bytes},
+                         {"stored_bytes", cache.stored_bytes},
+                         {"unread_bytes", cache.unread_bytes},
+                         {"remote_bytes", cache.remote_bytes},
+                         {"aside", cache.aside}};
+    return json{{"process", told}}.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+void add_tallies(Statistics& statistics, const std::vector<ledger::ProcessView>& left_behind) {
+    std::vector<ProcessStatistics> processes;
+    std::vector<ProcessStatistics> told = std::move(statistics.processes);
+    for (const BegunProcess& begun : statistics.begun) {
+        const auto is_it = [&begun](const auto& one) { return one.pid == begun.pid; };
+        const auto own = std::ranges::find_if(told, is_it);
+        const std::string who = fmt::format("process {}{}", begun.pid,
+                                            begun.name.empty() ? "" : fmt::format(" ({})", begun.name));
+        const auto tally = begun.tally.empty() ? Result<area::TallyView>(Status(Code::kNotFound, "none"))
+                                               : area::read_tally(begun.tally);
+        if (!tally) {
+            if (own == told.end())
+                statistics.without_figures.push_back(who + ": it left none, and has not ended by itself");
+            continue;
+        }
+        processes.push_back(process_of(tally.value(), own == told.end() ? nullptr : &*own));
+        processes.back().name = begun.name;
+        if (processes.back().ended_itself || processes.back().runs) continue;
+        if (tally.value().files_written > 0 && std::ranges::none_of(left_behind, is_it))
+            statistics.without_figures.push_back(
+                fmt::format("{}: it ended with {} open for writing, and its log is gone", who,
+                            tally.value().files_written == 1 ? "a file" : "files"));
+    }
+    // Of what has counters nothing is added twice.
+    for (ProcessStatistics& process : told)
+        if (std::ranges::none_of(processes, [&](const auto& one) { return one.pid == process.pid; }))
+            processes.push_back(std::move(process));
+    statistics.processes = std::move(processes);
+    add_unnamed_reads(statistics);
 }
 
 }   // namespace forebay::cli

@@ -90,8 +90,9 @@ bool is_known(const ledger::LedgerScan& scan, const std::string& path) {
     });
 }
 
-Result<Sample> take_sample(const Request& request) {
-    const auto asked = survey({request.names, request.nls, request.all_users});
+Result<Sample> take_sample(const Request& request, bool first) {
+    const auto asked = survey(
+        {.names = request.names, .nls = request.nls, .all_users = request.all_users, .tells = first});
     if (!asked) return asked.status();
     const Survey& where = asked.value();
     Sample sample{{}, realtime_ns(), where.nls(), where.unseen, where.others, {}};
@@ -118,7 +119,7 @@ Result<Sample> take_sample(const Request& request) {
 
 // One look at the ledgers, shown. The sample is what the next one is compared with.
 Result<Sample> show(const Request& request, const Sample* before, bool redraw) {
-    auto now = take_sample(request);
+    auto now = take_sample(request, before == nullptr);
     if (!now) {
         fmt::print(stderr, "forebay status: {}\n", now.status().message());
         return now;

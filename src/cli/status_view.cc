@@ -9,6 +9,7 @@
 #include <iterator>
 #include <tuple>
 
+#include "base/display_width.h"
 #include "base/options.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
@@ -21,11 +22,12 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::size_t kBarCells = 20;
+constexpr auto kForwarded = static_cast<std::size_t>(ledger::AsideReason::kForwarded);   // it is staged, by a server
 
 std::string reasons_of(const std::array<std::uint64_t, ledger::kReasonCount>& files_aside) {
     std::string text;
     for (std::size_t i = 0; i < files_aside.size(); ++i)
-        if (files_aside[i] > 0)
+        if (files_aside[i] > 0 && i != kForwarded)
             text += fmt::format("{}{} {}", text.empty() ? "" : ", ",
                                 ledger::reason_name(static_cast<ledger::AsideReason>(i)), files_aside[i]);
     return text;
@@ -34,7 +36,7 @@ std::string reasons_of(const std::array<std::uint64_t, ledger::kReasonCount>& fi
 std::string reasons_of(std::uint64_t mask) {
     std::string text;
     for (std::size_t i = 0; i < ledger::kReasonCount; ++i)
-        if ((mask >> i & 1) != 0)
+        if ((mask >> i & 1) != 0 && i != kForwarded)
             (text += text.empty() ? "" : ", ") += ledger::reason_name(static_cast<ledger::AsideReason>(i));
     return text;
 }
@@ -76,10 +78,8 @@ std::string bar(double part, const Screen& screen) {
 std::string shortened(std::string_view path, std::size_t columns) {
     std::string text;
     for (const char c : path) text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-    if (text.size() <= columns || columns < 8) return text;
-    std::size_t begin = text.size() - (columns - 3);
-    while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) ++begin;
-    return "..." + text.substr(begin);
+    if (display_width(text) <= columns || columns < 8) return text;
+    return "..." + text.substr(begin_of_last_columns(text, columns - 3));
 }
 
 std::string who(const FileView& file) {
@@ -114,7 +114,9 @@ void append_counters(std::string& text, const FileView& file, const Sample& now,
                        format_size(sum.stolen));
     if (sum.through > 0) fmt::format_to(out, "    written through: {}\n", format_size(sum.through));
     if (sum.served > 0) fmt::format_to(out, "    written by the staging server: {}\n", format_size(sum.served));
-    if (sum.aside != 0) fmt::format_to(out, "    stepped aside: {}\n", reasons_of(sum.aside));
+    if ((sum.aside >> kForwarded & 1) != 0) text += "    staged by a server\n";
+    if (const std::string reasons = reasons_of(sum.aside); !reasons.empty())
+        fmt::format_to(out, "    stepped aside: {}\n", reasons);
     if (sum.guarantee_given_up > 0)
         fmt::format_to(out, "    {} drained before their commit for want of room\n",
                        format_size(sum.guarantee_given_up));
@@ -146,6 +148,8 @@ void append_process(std::string& text, const ledger::ProcessView& process) {
                    format_size(process.size));
     if (process.files_without_slot > 0)
         fmt::format_to(out, "  {} more files than its table holds have been open\n", process.files_without_slot);
+    if (process.aside[kForwarded] > 0)
+        fmt::format_to(out, "  staged by a server: {} files\n", process.aside[kForwarded]);
     if (const std::string reasons = reasons_of(process.aside); !reasons.empty())
         fmt::format_to(out, "  stepped aside, files by reason: {}\n", reasons);
 }
@@ -165,12 +169,26 @@ std::string total_line(const std::vector<FileView>& files, const Sample& now, co
                        time_left(pending, rate));
 }
 
+// A word that is longer than the screen is wide goes on in the next line.
+std::string within(std::string_view text, std::size_t columns) {
+    std::string result;
+    while (!text.empty()) {
+        const std::size_t line = std::min(text.find('\n'), text.size());
+        const std::size_t fits = std::max<std::size_t>(bytes_in_columns(text.substr(0, line), columns), 1);
+        const std::size_t taken = std::min(fits, line);
+        result.append(text.substr(0, taken)) += '\n';
+        text.remove_prefix(taken == line ? std::min(line + 1, text.size()) : taken);
+    }
+    return result;
+}
+
 // As lines of the screen. Where they are too many, whole files and processes are left out from the end, and counted.
 std::string fitted(const std::string& total, const std::vector<std::string>& files,
                    const std::vector<std::string>& processes, const std::string& rest, const Screen& screen) {
     const auto on_screen = [&](const std::string& text) {
         if (!screen.wraps || text.empty()) return text;
-        return wrapped(std::string_view(text).substr(0, text.size() - 1), 0, 0, screen.columns) + "\n";
+        return within(wrapped(std::string_view(text).substr(0, text.size() - 1), 0, 0, screen.columns) + "\n",
+                      screen.columns);
     };
     const auto rows_of = [](const std::string& text) {
         return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));

@@ -94,8 +94,8 @@ Result<Engine::Attached> Engine::State::attach(OpenTarget target) {
     }
     if (first) {
         ledger_.header().files_opened.fetch_add(1, std::memory_order_relaxed);
-        if (!writable)
-            ledger_.header().aside[static_cast<std::size_t>(unstaged)].fetch_add(1, std::memory_order_relaxed);
+        tally_.tally().files_opened.fetch_add(1, std::memory_order_relaxed);
+        if (!writable) count_left_alone(unstaged);
     }
     attached.file = entry->file;
     attached.cached = entry->cached;
@@ -117,8 +117,13 @@ Status Engine::State::start_writing(Entry& entry, std::unique_ptr<io::File> targ
     if (!entry.file->failed()) ledger::open_slot(*entry.slot, entry.file->path(), identity.device, identity.inode);
     FOREBAY_TRY(entry.file->open_for_writing(std::move(target), entry.slot, aside, traits, prepare));
     if (const auto cached = std::exchange(entry.cached, nullptr)) read_cache_.note_closed(*cached);
-    if (aside) ledger_.header().aside[static_cast<std::size_t>(*aside)].fetch_add(1, std::memory_order_relaxed);
-    else ledger_.header().files_staged.fetch_add(1, std::memory_order_relaxed);
+    tally_.tally().files_written.fetch_add(1, std::memory_order_relaxed);
+    if (aside) {
+        count_left_alone(*aside);
+        return Status::ok();
+    }
+    ledger_.header().files_staged.fetch_add(1, std::memory_order_relaxed);
+    tally_.tally().files_staged.fetch_add(1, std::memory_order_relaxed);
     return Status::ok();
 }
 
@@ -283,6 +288,7 @@ void Engine::State::wrote(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRang
 
 void Engine::State::report_closed(const ledger::FileCounters& counters) {
     tell_line(fmt::format(R"({{"file":{}}})", ledger::to_json(counters)));
+    tally_.tally().files_written.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // ---- Engine ----------------------------------------------------------------------------------------

@@ -183,7 +183,9 @@ std::optional<Engine::Obstacle> Engine::State::make_process_directory_opening() 
 }
 
 void Engine::State::tell_began_opening() noexcept {
-    if (!std::exchange(began_, true)) run_.tell_began(::getpid());
+    if (std::exchange(began_, true)) return;
+    run_.tell_began(::getpid(), tally_);
+    read_cache_.count_into(tally_.tally().reads);
 }
 
 // Statistics that cannot be written must not make a program fail that has lost nothing.

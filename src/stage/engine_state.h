@@ -95,10 +95,13 @@ class Engine::State final : public Surroundings, public ForkParty {
     void count_aside(ledger::AsideReason reason) {
         const std::lock_guard opening(opening_);
         tell_began_opening();
-        ledger_.header().aside[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+        count_left_alone(reason);
         anything_to_tell_ = true;
     }
-    void count_unstaged() noexcept { ledger_.header().files_staged.fetch_sub(1, std::memory_order_relaxed); }
+    void count_unstaged() noexcept {
+        ledger_.header().files_staged.fetch_sub(1, std::memory_order_relaxed);
+        tally_.tally().files_staged.fetch_sub(1, std::memory_order_relaxed);
+    }
     const LoadedOptions& loaded() const noexcept { return loaded_; }
     io::Directory* directory() noexcept {
         const std::lock_guard opening(opening_);
@@ -235,6 +238,11 @@ class Engine::State final : public Surroundings, public ForkParty {
     [[nodiscard]] bool were_addresses_given(const io::Identity& identity);
     void forget_locked(std::map<io::Identity, Entry>::iterator found);
     void tell_began_opening() noexcept;
+    // In the ledger of the process, and for its `forebay run`.
+    void count_left_alone(ledger::AsideReason reason) noexcept {
+        ledger_.header().aside[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+        tally_.tally().aside[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+    }
     void report_closed(const ledger::FileCounters& counters);
     void tell_statistics();
     void tell_line(const std::string& line);
@@ -250,6 +258,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     const bool registers_;
     const area::RunRecord run_ = area::RunRecord::of_environment();
     bool began_ = false;   // run_ has been told; guarded by opening_
+    area::TallyWriter tally_;
     std::atomic<std::uint64_t> sequence_{1};
     drain::Progress progress_;
     SpareTime spare_time_{monotonic_ns()};

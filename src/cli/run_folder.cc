@@ -1,0 +1,89 @@
+#include "cli/run_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+
+#include "area/process.h"
+#include "area/run_record.h"
+#include "io/posix_file.h"
+
+namespace forebay::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "forebay-run-";
+// An empty folder is being made, or its maker died just then.
+constexpr std::time_t kMakingSecondsMax = 600;
+
+bool is_of_dead_run(const std::string& path) {
+    struct stat facts{};
+    if (::lstat(path.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode) || facts.st_uid != ::geteuid()) return false;
+    switch (area::life_at(path)) {
+        case area::Life::kLives: return false;
+        case area::Life::kEnded: return true;
+        case area::Life::kUntold: break;
+    }
+    std::error_code error;
+    const bool empty = fs::is_empty(path, error);
+    return !error && empty && std::time(nullptr) - facts.st_mtime > kMakingSecondsMax;
+}
+
+void remove_dead_runs(const std::string& temporary) {
+    std::error_code error, ignored;
+    for (fs::directory_iterator entry(temporary, error), end; !error && entry != end; entry.increment(error)) {
+        const std::string path = entry->path().string();
+        if (entry->path().filename().string().starts_with(kPrefix) && is_of_dead_run(path))
+            fs::remove_all(path, ignored);
+    }
+}
+
+}   // namespace
+
+RunFolder::RunFolder(Variables& variables) {
+    const char* folder = std::getenv("TMPDIR");
+    // A colon separates the files of a run in a run.
+    const bool usable = folder != nullptr && *folder == '/' &&
+                        std::string_view(folder).find(':') == std::string_view::npos;
+    const std::string temporary = usable ? folder : "/tmp";
+    remove_dead_runs(temporary);
+    why_not_ = make(temporary);
+    if (!why_not_) return;
+    const std::string record = path_ + "/" + area::kRunRecordFile;
+    const char* outer = std::getenv(area::kRunVariable);
+    variables[area::kRunVariable] = outer != nullptr && *outer != '\0' ? fmt::format("{}:{}", outer, record) : record;
+    if (options_with(variables).options.stats.empty()) variables[option_variable("stats")] = record;
+}
+
+Status RunFolder::make(const std::string& temporary) {
+    std::string name = fmt::format("{}/{}XXXXXX", temporary, kPrefix);
+    if (::mkdtemp(name.data()) == nullptr) return Status::from_errno(errno, "create " + name);
+    path_ = name;
+    auto directory = io::open_posix_directory(path_);
+    if (!directory) return directory.status();
+    // Where nothing can be locked it works as well, and stays if this process is killed.
+    auto alive = directory.value()->hold(std::string(area::kAliveFile));
+    if (alive) alive_ = std::move(alive).value();
+    else (void)directory.value()->remove_file(std::string(area::kAliveFile));
+    return directory.value()->open_file(area::kRunRecordFile, io::OpenMode::kCreateNew).status();
+}
+
+RunFolder::~RunFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+}
+
+Result<Statistics> RunFolder::read() const {
+    if (!why_not_) return why_not_;
+    return read_statistics(path_ + "/" + area::kRunRecordFile, 0);
+}
+
+}   // namespace forebay::cli
