@@ -226,8 +226,10 @@ int prefetch(const Request& request) {
     std::size_t files = 0;
     for (const std::string& name : request.names) {
         all.push_back(named(name));
-        files += all.back().problem.empty() ? 1U : 0U;
+        if (all.back().problem.empty()) ++files;
+        else fmt::print(stderr, "forebay cache prefetch: {}: {}\n", printable(name), all.back().problem);
     }
+    if (files == 0) return kExitUsage;
     const std::string nls = loaded.value().options.nls;
     const bool terminal = !request.json && progress_is_shown();
     {
@@ -257,7 +259,7 @@ void add_cache_prefetch(CLI::App& cache, int& exit_status) {
         "What is prefetched stays, whatever option read_cache_lifetime says.\n\n" +
         exit_statuses({{"0", "all of the files is cached"},
                        {"1", "some of it is not, or a file is not there, and the report says which and why"},
-                       {"2", "the command line or an option is wrong"}}));
+                       {"2", "the command line or an option is wrong, or none of the files is there"}}));
     command->callback([request, &exit_status] { exit_status = prefetch(*request); });
 }
 

@@ -134,10 +134,6 @@ int print_variables(const std::vector<std::string>& settings, bool csh) {
         fmt::print(stderr, "forebay env: {}\n", folder.status().message());
         return kExitProblem;
     }
-    if (const Status there = check_named_area(settings); !there) {
-        fmt::print(stderr, "forebay env: {}\n", there.message());
-        return kExitUsage;
-    }
     Result<Variables> variables = launch_variables(settings, folder.value());
     if (!variables) {
         fmt::print(stderr, "forebay env: {}\n", variables.status().message());
@@ -171,6 +167,8 @@ void add_env(CLI::App& app, int& exit_status) {
         ->type_name("KEY=VALUE")
         ->allow_extra_args(false);
     add_nls_option(*command, settings);
+    command->get_option("--nls")->check(
+        [](const std::string& folder) { return check_named_area({"nls=" + folder}).message(); }, "");
     auto csh = std::make_shared<bool>(false);
     auto sh = std::make_shared<bool>(false);
     CLI::Option* csh_flag = command->add_flag("--csh", *csh, "For csh and tcsh: eval `forebay env --csh`");

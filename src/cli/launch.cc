@@ -129,15 +129,12 @@ Result<Variables> launch_variables(const std::vector<std::string>& settings, con
 
 Status check_named_area(const std::vector<std::string>& settings) {
     std::optional<std::string> folder;
-    for (const std::string& setting : settings) {
+    for (const std::string& setting : settings)
         if (setting.starts_with("nls=")) folder = setting.substr(4);
-        for (const char* off : {"strict=off", "strict=no", "strict=false", "strict=0"})
-            if (setting == off) return Status::ok();
-    }
     if (!folder) return Status::ok();
     const auto refuse = [&](std::string_view why) {
         return Status(Code::kInvalidArgument,
-                      fmt::format("option nls: {} {}; `-o strict=off` goes on without staging", *folder, why));
+                      fmt::format("{} {}; `-o nls={}` goes on without staging", *folder, why, *folder));
     };
     std::error_code error;
     const fs::file_status facts = fs::status(*folder, error);

@@ -36,10 +36,10 @@ void print_table() {
                    wrapped(listed ? std::string(spec.doc) : fmt::format("{} [{}]", spec.doc, range), column, column));
     }
     fmt::print("\n{}\n", wrapped("To set one: forebay run -o size=16GiB -- program\n"
-                                  "        or: export FOREBAY_SIZE=16GiB\n"
-                                  "        or: a line size = \"16GiB\" in the TOML file that FOREBAY_CONFIG names\n"
-                                  "`forebay doctor` shows those that somebody has set.",
-                                  0, 0));
+                                 "        or: export FOREBAY_SIZE=16GiB\n"
+                                 "        or: a line size = \"16GiB\" in the TOML file that FOREBAY_CONFIG names\n"
+                                 "`forebay doctor` shows those that somebody has set.",
+                                 0, 0));
 }
 
 }   // namespace

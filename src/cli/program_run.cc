@@ -61,10 +61,6 @@ std::optional<PreparedRun> prepare_run(const std::vector<std::string>& settings,
     }
     prepared.plugin_folder = folder.value();
     exit_status = kExitUsage;
-    if (const Status there = check_named_area(settings); !there) {
-        complain_of_run(there.message());
-        return std::nullopt;
-    }
     Result<Variables> variables = launch_variables(settings, folder.value());
     if (!variables) {
         complain_of_run(variables.status().message());

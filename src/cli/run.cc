@@ -100,6 +100,8 @@ void add_run(CLI::App& app, int& exit_status) {
         ->type_name("KEY=VALUE")
         ->allow_extra_args(false);
     add_nls_option(*command, request->settings);
+    command->get_option("--nls")->check(
+        [](const std::string& folder) { return check_named_area({"nls=" + folder}).message(); }, "");
     command->add_flag("-q,--quiet", request->quiet, "No summary, unless bytes were not drained");
     command->add_option("--json", request->json_path, "Write the summary to this file as JSON; - is standard output")
         ->type_name("FILE");

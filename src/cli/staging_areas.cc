@@ -89,8 +89,8 @@ class Surveying {
             return Status(Code::kInvalidArgument, "--all-users is for root: only root and the user may look into the "
                                                   "staging areas of a user");
         FOREBAY_TRY(sort_names());
-        if (!question_.nls.empty()) add_named(absolute(question_.nls), std::nullopt);
         if (question_.tells) tell_no_areas();
+        if (!question_.nls.empty()) add_named(absolute(question_.nls), std::nullopt);
         everywhere_ = survey_.names_files() || named_.empty();
         if (everywhere_) extra_.push_back(canonical(options_.nls));
         const std::uint64_t self = ::geteuid();

@@ -129,7 +129,7 @@ void add_unnamed_reads(Statistics& statistics) {
     CacheStatistics all, named;
     for (const ProcessStatistics& process : statistics.processes) add(all, process.cache);
     for (const auto& [path, read] : statistics.reads) add(named, read);
-    const CacheStatistics unnamed{.files = 0,
+    const CacheStatistics unnamed{.files = std::max<std::uint64_t>(1, rest(all.files, named.files)),
                                   .hit_bytes = rest(all.hit_bytes, named.hit_bytes),
                                   .missed_bytes = rest(all.missed_bytes, named.missed_bytes),
                                   .fetched_bytes = rest(all.fetched_bytes, named.fetched_bytes),
