@@ -39,8 +39,8 @@ using Variables = std::map<std::string, std::string>;
 // kInvalidArgument: a bad setting, or another connector is set. `folder` is the plugin's.
 [[nodiscard]] Result<Variables> launch_variables(const std::vector<std::string>& settings, const std::string& folder);
 
-// A staging area that is named with --nls has to be there: otherwise nothing would be staged, and a mistyped name come to
-// light at the end only. `-o nls=DIR` is no such name. kInvalidArgument: there is no such directory, or it is read-only.
+// A staging area that is named with --nls has to be there: otherwise nothing would be staged, and a mistyped name would
+// come to light at the end only. kInvalidArgument: there is no such directory, or it cannot be written to.
 [[nodiscard]] Status check_named_area(const std::vector<std::string>& settings);
 
 // Says in the environment of a program which of its variables come from -o.
