@@ -48,6 +48,7 @@ class CacheCounter {
     [[nodiscard]] std::uint64_t load(std::memory_order order = std::memory_order_seq_cst) const noexcept {
         return own_.load(order);
     }
+    operator std::uint64_t() const noexcept { return load(); }   // as std::atomic has it
     void count_into(std::atomic<std::uint64_t>& sum) noexcept { sum_ = &sum; }
 
   private:
