@@ -221,7 +221,7 @@ def test_a_staging_area_that_root_cannot_make_is_told_to_the_program(place, serv
 
 @pytest.mark.parametrize(
     ("users", "said"),
-    [("nobody,no-such-user", "no user 'no-such-user'"), ("nobody,", "no user ''"), ("", "no user ''")],
+    [("nobody,no-such-user", "no user 'no-such-user'"), ("nobody,", "no user ''"), ("", "needs a value")],
 )
 def test_what_cannot_be_served_is_told(place, users, said):
     with pytest.raises(AssertionError, match=said):
