@@ -48,6 +48,7 @@ class CacheCounter {
     [[nodiscard]] std::uint64_t load(std::memory_order order = std::memory_order_seq_cst) const noexcept {
         return own_.load(order);
     }
+    operator std::uint64_t() const noexcept { return load(); }   // as std::atomic has it
     void count_into(std::atomic<std::uint64_t>& sum) noexcept { sum_ = &sum; }
 
   private:
@@ -82,6 +83,8 @@ struct CachePolicy {
     std::uint64_t wait_min_ns = 1'000'000;    // so long at least somebody else who fetches the same is waited for
     // A read compares the version first if the last look is so long ago. kOffsetMax: no read does.
     std::uint64_t look_every_ns = kOffsetMax;
+    // The same behind the program: the read goes on meanwhile. Only if `look_every_ns` is kOffsetMax.
+    std::uint64_t look_behind_ns = kOffsetMax;
 };
 
 class CachedFile final : public io::ForwardingFile {
