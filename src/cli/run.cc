@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -48,10 +49,17 @@ int run(const Request& request) {
         }
         made = writable.value();
     }
+    // A run that is refused leaves no empty file.
+    const auto remove_unused = [&] {
+        std::error_code error;
+        if (made && std::filesystem::file_size(request.json_path, error) == 0 && !error)
+            ::unlink(request.json_path.c_str());
+    };
     if (!request.report.empty()) {
         const Result<std::string> trace = prepare_report(request.report);
         if (!trace) {
             complain_of_run(fmt::format("--report: {}", trace.status().message()));
+            remove_unused();
             return kExitUsage;
         }
         prepared->variables[option_variable("trace")] = trace.value();
@@ -59,11 +67,13 @@ int run(const Request& request) {
     if (request.compares) {
         CompareRequest comparison = request.comparison;
         comparison.json_path = request.json_path;
-        return run_compared(*prepared, request.program, comparison);
+        const int status = run_compared(*prepared, request.program, comparison);
+        remove_unused();
+        return status;
     }
     Result<RunSummary> done = run_staged(*prepared, request.program);
     if (!done) {
-        if (made) ::unlink(request.json_path.c_str());
+        remove_unused();
         return start_failure(done.status());
     }
     RunSummary& summary = done.value();
