@@ -1,6 +1,6 @@
-// What a program that was started by `forebay run` tells it while it runs: that it has come here, where it counts,
-// where it stages, and its statistics. `forebay run` reads that at the end, so its answer is about its own program,
-// with all that it started, and about nothing else on the node.
+// The record of one `forebay run`. Each process of its program appends its begin, its file of counters, its directory
+// on the staging area and its statistics. `forebay run` reads them at the end, so its summary covers its own program
+// and the children of it, and no other process of the node.
 //
 // The variable FOREBAY_RUN names the files, one for each `forebay run` around the program, outermost first, separated
 // by colons. Each line is JSON: {"began":{"pid":1,"name":"python3","tally":"..."}} (area/run_tally.h),

@@ -76,7 +76,7 @@ bool is_first_to_tell(const Options& options, std::string_view message,
                       const std::optional<ProcessIdentity>& job) noexcept {
     try {
         return make_first(options, message, job);
-    } catch (...) {   // without memory it is told once more
+    } catch (...) {   // without memory the notice is printed again
         return true;
     }
 }

@@ -62,7 +62,7 @@ struct CacheCounters {
     CacheCounter remote_bytes;                    // asked for, and given by another node
     std::atomic<std::uint64_t> remote_ns{0};      // that took
     std::atomic<std::uint64_t> late_answers{0};   // questions to other nodes that were not answered, or not in time
-    CacheCounter fetched_bytes;                   // read from the source, with what nobody had asked for
+    CacheCounter fetched_bytes;                   // read from the source, bytes around a request included
     CacheCounter stored_bytes;
     std::atomic<std::uint64_t> waits{0};      // for what another thread or process fetched
     std::atomic<Aside> aside{Aside::kNone};   // the last reason

@@ -67,7 +67,7 @@ bool is_one_of(const auto& list, std::string_view name) noexcept {
     return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-// What would not be read as a part of the value.
+// Characters that end or change a value, so they are encoded.
 constexpr std::string_view kNotPlain = "%{}";
 
 std::string decode(std::string_view text) {
