@@ -62,11 +62,14 @@ Status close_file(OpenFile& file) {
     if (file.shared == nullptr) return file.engine->detach(file.staged, false);
     // Another handle of the same ranks still writes: they all have it, so they all come this way.
     if (OpenFiles::get().shared(file.identity) != nullptr) return file.shared->commit();
-    return file.shared
-        ->close([descriptor = file.descriptor, identity = file.identity](stage::Engine::Ended ended) {
+    // The close is collective: without memory for this function it is not deferred, and the other ranks still meet us.
+    stage::Engine::AfterClose afterwards;
+    (void)attempt([&] {
+        afterwards = [descriptor = file.descriptor, identity = file.identity](stage::Engine::Ended ended) {
             return end_deferred_descriptor(descriptor, identity, false, ended);
-        })
-        .outcome;
+        };
+    });
+    return file.shared->close(std::move(afterwards)).outcome;
 }
 
 herr_t driver_close(H5FD_t* file) {
