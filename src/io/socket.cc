@@ -1,6 +1,7 @@
 #include "io/socket.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -17,6 +18,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -31,7 +33,7 @@ namespace {
 
 constexpr int kBacklog = 128;
 constexpr std::size_t kPiecesMax = 64;
-constexpr unsigned kEstablished = 1;                                  // in /proc/net/tcp
+constexpr unsigned kEstablished = 1, kListening = 10;                 // in /proc/net/tcp
 constexpr std::chrono::milliseconds kPauseMin{50}, kPauseMax{1000};   // between two tries to connect again
 
 union AnyAddress {
@@ -78,9 +80,9 @@ std::string as_in_proc(const sockaddr_in& address) {
     return fmt::format("{:08X}:{:04X}", address.sin_addr.s_addr, ntohs(address.sin_port));
 }
 
-// Nobody but the owner of the other end can have it listed like that while this end is connected.
-Result<std::uint32_t> user_of_tcp(const Ends& ends) {
-    const std::string other = as_in_proc(ends.other), own = as_in_proc(ends.own);
+// The user of a line of the table.
+template <class Fits>
+Result<std::uint32_t> user_in_table(const Fits& fits) {
     std::ifstream table("/proc/net/tcp");
     std::string line;
     while (std::getline(table, line)) {
@@ -90,10 +92,32 @@ Result<std::uint32_t> user_of_tcp(const Ends& ends) {
         std::uint32_t user = 0;
         if (words >> number >> local >> remote >> std::hex >> state >> queues >> timer >> retransmitted >> std::dec >>
                 user &&
-            local == other && remote == own && state == kEstablished)
+            fits(local, remote, state))
             return user;
     }
     return Status(Code::kPermissionDenied, "the user at the other end of a TCP connection is not in /proc/net/tcp");
+}
+
+// Nobody but the owner of the other end can have it listed like that while this end is connected.
+Result<std::uint32_t> user_of_tcp(const Ends& ends) {
+    const std::string other = as_in_proc(ends.other), own = as_in_proc(ends.own);
+    return user_in_table([&](const std::string& local, const std::string& remote, unsigned state) {
+        return local == other && remote == own && state == kEstablished;
+    });
+}
+
+// Until a connection has been accepted its own line names root. At one port listeners of one user only can be.
+Result<std::uint32_t> listener_of_tcp(const Ends& ends) {
+    sockaddr_in everywhere = ends.other;
+    everywhere.sin_addr.s_addr = htonl(INADDR_ANY);
+    const std::string other = as_in_proc(ends.other), any = as_in_proc(everywhere);
+    const auto listens_at = [](const std::string& address) {
+        return user_in_table([&](const std::string& local, const std::string&, unsigned state) {
+            return local == address && state == kListening;
+        });
+    };
+    const auto exact = listens_at(other);   // the more exact address gets the connections
+    return exact ? exact : listens_at(any);
 }
 
 }   // namespace
@@ -285,10 +309,11 @@ Result<int> Socket::receive_passed(MutableBytes into) {
     FOREBAY_TRY(check_ours());
     PassedNumber passed;
     const ssize_t received = receive_with(number_, into, passed);
-    const int error = received < 0 ? errno : ECONNRESET;
-    if (received == static_cast<ssize_t>(into.size())) return passed.number();
+    Status outcome = received > 0 ? Status::ok() : Status::from_errno(received < 0 ? errno : ECONNRESET, "receive");
+    if (outcome) outcome = receive(into.subspan(static_cast<std::size_t>(received)));   // where it has come in pieces
+    if (outcome) return passed.number();
     if (passed.number() >= 0) ::close(passed.number());
-    return Status::from_errno(error, "receive");
+    return outcome;
 }
 
 Status Socket::await_bytes() const {
@@ -331,6 +356,11 @@ bool Socket::is_local() const {
     return ends.value().is_unix || (is_loopback(ends.value().own) && is_loopback(ends.value().other));
 }
 
+bool Socket::is_unix() const noexcept {
+    const auto ends = ends_of(number_);
+    return ends && ends.value().is_unix;
+}
+
 Result<std::uint32_t> Socket::peer_user() const {
     const auto ends = ends_of(number_);
     if (!ends) return ends.status();
@@ -340,6 +370,12 @@ Result<std::uint32_t> Socket::peer_user() const {
     if (::getsockopt(number_, SOL_SOCKET, SO_PEERCRED, &user, &length) != 0)
         return Status::from_errno(errno, "look who is at the other end of a socket");
     return user.uid;
+}
+
+Result<std::uint32_t> Socket::listening_user() const {
+    const auto ends = ends_of(number_);
+    if (!ends) return ends.status();
+    return ends.value().is_unix ? peer_user() : listener_of_tcp(ends.value());
 }
 
 Result<bool> Socket::await_input(int wake) const {
@@ -353,6 +389,11 @@ Result<bool> Socket::await_input(int wake) const {
 bool Socket::hung_up() const noexcept {
     pollfd look{number_, POLLRDHUP, 0};
     return ::poll(&look, 1, 0) > 0 && (look.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+bool Socket::may_send() const noexcept {
+    pollfd look{number_, POLLOUT, 0};
+    return is_ours() && ::poll(&look, 1, 0) > 0 && look.revents == POLLOUT;
 }
 
 void Socket::shut_down() noexcept {
@@ -420,42 +461,89 @@ void ListenerWatch::await(std::optional<std::chrono::milliseconds> at_most) noex
 
 // ---- Listener ----------------------------------------------------------------------------------------
 
+namespace {
+
+// What has the name of a Unix socket: nothing, the socket of a server that has died, or something that stays.
+enum class Name : std::uint8_t { kFree, kLeftBehind, kTaken };
+struct Found {
+    Name name = Name::kFree;
+    Status why;   // kTaken
+};
+
+// A socket is only taken for one that was left behind if it is this user's, and the system says that nobody listens.
+Found look_at_name(const Address& address) {
+    struct stat facts{};
+    if (::lstat(address.path.c_str(), &facts) != 0) {
+        if (errno == ENOENT) return {};
+        return {Name::kTaken, Status::from_errno(errno, "look at " + address.path)};
+    }
+    if (!S_ISSOCK(facts.st_mode)) return {Name::kTaken, Status::from_errno(EEXIST, "it is no socket")};
+    if (facts.st_uid != ::geteuid()) return {Name::kTaken, Status::from_errno(EEXIST, "it belongs to another user")};
+    const Status connected = Socket::connect(address).status();
+    if (connected.sys_errno() == ECONNREFUSED) return {Name::kLeftBehind, {}};
+    return {Name::kTaken, {Code::kUnavailable, "somebody does", EADDRINUSE}};
+}
+
+// Frees the name if it can be freed.
+Status free_name(const Address& address) {
+    const Found found = look_at_name(address);
+    if (found.name == Name::kFree) return Status::ok();
+    if (found.name == Name::kTaken) return found.why;
+    return ::unlink(address.path.c_str()) == 0 ? Status::ok() : Status::from_errno(errno, "remove what a server left");
+}
+
+// Unless something else has got the name meanwhile.
+bool rename_to_free(const std::string& from, const std::string& to) {
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+    return (errno == EINVAL || errno == ENOSYS) && ::rename(from.c_str(), to.c_str()) == 0;
+}
+
+}   // namespace
+
 Result<std::unique_ptr<Listener>> Listener::open(const Address& address, Admits whom) {
     // A name appears once somebody listens there, so that whoever watches for it may connect at once.
     Address first = address;
     AnyAddress made;
     if (!address.path.empty()) first.path += '~';
     auto length = make_address(first, made);
-    if (!length) length = make_address(first = address, made);   // too long for that
+    // Too long for that, or somebody else's.
+    if (!length || (!address.path.empty() && !free_name(first))) length = make_address(first = address, made);
     if (!length) return length.status();
     const std::string doing = "listen at " + format_address(address);
-    if (!address.path.empty()) {
-        // A name that nobody listens at any more is a dead server's.
-        struct stat facts{};
-        const bool there = ::lstat(address.path.c_str(), &facts) == 0;
-        if (there && !S_ISSOCK(facts.st_mode)) return Status::from_errno(EEXIST, doing);
-        if (there && Socket::connect(address)) return Status(Code::kUnavailable, doing + ": somebody does", EADDRINUSE);
-        if (there && ::unlink(address.path.c_str()) != 0) return Status::from_errno(errno, doing);
-    }
+    if (!address.path.empty()) FOREBAY_TRY(free_name(address).with_context(doing));
     const int number = make_socket(address);
     if (number < 0) return Status::from_errno(errno, doing);
     std::unique_ptr<Listener> listener(new Listener(number, {}));   // without a name to be removed
     const int on = 1;
     if (address.path.empty()) (void)::setsockopt(number, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (first.path != address.path) (void)::unlink(first.path.c_str());   // of one that died just here
     if (::bind(number, &made.any, length.value()) != 0) return Status::from_errno(errno, doing);
     listener->address_ = first;
+    listener->note_name();
     // Before it listens, so that nobody gets in earlier.
     const mode_t mode = whom == Admits::kOwner ? 0600 : 0666;
     if (!first.path.empty() && ::chmod(first.path.c_str(), mode) != 0) return Status::from_errno(errno, doing);
     if (::listen(number, kBacklog) != 0) return Status::from_errno(errno, doing);
-    if (first.path != address.path && ::rename(first.path.c_str(), address.path.c_str()) != 0)
+    if (first.path != address.path && !rename_to_free(first.path, address.path))
         return Status::from_errno(errno, doing);
     listener->address_ = address;
     socklen_t named = sizeof made;
     if (address.path.empty() && ::getsockname(number, &made.any, &named) == 0)
         listener->address_.port = ntohs(made.tcp.sin_port);
     return listener;
+}
+
+void Listener::note_name() noexcept {
+    struct stat facts{};
+    if (address_.path.empty() || ::lstat(address_.path.c_str(), &facts) != 0) return;
+    device_ = facts.st_dev;
+    inode_ = facts.st_ino;
+}
+
+// Another server may have it by now.
+void Listener::remove_name() const noexcept {
+    struct stat facts{};
+    if (address_.path.empty() || ::lstat(address_.path.c_str(), &facts) != 0) return;
+    if (facts.st_dev == device_ && facts.st_ino == inode_) (void)::unlink(address_.path.c_str());
 }
 
 std::unique_ptr<Listener> Listener::of_passed(int channel) {
@@ -470,7 +558,7 @@ void Listener::leave_to_parent() noexcept {
 }
 
 Listener::~Listener() {
-    if (!address_.path.empty()) (void)::unlink(address_.path.c_str());
+    remove_name();
     if (number_ >= 0) ::close(number_);
 }
 

@@ -68,12 +68,17 @@ class Socket {
 
     // A Unix socket, or both ends are addresses of the loopback interface.
     [[nodiscard]] bool is_local() const;
+    [[nodiscard]] bool is_unix() const noexcept;
     // Of a local one: the user at the other end, as the system knows it. TCP: by /proc/net/tcp.
     [[nodiscard]] Result<std::uint32_t> peer_user() const;
+    // The same of who listens there: it is known once `connect` has returned, and before anybody accepts.
+    [[nodiscard]] Result<std::uint32_t> listening_user() const;
     // Until there is something to receive, or the other side has closed it: true; or `wake` is readable: false. Blocks.
     [[nodiscard]] Result<bool> await_input(int wake) const;
     // Whether the other side has closed it, or ended; what it had sent before may still be received.
     [[nodiscard]] bool hung_up() const noexcept;
+    // Whether the system takes a short message at once.
+    [[nodiscard]] bool may_send() const noexcept;
     // Whether the program has not closed it.
     [[nodiscard]] bool is_ours() const noexcept;
     // Neither that, nor has the other side.
@@ -123,7 +128,8 @@ class Listener {
   public:
     // Who may connect to a Unix socket: its mode is 0600 or 0666.
     enum class Admits : bool { kOwner, kEverybody };
-    // A Unix socket's name that a dead server has left is replaced. kUnavailable: somebody listens there.
+    // A Unix socket's name that a dead server of this user has left is replaced. kUnavailable: somebody listens there.
+    // EEXIST: the name belongs to something else, which stays as it is.
     [[nodiscard]] static Result<std::unique_ptr<Listener>> open(const Address& address, Admits whom = Admits::kOwner);
     // Connections that another process passes to the other end of `channel` (io/passed_socket.h), which it owns from
     // now on. It says that `wake` is readable once that process has closed its end.
@@ -143,9 +149,12 @@ class Listener {
 
   private:
     Listener(int number, Address address) noexcept : number_(number), address_(std::move(address)) {}
+    void note_name() noexcept;
+    void remove_name() const noexcept;
     int number_;
     bool passed_ = false;
     Address address_;
+    std::uint64_t device_ = 0, inode_ = 0;   // what has a Unix socket's name
 };
 
 // As `parse_address` reads it.

@@ -13,6 +13,9 @@ namespace forebay::server {
 // so long what a session does at its end, which the file's own target may delay.
 inline constexpr std::chrono::seconds kUnknown{5}, kEnding{600};
 
+// A process that ends has its connections ended, and its locks a moment later.
+inline constexpr std::chrono::seconds kEndsItsLocks{2};
+
 // Only what the server finds under its name. kUnsupported: another file, or none that the server may write.
 [[nodiscard]] Result<io::OpenedExisting> open_as_named(const wire::Open& request);
 

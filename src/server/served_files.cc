@@ -41,6 +41,10 @@ bool of_one_team(const wire::Open::Team& one, const wire::Open::Team& other) noe
     return one.id == other.id && one.members == other.members;
 }
 
+Status not_at_its_end(const std::string& path) {
+    return {Code::kUnavailable, fmt::format("open {}: what its writer has written has not come to its end", path)};
+}
+
 Status unknown_team(const std::string& path) {
     return {Code::kUnavailable, fmt::format("open {}: no other rank of the program has opened it at this server: do "
                                             "all ranks name one server, and the same one?",
@@ -66,6 +70,9 @@ ServedFile::~ServedFile() {
         }
         (void)attempt([&] { return abandon().status(); });
     }
+    end_engine();   // also where nothing was attached, or there was no memory to abandon it
+    writers_.reset();
+    descriptor_.reset();
     leave();
 }
 
@@ -83,9 +90,14 @@ bool ServedFile::end_session() noexcept {
     return true;
 }
 
+Status ServedFile::incomplete() const {
+    const std::lock_guard lock(failing_);
+    return incomplete_;
+}
+
 Status ServedFile::failure() const {
     const std::lock_guard lock(failing_);
-    return failure_;
+    return incomplete_ ? failure_ : incomplete_;
 }
 
 void ServedFile::fail(const Status& why) noexcept {
@@ -116,29 +128,63 @@ Status ServedFile::commit() {
 Status ServedFile::close() {
     if (!end_session()) return Status::ok();
     // Another session may have ended without a close since this one was asked to.
-    if (Status failed = failure(); !failed) {
-        (void)bring_back();
-        return failed;
+    Status outcome = incomplete();
+    if (outcome) {
+        (void)commit();   // a failure comes again with the end
+        outcome = failure();
+        detached_ = true;
+        if (const Status closed = engine_->detach(file_, true); outcome) outcome = closed;
     }
-    (void)commit();   // a failure comes again with the end
-    const Status closed = engine_->detach(std::exchange(file_, nullptr), true);
-    engine_.reset();
-    if (!closed) observers_->failed();
-    observers_->ended(closed ? wire::Commits::Writer::kClosed : wire::Commits::Writer::kGone);
-    return closed;
+    if (outcome) {
+        file_ = nullptr;
+        end_engine();
+        writers_->closed();
+    } else {
+        observers_->failed();
+    }
+    observers_->ended(outcome ? wire::Commits::Writer::kClosed : wire::Commits::Writer::kGone);
+    return outcome;
+}
+
+void ServedFile::mark_failed() noexcept {
+    {
+        const std::lock_guard lock(files_.mutex_);
+        files_.open_.at(identity_).failed = true;
+    }
+    files_.left_.notify_all();
 }
 
 Result<std::string> ServedFile::abandon() {
-    fail({Code::kUnavailable, "a client that writes the file, too, has ended without closing it"});
-    return end_session() ? bring_back() : std::string();
+    {
+        const std::lock_guard lock(failing_);
+        if (incomplete_)
+            incomplete_ = {Code::kUnavailable, "a client that writes the file, too, has ended without closing it"};
+    }
+    return ended_ || end_session() ? bring_back() : std::string();
 }
 
+void ServedFile::end_engine() noexcept {
+    file_ = nullptr;
+    if (engine_ == nullptr) return;
+    engine_->await_rest();
+    engine_.reset();
+}
+
+// Its lock comes first: from here on it is this server that writes the file, until its engine has come to rest.
 Result<std::string> ServedFile::bring_back() {
     if (engine_ == nullptr || file_ == nullptr) return std::string();
-    file_->withhold({Code::kUnavailable, "the client has ended without closing it", ECONNRESET});
-    const Status detached = engine_->detach(std::exchange(file_, nullptr), true);
-    observers_->ended(wire::Commits::Writer::kGone);
-    engine_.reset();   // its directory is a dead one's now, if anything is left in it
+    (void)writers_->gone();
+    if (!std::exchange(detached_, true)) {
+        file_->withhold({Code::kUnavailable, "the client has ended without closing it", ECONNRESET});
+        (void)engine_->detach(file_, true);
+        observers_->ended(wire::Commits::Writer::kGone);
+    }
+    end_engine();
+    // The client may live, and have the file locked: then it comes back, and recovery waits for that.
+    if (!writers_->gone(kEndsItsLocks))
+        return fmt::format("{}: another process has it locked; what was staged of it stays in the staging area until "
+                           "it is opened again, or until `forebay recover`",
+                           path_);
     const auto fresh = stage::Engine::create(files_.options_);
     return fresh->recover_opened({identity_, path_, true, true, descriptor_});
 }
@@ -204,10 +250,16 @@ Result<bool> ServedFiles::enter(const wire::Open& request) {
     const auto left = [&] { return !open_.contains(identity) && !drained_.contains(identity); };
     const auto ends = [&] {
         const auto found = open_.find(identity);
-        return found != open_.end() ? found->second.ends : !drained_.contains(identity);
+        return found != open_.end() ? found->second.ends && !found->second.failed : !drained_.contains(identity);
     };
-    if (!left_.wait_for(lock, kUnknown, ends) || !left_.wait_for(lock, kEnding, left))
+    if (!left_.wait_for(lock, kUnknown, ends))
         return Status(Code::kUnavailable, fmt::format("open {}: another client writes it", path), EBUSY);
+    if (!wait_with_patience(lock, left))
+        return Status(Code::kUnavailable,
+                      fmt::format("open {}: another client has written it, and not all of that has come to its end "
+                                  "in {} seconds (option patience)",
+                                  path, options_.options.patience),
+                      EBUSY);
     if (ends_) return Status(Code::kUnavailable, fmt::format("open {}: this server ends", path));
     const bool room = clients() + members <= clients_max_;
     Written& written = open_.emplace(identity, Written{}).first->second;
@@ -218,7 +270,9 @@ Result<bool> ServedFiles::enter(const wire::Open& request) {
 
 void ServedFiles::await_writers() noexcept {
     std::unique_lock lock(mutex_);
-    left_.wait(lock, [&] { return open_.empty() && drained_.empty(); });
+    left_.wait(lock, [&] {
+        return drained_.empty() && std::ranges::all_of(open_, [](const auto& each) { return each.second.failed; });
+    });
     ends_ = true;
 }
 
@@ -255,12 +309,23 @@ Status nobody_writes(const std::string& path) {
 
 }   // namespace
 
+template <class Over>
+bool ServedFiles::wait_with_patience(std::unique_lock<std::mutex>& lock, Over over) {
+    const std::uint64_t patience = options_.options.patience;
+    if (patience != 0) return left_.wait_for(lock, std::chrono::seconds(patience), over);
+    left_.wait(lock, over);
+    return true;
+}
+
 // One that is being closed is whole in a moment. One that is being opened may be recovered first.
 bool ServedFiles::await_settled(std::unique_lock<std::mutex>& lock, const io::Identity& identity) {
-    return left_.wait_for(lock, kEnding, [&] {
+    const auto settled = [&] {
         const auto found = open_.find(identity);
-        return found == open_.end() || found->second.file != nullptr;
-    });
+        return found == open_.end() || found->second.file != nullptr || found->second.failed;
+    };
+    if (!wait_with_patience(lock, settled)) return false;
+    const auto found = open_.find(identity);
+    return found == open_.end() || found->second.file != nullptr;
 }
 
 Result<std::unique_ptr<ServedSnapshot>> ServedFiles::open_to_read(const wire::Open& request) {
@@ -278,8 +343,7 @@ Result<std::unique_ptr<ServedSnapshot>> ServedFiles::open_to_read(const wire::Op
             return std::make_unique<ServedSnapshot>(known->second.observers, std::move(shared), std::move(target));
         }
         if (request.team.joins) return unknown_team(request.path);
-        if (!await_settled(lock, identity))
-            return Status(Code::kUnavailable, fmt::format("open {}: its writer does not end", request.path));
+        if (!await_settled(lock, identity)) return not_at_its_end(request.path);
         const auto found = open_.find(identity);
         if (found == open_.end()) return nobody_writes(request.path);
         file = found->second.file;
@@ -311,14 +375,13 @@ Result<std::unique_ptr<ServedSnapshot>> ServedFiles::open_to_read(const wire::Op
 Result<std::shared_ptr<Observers>> ServedFiles::open_to_follow(const wire::Open& request) {
     if (const auto opened = open_as_named(request); !opened) return opened.status();
     std::unique_lock lock(mutex_);
-    if (!await_settled(lock, request.identity))
-        return Status(Code::kUnavailable, fmt::format("open {}: its writer does not end", request.path));
+    if (!await_settled(lock, request.identity)) return not_at_its_end(request.path);
     const auto found = open_.find(request.identity);
     if (found == open_.end()) return nobody_writes(request.path);
     return found->second.observers;
 }
 
-Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request, const Gone& gone) {
+Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request, wire::Connection& client) {
     auto opened = open_as_named(request);
     if (!opened) return opened.status();
     auto joined = join(request);
@@ -327,8 +390,12 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
     if (!room) return room.status();
     std::shared_ptr<ServedFile> served(new ServedFile(*this, request.identity, request.path));
     served->ended_ = true;   // until it is attached
-    if (gone()) return client_gone(request.path);
+    if (client.socket().hung_up()) return client_gone(request.path);
     served->descriptor_ = std::move(opened.value().descriptor);
+    const bool alone = request.team.id == 0;
+    auto handed = alone ? std::make_unique<io::HandedLock>(served->descriptor_, request.identity, client.take_passed())
+                        : nullptr;
+    served->writers_ = std::make_shared<Writers>(std::move(handed), alone ? &client : nullptr);
     if (!room.value()) {
         // The client may write it by itself, once nothing of it is left here.
         FOREBAY_TRY(bring_home(*served, request, *stage::Engine::create(options_)));
@@ -338,7 +405,7 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
                       EUSERS);
     }
     served->observers_ = observers_of(request);
-    FOREBAY_TRY(attach(*served, request, gone));
+    FOREBAY_TRY(attach(*served, request, client));
     served->ended_ = false;
     {
         const std::lock_guard lock(mutex_);
@@ -356,17 +423,18 @@ Status ServedFiles::bring_home(ServedFile& served, const wire::Open& request, st
     return engine.recover_opened({served.identity_, served.path_, true, request.locked, served.descriptor_}).status();
 }
 
-Status ServedFiles::attach(ServedFile& served, const wire::Open& request, const Gone& gone) {
+Status ServedFiles::attach(ServedFile& served, const wire::Open& request, wire::Connection& client) {
     served.engine_ = stage::Engine::create(options_of(request.team));
     stage::Engine& engine = *served.engine_;
     const auto obstacle = engine.obstacle();
     if (obstacle && options_.options.stage) return {Code::kUnavailable, obstacle->status.message()};
-    std::shared_ptr<io::File> file = io::make_posix_file(served.descriptor_, served.path_);
-    stage::OpenTarget target{std::make_unique<SavingTarget>(file, served.observers_), true};
+    std::unique_ptr<io::File> itself = io::make_posix_file(served.descriptor_, served.path_);
+    const std::shared_ptr<io::File> file = reach_ ? reach_(std::move(itself)) : std::move(itself);
+    stage::OpenTarget target{std::make_unique<SavingTarget>(file, served.observers_, served.writers_), true};
     if (request.empty) {
         FOREBAY_TRY(engine.may_forget(served.identity_, served.path_));
         target.prepare = [&]() -> Status {
-            if (gone()) return client_gone(served.path_);
+            if (client.socket().hung_up()) return client_gone(served.path_);
             served.observers_->before_write(*file, {0, kOffsetMax});
             FOREBAY_TRY(io::empty(*served.descriptor_, served.path_));
             return engine.forget_before(served.identity_, served.path_, true);

@@ -4,12 +4,18 @@
 // was not committed is left behind, and recovery, which knows only logs of the dead, brings the file to its last
 // commit.
 //
+// The end of a file's sessions. Nothing of it is in two states: the file ends (`Written::ends`) until no write of its
+// engine to the target can still be in flight, however long that takes. Only then the engine ends, its log is one of
+// the dead, recovery runs, and the file may be opened again. Until then who opens it waits for `patience`, and fails.
+// While the server still has anything to write of a file whose client is gone, it has HDF5's lock of it (writers.h).
+//
 // One client writes a file at a time, or one team of clients does, each member in a session of its own. Others may read
 // its last commit meanwhile, or follow its commits. Instead, clients that stage a file themselves may have the server
 // write it: of that nothing is held here.
 // Thread-safety: all calls from any thread. A ServedFile is shared by the sessions of a team; a ServedSnapshot is one
 // session's.
-// Blocking: as opening, draining and recovering the file do.
+// Blocking: as opening, draining and recovering the file do. `ServedFile::abandon` has no bound of its own; it blocks
+// its session's thread, and no other file's.
 #pragma once
 
 #include <condition_variable>
@@ -27,6 +33,7 @@
 #include "io/socket.h"
 #include "server/observers.h"
 #include "server/write_combiner.h"
+#include "server/writers.h"
 #include "stage/engine.h"
 #include "wire/frame.h"
 
@@ -35,7 +42,8 @@ namespace forebay::server {
 class ServedFiles;
 struct DrainedFile;
 
-// Each session of it calls `close` or `abandon` once; else its destruction abandons it.
+// Each session of it calls `close` once, and then, unless that was ok, or instead, `abandon`; else its destruction
+// abandons it.
 class ServedFile {
   public:
     ~ServedFile();
@@ -43,19 +51,25 @@ class ServedFile {
     ServedFile& operator=(const ServedFile&) = delete;
 
     [[nodiscard]] stage::StagedFile& file() noexcept { return *file_; }
-    // The first failure of any of its sessions: what was written since the last commit is incomplete, and nothing more
-    // is taken.
+    [[nodiscard]] const std::string& path() const noexcept { return path_; }
+    [[nodiscard]] Writers& writers() noexcept { return *writers_; }
+    // Why nothing more is taken: a session has ended without a close.
+    [[nodiscard]] Status incomplete() const;
+    // Why nothing is committed any more: that, or the first failure of a write. The client may not know yet of a write
+    // that has failed, so no commit counts it in.
     [[nodiscard]] Status failure() const;
     void fail(const Status& why) noexcept;
     // Where its log is: for a client that outlives this server.
     [[nodiscard]] std::string log_directory() const;
     // Makes everything written before one state.
     [[nodiscard]] Status commit();
-    // The last session commits and drains; it does nothing for others. After a failure what is staged stays in the log,
-    // for recovery.
+    // The last session commits and drains; it does nothing for others. After a failure everything stays as it is, and
+    // what is staged can still be read, until `abandon`. After a failed write it does all it can, and fails.
     [[nodiscard]] Status close();
-    // The client is gone: nothing more is taken, and once the last session has ended, the file is brought to its last
-    // commit. A text for the server's log.
+    // `close` has failed, and the client knows: the file is its client's until that ends. Who wants it is told.
+    void mark_failed() noexcept;
+    // The client is gone, or its close has failed: nothing more is taken, and once the last session has ended, and no
+    // write of it is in flight, the file is brought to its last commit. A text for the server's log.
     [[nodiscard]] Result<std::string> abandon();
 
   private:
@@ -65,18 +79,22 @@ class ServedFile {
     [[nodiscard]] bool end_session() noexcept;
     // To the last commit.
     [[nodiscard]] Result<std::string> bring_back();
+    // No thread of the engine writes any more, and what it has left is left by a process that has ended.
+    void end_engine() noexcept;
     void leave() noexcept;
 
     ServedFiles& files_;
     const io::Identity identity_;
     const std::string path_;
     std::shared_ptr<io::Descriptor> descriptor_;
+    std::shared_ptr<Writers> writers_;
     std::unique_ptr<stage::Engine> engine_;
     std::shared_ptr<stage::StagedFile> file_;
     std::shared_ptr<Observers> observers_;
-    bool ended_ = false;
+    bool ended_ = false;      // no session has it any more, or one whose close has failed
+    bool detached_ = false;   // the engine has tried to close it
     mutable std::mutex failing_;
-    Status failure_;
+    Status failure_, incomplete_;
 };
 
 // A commit that a session reads.
@@ -100,16 +118,19 @@ class ServedFiles {
   public:
     // `options`: those of the engine of each file that one client writes; a team has so many times its `size`. At most
     // `clients_max` clients write at a time.
-    ServedFiles(LoadedOptions options, std::size_t clients_max)
-        : options_(std::move(options)), clients_max_(clients_max) {}
+    // `reach`: for tests, what a file that clients write is reached through; null: itself.
+    using Reach = std::function<std::unique_ptr<io::File>(std::unique_ptr<io::File> file)>;
+    ServedFiles(LoadedOptions options, std::size_t clients_max, Reach reach = nullptr)
+        : options_(std::move(options)), clients_max_(clients_max), reach_(std::move(reach)) {}
 
     // A client on another machine has named the file: its device has another number here. kUnsupported: the server
     // finds another file under that name, or none. kUnavailable: it cannot be told whether it is the same one.
     [[nodiscard]] Status recognise(wire::Open& request);
-    // kUnsupported: this server has no bytes of the file. EBUSY: another client writes it, and does not end soon.
-    // `gone`: whether its client does not wait for it any more; then it is neither opened nor emptied.
-    using Gone = std::function<bool()>;
-    [[nodiscard]] Result<std::shared_ptr<ServedFile>> open(const wire::Open& request, const Gone& gone);
+    // kUnsupported: this server has no bytes of the file. EBUSY: another client writes it, or what one wrote is not all
+    // at its end. `client`: the session that opens it, which outlives the file, and may have passed the descriptor
+    // by which the client has the file locked. If the client does not wait for it any more, it is neither opened nor
+    // emptied.
+    [[nodiscard]] Result<std::shared_ptr<ServedFile>> open(const wire::Open& request, wire::Connection& client);
     // The last commit of a file that a client writes; the same one for all members of a team. kUnsupported: none does.
     // kUnavailable: it cannot be read.
     [[nodiscard]] Result<std::unique_ptr<ServedSnapshot>> open_to_read(const wire::Open& request);
@@ -121,7 +142,8 @@ class ServedFiles {
     void close_drained(const wire::Open& request, io::Socket& session) noexcept;
     // What clients have had it write, of all files so far.
     [[nodiscard]] WriteCombiner::Totals drained() const;
-    // Until no file is written; from then on none is opened for writing. Blocks as long as clients like.
+    // Until no file is written but those whose close has failed; from then on none is opened for writing. Blocks as
+    // long as clients like.
     void await_writers() noexcept;
 
   private:
@@ -132,7 +154,8 @@ class ServedFiles {
         std::size_t sessions = 1;
         std::size_t clients = 0;                   // of those that may write at a time
         std::weak_ptr<ServedFile> served;          // for members of the team; null: none can join it yet
-        bool ends = false;                         // it is about to be closed or abandoned
+        bool ends = false;                         // it is about to be closed or abandoned, or will have to be
+        bool failed = false;                       // its close has; until its client ends it is read
         std::shared_ptr<stage::StagedFile> file;   // null: nobody can read it yet, or any more
         std::shared_ptr<Observers> observers;
         std::size_t copying = 0;   // readers that are taking a snapshot: the end waits for them
@@ -160,18 +183,22 @@ class ServedFiles {
     // False: there is no room for one more client; the file is entered all the same.
     [[nodiscard]] Result<bool> enter(const wire::Open& request);
     [[nodiscard]] std::size_t clients() const;
-    // Until nobody writes it, or somebody does who can be read. False: that takes too long.
+    // Until nobody writes it, or somebody does who can be read, or may never be. False: that takes too long.
     [[nodiscard]] bool await_settled(std::unique_lock<std::mutex>& lock, const io::Identity& identity);
+    // How long who opens a file waits for the end of its former sessions: option patience.
+    template <class Over>
+    [[nodiscard]] bool wait_with_patience(std::unique_lock<std::mutex>& lock, Over over);
     [[nodiscard]] LoadedOptions options_of(const wire::Open::Team& team) const;
-    [[nodiscard]] Status attach(ServedFile& served, const wire::Open& request, const Gone& gone);
+    [[nodiscard]] Status attach(ServedFile& served, const wire::Open& request, wire::Connection& client);
     [[nodiscard]] static Status bring_home(ServedFile& served, const wire::Open& request, stage::Engine& engine);
     [[nodiscard]] std::shared_ptr<Observers> observers_of(const wire::Open& request);
     [[nodiscard]] Result<std::unique_ptr<io::File>> make_store();
 
     const LoadedOptions options_;
     const std::size_t clients_max_;
+    const Reach reach_;
     mutable std::mutex mutex_;
-    std::condition_variable left_;   // a session, or a reader that was copying
+    std::condition_variable left_;   // a session, or a reader that was copying; or a close has failed
     std::map<io::Identity, Written> open_;
     std::map<io::Identity, Drained> drained_;
     WriteCombiner::Totals drained_before_;   // by files that are closed

@@ -55,7 +55,7 @@ Server::Server(Setup setup, std::unique_ptr<io::Listener> listener)
       epoch_(random_number()),
       cached_files_(cached_files_of(setup.options)),
       bulk_{{setup.bulk, {}}, {}},
-      files_(options_of_a_file(std::move(setup.options), setup.clients_max), setup.clients_max),
+      files_(options_of_a_file(std::move(setup.options), setup.clients_max), setup.clients_max, std::move(setup.reach)),
       listener_(std::move(listener)) {}
 
 Server::~Server() {

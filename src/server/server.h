@@ -31,6 +31,7 @@ class Server {
         Report report;
         std::shared_ptr<wire::Credentials> credentials{};      // of clients on other machines; null: none are admitted
         wire::Bulk::Plane bulk = wire::Bulk::Plane::kSocket;   // of large requests between machines
+        ServedFiles::Reach reach{};                            // for tests
     };
     Server(Setup setup, std::unique_ptr<io::Listener> listener);
     ~Server();

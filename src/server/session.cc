@@ -48,11 +48,17 @@ void Session::run(Connection& connection) {
         if (!end && end.code() != Code::kNotFound) report_("a session ended: " + end.message());
         return;
     }
-    const std::string path = served_->file().path();
+    end_file(end);
+}
+
+void Session::end_file(const Status& end) {
+    const std::string path = served_->path();
     const auto left = served_->abandon();
     served_.reset();
-    report_(fmt::format("{}: its client ended without closing it ({}){}{}", path, end.message(),
-                        left && left.value().empty() ? "" : "; ", left ? left.value() : left.status().message()));
+    const std::string what = close_failed_ ? std::string("its client, whose close had failed, has ended")
+                                           : fmt::format("its client ended without closing it ({})", end.message());
+    report_(fmt::format("{}: {}{}{}", path, what, left && left.value().empty() ? "" : "; ",
+                        left ? left.value() : left.status().message()));
 }
 
 Status Session::prove(Connection& connection) {
@@ -93,6 +99,7 @@ Status Session::begin(Connection& connection) {
     Status opened;
     if (connection.sealed()) opened = files_.recognise(request.value());
     if (opened) opened = open(connection, request.value());
+    connection.close_passed();
     if (!opened) {
         (void)answer(connection, second.value(), opened);
         // To a reader that is an answer like another.
@@ -111,7 +118,7 @@ Status Session::open(Connection& connection, const wire::Open& request) {
     switch (request.purpose) {
         case wire::Purpose::kWrite: {
             writes_ = true;
-            auto opened = files_.open(request, [&connection] { return connection.socket().hung_up(); });
+            auto opened = files_.open(request, connection);
             if (!opened) return opened.status();
             served_ = std::move(opened).value();
             answer = {served_->file().size(), served_->log_directory()};
@@ -197,6 +204,13 @@ Status Session::read_cached(Connection& connection, const Connection::Frame& fra
     return connection.send(Type::kData, frame.header.request, into);
 }
 
+bool Session::allows(Type type) const noexcept {
+    if (observers_ != nullptr) return type == Type::kNext;
+    if (snapshot_ == nullptr && !close_failed_) return type != Type::kNext;
+    return type == Type::kRead || type == Type::kExpose || type == Type::kReadExposed || type == Type::kExposeFabric ||
+           type == Type::kReadPushed;
+}
+
 Result<bool> Session::serve(Connection& connection, const Connection::Frame& frame) {
     const Type type = frame.header.type;
     if (frame.header.request != last_request_ + 1) return out_of_turn();
@@ -213,12 +227,7 @@ Result<bool> Session::serve(Connection& connection, const Connection::Frame& fra
         }
         return served ? Result<bool>(true) : served;
     }
-    const bool fits = observers_ != nullptr ? type == Type::kNext
-                      : snapshot_ == nullptr
-                          ? type != Type::kNext
-                          : type == Type::kRead || type == Type::kExpose || type == Type::kReadExposed ||
-                                type == Type::kExposeFabric || type == Type::kReadPushed;
-    if (!fits) return out_of_turn();
+    if (!allows(type)) return out_of_turn();
     switch (type) {
         case Type::kNext: {
             const Status followed = follow(connection, frame);
@@ -245,8 +254,11 @@ Result<bool> Session::serve(Connection& connection, const Connection::Frame& fra
         case Type::kWrite:
         case Type::kWriteExposed:
         case Type::kTruncate: {
-            Status outcome = served_->failure();
-            if (outcome) outcome = type == Type::kTruncate ? truncate(frame.payload) : write(type, frame.payload);
+            Status outcome = served_->incomplete();
+            if (outcome) {
+                const Writers::Request request(served_->writers(), connection, frame.header.request);
+                outcome = type == Type::kTruncate ? truncate(frame.payload) : write(type, frame.payload);
+            }
             if (outcome.code() == Code::kCorrupt) return outcome;
             if (!outcome) served_->fail(outcome);
             const Status sent = answer(connection, frame, outcome);
@@ -257,29 +269,42 @@ Result<bool> Session::serve(Connection& connection, const Connection::Frame& fra
         case Type::kSync:
         case Type::kStepAside: {
             FOREBAY_TRY(wire::parse_empty(frame.payload));
-            const Status sent = answer(connection, frame, change(type));
+            const Status sent = answer(connection, frame, change(connection, frame));
             return sent ? Result<bool>(true) : sent;
         }
         case Type::kClose: {
             FOREBAY_TRY(wire::parse_empty(frame.payload));
-            if (Status failure = served_->failure(); !failure) {
-                (void)answer(connection, frame, failure);
-                return failure;   // what is incomplete is dropped
-            }
-            const Status closed = served_->close();
-            if (!closed) report_(closed.message());
-            served_.reset();
-            const Status sent = answer(connection, frame, closed);
-            return sent ? Result<bool>(false) : sent;
+            return close(connection, frame);
         }
         default: return out_of_turn();
     }
 }
 
-Status Session::change(Type type) {
+// A close that has failed leaves what is staged where it is: the client may read it, and the file is brought home once
+// the client has ended, as with a program that stages by itself.
+Result<bool> Session::close(Connection& connection, const Connection::Frame& frame) {
+    Status closed = served_->incomplete();
+    const bool tried = closed.is_ok();
+    if (tried) {
+        const Writers::Request request(served_->writers(), connection, frame.header.request);
+        closed = served_->close();
+    }
+    if (closed) served_.reset();
+    else report_(closed.message());
+    const Status sent = answer(connection, frame, closed);
+    if (served_ == nullptr) return sent ? Result<bool>(false) : sent;
+    if (const Status incomplete = served_->incomplete(); !tried || !incomplete) return closed;   // it is dropped
+    close_failed_ = true;
+    writes_ = false;   // a server that ends does not wait for it
+    served_->mark_failed();
+    return sent ? Result<bool>(true) : sent;
+}
+
+Status Session::change(Connection& connection, const Connection::Frame& frame) {
     FOREBAY_TRY(served_->failure());
+    const Writers::Request request(served_->writers(), connection, frame.header.request);
     stage::StagedFile& file = served_->file();
-    switch (type) {
+    switch (frame.header.type) {
         case Type::kCommit: return served_->commit();
         case Type::kStepAside: return file.step_aside(ledger::AsideReason::kHandleTaken);
         case Type::kDrain: return file.drain();
@@ -329,7 +354,7 @@ Result<bool> Session::write_pulled(Connection& connection, const Connection::Fra
     const auto message = wire::Write::parse_pulled(frame.payload, fabric_->bytes());
     if (!message) return message.status();
     if (message.value().more()) return out_of_turn();
-    Status outcome = served_->failure();
+    Status outcome = served_->incomplete();
     if (outcome) {
         outcome = fabric_->pull(connection, frame.header.request, place.value(), message.value().bytes().size());
         if (!outcome) {

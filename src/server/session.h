@@ -42,7 +42,8 @@ class Session {
           credentials_(credentials),
           writes_(writes) {}
 
-    // Until the client closes its file, or is gone: then its file is brought to its last commit.
+    // Until the client closes its file, or is gone: then its file is brought to its last commit. If the close has
+    // failed the client reads what is staged, until it is gone.
     void run(wire::Connection& connection);
 
   private:
@@ -65,7 +66,10 @@ class Session {
     [[nodiscard]] Status admit_reader(wire::Connection& connection);
     [[nodiscard]] Status open_cached(wire::Connection& connection, std::uint64_t number, const wire::Open& request);
     [[nodiscard]] Status read_cached(wire::Connection& connection, const wire::Connection::Frame& frame);
-    [[nodiscard]] Status change(wire::Type type);
+    [[nodiscard]] Status change(wire::Connection& connection, const wire::Connection::Frame& frame);
+    [[nodiscard]] Result<bool> close(wire::Connection& connection, const wire::Connection::Frame& frame);
+    [[nodiscard]] bool allows(wire::Type type) const noexcept;
+    void end_file(const Status& end);
     [[nodiscard]] Status follow(wire::Connection& connection, const wire::Connection::Frame& frame);
 
     ServedFiles& files_;
@@ -77,6 +81,7 @@ class Session {
     std::atomic<bool>& writes_;
     // One of them.
     std::shared_ptr<ServedFile> served_;
+    bool close_failed_ = false;   // what is staged of `served_` is read, and nothing more
     std::unique_ptr<ServedSnapshot> snapshot_;
     std::shared_ptr<Observers> observers_;
     std::unique_ptr<DrainSession> draining_;

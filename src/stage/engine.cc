@@ -247,6 +247,16 @@ bool Engine::State::come_to_rest() {
     return false;
 }
 
+void Engine::State::await_rest() noexcept {
+    if (inherited() || ended()) return;
+    (void)await_all_closed();
+    stop_closing();
+    constexpr auto kHoweverLong = std::chrono::steady_clock::time_point::max();
+    (void)async_requests_.stop(kHoweverLong);
+    (void)read_cache_.stop(kHoweverLong);
+    (void)scheduler_.stop(kHoweverLong);
+}
+
 // ---- what files ask for ----------------------------------------------------------------------------
 
 std::vector<std::shared_ptr<StagedFile>> Engine::State::open_files() {
@@ -314,6 +324,8 @@ Engine::~Engine() {
 bool Engine::inherited() const noexcept { return state_->inherited(); }
 
 std::vector<std::string> Engine::end_of_process(const LeaveTo& leave_to) { return state_->end_of_process(leave_to); }
+
+void Engine::await_rest() noexcept { state_->await_rest(); }
 
 std::unique_ptr<Engine> Engine::create(LoadedOptions options) {
     area::fit_to_staging_area(options);

@@ -4,7 +4,9 @@
 // area is opened with the first file that is opened for writing, and nothing is allocated there before
 // something is staged. The engine ends its threads and removes its logs when destroyed; a log that still
 // holds undrained bytes stays, for recovery. If a drain thread is in a call that does not return (option patience), the
-// destructor leaves everything that the thread may touch in memory, and the thread itself, to the end of the process.
+// destructor leaves everything that the thread may touch in memory, and the thread itself, to the end of the process:
+// the engine's logs then pass for those of a living process. A process that goes on after its engine calls `await_rest`
+// before, so that an engine is never both given up and alive.
 // Thread-safety: every call may come from any thread. Fork: a child that inherits the engine can read its
 // files, gets a clear error from writes, and neither drains nor removes anything.
 #pragma once
@@ -54,6 +56,10 @@ class Engine {
     // they are.
     using LeaveTo = std::function<Status(const std::string& directory)>;
     [[nodiscard]] std::vector<std::string> end_of_process(const LeaveTo& leave_to = {});
+    // Returns once no thread of the engine is in a call of a target, or begins one, however long that takes: nothing of
+    // the engine reaches a target any more, and its destructor leaves nothing behind but logs of a process that has
+    // ended. All files are detached. In a forked child it does nothing.
+    void await_rest() noexcept;
     // In a forked child: it is the parent's.
     [[nodiscard]] bool inherited() const noexcept;
     // Who tells the user what no call has to do with: that the job ends before everything has drained. Called from any

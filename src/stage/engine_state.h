@@ -66,6 +66,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     // Before it is destroyed: no drain thread is at work any more. False: one is in a call that does not return, so
     // everything has to stay as it is, to the end of the process.
     [[nodiscard]] bool come_to_rest();
+    void await_rest() noexcept;   // the same, however long it takes
     std::vector<std::string> end_of_process(const LeaveTo& leave_to);
     [[nodiscard]] bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
 

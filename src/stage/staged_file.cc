@@ -464,9 +464,13 @@ Status StagedFile::close_staged(Finish how) {
         follow();
         if (state_ != State::kStaged) {
             const bool to_sync = state_ == State::kThrough && durable_ && outflow_.unsynced();
-            if (state_ == State::kThrough) state_ = State::kPassive;
+            // What the other process could not close it may still write, or have to be recovered from it.
+            if (state_ == State::kThrough) state_ = forwarded ? State::kPassive : State::kFailed;
             offer_target();
-            if (!forwarded) return forwarded;
+            if (!forwarded) {
+                outflow_.halt(forwarded);
+                return forwarded;
+            }
             return outflow_.first_error().is_ok() && to_sync ? outflow_.sync() : outflow_.error();
         }
         if (!withheld_.is_ok()) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <utility>
@@ -14,12 +15,11 @@ namespace forebay::wire {
 
 namespace {
 
-// The server gives up by its own patience, and then says so.
+// The server gives up by its own patience, and then says so. A greeting takes no longer, whatever it does otherwise.
 constexpr std::uint64_t kAnswerSeconds = 30;
 
 // Whoever listens there gets the program's data.
-Status check_user(const io::Socket& socket) {
-    const auto user = socket.peer_user();
+Status check_user(const Result<std::uint32_t>& user) {
     if (!user) return user.status();
     if (user.value() == ::geteuid() || user.value() == 0) return Status::ok();
     return {Code::kPermissionDenied,
@@ -37,9 +37,20 @@ Status after_connecting(const Status& why) {
     return {Code::kUnavailable, why.message(), why.sys_errno()};
 }
 
-// What comes before OPEN says nothing about the file.
+Result<io::Descriptor::Use> out_of_use() { return Status(Code::kUnsupported, "nothing is passed"); }
+
+// It has the file still, or waits for something.
+Status silent(const Status& why) {
+    if (why.sys_errno() != EAGAIN && why.sys_errno() != ETIMEDOUT) return why;
+    return {why.code(), "it does not answer: it is stopped, or waits for the end of what another session has written",
+            why.sys_errno()};
+}
+
+// What comes before OPEN says nothing about the file. A stranger who has taken the address, and says nothing, is not
+// waited for.
 Status greet(ClientSession& session, bool local) {
     Connection& connection = *session.connection;
+    if (local) FOREBAY_TRY(check_user(connection.socket().listening_user()));
     if (!local) {
         const auto credentials = munge_credentials();
         if (!credentials) return credentials.status();
@@ -57,7 +68,7 @@ Status greet(ClientSession& session, bool local) {
     const auto welcome = parse_welcome(welcomed.value().payload);
     if (!welcome) return welcome.status();
     session.welcome = welcome.value();
-    return local ? check_user(connection.socket()) : Status::ok();
+    return local ? check_user(connection.socket().peer_user()) : Status::ok();
 }
 
 }   // namespace
@@ -106,14 +117,16 @@ Result<ClientSession> begin_session(const io::Address& server, std::chrono::seco
     auto socket = io::Socket::connect(server, patience);
     if (!socket) return not_connected(socket.status());
     ClientSession session{std::make_unique<Connection>(std::move(socket).value()), {}, {}};
-    session.connection->socket().set_deadline(deadline);
+    session.connection->pass_over_working();
+    const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(kAnswerSeconds);
+    session.connection->socket().set_deadline(std::min(deadline.value_or(latest), latest));
     FOREBAY_TRY(after_connecting(greet(session, session.connection->socket().is_local())));
     session.connection->socket().set_deadline(std::nullopt);
     return session;
 }
 
 Result<ClientSession> open_session(const io::Address& server, std::uint64_t patience_s, const Open& message,
-                                   bool* unanswered) {
+                                   bool* unanswered, const std::shared_ptr<io::Descriptor>& locked) {
     auto begun = begin_session(
         server, std::chrono::seconds(static_cast<std::int64_t>(patience_s == 0 ? 0 : patience_s + kAnswerSeconds)));
     if (!begun) return begun;
@@ -122,9 +135,14 @@ Result<ClientSession> open_session(const io::Address& server, std::uint64_t pati
     bool taken = true;   // until it says otherwise
     bool& may_be_taken = unanswered != nullptr ? *unanswered : taken;
     may_be_taken = true;
-    FOREBAY_TRY(after_connecting(connection.send(Type::kOpen, 2, encode(message))));
+    {
+        // Without the descriptor the server takes the lock when this process has gone.
+        const auto use = locked != nullptr && connection.socket().is_unix() ? locked->use() : out_of_use();
+        const int passed = use ? use.value().number() : -1;
+        FOREBAY_TRY(after_connecting(connection.send_with(Type::kOpen, 2, encode(message), passed)));
+    }
     const auto frame = connection.receive();
-    if (!frame) return after_connecting(frame.status());
+    if (!frame) return after_connecting(silent(frame.status()));
     const Header& header = frame.value().header;
     if (header.request != 2) return Status(Code::kCorrupt, "it answers out of turn");
     if (header.type == Type::kFailed) {

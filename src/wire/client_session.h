@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/status.h"
+#include "io/descriptor.h"
 #include "io/socket.h"
 #include "wire/connection.h"
 
@@ -23,12 +24,15 @@ struct ClientSession {
 
 // What the server has refused comes as it says. kNotFound: nobody listens there. kPermissionDenied: it belongs to
 // another user. kUnavailable: it does not answer, or this machine cannot prove who it is to another one. `unanswered`:
-// whether OPEN was sent and not refused, so that the server may carry it out, and when is not known.
+// whether OPEN was sent and not refused, so that the server may carry it out, and when is not known. `locked`: through
+// what this process has the file locked, or will have: a server on this machine keeps that lock (io/handed_lock.h).
 [[nodiscard]] Result<ClientSession> open_session(const io::Address& server, std::uint64_t patience_s,
-                                                 const Open& message, bool* unanswered = nullptr);
+                                                 const Open& message, bool* unanswered = nullptr,
+                                                 const std::shared_ptr<io::Descriptor>& locked = nullptr);
 
-// The beginning alone: HELLO was request 1, and OPEN comes next. Errors as above. No wait is longer than `patience`
-// (0: without end), and at `deadline` it has failed.
+// The beginning alone: HELLO was request 1, and OPEN comes next. Errors as above. Who listens there is known before
+// anything is waited for. No wait is longer than `patience` (0: without end), and at `deadline` it has failed, or after
+// half a minute.
 [[nodiscard]] Result<ClientSession> begin_session(const io::Address& server, std::chrono::seconds patience,
                                                   std::optional<std::chrono::steady_clock::time_point> deadline = {});
 

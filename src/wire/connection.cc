@@ -47,14 +47,18 @@ void Connection::Passed::put(int number) noexcept {
 }
 
 // The descriptor comes with the payload: whoever receives the header has no room for it.
-Status Connection::expose(std::uint64_t request, const io::SharedMemory& memory) {
-    const Payload payload = encode_size(memory.bytes().size());
-    const HeaderBytes header = encode({Type::kExpose, static_cast<std::uint32_t>(payload.size()), request});
-    const std::array<io::Bytes, 1> first{io::Bytes(header)}, second{io::Bytes(payload)};
+Status Connection::send_with(Type type, std::uint64_t request, io::Bytes payload, int passed) {
+    if (passed < 0 || sent_) return send(type, request, payload);
+    const HeaderBytes header = encode({type, static_cast<std::uint32_t>(payload.size()), request});
+    const std::array<io::Bytes, 1> first{io::Bytes(header)}, second{payload};
     FOREBAY_TRY(socket_->send(first));
-    // Where the system passes no descriptor (a limit, a policy) the other side says that it has got none.
-    const Status passed = socket_->send(second, memory.number());
-    return passed ? passed : socket_->send(second);
+    // Where the system passes no descriptor (a limit, a policy) the other side finds that it has got none.
+    const Status sent = socket_->send(second, passed);
+    return sent ? sent : socket_->send(second);
+}
+
+Status Connection::expose(std::uint64_t request, const io::SharedMemory& memory) {
+    return send_with(Type::kExpose, request, encode_size(memory.bytes().size()), memory.number());
 }
 
 // It ends the connection before it clears the memory.
@@ -71,6 +75,14 @@ Result<std::unique_ptr<io::SharedMemory>> Connection::take_exposed(std::size_t b
 }
 
 Result<Connection::Frame> Connection::receive(io::MutableBytes into) {
+    for (;;) {
+        auto frame = receive_one(into);
+        const bool working = frame && frame.value().header.type == Type::kWorking;
+        if (!working || !passes_over_working_ || !frame.value().payload.empty()) return frame;
+    }
+}
+
+Result<Connection::Frame> Connection::receive_one(io::MutableBytes into) {
     HeaderBytes bytes;
     if (fabric_ != nullptr) FOREBAY_TRY(fabric_->await_input(*socket_));
     FOREBAY_TRY(socket_->receive(bytes));
@@ -81,7 +93,8 @@ Result<Connection::Frame> Connection::receive(io::MutableBytes into) {
     const bool fits = header.value().type == Type::kData && length == into.size();
     if (!fits && buffer_.size() < length) buffer_.resize(length);
     const auto payload = fits ? into : io::MutableBytes(buffer_).first(length);
-    if (header.value().type == Type::kExpose && !received_ && length > 0) {
+    const bool may_pass = header.value().type == Type::kExpose || header.value().type == Type::kOpen;
+    if (may_pass && !received_ && length > 0) {
         const auto passed = socket_->receive_passed(payload);
         if (!passed) return passed.status();
         passed_.put(passed.value());

@@ -44,6 +44,16 @@ class Connection {
     // A DATA of the size of `into` comes there.
     [[nodiscard]] Result<Frame> receive(io::MutableBytes into = {});
 
+    // A request whose payload comes with a descriptor of this side's, where there is a Unix socket: the other side gets
+    // a number of its own for the same open file (`take_passed`). -1: none.
+    [[nodiscard]] Status send_with(Type type, std::uint64_t request, io::Bytes payload, int passed);
+    // What came with the EXPOSE or OPEN that was received last, which is the caller's; -1: nothing came.
+    [[nodiscard]] int take_passed() noexcept { return passed_.take(); }
+    void close_passed() noexcept { passed_.put(-1); }
+
+    // A client's side: WORKING is passed over, and the wait for the answer begins anew.
+    void pass_over_working() noexcept { passes_over_working_ = true; }
+
     // Longer payloads are malformed, from now on.
     void allow_payload(std::size_t most) noexcept { payload_max_ = most; }
 
@@ -68,6 +78,7 @@ class Connection {
 
   private:
     [[nodiscard]] Status receive_rest(io::MutableBytes into);
+    [[nodiscard]] Result<Frame> receive_one(io::MutableBytes into);
 
     const std::unique_ptr<io::Socket> socket_;
     std::optional<FrameSeal> sent_, received_, bulk_;
@@ -81,7 +92,8 @@ class Connection {
 
       private:
         int number_ = -1;
-    } passed_;         // with an EXPOSE
+    } passed_;   // with an EXPOSE, or an OPEN
+    bool passes_over_working_ = false;
     Payload buffer_;   // as long as the longest payload so far
 };
 

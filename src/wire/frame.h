@@ -59,8 +59,9 @@ enum class Type : std::uint16_t {
     kWritePulled,
     kReadPushed,
     kIdentify,   // a credential that tells who the client is, and proves nothing: before PROVE
+    kWorking,    // no answer yet: the server is at the request, and something has reached the file since it was sent
 };
-inline constexpr Type kLastType = Type::kIdentify;
+inline constexpr Type kLastType = Type::kWorking;
 
 struct Header {
     Type type = Type::kDone;

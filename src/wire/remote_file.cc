@@ -32,6 +32,7 @@ RemoteFile::RemoteFile(Setup& setup)
       sees_(setup.sees),
       bring_home_(setup.bring_home),
       left_(setup.left),
+      lock_(setup.lock),
       keeps_all_(!in_team_) {}
 
 RemoteFile::~RemoteFile() = default;
@@ -60,7 +61,7 @@ Result<std::unique_ptr<RemoteFile>> RemoteFile::open(Setup& setup) {
 }
 
 Status RemoteFile::open_at_server(const Open& message, bool* unanswered) {
-    auto session = open_session(address_, patience_s_, message, unanswered);
+    auto session = open_session(address_, patience_s_, message, unanswered, lock_.lock());
     if (!session) return session.status();
     // Another server has another staging area: the file is not at its last commit there.
     if (log_seen_ && left_ && left_(log_))
@@ -80,12 +81,30 @@ Status RemoteFile::open_at_server(const Open& message, bool* unanswered) {
     return Status::ok();
 }
 
-Status RemoteFile::usable() {
+Status RemoteFile::readable() {
     if (process_ != ::getpid())
         return {Code::kUnsupported, fmt::format("{}: opened through a staging server before this process was forked; "
                                                 "open it again here",
                                                 name())};
+    return gone_ ? failure_ : Status::ok();
+}
+
+Status RemoteFile::writable() {
+    FOREBAY_TRY(readable());
+    return std::exchange(untold_, false) || close_failed_ ? failure_ : Status::ok();
+}
+
+Status RemoteFile::usable() {
+    FOREBAY_TRY(readable());
+    untold_ = false;
     return failure_;
+}
+
+// A write, which its caller takes for done. The server has not taken it, and takes others.
+void RemoteFile::note_failed_write(const Status& why) {
+    if (!failure_) return;
+    failure_ = copy_of(why, "a write failed");
+    untold_ = true;
 }
 
 Status RemoteFile::lose(const Status& why) {
@@ -176,7 +195,10 @@ Status RemoteFile::go_direct(const Status& why) {
 }
 
 Status RemoteFile::resume(const Status& why) {
-    if (!failure_) return failure_;
+    if (!failure_) {
+        gone_ = true;
+        return failure_;
+    }
     Status last = why, direct;
     if (keeps_all_) {
         last = await_server(why);
@@ -184,7 +206,7 @@ Status RemoteFile::resume(const Status& why) {
         direct = go_direct(last);
         if (direct) return Status::ok();
     }
-    lost_ = true;
+    lost_ = gone_ = true;
     const std::string where = log_.empty() ? "the server's log" : log_;
     // Without an errno, which callers would take for that of the file.
     failure_ = {Code::kUnavailable,
@@ -199,7 +221,7 @@ Status RemoteFile::resume(const Status& why) {
 
 // ---- answers -----------------------------------------------------------------------------------------
 
-// The answer to the oldest WRITE.
+// The answer to the oldest WRITE. An error: the connection is lost.
 Status RemoteFile::receive_answer() {
     const auto frame = connection_->receive();
     if (!frame) return lose(frame.status());
@@ -211,8 +233,8 @@ Status RemoteFile::receive_answer() {
     unanswered_.erase(unanswered_.begin());
     if (header.type == Type::kDone) return Status::ok();
     if (header.type != Type::kFailed) return lose({Code::kCorrupt, "its answer is not one to a write"});
-    if (failure_) failure_ = parse_failed(frame.value().payload);
-    return failure_;
+    note_failed_write(parse_failed(frame.value().payload));
+    return Status::ok();
 }
 
 Result<Connection::Frame> RemoteFile::exchange_once(Type type, io::Bytes payload, Type answer) {
@@ -222,21 +244,27 @@ Result<Connection::Frame> RemoteFile::exchange_once(Type type, io::Bytes payload
 
 // To the request that was sent last.
 Result<Connection::Frame> RemoteFile::await_answer(Type answer) {
-    Status earlier;
-    while (!unanswered_.empty()) {
-        const Status answered = receive_answer();
-        if (lost_) return answered;
-        if (earlier) earlier = answered;
-    }
+    while (!unanswered_.empty()) FOREBAY_TRY(receive_answer());
     const auto frame = connection_->receive();
+    if (!frame && closing_ && frame.status().sys_errno() == EAGAIN) return leave_to_server(frame.status());
     if (!frame) return lose(frame.status());
     const Header& header = frame.value().header;
     if (header.request != requests_) return lose({Code::kCorrupt, "it answers out of turn"});
     answered_ = header.request;
     if (header.type == Type::kFailed) return parse_failed(frame.value().payload);
     if (header.type != answer) return lose({Code::kCorrupt, "its answer is of another kind"});
-    if (!earlier) return earlier;
     return frame;
+}
+
+// Its connection stays: while it does, the server writes under this process's lock, and goes on to the end.
+Status RemoteFile::leave_to_server(const Status& why) {
+    gone_ = true;
+    failure_ = {Code::kUnavailable,
+                fmt::format("{}: the staging server {} has not closed it, and nothing has reached it for {} seconds; "
+                            "the server goes on, and the file stays locked until this process ends",
+                            name(), server_, connection_->socket().receiving_patience().count() / 1000),
+                why.sys_errno()};
+    return failure_;
 }
 
 Result<Connection::Frame> RemoteFile::exchange(Type type, io::Bytes payload, Type answer) {
@@ -331,8 +359,8 @@ Status RemoteFile::transmit_pulled(std::span<const Part> parts, io::Bytes head, 
     const Status done = exchange_once(Type::kWritePulled, encode_pulled(place, parts), Type::kDone).status();
     if (done || lost_) return done;
     if (done.sys_errno() != kNotMoved) {
-        if (failure_) failure_ = done;
-        return failure_;
+        note_failed_write(done);
+        return Status::ok();
     }
     give_up_fabric(done);
     return transmit(head, bytes);
@@ -369,7 +397,7 @@ Status RemoteFile::send_batch() {
 Status RemoteFile::put(std::uint64_t offset, io::Bytes bytes, Class byte_class) {
     const LockGuard lock(mutex_);
     if (closed_) return Status::from_errno(EBADF, "write to " + name() + ", which its staging server has closed");
-    FOREBAY_TRY(usable());
+    FOREBAY_TRY(writable());
     FOREBAY_TRY(put_locked(offset, bytes, byte_class));
     return at_once_ && !direct_ ? await_answers() : Status::ok();
 }
@@ -379,15 +407,13 @@ Status RemoteFile::await_answers() {
     while (!direct_ && !unanswered_.empty()) {
         const Status answered = receive_answer();
         if (lost_) return resume(answered);
-        FOREBAY_TRY(answered);
     }
-    return Status::ok();
+    return writable();
 }
 
 Status RemoteFile::end_call() {
     const LockGuard lock(mutex_);
     if (!in_team_ || closed_) return Status::ok();
-    FOREBAY_TRY(usable());
     return await_answers();
 }
 
@@ -434,7 +460,7 @@ Status RemoteFile::resize(std::uint64_t size) {
     const LockGuard lock(mutex_);
     if (closed_)
         return Status::from_errno(EBADF, "set the size of " + name() + ", which its staging server has closed");
-    FOREBAY_TRY(usable());
+    FOREBAY_TRY(writable());
     if (!direct_) FOREBAY_TRY(send_batch());
     if (direct_) {
         FOREBAY_TRY(file_->resize(size));
@@ -451,7 +477,7 @@ Status RemoteFile::resize(std::uint64_t size) {
 
 Result<std::size_t> RemoteFile::read_at(std::uint64_t offset, io::MutableBytes into) {
     const LockGuard lock(mutex_);
-    FOREBAY_TRY(usable());
+    FOREBAY_TRY(readable());
     if (closed_ || direct_) return file_->read_at(offset, into);
     // Others may have made it longer; what is not there reads as zeros.
     const std::uint64_t left = in_team_ ? into.size() : offset < size_ ? size_ - offset : 0;
@@ -496,7 +522,7 @@ Status RemoteFile::read_piece(std::uint64_t offset, io::MutableBytes into) {
 
 Result<std::uint64_t> RemoteFile::size() {
     const LockGuard lock(mutex_);
-    FOREBAY_TRY(usable());
+    FOREBAY_TRY(readable());
     if (closed_) return file_->size();
     return size_;
 }
@@ -543,22 +569,28 @@ Status RemoteFile::step_aside() {
 
 void RemoteFile::withhold(const Status& why) noexcept {
     const LockGuard lock(mutex_);
+    withheld_ = true;
     if (failure_) failure_ = copy_of(why, "a write failed");
 }
 
-// After a failure the server is left to drop what is not committed: the connection ends without CLOSE.
+// Of what is withheld the server is left to drop what is not committed: the connection ends without CLOSE.
 Status RemoteFile::close() {
     const LockGuard lock(mutex_);
     if (closed_ || process_ != ::getpid()) return Status::ok();
-    if (!failure_) {
+    if (gone_ || withheld_) {
+        gone_ = true;
         connection_->socket().shut_down();
         return failure_;
     }
-    const Status ended = direct_ ? Status::ok() : exchange(Type::kClose, {}, Type::kDone).status();
-    if (ended) closed_ = true;
-    else if (failure_) failure_ = ended;
+    closing_ = true;
+    const Status ended = direct_ ? failure_ : exchange(Type::kClose, {}, Type::kDone).status();
+    closing_ = false;
+    if (failure_) failure_ = ended;
+    close_failed_ = !ended;
+    if (close_failed_) return ended;
+    closed_ = true;
     connection_->socket().shut_down();
-    return ended;
+    return Status::ok();
 }
 
 }   // namespace forebay::wire

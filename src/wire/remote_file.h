@@ -14,9 +14,13 @@
 // written, and asks it for whatever it reads: others may have written that. Its server is not replaced: when the
 // connection is lost, each later call fails.
 //
+// A write that the server could not take is told by the next call that is no read, and by each later commit and close.
+// Other writes go on, and so do reads, as long as the connection stands. A close that has failed leaves the connection:
+// what is staged is still read, and the server writes nothing of it that the caller's lock of the file does not cover.
+//
 // Ownership: one connection, closed with this. Thread-safety: as io::File; calls take turns. Blocking: all calls; none
-// waits longer than `patience` and half a minute for an answer, and `patience` for a server that is started again. In a
-// forked child every call fails. No threads.
+// waits for an answer once nothing has reached the file for `patience` and half a minute, nor longer than `patience`
+// for a server that is started again. In a forked child every call fails. No threads.
 #pragma once
 
 #include <sys/types.h>
@@ -58,8 +62,9 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
         std::function<Status(const std::string& log, const Status& why)> bring_home = {};
         // Whether such a server has left `log`, and nobody has brought home what is in it.
         std::function<bool(const std::string& log)> left = {};
-        Bulk bulk{};               // how large requests go
-        bool unanswered = false;   // after a failure: the server may still open the file, and empty it
+        Bulk bulk{};                            // how large requests go
+        std::weak_ptr<io::Descriptor> lock{};   // through which the file is locked, or will be
+        bool unanswered = false;                // after a failure: the server may still open the file, and empty it
     };
     // kUnsupported: the server cannot have bytes of this file, and does not stage it. EBUSY: another client writes it.
     // Other errors: nobody knows what the server has of it. `file` stays the caller's after a failure.
@@ -91,7 +96,12 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
   private:
     explicit RemoteFile(Setup& setup);
     [[nodiscard]] Status open_at_server(const Open& message, bool* unanswered = nullptr) REQUIRES(mutex_);
+    // Reads go on after a failed write; a commit or a close does not.
+    [[nodiscard]] Status readable() REQUIRES(mutex_);
+    [[nodiscard]] Status writable() REQUIRES(mutex_);
     [[nodiscard]] Status usable() REQUIRES(mutex_);
+    void note_failed_write(const Status& why) REQUIRES(mutex_);
+    [[nodiscard]] Status leave_to_server(const Status& why) REQUIRES(mutex_);
     [[nodiscard]] Status put(std::uint64_t offset, io::Bytes bytes, Class byte_class);
     [[nodiscard]] Status put_locked(std::uint64_t offset, io::Bytes bytes, Class byte_class) REQUIRES(mutex_);
     [[nodiscard]] Status send_batch() REQUIRES(mutex_);
@@ -142,6 +152,7 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     const std::function<bool(const std::string& log)> sees_;
     const std::function<Status(const std::string& log, const Status& why)> bring_home_;
     const std::function<bool(const std::string& log)> left_;
+    const std::weak_ptr<io::Descriptor> lock_;
 
     Mutex mutex_;
     std::string log_ GUARDED_BY(mutex_);   // of the server
@@ -163,7 +174,11 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     bool may_expose_ GUARDED_BY(mutex_) = false;
     std::shared_ptr<Fabric> fabric_ GUARDED_BY(mutex_);      // null: the server does not reach it
     std::uint64_t unexposed_bytes_ GUARDED_BY(mutex_) = 0;   // went through the connection
-    Status failure_ GUARDED_BY(mutex_);                      // the first one of a write, or of the connection
+    Status failure_ GUARDED_BY(mutex_);        // the first one of a write or a close, or of the connection
+    bool untold_ GUARDED_BY(mutex_) = false;   // that of a write, and no call has returned it
+    bool gone_ GUARDED_BY(mutex_) = false;     // nothing can be asked any more
+    bool withheld_ GUARDED_BY(mutex_) = false, closing_ GUARDED_BY(mutex_) = false;
+    bool close_failed_ GUARDED_BY(mutex_) = false;   // what is staged can be read, and nothing more
     Open opened_ GUARDED_BY(mutex_);
     // All since the last commit, or nothing if that is too much.
     struct Kept {

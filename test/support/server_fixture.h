@@ -50,10 +50,12 @@ class StagingServer : public testing::Test {
         loaded.options.size = size;
         loaded.options.segment = 256 << 10;
         loaded.options.reserve = 0;
+        loaded.options.patience = patience_;
         auto listener = io::Listener::open(address_);
         ASSERT_TRUE(listener) << listener.status().message();
-        server_ = std::make_unique<Server>(Server::Setup{loaded, clients_max, [](const std::string&) {}, {}, bulk_},
-                                           std::move(listener).value());
+        server_ = std::make_unique<Server>(
+            Server::Setup{loaded, clients_max, [](const std::string&) {}, {}, bulk_, reach_},
+            std::move(listener).value());
         address_ = server_->address();   // with its port
         thread_ = start_background_thread([this] { EXPECT_TRUE(server_->run(wake_[0])); });
     }
@@ -117,6 +119,8 @@ class StagingServer : public testing::Test {
 
     std::string folder_;
     io::Address address_;
+    std::uint64_t patience_ = 600;   // of the server
+    ServedFiles::Reach reach_;
     wire::Bulk::Plane bulk_ = wire::Bulk::Plane::kSocket;
     std::unique_ptr<std::string> told_ = std::make_unique<std::string>();   // why clients go through their connection
     std::array<int, 2> wake_{};

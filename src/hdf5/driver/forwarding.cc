@@ -139,6 +139,7 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
                                       opening.emptied,  opening.locked == Locked::kForWriting,
                                       options.patience, opening.team};
         setup.bulk = bulk_of(options, server);
+        setup.lock = open.descriptor;
         const auto dead = std::make_shared<DeadServer>(DeadServer{loaded, open.identity, open.path, server,
                                                                   open.descriptor, opening.holds_lock});
         setup.sees = [dead](const std::string& log) { return dead->sees(log); };
@@ -315,23 +316,36 @@ Status forward_together(node::Team& team, stage::OpenTarget& target, const Loade
     return {Code::kUnavailable, "open " + open.path + ": the staging server has it for some ranks, and not for all"};
 }
 
-bool is_written_through(const Options& options, const char* path) {
-    bool written = true;   // unless the server says that nobody does
-    const Status looked = attempt([&]() -> Status {
-        const auto opened = io::open_existing(path, io::Access::kRead);
-        if (!opened) return opened.status();
-        const auto home = wire::home_server(options.server, opened.value().identity.inode);
-        if (!home) return home.status();
-        const auto address = io::parse_address(home.value());
-        if (!address) return address.status();
-        const auto file = io::make_posix_file(opened.value().descriptor, io::complete_path(path));
-        const auto message = wire::describe(*file, wire::Purpose::kFollow, address.value());
-        if (!message) return message.status();
-        const auto session = wire::open_session(address.value(), options.patience, message.value());
-        written = session.status().code() != Code::kUnsupported;
-        return Status::ok();
+namespace {
+
+Status ask_for_writer(const Options& options, io::File& file, std::uint64_t inode) {
+    const auto home = wire::home_server(options.server, inode);
+    if (!home) return home.status();
+    const auto address = io::parse_address(home.value());
+    if (!address) return address.status();
+    const auto message = wire::describe(file, wire::Purpose::kFollow, address.value());
+    if (!message) return message.status();
+    const Status answered = wire::open_session(address.value(), options.patience, message.value()).status();
+    return answered.with_context("staging server " + home.value());
+}
+
+}   // namespace
+
+Status ask_for_writer(const Options& options, const OpenFile& open) {
+    return attempt([&] {
+        return ask_for_writer(options, *io::make_posix_file(open.descriptor, open.path), open.identity.inode);
     });
-    return written && looked.code() != Code::kNotFound && looked.code() != Code::kUnsupported;
+}
+
+bool is_written_through(const Options& options, const char* path) {
+    const Status asked = attempt([&]() -> Status {
+        const auto opened = io::open_existing(path, io::Access::kRead);
+        if (opened.status().code() == Code::kNotFound) return Status(Code::kUnsupported, opened.status().message());
+        if (!opened) return opened.status();
+        const auto file = io::make_posix_file(opened.value().descriptor, io::complete_path(path));
+        return ask_for_writer(options, *file, opened.value().identity.inode);
+    });
+    return asked.code() != Code::kUnsupported;
 }
 
 }   // namespace forebay::hdf5

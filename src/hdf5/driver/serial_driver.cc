@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,6 +24,7 @@
 #include "hdf5/open_files.h"
 #include "hdf5/session.h"
 #include "hdf5/warning.h"
+#include "io/lock_wait.h"
 #include "io/made_file.h"
 #include "stage/async_requests.h"
 
@@ -372,25 +375,58 @@ bool shown(const char* function, SerialFile& file) {
     return attached(function, file) != nullptr && file.shown;
 }
 
+// A client of the staging server has the file locked, or the server after it: for as long as what was written comes to
+// its end. Others wait for that, as they do where programs stage by themselves and close.
+enum class Got : std::uint8_t { kNothing, kLock, kLastFlush };
+Got lock_beside_clients(const char* function, SerialFile& file, Locked wanted, int operation) {
+    constexpr std::chrono::seconds kUnlocks{2};   // a client that the server has told that the file is closed
+    constexpr int kTurns = 2;                     // one may close it, and another one open it meanwhile
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    const OpenFile& open = *file.open;
+    if (engine == nullptr || !engine->options().options.forwards() ||
+        engine->find(open.identity.device, open.identity.inode) != nullptr)   // it is this process that has it
+        return Got::kNothing;
+    for (int turn = 0; turn < kTurns; ++turn) {
+        const Status written = ask_for_writer(engine->options().options, open);
+        const bool nobody = written.code() == Code::kUnsupported;
+        if (!nobody && wanted == Locked::kForReading) {
+            if (shown(function, file)) return Got::kLastFlush;
+            if (open.staged == nullptr) return Got::kNothing;   // the reason is on the stack
+        } else if (!nobody) {
+            if (!written) push_error(function, host().H5E_VFL_g, host().H5E_CANTLOCKFILE_g, written.message().c_str());
+            return Got::kNothing;
+        }
+        const auto use = open.descriptor->use();
+        if (!use) return Got::kNothing;
+        const auto try_lock = [&](int) { return open.descriptor->lock(operation); };
+        if (io::await_lock(use.value().number(), kUnlocks, try_lock)) return Got::kLock;
+    }
+    return Got::kNothing;
+}
+
 // flock as sec2 does it; a file system without locks is no error when the user said so.
 herr_t lock_file(const char* function, SerialFile& file, Locked wanted, const hid_t* minor, const char* doing) {
     const int operation = wanted == Locked::kForWriting   ? LOCK_EX | LOCK_NB
                           : wanted == Locked::kForReading ? LOCK_SH | LOCK_NB
                                                           : LOCK_UN;
-    if (file.open->descriptor->lock(operation)) {
+    bool locked = file.open->descriptor->lock(operation);
+    const int error = errno;
+    if (!locked && error == EWOULDBLOCK && wanted != Locked::kNot) {
+        const Got got = lock_beside_clients(function, file, wanted, operation);
+        if (got == Got::kLastFlush) return 0;   // the lock is its writer's
+        locked = got == Got::kLock;
+    }
+    if (locked) {
         file.locked = wanted;
         *file.holds_lock = wanted == Locked::kForWriting;
         return 0;
     }
-    if (errno == ENOSYS && file.ignore_disabled_locks) {
+    if (error == ENOSYS && file.ignore_disabled_locks) {
         errno = 0;
         return 0;
     }
     // What this process could not close keeps its lock. It may be read, and what opens it for writing is told why it
     // may not be.
-    const int error = errno;
-    // The lock is its writer's, and a staging server may show its last flush.
-    if (error == EWOULDBLOCK && wanted == Locked::kForReading && shown(function, file)) return 0;
     if (error == EWOULDBLOCK)
         if (const std::shared_ptr<stage::Engine> engine = Session::get().engine(); engine != nullptr)
             if (const auto known = engine->find(file.open->identity.device, file.open->identity.inode);

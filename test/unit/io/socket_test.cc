@@ -1,4 +1,4 @@
-// Sockets whose number the program closes, and gives to something of its own.
+// Sockets whose number the program closes, and gives to something of its own; names of sockets, and who listens there.
 #include "io/socket.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,12 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
+#include <string>
 #include <thread>
 
 namespace forebay::io {
@@ -65,6 +70,78 @@ TEST(Socket, is_connected_until_the_other_side_or_the_program_closes_it) {
     const auto alone = Socket::without_peer();
     ASSERT_TRUE(alone) << alone.status().message();
     EXPECT_TRUE(alone.value()->is_ours());
+}
+
+class Names : public testing::Test {
+  protected:
+    Names() {
+        std::string pattern = (std::filesystem::temp_directory_path() / "forebay-names-XXXXXX").string();
+        folder_ = ::mkdtemp(pattern.data());
+        address_.path = folder_ + "/socket";
+    }
+    ~Names() override { std::filesystem::remove_all(folder_); }
+    static std::string text_of(const std::string& path) {
+        std::ifstream file(path);
+        return {std::istreambuf_iterator<char>(file), {}};
+    }
+    static void make(const std::string& path) { std::ofstream(path) << "mine"; }
+
+    std::string folder_;
+    Address address_;
+};
+
+TEST_F(Names, what_is_no_socket_of_a_dead_server_is_not_removed) {
+    make(address_.path + "~");
+    {
+        const auto listener = Listener::open(address_);
+        ASSERT_TRUE(listener) << listener.status().message();
+        EXPECT_TRUE(Socket::connect(address_));
+        EXPECT_EQ(Listener::open(address_).status().sys_errno(), EADDRINUSE) << "somebody listens";
+        EXPECT_TRUE(Socket::connect(address_));
+    }
+    EXPECT_EQ(text_of(address_.path + "~"), "mine");
+    EXPECT_FALSE(std::filesystem::exists(address_.path));
+    make(address_.path);
+    EXPECT_EQ(Listener::open(address_).status().sys_errno(), EEXIST);
+    EXPECT_EQ(text_of(address_.path), "mine");
+}
+
+TEST_F(Names, a_socket_that_a_dead_server_has_left_is_replaced) {
+    for (const std::string& name : {address_.path, address_.path + "~"}) {
+        Address left;
+        left.path = name;
+        auto listener = Listener::open(left);
+        ASSERT_TRUE(listener) << listener.status().message();
+        listener.value()->leave_to_parent();   // as a death does, it closes the socket, and leaves the name
+    }
+    const auto listener = Listener::open(address_);
+    ASSERT_TRUE(listener) << listener.status().message();
+    EXPECT_TRUE(Socket::connect(address_));
+    EXPECT_FALSE(std::filesystem::exists(address_.path + "~"));
+}
+
+TEST_F(Names, a_listener_removes_no_name_that_has_gone_to_another_one) {
+    auto first = Listener::open(address_);
+    ASSERT_TRUE(first);
+    std::filesystem::rename(address_.path, folder_ + "/elsewhere");
+    const auto second = Listener::open(address_);
+    ASSERT_TRUE(second) << second.status().message();
+    first.value().reset();
+    EXPECT_TRUE(Socket::connect(address_));
+}
+
+// Nobody has accepted the connection.
+TEST_F(Names, who_listens_is_known_before_anybody_says_anything) {
+    const auto here = Listener::open(address_);
+    const auto by_tcp = Listener::open(parse_address("127.0.0.1:0").value());
+    ASSERT_TRUE(here && by_tcp);
+    for (const Address& address : {address_, by_tcp.value()->address()}) {
+        const auto socket = Socket::connect(address);
+        ASSERT_TRUE(socket) << socket.status().message();
+        const auto user = socket.value()->listening_user();
+        ASSERT_TRUE(user) << user.status().message();
+        EXPECT_EQ(user.value(), ::geteuid());
+    }
 }
 
 }   // namespace

@@ -1,0 +1,61 @@
+#include "server/writers.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/attempt.h"
+
+namespace forebay::server {
+
+namespace {
+
+// Far less than any patience that a client can have with an answer.
+constexpr std::chrono::seconds kTellEvery{1};
+
+Status in_use() { return {Code::kUnavailable, "the client is gone, and another process has the file locked", EBUSY}; }
+
+}   // namespace
+
+Status Writers::may_write() noexcept {
+    if (lock_ == nullptr || lock_->is_passed()) return Status::ok();
+    {
+        const std::lock_guard lock(mutex_);
+        if (connection_ != nullptr && !connection_->socket().hung_up()) return Status::ok();
+    }
+    return attempt([&] { return lock_->keep() ? Status::ok() : in_use(); });
+}
+
+bool Writers::gone(std::chrono::milliseconds at_most) noexcept {
+    {
+        const std::lock_guard lock(mutex_);
+        connection_ = nullptr;
+    }
+    return lock_ == nullptr || attempt([&] { return lock_->keep(at_most) ? Status::ok() : in_use(); }).is_ok();
+}
+
+void Writers::closed() noexcept {
+    if (lock_ != nullptr) lock_->end();
+}
+
+// A client that does not take what it is sent is not waited for.
+void Writers::wrote() noexcept {
+    const auto now = std::chrono::steady_clock::now();
+    const std::lock_guard lock(mutex_);
+    for (Waiting& waiting : waiting_) {
+        if (now - waiting.told < kTellEvery || !waiting.connection->socket().may_send()) continue;
+        waiting.told = now;
+        (void)attempt([&] { return waiting.connection->send(wire::Type::kWorking, waiting.number, {}); });
+    }
+}
+
+Writers::Request::Request(Writers& writers, wire::Connection& connection, std::uint64_t number) : writers_(writers) {
+    const std::lock_guard lock(writers_.mutex_);
+    writers_.waiting_.push_back({this, &connection, number, std::chrono::steady_clock::now()});
+}
+
+Writers::Request::~Request() {
+    const std::lock_guard lock(writers_.mutex_);
+    std::erase_if(writers_.waiting_, [this](const Waiting& waiting) { return waiting.request == this; });
+}
+
+}   // namespace forebay::server

@@ -1,0 +1,139 @@
+"""A staging server whose client ends while the file system is slow or fails.
+
+Nothing flushed is lost, nobody else gets at the file meanwhile, and nobody waits for a stranger.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from connector_environment import native
+from server_environment import Client, Server, natively, through
+
+from forebay.slowfs import SlowFS, available
+
+_usable, _reason = available()
+needs_slowfs = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
+
+WRITE = (
+    "f = h5py.File('x.h5', 'w')",
+    "for i in range(20): f[f'd{i}'] = np.zeros(100_000)",
+    "f.close(); f = h5py.File('x.h5', 'r+')",
+    "for i in range(20): f[f'd{i}'][:] = i + 1",
+    "f.flush()",
+)
+CHECK = "with h5py.File('x.h5', 'r') as f: assert [f[f'd{i}'][0] for i in range(20)] == list(range(1, 21))"
+LOCKED = "unable to lock file"
+
+# A reader may have the file open natively, and keeps the writer out as ever.
+WRITE_AGAIN = """
+def write_again(i):
+    while True:
+        try:
+            f = h5py.File("x.h5", "r+")
+            break
+        except OSError as error:
+            assert "unable to lock file" in str(error), error
+    f["x"][:] = i
+    f.flush()
+    f.close()
+"""
+
+
+@pytest.fixture(params=["unix", "tcp"])
+def server(request, tmp_path):
+    with Server(tmp_path, "127.0.0.1:0" if request.param == "tcp" else None) as running:
+        yield running
+
+
+@pytest.fixture
+def slow(tmp_path):
+    (tmp_path / "back").mkdir()
+    (tmp_path / "slow").mkdir()
+    with SlowFS(tmp_path / "back", tmp_path / "slow", bandwidth="20MiB/s", latency={"write": "300ms"}) as mounted:
+        yield mounted
+
+
+@needs_slowfs
+def test_a_client_that_dies_keeps_others_out_until_the_file_is_at_its_last_flush(tmp_path, server, slow):
+    here = slow.mount_point
+    with Client(here, through(server.address, tmp_path)) as program:
+        program.must(*WRITE)
+        program.must("f['d3'][:] = 77", "f.id.get_filesize()")
+        program.kill()
+    # Natively at once. By TCP there is a moment in which the server does not know yet that its client is gone.
+    if server.address.startswith("unix:"):
+        with Client(here, native()) as other:
+            assert LOCKED in other.do("h5py.File('x.h5', 'r+')")
+    # Through the server it waits for that.
+    with Client(here, through(server.address, tmp_path)) as next_one:
+        next_one.must(CHECK)
+        assert "patience" not in next_one.end()
+    natively(here, CHECK)
+    server.end()
+    assert server.left() == []
+
+
+@needs_slowfs
+def test_one_failure_of_the_file_system_is_reported_and_made_good(tmp_path, server, slow):
+    here = slow.mount_point
+    with Client(here, through(server.address, tmp_path)) as program:
+        program.must("f = h5py.File('x.h5', 'w')")
+        slow.fault("op=write,errno=EIO,count=1")
+        program.do("f['x'] = np.arange(1_000_000)")
+        assert "error" in program.do("f.flush(); import time; time.sleep(2); f.flush()")
+        program.must("assert (f['x'][:] == np.arange(1_000_000)).all()", "f['y'] = np.ones(1000)")
+        program.must("assert f['y'][999] == 1")
+        assert "error" in program.do("f.close()")
+        # As a file that the program has staged itself: it can read it, and nobody else can write it.
+        program.must("with h5py.File('x.h5', 'r') as g: assert g['y'][0] == 1 and g['x'][999_999] == 999_999")
+        with Client(here, native()) as other:
+            assert LOCKED in other.do("h5py.File('x.h5', 'r+')")
+        program.end()
+    server.end()
+    natively(here, "f = h5py.File('x.h5', 'r')", "assert (f['x'][:] == np.arange(1_000_000)).all() and f['y'][0] == 1")
+    assert server.left() == []
+
+
+def test_a_reader_that_comes_as_the_writer_closes_is_not_refused(tmp_path, server):
+    natively(tmp_path, "with h5py.File('x.h5', 'w') as f: f['x'] = np.zeros(1000)")
+    variables = through(server.address, tmp_path)
+    with Client(tmp_path, variables) as writer, Client(tmp_path, variables) as reader:
+        writer.must(f"exec({WRITE_AGAIN!r})")
+        writer.begin("for i in range(40): write_again(i)")
+        reader.begin("for i in range(200): h5py.File('x.h5', 'r').close()")
+        assert (reader.reply(), writer.reply()) == ("ok", "ok")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+@pytest.mark.parametrize("address", ["unix", "tcp"])
+def test_a_stranger_at_the_servers_address_is_not_waited_for(tmp_path, address):
+    """He has taken it, and says nothing."""
+    squatter = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import os, socket, sys, time\n"
+            "if sys.argv[1] == 'tcp': os.setuid(65534)\n"
+            "s = socket.socket(socket.AF_UNIX if sys.argv[1] == 'unix' else socket.AF_INET)\n"
+            "s.bind(sys.argv[2] if sys.argv[1] == 'unix' else ('127.0.0.1', 0))\n"
+            "if sys.argv[1] == 'unix': os.setuid(65534)\n"
+            "s.listen(5)\n"
+            "print(s.getsockname()[1] if sys.argv[1] == 'tcp' else '', flush=True); time.sleep(600)",
+            address,
+            str(tmp_path / "socket"),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        port = squatter.stdout.readline().strip()
+        where = f"unix:{tmp_path}/socket" if address == "unix" else f"127.0.0.1:{port}"
+        with Client(tmp_path, through(where, tmp_path, "patience=600")) as program:
+            program.begin("h5py.File('x.h5', 'w').close()")
+            assert not program.waits(60) and program.reply() == "ok"
+            assert "belongs to user 65534" in program.end()
+    finally:
+        squatter.kill()
+        squatter.wait()
