@@ -181,12 +181,18 @@ Result<std::string> ServedFile::bring_back() {
     }
     end_engine();
     // The client may live, and have the file locked: then it comes back, and recovery waits for that.
+    {
+        const std::lock_guard lock(files_.mutex_);
+        files_.unrecovered_.insert(identity_);   // until it is known to be
+    }
     if (!writers_->gone(kEndsItsLocks))
         return fmt::format("{}: another process has it locked; what was staged of it stays in the staging area until "
                            "it is opened again, or until `forebay recover`",
                            path_);
     const auto fresh = stage::Engine::create(files_.options_);
-    return fresh->recover_opened({identity_, path_, true, true, descriptor_});
+    auto recovered = fresh->recover_opened({identity_, path_, true, true, descriptor_});
+    if (recovered) files_.forget_unrecovered(identity_);
+    return recovered;
 }
 
 // The inode's number could be that of another file, on a file system of another machine. Its birth tells, where both
@@ -212,6 +218,18 @@ Status ServedFiles::recognise(wire::Open& request) {
     return {Code::kUnavailable,
             fmt::format("{}: size or times differ from those that the client sees, so it may be another file",
                         request.path)};
+}
+
+void ServedFiles::forget_unrecovered(const io::Identity& identity) noexcept {
+    const std::lock_guard lock(mutex_);
+    unrecovered_.erase(identity);
+}
+
+// Who reads it natively has it locked, as often as not: then it is not brought home now either.
+Status ServedFiles::bring_home_late(const wire::Open& request) {
+    const auto recovered = stage::Engine::create(options_)->recover_opened({request.identity, request.path, true});
+    if (recovered) forget_unrecovered(request.identity);
+    return recovered.status();
 }
 
 std::size_t ServedFiles::clients() const {
@@ -301,13 +319,14 @@ Result<std::unique_ptr<io::File>> ServedFiles::make_store() {
     return store;
 }
 
-namespace {
-
-Status nobody_writes(const std::string& path) {
-    return {Code::kUnsupported, fmt::format("{}: no client of this server writes it", path)};
+// The file is to be read as it is: so it has to be whole. Drops the lock.
+Status ServedFiles::nobody_writes(const wire::Open& request, std::unique_lock<std::mutex>& lock) {
+    const bool unrecovered = unrecovered_.contains(request.identity);
+    lock.unlock();
+    if (unrecovered)
+        if (const Status late = bring_home_late(request); !late) return {Code::kUnavailable, late.message()};
+    return {Code::kUnsupported, fmt::format("{}: no client of this server writes it", request.path)};
 }
-
-}   // namespace
 
 template <class Over>
 bool ServedFiles::wait_with_patience(std::unique_lock<std::mutex>& lock, Over over) {
@@ -345,7 +364,7 @@ Result<std::unique_ptr<ServedSnapshot>> ServedFiles::open_to_read(const wire::Op
         if (request.team.joins) return unknown_team(request.path);
         if (!await_settled(lock, identity)) return not_at_its_end(request.path);
         const auto found = open_.find(identity);
-        if (found == open_.end()) return nobody_writes(request.path);
+        if (found == open_.end()) return nobody_writes(request, lock);
         file = found->second.file;
         observers = found->second.observers;
         ++found->second.copying;
@@ -377,7 +396,7 @@ Result<std::shared_ptr<Observers>> ServedFiles::open_to_follow(const wire::Open&
     std::unique_lock lock(mutex_);
     if (!await_settled(lock, request.identity)) return not_at_its_end(request.path);
     const auto found = open_.find(request.identity);
-    if (found == open_.end()) return nobody_writes(request.path);
+    if (found == open_.end()) return nobody_writes(request, lock);
     return found->second.observers;
 }
 
@@ -409,6 +428,7 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
     served->ended_ = false;
     {
         const std::lock_guard lock(mutex_);
+        unrecovered_.erase(request.identity);   // it has been recovered, or emptied
         Written& written = open_.at(request.identity);
         written.served = served;
         written.file = served->file_;

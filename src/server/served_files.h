@@ -24,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "base/options.h"
@@ -190,6 +191,10 @@ class ServedFiles {
     [[nodiscard]] bool wait_with_patience(std::unique_lock<std::mutex>& lock, Over over);
     [[nodiscard]] LoadedOptions options_of(const wire::Open::Team& team) const;
     [[nodiscard]] Status attach(ServedFile& served, const wire::Open& request, wire::Connection& client);
+    // Of a file that nobody writes: what an earlier session has left, and could not be brought home then.
+    [[nodiscard]] Status bring_home_late(const wire::Open& request);
+    void forget_unrecovered(const io::Identity& identity) noexcept;
+    [[nodiscard]] Status nobody_writes(const wire::Open& request, std::unique_lock<std::mutex>& lock);
     [[nodiscard]] static Status bring_home(ServedFile& served, const wire::Open& request, stage::Engine& engine);
     [[nodiscard]] std::shared_ptr<Observers> observers_of(const wire::Open& request);
     [[nodiscard]] Result<std::unique_ptr<io::File>> make_store();
@@ -201,6 +206,7 @@ class ServedFiles {
     std::condition_variable left_;   // a session, or a reader that was copying; or a close has failed
     std::map<io::Identity, Written> open_;
     std::map<io::Identity, Drained> drained_;
+    std::set<io::Identity> unrecovered_;     // what was staged of these may still be in a log only
     WriteCombiner::Totals drained_before_;   // by files that are closed
     std::map<io::Identity, std::weak_ptr<Observers>> observers_;
     std::map<std::uint64_t, TeamSnapshot> team_snapshots_;   // by the team's id
