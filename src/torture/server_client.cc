@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <ctime>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "base/options.h"
 #include "cli/exit_status.h"
 #include "hdf5/driver/forwarding.h"
+#include "io/lock_wait.h"
 #include "io/made_file.h"
 #include "io/open_existing.h"
 #include "io/path.h"
@@ -30,6 +32,7 @@ namespace forebay::torture {
 namespace {
 
 constexpr std::uint64_t kReaderPauseNs = 100'000'000;
+constexpr std::chrono::seconds kUnlocks{2};   // as the driver
 
 void pause_ns(std::uint64_t ns) {
     const timespec pause{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
@@ -53,9 +56,17 @@ struct Opened {
     bool through_server = false;
 };
 
+// While a client of the server has it locked, or the server after that client, the driver waits for what was written.
 Status lock(Opened& opened, int operation) {
-    if (opened.open.descriptor->lock(operation | LOCK_NB)) return Status::ok();
-    return Status::from_errno(errno, "lock " + opened.open.path);
+    const hdf5::OpenFile& open = opened.open;
+    const auto try_lock = [&](int) { return open.descriptor->lock(operation | LOCK_NB); };
+    if (try_lock(0)) return Status::ok();
+    const Status held = Status::from_errno(errno, "lock " + open.path);
+    const Status written = hdf5::ask_for_writer(opened.engine->options().options, open);
+    if (written.code() != Code::kUnsupported) return held;
+    const auto use = open.descriptor->use();
+    if (use && io::await_lock(use.value().number(), kUnlocks, try_lock)) return Status::ok();
+    return held;
 }
 
 Status attach(Opened& opened, const hdf5::Opening& opening, std::function<Status()> prepare = {}) {
