@@ -95,7 +95,8 @@ constexpr std::array kTable{
         "with commas between and in the same words everywhere. Each part of a file has one of them, which reads "
         "it from the file system for all nodes, through its node's read cache. Empty: none."},
     OptionSpec{"revalidate", kCount, "open", "seconds", 1, 31'536'000, "open|always|never",
-               "When a file in the read cache is compared with the file itself:\nopen: at each open\n"
+               "When a file in the read cache is compared with the file itself:\n"
+               "open: at each open, and in the background every 5 s while it is read\n"
                "always: before each read, too\na number: once in so many seconds, too\n"
                "never: only when a process opens it for the first time"},
     OptionSpec{"prefetch", kChoice, "off", "", 0, 0, "off|open|written",

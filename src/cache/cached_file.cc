@@ -16,6 +16,7 @@ namespace forebay::cache {
 namespace {
 
 constexpr std::uint64_t kMissMax = 8 << 20;                     // of one request, while what is read is stored
+constexpr std::uint64_t kJoinedMax = 64 << 10;                  // read again along with what is missing beside it
 constexpr std::uint64_t kJudged = 32;                           // requests, before the source is called fast
 constexpr std::uint64_t kJudgeAgain = std::uint64_t{1} << 30;   // bytes
 constexpr std::uint64_t kFastRequestNs = 20'000, kFastBytesPerNs = 2;
@@ -28,38 +29,71 @@ Status refuse_writing(const std::string& name) {
 
 }   // namespace
 
+// Bytes of the replica and bytes of the file are of one version, or all of them are read from the file.
 Result<std::size_t> CachedFile::Core::read(const std::shared_ptr<Core>& self, std::uint64_t offset,
                                            io::MutableBytes into) {
-    if (policy_.look_every_ns != kOffsetMax &&
-        policy_.steady_ns() - looked_ns_.load(std::memory_order_relaxed) >= policy_.look_every_ns)
-        look_again();
     const std::uint64_t size = replica_->source().size;
     if (offset >= size || replica_->unusable()) return read_source(offset, into);
+    if (io::forks_so_far() != forks_) {   // another thread of the parent may have held any lock of the replica
+        step_aside(Aside::kForked);
+        return offset + into.size() <= size ? read_unstored(offset, into) : read_source(offset, into);
+    }
+    look_if_due(self);
     if (has_peers_.load(std::memory_order_relaxed))
         if (const auto peers = peers_here()) peers->help();
+    Sources from;
+    const std::uint64_t remote = counters.remote_bytes.load(std::memory_order_relaxed);
     const std::uint64_t end = std::min<std::uint64_t>(size, offset + into.size());
-    std::uint64_t at = offset;
-    while (at < end) {
-        const std::size_t hit = replica_->read(at, into.subspan(at - offset, end - at));
-        counters.hit_bytes.fetch_add(hit, std::memory_order_relaxed);
-        unread_.note_read({at, at + hit});
+    auto got = read_known(self, offset, into.first(end - offset), from);
+    if (!got) return got;
+    if (offset + into.size() > end && got.value() == end - offset) {   // it may be longer now
+        const auto rest = read_source(end, into.subspan(end - offset));
+        if (!rest) return rest;
+        from.file = from.file || rest.value() > 0;
+        got = end - offset + rest.value();
+    }
+    const bool kept = from.kept > 0 || counters.remote_bytes.load(std::memory_order_relaxed) != remote;
+    if (kept && from.file && !is_still_source()) return read_source(offset, into);
+    counters.hit_bytes.fetch_add(from.kept, std::memory_order_relaxed);
+    return got;
+}
+
+// Of a range of the file as it was when it was opened. Returns fewer bytes if the file is shorter now.
+Result<std::size_t> CachedFile::Core::read_known(const std::shared_ptr<Core>& self, std::uint64_t offset,
+                                                 io::MutableBytes into, Sources& from) {
+    const std::uint64_t end = offset + into.size();
+    bool may_join = servers_ == nullptr && !has_peers_.load(std::memory_order_relaxed);
+    for (std::uint64_t at = offset; at < end;) {
+        const std::size_t hit = replica_->read(at, into.subspan(at - offset));
+        note_hit(at, hit, from);
         at += hit;
         if (at == end) break;
         if (Replica::revive(replica_, at)) continue;
         // A block may have come or gone meanwhile: then the gap is what is left of the block.
         std::uint64_t gap_end = std::max(replica_->end_of_gap(at, end), std::min(end, block_floor(at) + kBlockBytes));
+        // A little that is there beside the gap comes from the file with it: one version, and nothing to be compared.
+        // Not across units: another thread may be fetching the next one.
+        if (may_join && offset / kUnitBytes == at / kUnitBytes && end - offset <= kMissMax && !from.file &&
+            end - gap_end + (at - offset) <= kJoinedMax) {
+            may_join = false;
+            from.kept = 0;
+            at = offset;
+            gap_end = end;
+        }
         // A larger one would not fit into the byte budget.
         if (gap_end - at > kMissMax && stores()) gap_end = block_floor(at) + kMissMax;
         gap_end = std::min(gap_end, end_of_claim(at));
-        const auto got = fetch(self, {at, gap_end}, into.subspan(at - offset, gap_end - at));
-        if (!got) return at == offset ? got : Result<std::size_t>(got.status());
+        const auto got = fetch(self, {at, gap_end}, into.subspan(at - offset, gap_end - at), from);
+        if (!got) return got;
         at += got.value();
         if (got.value() == 0) return at - offset;   // it is shorter now
     }
-    if (offset + into.size() <= end) return at - offset;
-    // It may be longer now.
-    const auto rest = read_source(end, into.subspan(end - offset));
-    return rest ? Result<std::size_t>(end - offset + rest.value()) : rest;
+    return into.size();
+}
+
+void CachedFile::Core::note_hit(std::uint64_t offset, std::size_t bytes, Sources& from) noexcept {
+    unread_.note_read({offset, offset + bytes});
+    from.kept += bytes;
 }
 
 // The version is compared after the bytes were read, unless all of them came from the replica. So is whether that is
@@ -111,8 +145,9 @@ void CachedFile::Core::count_down(std::uint64_t bytes) noexcept {
 
 // Reads what is missing, and has it stored if that can be had. Returns fewer bytes if somebody else has brought only
 // those, and none if the source ends there.
-Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, ByteRange missing,
-                                            io::MutableBytes into) {
+Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, ByteRange missing, io::MutableBytes into,
+                                            Sources& from) {
+    const bool from_file = std::exchange(from.file, true);
     if (!stores()) return read_unstored(missing.begin, into);
     if (all_once_old_.load(std::memory_order_relaxed)) (void)attempt([&] { prefetch_all(self); });
     const std::uint64_t size = replica_->source().size;
@@ -128,7 +163,11 @@ Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, B
     }
     if (claims.empty()) {
         const std::size_t hit = await_others(whole, {into.data(), missing.size()}, missing.begin, claims);
-        if (hit > 0) return hit;
+        if (hit > 0) {
+            note_hit(missing.begin, hit, from);
+            from.file = from_file;
+            return hit;
+        }
         if (claims.empty()) return read_unstored(missing.begin, into);
     }
     whole.end = std::min(whole.end, (claims.back().unit() + 1) * kUnitBytes);
@@ -198,11 +237,7 @@ std::size_t CachedFile::Core::await_others(ByteRange whole, io::MutableBytes int
     for (std::uint64_t left_ns = wait_ns;;) {
         const std::uint32_t seen = replica_->arrivals();
         const std::size_t hit = replica_->read(offset, first);
-        if (hit > 0) {
-            counters.hit_bytes.fetch_add(hit, std::memory_order_relaxed);
-            unread_.note_read({offset, offset + hit});
-            return hit;
-        }
+        if (hit > 0) return hit;
         (void)attempt([&] { claims = claim_units(whole); });
         if (!claims.empty() || left_ns == 0) return 0;
         replica_->await(seen, std::chrono::milliseconds(std::max<std::uint64_t>(1, left_ns / 1'000'000)));
@@ -360,13 +395,14 @@ void CachedFile::Core::store(Fetched& fetched) {
     if (!stopped_.load() && !replica_->unusable()) {
         const auto state = source_->state(io::File::Ask::kTimes);
         if (!state || !is_source(state.value())) {
-            step_aside(state ? Aside::kChanged : Aside::kFault);
-            if (state) replica_->make_void();
+            if (state) note_changed();
+            else step_aside(Aside::kFault);
             stopped_.store(true);
         } else {
             for (const Replica::Claim& claim : fetched.claims) {
                 const Status stored = replica_->store(claim, fetched.offset, fetched.bytes);
                 if (stored) continue;
+                if (io::lacks_descriptors(stored)) break;   // not now
                 step_aside(stored.code() == Code::kNoSpace ? Aside::kFull : Aside::kFault);
                 stopped_.store(true);
                 break;
@@ -375,22 +411,6 @@ void CachedFile::Core::store(Fetched& fetched) {
         }
     }
     fetched.claims.clear();
-}
-
-// Between two opens the file may have become another one. What cannot be asked changes nothing: reads ask it, too.
-void CachedFile::Core::look_again() {
-    looked_ns_.store(policy_.steady_ns(), std::memory_order_relaxed);
-    const auto state = source_->state(io::File::Ask::kOfServer);
-    if (!state || is_source(state.value())) return;
-    step_aside(Aside::kChanged);
-    replica_->make_void();
-    stopped_.store(true);
-}
-
-bool CachedFile::Core::is_source(const io::FileState& state) const noexcept {
-    const Version& expected = replica_->source();
-    return state.size == expected.size && state.modified_ns == expected.modified_ns &&
-           state.changed_ns == expected.changed_ns;
 }
 
 bool CachedFile::Core::stores() {

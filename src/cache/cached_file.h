@@ -83,6 +83,8 @@ struct CachePolicy {
     std::uint64_t wait_min_ns = 1'000'000;    // so long at least somebody else who fetches the same is waited for
     // A read compares the version first if the last look is so long ago. kOffsetMax: no read does.
     std::uint64_t look_every_ns = kOffsetMax;
+    // The same behind the program: the read goes on meanwhile. Only if `look_every_ns` is kOffsetMax.
+    std::uint64_t look_behind_ns = kOffsetMax;
 };
 
 class CachedFile final : public io::ForwardingFile {

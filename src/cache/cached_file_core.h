@@ -1,7 +1,7 @@
 // What reads of a cached file and its tasks share.
 //
-// cached_file.cc reads, fetches and stores, cached_file_prefetch.cc fetches what was named ahead. Nobody else includes
-// this. Thread-safety: as CachedFile's.
+// cached_file.cc reads, fetches and stores, cached_file_prefetch.cc fetches what was named ahead, and
+// cached_file_version.cc compares versions. Nobody else includes this. Thread-safety: as CachedFile's.
 #pragma once
 
 #include <atomic>
@@ -92,6 +92,17 @@ class CachedFile::Core {
         std::vector<Replica::Claim> claims;
     };
 
+    // Of one read: how many of its bytes were kept here, and whether others are from the file.
+    struct Sources {
+        std::uint64_t kept = 0;
+        bool file = false;
+    };
+    Result<std::size_t> read_known(const std::shared_ptr<Core>& self, std::uint64_t offset, io::MutableBytes into,
+                                   Sources& from);
+    void note_hit(std::uint64_t offset, std::size_t bytes, Sources& from) noexcept;
+    [[nodiscard]] bool is_still_source();
+    void note_changed() noexcept;
+    void look_if_due(const std::shared_ptr<Core>& self);
     Result<std::size_t> read_source(std::uint64_t offset, io::MutableBytes into);
     Result<std::size_t> read_unstored(std::uint64_t offset, io::MutableBytes into);
     // Where a claim that begins at `offset` ends at the latest.
@@ -101,7 +112,8 @@ class CachedFile::Core {
     }
     Result<std::size_t> read_whole(Peers* peers, ByteRange whole, ByteRange asked, io::MutableBytes into);
     [[nodiscard]] std::shared_ptr<Peers> peers_here() noexcept;
-    Result<std::size_t> fetch(const std::shared_ptr<Core>& self, ByteRange missing, io::MutableBytes into);
+    Result<std::size_t> fetch(const std::shared_ptr<Core>& self, ByteRange missing, io::MutableBytes into,
+                              Sources& from);
     std::size_t await_others(ByteRange whole, io::MutableBytes into, std::uint64_t offset,
                              std::vector<Replica::Claim>& claims);
     std::vector<Replica::Claim> claim_units(ByteRange range) const;
@@ -148,6 +160,7 @@ class CachedFile::Core {
     std::atomic<std::uint64_t> requests_{0}, request_ns_{0}, request_bytes_{0}, fast_bytes_left_{0};
     std::atomic<bool> stopped_{false};        // nothing more is stored
     std::atomic<bool> closing_{false};        // nothing more is read ahead
+    std::atomic<bool> looking_{false};        // a task compares the version
     std::atomic<bool> all_once_old_{false};   // then the whole file is prefetched
 };
 

@@ -11,6 +11,7 @@
 #include "base/attempt.h"
 #include "base/clock.h"
 #include "io/path.h"
+#include "io/spare_descriptors.h"
 
 namespace forebay::cache {
 
@@ -23,6 +24,8 @@ constexpr std::size_t kNamedMax = 1000;     // files that are counted by themsel
 // A change of the same size within this time need not show in a file's times: ticks of its file system's clock, and the
 // difference of that clock from ours. The longest for which NFS caches attributes, where they are those.
 constexpr std::uint64_t kSecond = 1'000'000'000;
+// A reader that keeps its file open learns so soon that the file has changed.
+constexpr std::uint64_t kLookBehindNs = 5 * kSecond;
 // Somebody on this node fetches what another node asks for: reading it twice is worse than waiting. And the other way
 // round, for a program.
 constexpr std::uint64_t kWaitForOthersNs = 2 * kSecond, kWaitWithPeersNs = kSecond / 50;
@@ -35,6 +38,11 @@ constexpr std::uint64_t young_ns(io::TimesKind times) noexcept {
         case io::TimesKind::kUnknown: break;
     }
     return 61 * kSecond;
+}
+
+// A process may have a descriptor again later, and a folder that is locked is unlocked.
+bool passes(const Status& problem) noexcept {
+    return !problem && (io::lacks_descriptors(problem) || problem.sys_errno() == EWOULDBLOCK);
 }
 
 }   // namespace
@@ -55,7 +63,7 @@ ReadCache::~ReadCache() = default;
 
 Status ReadCache::open_store() {
     const std::lock_guard lock(store_mutex_);
-    if (std::exchange(store_tried_, true)) return store_problem_;
+    if (std::exchange(store_tried_, true) && !passes(store_problem_)) return store_problem_;
     store_problem_ = attempt([&]() -> Status {
         auto area = open_area_();
         FOREBAY_TRY(area.status());
@@ -107,7 +115,11 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
     const auto state = source->state(io::File::Ask::kOfServer);
     if (!identity || !state || !S_ISREG(state.value().mode) || state.value().size == 0)
         return std::shared_ptr<CachedFile>();
-    FOREBAY_TRY(open_store());
+    if (const Status opened = open_store(); !opened) {
+        if (!passes(opened)) return opened;
+        leave_alone(*source, Aside::kFull);
+        return std::shared_ptr<CachedFile>();
+    }
     auto replica = store_->replica(version_of(identity.value(), state.value()), io::complete_path(source->name()));
     const bool is_written = replica.status().sys_errno() == EBUSY;
     const bool no_room = replica.status().code() == Code::kNoSpace || replica.status().sys_errno() == EMFILE;
@@ -141,7 +153,8 @@ CachePolicy ReadCache::policy_for(const io::FileTraits& traits) const noexcept {
                        .read_ahead = !manner_.for_others};
     const std::uint64_t when = options_.revalidate;
     if (when == kRevalidateAlways) policy.look_every_ns = 0;
-    else if (when != kRevalidateOpen && when != kRevalidateNever) policy.look_every_ns = when * kSecond;
+    else if (when == kRevalidateOpen) policy.look_behind_ns = kLookBehindNs;
+    else if (when != kRevalidateNever) policy.look_every_ns = when * kSecond;
     return policy;
 }
 
@@ -168,7 +181,10 @@ std::shared_ptr<CachedFile> ReadCache::open(const std::shared_ptr<io::File>& sou
         return Status::ok();
     });
     if (outcome) return file;
-    leave_alone(*source, Aside::kFault);
+    const bool lacks = io::lacks_descriptors(outcome);
+    if (lacks) (void)io::SpareDescriptors::of_process().give_all_back();
+    leave_alone(*source, lacks ? Aside::kFull : Aside::kFault);
+    if (lacks) return nullptr;
     const std::lock_guard lock(store_mutex_);
     if (!std::exchange(warned_, true))
         (void)attempt([&] { warning = outcome.message() + " (files are read without the read cache)"; });

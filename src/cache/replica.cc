@@ -60,6 +60,12 @@ Status see_no_writer(io::Directory& folder) {
     return Status::ok();
 }
 
+// Nothing is known of the replica then: the process, or the machine, lacks something, or a device failed for a moment.
+bool says_nothing(const Status& status) noexcept {
+    return status.code() != Code::kNotFound && status.code() != Code::kCorrupt &&
+           status.code() != Code::kInvalidArgument;   // a link, for one
+}
+
 struct Opened {
     std::unique_ptr<io::File> bytes;
     std::unique_ptr<io::Mapping> mapping;
@@ -119,22 +125,21 @@ Result<Opened> make_both(io::Directory& folder, const Version& source, Account& 
 Replica::Replica(std::unique_ptr<io::Directory> folder, std::unique_ptr<io::File> bytes,
                  std::unique_ptr<io::Mapping> mapping, Presence map, std::shared_ptr<Account> account)
     : folder_(std::move(folder)),
-      bytes_(std::move(bytes)),
+      bytes_(std::make_unique<ReplicaBytes>(*folder_, kReplicaFile, std::move(bytes))),
       mapping_(std::move(mapping)),
       replaceable_(mapping_->bytes()),
       map_(map),
       source_(map.header().source),
       account_(std::move(account)),
       forks_(io::forks_so_far()) {
-    if (const auto identity = bytes_->identity())
-        label_ = fmt::format("/{}/{:x}-{:x}", area::to_text(map_.header().boot_id), identity.value().device,
-                             identity.value().inode);
+    if (const io::Identity& own = bytes_->identity(); own != io::Identity{})
+        label_ = fmt::format("/{}/{:x}-{:x}", area::to_text(map_.header().boot_id), own.device, own.inode);
 }
 
 // A forked child has not got the number, and its parent may still use the replica. Without the folder's lock the file
 // of the number stays, and means nothing.
 Replica::~Replica() {
-    if (number_ == 0 || io::forks_so_far() != forks_) return;
+    if (number_ == 0 || inherited()) return;
     const bool temporal = !lost() && (map_.header().flags.load() & kPermanent) == 0;
     (void)attempt([&] {
         const auto locked = folder_->lock(io::Directory::Patience::kTry);
@@ -153,7 +158,9 @@ Result<std::shared_ptr<Replica>> Replica::open(std::unique_ptr<io::Directory> fo
     FOREBAY_TRY(see_no_writer(*folder));
     std::uint32_t flags = keeping.permanent ? kPermanent : 0;
     std::shared_ptr<Replica> replica;
-    if (auto there = open_both(*folder, io::OpenMode::kReadWrite, source.size)) {
+    auto there = open_both(*folder, io::OpenMode::kReadWrite, source.size);
+    if (!there && says_nothing(there.status())) return there.status();
+    if (there) {
         const auto map = Presence::open(there.value().mapping->bytes());
         if (map && !map.value().is_void() && map.value().header().source == source &&
             (map.value().header().boot_id == boot_id || !somebody_owns(*folder))) {
@@ -178,6 +185,7 @@ Result<std::shared_ptr<Replica>> Replica::open(std::unique_ptr<io::Directory> fo
     }
     if (!replica->replaceable_.protects()) return too_many_maps();
     FOREBAY_TRY(replica->take_number());
+    replica->folder_->rest();
     PresenceHeader& header = replica->map_.header();
     header.flags.fetch_or(flags);
     header.opens.fetch_add(1, std::memory_order_relaxed);
@@ -202,6 +210,7 @@ Result<std::shared_ptr<Replica>> Replica::open_existing(std::unique_ptr<io::Dire
                                                  std::move(there.value().mapping), map.value(), std::move(account)));
     if (!replica->replaceable_.protects()) return too_many_maps();
     FOREBAY_TRY(replica->take_number());
+    replica->folder_->rest();
     return replica;
 }
 
@@ -224,6 +233,17 @@ Status Replica::take_number() {
         if (lock.status().code() != Code::kUnavailable) return lock.status();
     }
     return {Code::kUnavailable, "every number of an owner of cached units is taken"};
+}
+
+Result<std::unique_ptr<io::File>> Replica::open_bytes() const {
+    auto file = bytes_->open();
+    if (file && map_.is_void()) return Status(Code::kUnavailable, "the replica is void");
+    return file;
+}
+
+Result<std::unique_ptr<io::Mapping>> Replica::map_bytes() const {
+    const auto file = open_bytes();
+    return file ? file.value()->map(0, source_.size) : file.status();
 }
 
 std::size_t Replica::read(std::uint64_t offset, io::MutableBytes into) noexcept {
@@ -253,15 +273,16 @@ std::size_t Replica::read(std::uint64_t offset, io::MutableBytes into) noexcept 
         }
         std::size_t got = 0;
         // The text of an error takes memory.
-        const Status done = attempt([&] {
+        const Status done = attempt([&]() -> Status {
             const auto read = bytes_->read_at(at, into.subspan(at - offset, to - at));
             if (read) got = read.value();
+            return read.status();
         });
         if (!done || got != to - at) {
-            failed_.store(true, std::memory_order_relaxed);
+            (void)fail(done);
             break;
         }
-        bool same = !lost();
+        bool same = !lost() && !map_.is_void();   // void: what was read may be another replica's
         for (std::size_t i = 0; i < count; ++i) same = map_.still(first + i, seen[i]) && same;
         if (!same) break;
         at = to;
@@ -293,6 +314,7 @@ std::uint64_t Replica::end_of_gap(std::uint64_t offset, std::uint64_t end) const
 
 std::optional<Replica::Claim> Replica::claim(const std::shared_ptr<Replica>& replica, std::uint64_t unit) {
     Replica& self = *replica;
+    if (self.inherited()) return std::nullopt;
     std::uint32_t owner = 0;
     if (self.map_.claim(unit, self.number_, owner)) return Claim(replica, unit);
     if (owner == self.number_) return std::nullopt;   // another thread
@@ -341,7 +363,11 @@ Status Replica::store(const Claim& claim, std::uint64_t offset, io::Bytes bytes)
     const std::uint64_t taken = static_cast<std::uint64_t>(std::popcount(missing)) * kBlockBytes;
     if (!account_->take(taken)) return {Code::kNoSpace, "the cache is full"};
     const io::Bytes stored = bytes.subspan(from - offset, to - from);
-    if (const Status written = bytes_->write_at(from, stored); !written) {
+    const Status written = attempt([&]() -> Status {
+        const auto file = open_bytes();
+        return file ? file.value()->write_at(from, stored) : file.status();
+    });
+    if (!written) {
         account_->give_back(taken);
         // A full device is no fault of it: what is there can be read.
         return written.code() == Code::kNoSpace ? written : fail(written);
@@ -366,6 +392,8 @@ bool Replica::revive(const std::shared_ptr<Replica>& replica, std::uint64_t offs
     if (self.unusable() || offset >= self.source_.size || self.map_.doubtful(unit) == 0) return false;
     const auto claimed = claim(replica, unit);
     if (!claimed) return false;
+    const auto file = self.open_bytes();   // what cannot be looked at now stays doubtful
+    if (!file) return false;
     const std::uint64_t doubtful = self.map_.end_doubt(unit);
     std::uint64_t whole = 0;
     std::array<std::byte, kBlockBytes> block;
@@ -375,7 +403,7 @@ bool Replica::revive(const std::shared_ptr<Replica>& replica, std::uint64_t offs
         const io::MutableBytes part(block.data(), std::min(kBlockBytes, self.source_.size - at));
         std::size_t got = 0;
         (void)attempt([&] {   // without memory it is not taken
-            const auto read = self.bytes_->read_at(at, part);
+            const auto read = file.value()->read_at(at, part);
             if (read) got = read.value();
         });
         if (got == part.size() && block_checksum(part) == self.map_.checksum_of(unit, i))
@@ -389,12 +417,15 @@ bool Replica::revive(const std::shared_ptr<Replica>& replica, std::uint64_t offs
 
 Result<std::uint64_t> Replica::evict(const Claim& claim) {
     const std::uint64_t unit = claim.unit();
+    if (map_.is_void()) return std::uint64_t{0};
+    const auto file = open_bytes();
+    if (!file) return fail(file.status());
     const std::uint64_t withdrawn = map_.withdraw(unit, ~std::uint64_t{0}) | map_.end_doubt(unit);
     const auto bytes = static_cast<std::uint64_t>(std::popcount(withdrawn)) * kBlockBytes;
     if (bytes == 0) return bytes;
     uncount(bytes);
     const std::uint64_t begin = unit * kUnitBytes;
-    if (const Status punched = bytes_->punch(begin, std::min(kUnitBytes, source_.size - begin)); !punched)
+    if (const Status punched = file.value()->punch(begin, std::min(kUnitBytes, source_.size - begin)); !punched)
         return fail(punched);
     return bytes;
 }
@@ -408,13 +439,15 @@ Result<Replica::Verified> Replica::verify(const Claim& claim, io::File* source) 
         if (!read) return read.status();
         expected.resize(read.value());
     }
+    const auto file = open_bytes();
+    if (!file) return fail(file.status());
     Verified result;
     const std::uint64_t doubtful = map_.end_doubt(unit), present = map_.present(unit) | doubtful;
     for (std::uint64_t i = 0; i < kUnitBlocks; ++i) {
         if ((present >> i & 1) == 0) continue;
         const std::uint64_t at = i * kBlockBytes;
         const io::MutableBytes part(block.data(), std::min(kBlockBytes, size - std::min(size, at)));
-        const auto read = bytes_->read_at(begin + at, part);
+        const auto read = file.value()->read_at(begin + at, part);
         result.checked_bytes += part.size();
         const bool whole = read && read.value() == part.size() && block_checksum(part) == map_.checksum_of(unit, i);
         const bool same = source == nullptr ||
@@ -427,7 +460,7 @@ Result<Replica::Verified> Replica::verify(const Claim& claim, io::File* source) 
         (whole ? result.different_bytes : result.damaged_bytes) += part.size();
         map_.withdraw(unit, std::uint64_t{1} << i);
         uncount(kBlockBytes);
-        (void)bytes_->punch(begin + at, part.size());
+        (void)file.value()->punch(begin + at, part.size());
     }
     return result;
 }

@@ -15,9 +15,11 @@
 
 #include "base/status.h"
 #include "cache/presence.h"
+#include "cache/replica_bytes.h"
 #include "extent/range.h"
 #include "io/file.h"
 #include "io/guarded_access.h"
+#include "io/process_lock.h"
 
 namespace forebay::cache {
 
@@ -79,7 +81,7 @@ class Replica {
     }
     // For whoever reads it from afar: the map's memory, and the bytes of the source's size, mapped anew.
     [[nodiscard]] io::MutableBytes map_memory() const noexcept { return mapping_->bytes(); }
-    [[nodiscard]] Result<std::unique_ptr<io::Mapping>> map_bytes() const { return bytes_->map(0, source_.size); }
+    [[nodiscard]] Result<std::unique_ptr<io::Mapping>> map_bytes() const;
 
     // Fills `into` from `offset` on with what is there without a gap, and returns how many bytes that are.
     [[nodiscard]] std::size_t read(std::uint64_t offset, io::MutableBytes into) noexcept;
@@ -92,7 +94,8 @@ class Replica {
         Claim(std::shared_ptr<Replica> replica, std::uint64_t unit) noexcept
             : replica_(std::move(replica)), unit_(unit) {}
         ~Claim() {
-            if (replica_ != nullptr) replica_->map_.give_up(unit_);
+            // A forked child has a copy of its parent's claim.
+            if (replica_ != nullptr && !replica_->inherited()) replica_->map_.give_up(unit_);
         }
         Claim(Claim&&) noexcept = default;
         Claim& operator=(Claim&&) = delete;
@@ -102,7 +105,8 @@ class Replica {
         std::shared_ptr<Replica> replica_;
         std::uint64_t unit_;
     };
-    // Nothing: somebody else has the unit. One that has died had it: it changes hands.
+    // Nothing: another owner has the unit. If its process has died the unit changes hands. Nothing, too, in a forked
+    // child: the number is its parent's.
     [[nodiscard]] static std::optional<Claim> claim(const std::shared_ptr<Replica>& replica, std::uint64_t unit);
 
     // Stores what `bytes`, from `offset` on, has of the claimed unit's blocks, whole blocks only (the last one of the
@@ -140,13 +144,18 @@ class Replica {
     // From `at`, which lies in the unit, on: where the blocks that are there without a gap end.
     [[nodiscard]] std::uint64_t end_of_presence(std::uint64_t unit, std::uint64_t at) const noexcept;
     [[nodiscard]] bool lost() const noexcept { return replaceable_.replaced(); }
+    // This is a forked child, and its parent has opened the replica.
+    [[nodiscard]] bool inherited() const noexcept { return io::forks_so_far() != forks_; }
+    // A process without a descriptor left goes on: the next call may have one.
     Status fail(Status why) noexcept {
-        failed_.store(true, std::memory_order_relaxed);
+        if (!io::lacks_descriptors(why)) failed_.store(true, std::memory_order_relaxed);
         return why;
     }
+    // Of a call that changes the replica: it is not void, so the file is its own.
+    [[nodiscard]] Result<std::unique_ptr<io::File>> open_bytes() const;
 
     std::unique_ptr<io::Directory> folder_;
-    std::unique_ptr<io::File> bytes_;
+    std::unique_ptr<ReplicaBytes> bytes_;
     std::unique_ptr<io::Mapping> mapping_;
     io::Replaceable replaceable_;   // a page of the map that faults: the replica has failed
     Presence map_;

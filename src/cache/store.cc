@@ -185,6 +185,7 @@ Result<std::shared_ptr<Store>> Store::open(StoreSetup setup) {
     const auto locked = store->setup_.folder->lock(io::Directory::Patience{kFolderPatience});
     if (!locked) return locked.status();
     FOREBAY_TRY(store->open_book());
+    store->setup_.folder->rest();
     bool in_use = false;
     std::uint64_t bytes = 0;
     for (const ReplicaView& view : store->list()) {
@@ -277,7 +278,9 @@ std::optional<std::uint64_t> Store::remove(const std::string& name, Which which,
         const auto names = folder.value()->list();
         if (!names) return std::nullopt;
         // A forked child may read it still, and is seen by nobody.
-        if (auto map = folder.value()->open_file(kPresenceFile, io::OpenMode::kReadWrite)) make_void(*map.value());
+        if (const auto map = folder.value()->open_file(kPresenceFile, io::OpenMode::kReadWrite))
+            make_void(*map.value());
+        else if (map.status().code() != Code::kNotFound) return std::nullopt;
         // The map first: without it no byte of the replica counts.
         if (const Status removed = folder.value()->remove_file(kPresenceFile);
             !removed && removed.code() != Code::kNotFound)

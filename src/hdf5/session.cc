@@ -216,6 +216,13 @@ void Session::count_aside(ledger::AsideReason reason, const char* path) {
     if (const std::shared_ptr<stage::Engine> counting = engine()) counting->count_aside(reason, path);
 }
 
+void Session::compare_cached() noexcept {
+    try {
+        if (const std::shared_ptr<stage::Engine> comparing = engine()) comparing->compare_cached();
+    } catch (...) {   // without memory reads go on as before
+    }
+}
+
 void Session::keep_unreported(Status failure) noexcept {
     const std::lock_guard lock(mutex_);
     if (unreported_.is_ok()) unreported_ = std::move(failure);

@@ -95,7 +95,8 @@ Result<Engine::Attached> Engine::State::attach(OpenTarget target) {
     if (first) {
         ledger_.header().files_opened.fetch_add(1, std::memory_order_relaxed);
         tally_.tally().files_opened.fetch_add(1, std::memory_order_relaxed);
-        if (!writable) count_left_alone(unstaged);
+        // A file that is read through the cache has not stepped aside.
+        if (!writable && entry->cached == nullptr) count_left_alone(unstaged);
     }
     attached.file = entry->file;
     attached.cached = entry->cached;
@@ -206,6 +207,20 @@ std::shared_ptr<cache::CachedFile> Engine::State::cached(const io::Identity& ide
     const std::lock_guard lock(mutex_);
     const auto found = files_.find(identity);
     return found == files_.end() ? nullptr : found->second.cached;
+}
+
+void Engine::State::compare_cached() noexcept {
+    if (!loaded_.options.read_cache || inherited()) return;
+    (void)attempt([&] {
+        for (const auto& file : files_read()) (void)attempt([&] { file->look_again(); });
+    });
+}
+
+bool Engine::State::only_read(const StagedFile& file) noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto found = files_.find(file.identity());
+    return found != files_.end() && found->second.writers == 0 && !found->second.closing && !file.failed() &&
+           !file.leaves_log() && !file.staged();
 }
 
 std::vector<std::string> Engine::State::end_of_process(const LeaveTo& leave_to) {
@@ -382,6 +397,10 @@ std::shared_ptr<cache::CachedFile> Engine::cached(const io::Identity& identity) 
 void Engine::opened_again(const io::Identity& identity) noexcept { state_->opened_again(identity); }
 
 AsyncRequests& Engine::async_requests() noexcept { return state_->async_requests(); }
+
+void Engine::compare_cached() noexcept { state_->compare_cached(); }
+
+bool Engine::only_read(const StagedFile& file) const noexcept { return state_->only_read(file); }
 
 std::string Engine::statistics() { return state_->statistics(); }
 

@@ -185,6 +185,12 @@ class Engine {
     // The file is opened for reading, and may be open already: what is read through the cache is compared with it
     // (option `revalidate`). `attach` does this, too.
     void opened_again(const io::Identity& identity) noexcept;
+    // HDF5 forgets an object, and reads it anew (H5Drefresh and its kin): compares every file that is read through the
+    // cache with its version, whatever option `revalidate` says. Blocks on a look at each of them.
+    void compare_cached() noexcept;
+    // Nothing of `file`, which is attached to this engine, is staged, and no handle of this process writes it: whoever
+    // reads it may do so through another engine.
+    [[nodiscard]] bool only_read(const StagedFile& file) const noexcept;
     // The line of statistics of the process as it would be now.
     [[nodiscard]] std::string statistics();
 

@@ -91,6 +91,8 @@ class Engine::State final : public Surroundings, public ForkParty {
         if (!loaded_.options.read_cache) return;
         if (const auto file = cached(identity)) read_cache_.opened_again(*file);
     }
+    void compare_cached() noexcept;
+    bool only_read(const StagedFile& file) noexcept;
     std::string statistics();
     AsyncRequests& async_requests() noexcept { return async_requests_; }
     void count_aside(ledger::AsideReason reason) {

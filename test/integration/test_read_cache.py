@@ -433,8 +433,13 @@ print(again["rows"][0].tobytes() == bytes(range(256)) * 256)
     )
     done = run([sys.executable, "-c", code], cached(tmp_path, FOREBAY_REVALIDATE=when), tmp_path)
     assert done.returncode == 0, done.stderr
-    expected = {"always": "True True", "1": "True True", "open": "False True", "never": "False False"}
-    assert " ".join(done.stdout.split()) == expected[when]
+    expected = {
+        "always": ["True True"],
+        "1": ["True True"],
+        "open": ["False True", "True True"],
+        "never": ["False False"],
+    }
+    assert " ".join(done.stdout.split()) in expected[when]
 
 
 CHANGES = {

@@ -12,6 +12,7 @@
 #include "io/path.h"
 #include "io/posix_file.h"
 #include "io/served_lock.h"
+#include "io/spare_descriptors.h"
 
 namespace forebay::hdf5 {
 
@@ -54,7 +55,11 @@ int open_flags(unsigned flags) noexcept {
 
 Status open_target(DriverFile& file, io::MadeFile& made, const char* name, unsigned flags, int o_flags) {
     OpenFile& open = *file.open;
-    const int descriptor = made.open(name, o_flags);
+    io::SpareDescriptors& spare = io::SpareDescriptors::of_process();
+    spare.look();
+    int descriptor = made.open(name, o_flags);
+    if (descriptor < 0 && (errno == EMFILE || errno == ENFILE) && spare.give_all_back())
+        descriptor = made.open(name, o_flags);
     if (descriptor < 0) return Status::from_errno(errno, std::string("open ") + name);
     open.name = name;
     open.path = io::complete_path(name, descriptor);

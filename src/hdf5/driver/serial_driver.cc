@@ -103,10 +103,29 @@ bool await_closed(const char* function, SerialFile& file, stage::Engine& engine)
     return awaited.is_ok();
 }
 
+// A forked child reads a file that it has inherited, and that nobody writes here, through an engine of its own: that
+// one stores what it reads, and counts it. Without it the parent's engine goes on, which reads the file itself.
+void leave_parents_engine(SerialFile& file) {
+    OpenFile& open = *file.open;
+    if (open.writable || open.aside || file.shown || !open.engine->only_read(*open.staged)) return;
+    std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    if (engine == nullptr || engine->inherited()) return;
+    const Options& options = engine->options().options;
+    if (!options.read_cache || options.forwards() || options.drains_through()) return;
+    Result<stage::Engine::Attached> attached = engine->attach(target_of(open));
+    if (!attached) return;
+    if (!attached.value().warning.empty()) warn_once(attached.value().warning);
+    open.staged = std::move(attached.value().file);
+    open.engine = std::move(engine);
+}
+
 // Attaches the file to the engine, once; `prepare` as in stage::OpenTarget. The failure is on the error stack.
 StagedFile* attached(const char* function, SerialFile& file, std::function<Status()> prepare = {}) {
     OpenFile& open = *file.open;
-    if (open.staged != nullptr) return open.staged.get();
+    if (open.staged != nullptr) {
+        if (open.engine->inherited()) leave_parents_engine(file);
+        return open.staged.get();
+    }
     std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (engine == nullptr) {
         push_error(function, host().H5E_VFL_g, host().H5E_CANTINIT_g, "the staging engine has ended");

@@ -53,7 +53,8 @@ class Source final : public test::MemorySource {
         return file().read_at(offset, into);
     }
     Result<io::FileState> state(Ask) override {
-        const std::lock_guard lock(mutex_);
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return !unanswered_; });
         if (nameless_) return Status::from_errno(ESTALE, "fstat");
         return known_;
     }
@@ -65,6 +66,11 @@ class Source final : public test::MemorySource {
     void set_shut(bool shut) {
         const std::lock_guard lock(mutex_);
         shut_ = shut;
+        changed_.notify_all();
+    }
+    void set_unanswered(bool unanswered) {
+        const std::lock_guard lock(mutex_);
+        unanswered_ = unanswered;
         changed_.notify_all();
     }
     void set_failing(bool failing) {
@@ -88,7 +94,7 @@ class Source final : public test::MemorySource {
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     std::uint64_t reads_ = 0, bytes_ = 0;
-    bool shut_ = false, failing_ = false, nameless_ = false;
+    bool shut_ = false, failing_ = false, nameless_ = false, unanswered_ = false;
 };
 
 class CachedFileTest : public testing::Test {
@@ -275,6 +281,46 @@ TEST_F(CachedFileTest, a_file_that_is_changed_is_not_cached_any_more) {
     EXPECT_TRUE(same(read(*again, 0, kSize), content_));
 }
 
+TEST_F(CachedFileTest, no_read_returns_bytes_of_two_versions) {
+    using Pieces = std::vector<ByteRange>;
+    for (const Pieces& kept :
+         {Pieces{{0, kBlockBytes}}, Pieces{{kUnitBytes, 2 * kUnitBytes}},
+          Pieces{{0, kUnitBytes}, {2 * kUnitBytes, 3 * kUnitBytes}}, Pieces{{0, 9 * kUnitBytes}}}) {
+        content_ = bytes_of(kSize, 1);
+        source_ = std::make_shared<Source>(content_);
+        CachePolicy policy = policy_of();
+        policy.read_ahead = false;
+        const auto file = open(replica(), policy);
+        for (const ByteRange piece : kept) (void)read(*file, piece.begin, piece.size());
+        file->await_stored();
+        content_ = bytes_of(kSize, 2);
+        source_->change(content_);
+        EXPECT_TRUE(same(read(*file, 0, kSize), content_)) << kept.size() << " pieces, to " << kept.back().end;
+        file->await_stored();
+        EXPECT_EQ(file->counters().aside, Aside::kChanged);
+        EXPECT_TRUE(same(read(*file, 100, kUnitBytes), expected(100, kUnitBytes)));
+    }
+}
+
+TEST_F(CachedFileTest, a_read_that_cannot_compare_the_version_is_of_the_file_alone) {
+    const auto file = open(replica());
+    (void)read(*file, 0, 2 * kUnitBytes);
+    file->await_stored();
+    source_->change(content_ = bytes_of(kSize, 2));
+    source_->set_nameless();
+    EXPECT_TRUE(same(read(*file, 0, kSize), content_));
+}
+
+TEST_F(CachedFileTest, a_little_that_is_kept_is_read_again_with_what_lies_beside_it) {
+    const auto file = open(replica());
+    (void)read(*file, 4 * kBlockBytes, 100);
+    file->await_stored();
+    EXPECT_TRUE(same(read(*file, 4 * kBlockBytes, 4 * kBlockBytes), expected(4 * kBlockBytes, 4 * kBlockBytes)));
+    file->await_stored();
+    EXPECT_EQ(source_->bytes(), 5 * kBlockBytes);
+    EXPECT_EQ(file->counters().missed_bytes, 100 + 4 * kBlockBytes);
+}
+
 TEST_F(CachedFileTest, a_version_that_cannot_be_had_stores_nothing) {
     const auto shared = replica();
     const auto file = open(shared);
@@ -458,6 +504,21 @@ TEST_F(CachedFileTest, a_change_is_seen_by_the_next_read_if_the_policy_says_so) 
         EXPECT_EQ(same(got, {changed.begin(), changed.begin() + kUnitBytes}), looks);
         EXPECT_EQ(same(got, expected(0, kUnitBytes)), !looks);
     }
+}
+
+TEST_F(CachedFileTest, a_change_is_seen_behind_the_program_soon) {
+    CachePolicy policy = policy_of();
+    policy.look_behind_ns = 0;
+    const auto file = open(replica(), policy);
+    (void)read(*file, 0, kUnitBytes);
+    file->await_stored();
+    content_ = bytes_of(kSize, 2);
+    source_->change(content_);
+    source_->set_unanswered(true);
+    EXPECT_FALSE(same(read(*file, 0, 9), expected(0, 9))) << "the look is not waited for";
+    source_->set_unanswered(false);
+    file->await_stored();
+    EXPECT_TRUE(same(read(*file, 0, 100), expected(0, 100)));
 }
 
 TEST_F(CachedFileTest, after_a_restart_what_fits_its_checksum_is_taken_and_the_rest_is_read_anew) {

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cerrno>
+
 #include "base/clock.h"
 #include "io/forwarding_file.h"
 #include "io/memory_file.h"
@@ -120,6 +122,18 @@ TEST_F(ReadCacheTest, without_the_option_nothing_is_looked_at) {
     EXPECT_EQ(cache->begin_writing(*source_), nullptr);
     EXPECT_EQ(opened_areas_, 0);
     EXPECT_EQ(cache->totals().files, 0u);
+}
+
+TEST_F(ReadCacheTest, without_a_descriptor_a_file_is_read_itself_and_a_later_one_is_cached) {
+    const auto cache = this->cache();
+    area_ = Status::from_errno(EMFILE, "open the staging area");
+    EXPECT_EQ(cache->open(source_, warning_), nullptr);
+    EXPECT_EQ(warning_, "") << "that is the program's own doing";
+    EXPECT_EQ(cache->totals().asides[static_cast<std::size_t>(Aside::kFull)], 1u);
+    area_ = Status::ok();
+    const auto file = cache->open(source_, warning_);
+    ASSERT_NE(file, nullptr) << warning_;
+    EXPECT_EQ(read(*file), content_);
 }
 
 TEST_F(ReadCacheTest, a_local_file_is_left_alone) {

@@ -2,6 +2,8 @@
 #include "cache/replica.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -110,6 +112,79 @@ TEST_F(ReplicaTest, a_number_that_is_taken_again_frees_what_a_dead_process_had_c
     const auto claim = Replica::claim(other, 1);
     ASSERT_TRUE(claim);
     EXPECT_EQ(entries[1].owner, next);
+}
+
+TEST_F(ReplicaTest, a_failed_open_leaves_a_good_replica_where_it_is) {
+    for (const auto& [operation, error] : {std::pair{io::Operation::kOpen, EMFILE},
+                                           {io::Operation::kOpen, ENFILE},
+                                           {io::Operation::kOpen, EIO},
+                                           {io::Operation::kMap, ENOMEM},
+                                           {io::Operation::kSize, EIO}}) {
+        {
+            const auto replica = open();
+            ASSERT_TRUE(replica);
+            ASSERT_TRUE(fill(replica.value(), 1));
+        }
+        const std::uint64_t taken = account_->taken;
+        bool failed = true;
+        for (std::uint64_t nth = 1; failed; ++nth) {
+            faults_->fail(operation, nth, 1, error);
+            failed = !open();
+            faults_->clear();
+            const auto replica = open();
+            ASSERT_TRUE(replica);
+            std::vector<std::byte> read(kUnitBytes);
+            EXPECT_EQ(replica.value()->read(kUnitBytes, read), kUnitBytes) << nth << ", errno " << error;
+            EXPECT_EQ(account_->taken, taken) << nth << ", errno " << error;
+            ASSERT_LT(nth, 20u);
+        }
+    }
+}
+
+TEST_F(ReplicaTest, without_a_descriptor_for_a_moment_it_is_no_failed_one) {
+    const auto replica = open().value();
+    ASSERT_TRUE(fill(replica, 0));
+    const std::uint64_t taken = account_->taken;
+    faults_->fail(io::Operation::kOpen, 1, 100, EMFILE);
+    EXPECT_EQ(fill(replica, 1).sys_errno(), EMFILE);
+    EXPECT_EQ(account_->taken, taken);
+    EXPECT_EQ(replica->evict(*Replica::claim(replica, 0)).status().sys_errno(), EMFILE);
+    faults_->clear();
+    EXPECT_FALSE(replica->unusable());
+    EXPECT_TRUE(fill(replica, 1));
+    std::vector<std::byte> read(2 * kUnitBytes);
+    EXPECT_EQ(replica->read(0, read), 2 * kUnitBytes);
+}
+
+// The number of the inode is used again, as it is on ext4.
+TEST_F(ReplicaTest, nothing_is_read_from_or_written_to_another_replica_of_its_name) {
+    const auto old = open().value();
+    ASSERT_TRUE(fill(old, 0));
+    const auto newer = Replica::open(folder(), {{7, 1}, 1, 2, kSize, 30, 40}, {}, 1, account_).value();
+    ASSERT_TRUE(old->unusable());
+    std::vector<std::byte> read(kUnitBytes);
+    EXPECT_EQ(old->read(0, read), 0u);
+    EXPECT_FALSE(fill(old, 1));
+    EXPECT_FALSE(old->map_bytes());
+    EXPECT_EQ(newer->stored_bytes(), 0u);
+}
+
+TEST_F(ReplicaTest, a_forked_child_owns_nothing_of_its_parents) {
+    const auto replica = open().value();
+    const auto claim = Replica::claim(replica, 1);
+    ASSERT_TRUE(claim);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const bool claimed = Replica::claim(replica, 2).has_value();
+        {
+            const Replica::Claim copy(replica, 1);
+        }
+        ::_exit(claimed ? 1 : 0);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_FALSE(Replica::claim(replica, 1)) << "it is the parent's still";
 }
 
 TEST_F(ReplicaTest, a_closed_replica_leaves_no_file_of_its_number) {
