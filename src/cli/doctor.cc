@@ -52,7 +52,9 @@ class Examination {
         // What `forebay run` would set, so that the options are those of a program started by it.
         Result<Variables> variables = launch_variables(*request_.settings, "");
         if (!variables) problem(variables.status().message());
-        LoadedOptions loaded = options_with(variables ? variables.value() : Variables{});
+        const Variables added = variables ? variables.value() : Variables{};
+        for (std::string& notice : notices_with(added)) note(std::move(notice));   // programs tell them once
+        LoadedOptions loaded = options_with(added);
         area::fit_to_staging_area(loaded);
         examine_plugin();
         examine_plugin_path();

@@ -145,7 +145,9 @@ Status check_named_area(const std::vector<std::string>& settings) {
     return Status::ok();
 }
 
-LoadedOptions options_with(const Variables& variables) {
+namespace {
+
+cache_vol::Loaded meaning_of(const Variables& variables) {
     std::vector<std::string> names;
     for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
         const std::string_view text(*entry);
@@ -157,10 +159,17 @@ LoadedOptions options_with(const Variables& variables) {
     };
     const char* connector = lookup(kConnectorVariable);
     const std::string text = connector != nullptr ? connector : "";
-    if (names_cache_vol(text)) return cache_vol::load(info_of(text), lookup, names).loaded;
-    const bool is_ours = name_of(text) == kConnector;
-    return load_options(is_ours ? info_of(text) : "", lookup, names);
+    if (names_cache_vol(text)) return cache_vol::load(info_of(text), lookup, names);
+    cache_vol::Loaded meaning;
+    meaning.loaded = load_options(name_of(text) == kConnector ? info_of(text) : "", lookup, names);
+    return meaning;
 }
+
+}   // namespace
+
+LoadedOptions options_with(const Variables& variables) { return meaning_of(variables).loaded; }
+
+std::vector<std::string> notices_with(const Variables& variables) { return meaning_of(variables).notices; }
 
 std::string plugin_path_without(const std::string& folder) {
     const std::string path = variable(kPluginVariable);

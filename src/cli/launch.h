@@ -48,6 +48,8 @@ inline constexpr const char* kGivenVariable = "FOREBAY_RUN_OPTIONS";
 
 // The options that a program sees which is started with these variables in addition to our own.
 [[nodiscard]] LoadedOptions options_with(const Variables& variables);
+// What of its connector string for Cache VOL, and of that configuration, is not done as written; one sentence each.
+[[nodiscard]] std::vector<std::string> notices_with(const Variables& variables);
 
 // HDF5_PLUGIN_PATH of our own environment without the plugin's folder.
 [[nodiscard]] std::string plugin_path_without(const std::string& folder);

@@ -18,8 +18,10 @@ def examined(environment: dict[str, str], folder: Path) -> dict:
 
 
 def test_doctor_finds_the_plugin_and_shows_what_the_configuration_comes_to(tmp_path: Path) -> None:
-    config = configuration(tmp_path)
+    config = configuration(tmp_path, HDF5_CACHE_FIRST="1", HDF5_CACHE_SECOND="2")
     report = examined(with_cache_vol(tmp_path, f"config={config};under_vol=512"), tmp_path)
+    notes = " ".join(report["notes"])
+    assert all(word in notes for word in ("HDF5_CACHE_FIRST", "HDF5_CACHE_SECOND", "asynchrony"))
     assert report["cache_vol_plugin"] == str(cache_vol_plugin_folder() / "libh5cache_vol.so")
     assert [problem for problem in report["problems"] if "HDF5_PLUGIN_PATH" in problem or "HDF5_VOL" in problem] == []
     assert report["staging"]["nls"] == str(tmp_path / "local-storage")
