@@ -9,8 +9,11 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 #include <tuple>
 
 #include "base/attempt.h"
@@ -25,23 +28,31 @@ namespace {
 constexpr int kTicksBits = 40;
 constexpr std::uint64_t kTicksMask = (std::uint64_t{1} << kTicksBits) - 1;
 constexpr std::uint64_t kImageMask = (std::uint64_t{1} << 23) - 1;   // as a number with a sign it is positive
-constexpr std::uint64_t kExiting = 4;   // PF_EXITING (linux/sched.h), which has not changed since 2.6
+// PF_EXITING, PF_DUMPCORE and PF_SIGNALED (linux/sched.h), which have not changed since 2.6: the thread ends, or dumps
+// core, or takes a signal that ends the process.
+constexpr std::uint64_t kEndingFlags = 0x4 | 0x200 | 0x400;
+constexpr std::uint64_t kKillPending = std::uint64_t{1} << (SIGKILL - 1);
 
 struct Seen {
     std::uint64_t ticks = 0, flags = 0;
     char state = '?';
-    std::uint64_t threads = 0;
+    std::uint64_t threads = 0, pending = 0;   // signals that the thread has not taken yet
+
+    // Whatever ends a process sends each other thread of it a SIGKILL.
+    [[nodiscard]] bool ends() const noexcept {
+        return state == 'Z' || state == 'X' || (flags & kEndingFlags) != 0 || (pending & kKillPending) != 0;
+    }
 };
 
-// Of a process that runs: one that has ended and was not waited for is gone.
-Result<Seen> look_at(std::uint64_t pid) {
-    std::ifstream file(fmt::format("/proc/{}/stat", pid));
+// A "stat" below /proc, of a process or a thread.
+Result<Seen> read_stat(const std::string& path) {
+    std::ifstream file(path);
     std::string text;
     std::getline(file, text, '\0');   // an iterator would throw where the process ends before the read
     // The command name, in parentheses, may hold anything; fields are counted from behind it.
     const auto name_end = text.rfind(')');
-    if (!file.good() && text.empty()) return Status::from_errno(ESRCH, fmt::format("read /proc/{}/stat", pid));
-    if (name_end == std::string::npos) return Status(Code::kUnavailable, fmt::format("parse /proc/{}/stat", pid));
+    if (!file.good() && text.empty()) return Status::from_errno(ESRCH, "read " + path);
+    if (name_end == std::string::npos) return Status(Code::kUnavailable, "parse " + path);
     std::istringstream fields(text.substr(name_end + 1));
     std::string field;
     Seen seen;
@@ -50,10 +61,18 @@ Result<Seen> look_at(std::uint64_t pid) {
     fields >> seen.flags;
     for (int number = 10; number <= 19; ++number) fields >> field;
     fields >> seen.threads >> field >> seen.ticks;
+    for (int number = 23; number <= 30; ++number) fields >> field;
+    fields >> seen.pending;
+    if (!fields) return Status(Code::kUnavailable, "parse " + path);
+    return seen;
+}
+
+// Of a process that runs: one that has ended and was not waited for is gone.
+Result<Seen> look_at(std::uint64_t pid) {
+    auto seen = read_stat(fmt::format("/proc/{}/stat", pid));
     // The state is that of the first thread, which may end before the others.
-    if (fields && seen.state == 'Z' && seen.threads <= 1)
+    if (seen && seen.value().state == 'Z' && seen.value().threads <= 1)
         return Status::from_errno(ESRCH, fmt::format("process {} has ended", pid));
-    if (!fields) return Status(Code::kUnavailable, fmt::format("parse /proc/{}/stat", pid));
     return seen;
 }
 
@@ -170,29 +189,47 @@ Life life_of(io::Holder holder) noexcept {
 
 bool is_seen_running(const ProcessIdentity& process) { return see(process).has_value(); }
 
-bool is_seen_staying(const ProcessIdentity& process) {
-    const auto seen = see(process);
-    return seen && seen->state != 'Z' && seen->state != 'X' && (seen->flags & kExiting) == 0;
+Sight sight_of(const ProcessIdentity& process) {
+    if (!see(process)) return Sight::kNone;
+    std::error_code error;
+    bool any = false;
+    std::filesystem::directory_iterator threads(fmt::format("/proc/{}/task", process.pid), error);
+    for (; !error && threads != std::filesystem::directory_iterator(); threads.increment(error)) {
+        const auto thread = read_stat(threads->path().string() + "/stat");
+        if (!thread && thread.status().sys_errno() == ESRCH) continue;   // it has ended meanwhile
+        if (!thread) return Sight::kNone;
+        if (!thread.value().ends()) return Sight::kStaying;
+        any = true;
+    }
+    return any ? Sight::kEnding : Sight::kNone;
 }
 
 Life life_in(io::Directory& directory) {
     const auto holder = directory.holder_of(std::string(kAliveFile));
-    return holder ? life_of(holder.value()) : Life::kUntold;
+    if (holder) return life_of(holder.value());
+    return io::ProcessLock::is_no_lock(holder.status().sys_errno()) ? Life::kUntold : Life::kUnseen;
 }
 
 Life life_at(const std::string& directory) noexcept {
     static const std::string name(kAliveFile);   // short: no memory
-    return life_of(io::ProcessLock::holder_at(directory, name));
+    io::Holder holder = io::Holder::kUntold;
+    return io::ProcessLock::look_at(directory, name, holder) == 0 ? life_of(holder) : Life::kUnseen;
 }
 
+namespace {
+
+bool is_alive(Life life, const ProcessIdentity& process, const IsSeenRunning& is_seen) {
+    return life == Life::kLives || life == Life::kUnseen || (life == Life::kUntold && is_seen(process));
+}
+
+}   // namespace
+
 bool owner_is_alive(const ProcessIdentity& process, io::Directory& directory, const IsSeenRunning& is_seen) {
-    const Life life = life_in(directory);
-    return life == Life::kLives || (life == Life::kUntold && is_seen(process));
+    return is_alive(life_in(directory), process, is_seen);
 }
 
 bool owner_is_alive(const ProcessIdentity& process, const std::string& directory) {
-    const Life life = life_at(directory);
-    return life == Life::kLives || (life == Life::kUntold && is_seen_running(process));
+    return is_alive(life_at(directory), process, is_seen_running);
 }
 
 std::optional<ProcessIdentity> owner_of_directory(std::string_view name) {

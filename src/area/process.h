@@ -37,8 +37,9 @@ inline constexpr std::string_view kAliveFile = "alive";
 enum class Life : std::uint8_t {
     kLives,
     kEnded,
-    kUntold,   // there is no such lock: a directory that is just being made, or of an older forebay; or it cannot be
-               // looked at
+    kUntold,   // there is no such lock: a directory that is just being made, or of an older forebay; or the file is
+               // none that a process of this user locks
+    kUnseen,   // it cannot be looked at now, for want of descriptors, for example
 };
 [[nodiscard]] Life life_in(io::Directory& directory);
 // The same by the directory's path, without memory; a directory that is gone is that of a process that has ended.
@@ -47,14 +48,21 @@ enum class Life : std::uint8_t {
 // Whether a process with that number and start time is seen to run. Only for directories that tell nothing.
 [[nodiscard]] bool is_seen_running(const ProcessIdentity& process);
 
-// Both: the lock, and what is seen where there is none.
+// Both: the lock, and what is seen where there is none. A process whose lock cannot be looked at is not known to be
+// dead, so it counts as alive.
 using IsSeenRunning = std::function<bool(const ProcessIdentity&)>;
 [[nodiscard]] bool owner_is_alive(const ProcessIdentity& process, io::Directory& directory,
                                   const IsSeenRunning& is_seen = is_seen_running);
 [[nodiscard]] bool owner_is_alive(const ProcessIdentity& process, const std::string& directory);
 
-// The process is seen to run, and is not about to end. False: that is not known.
-[[nodiscard]] bool is_seen_staying(const ProcessIdentity& process);
+// How a process is seen whose lock is held still.
+enum class Sight : std::uint8_t {
+    kNone,      // not in this PID namespace, or its state cannot be read
+    kStaying,   // a thread of it runs on
+    kEnding,    // all of its threads have ended, or are ending: of SIGKILL, of another signal, or of exit. One of them
+                // may be in a call that does not return
+};
+[[nodiscard]] Sight sight_of(const ProcessIdentity& process);
 
 // Whose directory in the staging area has this name, "<pid>-<start>-<n>"; nothing: nobody's. The boot is not in the
 // name: that of this machine is assumed.

@@ -152,10 +152,10 @@ class Draining {
             const auto areas = user.open_areas();
             if (areas.empty()) continue;
             recover::Request what;
-            what.patience = endless()
-                                ? io::Directory::Patience::kWait
-                                : io::Directory::Patience{std::max(
-                                      milliseconds(0), std::chrono::ceil<milliseconds>(deadline_ - Clock::now()))};
+            what.ending = what.patience = endless() ? io::Directory::Patience::kWait
+                                                    : io::Directory::Patience{std::max(
+                                                          milliseconds(0),
+                                                          std::chrono::ceil<milliseconds>(deadline_ - Clock::now()))};
             auto report = recover::recover(areas, what, outside.value());
             if (!report) return report.status();
             append(all, std::move(report).value());

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <memory>
 
@@ -57,6 +58,14 @@ int run(const Request& request) {
     recover::Request what;
     what.dry_run = request.dry_run;
     what.patience = kPatience;
+    const auto options = options_here();
+    if (!options) return complain(options.status());
+    const std::uint64_t patience = options.value().options.patience;   // as opening the file has it
+    what.ending = patience == 0 ? io::Directory::Patience::kWait
+                                : io::Directory::Patience{std::chrono::seconds(patience)};
+    what.waiting = [](const area::ProcessIdentity& process) {
+        fmt::print(stderr, "forebay recover: process {} is ending; waiting for it\n", process.pid);
+    };
     what.although_changed = request.changed;
     if (request.accept_moved && where.files.empty()) {
         fmt::print(stderr, "forebay recover: --accept-moved needs the file\n");
@@ -72,7 +81,7 @@ int run(const Request& request) {
     if (const std::string missing = unknown_file(where, report.value()); !missing.empty())
         return complain(no_such_file(missing));
     print_report(where, report.value(), request.dry_run, request.json);
-    return exit_status(report.value().all_well(), where.unseen);
+    return exit_status(report.value().all_well() && report.value().owners == 0, where.unseen);
 }
 
 }   // namespace
@@ -95,7 +104,7 @@ void add_recover(CLI::App& app, int& exit_status) {
     command->footer(
         "Run it on the node where the program ran, after it has ended.\n\n" +
         exit_statuses({{"0", "all that was asked for is recovered, or there was nothing"},
-                       {"1", "something was left alone, and the report says why"},
+                       {"1", "something was left alone, or is in use by a living process; the report says why"},
                        {"2", "the command line or an option is wrong, or there is no such file or staging area"},
                        {"3", "nobody can tell, as something could not be looked into"}}));
     command->callback([request, &exit_status] { exit_status = run(*request); });

@@ -37,6 +37,9 @@ std::string headline(const FileReport& file, bool dry_run) {
         case Outcome::kDiscarded:
             return fmt::format("{}: {} that only the log held", dry_run ? "would be discarded" : "discarded",
                                format_size(file.dropped_bytes));
+        case Outcome::kGone:
+            return fmt::format("the file was deleted, also under any other name; its log {}",
+                               dry_run ? "would be removed" : "was removed");
         case Outcome::kRefused: return "NOT RECOVERED: " + file.status.message();
         case Outcome::kWaiting:
             return (dry_run ? "this node would do its part; " : "this node has done its part; ") +
@@ -57,7 +60,7 @@ std::vector<recover::Wanted> wanted(const Survey& asked) {
 std::string unknown_file(const Survey& asked, const recover::Report& report) {
     for (const std::string& path : asked.missing)
         if (std::none_of(report.files.begin(), report.files.end(),
-                         [&](const FileReport& file) { return file.path == path; }))
+                         [&](const FileReport& file) { return file.path == path || file.logged_path == path; }))
             return path;
     return {};
 }
@@ -70,6 +73,7 @@ void append(recover::Report& all, recover::Report more) {
     move_to(all.refused, more.refused);
     move_to(all.living, more.living);
     move_to(all.removed, more.removed);
+    all.owners += more.owners;
 }
 
 std::string report_as_text(const Survey& asked, const recover::Report& report, bool dry_run) {
@@ -107,7 +111,7 @@ std::string report_as_text(const Survey& asked, const recover::Report& report, b
         fmt::format_to(out, "{}\n  {}\n", printable(directory), dry_run ? "would be removed" : "removed");
     for (const std::string& directory : report.living)
         fmt::format_to(out, "{}\n  in use by a living process; not touched\n", printable(directory));
-    if (report.files.empty() && report.refused.empty() && report.removed.empty()) {
+    if (report.files.empty() && report.refused.empty() && report.removed.empty() && report.living.empty()) {
         // Only where everything was looked into is that an answer.
         fmt::format_to(out, "{}",
                        asked.unseen.empty() ? "Nothing was left behind" : "Nothing was found that was left behind");

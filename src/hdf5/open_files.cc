@@ -78,9 +78,10 @@ std::vector<std::shared_ptr<node::SharedFile>> OpenFiles::on_several_nodes() {
     return found;
 }
 
-std::vector<std::shared_ptr<node::SharedFile>> OpenFiles::all_shared_if_idle() {
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    return lock ? all_shared_locked() : std::vector<std::shared_ptr<node::SharedFile>>();
+std::optional<std::vector<std::shared_ptr<node::SharedFile>>> OpenFiles::all_shared_within(
+    std::chrono::milliseconds at_most) {
+    const std::unique_lock lock(mutex_, at_most);
+    return lock ? std::optional(all_shared_locked()) : std::nullopt;
 }
 
 std::shared_ptr<OpenFile> open_file_of(void* under, hid_t connector) {

@@ -9,10 +9,12 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/immortal.h"
@@ -43,8 +45,9 @@ class OpenFiles {
     // The only one there is. Null: there are none, or several.
     [[nodiscard]] std::shared_ptr<node::SharedFile> only_shared();
     [[nodiscard]] std::vector<std::shared_ptr<node::SharedFile>> on_several_nodes();
-    // Nothing while another thread is at it.
-    [[nodiscard]] std::vector<std::shared_ptr<node::SharedFile>> all_shared_if_idle();
+    // For the end of the process. Nothing: another thread is at it all the time.
+    [[nodiscard]] std::optional<std::vector<std::shared_ptr<node::SharedFile>>> all_shared_within(
+        std::chrono::milliseconds at_most);
 
     // An object without a link may be open: closing it frees what it holds.
     void note_unlinked() noexcept {
@@ -57,7 +60,7 @@ class OpenFiles {
     OpenFiles() = default;
     [[nodiscard]] std::vector<std::shared_ptr<node::SharedFile>> all_shared_locked() const;
 
-    std::mutex mutex_;
+    std::timed_mutex mutex_;
     std::map<const H5FD_t*, std::shared_ptr<OpenFile>> files_;
     std::atomic<std::size_t> with_mpi_{0};
     std::atomic<bool> unlinked_{false};

@@ -1,6 +1,7 @@
 #include "hdf5/session.h"
 
 #include <charconv>
+#include <chrono>
 #include <vector>
 
 #include "hdf5/drainer.h"
@@ -92,7 +93,10 @@ void Session::make_engine(const LoadedOptions& loaded, const std::string& text) 
         if (asked) engine_->find_peers_by(wire::find_peers(std::move(asked).value()));
         else warn_once("option read_cache_servers: " + asked.status().message());
     }
-    made_.push_back(engine_);
+    {
+        const std::lock_guard lock(end_mutex_);
+        made_.push_back(engine_);
+    }
     engine_text_ = text;
     engine_generation_ = stage::fork_generation();
 }
@@ -224,12 +228,12 @@ void Session::compare_cached() noexcept {
 }
 
 void Session::keep_unreported(Status failure) noexcept {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(end_mutex_);
     if (unreported_.is_ok()) unreported_ = std::move(failure);
 }
 
 Status Session::take_unreported() {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(end_mutex_);
     return std::exchange(unreported_, Status::ok());
 }
 
@@ -245,15 +249,22 @@ void Session::forget_connectors() {
 }
 
 void Session::end_of_process() noexcept {
+    // Only a fork in the midst of another thread's turn, which is short, leaves one of these locked.
+    constexpr std::chrono::seconds kTurn{1};
+    constexpr const char* kUnseen = "what this process has staged cannot be looked for at its end; `forebay recover` "
+                                    "brings home what is left";
     try {
         std::vector<std::shared_ptr<stage::Engine>> alive;
         {
-            const std::unique_lock lock(mutex_, std::try_to_lock);
-            if (!lock) return;   // another thread is in a call, and will not come back from it
+            const std::unique_lock lock(end_mutex_, kTurn);
+            if (!lock) return warn_once(kUnseen);
             for (const auto& made : made_)
                 if (auto engine = made.lock()) alive.push_back(std::move(engine));
         }
-        for (const auto& shared : OpenFiles::get().all_shared_if_idle()) shared->finish_unclosed();
+        const auto shared = OpenFiles::get().all_shared_within(kTurn);
+        if (!shared) warn_once(kUnseen);
+        else
+            for (const auto& file : *shared) file->finish_unclosed();
         for (const auto& engine : alive)
             for (const std::string& left :
                  engine->end_of_process(engine->options().options.linger ? leave_to_drainer : stage::Engine::LeaveTo()))

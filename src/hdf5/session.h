@@ -94,6 +94,8 @@ class Session {
     std::uint64_t engine_generation_ = 0;                 // of forks
     std::vector<std::shared_ptr<stage::Engine>> inherited_;
     std::vector<std::shared_ptr<stage::Engine>> lingering_;   // HDF5 has ended; the process may not
+    // Apart: the end of the process takes it, though another thread may be in a call under the other one for ever.
+    std::timed_mutex end_mutex_;   // guards made_ and unreported_; no other lock is taken below it
     std::vector<std::weak_ptr<stage::Engine>>
         made_;   // all of this process: a file that was never closed keeps one alive
     hid_t driver_ = H5I_INVALID_HID, mpi_driver_ = H5I_INVALID_HID;

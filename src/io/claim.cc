@@ -45,8 +45,11 @@ Claim::~Claim() {
     if (lock_->is_of_this_process()) (void)::unlink(path_.c_str());
 }
 
-bool Claim::is_held(const std::string& folder, const std::string& name) noexcept {
-    return ProcessLock::holder_at(folder, name) == Holder::kSomebody;
+Result<bool> Claim::is_held(const std::string& folder, const std::string& name) {
+    Holder holder = Holder::kUntold;
+    if (const int error = ProcessLock::look_at(folder, name, holder); error != 0)
+        return Status::from_errno(error, "look whether a process has claimed " + folder + "/" + name);
+    return holder == Holder::kSomebody;
 }
 
 // One at a time: two that have found the same file free might remove it, and the file that somebody has made in its

@@ -23,8 +23,9 @@ class Claim {
     Claim(const Claim&) = delete;
     Claim& operator=(const Claim&) = delete;
 
-    // Whether somebody has the name now, in whatever PID namespace, this process included.
-    [[nodiscard]] static bool is_held(const std::string& folder, const std::string& name) noexcept;
+    // Whether a process has the name now, in whatever PID namespace, this one included. An error: it cannot be known,
+    // for want of descriptors, for example.
+    [[nodiscard]] static Result<bool> is_held(const std::string& folder, const std::string& name);
 
     // Removes the files that processes which have died left. Best effort.
     static void remove_leftovers(const std::string& folder);

@@ -1,13 +1,18 @@
 #include "io/path.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <memory>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "io/posix_file.h"
 
@@ -50,19 +55,90 @@ std::string usable_path(const std::string& name) {
     return path.size() < PATH_MAX ? path : name;
 }
 
-std::string find_beside(const std::string& path, const Identity& identity) {
+namespace {
+
+class Searching {
+  public:
+    Searching(const Identity& identity, std::size_t names_max) noexcept : identity_(identity), left_(names_max) {}
+
+    // In `folder` and below it, but for `but`, which was looked at before. True: there it is.
+    bool look(const std::string& folder, const std::string& but) {
+        std::vector<std::string> folders{folder};
+        while (!folders.empty()) {
+            const std::string at = std::move(folders.back());
+            folders.pop_back();
+            if (look_in(at, but, folders)) return true;
+        }
+        return false;
+    }
+    std::string found;
+    bool complete = true;
+
+  private:
     struct Close {
         void operator()(DIR* folder) const noexcept { ::closedir(folder); }
     };
-    const std::string folder = path.substr(0, path.rfind('/') + 1);
-    const std::unique_ptr<DIR, Close> opened(folder.empty() ? nullptr : ::opendir(folder.c_str()));
-    if (!opened) return {};
-    while (const dirent* const entry = ::readdir(opened.get())) {
-        if (entry->d_ino != identity.inode) continue;
-        const std::string found = folder + static_cast<const char*>(entry->d_name);
-        if (const auto is = identify(found); is && is.value() == identity) return found;
+    bool look_in(const std::string& folder, const std::string& but, std::vector<std::string>& folders) {
+        const std::unique_ptr<DIR, Close> opened(::opendir(folder.empty() ? "/" : folder.c_str()));
+        if (!opened) {
+            complete = complete && errno == ENOENT;
+            return false;
+        }
+        for (;;) {
+            errno = 0;
+            const dirent* const entry = ::readdir(opened.get());
+            if (entry == nullptr) {
+                complete = complete && errno == 0;
+                return false;
+            }
+            const std::string_view name = static_cast<const char*>(entry->d_name);
+            if (name == "." || name == "..") continue;
+            if (left_ == 0) {
+                complete = false;
+                return false;
+            }
+            --left_;
+            std::string path = folder + "/";
+            path += name;
+            // Not by what the folder says: some file systems have other numbers there.
+            struct stat facts{};
+            if (::fstatat(::dirfd(opened.get()), entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0) {
+                complete = complete && errno == ENOENT;
+            } else if (facts.st_dev == identity_.device) {
+                if (S_ISREG(facts.st_mode) && facts.st_ino == identity_.inode) {
+                    found = std::move(path);
+                    return true;
+                }
+                if (S_ISDIR(facts.st_mode) && path != but) folders.push_back(std::move(path));
+            }
+        }
     }
-    return {};
+
+    const Identity identity_;
+    std::size_t left_;
+};
+
+}   // namespace
+
+Search find_file(const std::string& path, const Identity& identity, std::size_t names_max) {
+    Searching searching(identity, names_max);
+    std::string folder = path, but;
+    bool any = false;
+    while (!folder.empty()) {
+        folder.resize(folder.rfind('/') == std::string::npos ? 0 : folder.rfind('/'));
+        struct stat facts{};
+        if (::stat(folder.empty() ? "/" : folder.c_str(), &facts) != 0) {
+            if (errno == ENOENT || errno == ENOTDIR) continue;
+            return {};
+        }
+        // Above the root of the file system, or what was mounted there is not there any more.
+        if (facts.st_dev != identity.device) return {{}, any && searching.complete};
+        any = true;
+        if (searching.look(folder, but)) return {std::move(searching.found), false};
+        if (!searching.complete) return {};
+        but = folder;
+    }
+    return {{}, any && searching.complete};
 }
 
 }   // namespace forebay::io

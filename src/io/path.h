@@ -15,8 +15,14 @@ namespace forebay::io {
 // The same for whoever hands the path to the system, which takes only so long ones: of a longer one the name as it is.
 [[nodiscard]] std::string usable_path(const std::string& name);
 
-// The path of the file `identity` in the folder that `path` lies in, whatever its name there is. Empty: it is not
-// there, or the folder cannot be read. Blocks: it reads the whole folder.
-[[nodiscard]] std::string find_beside(const std::string& path, const Identity& identity);
+// Looks for a file by what it is, whatever its name is now: first in the folder that `path` lies in and below it, then
+// below the folders above, up to the root of its file system. Of a folder that has another name now the first one above
+// that is there begins. Symbolic links are not followed. At most so many names are looked at. Blocks as long as that
+// takes.
+struct Search {
+    std::string path;          // of the file; empty: it was not found
+    bool everywhere = false;   // the whole file system was looked at: it has no such file
+};
+[[nodiscard]] Search find_file(const std::string& path, const Identity& identity, std::size_t names_max = 100'000);
 
 }   // namespace forebay::io

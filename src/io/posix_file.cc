@@ -482,16 +482,24 @@ std::uint64_t born_ns(const std::string& path) noexcept {
     return state ? state->born_ns : 0;
 }
 
-Status set_modified(const std::string& path, std::uint64_t modified_ns) {
+namespace {
+
+Status set_modified(Descriptor& descriptor, const std::string& path, std::uint64_t modified_ns) {
+    const auto use = descriptor.use();
+    if (!use) return use.status();
     constexpr std::uint64_t kSecond = 1'000'000'000;
     const timespec times[] = {{0, UTIME_OMIT},
                               {static_cast<time_t>(modified_ns / kSecond), static_cast<long>(modified_ns % kSecond)}};
-    if (::utimensat(AT_FDCWD, path.c_str(), times, 0) != 0)
+    if (::futimens(use.value().number(), times) != 0)
         return Status::from_errno(errno, "set the time of the last change of " + path);
     return Status::ok();
 }
 
-namespace {
+ExistingFile existing_by(const std::shared_ptr<Descriptor>& descriptor, const std::string& path) {
+    return {make_posix_file(descriptor, path), {}, 0, [descriptor, path](std::uint64_t modified_ns) {
+                return set_modified(*descriptor, path, modified_ns);
+            }};
+}
 
 Status check_existing(int descriptor, const std::string& path, ExistingFile& existing) {
     struct stat facts{};
@@ -515,7 +523,7 @@ Result<ExistingFile> open_existing_file(const std::string& path, Directory::Pati
     const int descriptor = restarted([&] { return ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); });
     if (descriptor < 0) return Status::from_errno(errno, "open " + path);
     const auto owned = std::make_shared<Descriptor>(descriptor, complete_path(path), O_RDWR);
-    ExistingFile existing{make_posix_file(owned, path), {}, 0};
+    ExistingFile existing = existing_by(owned, path);
     FOREBAY_TRY(check_existing(descriptor, path, existing));
     if (!lock_within(*owned, patience.at_most.value_or(std::chrono::hours(24))) && errno == EWOULDBLOCK)
         return Status(Code::kUnavailable, "open " + path + ": another process has it open", EWOULDBLOCK, true);
@@ -526,7 +534,7 @@ Result<ExistingFile> open_existing_file(const std::string& path, Directory::Pati
 Result<ExistingFile> existing_file(const std::shared_ptr<Descriptor>& descriptor, const std::string& path) {
     const auto use = descriptor->use();
     if (!use) return use.status();
-    ExistingFile existing{make_posix_file(descriptor, path), {}, 0};
+    ExistingFile existing = existing_by(descriptor, path);
     FOREBAY_TRY(check_existing(use.value().number(), path, existing));
     FOREBAY_TRY(await_unserved(*descriptor, kServerEnds));
     return existing;

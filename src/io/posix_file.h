@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -27,6 +28,9 @@ struct ExistingFile {
     std::unique_ptr<File> file;
     Identity identity;
     std::uint64_t modified_ns = 0;   // CLOCK_REALTIME, of the machine that keeps the file
+    // Makes that the time at which the file was last written: of this file, also if it has another name by then. None:
+    // it cannot be set. As long as `file` is there.
+    std::function<Status(std::uint64_t modified_ns)> set_modified{};
 };
 // Opens an existing regular file for reading and writing, and locks it as HDF5 locks a file that it opens for
 // writing (flock, exclusive), until it is closed. kNotFound, kPermissionDenied; kInvalidArgument: it is no
@@ -40,9 +44,6 @@ struct ExistingFile {
 
 // When the file was made, CLOCK_REALTIME; 0: its file system does not tell.
 [[nodiscard]] std::uint64_t born_ns(const std::string& path) noexcept;
-
-// Makes `modified_ns` (CLOCK_REALTIME) the time at which the file was last written.
-[[nodiscard]] Status set_modified(const std::string& path, std::uint64_t modified_ns);
 
 // The user that the file at `path` belongs to; the calling one, if that cannot be known.
 [[nodiscard]] std::uint64_t owner_of(const std::string& path) noexcept;

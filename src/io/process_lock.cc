@@ -187,11 +187,16 @@ Result<Holder> ProcessLock::holder(int folder, const std::string& name, const st
     return holder;
 }
 
-Holder ProcessLock::holder_at(const std::string& directory, const std::string& name) noexcept {
+int ProcessLock::look_at(const std::string& directory, const std::string& name, Holder& holder) noexcept {
     const Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!folder) return errno == ENOENT ? Holder::kNobody : Holder::kUntold;
-    Holder holder = Holder::kUntold;
-    return look(folder.number(), name.c_str(), holder) == 0 ? holder : Holder::kUntold;
+    const int error = folder ? look(folder.number(), name.c_str(), holder) : errno;
+    if (error != 0) holder = !folder && error == ENOENT ? Holder::kNobody : Holder::kUntold;
+    return is_no_lock(error) ? 0 : error;
+}
+
+bool ProcessLock::is_no_lock(int error) noexcept {
+    constexpr std::array kNoLock{ENOENT, ELOOP, EINVAL, EACCES, EPERM, ENXIO, ENOTDIR};
+    return std::find(kNoLock.begin(), kNoLock.end(), error) != kNoLock.end();
 }
 
 // The kernel tells when the last mapping of the file goes (inotify), a moment before the lock does.
@@ -201,7 +206,8 @@ bool ProcessLock::await_end(const std::string& directory, const std::string& nam
     const Descriptor told(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     if (told)
         (void)::inotify_add_watch(told.number(), (directory + "/" + name).c_str(), IN_CLOSE_WRITE | IN_DELETE_SELF);
-    while (holder_at(directory, name) == Holder::kSomebody) {
+    Holder holder = Holder::kUntold;
+    while (look_at(directory, name, holder) != 0 || holder == Holder::kSomebody) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
         if (left.count() <= 0) return false;
         pollfd waiting{told.number(), POLLIN, 0};   // a negative one is passed over

@@ -41,11 +41,16 @@ class ProcessLock final : public Lock {
     [[nodiscard]] static Result<Holder> holder(int folder, const std::string& name, const std::string& path);
     [[nodiscard]] static Result<std::unique_ptr<Lock>> keep_free(int folder, const std::string& name,
                                                                  const std::string& path);
-    // By the path of the directory, without memory. A directory that is gone: nobody. What cannot be looked at: untold.
-    // Waits until nobody has it, at most so long. False: somebody has it still.
+    // The same by the path of the directory, without memory. Returns 0, or the errno of why it cannot be looked at now;
+    // then `holder` is untold. A directory that is gone has no holder, and no process of this user has locked a link, a
+    // pipe or a file that this user may not open: untold.
+    [[nodiscard]] static int look_at(const std::string& directory, const std::string& name, Holder& holder) noexcept;
+    // Waits until no process has it, at most so long. False: a process has it still, or it cannot be looked at.
     [[nodiscard]] static bool await_end(const std::string& directory, const std::string& name,
                                         std::chrono::milliseconds at_most);
-    [[nodiscard]] static Holder holder_at(const std::string& directory, const std::string& name) noexcept;
+
+    // Such a file, by the errno of opening it.
+    [[nodiscard]] static bool is_no_lock(int error) noexcept;
 
   private:
     ProcessLock(void* page, std::size_t bytes) noexcept;

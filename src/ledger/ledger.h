@@ -48,9 +48,16 @@ inline constexpr std::size_t kReasonCount = static_cast<std::size_t>(AsideReason
 inline constexpr std::size_t kLedgerPathMax = 4096;
 inline constexpr std::size_t kLedgerSlots = 256;
 
+// How the owner of a slot uses the file. The numbers are part of the ledger's layout.
+enum class FileUse : std::uint64_t {
+    kNone = 0,   // the slot is free
+    kOpen = 1,   // it is open
+    kLeft = 2,   // it is closed, or was given up, with bytes that are in the log only. Writes of them may be in flight
+};
+
 // Counters of one open file. Bytes unless the name says otherwise.
 struct alignas(64) LedgerSlot {
-    std::atomic<std::uint64_t> in_use;      // 0 free, 1 open
+    std::atomic<std::uint64_t> in_use;      // a FileUse
     std::atomic<std::uint64_t> opened_ns;   // CLOCK_REALTIME
     std::atomic<std::uint64_t> device, inode;
     std::atomic<std::uint64_t> requests;     // writes received from HDF5
@@ -139,8 +146,9 @@ struct ProcessView {
 // That of the process directory `directory`, open. Files that have been closed are not in it.
 [[nodiscard]] Result<ProcessView> read_ledger(io::Directory& directory);
 
-// Whether the ledger in `directory` has this file open. False, if there is none that can be read.
-[[nodiscard]] bool ledger_has(io::Directory& directory, const io::Identity& identity);
+// How the ledger in `directory` has this file. kNone too if no ledger was made yet. An error: the ledger cannot be
+// read, or (kUnavailable, without an errno) has had more files than slots, and not this one.
+[[nodiscard]] Result<FileUse> file_use(io::Directory& directory, const io::Identity& identity);
 
 // Writes `wrote_ns` into the ledger of a dead process. kCorrupt: `file` is no ledger of this version.
 [[nodiscard]] Status note_write(io::File& file, std::uint64_t time_ns);

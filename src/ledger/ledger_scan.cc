@@ -47,8 +47,9 @@ Status read_whole(io::File& file, std::uint64_t offset, io::MutableBytes into) {
 bool is_taken_over(const std::string& directory) {
     const std::size_t slash = directory.rfind('/');
     if (slash == std::string::npos) return false;
-    return io::Claim::is_held(fmt::format("{}/{}", directory.substr(0, slash), area::kClosingFolder),
-                              directory.substr(slash + 1));
+    const auto held = io::Claim::is_held(fmt::format("{}/{}", directory.substr(0, slash), area::kClosingFolder),
+                                         directory.substr(slash + 1));
+    return !held || held.value();
 }
 
 // The files that are open. A writer takes the first free slot, so behind one that was never used there are only
@@ -83,7 +84,7 @@ Result<ProcessView> read_ledger(io::Directory& directory, const Result<area::Pro
     view.pid = header.pid;
     // Where no lock tells, number and start time do, in this boot only.
     const area::Life life = area::life_in(directory);
-    view.alive = life == area::Life::kLives ||
+    view.alive = life == area::Life::kLives || life == area::Life::kUnseen ||
                  (life == area::Life::kUntold && self && boot_id_of(header) == area::to_text(self.value().boot_id) &&
                   area::is_seen_running({header.pid, header.process_start_ticks, self.value().boot_id})) ||
                  is_taken_over(directory.name());
@@ -158,24 +159,25 @@ Status look_at_logs(io::Directory& directory, ProcessView& view) {
 
 }   // namespace
 
-bool ledger_has(io::Directory& directory, const io::Identity& identity) {
+Result<FileUse> file_use(io::Directory& directory, const io::Identity& identity) {
     const auto file = directory.open_file("ledger", io::OpenMode::kRead);
-    std::array<std::uint64_t, 2> front{};   // magic, version
-    if (!file || !read_whole(*file.value(), 0, std::as_writable_bytes(std::span(front))) || front[0] != kLedgerMagic ||
-        front[1] != kLedgerVersion)
-        return false;
+    if (!file) return file.status().code() == Code::kNotFound ? Result<FileUse>(FileUse::kNone) : file.status();
+    LedgerHeader header{};
+    FOREBAY_TRY(read_whole(*file.value(), 0, std::as_writable_bytes(std::span(&header, 1))));
+    if (header.magic.load(std::memory_order_acquire) != kLedgerMagic || header.version != kLedgerVersion)
+        return Status(Code::kUnsupported, fmt::format("read {}: not a ledger of this version", file.value()->name()));
     static_assert(offsetof(LedgerSlot, opened_ns) == 8 && offsetof(LedgerSlot, device) == 16 &&
                   offsetof(LedgerSlot, inode) == 24);
     for (std::size_t i = 0; i < kLedgerSlots; ++i) {
         std::array<std::uint64_t, 4> slot{};
-        if (!read_whole(*file.value(), sizeof(LedgerHeader) + i * sizeof(LedgerSlot),
-                        std::as_writable_bytes(std::span(slot))))
-            return false;
+        FOREBAY_TRY(read_whole(*file.value(), sizeof(LedgerHeader) + i * sizeof(LedgerSlot),
+                               std::as_writable_bytes(std::span(slot))));
         const auto& [in_use, opened_ns, device, inode] = slot;
-        if (in_use != 0 && io::Identity{device, inode} == identity) return true;
-        if (in_use == 0 && opened_ns == 0) return false;   // never used, nor any behind it
+        if (in_use != 0 && io::Identity{device, inode} == identity) return static_cast<FileUse>(in_use);
+        if (in_use == 0 && opened_ns == 0) break;   // never used, nor any behind it
     }
-    return false;
+    if (load(header.files_without_slot) == 0) return FileUse::kNone;
+    return Status(Code::kUnavailable, fmt::format("{} has had more files than slots", file.value()->name()));
 }
 
 Status note_write(io::File& file, std::uint64_t time_ns) {

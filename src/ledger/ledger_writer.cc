@@ -48,7 +48,7 @@ LedgerSlot* LedgerWriter::take_slot(std::string_view path, std::uint64_t device,
         LedgerSlot& slot = slots_[i];
         if (slot.in_use.load(std::memory_order_relaxed) != 0) continue;
         open_slot(slot, path, device, inode);
-        slot.in_use.store(1, std::memory_order_release);
+        set_use(slot, FileUse::kOpen);
         return &slot;
     }
     header_->files_without_slot.fetch_add(1, std::memory_order_relaxed);
@@ -57,7 +57,7 @@ LedgerSlot* LedgerWriter::take_slot(std::string_view path, std::uint64_t device,
 
 void LedgerWriter::give_back(LedgerSlot* slot) {
     const std::lock_guard lock(mutex_);
-    slot->in_use.store(0, std::memory_order_release);
+    set_use(*slot, FileUse::kNone);
     io::raise_and_wake(header_->closed);
 }
 

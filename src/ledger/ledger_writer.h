@@ -41,6 +41,10 @@ class LedgerWriter {
     LedgerSlot* slots_ = nullptr;
 };
 
+inline void set_use(LedgerSlot& slot, FileUse use) noexcept {
+    slot.in_use.store(static_cast<std::uint64_t>(use), std::memory_order_release);
+}
+
 // Sets the path and the identity, and every counter to zero.
 void open_slot(LedgerSlot& slot, std::string_view path, std::uint64_t device, std::uint64_t inode);
 

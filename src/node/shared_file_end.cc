@@ -28,6 +28,11 @@ bool anybody(Team::Words words, std::uint64_t what) {
     return std::ranges::any_of(words, [&](std::uint64_t one) { return (one & what) != 0; });
 }
 
+// Other programs may write the file now, unless writes of what the log still has may be in flight.
+void end_claim(stage::Engine& engine, const stage::StagedFile& file, std::shared_ptr<io::Claim> claim) noexcept {
+    if (claim != nullptr && (file.failed() || file.leaves_log())) engine.keep_claim(std::move(claim));
+}
+
 bool everybody(Team::Words words, std::uint64_t what) {
     return std::ranges::all_of(words, [&](std::uint64_t one) { return (one & what) != 0; });
 }
@@ -65,6 +70,7 @@ stage::Engine::Detached SharedFile::close(stage::Engine::AfterClose afterwards) 
         // Somebody is gone; nobody waits for anybody any more.
         if (share_ != nullptr) share_->stop_listening();
         (void)attempt([&] { return file_->finish_followed(met); });
+        end_claim(*engine_, *file_, std::move(claim_));
         return {met};
     }
     Status whole;
@@ -116,7 +122,7 @@ Status SharedFile::close_now(const Status& whole, Status committed) {
     } else {
         mine = attempt([&] { return share_->wait_until_finished(); });
     }
-    claim_.reset();   // others may open the file as soon as any member has closed it
+    end_claim(*engine_, *file_, std::move(claim_));   // others may open the file as soon as any member has closed it
     const Status outcome = agree(mine ? committed : mine);
     if (outcome && journal_ != nullptr) (void)end_consistency();
     Status given_back;
@@ -157,7 +163,7 @@ void SharedFile::finish_later(stage::Engine::AfterClose afterwards) noexcept {
         if (const Status given_back = share->await_ends(NodeShare::End::kGivenBack, std::nullopt);
             outcome && given_back && share->all_came_to(NodeShare::End::kGivenBack))
             (void)attempt([&] { return engine->directory()->remove_file(board::board_name(file->log_number())); });
-        held.reset();
+        end_claim(*engine, *file, std::move(held));
         return outcome;
     };
     engine->finish_later(file, std::move(close));
@@ -175,7 +181,7 @@ void SharedFile::finish_unclosed() noexcept {
         return drains_ ? drain_unclosed() : follow_unclosed();
     });
     if (!outcome) file_->withhold(copy_of(outcome, "a write failed"));
-    claim_.reset();
+    end_claim(*engine_, *file_, std::move(claim_));
 }
 
 Status SharedFile::follow_unclosed() {

@@ -77,7 +77,11 @@ Status give_back_team(const TeamSession& team) {
 void tell_of_directories(const Inventory& inventory, Report& report) {
     for (const auto& directory : inventory.directories) {
         if (!directory->refused) report.refused.push_back({directory->path(), directory->refused});
-        else if (directory->alive) report.living.push_back(directory->path());
+        else if (directory->alive) {
+            report.living.push_back(directory->path());
+            if (!directory->has_ledger || !directory->open_files.empty() || directory->files_without_slot > 0)
+                ++report.owners;
+        }
     }
 }
 

@@ -57,7 +57,7 @@ std::string Gathering::name(const std::string& file, std::uint64_t team) {
 
 Result<std::unique_ptr<Gathering>> Gathering::open(std::unique_ptr<io::Directory> home, const std::string& file,
                                                    std::uint64_t team, bool create, io::Directory::Patience patience) {
-    std::unique_ptr<Gathering> self(new Gathering(std::move(home), name(file, team)));
+    std::unique_ptr<Gathering> self(new Gathering(std::move(home), name(file, team), team));
     io::Directory& at = *self->home_;
     // Somebody else may bring the file home, and remove it, between looking for it and having its lock.
     for (;;) {
@@ -107,8 +107,32 @@ Status Gathering::put(std::string_view name) {
 Result<bool> Gathering::done() { return is_there(kDone); }
 Result<bool> Gathering::closed() { return is_there(kClosed); }
 Status Gathering::set_closed() { return put(kClosed); }
-Result<bool> Gathering::begun() { return is_there(kBegun); }
-Status Gathering::set_begun() { return put(kBegun); }
+
+// As in a segment's header. One without a state was just being made: nothing had been written.
+Result<std::optional<log::TargetState>> Gathering::begun() {
+    const auto file = directory_->open_file(std::string(kBegun), io::OpenMode::kRead);
+    if (file.status().code() == Code::kNotFound) return std::optional<log::TargetState>();
+    if (!file) return file.status();
+    std::array<std::byte, log::kStateOffset + 2 * log::kStateBytes> front{};
+    const auto got = file.value()->read_at(0, front);
+    if (!got) return got.status();
+    return log::newest_target_state(front, team_);
+}
+
+Status Gathering::note_begun(const log::TargetState& state) {
+    const bool first = begun_ == nullptr;
+    if (first) {
+        auto file = directory_->open_file(std::string(kBegun), io::OpenMode::kReadWrite);
+        if (file.status().code() == Code::kNotFound)
+            file = directory_->open_file(std::string(kBegun), io::OpenMode::kCreateNew);
+        if (!file) return file.status();
+        begun_ = std::move(file).value();
+    }
+    FOREBAY_TRY(begun_->write_at(log::state_offset(state.serial), log::encode(state, team_)));
+    if (!first) return Status::ok();
+    FOREBAY_TRY(begun_->sync());
+    return directory_->sync();
+}
 
 Result<bool> Gathering::empty() {
     const auto names = directory_->list();

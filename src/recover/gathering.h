@@ -13,12 +13,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "io/file.h"
+#include "log/target_state.h"
 #include "undo/undo_format.h"
 
 namespace forebay::recover {
@@ -53,21 +55,23 @@ class Gathering {
     [[nodiscard]] Result<bool> empty();
 
     [[nodiscard]] Status set_closed();
-    // A recovery, of whatever node, has begun to write to the target: when that was last written tells nothing any
-    // more.
-    [[nodiscard]] Result<bool> begun();
-    // It is on the device when this returns.
-    [[nodiscard]] Status set_begun();
+    // A recovery, of whatever node, has begun to write to the target: what it has noted of that. Nothing: none has.
+    [[nodiscard]] Result<std::optional<log::TargetState>> begun();
+    // Notes what is about to be done to the target, or was done. The first note is on the device when this returns.
+    [[nodiscard]] Status note_begun(const log::TargetState& state);
     // Says that the file has been brought home, then removes everything but the directory's last trace, then that.
     [[nodiscard]] Status remove();
 
   private:
     [[nodiscard]] Result<bool> is_there(std::string_view name);
     [[nodiscard]] Status put(std::string_view name);
-    Gathering(std::unique_ptr<io::Directory> home, std::string name) : home_(std::move(home)), name_(std::move(name)) {}
+    Gathering(std::unique_ptr<io::Directory> home, std::string name, std::uint64_t team)
+        : home_(std::move(home)), name_(std::move(name)), team_(team) {}
 
     std::unique_ptr<io::Directory> home_;
     std::string name_;
+    const std::uint64_t team_;
+    std::unique_ptr<io::File> begun_;   // open once this recovery has noted something in it
     std::unique_ptr<io::Directory> directory_;
     std::unique_ptr<io::Lock> lock_;
 };

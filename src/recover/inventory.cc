@@ -6,6 +6,8 @@
 #include <tuple>
 
 #include "area/process.h"
+#include "recover/ending.h"
+#include "recover/process_directory.h"
 #include "recover/stated.h"
 #include "recover/trust.h"
 
@@ -191,6 +193,25 @@ bool Inventory::is_alive(const area::ProcessIdentity& process, const IsAlive& is
 std::size_t Inventory::nodes_here(const Session& session) const {
     return static_cast<std::size_t>(std::count_if(sessions.begin(), sessions.end(),
                                                   [&](const Session& other) { return session.same_run(other); }));
+}
+
+Result<std::optional<area::ProcessIdentity>> user_now(std::span<io::Directory* const> areas,
+                                                      const io::Identity& identity, const IsAlive& is_alive) {
+    for (io::Directory* const area : areas) {
+        const auto names = area->list();
+        if (!names) return names.status();
+        for (const std::string& name : names.value()) {
+            const auto owner = area::owner_of_directory(name);
+            if (!owner) continue;
+            const auto directory = area->open_directory(name);
+            if (!directory && lacks_resources(directory.status())) return directory.status();
+            if (!directory || !area::owner_is_alive(*owner, *directory.value(), is_alive)) continue;
+            const auto use = use_of(*directory.value(), identity);
+            if (use ? use.value() != ledger::FileUse::kNone : lacks_resources(use.status()))
+                return std::optional(*owner);
+        }
+    }
+    return std::optional<area::ProcessIdentity>();
 }
 
 Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const IsAlive& is_alive) {

@@ -123,6 +123,12 @@ struct Inventory {
     [[nodiscard]] const FoundDirectory* living_user_of(const io::Identity& identity) const;
 };
 
+// A process that has come to the areas, or has opened the file, since an inventory was taken. Empty: none has, as far
+// as ledgers tell. An error: an area or a directory cannot be looked into.
+[[nodiscard]] Result<std::optional<area::ProcessIdentity>> user_now(std::span<io::Directory* const> areas,
+                                                                    const io::Identity& identity,
+                                                                    const IsAlive& is_alive);
+
 // Of all process directories in `areas`, each of which is a `forebay-<uid>`, open. The error is that of an area that
 // must not be trusted or cannot be listed.
 [[nodiscard]] Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const IsAlive& is_alive);

@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <string_view>
 
 #include "base/clock.h"
-#include "io/process_lock.h"
-#include "ledger/ledger.h"
+#include "recover/ending.h"
 #include "recover/trust.h"
 
 namespace forebay::recover {
@@ -23,11 +23,26 @@ constexpr io::Directory::Patience kOthersLook{std::chrono::seconds(1)};
 
 void Leftovers::note(Area& area, const std::string& name, const area::ProcessIdentity& owner) {
     ProcessDirectory found = judge(*area.directory, name, owner);
-    if (found.state == ProcessDirectory::State::kLiving) area.living[name] = owner;
+    if (found.state == ProcessDirectory::State::kUnknown) note_failure(found.path, found.unread);
+    if (found.state == ProcessDirectory::State::kLiving || found.state == ProcessDirectory::State::kUnknown)
+        area.living[name] = owner;   // to be looked at again
     if (found.state != ProcessDirectory::State::kDead) return;
     if (!area.is_ours && found.unread.is_ok())
         found.unread = check_trusted(*area.directory, ".", io::Facts::Kind::kDirectory);
     area.dead[name] = std::move(found);
+}
+
+// An area that is gone holds nothing.
+void Leftovers::note_failure(const std::string& path, const Status& why) {
+    if (why.is_ok() || why.sys_errno() == ENOENT || why.sys_errno() == ENOTDIR) return;
+    if (lacks_resources(why)) {
+        if (lacking_) lacking_ = why.with_context("look what dead processes have left in " + path);
+        return;
+    }
+    ProcessDirectory unseen;
+    unseen.path = path;
+    unseen.unread = why;
+    unseen_.push_back(std::move(unseen));
 }
 
 // True: it has changed, and was listed.
@@ -49,6 +64,10 @@ bool Leftovers::look_into(Area& area) {
                 note(area, name, *owner);
         return true;
     }
+    if (!unchanged) {
+        area.seen_change_ns = 0;
+        note_failure(area.directory->name(), facts ? names.status() : facts.status());
+    }
     const auto living = std::move(area.living);
     area.living.clear();
     for (const auto& [name, owner] : living) {
@@ -64,13 +83,14 @@ void Leftovers::find_areas(bool others) {
                         [&](const Area& known) { return known.directory->name() == directory->name(); }))
             return;
         const auto facts = directory->facts(".");
-        if (!facts) return;
+        if (!facts) return note_failure(directory->name(), facts.status());
         const bool is_ours = check_trusted(*directory, ".", io::Facts::Kind::kDirectory).is_ok();
         directory->rest();   // the process keeps no descriptor of what others have left
         areas_.push_back({std::move(directory), is_ours, facts.value().owner, 0, {}, {}});
     };
     if (!own_found_) {
         auto area = find_area_();
+        if (!area) note_failure("the staging area", area.status());
         if (area && area.value() != nullptr) {
             own_found_ = true;
             others = true;
@@ -81,14 +101,18 @@ void Leftovers::find_areas(bool others) {
         for (auto& area : find_others_()) add(std::move(area));
 }
 
-void Leftovers::look() {
+Status Leftovers::look() {
+    lacking_ = Status::ok();
+    unseen_.clear();
     find_areas(areas_.empty() && !std::exchange(others_found_, true));
     bool listed = false;
     for (Area& area : areas_) listed = look_into(area) || listed;
-    if (!listed) return;
-    const std::size_t known = areas_.size();
-    find_areas(true);
-    for (std::size_t i = known; i < areas_.size(); ++i) (void)look_into(areas_[i]);
+    if (listed) {
+        const std::size_t known = areas_.size();
+        find_areas(true);
+        for (std::size_t i = known; i < areas_.size(); ++i) (void)look_into(areas_[i]);
+    }
+    return lacking_;
 }
 
 const ProcessDirectory* Leftovers::find_dead(const io::Identity& identity, std::uint64_t owner, const log::Birth& born,
@@ -101,34 +125,48 @@ const ProcessDirectory* Leftovers::find_dead(const io::Identity& identity, std::
     return nullptr;
 }
 
-bool Leftovers::concern(const io::Identity& identity, std::uint64_t owner, const log::Birth& born) {
-    look();
+Result<bool> Leftovers::concern(const io::Identity& identity, std::uint64_t owner, const log::Birth& born) {
+    FOREBAY_TRY(look());
     return find_dead(identity, owner, born, false) != nullptr;
 }
 
-bool Leftovers::await_end_of_writers(const io::Identity& identity, bool locked, std::chrono::milliseconds at_most) {
+Result<std::optional<Leftovers::Unsettled>> Leftovers::unsettled(const io::Identity& identity, bool locked) {
+    FOREBAY_TRY(look());
     const auto self = area::identify_this_process();
-    bool any = false;
     for (const Area& area : areas_)
         for (const auto& [name, owner] : area.living) {
-            if (self && owner == self.value()) continue;
             const auto directory = area.directory->open_directory(name);
-            if (!directory || !ledger::ledger_has(*directory.value(), identity) || area::is_seen_staying(owner))
-                continue;
-            if (!locked && !area::is_seen_running(owner)) continue;
-            any = true;
-            (void)io::ProcessLock::await_end(directory.value()->name(), std::string(area::kAliveFile), at_most);
+            if (!directory && lacks_resources(directory.status())) return directory.status();
+            if (!directory) continue;   // it has ended
+            const auto use = use_of(*directory.value(), identity);
+            if (!use && lacks_resources(use.status())) return use.status();
+            if (use && use.value() == ledger::FileUse::kNone) continue;
+            Unsettled found{Unsettled::Why::kLeft, owner, directory.value()->name()};
+            if (self && owner == self.value()) {
+                if (use && use.value() == ledger::FileUse::kLeft) return std::optional(found);
+                continue;   // it is open through another library, or another session
+            }
+            const area::Sight sight = area::sight_of(owner);
+            if (sight == area::Sight::kEnding) found.why = Unsettled::Why::kEnding;
+            else if (!use) continue;   // at work, with a ledger of another version
+            else if (use.value() == ledger::FileUse::kOpen) {
+                if (sight == area::Sight::kStaying || !locked) continue;
+                found.why = Unsettled::Why::kUntold;
+            }
+            return std::optional(found);
         }
-    return any;
+    return std::optional<Unsettled>();
 }
 
 const ProcessDirectory* Leftovers::unread(const io::Identity& identity, std::uint64_t owner, const log::Birth& born) {
-    look();
+    (void)look();
     return find_dead(identity, owner, born, true);
 }
 
 std::vector<ProcessDirectory> Leftovers::new_unread() {
     std::vector<ProcessDirectory> found;
+    for (const ProcessDirectory& area : unseen_)
+        if (told_.insert(area.path).second) found.push_back(area);
     for (const Area& area : areas_)
         for (const auto& [name, dead] : area.dead)
             if (dead.may_be_any && area.owner == ::geteuid() && told_.insert(dead.path).second) found.push_back(dead);

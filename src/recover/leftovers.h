@@ -33,16 +33,29 @@ class Leftovers {
     Leftovers(FindArea find_area, FindAreas find_others, io::Directory::Patience patience)
         : find_area_(std::move(find_area)), find_others_(std::move(find_others)), patience_(patience) {}
 
-    // Whether a dead process may have left something of this file, which belongs to this user.
-    [[nodiscard]] bool concern(const io::Identity& identity, std::uint64_t owner, const log::Birth& born = {});
-    // A process has the file open, and is about to end: it is seen to, or it cannot be seen, and the file's lock, which
-    // it would hold, has been had (`locked`). A dying process's locks end in any order. Waits for its end, at most so
-    // long. True: there was one.
-    bool await_end_of_writers(const io::Identity& identity, bool locked, std::chrono::milliseconds at_most);
+    // Whether a dead process may have left something of this file, which belongs to this user. An error: the system
+    // lacks what it takes to look.
+    [[nodiscard]] Result<bool> concern(const io::Identity& identity, std::uint64_t owner, const log::Birth& born = {});
+
+    // A process that is not known to be dead, this one included, has a log of the file, and may still write to the
+    // file. A process at work that has the file open is none: docs/consistency.md, "Other processes".
+    struct Unsettled {
+        enum class Why : std::uint8_t {
+            kEnding,   // it is ending, and may have a thread in a call that does not return
+            kLeft,     // it has closed the file, or given it up, with bytes that are in its log only
+            kUntold,   // it cannot be seen, and does not hold the file's lock, which has been had (`locked`): the locks
+                       // of a process that ends go in any order. It may also do without locks
+        };
+        Why why = Why::kEnding;
+        area::ProcessIdentity process;
+        std::string directory;   // its path; as long as the lock in it is held, this holds
+    };
+    // The first such process. Looks again. An error as above.
+    [[nodiscard]] Result<std::optional<Unsettled>> unsettled(const io::Identity& identity, bool locked);
     // A directory that has something of this file, and cannot be used; null: none has.
     [[nodiscard]] const ProcessDirectory* unread(const io::Identity& identity, std::uint64_t owner,
                                                  const log::Birth& born = {});
-    // Directories of which nobody can tell what they hold, each once.
+    // Directories, and staging areas (without a process), of which nobody can tell what they hold, each once.
     [[nodiscard]] std::vector<ProcessDirectory> new_unread();
     // A dead process has left a log of a file of this name that is another one: it was replaced, or its file system was
     // mounted again, and then the file has not what the log holds. The directory of the process; empty: none.
@@ -69,8 +82,9 @@ class Leftovers {
         std::map<std::string, ProcessDirectory> dead;
     };
 
-    void look();
+    [[nodiscard]] Status look();
     void find_areas(bool others);
+    void note_failure(const std::string& path, const Status& why);
     bool look_into(Area& area);
     void note(Area& area, const std::string& name, const area::ProcessIdentity& owner);
     [[nodiscard]] std::vector<io::Directory*> ours() const;
@@ -83,7 +97,9 @@ class Leftovers {
     const io::Directory::Patience patience_;   // with another recovery of the same file
     std::vector<Area> areas_;
     bool own_found_ = false, others_found_ = false;
-    std::set<std::string> told_;   // directories that were told as unread
+    std::set<std::string> told_;             // directories that were told as unread
+    std::vector<ProcessDirectory> unseen_;   // areas that cannot be looked into
+    Status lacking_;                         // what the last look could not do for want of descriptors or memory
     std::uint64_t listings_ = 0;
 };
 

@@ -25,6 +25,7 @@ class Judgement {
         auto opened = trusted.code() == Code::kNotFound ? Result<std::unique_ptr<io::Directory>>(trusted)
                                                         : area_.open_directory(name_);
         if (opened.status().sys_errno() == ENOENT) return;
+        if (lacks_resources(opened.status())) return leave_unknown(opened.status());
         if (!opened) {
             found_.state = is_seen(found_.process) ? ProcessDirectory::State::kLiving : ProcessDirectory::State::kDead;
             note(trusted ? opened.status() : trusted);
@@ -32,6 +33,8 @@ class Judgement {
             return;
         }
         directory_ = std::move(opened).value();
+        if (const auto holder = directory_->holder_of(std::string(area::kAliveFile)); lacks_resources(holder.status()))
+            return leave_unknown(holder.status());
         if (area::owner_is_alive(found_.process, *directory_, is_seen)) {
             found_.state = ProcessDirectory::State::kLiving;
             return;
@@ -41,9 +44,15 @@ class Judgement {
         read_log();
         read_journals();
         if (!all_read_) read_ledger();
+        if (lacks_resources(found_.unread)) leave_unknown(found_.unread);
     }
 
   private:
+    void leave_unknown(Status why) {
+        found_.state = ProcessDirectory::State::kUnknown;
+        found_.unread = std::move(why);
+        found_.files.clear();
+    }
     void note(const Status& why) {
         if (found_.unread.is_ok() && !why.is_ok()) found_.unread = why;
     }
@@ -115,6 +124,10 @@ class Judgement {
 };
 
 }   // namespace
+
+bool lacks_resources(const Status& failure) noexcept {
+    return failure.sys_errno() == EMFILE || failure.sys_errno() == ENFILE || failure.sys_errno() == ENOMEM;
+}
 
 ProcessDirectory judge(io::Directory& area, const std::string& name, const area::ProcessIdentity& owner,
                        const area::IsSeenRunning& is_seen) {

@@ -22,6 +22,7 @@ struct ProcessDirectory {
         kGone,     // it went away in the meantime
         kLiving,   // not looked into further
         kDead,
+        kUnknown,   // the process is not known to live, and the directory cannot be looked into now: `unread` says why
     };
     State state = State::kGone;
     std::string path;
@@ -40,6 +41,9 @@ struct ProcessDirectory {
     // What to do about one that cannot be read.
     [[nodiscard]] std::string advice() const;
 };
+
+// The system lacks descriptors or memory: what failed is not known, and may succeed later.
+[[nodiscard]] bool lacks_resources(const Status& failure) noexcept;
 
 [[nodiscard]] ProcessDirectory judge(io::Directory& area, const std::string& name, const area::ProcessIdentity& owner,
                                      const area::IsSeenRunning& is_seen = area::is_seen_running);

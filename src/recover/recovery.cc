@@ -13,6 +13,7 @@
 #include "io/path.h"
 #include "recover/claim.h"
 #include "recover/cleanup.h"
+#include "recover/ending.h"
 #include "recover/in_use.h"
 #include "recover/replay.h"
 #include "recover/rewrite.h"
@@ -49,8 +50,8 @@ std::uint64_t last_sign_of_life(const Session& session, const Outside& outside) 
 
 class Recovery {
   public:
-    Recovery(const Claim& claim, const Request& request, const Outside& outside)
-        : inventory_(claim.inventory), busy_(claim.busy), request_(request), outside_(outside) {}
+    Recovery(std::span<io::Directory* const> areas, const Claim& claim, const Request& request, const Outside& outside)
+        : areas_(areas), inventory_(claim.inventory), busy_(claim.busy), request_(request), outside_(outside) {}
 
     Report run() {
         std::vector<const Session*> todo;
@@ -194,12 +195,8 @@ class Recovery {
             report.nodes_here = inventory_.nodes_here(session);
         }
         if (auto no = refuse_by_logs(session, report)) return *no;
-        if (request_.only && !named(session.identity)) {
-            const Wanted& asked = *named(session);
-            if (asked.identity == io::Identity{})
-                return refused(report, Reason::kMissing, {Code::kNotFound, asked.path + ": there is no such file"});
-            return refused(report, Reason::kReplaced, not_the_file(asked.path));
-        }
+        if (request_.only && !named(session.identity) && named(session)->identity != io::Identity{})
+            return refused(report, Reason::kReplaced, not_the_file(named(session)->path));
         if (is_complete(session)) {
             report.outcome = Outcome::kComplete;
             give_back(session, report);
@@ -223,15 +220,27 @@ class Recovery {
         report.size = picture.size.value_or(0);
         if (auto no = refuse_by_content(session, picture, report)) return *no;
 
-        const Wanted* const name = named(session);
+        // Since the inventory others may have been recovered for hours.
+        const auto user = user_now(areas_, session.identity, outside_.is_alive);
+        if (!user) return refused(report, Reason::kSystem, user.status());
+        if (user.value())
+            return refused(report, Reason::kInUse,
+                           {Code::kUnavailable,
+                            fmt::format("still open in process {}; not touched", user.value()->pid)});
+
+        const Wanted* const name = named(session.identity);
         if (name != nullptr) report.path = name->path;
         auto target = outside_.open_target(report.path);
-        if (name == nullptr && outside_.find_beside &&
-            (target ? target.value().identity != session.identity : target.status().code() == Code::kNotFound))
-            if (std::string renamed = outside_.find_beside(report.path, session.identity); !renamed.empty()) {
-                report.path = std::move(renamed);
+        const bool missing = target.status().code() == Code::kNotFound;
+        if (name == nullptr && outside_.find_file &&
+            (missing || (target && target.value().identity != session.identity))) {
+            io::Search found = outside_.find_file(report.path, session.identity);
+            if (missing && is_gone(session, found)) return give_up(session, std::move(report));
+            if (!found.path.empty()) {
+                report.path = std::move(found.path);
                 target = outside_.open_target(report.path);
             }
+        }
         if (!target) return refused(report, reason_of(target.status()), target.status());
         if (target.value().identity != session.identity)
             return refused(report, Reason::kReplaced, not_the_file(report.path));
@@ -261,39 +270,21 @@ class Recovery {
             report.reason = Reason::kSystem;
             return report;
         }
-        // For the other nodes, which have parts of their own to bring home, this is no change by somebody else, also if
-        // it is killed.
-        const auto as_unchanged = [&] {
-            return report.nodes > 1 && outside_.set_modified
-                       ? outside_.set_modified(report.path, target.value().modified_ns)
-                       : Status::ok();
-        };
         std::shared_ptr<io::File> file = std::move(target.value().file);
-        std::shared_ptr<WitnessedTarget> witnessed;
-        if (const FoundLog& first = session.logs.front(); first.log->state && now.value())
-            file = witnessed = std::make_shared<WitnessedTarget>(std::move(file), *first.directory->pool, *first.log,
-                                                                 *now.value(), request_.although_changed);
+        if (now.value()) file = witnessed(std::move(file), session, *now.value(), report, target.value().set_modified);
         std::uint64_t done = 0;
         const auto rewritten = rewrite(
             picture, pools, *file, picture.commit_sequence > 0,
             [&](std::uint64_t bytes) {
                 done += bytes;
                 (void)note_life(*session.logs.front().directory);
-                (void)as_unchanged();
                 if (request_.progress) request_.progress({report.path, done, picture.bytes, file_, files_});
             },
             outside_.start_thread);
         if (!rewritten) {
             report.outcome = Outcome::kFailed;
-            report.reason = reason_of(rewritten.status());
+            report.reason = reason_of_failed_write(rewritten.status());
             report.status = rewritten.status();
-            return report;
-        }
-        report.status = as_unchanged();
-        if (report.status && witnessed) report.status = witnessed->note_rest();
-        if (!report.status) {
-            report.outcome = Outcome::kFailed;
-            report.reason = reason_of(report.status);
             return report;
         }
         report.size = rewritten.value().size;
@@ -301,6 +292,42 @@ class Recovery {
         report.mark = rewritten.value().mark;
         give_back(session, report);
         return report;
+    }
+
+    // Nothing has its name. Only what proves that nothing has another name of it either makes its log void: it was
+    // unlinked when the process last looked at it; or its number is that of a file that was made later; or its whole
+    // file system was looked at.
+    bool is_gone(const Session& session, const io::Search& found) const {
+        if (found.everywhere) return true;
+        const std::optional<log::TargetState>& known = session.logs.front().log->state;
+        if (known && !known->busy && known->kind != io::TimesKind::kUnknown && known->rest.mode != 0 &&
+            known->rest.links == 0)
+            return true;
+        return !found.path.empty() && outside_.born_ns && session.born().differs({outside_.born_ns(found.path), 0});
+    }
+    FileReport give_up(const Session& session, FileReport report) const {
+        report.outcome = Outcome::kGone;
+        report.dropped_records = report.dropped_bytes = 0;
+        give_back(session, report);
+        return report;
+    }
+
+    // For the other nodes, which have parts of their own to bring home, what is written is no change by another
+    // program, also if this is killed.
+    std::shared_ptr<io::File> witnessed(std::shared_ptr<io::File> file, const Session& session,
+                                        const io::FileState& now, const FileReport& report,
+                                        std::function<Status(std::uint64_t)> set_modified) const {
+        const FoundLog& first = session.logs.front();
+        WitnessedTarget::Setup setup{now};
+        setup.although_changed = request_.although_changed;
+        if (report.nodes > 1) setup.set_modified = std::move(set_modified);
+        if (first.log->state) {
+            setup.known = *first.log->state;
+            setup.store = [pool = first.directory->pool.get(), log = first.log](const log::TargetState& state) {
+                return log::store_target_state(*pool, *log, state);
+            };
+        }
+        return std::make_shared<WitnessedTarget>(std::move(file), std::move(setup));
     }
 
     // Nothing: files of this kind have none.
@@ -356,6 +383,7 @@ class Recovery {
         report.reason = Reason::kSystem;
     }
 
+    const std::span<io::Directory* const> areas_;
     const Inventory& inventory_;
     const std::map<io::Identity, Status>& busy_;
     const Request& request_;
@@ -387,10 +415,9 @@ Result<Outside> Outside::real() {
                    self.value().boot_id,
                    [](const std::string& path) { return io::open_existing_file(path); },
                    realtime_ns() - std::min(realtime_ns(), boottime_ns()),
-                   io::set_modified,
                    home_of,
                    [](const std::string& path) { return io::identify(path); },
-                   io::find_beside,
+                   [](const std::string& path, const io::Identity& identity) { return io::find_file(path, identity); },
                    io::born_ns};
 }
 
@@ -403,19 +430,25 @@ Result<Report> recover(std::span<io::Directory* const> areas, const Request& req
         std::set<io::Identity> all;
         if (request.only) {
             for (const Session& session : inventory.sessions)
-                if (request.accept_moved && moved(session, request, outside) != nullptr) all.insert(session.identity);
+                if ((request.accept_moved && moved(session, request, outside) != nullptr) ||
+                    std::any_of(request.only->begin(), request.only->end(), [&](const Wanted& wanted) {
+                        return wanted.identity == io::Identity{} && wanted.path == session.path;
+                    }))
+                    all.insert(session.identity);
             return all;
         }
         for (const Session& session : inventory.sessions) all.insert(session.identity);
         for (const TeamSession& team : inventory.teams) all.insert(team.identity);
         return all;
     };
+    if (!request.dry_run && (!request.only || !named.empty()))
+        await_ending(areas, named, request.ending, request.waiting);
     auto claimed = claim(areas, named, others, request.patience, request.dry_run, outside.is_alive);
     if (!claimed) return claimed.status();
     for (Session& session : claimed.value().inventory.sessions)
         if (const Wanted* const now = request.accept_moved ? moved(session, request, outside) : nullptr)
             session.identity = now->identity;
-    Report report = Recovery(claimed.value(), request, outside).run();
+    Report report = Recovery(areas, claimed.value(), request, outside).run();
     // A file that is asked for is told of by itself, also if nobody has died.
     Report users = report;
     if (request.only && !request.unasked) tell_of_users(claimed.value().inventory, *request.only, users);

@@ -17,6 +17,7 @@
 
 #include "base/status.h"
 #include "io/file.h"
+#include "io/path.h"
 #include "io/posix_file.h"
 #include "recover/inventory.h"
 #include "recover/report.h"
@@ -43,15 +44,13 @@ struct Outside {
     area::BootId boot_id{};
     std::function<Result<io::ExistingFile>(const std::string& path)> open_target;
     std::uint64_t booted_ns = 0;   // CLOCK_REALTIME when this boot began; 0: nobody knows
-    // Sets when the file was last written; none: it cannot be set.
-    std::function<Status(const std::string& path, std::uint64_t modified_ns)> set_modified{};
     // The directory of a target, by its path; symbolic links are followed.
     std::function<Result<std::unique_ptr<io::Directory>>(const std::string& path)> open_home{};
     // What a path is now; symbolic links are followed, and nothing is opened or locked. None: only opening tells.
     std::function<Result<io::Identity>(const std::string& path)> identify{};
-    // The path of a file in the folder of `path`, by what it is: programs write a file under one name and then give it
-    // another. Empty: there is none. None: not looked for.
-    std::function<std::string(const std::string& path, const io::Identity& identity)> find_beside{};
+    // Where a file is now, by what it is (io/path.h): programs write a file under one name and then give it, or a
+    // folder that it is in, another. None: not looked for.
+    std::function<io::Search(const std::string& path, const io::Identity& identity)> find_file{};
     // CLOCK_REALTIME when a file was made; 0: its file system does not tell.
     std::function<std::uint64_t(const std::string& path)> born_ns{};
     task::StartThread start_thread{};   // as in task::Limits
@@ -67,6 +66,9 @@ struct Request {
     // any more: its file system has been mounted again. Whether it is the same file only the user knows.
     bool accept_moved = false;
     bool unasked = false;   // nobody reads the report: leave alone what needs a decision
+    // With processes that are ending, and have the files open (ending.h); each is told of.
+    io::Directory::Patience ending = io::Directory::Patience::kTry;
+    std::function<void(const area::ProcessIdentity& process)> waiting;
     io::Directory::Patience patience =
         io::Directory::Patience::kTry;   // when another recovery is at work on the same file
     io::Directory::Patience beside = io::Directory::Patience::kWait;   // the same, of another node (nodes=consistent)

@@ -9,8 +9,8 @@ namespace forebay::recover {
 
 namespace {
 
-constexpr std::array<std::string_view, 7> kOutcomes{"recovered", "rolled_back", "complete", "discarded",
-                                                    "refused",   "waiting",     "failed"};
+constexpr std::array<std::string_view, 8> kOutcomes{"recovered", "rolled_back", "complete", "discarded",
+                                                    "gone",      "refused",     "waiting",  "failed"};
 constexpr std::array<std::string_view, 14> kReasons{
     "none",    "missing",   "replaced",   "changed",      "read_only",     "no_space",  "in_use",
     "damaged", "restarted", "incomplete", "several_runs", "nodes_missing", "not_asked", "system"};

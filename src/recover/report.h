@@ -17,6 +17,7 @@ enum class Outcome : std::uint8_t {
     kRolledBack,   // there was no commit: the file is as it was when it was opened
     kComplete,     // the file had everything already; only the log was left
     kDiscarded,    // the log is gone without having been used
+    kGone,         // the same: the file has no name any more
     kRefused,      // nothing was changed; the log is kept
     kWaiting,      // this node has done its part; other nodes that wrote the file have to recover, too
     kFailed,       // something went wrong on the way; the log is kept, and the same may be tried again
@@ -42,7 +43,8 @@ enum class Reason : std::uint8_t {
 [[nodiscard]] std::string_view reason_name(Reason reason) noexcept;   // "in_use"
 
 struct FileReport {
-    std::string path;   // of the target
+    std::string path;          // of the target
+    std::string logged_path;   // as the log has it
     io::Identity identity;
     Outcome outcome = Outcome::kRefused;
     Reason reason = Reason::kNone;
@@ -85,6 +87,7 @@ struct Report {
     std::vector<FileReport> files;
     std::vector<DirectoryReport> refused;   // directories that could not be looked into
     std::vector<std::string> living;        // of processes that are at work
+    std::size_t owners = 0;                 // of those: that have files open, or do not tell
     std::vector<std::string> removed;       // directories; with dry_run, to be removed
 
     // Nothing that was asked for is left undone.

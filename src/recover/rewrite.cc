@@ -238,12 +238,17 @@ Result<Rewritten> rewrite(const Picture& picture, std::span<io::File* const> log
     });
     if (!failure) return failure;
     if (cut_from < size_before.value()) FOREBAY_TRY(target.resize(cut_from));
+    const std::uint64_t end_max = std::max(std::min(cut_from, size_before.value()), size);
 
     if (picture.bytes > 0) FOREBAY_TRY(Copying(picture, sources, target, done, written).run(start_thread));
 
     if (picture.size) {
         const auto now = target.size();
         if (!now) return now.status();
+        if (now.value() > end_max)
+            return Status(Code::kUnsupported,
+                          fmt::format("{}: others have made it {} bytes long while it was being recovered",
+                                      target.name(), now.value()));
         if (now.value() != size) FOREBAY_TRY(target.resize(size));
         done.size = size;
     }

@@ -10,7 +10,7 @@ namespace forebay::recover {
 
 FileReport introduce(const Session& session) {
     FileReport report;
-    report.path = session.path;
+    report.path = report.logged_path = session.path;
     report.identity = session.identity;
     for (const FoundLog& found : session.logs) {
         report.directories.push_back(found.directory->path());
@@ -45,6 +45,10 @@ Reason reason_of(const Status& status) noexcept {
         case Code::kUnavailable: return Reason::kInUse;
         default: return Reason::kSystem;
     }
+}
+
+Reason reason_of_failed_write(const Status& status) noexcept {
+    return status.code() == Code::kUnsupported && status.sys_errno() == 0 ? Reason::kChanged : reason_of(status);
 }
 
 Status note_life(FoundDirectory& directory) {

@@ -30,6 +30,8 @@ namespace forebay::recover {
 
 // Why the target, or what is beside it, cannot be opened or written.
 [[nodiscard]] Reason reason_of(const Status& status) noexcept;
+// Of a write to the target: others may have changed it meanwhile (witnessed_target.h).
+[[nodiscard]] Reason reason_of_failed_write(const Status& status) noexcept;
 
 // What recovery itself writes to the target is no change by somebody else, also if it is killed then.
 [[nodiscard]] Status note_life(FoundDirectory& directory);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,8 @@
 #include "recover/rewrite.h"
 #include "recover/session.h"
 #include "recover/undo.h"
+#include "recover/untouched.h"
+#include "recover/witnessed_target.h"
 
 namespace forebay::recover {
 
@@ -228,6 +231,16 @@ class TeamRecovery {
         report_.bytes = picture.bytes;
         report_.size = picture.size.value_or(0);
         if (undoing.value().nothing) return over(gathering, Outcome::kComplete);
+        std::set<io::Directory*> areas;   // of this node; since the inventory others may have been recovered for hours
+        for (const auto& directory : inventory_.directories) areas.insert(directory->area);
+        const auto user = user_now(std::vector<io::Directory*>(areas.begin(), areas.end()), team_.identity,
+                                   outside_.is_alive);
+        if (!user) return user.status();
+        if (user.value()) {
+            refuse(Reason::kInUse,
+                   {Code::kUnavailable, fmt::format("still open in process {}; not touched", user.value()->pid)});
+            return Status::ok();
+        }
         auto opened = outside_.open_target(report_.path);
         if (!opened) {
             refuse(reason_of(opened.status()), opened.status());
@@ -240,31 +253,67 @@ class TeamRecovery {
         }
         const auto begun = gathering.begun();
         if (!begun) return begun.status();
-        if (!begun.value() && !request_.although_changed && died_ns != 0 &&
-            target.modified_ns > died_ns + kClocksApartNs) {
-            refuse(Reason::kChanged,
-                   {Code::kUnsupported,
-                    fmt::format("{} was written to {} seconds after the last sign of the processes that died",
-                                report_.path, (target.modified_ns - died_ns) / 1'000'000'000)});
+        std::optional<io::FileState> now;
+        if (const auto state = target.file->state()) now = state.value();
+        else if (state.status().code() != Code::kUnsupported) return state.status();
+        if (const Status untouched = untouched_since(begun.value(), target, now, died_ns); !untouched) {
+            if (untouched.code() != Code::kUnsupported) return untouched;
+            refuse(Reason::kChanged, untouched.with_context(report_.path));
             return Status::ok();
         }
         report_.outcome = undoing.value().commit > 0 ? Outcome::kRecovered : Outcome::kRolledBack;
         if (request_.dry_run) return Status::ok();
-        // If this is killed, whichever node comes next must not take what this one wrote for a change by somebody else.
-        FOREBAY_TRY(gathering.set_begun());
+        std::shared_ptr<io::File> file = std::move(target.file);
+        // If this is killed, whichever node comes next must not take what this one wrote for a change by another
+        // program, nor the reverse.
+        if (now) {
+            WitnessedTarget::Setup setup{*now};
+            if (begun.value()) setup.known = *begun.value();
+            setup.although_changed = request_.although_changed;
+            setup.store = [&gathering](const log::TargetState& state) { return gathering.note_begun(state); };
+            file = std::make_shared<WitnessedTarget>(std::move(file), std::move(setup));
+        } else {   // a file without times: that something has begun is all that can be noted
+            log::TargetState unknown;
+            unknown.serial = 1;
+            FOREBAY_TRY(gathering.note_begun(unknown));
+        }
         std::uint64_t done = 0;
         const auto rewritten = rewrite(
-            picture, files, *target.file, undoing.value().commit > 0,
+            picture, files, *file, undoing.value().commit > 0,
             [&](std::uint64_t bytes) {
                 done += bytes;
                 if (request_.progress) request_.progress({report_.path, done, picture.bytes, 0, 1});
             },
             outside_.start_thread);
+        if (!rewritten && reason_of_failed_write(rewritten.status()) == Reason::kChanged) {
+            refuse(Reason::kChanged, rewritten.status());
+            return Status::ok();
+        }
         if (!rewritten) return rewritten.status();
         report_.size = rewritten.value().size;
         report_.writes = rewritten.value().writes;
         report_.mark = rewritten.value().mark;
         return over(gathering, report_.outcome);
+    }
+
+    // By what a recovery that has begun has noted of it, or else by the time of its last change. kUnsupported: others
+    // have changed it.
+    Status untouched_since(const std::optional<log::TargetState>& begun, const io::ExistingFile& target,
+                           const std::optional<io::FileState>& now, std::uint64_t died_ns) const {
+        if (request_.although_changed) return Status::ok();
+        if (begun && (!now || begun->kind == io::TimesKind::kUnknown)) return Status::ok();
+        if (begun) {
+            Death death{begun->begun_ns, false, report_.restarted, false};
+            if (outside_.identify) {
+                const auto there = outside_.identify(team_.path);
+                death.renamed = !there || there.value() != team_.identity;
+            }
+            return check_untouched(*begun, *now, *target.file, death);
+        }
+        if (died_ns == 0 || target.modified_ns <= died_ns + kClocksApartNs) return Status::ok();
+        return {Code::kUnsupported,
+                fmt::format("it was written to {} seconds after the last sign of the processes that died",
+                            (target.modified_ns - died_ns) / 1'000'000'000)};
     }
 
     // The file is as it should be, and this node's journals lie beside it, or are not wanted any more.

@@ -1,10 +1,13 @@
-// A target that recovery writes to: what is about to be done to it is noted in the log first, as the process did that
-// has left the log.
+// A target that recovery writes to.
 //
-// If the recovery is killed, the next one can tell what this one has written from what somebody else has. Thread-safe.
-// Blocks as the target does, and on a write of the log before each change.
+// What is about to be done to it is noted first, as the process did that has left the log: if the recovery is killed,
+// the next one can tell what this one has written from what others have. And before each change the target is compared
+// with what this recovery itself left after the last one: what others have written since, or appended, is neither
+// written over nor cut. The window that is left is one call. So changes are made one after the other. Thread-safe.
+// Blocks as the target does, and on a note before and after each change.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -17,33 +20,38 @@ namespace forebay::recover {
 
 class WitnessedTarget final : public io::ForwardingFile {
   public:
-    // `log` has a state of the target, and lies in `pool`; both outlive this. The target is as `now` says, and locked.
-    // `although_changed`: somebody else has changed it, so the log's samples are no sign of it any more.
-    WitnessedTarget(std::shared_ptr<io::File> target, io::File& pool, const log::ScannedLog& log,
-                    const io::FileState& now, bool although_changed = false);
+    struct Setup {
+        io::FileState now{};        // the target is so, and locked
+        log::TargetState known{};   // what was noted of it before
+        // Where it is noted. None: it is not, as nothing was noted before.
+        std::function<Status(const log::TargetState&)> store{};
+        // Others have changed it since: samples of it are no sign any more.
+        bool although_changed = false;
+        // To others it is to look as if nothing had been written: sets its mtime back, as long as that is the one that
+        // this recovery found, or its own write has made.
+        std::function<Status(std::uint64_t modified_ns)> set_modified{};
+    };
+    WitnessedTarget(std::shared_ptr<io::File> target, Setup setup);
 
+    // kUnsupported, of each change: others have changed the target meanwhile. Nothing was done.
     Status write_at(std::uint64_t offset, io::Bytes bytes) override;
     Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override;
     Status resize(std::uint64_t size) override;
     Status punch(std::uint64_t offset, std::uint64_t length) override;
 
-    // Nothing more comes: notes what the target is now.
-    [[nodiscard]] Status note_rest();
-
   private:
-    // Notes what a write of `range` is about to change, if nothing else is known of the target's content.
+    // Under mutex_.
+    Status change(const std::function<void()>& begin, const std::function<Status()>& act,
+                  const std::function<void()>& end);
+    Status check_untouched_since();
+    Status note();
+    Status come_to_rest();
     void look_before_write(ByteRange range);
-    template <class Change>
-    Status note(Change&& change) {
-        const std::lock_guard lock(mutex_);
-        change();
-        return log::store_target_state(pool_, log_, witness_.state());
-    }
 
-    io::File& pool_;
-    const log::ScannedLog& log_;
+    const Setup setup_;
     std::mutex mutex_;
     log::TargetWitness witness_;   // under mutex_
+    io::FileState left_;           // under mutex_: the target after the last change, as far as its times are known
 };
 
 }   // namespace forebay::recover

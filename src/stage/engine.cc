@@ -115,7 +115,10 @@ Status Engine::State::start_writing(Entry& entry, std::unique_ptr<io::File> targ
         entry.slot = entry.own_slot.get();
     }
     // That of a file that failed goes on telling what is left in the log: the next call refuses.
-    if (!entry.file->failed()) ledger::open_slot(*entry.slot, entry.file->path(), identity.device, identity.inode);
+    if (!entry.file->failed()) {
+        ledger::open_slot(*entry.slot, entry.file->path(), identity.device, identity.inode);
+        ledger::set_use(*entry.slot, ledger::FileUse::kOpen);
+    }
     FOREBAY_TRY(entry.file->open_for_writing(std::move(target), entry.slot, aside, traits, prepare));
     if (const auto cached = std::exchange(entry.cached, nullptr)) read_cache_.note_closed(*cached);
     tally_.tally().files_written.fetch_add(1, std::memory_order_relaxed);
@@ -130,18 +133,24 @@ Status Engine::State::start_writing(Entry& entry, std::unique_ptr<io::File> targ
 
 Engine::Detached Engine::State::detach(const std::shared_ptr<StagedFile>& file, bool writable,
                                        AfterClose afterwards) noexcept {
-    if (inherited() || ended()) return {};
+    if (inherited()) return {};
+    if (ended()) return {writable ? await_end_of_process(*file) : Status::ok()};
     async_requests_.await(file.get());
     bool last_writer = false;
     {
-        const std::lock_guard lock(mutex_);
+        std::unique_lock lock(mutex_);
+        if (ended()) {
+            lock.unlock();
+            return {writable ? await_end_of_process(*file) : Status::ok()};
+        }
         Entry& entry = files_.at(file->identity());
         last_writer = writable && --entry.writers == 0;
         entry.closing = entry.closing || last_writer;
+        if (last_writer) entry.closed_by = std::this_thread::get_id();
     }
     // Draining may take long; other files go on meanwhile. The handle still counts, so the entry stays.
     if (last_writer && afterwards && attempt([&] { return defer(file, std::move(afterwards)); }))
-        return {take_deferred_failure(), true};
+        return {take_deferred_failure(), true};   // `closed_by` went when it was handed over
     Status outcome;
     if (last_writer) outcome = attempt([&] { return file->finish(); });
     (void)end_handle(file, last_writer);
@@ -162,10 +171,13 @@ bool Engine::State::end_handle(const std::shared_ptr<StagedFile>& file, bool las
             // Without memory there is no line of statistics.
             (void)attempt([&] { closed = file->counters(); });
             entry.closing = false;
+            entry.closed_by = {};
             entry.being_written.reset();
         }
         // A file whose newest bytes are in the log only stays known.
-        if (--entry.handles == 0 && !file->failed() && !file->leaves_log()) {
+        const bool left = file->failed() || file->leaves_log();
+        if (left && entry.writers == 0 && entry.slot != nullptr) ledger::set_use(*entry.slot, ledger::FileUse::kLeft);
+        if (--entry.handles == 0 && !left) {
             cached = std::move(entry.cached);
             forget_locked(found);
             gone = true;
@@ -234,12 +246,41 @@ std::vector<std::string> Engine::State::end_of_process(const LeaveTo& leave_to) 
                                        file->path(), finished.message()));
         report_closed(file->counters());
     }
+    end_closes_of_threads();
     if (leave_to && leave_closes(leave_to)) return left;
     if (const Status failed = end_all_closes(); !failed) left.push_back(failed.message());
     stop_closing();
     const bool at_rest = come_to_rest();
     if (at_rest) leave_area();
     return left;
+}
+
+// What other threads are about to close. A handler of a signal may have called exit in the midst of this one's close.
+void Engine::State::end_closes_of_threads() noexcept {
+    const auto self = std::this_thread::get_id();
+    std::unique_lock lock(mutex_);
+    closed_.wait(lock, [&] {
+        return std::none_of(files_.begin(), files_.end(), [&](const auto& item) {
+            return item.second.closed_by != std::thread::id() && item.second.closed_by != self;
+        });
+    });
+    files_ended_ = true;
+    lock.unlock();
+    closed_.notify_all();
+}
+
+// A close that comes while the process ends: the end brings the file home.
+Status Engine::State::await_end_of_process(const StagedFile& file) noexcept {
+    {
+        std::unique_lock lock(mutex_);
+        closed_.wait(lock, [&] { return files_ended_; });
+    }
+    if (!file.failed() && !file.leaves_log()) return Status::ok();
+    return attempt([&] {
+        return Status(Code::kUnavailable, fmt::format("close {}: the process ends, and not all that was staged of it "
+                                                      "could be written; `forebay recover` does that",
+                                                      file.path()));
+    });
 }
 
 bool Engine::State::come_to_rest() {
@@ -257,6 +298,12 @@ bool Engine::State::come_to_rest() {
     if (requests_rest && cache_rests &&
         scheduler_.stop(wanted ? std::max(last_moment, progress + std::chrono::seconds(patience)) : last_moment))
         return true;
+    // A thread may write to any of them as long as its call lasts.
+    {
+        const std::lock_guard lock(mutex_);
+        for (const auto& [identity, entry] : files_)
+            if (entry.slot != nullptr) ledger::set_use(*entry.slot, ledger::FileUse::kLeft);
+    }
     leave_forks();
     tell_statistics();
     return false;
@@ -440,6 +487,8 @@ std::optional<Engine::Obstacle> Engine::obstacle() { return state_->obstacle(); 
 Result<std::unique_ptr<io::Claim>> Engine::claim(const io::Identity& identity) {
     return state_->claim(identity, node_name());
 }
+
+void Engine::keep_claim(std::shared_ptr<io::Claim> claim) noexcept { state_->keep_claim(std::move(claim)); }
 
 io::Directory* Engine::directory() noexcept { return state_->directory(); }
 

@@ -11,6 +11,7 @@
 // files, gets a clear error from writes, and neither drains nor removes anything.
 #pragma once
 
+#include <cerrno>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -96,6 +97,10 @@ class Engine {
         std::function<void()> give_way{};   // else called before it is: a lock for reading is in the way
     };
     [[nodiscard]] Result<std::string> recover_opened(const OpenedFile& file);
+    // The errno of a failure of the calls below and above: a process that is not known to be dead, this one included,
+    // may still write to the file, and did not come to its end within the option patience. It is named. Nobody may open
+    // the file, for reading neither.
+    static constexpr int kUnsettled = EBUSY;
     // Before the file at `path` is emptied: what dead processes have left of it can be given up.
     [[nodiscard]] Status admit_emptying(const std::string& path);
     // Before a file that is open now is emptied, or was made: whether what dead processes have left of it, or of one
@@ -199,6 +204,9 @@ class Engine {
     // it is written or emptied. kUnavailable with EBUSY: a process of this node has it claimed, which is named. Other
     // errors: it cannot be known. Null: nothing is staged here.
     [[nodiscard]] Result<std::unique_ptr<io::Claim>> claim(const io::Identity& identity);
+
+    // Of a file that this process has closed, and may still write to: the claim ends with this engine.
+    void keep_claim(std::shared_ptr<io::Claim> claim) noexcept;
 
     // The directory of this process on the staging area, once a file is staged; else null.
     [[nodiscard]] io::Directory* directory() noexcept;

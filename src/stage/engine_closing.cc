@@ -73,6 +73,7 @@ bool Engine::State::closing_thread() noexcept {
 // To the closing thread, which is there.
 void Engine::State::hand_over(Deferred&& close) {
     const std::lock_guard lock(mutex_);
+    files_.at(close.file->identity()).closed_by = {};
     const auto under_way = closes_under_way_.insert(close.file->identity());
     try {
         closes_waiting_.push_back(std::move(close));
@@ -82,6 +83,7 @@ void Engine::State::hand_over(Deferred&& close) {
     }
     deferred_closes_.fetch_add(1, std::memory_order_relaxed);
     close_wanted_.notify_one();
+    closed_.notify_all();   // for the end of the process: it is not the program's thread that closes it any more
 }
 
 // Ok: the close is deferred. An error: the caller finishes the file.
@@ -210,14 +212,17 @@ void Engine::State::await_own_closed(const io::Identity& identity, Before before
     }
 }
 
-// Whoever has claimed it gives it up in the end: it has patience with its target.
+// A process at work that has claimed it gives it up in the end: it has patience with its target. One that is ending may
+// hang.
 Status Engine::State::await_others_closed(const io::Identity& identity) {
     if (!registers_) return Status::ok();
     const std::string folder = closing_folder(), name = closing_name(identity);
-    if (!io::Claim::is_held(folder, name)) return Status::ok();
-    constexpr std::chrono::hours kTurn{1};
-    while (!io::ProcessLock::await_end(folder, name, kTurn)) {
-    }
+    const auto held = io::Claim::is_held(folder, name);
+    if (!held || !held.value()) return held.status();
+    constexpr std::uint64_t kTurnSeconds = 3600;
+    const std::chrono::seconds turn(loaded_.options.patience == 0 ? kTurnSeconds : loaded_.options.patience);
+    while (!io::ProcessLock::await_end(folder, name, turn))
+        FOREBAY_TRY(await_settled({identity, "a file that is being closed", true}).status());
     return Status::ok();
 }
 

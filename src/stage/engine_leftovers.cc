@@ -1,18 +1,45 @@
 // What other processes have left of a file, or claim now.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <span>
 
 #include "base/checksum.h"
+#include "io/process_lock.h"
 #include "stage/engine_state.h"
 
 namespace forebay::stage {
 
 namespace {
 
-// So long a process that is about to end is waited for.
-constexpr std::chrono::milliseconds kDying{2000};
+// So long a process is waited for that may be ending, and cannot be seen.
+constexpr std::chrono::milliseconds kMayBeEnding{2000};
+// For ever, with patience=0.
+constexpr std::chrono::hours kForEver{24 * 365};
+
+using recover::Leftovers;
+using Why = Leftovers::Unsettled::Why;
+
+std::string in_words(const Leftovers::Unsettled& found, const std::string& path) {
+    const std::uint64_t pid = found.process.pid;
+    switch (found.why) {
+        case Why::kEnding:
+            return fmt::format(
+                "{}: process {} is ending, and may still write to it: a call of it has not returned. Open "
+                "the file again once the process has gone",
+                path, pid);
+        case Why::kLeft:
+            return fmt::format("{}: process {} has closed it with bytes that it could not write, and may still write "
+                               "some of them: they are in {}. `forebay recover` writes them once the process has ended",
+                               path, pid, found.directory);
+        case Why::kUntold: break;
+    }
+    return fmt::format(
+        "{}: process {} has it open for writing, without a lock, and cannot be seen from here: it may be "
+        "ending, or in another container. Open the file again once the process has closed it",
+        path, pid);
+}
 
 }   // namespace
 
@@ -43,6 +70,33 @@ bool Engine::State::looks_for_leftovers() const noexcept {
     return loaded_.options.recover && loaded_.options.stage && !inherited();
 }
 
+// Without `looking_` while it waits: others of this process may look meanwhile.
+Result<std::string> Engine::State::await_settled(const OpenedFile& file) {
+    using Clock = std::chrono::steady_clock;
+    const std::uint64_t patience = loaded_.options.patience;
+    const auto begin = Clock::now();
+    const auto self = area::identify_this_process();
+    for (;;) {
+        const auto looked = [&] {
+            const std::lock_guard looking(looking_);
+            return leftovers_.unsettled(file.identity, file.locked);
+        }();
+        if (!looked) return looked.status().with_context(file.path);
+        if (!looked.value()) return std::string();
+        const Leftovers::Unsettled& found = *looked.value();
+        Clock::duration at_most = patience == 0 ? Clock::duration(kForEver) : std::chrono::seconds(patience);
+        if (found.why == Why::kUntold) at_most = std::min<Clock::duration>(at_most, kMayBeEnding);
+        // An engine of this process that was given up ends; another process keeps what it has left as long as it lives.
+        if (found.why == Why::kLeft && !(self && found.process == self.value())) at_most = Clock::duration::zero();
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(begin + at_most - Clock::now());
+        if (left.count() > 0 && io::ProcessLock::await_end(found.directory, std::string(area::kAliveFile), left))
+            continue;
+        // Two programs that write at once without locks are nothing that a reader has to pay for.
+        if (found.why == Why::kUntold && !file.writable) return in_words(found, file.path);
+        return Status(Code::kUnavailable, in_words(found, file.path), kUnsettled);
+    }
+}
+
 Result<std::string> Engine::State::recover_before_open(const std::string& path, bool writable) {
     const auto identity = io::identify(path);
     if (!identity) return std::string();
@@ -55,15 +109,18 @@ Result<std::string> Engine::State::recover_before_open(const std::string& path, 
 
 Result<std::string> Engine::State::recover_opened(const OpenedFile& file) {
     if (!looks_for_leftovers() || find(file.identity) != nullptr) return std::string();
+    const auto settled = await_settled(file);
+    if (!settled) return settled;
     const std::lock_guard looking(looking_);
     const std::uint64_t owner = io::owner_of(file.path);
     const log::Birth born{io::born_ns(file.path), 0};
-    bool concerned = leftovers_.concern(file.identity, owner, born);
-    if (!concerned && leftovers_.await_end_of_writers(file.identity, file.locked, kDying))
-        concerned = leftovers_.concern(file.identity, owner, born);
-    auto done = concerned ? bring_home_looking(file, born) : tell_of_stranded_looking(file.identity, file.path, born);
+    const auto concerned = leftovers_.concern(file.identity, owner, born);
+    if (!concerned) return concerned.status();
+    auto done = concerned.value() ? bring_home_looking(file, born)
+                                  : tell_of_stranded_looking(file.identity, file.path, born);
     if (!done) return done;
-    if (concerned) FOREBAY_TRY(refuse_unread_looking(file.identity, file.path, born));
+    if (concerned.value()) FOREBAY_TRY(refuse_unread_looking(file.identity, file.path, born));
+    if (!settled.value().empty()) return settled;
     return tell_of_unread_looking(std::move(done).value());
 }
 
@@ -80,18 +137,22 @@ Status Engine::State::refuse_unread_looking(const io::Identity& identity, const 
 Status Engine::State::admit_emptying(const std::string& path) {
     const auto identity = io::identify(path);
     if (!identity || !looks_for_leftovers()) return Status::ok();
+    FOREBAY_TRY(await_settled({identity.value(), path, true}).status());
     const std::lock_guard looking(looking_);
-    return leftovers_.concern(identity.value(), io::owner_of(path)) ? refuse_unread_looking(identity.value(), path)
-                                                                    : Status::ok();
+    const auto concerned = leftovers_.concern(identity.value(), io::owner_of(path));
+    return concerned && concerned.value() ? refuse_unread_looking(identity.value(), path) : concerned.status();
 }
 
 // Of directories of which nobody can tell what they hold; each is told, and counted, once.
 Result<std::string> Engine::State::tell_of_unread_looking(std::string said) {
     for (const recover::ProcessDirectory& unread : leftovers_.new_unread()) {
         unread_.fetch_add(1, std::memory_order_relaxed);
-        std::string text = fmt::format(
-            "{}: process {} has died, and which files it has left bytes of cannot be told: {}; {}", unread.path,
-            unread.process.pid, unread.unread.message(), unread.advice());
+        std::string text = unread.process.pid == 0
+                               ? fmt::format("{}: which files dead processes have left bytes of cannot be told: {}",
+                                             unread.path, unread.unread.message())
+                               : fmt::format("{}: process {} has died, and which files it has left bytes of cannot be "
+                                             "told: {}; {}",
+                                             unread.path, unread.process.pid, unread.unread.message(), unread.advice());
         if (loaded_.options.strict) return Status(Code::kUnavailable, std::move(text));
         said += (said.empty() ? "" : "; ") + text;
     }
@@ -117,11 +178,20 @@ Result<std::string> Engine::State::bring_home_looking(const OpenedFile& opened, 
                 return fmt::format("{}; those of this node are in it now ({} written){}{}", whose,
                                    format_size(file.bytes), recover::about_nodes(file).empty() ? "" : "; ",
                                    recover::about_nodes(file));
+            if (file.uncommitted_bytes > 0)
+                return fmt::format("{}; it is recovered ({} written), but {} had reached the file before their commit, "
+                                   "for want of room: it may differ from its last flush there, check the file",
+                                   whose, format_size(file.bytes), format_size(file.uncommitted_bytes));
             return fmt::format("{}; it is at its last flush now ({} written)", whose, format_size(file.bytes));
         case recover::Outcome::kRolledBack:
+            if (file.uncommitted_bytes > 0)
+                return fmt::format("{}, and never flushed; {} had reached the file, for want of room: it may differ "
+                                   "there from what it was when it was opened, check the file",
+                                   whose, format_size(file.uncommitted_bytes));
             return fmt::format("{}, and never flushed; it is as it was when it was opened", whose);
         case recover::Outcome::kComplete:
-        case recover::Outcome::kDiscarded: return std::string();
+        case recover::Outcome::kDiscarded:
+        case recover::Outcome::kGone: return std::string();
         case recover::Outcome::kRefused:
         case recover::Outcome::kWaiting:
         case recover::Outcome::kFailed: break;
@@ -146,8 +216,10 @@ Result<std::string> Engine::State::tell_of_stranded_looking(const io::Identity& 
 
 Status Engine::State::may_forget(const io::Identity& identity, const std::string& path) {
     if (!looks_for_leftovers()) return Status::ok();
+    FOREBAY_TRY(await_settled({identity, path, true}).status());
     const std::lock_guard looking(looking_);
-    if (!leftovers_.concern(identity, io::owner_of(path))) return Status::ok();
+    const auto concerned = leftovers_.concern(identity, io::owner_of(path));
+    if (!concerned || !concerned.value()) return concerned.status();
     FOREBAY_TRY(leftovers_.void_log({identity, path}, true)
                     .with_context(path + ": a process that died has left a log of it, which cannot be removed"));
     return refuse_unread_looking(identity, path);
@@ -160,8 +232,10 @@ Status Engine::State::forget_before(const io::Identity& identity, const std::str
     }
     if (!looks_for_leftovers()) return Status::ok();
     if (!open_here && find(identity) != nullptr) return Status::ok();
+    FOREBAY_TRY(await_settled({identity, path, true}).status());
     const std::lock_guard looking(looking_);
-    if (!leftovers_.concern(identity, io::owner_of(path))) return Status::ok();
+    const auto concerned = leftovers_.concern(identity, io::owner_of(path));
+    if (!concerned || !concerned.value()) return concerned.status();
     FOREBAY_TRY(leftovers_.void_log({identity, path})
                     .with_context(path + ": a process that died has left a log of it, which cannot be removed"));
     return refuse_unread_looking(identity, path);

@@ -25,6 +25,7 @@
 
 #include "area/registry.h"
 #include "area/run_record.h"
+#include "base/attempt.h"
 #include "base/clock.h"
 #include "cache/read_cache.h"
 #include "drain/deadline.h"
@@ -84,6 +85,8 @@ class Engine::State final : public Surroundings, public ForkParty {
     }
     void finish_later(const std::shared_ptr<StagedFile>& file, SharedClose close) noexcept;
     Status take_deferred_failure() noexcept;
+    void end_closes_of_threads() noexcept;
+    Status await_end_of_process(const StagedFile& file) noexcept;
     bool await_a_close() noexcept override;
     std::shared_ptr<StagedFile> find(const io::Identity& identity);
     std::shared_ptr<cache::CachedFile> cached(const io::Identity& identity);
@@ -162,8 +165,13 @@ class Engine::State final : public Surroundings, public ForkParty {
     }
 
     Result<std::unique_ptr<io::Claim>> claim(const io::Identity& identity, const std::string& node);
+    void keep_claim(std::shared_ptr<io::Claim> claim) noexcept {
+        const std::lock_guard lock(mutex_);
+        (void)attempt([&] { claims_kept_.push_back(std::move(claim)); });
+    }
     Result<std::string> recover_before_open(const std::string& path, bool writable);
     Result<std::string> recover_opened(const OpenedFile& file);
+    Result<std::string> await_settled(const OpenedFile& file);
     Result<std::string> tell_of_stranded_looking(const io::Identity& identity, const std::string& path,
                                                  const log::Birth& born);
     Status admit_emptying(const std::string& path);
@@ -187,7 +195,8 @@ class Engine::State final : public Surroundings, public ForkParty {
         std::shared_ptr<cache::CachedFile> cached;   // what `file` reads, if that is through the read cache
         std::unique_ptr<io::Lock> being_written;     // tells readers of this node that they should store nothing
         std::uint64_t handles = 0, writers = 0;
-        bool closing = false;   // the last writer is finishing
+        bool closing = false;          // the last writer is finishing
+        std::thread::id closed_by{};   // in this thread's call; none: behind the program
         ledger::LedgerSlot* slot = nullptr;
         std::unique_ptr<ledger::LedgerSlot> own_slot;   // where the ledger has none left
     };
@@ -274,8 +283,10 @@ class Engine::State final : public Surroundings, public ForkParty {
     std::mutex mutex_;                 // the map of files
     std::condition_variable closed_;   // an entry's closing has become false
     std::map<io::Identity, Entry> files_;
-    std::set<io::Identity> read_around_;   // files of which the program knows where its data are
-    bool any_read_around_ = false;         // more of them than that set takes: it may be any file
+    std::vector<std::shared_ptr<io::Claim>> claims_kept_;   // guarded by mutex_
+    bool files_ended_ = false;                              // by end_of_process; guarded by mutex_
+    std::set<io::Identity> read_around_;                    // files of which the program knows where its data are
+    bool any_read_around_ = false;                          // more of them than that set takes: it may be any file
     std::uint64_t next_log_ = 1;
     // Guarded by mutex_. Those that the closing thread has not come to, and all that have not ended.
     std::deque<Deferred> closes_waiting_;

@@ -177,14 +177,21 @@ def elsewhere(path, name):
     return path.rename(path.parent / "elsewhere" / name)
 
 
-def test_a_file_is_found_by_what_it_is_wherever_it_was_moved(killed, area):
+@pytest.mark.parametrize("asked", ["by its name now", "by its old name", "not by name"])
+@pytest.mark.parametrize("how", ["below", "with its folder"])
+def test_a_file_is_found_by_what_it_is_wherever_it_was_moved(killed, area, how, asked):
     path, expected = killed
-    moved = elsewhere(path, "moved.h5")
-    status, report = recover(area)
-    assert status == 1 and report["files"][0]["reason"] == "missing"
-    assert "recover FILE" in report["files"][0]["advice"] and left(area)
-    assert recover("--nls", area, moved)[0] == 0
-    assert without_marks(moved) == without_marks(expected)
+    if how == "below":
+        moved = elsewhere(path, "moved.h5")
+    else:
+        folder = path.parent / "step 5"
+        folder.mkdir()
+        moved = path.rename(folder / path.name)
+        moved = folder.rename(path.parent / "step 5 is done") / path.name
+    names = {"by its name now": [moved], "by its old name": [path], "not by name": []}[asked]
+    status, report = recover("--nls", area, *names) if names else recover(area)
+    assert status == 0 and report["files"][0]["path"] == str(moved), report
+    assert without_marks(moved) == without_marks(expected) and not left(area)
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -284,7 +291,10 @@ def test_a_living_program_is_not_disturbed(tmp_path, area):
     assert running.stdout.readline() == "here\n"
     there = left(area)
     status, report = recover(area)
-    assert status == 0 and report["files"] == [] and len(report["living"]) == 1
+    assert status == 1 and report["files"] == [] and len(report["living"]) == 1
+    told = call("recover", area)
+    assert told.returncode == 1 and "in use by a living process" in told.stdout
+    assert "Nothing was left behind" not in told.stdout, "its log was not looked at"
     assert left(area) == there
     running.communicate("\n", timeout=60)
     assert running.returncode == 0
@@ -325,7 +335,7 @@ f.close()
     assert len(before) == 1
     # Not by recovery, not by the next program that stages something, nor by one that opens the very file.
     status, report = recover(area)
-    assert status == 0 and report["files"] == [] and report["removed"] == [] and len(report["living"]) == 1
+    assert status == 1 and report["files"] == [] and report["removed"] == [] and len(report["living"]) == 1
     assert "(dead)" not in call("status", area).stdout
     subprocess.run(
         [sys.executable, "-c", f"import h5py; h5py.File({str(other)!r}, 'w')['x'] = 1"],

@@ -90,8 +90,10 @@ class Crash {
 
     std::function<bool(const area::ProcessIdentity&)> alive = [](const area::ProcessIdentity&) { return false; };
     area::BootId boot_id = area::identify_this_process().value().boot_id;
-    std::uint64_t modified_ns = 0;        // when the target was last written
-    Status target_status;                 // of opening the target
+    std::uint64_t modified_ns = 0;   // when the target was last written
+    Status target_status;            // of opening the target
+    // The target as recovery sees it; none: as it is.
+    std::function<io::ExistingFile(io::ExistingFile file)> seen_as;
     std::vector<std::string> asked_for;   // paths by which it was opened
 
   private:
@@ -133,8 +135,10 @@ class Crash {
         if (!target_status) return target_status;
         auto file = home_->open_file("run.h5", io::OpenMode::kReadWrite);
         if (!file) return file.status();
-        if (faults_ == nullptr) return io::ExistingFile{std::move(file).value(), identity_, modified_ns};
-        return io::ExistingFile{io::make_fault_file(std::move(file).value(), faults_), identity_, modified_ns};
+        auto whole = faults_ == nullptr ? std::move(file).value()
+                                        : io::make_fault_file(std::move(file).value(), faults_);
+        io::ExistingFile existing{std::move(whole), identity_, modified_ns};
+        return seen_as ? seen_as(std::move(existing)) : std::move(existing);
     }
 
     std::unique_ptr<io::Directory> area_, home_;

@@ -96,10 +96,11 @@ class TeamWorld {
                                      if (!target_status) return target_status;
                                      auto file = home_->open_file("run.h5", io::OpenMode::kReadWrite);
                                      if (!file) return file.status();
-                                     if (faults_ == nullptr)
-                                         return io::ExistingFile{std::move(file).value(), {7, 1}, modified_ns};
-                                     return io::ExistingFile{
-                                         io::make_fault_file(std::move(file).value(), faults_), {7, 1}, modified_ns};
+                                     auto whole = faults_ == nullptr
+                                                      ? std::move(file).value()
+                                                      : io::make_fault_file(std::move(file).value(), faults_);
+                                     io::ExistingFile existing{std::move(whole), {7, 1}, modified_ns};
+                                     return seen_as ? seen_as(std::move(existing)) : std::move(existing);
                                  }};
         outside.identify = [this](const std::string& path) -> Result<io::Identity> {
             if (path == "/scratch") return home_identity;
@@ -125,6 +126,8 @@ class TeamWorld {
     std::uint64_t modified_ns = 0;
     std::uint64_t opened = 0;   // how often the target was opened, or was to be
     Status target_status;       // of opening the target
+    // The target as recovery sees it; none: as it is.
+    std::function<io::ExistingFile(io::ExistingFile file)> seen_as;
     bool target_named = true;   // it is there, by its name
     io::Identity home_identity{7, 2};
     recover::IsAlive alive = [](const area::ProcessIdentity&) { return false; };

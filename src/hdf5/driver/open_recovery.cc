@@ -45,7 +45,10 @@ Status recover_together(node::Team& team, stage::Engine* engine, const char* pat
     (void)attempt([&] {
         if (!looked.value().say.empty()) warn_once(looked.value().say);
     });
-    if (writable) return team.agree(looked.value().mine);
+    // Readers are refused only what may still change under them.
+    const bool refuses = writable || looked.value().mine.sys_errno() == stage::Engine::kUnsettled;
+    FOREBAY_TRY(team.agree(refuses ? looked.value().mine : Status::ok()));
+    if (writable) return Status::ok();
     if (looked.value().first_to_fail) warn_once(looked.value().mine.message());
     return Status::ok();
 }

@@ -70,7 +70,7 @@ TEST_F(ClaimTest, what_is_given_up_can_be_had_again_and_leaves_nothing) {
 
 TEST_F(ClaimTest, others_can_ask_whether_somebody_has_it) {
     const auto is_held_elsewhere = [&] {
-        return elsewhere([&] { return Claim::is_held(folder(), "file") ? 1 : 0; }) == 1;
+        return elsewhere([&] { return Claim::is_held(folder(), "file").value() ? 1 : 0; }) == 1;
     };
     EXPECT_FALSE(is_held_elsewhere());
     auto claim = Claim::make(folder(), "file");
@@ -86,7 +86,7 @@ TEST_F(ClaimTest, others_can_ask_whether_somebody_has_it) {
     claim.value().reset();
     EXPECT_FALSE(is_held_elsewhere());
     EXPECT_EQ(tried_elsewhere("file"), 0);
-    EXPECT_FALSE(Claim::is_held(folder(), "file")) << "its file has stayed, unlocked";
+    EXPECT_FALSE(Claim::is_held(folder(), "file").value()) << "its file has stayed, unlocked";
 }
 
 TEST_F(ClaimTest, a_child_that_lives_on_does_not_keep_it) {

@@ -59,7 +59,12 @@ class ProcessLockTest : public testing::TestWithParam<const char*> {
     [[nodiscard]] Result<std::unique_ptr<ProcessLock>> take() const {
         return ProcessLock::take(folder_, "alive", directory_ + "/alive");
     }
-    [[nodiscard]] Holder holder() const { return ProcessLock::holder_at(directory_, "alive"); }
+    [[nodiscard]] static Holder holder_in(const std::string& directory) {
+        Holder holder = Holder::kUntold;
+        (void)ProcessLock::look_at(directory, "alive", holder);
+        return holder;
+    }
+    [[nodiscard]] Holder holder() const { return holder_in(directory_); }
     [[nodiscard]] bool is_held() const { return holder() == Holder::kSomebody; }
     // A child that has the lock when this returns, and then does `act`.
     pid_t child_with_lock(const std::function<void()>& act) {
@@ -304,9 +309,9 @@ TEST_P(ProcessLockTest, of_an_older_forebay_is_still_seen_and_its_file_alone_tel
 }
 
 TEST_P(ProcessLockTest, is_looked_for_in_a_directory_that_is_gone_or_no_directory) {
-    EXPECT_EQ(ProcessLock::holder_at(directory_ + "/gone", "alive"), Holder::kNobody);
+    EXPECT_EQ(holder_in(directory_ + "/gone"), Holder::kNobody);
     ASSERT_EQ(::symlink("/", (directory_ + "/link").c_str()), 0);
-    EXPECT_EQ(ProcessLock::holder_at(directory_ + "/link", "alive"), Holder::kUntold);
+    EXPECT_EQ(holder_in(directory_ + "/link"), Holder::kUntold);
     ASSERT_EQ(::symlink("elsewhere", (directory_ + "/alive").c_str()), 0);
     EXPECT_EQ(holder(), Holder::kUntold);
     EXPECT_FALSE(take());

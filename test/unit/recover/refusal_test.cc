@@ -163,6 +163,61 @@ INSTANTIATE_TEST_SUITE_P(Errors, TargetTest,
                                          std::pair{EIO, Reason::kSystem}),
                          [](const auto& error) { return std::to_string(error.param.first); });
 
+TEST_F(RecoveryTest, gives_up_the_log_of_a_file_only_if_it_is_proved_that_the_file_is_gone) {
+    committed();
+    Crash after = crash();
+    after.target_status = Status::from_errno(ENOENT, "open /scratch/run.h5");
+    io::Search found;
+    auto outside = after.outside();
+    outside.find_file = [&](const std::string& path, const io::Identity& identity) {
+        EXPECT_EQ(path, "/scratch/run.h5");
+        EXPECT_EQ(identity, (io::Identity{7, 1}));
+        return found;
+    };
+    io::Directory* const areas[] = {&after.area()};
+    for (const bool everywhere : {false, true}) {
+        found.everywhere = everywhere;
+        for (const bool dry_run : {true, false}) {
+            Request request;
+            request.dry_run = dry_run;
+            const auto report = recover(areas, request, outside);
+            ASSERT_TRUE(report);
+            const FileReport& file = report.value().files.at(0);
+            EXPECT_EQ(file.outcome, everywhere ? Outcome::kGone : Outcome::kRefused);
+            EXPECT_EQ(file.reason, everywhere ? Reason::kNone : Reason::kMissing);
+            EXPECT_EQ(report.value().all_well(), everywhere);
+            EXPECT_EQ(after.left().empty(), everywhere && !dry_run);
+        }
+    }
+}
+
+TEST_F(RecoveryTest, finds_a_file_that_has_another_name_also_if_it_is_asked_for_by_its_old_one) {
+    for (const bool asked : {true, false}) {
+        area_ = io::make_memory_directory("/nls/forebay");
+        processes_.clear();
+        committed();
+        Crash after = crash();
+        auto outside = after.outside();
+        outside.open_target = [open = outside.open_target](const std::string& path) -> Result<io::ExistingFile> {
+            if (path != "/scratch/done/run.h5") return Status::from_errno(ENOENT, "open " + path);
+            return open(path);
+        };
+        outside.find_file = [&](const std::string&, const io::Identity&) {
+            return io::Search{"/scratch/done/run.h5", false};
+        };
+        Request request;
+        if (asked) request.only = {Wanted{{}, "/scratch/run.h5"}};
+        io::Directory* const areas[] = {&after.area()};
+        const auto report = recover(areas, request, outside);
+        ASSERT_TRUE(report);
+        ASSERT_EQ(report.value().files.size(), 1u);
+        EXPECT_EQ(report.value().files[0].outcome, Outcome::kRecovered) << report.value().files[0].status.message();
+        EXPECT_EQ(report.value().files[0].path, "/scratch/done/run.h5");
+        EXPECT_EQ(report.value().files[0].logged_path, "/scratch/run.h5");
+        EXPECT_TRUE(same(after.contents(), bytes_of(100, 1)));
+    }
+}
+
 TEST_F(RecoveryTest, refuses_another_file_in_the_place_of_the_target) {
     LeftBehind& dead = process();
     auto& log = dead.open(2, 0);

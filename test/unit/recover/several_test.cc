@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/recovery_fixture.h"
+#include "support/timed_target.h"
 
 namespace forebay::recover {
 namespace {
@@ -241,20 +242,16 @@ TEST_F(NodesRecoveryTest, whose_logs_lie_in_one_staging_area_all_bring_home_what
 TEST_F(NodesRecoveryTest, look_unchanged_to_the_other_nodes_after_each_write) {
     write_on_nodes();
     Crash after = crash(bytes_of(2000, 5));
-    after.modified_ns = 12345;
-    std::uint64_t set_back = 0, writes = 0;
-    auto outside = after.outside();
-    outside.set_modified = [&](const std::string&, std::uint64_t modified_ns) {
-        ++set_back;
-        EXPECT_EQ(modified_ns, 12345u);
-        return Status::ok();
-    };
-    io::Directory* const areas[] = {&after.area()};
-    const auto report = recover(areas, {}, outside);
+    test::TimedTarget target;
+    target.state->modified_ns = 12345;
+    after.seen_as = [&](io::ExistingFile file) { return target.seen(std::move(file)); };
+    const auto report = after.recover();
     ASSERT_TRUE(report);
+    std::uint64_t writes = 0;
     for (const FileReport& file : report.value().files) writes += file.writes;
     EXPECT_EQ(writes, 2u);
-    EXPECT_EQ(set_back, writes + 2) << "and when each node's part is there";
+    EXPECT_EQ(target.set_back, 2u);
+    EXPECT_EQ(target.state->modified_ns, 12345u);
 }
 
 TEST_F(NodesRecoveryTest, of_two_runs_are_several_runs) {

@@ -1,0 +1,69 @@
+// A file is looked for by what it is, whatever its name is now.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "io/path.h"
+#include "io/posix_file.h"
+
+namespace forebay::io {
+namespace {
+
+class FindFile : public testing::Test {
+  protected:
+    void SetUp() override {
+        std::string pattern = (std::filesystem::temp_directory_path() / "forebay-find-XXXXXX").string();
+        ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+        root_ = pattern;
+        std::filesystem::create_directories(root_ / "run" / "step 5");
+        path_ = root_ / "run" / "step 5" / "file.h5";
+        std::ofstream(path_) << "content";
+        identity_ = identify(path_.string()).value();
+        for (int i = 0; i < 10; ++i) std::ofstream(root_ / "run" / std::to_string(i)) << i;
+    }
+    void TearDown() override { std::filesystem::remove_all(root_); }
+    std::string found(std::size_t names_max = 1000) const {
+        return find_file(path_.string(), identity_, names_max).path;
+    }
+
+    std::filesystem::path root_, path_;
+    Identity identity_;
+};
+
+TEST_F(FindFile, under_another_name_in_its_folder_and_below_it) {
+    std::filesystem::rename(path_, path_.parent_path() / "renamed");
+    EXPECT_EQ(found(), (path_.parent_path() / "renamed").string());
+    std::filesystem::create_directories(path_.parent_path() / "a" / "b");
+    std::filesystem::rename(path_.parent_path() / "renamed", path_.parent_path() / "a" / "b" / "c");
+    EXPECT_EQ(found(), (path_.parent_path() / "a" / "b" / "c").string());
+}
+
+TEST_F(FindFile, in_a_folder_that_has_another_name_and_in_one_above) {
+    std::filesystem::rename(root_ / "run" / "step 5", root_ / "run" / "step 5 is done");
+    EXPECT_EQ(found(), (root_ / "run" / "step 5 is done" / "file.h5").string());
+    std::filesystem::rename(root_ / "run", root_ / "yesterday");
+    EXPECT_EQ(found(), (root_ / "yesterday" / "step 5 is done" / "file.h5").string());
+}
+
+TEST_F(FindFile, looks_at_so_many_names_and_says_that_these_are_not_all) {
+    std::filesystem::rename(path_, root_ / "moved.h5");
+    const Search none = find_file(path_.string(), identity_, 5);
+    EXPECT_EQ(none.path, "");
+    EXPECT_FALSE(none.everywhere);
+}
+
+TEST_F(FindFile, does_not_follow_links_and_takes_no_other_file_for_it) {
+    std::filesystem::create_symlink(path_, root_ / "run" / "link");
+    std::filesystem::create_symlink(root_, root_ / "run" / "loop");
+    const Search none = find_file((root_ / "run" / "gone.h5").string(), {identity_.device, UINT64_MAX}, 20);
+    EXPECT_EQ(none.path, "");
+    EXPECT_FALSE(none.everywhere);
+    EXPECT_EQ(find_file(path_.string(), {identity_.device + 1, identity_.inode}).path, "");
+    EXPECT_FALSE(find_file(path_.string(), {identity_.device + 1, identity_.inode}).everywhere)
+        << "its file system is not there";
+}
+
+}   // namespace
+}   // namespace forebay::io
