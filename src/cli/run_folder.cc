@@ -28,7 +28,8 @@ bool is_of_dead_run(const std::string& path) {
     struct stat facts{};
     if (::lstat(path.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode) || facts.st_uid != ::geteuid()) return false;
     switch (area::life_at(path)) {
-        case area::Life::kLives: return false;
+        case area::Life::kLives:
+        case area::Life::kUnseen: return false;
         case area::Life::kEnded: return true;
         case area::Life::kUntold: break;
     }
