@@ -29,6 +29,7 @@
 #include "io/detached_process.h"
 #include "io/posix_file.h"
 #include "io/process_lock.h"
+#include "ledger/drain_state.h"
 #include "ledger/ledger.h"
 
 namespace forebay::cli {
@@ -116,10 +117,12 @@ class Draining {
 
     static void note(const ledger::ProcessView& process, std::vector<std::string>& lines) {
         for (const ledger::FileCounters& file : process.files)
-            if (file.pending > 0)
-                lines.push_back(fmt::format("{}: {} are in the log of process {} only{}", file.path,
-                                            format_size(file.pending), process.pid,
-                                            file.error != 0 ? ", which cannot write them" : ""));
+            if (ledger::is_outstanding(file))
+                lines.push_back(
+                    fmt::format("{}: {} of process {} only{}", file.path,
+                                file.pending > 0 ? format_size(file.pending) + " are in the log" : "its size is in the log",
+                                process.pid,
+                                file.error != 0 ? ", which cannot write it: " + ledger::error_text(file.error) : ""));
         for (const ledger::SharedFile& shared : process.shared)
             if (shared.unfollowed_bytes > 0)
                 lines.push_back(fmt::format("a file that process {} drains for others: {} are in their logs only",
@@ -171,6 +174,27 @@ class Draining {
     std::vector<std::string> skipped_, of_other_jobs_;
 };
 
+// `with_others`: who have a file open and locked. What cannot be brought home stays in the log of a dead process, which
+// `status`, `wait` and `recover` find.
+Result<recover::Report> bring_home_from(io::Directory& area, io::Directory::Patience with_others) {
+    auto outside = recover::Outside::real();
+    if (!outside) return outside.status();
+    outside.value().open_target = [with_others](const std::string& path) {
+        return io::open_existing_file(path, with_others);
+    };
+    recover::Request what;
+    what.unasked = true;
+    what.patience = io::Directory::Patience::kWait;
+    std::array<io::Directory*, 1> areas{&area};
+    return recover::recover(areas, what, outside.value());
+}
+
+bool any_in_use(const recover::Report& report) {
+    return std::any_of(report.files.begin(), report.files.end(), [](const recover::FileReport& file) {
+        return file.outcome == recover::Outcome::kRefused && file.reason == recover::Reason::kInUse;
+    });
+}
+
 // Takes over what a process leaves at its end (option linger), which waits until this has said so. Nobody reads what it
 // prints.
 int finish(const std::string& path) {
@@ -187,13 +211,11 @@ int finish(const std::string& path) {
     while (!io::ProcessLock::await_end(path, std::string(area::kAliveFile), kTurn)) {
     }
     const auto directory = io::open_posix_directory(area);
-    const auto outside = recover::Outside::real();
-    if (!directory || !outside) return kExitProblem;
-    recover::Request what;
-    what.unasked = true;
-    what.patience = io::Directory::Patience::kWait;
-    std::array<io::Directory*, 1> areas{directory.value().get()};
-    const auto report = recover::recover(areas, what, outside.value());
+    if (!directory) return complain(directory.status().message(), kExitProblem);
+    // Who has a file open keeps its lock, a reader as well. The other files do not wait for that.
+    auto report = bring_home_from(*directory.value(), io::Directory::Patience::kTry);
+    if (report && any_in_use(report.value()))
+        report = bring_home_from(*directory.value(), io::Directory::Patience::kWait);
     return report && report.value().all_well() ? kExitFine : kExitProblem;
 }
 

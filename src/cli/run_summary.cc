@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <set>
 
 #include "base/options.h"
 #include "cli/file_view.h"
+#include "ledger/drain_state.h"
 
 namespace forebay::cli {
 
@@ -114,11 +114,10 @@ std::vector<std::string> gaps(const RunSummary& summary) {
 std::vector<std::string> not_drained(const RunSummary& summary) {
     std::vector<std::string> lines;
     for (const ledger::FileCounters& file : all_files(summary)) {
-        if (file.pending == 0 && file.error == 0) continue;
-        std::string line = fmt::format("{}: {} not drained{}", file.path, format_size(file.pending),
-                                       file.error != 0
-                                           ? fmt::format(": {}", std::strerror(static_cast<int>(file.error)))
-                                           : "");
+        if (!ledger::is_outstanding(file) && file.error == 0) continue;
+        std::string line = file.pending > 0 ? fmt::format("{}: {} not drained", file.path, format_size(file.pending))
+                                            : file.path + ": it has not got its size, or may not be on its device";
+        if (file.error != 0) line += ": " + ledger::error_text(file.error);
         for (const ledger::ProcessView& process : summary.left_behind)
             for (const ledger::FileCounters& left : process.files)
                 if (left.path == file.path && left.opened_ns == file.opened_ns && left.pending > 0)

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <tuple>
 
@@ -14,6 +13,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/file_view.h"
+#include "ledger/drain_state.h"
 
 namespace forebay::cli {
 
@@ -120,7 +120,7 @@ void append_counters(std::string& text, const FileView& file, const Sample& now,
     if (sum.guarantee_given_up > 0)
         fmt::format_to(out, "    {} drained before their commit for want of room\n",
                        format_size(sum.guarantee_given_up));
-    if (sum.error != 0) fmt::format_to(out, "    ERROR: {}\n", std::strerror(static_cast<int>(sum.error)));
+    if (sum.error != 0) fmt::format_to(out, "    ERROR: {}\n", ledger::error_text(sum.error));
 }
 
 void append_file(std::string& text, const FileView& file, const Sample& now, const Sample* before,

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -29,6 +28,7 @@
 #include "cli/shown.h"
 #include "cli/staging_areas.h"
 #include "io/posix_file.h"
+#include "ledger/drain_state.h"
 #include "ledger/ledger.h"
 #include "log/scan.h"
 #include "undo/undo_format.h"
@@ -132,7 +132,7 @@ class Look {
                 const recover::Wanted* const wanted = named({file.device, file.inode});
                 if (wanted == nullptr) continue;
                 listed.insert(wanted->path);
-                if (file.pending > 0) look_at_pending(*wanted, file, path, owner);
+                if (ledger::is_outstanding(file)) look_at_pending(*wanted, file, path, owner);
             }
             if (view.value().files_without_slot == 0) return;
         }
@@ -142,7 +142,9 @@ class Look {
     // What cannot be written now may never be: it is waited for as long as something comes of it.
     void look_at_pending(const recover::Wanted& wanted, const ledger::FileCounters& file, const std::string& path,
                          const area::ProcessIdentity& owner) {
-        const std::string bytes = fmt::format("{}: {} are not in the file yet", wanted.path, format_size(file.pending));
+        const std::string bytes = file.pending > 0 ? fmt::format("{}: {} are not in the file yet", wanted.path,
+                                                                 format_size(file.pending))
+                                                   : wanted.path + ": it has not got its size yet";
         if (file.error == 0) return note(Kind::kAlive, wanted.path, bytes, file.pending);
         const std::pair key{path, wanted.path};
         failing_[key] = file.drained;
@@ -150,7 +152,7 @@ class Look {
         note(before != failing_before_.end() && before->second == file.drained ? Kind::kStuck : Kind::kAlive,
              wanted.path,
              fmt::format("{}, and process {} cannot write them: {}", bytes, owner.pid,
-                         std::strerror(static_cast<int>(file.error))));
+                         ledger::error_text(file.error)));
     }
 
     // Of files that several processes write: what the one that drains has not found yet in the logs of the others is in

@@ -71,11 +71,12 @@ class Outflow::WriteWork final : public Work {
   public:
     // `waits`: the target is known to be waited for.
     WriteWork(std::shared_ptr<Outflow> outflow, std::shared_ptr<io::File> target, plan::TargetWrite write, bool alone,
-              bool waits, std::optional<std::uint64_t> bypasses)
+              bool first, bool waits, std::optional<std::uint64_t> bypasses)
         : outflow_(std::move(outflow)),
           target_(std::move(target)),
           write_(std::move(write)),
           alone_(alone),
+          first_(first),
           waits_(waits),
           bypasses_(bypasses) {}
 
@@ -86,7 +87,8 @@ class Outflow::WriteWork final : public Work {
         Status outcome;
         Unreadable unreadable;
         try {
-            outcome = write_to_target(*target_, write_, waits_, [this] { return !may_go_on(); });
+            if (first_) outcome = outflow_->begin_turn(*target_);
+            if (outcome) outcome = write_to_target(*target_, write_, waits_, [this] { return !may_go_on(); });
             if (outcome.sys_errno() == EFAULT) {
                 unreadable = find_unreadable(write_);
                 if (!unreadable.ranges.empty())
@@ -96,6 +98,10 @@ class Outflow::WriteWork final : public Work {
             outcome = out_of_memory("write to", outflow_->path_);
         }
         cost.stop();
+        const Status left = outflow_->end_turn(*target_, [&](TargetGuard& guard) {
+            if (begun_) guard.wrote(write_.range.end, outcome.is_ok());
+        });
+        if (outcome) outcome = copy_of(left, kFailed);
         outflow_->complete(write_, outcome, cost, unreadable.ranges, begun_);
     }
 
@@ -112,33 +118,60 @@ class Outflow::WriteWork final : public Work {
     std::shared_ptr<Outflow> outflow_;
     std::shared_ptr<io::File> target_;
     plan::TargetWrite write_;
-    const bool alone_, waits_;
+    const bool alone_, first_, waits_;
     const std::optional<std::uint64_t> bypasses_;
 };
 
 class Outflow::ResizeWork final : public Work {
   public:
-    // `lengthen`: never cuts, as others may be writing beyond `size` meanwhile. The byte before `size` is known not to
-    // be written yet.
-    ResizeWork(std::shared_ptr<Outflow> outflow, std::shared_ptr<io::File> target, std::uint64_t size, bool lengthen)
-        : outflow_(std::move(outflow)), target_(std::move(target)), size_(size), lengthen_(lengthen) {}
+    // The target had `from` bytes. `others_extend`: others may be writing beyond `size` meanwhile, so it is never cut if
+    // it is to be longer. The byte before `size` is known not to be written yet. `told`: who waits for the outcome.
+    struct Change {
+        std::uint64_t from = 0, size = 0;
+        bool others_extend = false, first = false;
+        [[nodiscard]] bool lengthens() const noexcept { return others_extend && size > from; }
+    };
+    ResizeWork(std::shared_ptr<Outflow> outflow, std::shared_ptr<io::File> target, Change change,
+               std::shared_ptr<Syncing> told)
+        : outflow_(std::move(outflow)), target_(std::move(target)), change_(change), told_(std::move(told)) {}
     void run() noexcept override {
         Status outcome;
         try {
-            if (outflow_->given_up()) outcome = given_up_meanwhile();
-            else
-                outcome = lengthen_ ? target_->write_at(size_ - 1, std::array<std::byte, 1>{}) : target_->resize(size_);
+            if (change_.first) outcome = outflow_->begin_turn(*target_);
+            if (outcome && outflow_->given_up()) outcome = given_up_meanwhile();
+            if (outcome) outcome = carry_out();
         } catch (const std::bad_alloc&) {
             outcome = out_of_memory("set the size of", outflow_->path_);
         }
-        outflow_->complete_resize(size_, lengthen_, outcome);
+        const Status left = outflow_->end_turn(*target_, [&](TargetGuard& guard) {
+            if (begun_) guard.resized(change_.size, outcome.is_ok());
+        });
+        if (outcome) outcome = copy_of(left, kFailed);
+        outflow_->complete_resize(change_.size, change_.lengthens(), outcome, told_.get());
     }
 
   private:
+    // What others have appended meanwhile is not cut off.
+    Status carry_out() {
+        const auto present = target_->size();
+        if (!present) return present.status();
+        if (change_.size >= change_.from && present.value() >= change_.size) return Status::ok();
+        if (change_.size < change_.from && present.value() > change_.from && !change_.others_extend)
+            return {Code::kUnsupported,
+                    fmt::format("set the size of {} to {} bytes: it has {}, and had {}; another program has appended "
+                                "to it",
+                                outflow_->path_, change_.size, present.value(), change_.from),
+                    log::kChangedByOthers};
+        begun_ = true;
+        return change_.lengthens() ? target_->write_at(change_.size - 1, std::array<std::byte, 1>{})
+                                   : target_->resize(change_.size);
+    }
+
+    bool begun_ = false;
     std::shared_ptr<Outflow> outflow_;
     std::shared_ptr<io::File> target_;
-    std::uint64_t size_;
-    bool lengthen_;
+    const Change change_;
+    const std::shared_ptr<Syncing> told_;
 };
 
 Outflow::Outflow(const Process& process, Supply& supply, const std::string& path)
@@ -167,12 +200,14 @@ Source::Taken Outflow::take() {
 }
 
 Source::Taken Outflow::take_next() {
-    if (!supply_.drains() || halted_ || resizing_ || running_ >= concurrency_.allowed() || pausing()) return {};
+    if (!supply_.drains() || halted_ || resizing_ || running_ >= concurrency_.allowed() || pausing() ||
+        turn_is_taken())
+        return {};
     supply_.catch_up(true);
     // Writes beyond the new end that are planned already come before the cut; whatever is planned later
     // comes after it.
     if (cut_due_ && planned_.empty()) {
-        if (in_flight_.overlaps({*cut_due_, kOffsetMax})) return {};
+        if (in_flight_.overlaps({*cut_due_, kOffsetMax}) || (guard_.on() && acting_ > 0)) return {};
         return take_resize(*cut_due_);
     }
     if (planned_.empty()) plan();
@@ -184,17 +219,22 @@ Source::Taken Outflow::take_next() {
     }
     // The one thing that may fail comes first.
     auto work = std::make_unique<WriteWork>(self(), target_, std::move(planned_.front()), running_ == 0,
-                                            waits_for_target(), supply_.no_bypass_now());
+                                            guard_.on() && acting_ == 0, waits_for_target(), supply_.no_bypass_now());
     planned_.pop_front();
+    const bool looks_first = take_turn();
     if (running_++ == 0) busy_since_ns_ = monotonic_ns();
-    return {std::move(work), !planned_.empty() && running_ < concurrency_.allowed()};
+    return {std::move(work), !planned_.empty() && running_ < concurrency_.allowed() && !looks_first};
 }
 
-Source::Taken Outflow::take_resize(std::uint64_t size) {
+Source::Taken Outflow::take_resize(std::uint64_t size, std::shared_ptr<Syncing> told) {
     // Others may be writing past the log what comes after the commit. What came before it has been followed, and is
     // shorter.
-    auto work = std::make_unique<ResizeWork>(self(), target_, size, others_extend_ && size > target_size_);
+    const bool others_write = others_extend_ || witness_.state().others_write;
+    auto work = std::make_unique<ResizeWork>(
+        self(), target_, ResizeWork::Change{target_size_, size, others_write, guard_.on() && acting_ == 0},
+        std::move(told));
     resizing_ = true;
+    (void)take_turn();
     begin_resize(size);
     return {std::move(work), false};
 }
@@ -288,7 +328,7 @@ void Outflow::note_cut() noexcept {
     tell_pace();
 }
 
-void Outflow::complete_resize(std::uint64_t size, bool lengthened, const Status& outcome) {
+void Outflow::complete_resize(std::uint64_t size, bool lengthened, const Status& outcome, Syncing* told) {
     if (outcome) process_.progress.note();
     {
         const LockGuard lock(mutex_);
@@ -304,13 +344,17 @@ void Outflow::complete_resize(std::uint64_t size, bool lengthened, const Status&
             if (!cut_due_ && target_size_ > backlog.committed_size && target_size_ > backlog.logical_size)
                 cut_due_ = std::max(backlog.committed_size, backlog.logical_size);
             tell_pace();
-        } else {
+        } else if (told == nullptr) {
             failed(outcome);
+        }
+        if (told != nullptr) {
+            told->outcome = copy_of(outcome, kFailed);
+            told->done = true;
         }
         supply_.progressed();
         announce();
     }
-    wake();
+    if (told == nullptr) wake();   // else who waits for it goes on
     supply_.came_to_rest();
 }
 
@@ -383,6 +427,17 @@ void Outflow::try_again() noexcept {
     halted_ = false;
     unreadable_.clear();
     retry_at_ns_ = 0;
+}
+
+// A sync that has failed may have lost what no later one makes good.
+void Outflow::make_good() {
+    if (error_.is_ok() || !target_lost_.is_ok() || guard_.changed()) return;
+    try_again();
+    (void)drain();
+    const Backlog left = supply_.backlog();
+    if (halted_ || left.any_ready || !idle() || cut_due_ || !unreadable_.empty() || !target_lost_.is_ok()) return;
+    error_ = Status::ok();
+    supply_.made_good();
 }
 
 bool Outflow::pausing() noexcept {
@@ -500,7 +555,8 @@ Status Outflow::show_size() {
         if (!supply_.drains() || shared_ || halted_ || (!cut_due_ && shown_size_ >= committed_size)) break;
         Taken taken;
         if (cut_due_) taken = take_next();
-        else if (!resizing_ && !pausing() && !is_being_lengthened(committed_size)) taken = take_resize(committed_size);
+        else if (!resizing_ && !pausing() && !turn_is_taken() && !is_being_lengthened(committed_size))
+            taken = take_resize(committed_size);
         if (taken.work) {
             carry_out(std::move(taken));
         } else if (!idle()) {

@@ -6,6 +6,7 @@
 //
 //   outflow.cc         taking writes, their ends, failures, the target's size, waiting until all is drained
 //   outflow_plan.cc    what is written next
+//   outflow_guard.cc   the target behind a close: whether another program has changed it
 //   outflow_target.cc  the target's state, noted in the log for recovery; writes that go past the log; syncs
 //
 // The lock is the file's: it guards what is staged and what is under way alike, as a plan is made of both, and a commit
@@ -34,9 +35,11 @@
 #include "drain/patience.h"
 #include "drain/scheduler.h"
 #include "drain/supply.h"
+#include "drain/target_guard.h"
 #include "drain/target_pace.h"
 #include "extent/range_set.h"
 #include "io/file.h"
+#include "io/file_control.h"
 #include "log/target_witness.h"
 #include "plan/merge.h"
 
@@ -93,8 +96,20 @@ class Outflow final : public Source {
     void note_cut() noexcept REQUIRES(mutex_);
     // The target is to be cut to this, before anything beyond is written.
     [[nodiscard]] std::optional<std::uint64_t> cut_due() const noexcept REQUIRES(mutex_) { return cut_due_; }
-    // Sets the target's size, by this thread. Nothing else is under way. Drops the lock.
+    // Sets the target's size. Nothing else is under way. Blocks with patience; drops the lock.
     Status resize_target(std::uint64_t size) REQUIRES(mutex_);
+
+    // ---- behind a close -------------------------------------------------------------------------
+
+    // The program has closed the file, and other programs may write it from now on: the drain goes on as long as none
+    // has. Until the next `open`. Programs of this machine wait with their open, where the file system has leases.
+    void guard() REQUIRES(mutex_);
+    // The drain is over: who waits to open the file, or to cut it, goes on.
+    void let_others_open() noexcept REQUIRES(mutex_) { lease_.reset(); }
+    // One has. What was not drained stays in the log, and nothing is written any more.
+    [[nodiscard]] bool target_changed() const noexcept REQUIRES(mutex_) { return guard_.changed(); }
+    // So many bytes had not drained when the target was first seen to have lost its last name.
+    [[nodiscard]] std::uint64_t nameless_bytes() const noexcept REQUIRES(mutex_) { return nameless_bytes_; }
 
     // ---- draining -------------------------------------------------------------------------------
 
@@ -158,6 +173,9 @@ class Outflow final : public Source {
     // A closing attempt: what failed, or could not be read, may go after all.
     void try_again() noexcept REQUIRES(mutex_);
     void resume() noexcept REQUIRES(mutex_) { halted_ = false; }
+    // Tries again what has failed. What has become whole is whole: if the target has everything now, the failure is
+    // forgotten. Drops the lock.
+    void make_good() REQUIRES(mutex_);
     // Something has changed: what could not be read back is tried once more.
     void retry_unreadable() noexcept REQUIRES(mutex_) { unreadable_.clear(); }
     // The first failure; as it was, and for those who are told of it later.
@@ -196,7 +214,7 @@ class Outflow final : public Source {
     class ResizeWork;
     class SyncWork;
     struct Cost;
-    // A sync of the target. Whoever waits for it may give it up; its outcome, which the system tells once, is kept all
+    // A sync of the target, or a change of its size. Whoever waits for it may give it up; its outcome, which the system tells once, is kept all
     // the same.
     struct Syncing {
         bool done = false, given_up = false;   // guarded by the lock
@@ -208,12 +226,12 @@ class Outflow final : public Source {
 
     // outflow.cc
     Taken take_next() REQUIRES(mutex_);
-    Taken take_resize(std::uint64_t size) REQUIRES(mutex_);
+    Taken take_resize(std::uint64_t size, std::shared_ptr<Syncing> told = nullptr) REQUIRES(mutex_);
     void carry_out(Taken taken) REQUIRES(mutex_);
     [[nodiscard]] bool given_up() const noexcept EXCLUDES(mutex_);
     void complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost,
                   const std::vector<ByteRange>& unreadable, bool begun) EXCLUDES(mutex_);
-    void complete_resize(std::uint64_t size, bool lengthened, const Status& outcome) EXCLUDES(mutex_);
+    void complete_resize(std::uint64_t size, bool lengthened, const Status& outcome, Syncing* told) EXCLUDES(mutex_);
     void learn_pace(const plan::TargetWrite& write, const Cost& cost) noexcept REQUIRES(mutex_);
     void tell_pace() noexcept REQUIRES(mutex_);
     void failed(const Status& failure) REQUIRES(mutex_);
@@ -223,6 +241,20 @@ class Outflow final : public Source {
     [[nodiscard]] bool drained_below(std::uint64_t below) const REQUIRES(mutex_);
     [[nodiscard]] bool readable_left() const REQUIRES(mutex_);
     [[nodiscard]] bool is_being_lengthened(std::uint64_t committed_size) const noexcept REQUIRES(mutex_);
+    // outflow_guard.cc
+    // Nothing may begin now: others have to end, or are looking at the target.
+    [[nodiscard]] bool turn_is_taken() const noexcept REQUIRES(mutex_) {
+        return guard_.on() && (looking_ || (acting_ > 0 && !turn_open_));
+    }
+    // Something is taken. True: it begins a turn behind a close, and looks at the target first.
+    [[nodiscard]] bool take_turn() noexcept REQUIRES(mutex_);
+    Status begin_turn(io::File& target) noexcept EXCLUDES(mutex_);
+    // Of all that was taken; `note` tells the guard. Looks what the turn has left, if that was the last of it.
+    using NoteEnd = std::function<void(TargetGuard&)>;
+    Status end_turn(io::File& target, const NoteEnd& note) noexcept EXCLUDES(mutex_);
+    Status look_before_turn(io::File& target) EXCLUDES(mutex_);
+    Status look_after_turn(io::File& target) EXCLUDES(mutex_);
+    Status others_changed() REQUIRES(mutex_);
     // outflow_plan.cc
     void plan() REQUIRES(mutex_);
     Found plan_from(std::uint64_t begin) REQUIRES(mutex_);
@@ -258,6 +290,12 @@ class Outflow final : public Source {
 
     std::shared_ptr<io::File> target_ GUARDED_BY(mutex_);
     log::TargetWitness witness_ GUARDED_BY(mutex_);
+    TargetGuard guard_ GUARDED_BY(mutex_);
+    std::unique_ptr<io::Lease> lease_ GUARDED_BY(mutex_);   // behind a close, where there are leases
+    std::uint64_t nameless_bytes_ GUARDED_BY(mutex_) = 0;
+    std::size_t acting_ GUARDED_BY(mutex_) = 0;   // calls of the target that were taken, and have not returned
+    bool turn_open_ GUARDED_BY(mutex_) = false;   // behind a close: more may begin beside those that are under way
+    bool looking_ GUARDED_BY(mutex_) = false;     // ... a turn has ended, and the target is being looked at
     std::atomic<std::uint64_t> stripe_{kStripeUnlessTold};
     std::atomic<bool> may_hang_{true};                   // see io::FileTraits
     std::uint64_t target_size_ GUARDED_BY(mutex_) = 0;   // writes in flight included

@@ -45,6 +45,10 @@ void Outflow::open(std::shared_ptr<io::File> target, const io::FileTraits& trait
     forget_pace();
     size_late_at_ = kOffsetMax;
     cursor_ = planned_since_start_bytes_ = plan_from_bytes_ = 0;
+    guard_.end();
+    lease_.reset();
+    nameless_bytes_ = 0;
+    turn_open_ = looking_ = false;
     wraps_ = urgent_ = halted_ = shared_ = at_once_ = held_back_ = false;
     unreadable_.clear();
     attempts_ = 0;
@@ -146,21 +150,17 @@ void Outflow::end_resize(bool done) noexcept {
     note_target();
 }
 
+// By a drain thread, if the target may hang.
 Status Outflow::resize_target(std::uint64_t size) {
-    begin_resize(size);
-    Status resized;
-    {
-        const std::shared_ptr<io::File> target = target_;
-        const Unlocked meanwhile(mutex_);
-        resized = target->resize(size);
-    }
-    end_resize(resized.is_ok());
+    const auto mine = std::make_shared<Syncing>();
+    carry_out(take_resize(size, mine));
+    FOREBAY_TRY(await([&mine] { return mine->done; }));
     unsynced_ = true;
     if (!may_hang()) {
         const Unlocked meanwhile(mutex_);
         watch_rest();
     }
-    return resized;
+    return mine->outcome;
 }
 
 // What begins meanwhile makes what was seen void.

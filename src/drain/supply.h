@@ -69,6 +69,8 @@ class Supply {
     virtual void lost() noexcept = 0;
     // The first failure of the background, which is kept.
     virtual void error_kept(int sys_errno) noexcept = 0;
+    // What had failed has reached the target since.
+    virtual void made_good() noexcept = 0;
     // Nothing is drained any more until the file is closed.
     virtual void halted(const Status& failure) noexcept = 0;
     // What the target's pace is taken for has changed.

@@ -19,6 +19,7 @@
 #include <optional>
 
 #include "base/background_thread.h"
+#include "io/file_control.h"
 #include "io/file_system.h"
 #include "io/guarded_access.h"
 #include "io/lock_wait.h"
@@ -245,6 +246,8 @@ class PosixFile final : public File {
 
     void rest() noexcept override { descriptor_->rest(); }
 
+    [[nodiscard]] const std::shared_ptr<Descriptor>& descriptor() const noexcept { return descriptor_; }
+
   private:
     // The system would end the process with SIGXFSZ for a file that the program knows nothing of.
     Status stay_within(std::uint64_t end) const {
@@ -458,6 +461,11 @@ std::unique_ptr<File> adopt_posix_file(int descriptor, std::string name) {
 
 std::unique_ptr<File> make_posix_file(std::shared_ptr<Descriptor> descriptor, std::string name) {
     return std::make_unique<PosixFile>(std::move(descriptor), std::move(name), false);
+}
+
+std::shared_ptr<Descriptor> descriptor_of(File& file) noexcept {
+    const auto* const posix = dynamic_cast<const PosixFile*>(&file);
+    return posix != nullptr ? posix->descriptor() : nullptr;
 }
 
 Result<Identity> identify(int descriptor, const std::string& name) {

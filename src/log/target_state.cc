@@ -9,7 +9,7 @@ namespace forebay::log {
 namespace {
 
 constexpr std::size_t kChecksumAt = kStateBytes - 8, kSamplesAt = 88, kSampleBytes = 24;
-enum Flag : std::uint8_t { kBusy = 1, kResized = 2, kOthersWrite = 4 };
+enum Flag : std::uint8_t { kBusy = 1, kResized = 2, kOthersWrite = 4, kChanged = 8 };
 static_assert(kSamplesAt + std::tuple_size_v<decltype(TargetState::samples)> * kSampleBytes <= kChecksumAt);
 
 }   // namespace
@@ -24,7 +24,7 @@ std::array<std::byte, kStateBytes> encode(const TargetState& state, std::uint64_
     store_le(p, state.serial);
     p[8] = static_cast<std::byte>(state.kind);
     p[9] = static_cast<std::byte>((state.busy ? kBusy : 0) | (state.resized ? kResized : 0) |
-                                  (state.others_write ? kOthersWrite : 0));
+                                  (state.others_write ? kOthersWrite : 0) | (state.changed ? kChanged : 0));
     store_le(p + 12, state.in_flight);
     store_le(p + 16, state.rest.size);
     store_le(p + 24, state.rest.modified_ns);
@@ -62,6 +62,7 @@ std::optional<TargetState> decode_target_state(std::span<const std::byte> copy, 
     state.busy = (flags & kBusy) != 0;
     state.resized = (flags & kResized) != 0;
     state.others_write = (flags & kOthersWrite) != 0;
+    state.changed = (flags & kChanged) != 0;
     state.in_flight = load_le<std::uint32_t>(p + 12);
     state.rest.size = load_le<std::uint64_t>(p + 16);
     state.rest.modified_ns = load_le<std::uint64_t>(p + 24);

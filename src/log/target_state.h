@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -40,6 +41,7 @@ struct TargetState {
     bool busy = false;             // written to since `rest`, or being written to
     bool resized = false;          // its size was, or is being, set since `rest`
     bool others_write = false;     // other processes write to it too, and tell nobody when
+    bool changed = false;          // another program has changed it while this process still had bytes to write
     std::uint32_t in_flight = 0;   // writes and changes of size under way
     io::FileState rest;            // when it last came to rest; birth and generation are in the open record
     std::uint64_t size_min = 0, size_max = 0;   // that it may have got since `rest`
@@ -48,6 +50,9 @@ struct TargetState {
     std::array<WriteSample, 8> samples{};       // of the last writes, the one that began last first
     friend bool operator==(const TargetState&, const TargetState&) = default;
 };
+
+// The errno of a failure for which there is none: another program has changed the target.
+inline constexpr int kChangedByOthers = EREMCHG;
 
 // Both of them have been mounted all the time if this is the same: what was written before a death is there, synced or
 // not.

@@ -110,13 +110,18 @@ void TargetWitness::let_others_write() noexcept {
     state_.others_write = true;
 }
 
+void TargetWitness::others_changed() noexcept {
+    ++state_.serial;
+    state_.changed = true;
+}
+
 bool TargetWitness::to_be_looked_at() const noexcept {
-    return state_.busy && state_.in_flight == 0 && !state_.others_write &&
+    return state_.busy && !state_.changed && state_.in_flight == 0 && !state_.others_write &&
            (state_.kind == io::TimesKind::kExact || state_.kind == io::TimesKind::kServed);
 }
 
 bool TargetWitness::rested(const io::FileState& now, std::uint64_t serial) noexcept {
-    if (serial != state_.serial || state_.in_flight != 0) return false;
+    if (serial != state_.serial || state_.in_flight != 0 || state_.changed) return false;
     ++state_.serial;
     state_.busy = state_.resized = false;
     state_.rest = now;

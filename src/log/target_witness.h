@@ -41,6 +41,8 @@ class TargetWitness {
     void begin_punch(ByteRange range) noexcept;
     void end_resize(bool done = true) noexcept;   // a failure: as of a write
     void let_others_write() noexcept;
+    // Another program has changed it. Nothing is looked at any more, so that no state of its own passes for this one's.
+    void others_changed() noexcept;
 
     // Whether its state has to be looked at: nothing is under way, and something was.
     [[nodiscard]] bool to_be_looked_at() const noexcept;

@@ -343,6 +343,8 @@ class Recovery {
                            const std::optional<io::FileState>& now, const FileReport& report) const {
         const std::uint64_t died_ns = last_sign_of_life(session, outside_);
         const std::optional<log::TargetState>& known = session.logs.front().log->state;
+        if (known && known->changed)
+            return {Code::kUnsupported, "another program changed it while the process that died still drained it"};
         if (!known || known->kind == io::TimesKind::kUnknown || !now) {
             if (died_ns == 0 || target.modified_ns <= died_ns + kClocksApartNs) return Status::ok();
             return {Code::kUnsupported,

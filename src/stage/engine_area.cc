@@ -220,9 +220,11 @@ std::string Engine::State::statistics() {
             reasons += fmt::format(R"({}"{}":{})", reasons.empty() ? "" : ",",
                                    ledger::reason_name(static_cast<ledger::AsideReason>(i)), count);
     return fmt::format(R"({{"process":{{"pid":{},"files_opened":{},"files_staged":{},"aside":{{{}}},)"
-                       R"("stranded":{},"unread":{}{}{}{}{}}}}})",
+                       R"("stranded":{},"unread":{}{}{}{}{}{}}}}})",
                        ::getpid(), ledger_.header().files_opened.load(), ledger_.header().files_staged.load(), reasons,
                        stranded_.load(), unread_.load(), deadline_.presses() ? R"(,"deadline":true)" : "",
+                       (nameless_.load() > 0 ? fmt::format(R"(,"nameless":{})", nameless_.load()) : "") +
+                           (made_good_.load() > 0 ? fmt::format(R"(,"made_good":{})", made_good_.load()) : ""),
                        closes_as_json(), told(read_cache_.totals(files_read())), told(async_requests_.counters()));
 }
 

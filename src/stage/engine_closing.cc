@@ -9,6 +9,7 @@
 #include "base/attempt.h"
 #include "base/background_thread.h"
 #include "base/checksum.h"
+#include "io/forked_process.h"
 #include "io/process_limits.h"
 #include "io/process_lock.h"
 #include "stage/engine_state.h"
@@ -22,7 +23,7 @@ constexpr std::size_t kClosesMax = 64;
 constexpr std::uint64_t kDescriptorShare = 8;
 
 constexpr std::array<std::string_view, static_cast<std::size_t>(WaitedClose::kCount)> kWaitedNames{
-    "nothing_left", "failing", "unrecorded", "shared", "too_many", "named", "unclaimed", "deadline",
+    "nothing_left", "failing", "unrecorded", "shared", "too_many", "named", "unclaimed", "deadline", "forked",
 };
 
 Status waits() { return {Code::kUnavailable, "the close waits"}; }
@@ -30,6 +31,13 @@ Status waits() { return {Code::kUnavailable, "the close waits"}; }
 }   // namespace
 
 // ---- deferring -----------------------------------------------------------------------------------------
+
+// Workers that a program forks often end by _exit (Python's multiprocessing does), which nobody hears of.
+bool Engine::State::is_forked() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (!forked_) forked_ = io::is_forked();
+    return *forked_;
+}
 
 bool Engine::State::too_many_closes() noexcept {
     const std::lock_guard lock(mutex_);
@@ -39,6 +47,7 @@ bool Engine::State::too_many_closes() noexcept {
 }
 
 std::optional<WaitedClose> Engine::State::why_not_deferred(StagedFile& file) {
+    if (is_forked()) return WaitedClose::kForked;
     if (loaded_.options.close == OnClose::kAuto && file.has_name()) return WaitedClose::kNamed;
     if (too_many_closes()) return WaitedClose::kTooMany;
     const std::optional<WaitedClose> waits = file.commit_to_finish_later();
@@ -49,6 +58,7 @@ std::optional<WaitedClose> Engine::State::why_not_deferred(StagedFile& file) {
 // of them to have ended; so with option linger the close waits.
 std::optional<WaitedClose> Engine::State::why_close_waits(const StagedFile& file) {
     if (loaded_.options.close == OnClose::kWait || loaded_.options.linger) return WaitedClose::kShared;
+    if (is_forked()) return WaitedClose::kForked;
     if (loaded_.options.close == OnClose::kAuto && file.has_name()) return WaitedClose::kNamed;
     if (too_many_closes()) return WaitedClose::kTooMany;
     if (!closing_thread()) return WaitedClose::kUnclaimed;
@@ -165,11 +175,12 @@ void Engine::State::end_deferred(Deferred close) noexcept {
     Status outcome = attempt([&] {
         return close.finish ? close.finish() : file.finish(StagedFile::Finish::kBehindProgram);
     });
-    const bool left = file.failed() || file.leaves_log();
+    const bool left = (file.failed() || file.leaves_log()) && !file.left_to_others();
     const bool gone = end_handle(close.file, true);
     const Status ended = attempt([&] { return close.afterwards({left, gone}); });
     if (outcome) outcome = ended;
     close.claim.reset();
+    if (outcome && file.nameless_bytes() > 0) (void)attempt([&] { tell_nameless(file); });
     {
         const std::lock_guard lock(mutex_);
         if (const auto under_way = closes_under_way_.find(identity); under_way != closes_under_way_.end())
@@ -182,6 +193,21 @@ void Engine::State::end_deferred(Deferred close) noexcept {
     }
     closed_.notify_all();
     if (pool_) pool_->announce_change();
+}
+
+// A program that removes its last checkpoint means that. One that moves a file to another file system has copied less
+// than it believes: nothing tells the one from the other.
+void Engine::State::tell_nameless(const StagedFile& file) {
+    if (nameless_.fetch_add(1, std::memory_order_relaxed) > 0) return;
+    Warn warn;
+    {
+        const std::lock_guard lock(mutex_);
+        warn = warn_;
+    }
+    if (warn)
+        warn(fmt::format("{}: it was removed after its close, before {} bytes of it were in the file; if it was moved to "
+                         "another file system, the copy lacks them: call `forebay wait` before that, or use close=wait",
+                         file.path(), file.nameless_bytes()));
 }
 
 Status Engine::State::take_deferred_failure() noexcept {

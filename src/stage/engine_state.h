@@ -135,6 +135,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     drain::Progress& progress() noexcept override { return progress_; }
     SpareTime& spare_time() noexcept override { return spare_time_; }
     void wrote(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) override;
+    void count_made_good() noexcept override { made_good_.fetch_add(1, std::memory_order_relaxed); }
     const io::Trace* trace() const noexcept override { return trace_.is_on() ? &trace_ : nullptr; }
     bool deadline_presses() noexcept override;
     bool too_much_for_deadline() noexcept override;
@@ -216,10 +217,12 @@ class Engine::State final : public Surroundings, public ForkParty {
 
     // engine_closing.cc
     Status defer(const std::shared_ptr<StagedFile>& file, AfterClose afterwards);
+    bool is_forked() noexcept;
     bool too_many_closes() noexcept;
     std::optional<WaitedClose> why_not_deferred(StagedFile& file);
     bool closing_thread() noexcept;
     void hand_over(Deferred&& close);
+    void tell_nameless(const StagedFile& file);
     void end_one_close(std::unique_lock<std::mutex>& lock) noexcept;
     [[nodiscard]] std::string closing_folder() const;
     [[nodiscard]] std::string closing_name(const io::Identity& identity) const;
@@ -276,6 +279,8 @@ class Engine::State final : public Surroundings, public ForkParty {
     SpareTime spare_time_{monotonic_ns()};
     std::atomic<bool> ended_{false};           // see end_of_process
     std::atomic<std::uint64_t> stranded_{0};   // files opened of whose name a log of another file is left
+    std::atomic<std::uint64_t> nameless_{0};    // files that lost their last name before they had drained
+    std::atomic<std::uint64_t> made_good_{0};   // failures of the background that have become void
     std::atomic<std::uint64_t> unread_{0};     // directories of dead processes of which nobody can tell what they hold
 
     // Lock order: opening_, a file's writer_, mutex_, a file's mutex_, the pool's.
@@ -291,7 +296,8 @@ class Engine::State final : public Surroundings, public ForkParty {
     // Guarded by mutex_. Those that the closing thread has not come to, and all that have not ended.
     std::deque<Deferred> closes_waiting_;
     std::multiset<io::Identity> closes_under_way_;
-    std::size_t closes_max_ = 0;   // at a time; 0: not known yet
+    std::size_t closes_max_ = 0;     // at a time; 0: not known yet
+    std::optional<bool> forked_;     // none: not known yet
     bool closing_stops_ = false, closing_looked_at_ = false;
     bool closes_left_ = false;               // to another process
     Status deferred_failure_;                // the first that nobody was told of

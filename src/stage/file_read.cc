@@ -42,7 +42,7 @@ struct StagedFile::CopyPlan {
 void StagedFile::plan_copy(const ReadPart& part, CopyPlan& plan) const {
     const ByteRange all{part.offset, part.offset + part.into.size()};
     const auto to = [&part](ByteRange range) { return part.into.subspan(range.begin - part.offset, range.size()); };
-    const bool plain = state_ == State::kPassive || state_ == State::kThrough;
+    const bool plain = state_ == State::kPassive || state_ == State::kThrough || left_to_others_;
     if (plain && index().empty()) {
         plan.target.push_back({all, part.into.data()});
         return;

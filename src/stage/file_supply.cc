@@ -108,6 +108,11 @@ void StagedFile::error_kept(int sys_errno) noexcept {
     slot_->error.store(static_cast<std::uint64_t>(sys_errno), std::memory_order_relaxed);
 }
 
+void StagedFile::made_good() noexcept {
+    slot_->error.store(0, std::memory_order_relaxed);
+    surroundings_.count_made_good();
+}
+
 void StagedFile::halted(const Status& failure) noexcept {
     mutex().assert_held();
     if (!share_) return;
@@ -154,11 +159,15 @@ void StagedFile::came_to_rest() noexcept {
 void StagedFile::update_ledger() {
     offer_target();
     if (follows()) return;   // the drainer keeps the accounts; what is in this index was found by reading
-    slot_->pending.store(pending_bytes() + (share_ ? share_->found_bytes() : 0), std::memory_order_relaxed);
+    const std::uint64_t pending = pending_bytes() + left_bytes_;
+    slot_->pending.store(pending + (share_ ? share_->found_bytes() : 0), std::memory_order_relaxed);
     slot_->held.store(bytes_.index().held_bytes(), std::memory_order_relaxed);
     slot_->superseded.store(bytes_.index().superseded_bytes(), std::memory_order_relaxed);
-    const bool any = pending_bytes() > 0 && log_ && !log_->empty();
-    slot_->oldest_ns.store(any ? log_->oldest()->first_time_ns : 0, std::memory_order_relaxed);
+    const bool any = pending > 0 && log_ && !log_->empty();
+    // A size that the target has not got yet counts as well.
+    const bool sized = !drains() || (!outflow_.cut_due() && outflow_.target_size() >= committed_size_);
+    slot_->oldest_ns.store(any ? log_->oldest()->first_time_ns : sized ? 0 : commit_time_ns_,
+                           std::memory_order_relaxed);
 }
 
 }   // namespace forebay::stage

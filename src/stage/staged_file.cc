@@ -120,10 +120,9 @@ Status StagedFile::await_unpinned() {
 // Nothing is staged any more: from here on the size of the target is the size of the file. Others may be making it
 // longer already.
 Status StagedFile::stop_staging() {
+    if (outflow_.target_size() != logical_size_) FOREBAY_TRY(outflow_.resize_target(logical_size_));
     {
-        const bool sized = outflow_.target_size() == logical_size_;
         const Unlocked meanwhile(mutex());
-        if (!sized) FOREBAY_TRY(target_->resize(logical_size_));
         FOREBAY_TRY(target_->leave());   // the program may write it by itself from now on
     }
     log_->release_all();
@@ -182,6 +181,7 @@ Status StagedFile::make_commit(bool closing) {
     {
         const LockGuard lock(mutex());
         follow();
+        if (!share_) outflow_.make_good();
         failure = outflow_.error();
         if (failure) failure = sync_error_;
         if (!failure && !closing) return failure;
@@ -345,7 +345,8 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, ledger::Le
     target_->count_served(slot_->served);
     logical_size_ = committed_size_ = size.value();
     commit_sequence_ = commit_time_ns_ = 0;
-    several_nodes_ = left_log_ = false;
+    several_nodes_ = left_log_ = left_to_others_ = false;
+    left_bytes_ = 0;
     log_failed_ = false;
     commit_recorded_ = true;
     dirty_ = false;
@@ -406,7 +407,12 @@ std::uint64_t StagedFile::log_mount() {
 
 Status StagedFile::finish(Finish how) {
     const LockGuard writer(writer_);
-    FOREBAY_TRY(close_staged(how));
+    const Status closed = close_staged(how);
+    {
+        const LockGuard lock(mutex());
+        outflow_.let_others_open();
+    }
+    FOREBAY_TRY(closed);
     return target_->leave();
 }
 
@@ -427,7 +433,9 @@ std::optional<WaitedClose> StagedFile::commit_to_finish_later() {
     if (state_ != State::kStaged || !outflow_.show_size()) return WaitedClose::kFailing;
     const bool all_there = bytes_.index().empty() && outflow_.idle() && !outflow_.cut_due() &&
                            outflow_.target_size() == logical_size_;
-    return all_there ? std::optional(WaitedClose::kNothingLeft) : std::nullopt;
+    if (all_there) return WaitedClose::kNothingLeft;
+    outflow_.guard();
+    return std::nullopt;
 }
 
 bool StagedFile::has_name() const {
@@ -496,7 +504,7 @@ Status StagedFile::close_staged(Finish how) {
         state_ = State::kPassive;
         committed_size_ = logical_size_;
         outflow_.set_target_size(logical_size_);
-        offer_target();
+        update_ledger();
     }
     if (program_waits) surroundings_.spare_time().forgive();
     if (const Status given_back = group ? sync_given_back() : Status::ok(); outcome) outcome = given_back;
@@ -519,6 +527,10 @@ bool StagedFile::settle_for_close(Status& outcome) {
         if (outcome) outcome = resized;
         if (!resized) return false;
     }
+    if (!outcome && !share_ && !durable_) {
+        outflow_.make_good();
+        if (outflow_.first_error().is_ok()) outcome = Status::ok();
+    }
     const Status alone = await_unpinned();
     if (outcome) outcome = alone;
     if (!alone) return false;
@@ -538,7 +550,18 @@ Status StagedFile::leave_in_log(Status outcome) {
     offer_target();
     outflow_.halt(outcome);
     if (log_->marker_fits()) (void)log_->append_marker(log::RecordKind::kClose, logical_size_, next_sequence());
-    return outcome.with_context(fmt::format("close {}: {} bytes stay in the staging log", path_, pending_bytes()));
+    Status told = outcome.with_context(fmt::format("close {}: {} bytes stay in the staging log", path_,
+                                                   pending_bytes()));
+    if (outflow_.target_changed()) leave_to_others();
+    return told;
+}
+
+// Another program's content is the file's now. The log stays, for whoever asks for it; reads do not see it.
+void StagedFile::leave_to_others() {
+    left_log_ = left_to_others_ = true;
+    left_bytes_ = bytes_.pending_bytes();
+    bytes_.index().clear();
+    update_ledger();
 }
 
 void StagedFile::withhold(Status why) noexcept {
@@ -566,9 +589,19 @@ bool StagedFile::failed() const {
     return state_ == State::kFailed;
 }
 
+bool StagedFile::left_to_others() const {
+    const LockGuard lock(mutex());
+    return left_to_others_;
+}
+
+std::uint64_t StagedFile::nameless_bytes() const {
+    const LockGuard lock(mutex());
+    return outflow_.nameless_bytes();
+}
+
 Status StagedFile::refresh() {
     const LockGuard lock(mutex());
-    if (state_ != State::kPassive) return Status::ok();
+    if (state_ != State::kPassive && !left_to_others_) return Status::ok();
     const auto size = target_->size();
     if (!size) return size.status();
     logical_size_ = size.value();

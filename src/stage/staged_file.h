@@ -82,6 +82,7 @@ enum class WaitedClose : std::uint8_t {
     kNamed,         // close=auto, and others can open it
     kUnclaimed,     // others cannot be told, or no thread can be had
     kDeadline,      // the job ends before long
+    kForked,        // a forked process may end without its exit handlers, and nobody would drain
     kCount,
 };
 
@@ -132,6 +133,8 @@ class Surroundings {
     [[nodiscard]] virtual bool deadline_presses() noexcept = 0;
     // ... and so much is staged that a write is to wait for the drain.
     [[nodiscard]] virtual bool too_much_for_deadline() noexcept = 0;
+    // A failure that was kept has become void: what had failed is in the target.
+    virtual void count_made_good() noexcept = 0;
     // One target write has ended: for the trace, and for the time of the last one.
     virtual void wrote(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) = 0;
     // Null, if nothing is traced.
@@ -241,7 +244,8 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     // kBehindProgram: no call of the program waits for it.
     enum class Finish : std::uint8_t { kProgramWaits, kBehindProgram };
     Status finish(Finish how = Finish::kProgramWaits);
-    // Commits, so that `finish` may come later. Nothing: it may; the death of the process loses nothing then. Else why
+    // Commits, so that `finish` may come later; from then on the drain minds other programs (Outflow::guard). Nothing: it
+    // may; the death of the process loses nothing then. Else why
     // it had better come at once; it reports what has failed here. Blocks as `commit` does. Of a shared file the
     // drainer calls it, once nobody writes any more.
     [[nodiscard]] std::optional<WaitedClose> commit_to_finish_later();
@@ -255,6 +259,10 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     // commit is incomplete.
     void withhold(Status why) noexcept;
     [[nodiscard]] bool failed() const;
+    // It has failed as another program has changed the target behind its close: nothing keeps others from it.
+    [[nodiscard]] bool left_to_others() const;
+    // So many bytes were not in it when it lost its last name, behind its close: a copy made before lacks them.
+    [[nodiscard]] std::uint64_t nameless_bytes() const;
     [[nodiscard]] bool leaves_log() const;
     // Of a file that others are to write together with this process: the first segment of its log, which `join` needs.
     // It is given back if the file steps aside or is closed instead. kNoSpace: there is none to be had.
@@ -294,7 +302,7 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     void waited_since(std::uint64_t begin_ns) noexcept;
     // The same when the drainer has stepped aside: writes go to the target from now on, and why is counted here too.
     Status go_through(ledger::AsideReason reason);
-    // passive: takes over the target's present size.
+    // passive, or changed by another program behind its close: takes over the target's present size.
     Status refresh();
 
     // For tests: a drain thread asks this for work.
@@ -318,6 +326,7 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     Status close_staged(Finish how) REQUIRES(writer_);
     bool settle_for_close(Status& outcome) REQUIRES(writer_, mutex());
     Status leave_in_log(Status outcome) REQUIRES(writer_, mutex());
+    void leave_to_others() REQUIRES(mutex());
     Status stop_staging() REQUIRES(writer_, mutex());
     Status await_unpinned() REQUIRES(mutex());
     [[nodiscard]] std::uint64_t log_mount();
@@ -438,6 +447,7 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     Status fault(plan::Keeper keeper, const std::byte* address) const override;
     void lost() noexcept override;
     void error_kept(int sys_errno) noexcept override;
+    void made_good() noexcept override;
     void halted(const Status& failure) noexcept override;
     void pace_changed() noexcept override;
     void progressed() noexcept override;
@@ -481,6 +491,8 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     std::uint64_t resize_sequence_ GUARDED_BY(mutex()) = 0;   // of the last truncation
     bool recycling_ GUARDED_BY(mutex()) = false;              // segments are being given back durably
     bool left_log_ GUARDED_BY(mutex()) = false;               // abandoned after another participant's failure
+    bool left_to_others_ GUARDED_BY(mutex()) = false;         // another program changed the target: it is read as it is
+    std::uint64_t left_bytes_ GUARDED_BY(mutex()) = 0;        // that are in the log only, since then
     Status sync_error_ GUARDED_BY(mutex());                   // the first one: nothing can be promised any more
     Status withheld_ GUARDED_BY(mutex());                     // why `finish` leaves the log as it is
     std::atomic<bool> log_failed_{false};                     // its mapping has faulted: it takes nothing more

@@ -1,0 +1,71 @@
+#include "drain/target_guard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace forebay::drain {
+
+void TargetGuard::begin(io::TimesKind kind, const std::optional<io::FileState>& rest, std::uint64_t size_min,
+                        std::uint64_t size_max) {
+    end();
+    on_ = true;
+    kind_ = kind;
+    rest_ = rest;
+    size_min_ = rest ? rest->size : size_min;
+    size_max_ = rest ? rest->size : size_max;
+}
+
+// A write gives a file a time that is not before the one of its last change of any kind, and changes its status then.
+bool TargetGuard::times_set(const io::FileState& now) const noexcept {
+    if (!rest_ || now.modified_ns == rest_->modified_ns || now.modified_ns == now.changed_ns) return false;
+    return now.modified_ns < rest_->changed_ns || now.modified_ns > now.changed_ns;
+}
+
+TargetGuard::Found TargetGuard::size_is(std::uint64_t size) {
+    if (size >= size_min_ && size <= size_max_) return Found::kSame;
+    reject(size_min_ == size_max_ ? fmt::format("it has {} bytes, and had {}", size, size_min_)
+                                  : fmt::format("it has {} bytes, and had between {} and {}", size, size_min_,
+                                                size_max_));
+    return Found::kChanged;
+}
+
+TargetGuard::Found TargetGuard::compare(const io::FileState& now) {
+    if (changed_ || size_is(now.size) == Found::kChanged) return Found::kChanged;
+    if (!rest_) accept(now);
+    if (!has_times() || now.modified_ns == rest_->modified_ns) return Found::kSame;   // another name, mode or owner
+    if (times_set(now)) return Found::kTimesSet;
+    reject("it was written to, or touched");
+    return Found::kChanged;
+}
+
+void TargetGuard::accept(const io::FileState& now) noexcept {
+    if (has_times() && times_set(now)) modified_to_keep_ns_ = now.modified_ns;
+    rest_ = now;
+    size_min_ = size_max_ = now.size;
+}
+
+void TargetGuard::reject(std::string why) {
+    changed_ = true;
+    why_ = std::move(why);
+}
+
+// A write that has failed may have come in part.
+void TargetGuard::wrote(std::uint64_t end, bool succeeded) noexcept {
+    size_max_ = std::max(size_max_, end);
+    if (succeeded) size_min_ = std::max(size_min_, end);
+}
+
+void TargetGuard::resized(std::uint64_t size, bool succeeded) noexcept {
+    size_min_ = succeeded ? size : std::min(size_min_, size);
+    size_max_ = succeeded ? size : std::max(size_max_, size);
+}
+
+TargetGuard::Found TargetGuard::left(const io::FileState& now) {
+    if (changed_ || size_is(now.size) == Found::kChanged) return Found::kChanged;
+    accept(now);   // also of times that were set since the last write
+    return Found::kSame;
+}
+
+}   // namespace forebay::drain
