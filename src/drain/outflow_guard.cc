@@ -53,6 +53,7 @@ void Outflow::guard() {
     const bool at_rest = acting_ == 0 && !known.busy && known.in_flight == 0 && !known.others_write &&
                          (known.kind == io::TimesKind::kExact || known.kind == io::TimesKind::kServed);
     guard_.begin(known.kind, at_rest ? std::optional(known.rest) : std::nullopt, shown_size_, target_size_);
+    guard_.expect_after(known.rest.changed_ns);
     turn_open_ = false;
     // NFS and its like may have to ask the server for one.
     if (known.kind == io::TimesKind::kExact || known.kind == io::TimesKind::kServed)

@@ -33,9 +33,9 @@ TargetGuard::Found TargetGuard::size_is(std::uint64_t size) {
 
 TargetGuard::Found TargetGuard::compare(const io::FileState& now) {
     if (changed_ || size_is(now.size) == Found::kChanged) return Found::kChanged;
-    if (!rest_) accept(now);
+    if (has_times() && times_set(now)) return Found::kTimesSet;
+    if (!rest_ || rest_->modified_ns == 0) accept(now);   // its first look
     if (!has_times() || now.modified_ns == rest_->modified_ns) return Found::kSame;   // another name, mode or owner
-    if (times_set(now)) return Found::kTimesSet;
     reject("it was written to, or touched");
     return Found::kChanged;
 }

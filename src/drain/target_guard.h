@@ -25,6 +25,10 @@ class TargetGuard {
     // From now on. `rest`: as this process has left it; none: not known yet, and its size is in between.
     void begin(io::TimesKind kind, const std::optional<io::FileState>& rest, std::uint64_t size_min,
                std::uint64_t size_max);
+    // ... nor is its rest known, but that it was changed at that time: no write of a later one can have an older time.
+    void expect_after(std::uint64_t changed_ns) noexcept {
+        if (!rest_) rest_ = io::FileState{.changed_ns = changed_ns};
+    }
     void end() noexcept { *this = {}; }
     [[nodiscard]] bool on() const noexcept { return on_; }
 
@@ -36,7 +40,7 @@ class TargetGuard {
 
     // It has no name any more, and had one when it was last looked at.
     [[nodiscard]] bool loses_name(const io::FileState& now) const noexcept {
-        return has_times() && now.links == 0 && (!rest_ || rest_->links != 0);
+        return has_times() && now.links == 0 && (!rest_ || rest_->modified_ns == 0 || rest_->links != 0);
     }
 
     // A target write up to `end`, or a change of size, of this turn is over.

@@ -128,5 +128,14 @@ TEST(TargetGuard, before_its_first_look_it_knows_between_what_the_size_is) {
     EXPECT_EQ(guard.compare(written(301, 5)), Found::kChanged);
 }
 
+TEST(TargetGuard, times_that_were_set_before_its_first_look_are_kept_as_well) {
+    TargetGuard guard;
+    guard.begin(TimesKind::kServed, std::nullopt, 100, 300);
+    guard.expect_after(50);
+    guard.wrote(300, true);
+    EXPECT_EQ(guard.left({.size = 300, .modified_ns = 7, .changed_ns = 60}), Found::kSame);
+    EXPECT_EQ(guard.modified_to_keep_ns(), 7u);
+}
+
 }   // namespace
 }   // namespace forebay::drain
