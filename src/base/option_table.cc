@@ -64,10 +64,11 @@ constexpr std::array kTable{
     OptionSpec{"durability", kChoice, "process", "", 0, 0, "process|node",
                "A flush or close that has returned outlives:\nprocess: the death of the process\n"
                "node: also the node's loss of power; it syncs the log, and close the file. Implies checksum=inline."},
-    OptionSpec{"on_error", kChoice, "fail", "", 0, 0, "fail|retry|through",
-               "A background write to the file fails:\nfail: flushes and close try again, and report it if they fail, too\n"
-               "retry: the same, after a few more attempts if it may pass\n"
-               "through: as retry, and what is written from then on goes straight to the file"},
+    OptionSpec{
+        "on_error", kChoice, "fail", "", 0, 0, "fail|retry|through",
+        "A background write to the file fails:\nfail: flushes and close try again, and report it if they fail, too\n"
+        "retry: the same, after a few more attempts if it may pass\n"
+        "through: as retry, and what is written from then on goes straight to the file"},
     OptionSpec{"patience", kCount, "600", "seconds", 0, 31'536'000, "",
                "A close, a flush that drains and a write that waits for room fail once nothing has reached "
                "the file for so many seconds; what is staged stays in the log. 0: they wait for ever."},

@@ -118,11 +118,10 @@ class Draining {
     static void note(const ledger::ProcessView& process, std::vector<std::string>& lines) {
         for (const ledger::FileCounters& file : process.files)
             if (ledger::is_outstanding(file))
-                lines.push_back(
-                    fmt::format("{}: {} of process {} only{}", file.path,
-                                file.pending > 0 ? format_size(file.pending) + " are in the log" : "its size is in the log",
-                                process.pid,
-                                file.error != 0 ? ", which cannot write it: " + ledger::error_text(file.error) : ""));
+                lines.push_back(fmt::format(
+                    "{}: {} of process {} only{}", file.path,
+                    file.pending > 0 ? format_size(file.pending) + " are in the log" : "its size is in the log",
+                    process.pid, file.error != 0 ? ", which cannot write it: " + ledger::error_text(file.error) : ""));
         for (const ledger::SharedFile& shared : process.shared)
             if (shared.unfollowed_bytes > 0)
                 lines.push_back(fmt::format("a file that process {} drains for others: {} are in their logs only",

@@ -151,8 +151,7 @@ class Look {
         const auto before = failing_before_.find(key);
         note(before != failing_before_.end() && before->second == file.drained ? Kind::kStuck : Kind::kAlive,
              wanted.path,
-             fmt::format("{}, and process {} cannot write them: {}", bytes, owner.pid,
-                         ledger::error_text(file.error)));
+             fmt::format("{}, and process {} cannot write them: {}", bytes, owner.pid, ledger::error_text(file.error)));
     }
 
     // Of files that several processes write: what the one that drains has not found yet in the logs of the others is in

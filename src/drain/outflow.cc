@@ -124,8 +124,8 @@ class Outflow::WriteWork final : public Work {
 
 class Outflow::ResizeWork final : public Work {
   public:
-    // The target had `from` bytes. `others_extend`: others may be writing beyond `size` meanwhile, so it is never cut if
-    // it is to be longer. The byte before `size` is known not to be written yet. `told`: who waits for the outcome.
+    // The target had `from` bytes. `others_extend`: others may be writing beyond `size` meanwhile, so it is never cut
+    // if it is to be longer. The byte before `size` is known not to be written yet. `told`: who waits for the outcome.
     struct Change {
         std::uint64_t from = 0, size = 0;
         bool others_extend = false, first = false;
@@ -200,8 +200,7 @@ Source::Taken Outflow::take() {
 }
 
 Source::Taken Outflow::take_next() {
-    if (!supply_.drains() || halted_ || resizing_ || running_ >= concurrency_.allowed() || pausing() ||
-        turn_is_taken())
+    if (!supply_.drains() || halted_ || resizing_ || running_ >= concurrency_.allowed() || pausing() || turn_is_taken())
         return {};
     supply_.catch_up(true);
     // Writes beyond the new end that are planned already come before the cut; whatever is planned later

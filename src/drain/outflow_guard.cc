@@ -116,10 +116,11 @@ Status Outflow::begin_turn(io::File& target) noexcept {
         turn_open_ = true;
         more = running_ < concurrency_.allowed() && (!planned_.empty() || worth_draining());
     }
-    if (more) (void)attempt([&] {
-        wake();
-        return Status::ok();
-    });
+    if (more)
+        (void)attempt([&] {
+            wake();
+            return Status::ok();
+        });
     return looked;
 }
 

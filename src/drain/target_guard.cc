@@ -25,16 +25,16 @@ bool TargetGuard::times_set(const io::FileState& now) const noexcept {
 
 TargetGuard::Found TargetGuard::size_is(std::uint64_t size) {
     if (size >= size_min_ && size <= size_max_) return Found::kSame;
-    reject(size_min_ == size_max_ ? fmt::format("it has {} bytes, and had {}", size, size_min_)
-                                  : fmt::format("it has {} bytes, and had between {} and {}", size, size_min_,
-                                                size_max_));
+    reject(size_min_ == size_max_
+               ? fmt::format("it has {} bytes, and had {}", size, size_min_)
+               : fmt::format("it has {} bytes, and had between {} and {}", size, size_min_, size_max_));
     return Found::kChanged;
 }
 
 TargetGuard::Found TargetGuard::compare(const io::FileState& now) {
     if (changed_ || size_is(now.size) == Found::kChanged) return Found::kChanged;
     if (has_times() && times_set(now)) return Found::kTimesSet;
-    if (!rest_ || rest_->modified_ns == 0) accept(now);   // its first look
+    if (!rest_ || rest_->modified_ns == 0) accept(now);                               // its first look
     if (!has_times() || now.modified_ns == rest_->modified_ns) return Found::kSame;   // another name, mode or owner
     reject("it was written to, or touched");
     return Found::kChanged;

@@ -16,9 +16,8 @@ Status set_modified(File& file, std::uint64_t modified_ns) {
     if (descriptor == nullptr) return {Code::kUnsupported, file.name() + ": files of this kind have no times"};
     const auto use = descriptor->use();
     if (!use) return use.status();
-    const std::array times{
-        timespec{0, UTIME_OMIT},
-        timespec{static_cast<time_t>(modified_ns / kSecond), static_cast<long>(modified_ns % kSecond)}};
+    const std::array times{timespec{0, UTIME_OMIT}, timespec{static_cast<time_t>(modified_ns / kSecond),
+                                                             static_cast<long>(modified_ns % kSecond)}};
     if (::futimens(use.value().number(), times.data()) != 0)
         return Status::from_errno(errno, "set the time of the last change of " + file.name());
     return Status::ok();

@@ -18,8 +18,8 @@ namespace forebay::io {
 // Sets the time of its last change. kUnsupported: it has no descriptor. Others than its owner may not.
 [[nodiscard]] Status set_modified(File& file, std::uint64_t modified_ns);
 
-// While it lasts, programs of this machine that open or cut the file wait: until it is given back, or for as long as the
-// system lets them wait (/proc/sys/fs/lease-break-time, 45 s). Without a signal to anybody.
+// While it lasts, programs of this machine that open or cut the file wait: until it is given back, or for as long as
+// the system lets them wait (/proc/sys/fs/lease-break-time, 45 s). Without a signal to anybody.
 class Lease {
   public:
     // Null: the file system has none, another descriptor of the file is open, or its owner is somebody else. Does not

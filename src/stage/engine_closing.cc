@@ -205,9 +205,10 @@ void Engine::State::tell_nameless(const StagedFile& file) {
         warn = warn_;
     }
     if (warn)
-        warn(fmt::format("{}: it was removed after its close, before {} bytes of it were in the file; if it was moved to "
-                         "another file system, the copy lacks them: call `forebay wait` before that, or use close=wait",
-                         file.path(), file.nameless_bytes()));
+        warn(fmt::format(
+            "{}: it was removed after its close, before {} bytes of it were in the file; if it was moved to "
+            "another file system, the copy lacks them: call `forebay wait` before that, or use close=wait",
+            file.path(), file.nameless_bytes()));
 }
 
 Status Engine::State::take_deferred_failure() noexcept {

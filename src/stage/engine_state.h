@@ -277,11 +277,11 @@ class Engine::State final : public Surroundings, public ForkParty {
     std::atomic<std::uint64_t> sequence_{1};
     drain::Progress progress_;
     SpareTime spare_time_{monotonic_ns()};
-    std::atomic<bool> ended_{false};           // see end_of_process
-    std::atomic<std::uint64_t> stranded_{0};   // files opened of whose name a log of another file is left
+    std::atomic<bool> ended_{false};            // see end_of_process
+    std::atomic<std::uint64_t> stranded_{0};    // files opened of whose name a log of another file is left
     std::atomic<std::uint64_t> nameless_{0};    // files that lost their last name before they had drained
     std::atomic<std::uint64_t> made_good_{0};   // failures of the background that have become void
-    std::atomic<std::uint64_t> unread_{0};     // directories of dead processes of which nobody can tell what they hold
+    std::atomic<std::uint64_t> unread_{0};      // directories of dead processes of which nobody can tell what they hold
 
     // Lock order: opening_, a file's writer_, mutex_, a file's mutex_, the pool's.
     std::mutex opening_;               // serialises attach and what it finds out once
@@ -296,8 +296,8 @@ class Engine::State final : public Surroundings, public ForkParty {
     // Guarded by mutex_. Those that the closing thread has not come to, and all that have not ended.
     std::deque<Deferred> closes_waiting_;
     std::multiset<io::Identity> closes_under_way_;
-    std::size_t closes_max_ = 0;     // at a time; 0: not known yet
-    std::optional<bool> forked_;     // none: not known yet
+    std::size_t closes_max_ = 0;   // at a time; 0: not known yet
+    std::optional<bool> forked_;   // none: not known yet
     bool closing_stops_ = false, closing_looked_at_ = false;
     bool closes_left_ = false;               // to another process
     Status deferred_failure_;                // the first that nobody was told of

@@ -166,7 +166,9 @@ void StagedFile::update_ledger() {
     const bool any = pending > 0 && log_ && !log_->empty();
     // A size that the target has not got yet counts as well.
     const bool sized = !drains() || (!outflow_.cut_due() && outflow_.target_size() >= committed_size_);
-    slot_->oldest_ns.store(any ? log_->oldest()->first_time_ns : sized ? 0 : commit_time_ns_,
+    slot_->oldest_ns.store(any     ? log_->oldest()->first_time_ns
+                           : sized ? 0
+                                   : commit_time_ns_,
                            std::memory_order_relaxed);
 }
 

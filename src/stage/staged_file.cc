@@ -416,38 +416,6 @@ Status StagedFile::finish(Finish how) {
     return target_->leave();
 }
 
-std::optional<WaitedClose> StagedFile::commit_to_finish_later() {
-    const LockGuard writer(writer_);
-    const Call call(slot_->close_ns, surroundings_.spare_time(), surroundings_.trace());
-    {
-        const LockGuard lock(mutex());
-        if (state_ == State::kThrough || state_ == State::kPassive) return WaitedClose::kNothingLeft;
-        if (follows() || several_nodes_ || (share_ && durable_)) return WaitedClose::kShared;
-        if (state_ != State::kStaged || log_failed_ || !withheld_.is_ok() || !outflow_.first_error().is_ok())
-            return WaitedClose::kFailing;
-    }
-    let_go();
-    if (!make_commit(true)) return WaitedClose::kFailing;
-    if (!commit_recorded_) return WaitedClose::kUnrecorded;
-    const LockGuard lock(mutex());
-    if (state_ != State::kStaged || !outflow_.show_size()) return WaitedClose::kFailing;
-    const bool all_there = bytes_.index().empty() && outflow_.idle() && !outflow_.cut_due() &&
-                           outflow_.target_size() == logical_size_;
-    if (all_there) return WaitedClose::kNothingLeft;
-    outflow_.guard();
-    return std::nullopt;
-}
-
-bool StagedFile::has_name() const {
-    std::shared_ptr<io::File> target;
-    {
-        const LockGuard lock(mutex());
-        target = target_;
-    }
-    const auto state = target->state();
-    return !state || state.value().links > 0;
-}
-
 Status StagedFile::finish_unclosed() {
     if (!writer_.try_lock()) return {Code::kUnavailable, "a thread of the program is in a call of the file"};
     const LockGuard writer(writer_, kLocked);
@@ -556,14 +524,6 @@ Status StagedFile::leave_in_log(Status outcome) {
     return told;
 }
 
-// Another program's content is the file's now. The log stays, for whoever asks for it; reads do not see it.
-void StagedFile::leave_to_others() {
-    left_log_ = left_to_others_ = true;
-    left_bytes_ = bytes_.pending_bytes();
-    bytes_.index().clear();
-    update_ledger();
-}
-
 void StagedFile::withhold(Status why) noexcept {
     const LockGuard lock(mutex());
     if (state_ == State::kThrough && target_->forwarded() != nullptr) target_->forwarded()->withhold(why);
@@ -587,16 +547,6 @@ bool StagedFile::leaves_log() const {
 bool StagedFile::failed() const {
     const LockGuard lock(mutex());
     return state_ == State::kFailed;
-}
-
-bool StagedFile::left_to_others() const {
-    const LockGuard lock(mutex());
-    return left_to_others_;
-}
-
-std::uint64_t StagedFile::nameless_bytes() const {
-    const LockGuard lock(mutex());
-    return outflow_.nameless_bytes();
 }
 
 Status StagedFile::refresh() {

@@ -244,10 +244,9 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     // kBehindProgram: no call of the program waits for it.
     enum class Finish : std::uint8_t { kProgramWaits, kBehindProgram };
     Status finish(Finish how = Finish::kProgramWaits);
-    // Commits, so that `finish` may come later; from then on the drain minds other programs (Outflow::guard). Nothing: it
-    // may; the death of the process loses nothing then. Else why
-    // it had better come at once; it reports what has failed here. Blocks as `commit` does. Of a shared file the
-    // drainer calls it, once nobody writes any more.
+    // Commits, so that `finish` may come later; from then on the drain minds other programs (Outflow::guard). Nothing:
+    // it may; the death of the process loses nothing then. Else why it had better come at once; it reports what has
+    // failed here. Blocks as `commit` does. Of a shared file the drainer calls it, once nobody writes any more.
     [[nodiscard]] std::optional<WaitedClose> commit_to_finish_later();
     // Others can open it: its target has a name, or it cannot be known.
     [[nodiscard]] bool has_name() const;

@@ -70,8 +70,10 @@ class TimedFile final : public io::ForwardingFile {
         const auto bytes = size();
         if (!bytes) return bytes.status();
         const std::lock_guard lock(times_->mutex);
-        return io::FileState{.size = bytes.value(), .modified_ns = times_->modified_ns,
-                             .changed_ns = times_->changed_ns, .links = times_->links};
+        return io::FileState{.size = bytes.value(),
+                             .modified_ns = times_->modified_ns,
+                             .changed_ns = times_->changed_ns,
+                             .links = times_->links};
     }
 
   private:
