@@ -176,7 +176,9 @@ bool Engine::State::end_handle(const std::shared_ptr<StagedFile>& file, bool las
         }
         // A file whose newest bytes are in the log only stays known.
         const bool left = file->failed() || file->leaves_log();
-        if (left && entry.writers == 0 && entry.slot != nullptr) ledger::set_use(*entry.slot, ledger::FileUse::kLeft);
+        // Another program's content is not written over: nothing of ours can be in flight.
+        if (left && !file->left_to_others() && entry.writers == 0 && entry.slot != nullptr)
+            ledger::set_use(*entry.slot, ledger::FileUse::kLeft);
         if (--entry.handles == 0 && !left) {
             cached = std::move(entry.cached);
             forget_locked(found);

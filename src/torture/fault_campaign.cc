@@ -115,9 +115,9 @@ Result<Torture::Point> Torture::fault_point(const FaultCase& fault, std::uint64_
     if (closed.verdict != Judgement::Verdict::kRecovered)
         return bad(Judgement::Verdict::kUnreported,
                    "the log alone held bytes that close had called written: " + closed.what);
-    // With on_error=retry what has failed may be cut off before it is tried again. If all that follows fails as well, a
-    // file that is right by itself shows that nothing was left to be written.
-    const bool moot = told.closed_well && fault.on_error == OnError::kRetry &&
+    // What has failed may be cut off before it is tried again, or may have been written by the close: a file that is right
+    // by itself shows that nothing was left to be written. One that was only synchronized too late does not show it.
+    const bool moot = told.closed_well && (fault.kind->of_target || fault.on_error == OnError::kRetry) &&
                       fault.kind->operation != io::Operation::kSync;
     if (told.closed && told.fault_met && told.failures == 0 && fault.has_to_be_told() && !moot)
         return bad(Judgement::Verdict::kUnreported, "neither an operation nor a commit nor the close told of it");

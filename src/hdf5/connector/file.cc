@@ -133,9 +133,13 @@ herr_t file_specific(void* object, H5VL_file_specific_args_t* args, hid_t transf
                 const herr_t result = call(under, connector);
                 Status lost = CallScope::take_failure(OpenFile::During::kFlush);
                 // The file itself has what there was no memory to note with the call, and what no call could report.
-                if (const std::shared_ptr<OpenFile>& own = as_object(object)->origin->file; own != nullptr)
+                const std::shared_ptr<OpenFile>& own = as_object(object)->origin->file;
+                if (own != nullptr)
                     for (const auto during : {OpenFile::During::kFlush, OpenFile::During::kClose})
                         if (Status failure = own->take_failure(during); lost) lost = std::move(failure);
+                // What has failed behind an earlier close is told as early as that. Ranks would not all tell it.
+                if (lost && own != nullptr && own->shared == nullptr && own->engine != nullptr)
+                    lost = own->engine->take_deferred_failure();
                 if (lost) return result;
                 push_error("file_flush", host().H5E_FILE_g, host().H5E_CANTFLUSH_g, lost);
                 return -1;

@@ -357,8 +357,6 @@ herr_t driver_flush(H5FD_t* file, hid_t, hbool_t closing) {
         // HDF5 also flushes in the middle of closing, and a failure there leaves the file half closed. So it
         // is kept, and reported by the callback of the connector, flush or close, that led here.
         Status committed = open.staged->commit();
-        // What has failed behind an earlier close is told as early as that.
-        if (committed) committed = open.engine->take_deferred_failure();
         if (!committed) CallScope::keep_failure(self.open, OpenFile::During::kFlush, std::move(committed));
         return 0;
     });
