@@ -115,8 +115,9 @@ Result<Torture::Point> Torture::fault_point(const FaultCase& fault, std::uint64_
     if (closed.verdict != Judgement::Verdict::kRecovered)
         return bad(Judgement::Verdict::kUnreported,
                    "the log alone held bytes that close had called written: " + closed.what);
-    // What has failed may be cut off before it is tried again, or may have been written by the close: a file that is right
-    // by itself shows that nothing was left to be written. One that was only synchronized too late does not show it.
+    // What has failed may be cut off before it is tried again, or may have been written by the close: a file that is
+    // right by itself shows that nothing was left to be written. One that was only synchronized too late does not show
+    // it.
     const bool moot = told.closed_well && (fault.kind->of_target || fault.on_error == OnError::kRetry) &&
                       fault.kind->operation != io::Operation::kSync;
     if (told.closed && told.fault_met && told.failures == 0 && fault.has_to_be_told() && !moot)

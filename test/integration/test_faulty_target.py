@@ -519,7 +519,7 @@ def test_what_is_done_about_errors_the_first_file_decides_and_another_wish_is_an
     told = done.stdout.splitlines()
     assert len(told) == 4
     for line in told:
-        if first == "fail":
+        if first == "fail" and line.startswith("flush"):  # the close writes it again, and succeeds
             assert_names_file_offset_and_cause(line, "EIO", two_targets / f"{line.split()[1]}.h5")
         else:
             assert line.endswith(" ok")
@@ -528,7 +528,7 @@ def test_what_is_done_about_errors_the_first_file_decides_and_another_wish_is_an
         f'"{options[1]}" does not change "{options[0]}"\n'
     )
     assert done.stderr == warned
-    assert {entry["error"] for entry in statistics(tmp_path)} == {errno.EIO if first == "fail" else 0}
+    assert {entry["error"] for entry in statistics(tmp_path)} == {0}
     assert bytes_staged(tmp_path) > 1_600_000
 
 
