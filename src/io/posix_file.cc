@@ -389,10 +389,12 @@ class PosixDirectory final : public Directory {
 
     Result<Facts> facts(const std::string& name) override {
         const auto use = descriptor_.use();
-        if (!use) return use.status();
+        const bool itself = name == ".";   // that takes no descriptor, if the process has none left
+        if (!use && !itself) return use.status();
         struct stat found{};
-        if (::fstatat(use.value().number(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0)
-            return failure("stat", name);
+        const int outcome = use ? ::fstatat(use.value().number(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW)
+                                : ::lstat(name_.c_str(), &found);
+        if (outcome != 0) return failure("stat", name);
         Facts facts;
         facts.owner = found.st_uid;
         facts.mode = found.st_mode & 07777;

@@ -1,4 +1,5 @@
 #include "io/process_lock.h"
+#include "base/attempt.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -187,15 +188,37 @@ Result<Holder> ProcessLock::holder(int folder, const std::string& name, const st
     return holder;
 }
 
+namespace {
+
+bool is_missing(const std::string& path) noexcept {
+    struct stat facts{};
+    return ::lstat(path.c_str(), &facts) != 0 && errno == ENOENT;
+}
+
+// Without memory it is not known.
+bool is_missing(const std::string& directory, const std::string& name) noexcept {
+    bool missing = false;
+    (void)attempt([&] { missing = is_missing(directory + "/" + name); });
+    return missing;
+}
+
+}   // namespace
+
 int ProcessLock::look_at(const std::string& directory, const std::string& name, Holder& holder) noexcept {
     const Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    const int error = folder ? look(folder.number(), name.c_str(), holder) : errno;
-    if (error != 0) holder = !folder && error == ENOENT ? Holder::kNobody : Holder::kUntold;
+    int error = folder ? look(folder.number(), name.c_str(), holder) : errno;
+    bool gone = !folder && error == ENOENT;
+    // Without a descriptor it is still seen whether there is such a file.
+    if (error == EMFILE || error == ENFILE) {
+        gone = is_missing(directory);
+        if (gone || is_missing(directory, name)) error = ENOENT;
+    }
+    if (error != 0) holder = gone ? Holder::kNobody : Holder::kUntold;
     return is_no_lock(error) ? 0 : error;
 }
 
 bool ProcessLock::is_no_lock(int error) noexcept {
-    constexpr std::array kNoLock{ENOENT, ELOOP, EINVAL, EACCES, EPERM, ENXIO, ENOTDIR};
+    constexpr std::array kNoLock{ENOENT, ELOOP, EINVAL, EACCES, EPERM, ENXIO, ENOTDIR, ENAMETOOLONG};
     return std::find(kNoLock.begin(), kNoLock.end(), error) != kNoLock.end();
 }
 

@@ -136,6 +136,8 @@ Result<std::optional<Leftovers::Unsettled>> Leftovers::unsettled(const io::Ident
     for (const Area& area : areas_)
         for (const auto& [name, owner] : area.living) {
             const auto directory = area.directory->open_directory(name);
+            // An engine of this process that was given up has HDF5's lock, as long as a write of it may come.
+            if (!directory && locked && self && owner == self.value()) continue;
             if (!directory && lacks_resources(directory.status())) return directory.status();
             if (!directory) continue;   // it has ended
             const auto use = use_of(*directory.value(), identity);

@@ -462,11 +462,10 @@ Result<Report> recover(std::span<io::Directory* const> areas, const Request& req
 }
 
 Result<std::unique_ptr<io::Directory>> find_area(const std::string& nls) {
-    auto parent = io::open_posix_directory(nls);
-    if (!parent) return parent.status();
-    auto area = parent.value()->open_directory(area::staging_folder());
-    if (!area && area.status().code() == Code::kNotFound) return std::unique_ptr<io::Directory>();
-    return area;
+    auto area = io::open_posix_directory(nls + "/" + area::staging_folder());   // one descriptor at a time
+    if (area || area.status().code() != Code::kNotFound) return area;
+    const auto parent = io::open_posix_directory(nls);
+    return parent ? Result(std::unique_ptr<io::Directory>()) : parent.status();
 }
 
 std::vector<std::unique_ptr<io::Directory>> find_areas_of_others(const std::string& nls) {

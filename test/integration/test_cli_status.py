@@ -294,7 +294,7 @@ def test_the_summary_calls_a_sum_over_processes_a_sum(binary, processes):
 
 
 def test_run_is_content_when_a_dead_process_had_drained(binary, nls):
-    assert run(binary, nls, *program_that_leaves_behind(nls, pending=0)).returncode == 0
+    assert run(binary, nls, *program_that_leaves_behind(nls, pending=0, oldest_ns=0)).returncode == 0
 
 
 def test_run_does_not_answer_for_processes_that_died_before(binary, nls):

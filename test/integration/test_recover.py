@@ -206,13 +206,26 @@ def test_a_file_with_another_name_in_its_folder_is_found(killed, area, replaced)
     assert not replaced or path.read_bytes() == b"something else"
 
 
-def test_another_file_in_its_place_is_never_touched(killed, area):
-    path, _ = killed
-    elsewhere(path, "moved.h5")
+def test_another_file_in_its_place_is_never_touched(killed, area, tmp_path_factory):
+    path, expected = killed
+    moved = path.rename(tmp_path_factory.mktemp("elsewhere") / "moved.h5")
     path.write_bytes(b"something else")
     status, report = recover(area)
-    assert status == 1 and report["files"][0]["reason"] == "replaced"
-    assert path.read_bytes() == b"something else" and left(area)
+    assert status == 0 and report["files"][0]["path"] == str(moved) and not left(area)
+    assert path.read_bytes() == b"something else" and without_marks(moved) == without_marks(expected)
+
+
+def test_what_has_taken_the_place_of_a_file_that_is_gone_is_never_touched(killed, area):
+    path, _ = killed
+    path.unlink()
+    path.write_bytes(b"something else")
+    status, report = recover(area)
+    (file,) = report["files"]
+    if status == 0:  # all names of the file system were looked at, or its number was given again
+        assert file["outcome"] == "gone" and not left(area)
+    else:
+        assert status == 1 and file["reason"] == "replaced" and left(area)
+    assert path.read_bytes() == b"something else"
 
 
 def test_a_file_that_was_written_long_after_is_left_alone(killed, area):

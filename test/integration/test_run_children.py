@@ -32,8 +32,8 @@ def killed():
 if __name__ == "__main__":
     way = sys.argv[1]
     if way == "fork":
-        children = [os.fork() for _ in range(2)]
-        for child in children: os.waitpid(child, 0) if child else read()
+        children = [os.fork() or read() for _ in range(2)]
+        for child in children: os.waitpid(child, 0)
     elif way == "fork with the file open":
         import h5py
         file = h5py.File("target/data.h5")

@@ -12,7 +12,7 @@
 
 namespace forebay::hdf5 {
 
-bool recover_alone(const char* function, const OpenFile& file, stage::Engine& engine, Locked& locked) {
+Status recover_alone(const OpenFile& file, stage::Engine& engine, Locked& locked) {
     constexpr int kTurns = 3;   // with others who look at the file, too
     stage::Engine::OpenedFile opened{file.identity, file.path, file.writable, locked != Locked::kNot};
     if (locked == Locked::kForWriting && file.writable) opened.descriptor = file.descriptor;
@@ -23,17 +23,13 @@ bool recover_alone(const char* function, const OpenFile& file, stage::Engine& en
         const Result<std::string> recovered = engine.recover_opened(opened);
         if (gave_way && !file.descriptor->lock(LOCK_SH | LOCK_NB)) {
             locked = Locked::kNot;
-            push_errno(function, host().H5E_VFL_g, host().H5E_CANTLOCKFILE_g, "unable to lock file", errno);
-            return false;
+            return Status::from_errno(errno, "lock " + file.path + " again after its recovery");
         }
         if (!recovered && recovered.status().retryable() && turn < kTurns) continue;
-        if (!recovered && (file.writable || !recovered.status().retryable())) {
-            push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, recovered.status().message().c_str());
-            return false;
-        }
+        if (!recovered && (file.writable || !recovered.status().retryable())) return recovered.status();
         const std::string say = recovered ? recovered.value() : recovered.status().message();
         if (!say.empty()) warn_once(say);
-        return true;
+        return Status::ok();
     }
 }
 

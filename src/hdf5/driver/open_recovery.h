@@ -15,9 +15,9 @@ namespace forebay::hdf5 {
 enum class Locked { kNot, kForReading, kForWriting };
 
 // Of a file that one process opens, which has its descriptor: that may be used for the recovery, if it is locked for
-// writing. A lock for reading is given up while others recover the file. The error is on HDF5's stack, and the lock for
-// reading may be lost (`locked` tells).
-[[nodiscard]] bool recover_alone(const char* function, const OpenFile& file, stage::Engine& engine, Locked& locked);
+// writing. A lock for reading is given up while others recover the file. With an error the lock for reading may be lost
+// (`locked` tells).
+[[nodiscard]] Status recover_alone(const OpenFile& file, stage::Engine& engine, Locked& locked);
 
 // Of a file that the ranks of a communicator are about to open. Collective, before any of them opens the existing file
 // at `path`. Every rank looks on its own node; whoever comes second there waits until the first one is done, and

@@ -44,6 +44,7 @@ struct SerialFile : DriverFile {
     bool emptied = false;            // by the open, or made
     bool leftovers_seen = false;     // nothing of a dead process is missing in it
     bool closes_awaited = false;     // nor of one that has closed it without waiting
+    Status refused;                  // unless this says why it must not be used
     bool shown = false;              // what is read is the last flush of another program (wire/snapshot_file.h)
 };
 
@@ -85,22 +86,29 @@ bool give_up_leftovers(const char* function, const OpenFile& file, stage::Engine
     return forgotten.is_ok();
 }
 
+// HDF5 may go on after a call that has failed: so what was found once holds for this handle.
+bool may_be_used(const char* function, SerialFile& file, const Status& found = Status::ok()) {
+    if (!found && file.refused.is_ok()) file.refused = found;
+    if (file.refused) return true;
+    push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, file.refused.message().c_str());
+    return false;
+}
+
 // Before anything is read of a file, and once it is locked, if HDF5 locks it: brings home what dead processes have left
 // of it. One of them may have died while this one waited for its lock. The failure is on the error stack.
 bool see_leftovers(const char* function, SerialFile& file, stage::Engine& engine) {
     if (file.emptied) return file.locked == Locked::kNot || give_up_leftovers(function, *file.open, engine);
-    if (std::exchange(file.leftovers_seen, true)) return true;
-    return recover_alone(function, *file.open, engine, file.locked);
+    if (std::exchange(file.leftovers_seen, true)) return may_be_used(function, file);
+    return may_be_used(function, file, recover_alone(*file.open, engine, file.locked));
 }
 
 // Before it is locked, and before anything is read of it or lost: this process, or another one, may have closed it
 // without waiting. Not as it is opened: HDF5 opens a file that it is to empty twice, and lets the first one go unused.
 bool await_closed(const char* function, SerialFile& file, stage::Engine& engine) {
-    if (std::exchange(file.closes_awaited, true)) return true;
+    if (std::exchange(file.closes_awaited, true)) return may_be_used(function, file);
     using Before = stage::Engine::Before;
-    const Status awaited = engine.await_closed(file.open->identity, file.emptied ? Before::kDrop : Before::kUse);
-    if (!awaited) push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, awaited.message().c_str());
-    return awaited.is_ok();
+    return may_be_used(function, file,
+                       engine.await_closed(file.open->identity, file.emptied ? Before::kDrop : Before::kUse));
 }
 
 // A forked child reads a file that it has inherited, and that nobody writes here, through an engine of its own: that

@@ -183,8 +183,8 @@ def test_a_target_that_fails_one_rank_fails_all_or_harms_nobody(ranks, nodes, ra
     assert [path for path in (tmp_path / "staging-area").rglob("log*")] == []
 
 
-# The first segment, or a later one.
-@pytest.mark.parametrize(("after", "close"), [(0, "wait"), (6, "wait"), (6, "deferred")])
+# The first segment, or a later one; a log that drains meanwhile may need few.
+@pytest.mark.parametrize(("after", "close"), [(0, "wait"), (2, "wait"), (2, "deferred")])
 @pytest.mark.parametrize(("ranks", "nodes", "rank"), WHERE)
 def test_a_log_of_one_rank_that_cannot_grow_harms_nobody(ranks, nodes, rank, after, close, native_files, tmp_path):
     variables = failing(ranks, rank, tmp_path, "fallocate", "staging-area", errno.ENOSPC, FAILING_AFTER=str(after))

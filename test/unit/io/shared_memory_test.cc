@@ -128,6 +128,7 @@ TEST(SharedMemory, bytes_without_a_descriptor_or_with_two_bring_none) {
         ASSERT_TRUE(ends[1]->receive(word));
         // What is incomplete brings none, either.
         ASSERT_TRUE(send_with(*ends[0], 0));
+        ends[0]->shut_down();
         std::array<std::byte, 5> more{};
         EXPECT_FALSE(ends[1]->receive_passed(more));
     }
