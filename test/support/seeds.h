@@ -16,4 +16,11 @@ namespace forebay::test {
 [[nodiscard]] std::vector<std::uint64_t> seeds(const char* name, std::size_t count,
                                                std::initializer_list<std::uint64_t> known = {});
 
+// Tests of every place try each of so many: under a sanitizer one in four.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr int kEachNth = 4;
+#else
+inline constexpr int kEachNth = 1;
+#endif
+
 }   // namespace forebay::test
