@@ -4,6 +4,7 @@ natively, whatever becomes of the server.
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -357,7 +358,10 @@ def test_a_forked_child_does_not_keep_its_parents_file(mode, listen, tmp_path):
         else:
             server.report("its client ended without closing it")
         assert not (here / "child has ended").exists()
+        ended = os.pidfd_open(child)
         os.kill(child, signal.SIGKILL)
+        select.select([ended], [], [], 60)
+        os.close(ended)
         if mode == "drain":  # it had its parent's lock of the file, as natively
             done = recover(here)
             assert done.returncode == 0, done
