@@ -6,6 +6,7 @@ have drained by its close, and is not counted as deferred then.
 
 import os
 import signal
+import time
 
 import pytest
 from connector_environment import native, run, staged, statistics
@@ -362,6 +363,36 @@ def test_the_next_close_reports_what_failed_after_a_close(tmp_path, target, star
     program.must("write('third.h5').close()")
     target.mount.clear()
     program.end()
+
+
+@pytest.mark.parametrize("seconds", [0.1, 1])
+def test_a_target_that_hangs_for_a_while_delays_whoever_waits_and_loses_nothing(tmp_path, target, start, seconds):
+    program = start()
+    close_deferred(program)
+    program.begin(f"content({X!r})")
+    time.sleep(seconds)  # how long it hangs
+    target.go()
+    assert program.reply() == "ok True"
+    program.must("write('other.h5').close()")
+    assert program.end() == ""
+    assert list((tmp_path / "staging-area").rglob("log*")) == []
+    assert target.written("x.h5") == native_bytes(tmp_path, X, f"write({X!r}).close()")
+
+
+def test_a_target_that_comes_back_after_it_was_given_up_loses_nothing(tmp_path, target, start):
+    program = start("close=deferred;patience=1")
+    close_deferred(program)
+    program.must("globals().update(other=write('other.h5'))")
+    assert program.must(f"content({X!r})") == "True"  # once the close has been given up
+    target.go()  # what hung may come from now on
+    assert "nothing has reached" in program.do("other.close()")
+    refused = program.do(f"write({X!r}, 2, 'r+').close()")
+    assert not refused.startswith("ok"), refused
+    program.end()
+    recovered = forebay(tmp_path, "recover", "--nls", tmp_path / "staging-area")
+    assert recovered.returncode == 0, recovered.stdout + recovered.stderr
+    assert target.written("x.h5") == native_bytes(tmp_path, X, f"write({X!r}).close()")
+    assert list((tmp_path / "staging-area").rglob("log*")) == []
 
 
 def test_a_target_that_hangs_is_given_up_and_the_next_close_reports_it(tmp_path, target, start):

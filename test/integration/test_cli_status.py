@@ -1,12 +1,17 @@
 """`forebay status`, and what `forebay run` and `forebay doctor` make of ledgers that died processes left behind."""
 
+import errno
+import fcntl
 import json
 import os
+import pty
 import signal
 import struct
 import subprocess
 import sys
+import termios
 import time
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -77,6 +82,44 @@ def status(nls, *arguments):
     done = call("status", "--nls", nls, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def on_screen(nls, columns):
+    """The lines of `status` on a terminal that is so wide."""
+    ours, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 50, columns, 0, 0))
+    command = [FOREBAY, "status", "--nls", nls]
+    with subprocess.Popen(command, env=clean_environment(LC_ALL="C.UTF-8"), stdout=terminal) as process:
+        os.close(terminal)
+        text = b""
+        try:
+            while piece := os.read(ours, 1 << 16):
+                text += piece
+        except OSError as error:  # how a terminal tells its end
+            assert error.errno == errno.EIO
+        os.close(ours)
+        assert process.wait(60) == 0
+    return text.decode().replace("\r\n", "\n").splitlines()
+
+
+def width(line):
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_status_keeps_the_columns_of_the_terminal(nls, columns):
+    long, wide = "/scratch/" + "a long name/" * 12 + "x.h5", "/scratch/" + "数据とe\u0301tudes " * 9 + "x.h5"
+    put(nls, f"{os.getpid()}-1-0", own_ledger(open_file(path=long), open_file(path=wide, inode=7)))
+    lines = on_screen(nls, columns)
+    assert sum("x.h5" in line for line in lines) == 2, lines
+    assert [line for line in lines if width(line) > columns] == []
+
+
+def test_a_file_that_a_server_stages_has_not_stepped_aside(nls):
+    forwarded = 1 << REASONS.index("forwarded")
+    put(nls, f"{os.getpid()}-1-0", own_ledger(open_file(aside=forwarded), aside={"forwarded": 1}))
+    text = status(nls)
+    assert "staged by a server" in text and "stepped aside" not in text
 
 
 def test_an_empty_node_is_said_to_be_empty(nls):
