@@ -1,7 +1,9 @@
 """`linger=on`: the program ends, and a process of its own brings home what is left."""
 
+import fcntl
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,26 @@ def test_forebay_run_does_not_take_it_for_a_loss(tmp_path, target):
     assert ran.returncode == 0, ran
     target.go()
     assert forebay(tmp_path, "wait", X, "--nls", area(tmp_path)).returncode == 0
+
+
+def test_a_reader_that_has_locked_a_file_is_waited_for_and_keeps_no_other_file(tmp_path, target):
+    with Program(tmp_path, variables(tmp_path, LINGER)) as program:
+        program.must(f"globals().update(file=write({X!r}))")
+        with open(tmp_path / X) as reader:
+            locking = threading.Thread(target=fcntl.flock, args=(reader, fcntl.LOCK_SH))
+            locking.start()  # until the program has ended
+            program.must("file.close()", f"write({Y!r}, 2).close()")
+            assert program.end() == ""
+            locking.join(60)
+            target.go()
+            done = forebay(tmp_path, "wait", Y, "--nls", area(tmp_path), "--timeout", "60")
+            assert done.returncode == 0, done
+            waiting = forebay(tmp_path, "wait", X, "--nls", area(tmp_path), "--timeout", "0")
+            assert waiting.returncode == 1, waiting
+    done = forebay(tmp_path, "drain", "--all", "--nls", area(tmp_path))
+    assert done.returncode == 0 and left(tmp_path) == [], done
+    assert target.written("x.h5") == native_bytes(tmp_path, X, f"write({X!r}).close()")
+    assert target.written("y.h5") == native_bytes(tmp_path, Y, f"write({Y!r}, 2).close()")
 
 
 def test_the_next_program_waits_for_the_file(tmp_path, target):

@@ -1,5 +1,5 @@
 // For test programs in which a target hangs: a thread in a call that does not return is left to the end of the process
-// with all that it may touch, on purpose. Sanitizers would take that for leaks. One file of a program includes this.
+// with all that it may touch, on purpose. Sanitizers would take that for leaks.
 #pragma once
 
 namespace forebay::test {
@@ -10,12 +10,12 @@ inline bool left_on_purpose = false;
 }   // namespace forebay::test
 
 #if defined(__SANITIZE_THREAD__)
-extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions();
-extern "C" const char* __tsan_default_suppressions() {
+extern "C" __attribute__((visibility("default"), used)) inline const char* __tsan_default_suppressions() {
     return "thread:forebay::task::Engine::Core::start_thread_locked\n";
 }
 #endif
 #if defined(__SANITIZE_ADDRESS__)
-extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off();
-extern "C" int __lsan_is_turned_off() { return forebay::test::left_on_purpose ? 1 : 0; }
+extern "C" __attribute__((visibility("default"), used)) inline int __lsan_is_turned_off() {
+    return forebay::test::left_on_purpose ? 1 : 0;
+}
 #endif
