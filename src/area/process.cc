@@ -67,7 +67,7 @@ Result<Seen> read_stat(const std::string& path) {
     return seen;
 }
 
-// Of a process that runs: one that has ended and was not waited for is gone.
+// The process runs. One that has ended, and has not been waited for, does not.
 Result<Seen> look_at(std::uint64_t pid) {
     auto seen = read_stat(fmt::format("/proc/{}/stat", pid));
     // The state is that of the first thread, which may end before the others.

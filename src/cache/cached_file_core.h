@@ -1,7 +1,7 @@
 // What reads of a cached file and its tasks share.
 //
 // cached_file.cc reads, fetches and stores, cached_file_prefetch.cc fetches what was named ahead, and
-// cached_file_version.cc compares versions. Nobody else includes this. Thread-safety: as CachedFile's.
+// cached_file_version.cc compares versions. No other file includes this. Thread-safety: as CachedFile's.
 #pragma once
 
 #include <atomic>

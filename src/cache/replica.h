@@ -105,7 +105,7 @@ class Replica {
         std::shared_ptr<Replica> replica_;
         std::uint64_t unit_;
     };
-    // Nothing: another owner has the unit. If its process has died the unit changes hands. Nothing, too, in a forked
+    // None: another owner has the unit. If its process has died the unit changes hands. Nothing, too, in a forked
     // child: the number is its parent's.
     [[nodiscard]] static std::optional<Claim> claim(const std::shared_ptr<Replica>& replica, std::uint64_t unit);
 

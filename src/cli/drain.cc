@@ -211,7 +211,7 @@ int finish(const std::string& path) {
     }
     const auto directory = io::open_posix_directory(area);
     if (!directory) return complain(directory.status().message(), kExitProblem);
-    // Who has a file open keeps its lock, a reader as well. The other files do not wait for that.
+    // A program that has a file open, a reader as well, keeps its lock. The other files do not wait for that.
     auto report = bring_home_from(*directory.value(), io::Directory::Patience::kTry);
     if (report && any_in_use(report.value()))
         report = bring_home_from(*directory.value(), io::Directory::Patience::kWait);

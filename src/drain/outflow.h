@@ -214,7 +214,7 @@ class Outflow final : public Source {
     class ResizeWork;
     class SyncWork;
     struct Cost;
-    // A sync of the target, or a change of its size. Whoever waits for it may give it up; its outcome, which the system
+    // A sync of the target, or a change of its size. The caller may give it up; its outcome, which the system
     // tells once, is kept all the same.
     struct Syncing {
         bool done = false, given_up = false;   // guarded by the lock

@@ -124,7 +124,8 @@ Status Outflow::begin_turn(io::File& target) noexcept {
     return looked;
 }
 
-// A time that another program has set is set again, after each turn: a crash, or whoever looks meanwhile, finds it.
+// A time that another program has set is set again, after each turn: a program that looks meanwhile finds it, and so
+// does recovery.
 Status Outflow::look_after_turn(io::File& target) {
     auto now = look_at(target);
     if (!now) return now.status();

@@ -24,8 +24,8 @@ Status set_modified(File& file, std::uint64_t modified_ns) {
 }
 
 // The system tells the owner of a lease by a signal, SIGIO unless another one was chosen, which ends a process that
-// does not know it. One that processes ignore is chosen, for this thread, and then no owner at all: nobody has to be
-// told, as the drain goes on as fast as it can.
+// does not know it. One that processes ignore is chosen, for this thread, and then no owner at all: no process has to
+// be told, as the drain goes on as fast as it can.
 std::unique_ptr<Lease> Lease::take(File& file) {
     auto descriptor = descriptor_of(file);
     if (descriptor == nullptr) return nullptr;

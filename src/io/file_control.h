@@ -19,10 +19,10 @@ namespace forebay::io {
 [[nodiscard]] Status set_modified(File& file, std::uint64_t modified_ns);
 
 // While it lasts, programs of this machine that open or cut the file wait: until it is given back, or for as long as
-// the system lets them wait (/proc/sys/fs/lease-break-time, 45 s). Without a signal to anybody.
+// the system lets them wait (/proc/sys/fs/lease-break-time, 45 s). No process gets a signal.
 class Lease {
   public:
-    // Null: the file system has none, another descriptor of the file is open, or its owner is somebody else. Does not
+    // Null: the file system has none, another descriptor of the file is open, or it belongs to another user. Does not
     // block.
     [[nodiscard]] static std::unique_ptr<Lease> take(File& file);
     ~Lease();

@@ -24,7 +24,7 @@ HandedLock::~HandedLock() {
     if (passed_ >= 0) ::close(passed_);
 }
 
-// First by the own descriptor: that fails exactly if somebody has a lock. The one of the other process is then had
+// First by the own descriptor: that fails exactly if a process has a lock. The one of the other process is then had
 // again, which changes nothing; that of a third process cannot be had.
 bool HandedLock::keep_now() noexcept {
     const std::lock_guard lock(mutex_);

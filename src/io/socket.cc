@@ -98,7 +98,7 @@ Result<std::uint32_t> user_in_table(const Fits& fits) {
     return Status(Code::kPermissionDenied, "the user at the other end of a TCP connection is not in /proc/net/tcp");
 }
 
-// Nobody but the owner of the other end can have it listed like that while this end is connected.
+// Only the owner of the other end can have it listed like that while this end is connected.
 Result<std::uint32_t> user_of_tcp(const Ends& ends) {
     const std::string other = as_in_proc(ends.other), own = as_in_proc(ends.own);
     return user_in_table([&](const std::string& local, const std::string& remote, unsigned state) {
@@ -463,14 +463,15 @@ void ListenerWatch::await(std::optional<std::chrono::milliseconds> at_most) noex
 
 namespace {
 
-// What has the name of a Unix socket: nothing, the socket of a server that has died, or something that stays.
+// The name of a Unix socket is free, that of a server that has died, or taken by something that stays.
 enum class Name : std::uint8_t { kFree, kLeftBehind, kTaken };
 struct Found {
     Name name = Name::kFree;
     Status why;   // kTaken
 };
 
-// A socket is only taken for one that was left behind if it is this user's, and the system says that nobody listens.
+// A socket is only taken for one that was left behind if it is this user's, and the system says that no process
+// listens.
 Found look_at_name(const Address& address) {
     struct stat facts{};
     if (::lstat(address.path.c_str(), &facts) != 0) {
@@ -481,7 +482,7 @@ Found look_at_name(const Address& address) {
     if (facts.st_uid != ::geteuid()) return {Name::kTaken, Status::from_errno(EEXIST, "it belongs to another user")};
     const Status connected = Socket::connect(address).status();
     if (connected.sys_errno() == ECONNREFUSED) return {Name::kLeftBehind, {}};
-    return {Name::kTaken, {Code::kUnavailable, "somebody does", EADDRINUSE}};
+    return {Name::kTaken, {Code::kUnavailable, "another process does", EADDRINUSE}};
 }
 
 // Frees the name if it can be freed.
@@ -506,7 +507,7 @@ Result<std::unique_ptr<Listener>> Listener::open(const Address& address, Admits 
     AnyAddress made;
     if (!address.path.empty()) first.path += '~';
     auto length = make_address(first, made);
-    // Too long for that, or somebody else's.
+    // It is too long for that, or taken by another program.
     if (!length || (!address.path.empty() && !free_name(first))) length = make_address(first = address, made);
     if (!length) return length.status();
     const std::string doing = "listen at " + format_address(address);

@@ -71,7 +71,7 @@ class Socket {
     [[nodiscard]] bool is_unix() const noexcept;
     // Of a local one: the user at the other end, as the system knows it. TCP: by /proc/net/tcp.
     [[nodiscard]] Result<std::uint32_t> peer_user() const;
-    // The same of who listens there: it is known once `connect` has returned, and before anybody accepts.
+    // The user of the listener: known once `connect` has returned, before the connection is accepted.
     [[nodiscard]] Result<std::uint32_t> listening_user() const;
     // Until there is something to receive, or the other side has closed it: true; or `wake` is readable: false. Blocks.
     [[nodiscard]] Result<bool> await_input(int wake) const;
@@ -128,8 +128,8 @@ class Listener {
   public:
     // Who may connect to a Unix socket: its mode is 0600 or 0666.
     enum class Admits : bool { kOwner, kEverybody };
-    // A Unix socket's name that a dead server of this user has left is replaced. kUnavailable: somebody listens there.
-    // EEXIST: the name belongs to something else, which stays as it is.
+    // A Unix socket's name that a dead server of this user has left is replaced. kUnavailable: another process listens
+    // there. EEXIST: the name belongs to something else, which stays as it is.
     [[nodiscard]] static Result<std::unique_ptr<Listener>> open(const Address& address, Admits whom = Admits::kOwner);
     // Connections that another process passes to the other end of `channel` (io/passed_socket.h), which it owns from
     // now on. It says that `wake` is readable once that process has closed its end.

@@ -2,7 +2,7 @@
 //
 // A program may use every descriptor that its limit (ulimit -n) allows, and none of its own calls may fail because of
 // forebay. So the process keeps few of them: a 128th of the limit, 128 at most. All are given back once half of the
-// numbers are in use, and when an open fails for want of one. Whoever has given one back opens its file for each call.
+// numbers are in use, and when an open fails for want of one. A file without a descriptor is opened for each call.
 //
 // Thread-safety: all calls from any thread, in a forked child too. Nothing blocks but closing what is given back.
 #pragma once

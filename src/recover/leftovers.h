@@ -55,7 +55,7 @@ class Leftovers {
     // A directory that has something of this file, and cannot be used; null: none has.
     [[nodiscard]] const ProcessDirectory* unread(const io::Identity& identity, std::uint64_t owner,
                                                  const log::Birth& born = {});
-    // Directories, and staging areas (without a process), of which nobody can tell what they hold, each once.
+    // Directories, and staging areas (without a process), whose content is unknown, each once.
     [[nodiscard]] std::vector<ProcessDirectory> new_unread();
     // A dead process has left a log of a file of this name that is another one: it was replaced, or its file system was
     // mounted again, and then the file has not what the log holds. The directory of the process; empty: none.

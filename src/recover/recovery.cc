@@ -294,7 +294,7 @@ class Recovery {
         return report;
     }
 
-    // Nothing has its name. Only what proves that nothing has another name of it either makes its log void: it was
+    // The file's name is gone. Its log is void only with a proof that it has no other name either: it was
     // unlinked when the process last looked at it; or its number is that of a file that was made later; or its whole
     // file system was looked at.
     bool is_gone(const Session& session, const io::Search& found) const {

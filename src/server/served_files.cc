@@ -225,7 +225,7 @@ void ServedFiles::forget_unrecovered(const io::Identity& identity) noexcept {
     unrecovered_.erase(identity);
 }
 
-// Who reads it natively has it locked, as often as not: then it is not brought home now either.
+// A program that reads it natively often has it locked: then it is not brought home now either.
 Status ServedFiles::bring_home_late(const wire::Open& request) {
     const auto recovered = stage::Engine::create(options_)->recover_opened({request.identity, request.path, true});
     if (recovered) forget_unrecovered(request.identity);

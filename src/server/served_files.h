@@ -184,14 +184,14 @@ class ServedFiles {
     // False: there is no room for one more client; the file is entered all the same.
     [[nodiscard]] Result<bool> enter(const wire::Open& request);
     [[nodiscard]] std::size_t clients() const;
-    // Until nobody writes it, or somebody does who can be read, or may never be. False: that takes too long.
+    // Waits until no client writes it, or its writer can be read, or has failed. False: that takes too long.
     [[nodiscard]] bool await_settled(std::unique_lock<std::mutex>& lock, const io::Identity& identity);
     // How long who opens a file waits for the end of its former sessions: option patience.
     template <class Over>
     [[nodiscard]] bool wait_with_patience(std::unique_lock<std::mutex>& lock, Over over);
     [[nodiscard]] LoadedOptions options_of(const wire::Open::Team& team) const;
     [[nodiscard]] Status attach(ServedFile& served, const wire::Open& request, wire::Connection& client);
-    // Of a file that nobody writes: what an earlier session has left, and could not be brought home then.
+    // Brings home what an earlier session has left of a file that no client writes.
     [[nodiscard]] Status bring_home_late(const wire::Open& request);
     void forget_unrecovered(const io::Identity& identity) noexcept;
     [[nodiscard]] Status nobody_writes(const wire::Open& request, std::unique_lock<std::mutex>& lock);

@@ -36,7 +36,7 @@ bool StagedFile::has_name() const {
     return !state || state.value().links > 0;
 }
 
-// Another program's content is the file's now. The log stays, for whoever asks for it; reads do not see it.
+// Another program's content is the file's now. The log stays for `forebay recover`; reads do not see it.
 void StagedFile::leave_to_others() {
     left_log_ = left_to_others_ = true;
     left_bytes_ = bytes_.pending_bytes();

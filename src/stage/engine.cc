@@ -257,7 +257,7 @@ std::vector<std::string> Engine::State::end_of_process(const LeaveTo& leave_to) 
     return left;
 }
 
-// What other threads are about to close. A handler of a signal may have called exit in the midst of this one's close.
+// Waits for the closes of other threads. A handler of a signal may have called exit in the midst of this one's close.
 void Engine::State::end_closes_of_threads() noexcept {
     const auto self = std::this_thread::get_id();
     std::unique_lock lock(mutex_);

@@ -98,8 +98,8 @@ class Engine {
     };
     [[nodiscard]] Result<std::string> recover_opened(const OpenedFile& file);
     // The errno of a failure of the calls below and above: a process that is not known to be dead, this one included,
-    // may still write to the file, and did not come to its end within the option patience. It is named. Nobody may open
-    // the file, for reading neither.
+    // may still write to the file, and did not come to its end within the option patience. It is named. No program may
+    // open the file, for reading neither.
     static constexpr int kUnsettled = EBUSY;
     // Before the file at `path` is emptied: what dead processes have left of it can be given up.
     [[nodiscard]] Status admit_emptying(const std::string& path);

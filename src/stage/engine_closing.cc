@@ -32,7 +32,7 @@ Status waits() { return {Code::kUnavailable, "the close waits"}; }
 
 // ---- deferring -----------------------------------------------------------------------------------------
 
-// Workers that a program forks often end by _exit (Python's multiprocessing does), which nobody hears of.
+// Workers that a program forks often end by _exit (Python's multiprocessing does), which runs no handlers.
 bool Engine::State::is_forked() noexcept {
     const std::lock_guard lock(mutex_);
     if (!forked_) forked_ = io::is_forked();

@@ -281,7 +281,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     std::atomic<std::uint64_t> stranded_{0};    // files opened of whose name a log of another file is left
     std::atomic<std::uint64_t> nameless_{0};    // files that lost their last name before they had drained
     std::atomic<std::uint64_t> made_good_{0};   // failures of the background that have become void
-    std::atomic<std::uint64_t> unread_{0};      // directories of dead processes of which nobody can tell what they hold
+    std::atomic<std::uint64_t> unread_{0};      // directories of dead processes whose content is unknown
 
     // Lock order: opening_, a file's writer_, mutex_, a file's mutex_, the pool's.
     std::mutex opening_;               // serialises attach and what it finds out once

@@ -82,7 +82,7 @@ enum class WaitedClose : std::uint8_t {
     kNamed,         // close=auto, and others can open it
     kUnclaimed,     // others cannot be told, or no thread can be had
     kDeadline,      // the job ends before long
-    kForked,        // a forked process may end without its exit handlers, and nobody would drain
+    kForked,        // a forked process may end without its exit handlers: nothing would drain
     kCount,
 };
 
@@ -246,7 +246,7 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     Status finish(Finish how = Finish::kProgramWaits);
     // Commits, so that `finish` may come later; from then on the drain minds other programs (Outflow::guard). Nothing:
     // it may; the death of the process loses nothing then. Else why it had better come at once; it reports what has
-    // failed here. Blocks as `commit` does. Of a shared file the drainer calls it, once nobody writes any more.
+    // failed here. Blocks as `commit` does. Of a shared file the drainer calls it, once no rank writes any more.
     [[nodiscard]] std::optional<WaitedClose> commit_to_finish_later();
     // Others can open it: its target has a name, or it cannot be known.
     [[nodiscard]] bool has_name() const;

@@ -47,7 +47,7 @@ struct Opening {
 [[nodiscard]] bool is_written_through(const Options& options, const char* path);
 
 // Whether a client of the server writes this file now. Blocks while what a client has written comes to its end: its
-// lock of the file has ended then, or does at once. kUnsupported: none writes it. Other errors: nobody knows, and why.
+// lock of the file has ended then, or does at once. kUnsupported: none writes it. Other errors say why it is unknown.
 [[nodiscard]] Status ask_for_writer(const Options& options, const OpenFile& open);
 
 }   // namespace forebay::hdf5

@@ -111,7 +111,7 @@ bool await_closed(const char* function, SerialFile& file, stage::Engine& engine)
                        engine.await_closed(file.open->identity, file.emptied ? Before::kDrop : Before::kUse));
 }
 
-// A forked child reads a file that it has inherited, and that nobody writes here, through an engine of its own: that
+// A forked child reads a file that it has inherited, and that no handle writes here, through an engine of its own: that
 // one stores what it reads, and counts it. Without it the parent's engine goes on, which reads the file itself.
 void leave_parents_engine(SerialFile& file) {
     OpenFile& open = *file.open;
@@ -415,11 +415,11 @@ Got lock_beside_clients(const char* function, SerialFile& file, Locked wanted, i
         return Got::kNothing;
     for (int turn = 0; turn < kTurns; ++turn) {
         const Status written = ask_for_writer(engine->options().options, open);
-        const bool nobody = written.code() == Code::kUnsupported;
-        if (!nobody && wanted == Locked::kForReading) {
+        const bool no_writer = written.code() == Code::kUnsupported;
+        if (!no_writer && wanted == Locked::kForReading) {
             if (shown(function, file)) return Got::kLastFlush;
             if (open.staged == nullptr) return Got::kNothing;   // the reason is on the stack
-        } else if (!nobody) {
+        } else if (!no_writer) {
             if (!written) push_error(function, host().H5E_VFL_g, host().H5E_CANTLOCKFILE_g, written.message().c_str());
             return Got::kNothing;
         }
