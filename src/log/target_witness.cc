@@ -1,6 +1,7 @@
 #include "log/target_witness.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/clock.h"
 
@@ -87,6 +88,7 @@ void TargetWitness::forget_samples(ByteRange range) noexcept {
 void TargetWitness::begin_resize(std::uint64_t size) noexcept {
     change();
     state_.resized = true;
+    resizing_to_ = size;
     state_.size_min = std::min(state_.size_min, size);
     state_.size_max = std::max(state_.size_max, size);
     forget_samples({size, kOffsetMax});
@@ -95,13 +97,16 @@ void TargetWitness::begin_resize(std::uint64_t size) noexcept {
 void TargetWitness::begin_punch(ByteRange range) noexcept {
     change();
     state_.resized = true;
+    resizing_to_.reset();
     forget_samples(range);
 }
 
 void TargetWitness::end_resize(bool done) noexcept {
     ++state_.serial;
     if (state_.in_flight > 0) --state_.in_flight;
+    const std::optional<std::uint64_t> size = std::exchange(resizing_to_, std::nullopt);
     if (!done) forget_samples({0, kOffsetMax});
+    else if (size) state_.size_min = *size;   // writes that are under way can only make it longer
 }
 
 void TargetWitness::let_others_write() noexcept {

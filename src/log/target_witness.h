@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "extent/range.h"
 #include "log/target_state.h"
@@ -55,6 +56,7 @@ class TargetWitness {
     void forget_samples(ByteRange range) noexcept;
     void add_sample(const WriteSample& sample) noexcept;
     TargetState state_;
+    std::optional<std::uint64_t> resizing_to_;   // the size that is being set
 };
 
 }   // namespace forebay::log

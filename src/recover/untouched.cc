@@ -127,6 +127,13 @@ Status check_busy(const TargetState& known, const io::FileState& now, io::File& 
     if (now.size < known.size_min || now.size > known.size_max)
         return touched(fmt::format("it has {} bytes; the process that died may have left between {} and {}", now.size,
                                    known.size_min, known.size_max));
+    // A file system sets a size at once: no other one comes between the old and the new.
+    const bool only_resized = known.resized && std::ranges::all_of(known.samples, [](const WriteSample& each) {
+                                  return each.bytes == 0;
+                              });
+    if (only_resized && now.size != known.size_min && now.size != known.size_max)
+        return touched(fmt::format("it has {} bytes; the process that died was setting its size, and has left {} or {}",
+                                   now.size, known.size_min, known.size_max));
     const bool exact = known.kind == io::TimesKind::kExact, written = now.modified_ns != known.rest.modified_ns;
     const bool status_changed = now.changed_ns != known.rest.changed_ns && !explained(known, now, death);
     if (exact && now.changed_ns != now.modified_ns && status_changed)

@@ -101,6 +101,41 @@ TEST_F(UntouchedTest, what_was_under_way_may_have_changed_it_as_far_as_it_could)
     }
 }
 
+TEST_F(UntouchedTest, while_its_size_is_set_it_has_the_old_one_or_the_new_one) {
+    witness_.begin_resize(30000);
+    io::FileState now = rest_;
+    now.modified_ns = now.changed_ns = witness_.state().begun_ns + 1;
+    for (const std::uint64_t size : {8, 9999, 20000, 30001}) {
+        now.size = size;
+        EXPECT_FALSE(check(now)) << size;
+    }
+    for (const std::uint64_t size : {10000, 30000}) {
+        now.size = size;
+        EXPECT_TRUE(check(now)) << size;
+    }
+    witness_.end_resize();
+    EXPECT_TRUE(check(now));
+    now.size = 10000;
+    EXPECT_FALSE(check(now)) << "it had the new one";
+    now.size = 8;
+    EXPECT_FALSE(check(now)) << "another program has made it anew";
+}
+
+TEST_F(UntouchedTest, a_write_that_begins_after_its_size_was_set_leaves_it_no_shorter) {
+    witness_.begin_resize(30000);
+    witness_.end_resize();
+    begin({40000, 41000}, 9);
+    io::FileState now = rest_;
+    now.modified_ns = now.changed_ns = witness_.state().begun_ns + 1;
+    now.size = 29999;
+    EXPECT_FALSE(check(now));
+    now.size = 30000;
+    EXPECT_TRUE(check(now)) << "it had not begun";
+    arrive({40000, 41000}, 9);
+    now.size = 41000;
+    EXPECT_TRUE(check(now));
+}
+
 TEST_F(UntouchedTest, a_backup_put_back_while_writes_were_under_way_is_seen) {
     begin({0, 10000}, 9);
     io::FileState now = rest_;
