@@ -30,7 +30,7 @@ class LyingFile final : public io::ForwardingFile {
     }
     Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
         constexpr std::uint64_t kLost = 3;
-        if (writes_.fetch_add(1) + 1 == kLost && spoil_ == Spoil::kLoss) return Status::ok();
+        if ((writes_.fetch_add(1) + 1) % kLost == 0 && spoil_ == Spoil::kLoss) return Status::ok();
         FOREBAY_TRY(file().write_gather_at(offset, pieces));
         if (spoil_ != Spoil::kByte || pieces.empty() || pieces.front().empty()) return Status::ok();
         const std::byte other = ~pieces.front().front();

@@ -24,7 +24,7 @@ inline constexpr const char* kVictimCommand = "victim";
 enum class Spoil : std::uint8_t {
     kNothing,
     kByte,      // the target takes a byte that is not the one that was written
-    kLoss,      // the target takes nothing of its third write, and says that it did
+    kLoss,      // the target takes nothing of every third write, and says that it did
     kSilence,   // failures are told as successes
     kHang,      // it stops for good after some operations
 };

@@ -70,7 +70,7 @@ def test_the_epilog_brings_home_what_a_killed_job_has_left(slurm, tmp_path):
 
 def test_the_epilog_takes_a_node_out_of_service_if_bytes_are_left(slurm, tmp_path):
     script = job_of(tmp_path, "x.h5")
-    script.write_text(script.read_text().replace("exec ", "") + f"rm {tmp_path}/x.h5\n")
+    script.write_text(script.read_text().replace("exec ", "") + f"echo another >{tmp_path}/x.h5\n")
     slurm.run_job("n2", script)
     assert slurm.state_of("n2") in ("drained", "draining")
     assert slurm.state_of("n1") == "idle"

@@ -158,7 +158,7 @@ def test_with_durability_node_the_process_syncs(on_disk, tmp_path, durability, s
 def test_what_goes_wrong_is_counted_kept_and_in_the_exit_status(places, spoil, counts):
     """A target that lies about what it took, and a process that says nothing of a failure, or hangs."""
     done = call(
-        "torture", "--minutes", "0.1", "--spoil", spoil, "--patience", "3", "--json", "-o", "on_error=fail", *places
+        "torture", "--minutes", "0.5", "--spoil", spoil, "--patience", "3", "--json", "-o", "on_error=fail", *places
     )
     report = json.loads(done.stdout)
     assert done.returncode == 1 and not report["all_well"], done.stdout

@@ -64,7 +64,7 @@ TEST_P(Crash, recovery_gives_the_last_commit_that_had_returned_or_the_one_under_
             return attached.value().file;
         };
         auto file = open();
-        power.arm(1 + below(400));
+        power.arm(1 + below(400 / test::kEachNth));
         std::uint64_t left = 1 + below(flavour.operations_max);
 
         Content now;
