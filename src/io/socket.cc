@@ -167,6 +167,16 @@ int end_of_connecting(int number, std::chrono::seconds patience) {
     return ::getsockopt(number, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
 }
 
+// Nobody listens, and the system has given the port that is asked for to this socket itself (a simultaneous open, RFC
+// 9293, 3.5).
+bool is_own_peer(int number) {
+    sockaddr_in mine{}, other{};
+    socklen_t length = sizeof mine, other_length = sizeof other;
+    return ::getsockname(number, reinterpret_cast<sockaddr*>(&mine), &length) == 0 &&
+           ::getpeername(number, reinterpret_cast<sockaddr*>(&other), &other_length) == 0 &&
+           mine.sin_port == other.sin_port && mine.sin_addr.s_addr == other.sin_addr.s_addr;
+}
+
 }   // namespace
 
 Result<Address> parse_address(const std::string& text) {
@@ -239,6 +249,7 @@ Result<std::unique_ptr<Socket>> Socket::connect(const Address& address, std::chr
     while (error == EINTR && !address.path.empty()) error = connect_once();
     if (error == EINTR) error = end_of_connecting(number, patience);
     if (error == EINPROGRESS) error = ETIMEDOUT;
+    if (error == 0 && address.path.empty() && is_own_peer(number)) error = ECONNREFUSED;
     if (error != 0) return Status::from_errno(error, "connect to " + format_address(address));
     if (address.path.empty()) watch_other_side(number);
     return socket;

@@ -3,8 +3,10 @@
 import fcntl
 import json
 import os
+import random
 import select
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -27,6 +29,22 @@ for line in sys.stdin:
 
 def command() -> str:
     return str(Path(os.environ.get("FOREBAY_BUILD_DIR", ROOT / "build" / "release")) / "bin" / "forebay")
+
+
+def tcp_address() -> str:
+    """A free address. Its port is not one of those that the system gives to connections, so a server can come back to
+    it."""
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for _ in range(1000):
+        port = random.SystemRandom().randrange(max(lowest // 2, 1024), lowest)
+        with socket.socket() as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                tried.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return f"127.0.0.1:{port}"
+    raise AssertionError("no port is free")
 
 
 class Server:

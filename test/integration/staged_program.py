@@ -1,7 +1,8 @@
 """Programs that hold bytes back, for tests of what commands say of them.
 
 The program writes the file past its last flush, and those bytes wait for the next one. So they stay staged until the
-program is told to go on.
+program is told to go on. When it is killed some of its last flush is in the log only: it overwrites that, and what is
+overwritten is not drained, while the drain is still at 16 MiB that come first.
 """
 
 import contextlib
@@ -22,10 +23,14 @@ if len(sys.argv) > 2:   # what is read so far may be another user's
     os.setgid(user)
     os.setuid(user)
 f = h5py.File(sys.argv[1], "w", libver="latest")
-d = f.create_dataset("x", (100000,), "i8")   # contiguous: nothing of it stays in HDF5's cache
-d[:] = 1
+before = f.create_dataset("before", (16 << 20,), "u1")   # contiguous: nothing of it stays in HDF5's cache
+d = f.create_dataset("x", (100000,), "i8")
+before[:], d[:] = 1, 0
 f.flush()
-d[:] = 2   # below the end of the last commit: it waits for the next one
+# Below the end of the last commit: it waits for the next one. Then `before` is drained before x.
+before[:], d[:] = 2, 1
+f.flush()
+d[:] = 2
 f.create_group("late")
 print("staged", flush=True)
 for word in sys.stdin:
@@ -40,7 +45,7 @@ for word in sys.stdin:
 def environment(area, info="", **more):
     """Only the connector's own string names the area, as `forebay run -o nls=` or a program does."""
     return native(
-        HDF5_VOL_CONNECTOR=f"forebay nls={area};size=64MiB;reserve=0;{info}",
+        HDF5_VOL_CONNECTOR=f"forebay nls={area};size=64MiB;reserve=0;drain_threads=1;{info}",
         HDF5_PLUGIN_PATH=str(plugin_folder()),
         **more,
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from connector_environment import native, plugin_folder, run, run_python
-from server_environment import Server
+from server_environment import Server, tcp_address
 from test_read_cache import YOUNG_SECONDS
 from test_staging_server_users import USERS, as_user, number, place  # noqa: F401
 from two_machines import Machines
@@ -140,7 +140,7 @@ def nodes(folder):
     tmp_path, fs = folder
     cached = ("-o", "read_cache=on")
     with (
-        Server(tmp_path / "first", "127.0.0.1:0", *cached) as first,
+        Server(tmp_path / "first", tcp_address(), *cached) as first,
         Server(tmp_path / "second", f"unix:{tmp_path}/second.socket", *cached) as second,
     ):
         yield Nodes(tmp_path, fs, [first, second])
@@ -164,8 +164,9 @@ def test_programs_of_both_nodes_that_read_at_once_read_what_the_file_has(nodes):
     expected = [nodes.natively("4", str(seed)) for seed in range(4)]
     readers = [nodes.begin(seed % 2, "4", str(seed)) for seed in range(4)]
     assert [reader.communicate("\n" * 4, timeout=100)[0] for reader in readers] == expected
-    # The second program of a node may find all that the first one has stored.
-    assert all(any(cache["remote_bytes"] > 0 for cache in nodes.caches(node)) for node in (0, 1))
+    # The second program of a node may find all that the first one has stored; a busy server may answer late.
+    asked = [[cache["remote_bytes"] + cache["late_answers"] for cache in nodes.caches(node)] for node in (0, 1)]
+    assert all(map(any, asked)), asked
 
 
 # Reads of 4 MiB, which have parts of both homes.

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from connector_environment import native
 from seeds import seeds
-from server_environment import Client, Server, client_reasons, command, natively, through
+from server_environment import Client, Server, client_reasons, command, natively, tcp_address, through
 
 MANY_KINDS = (
     "f = h5py.File('x.h5', 'w')",
@@ -31,7 +31,7 @@ AGAIN = ("f = h5py.File('x.h5', 'r+')", "f['late'] = np.ones(100_000)", "f['cont
 
 @pytest.fixture(params=["unix", "tcp"])
 def server(request, tmp_path):
-    with Server(tmp_path, "127.0.0.1:0" if request.param == "tcp" else None) as running:
+    with Server(tmp_path, tcp_address() if request.param == "tcp" else None) as running:
         yield running
 
 

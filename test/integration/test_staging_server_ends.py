@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from connector_environment import native
-from server_environment import Client, Server, natively, through
+from server_environment import Client, Server, natively, tcp_address, through
 
 from forebay.slowfs import SlowFS, available
 
@@ -43,7 +43,7 @@ def write_again(i):
 
 @pytest.fixture(params=["unix", "tcp"])
 def server(request, tmp_path):
-    with Server(tmp_path, "127.0.0.1:0" if request.param == "tcp" else None) as running:
+    with Server(tmp_path, tcp_address() if request.param == "tcp" else None) as running:
         yield running
 
 

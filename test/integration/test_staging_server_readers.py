@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from connector_environment import native
 from seeds import seeds
-from server_environment import Client, Server, client_reasons, command, natively, through
+from server_environment import Client, Server, client_reasons, command, natively, tcp_address, through
 
 # What each flush finds. The last lines of a step come after its flush, and no reader sees them.
 STEPS = (
@@ -35,7 +35,7 @@ SEEN = "open('seen', 'wb').write(f.id.get_file_image())"
 
 @pytest.fixture(params=["unix", "tcp"])
 def server(request, tmp_path):
-    with Server(tmp_path, "127.0.0.1:0" if request.param == "tcp" else None) as running:
+    with Server(tmp_path, tcp_address() if request.param == "tcp" else None) as running:
         yield running
 
 

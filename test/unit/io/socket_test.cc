@@ -18,6 +18,8 @@
 #include <string>
 #include <thread>
 
+#include "support/seeds.h"
+
 namespace forebay::io {
 namespace {
 
@@ -141,6 +143,23 @@ TEST_F(Names, who_listens_is_known_before_anybody_says_anything) {
         const auto user = socket.value()->listening_user();
         ASSERT_TRUE(user) << user.status().message();
         EXPECT_EQ(user.value(), ::geteuid());
+    }
+}
+
+// A port of those that the system gives to connections, where nobody listens: now and then it gives just that one, and
+// the socket is connected to itself.
+TEST_F(Names, a_socket_is_never_connected_to_itself) {
+    const auto odd = Listener::open(parse_address("127.0.0.1:0").value());
+    ASSERT_TRUE(odd) << odd.status().message();
+    // Linux gives odd ports to listeners, and even ones to connections.
+    Address address = odd.value()->address();
+    for (int tries = 0; tries < 100; ++tries) {
+        address.port = static_cast<std::uint16_t>((address.port & ~1) - 2);
+        if (Listener::open(address)) break;   // it is free, and free again
+    }
+    for (int i = 0; i < 30'000 / test::kEachNth; ++i) {
+        const auto socket = Socket::connect(address);
+        ASSERT_EQ(socket.status().sys_errno(), ECONNREFUSED) << i << ": " << socket.status().message();
     }
 }
 

@@ -100,8 +100,10 @@ class BehindClose : public testing::Test {
         EXPECT_TRUE(attached) << attached.status().message();
         return attached.value().file;
     }
-    // The close has returned, and the first write of the drain hangs.
+    // The close has returned, and the first write of the drain hangs. The target has its final size before: a write
+    // that hangs already when the file is closed would keep the close from setting it.
     std::shared_ptr<stage::StagedFile> close_while_a_write_hangs() {
+        cut_natively(kBytes);
         engine_ = stage::Engine::create(options_, area_.opener());
         const auto file = attach();
         plan_->hang(Operation::kWrite);
