@@ -167,14 +167,10 @@ int end_of_connecting(int number, std::chrono::seconds patience) {
     return ::getsockopt(number, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
 }
 
-// Nobody listens, and the system has given the port that is asked for to this socket itself (a simultaneous open, RFC
-// 9293, 3.5).
+// Nobody listens, and the system has given this socket the port that it asks for (RFC 9293, 3.5: simultaneous open).
 bool is_own_peer(int number) {
-    sockaddr_in mine{}, other{};
-    socklen_t length = sizeof mine, other_length = sizeof other;
-    return ::getsockname(number, reinterpret_cast<sockaddr*>(&mine), &length) == 0 &&
-           ::getpeername(number, reinterpret_cast<sockaddr*>(&other), &other_length) == 0 &&
-           mine.sin_port == other.sin_port && mine.sin_addr.s_addr == other.sin_addr.s_addr;
+    const auto ends = ends_of(number);
+    return ends && as_in_proc(ends.value().own) == as_in_proc(ends.value().other);
 }
 
 }   // namespace
