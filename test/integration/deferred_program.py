@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from connector_environment import native, plugin_folder, statistics_file
 
@@ -71,6 +72,14 @@ class Program:
     def begin(self, line):
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
+
+    def await_blocked(self):
+        """Until it waits in the kernel for something that no signal ends, as for the lock of a file that is written."""
+        looks = 0
+        while looks < 5:  # others wait like that for a moment
+            stat = Path(f"/proc/{self.process.pid}/stat").read_text()
+            looks = looks + 1 if stat.rpartition(")")[2].split()[0] == "D" else 0
+            time.sleep(0.01)
 
     def reply(self):
         line = self.process.stdout.readline()
