@@ -167,7 +167,7 @@ int end_of_connecting(int number, std::chrono::seconds patience) {
     return ::getsockopt(number, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
 }
 
-// Nobody listens, and the system has given this socket the port that it asks for (RFC 9293, 3.5: simultaneous open).
+// No process listens, and the system gave this socket the port that it connects to (RFC 9293, 3.5: simultaneous open).
 bool is_own_peer(int number) {
     const auto ends = ends_of(number);
     return ends && as_in_proc(ends.value().own) == as_in_proc(ends.value().other);

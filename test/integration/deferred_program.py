@@ -74,9 +74,10 @@ class Program:
         self.process.stdin.flush()
 
     def await_blocked(self):
-        """Until it waits in the kernel for something that no signal ends, as for the lock of a file that is written."""
-        looks = 0
-        while looks < 5:  # others wait like that for a moment
+        """Returns once the process sleeps uninterruptibly (state D), as in a truncate that waits for a write."""
+        looks, end = 0, time.monotonic() + 60
+        while looks < 5:  # a page fault may put it into that state for a moment
+            assert time.monotonic() < end, "the process is not blocked"
             stat = Path(f"/proc/{self.process.pid}/stat").read_text()
             looks = looks + 1 if stat.rpartition(")")[2].split()[0] == "D" else 0
             time.sleep(0.01)

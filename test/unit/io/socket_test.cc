@@ -146,8 +146,8 @@ TEST_F(Names, who_listens_is_known_before_anybody_says_anything) {
     }
 }
 
-// A port of those that the system gives to connections, where nobody listens: now and then it gives just that one, and
-// the socket is connected to itself.
+// No process listens on the port, and it is one that the system gives to connections. Now and then the system gives a
+// socket just this port, and the socket is connected to itself.
 TEST_F(Names, a_socket_is_never_connected_to_itself) {
     const auto odd = Listener::open(parse_address("127.0.0.1:0").value());
     ASSERT_TRUE(odd) << odd.status().message();
