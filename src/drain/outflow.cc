@@ -71,23 +71,24 @@ class Outflow::WriteWork final : public Work {
   public:
     // `waits`: the target is known to be waited for.
     WriteWork(std::shared_ptr<Outflow> outflow, std::shared_ptr<io::File> target, plan::TargetWrite write, bool alone,
-              bool first, bool waits, std::optional<std::uint64_t> bypasses)
+              Turn turn, bool waits, std::optional<std::uint64_t> bypasses)
         : outflow_(std::move(outflow)),
           target_(std::move(target)),
           write_(std::move(write)),
           alone_(alone),
-          first_(first),
+          turn_(turn),
           waits_(waits),
           bypasses_(bypasses) {}
 
     void run() noexcept override {
+        if (!outflow_->may_begin(turn_)) return outflow_->put_off(*target_, &write_);
         Cost cost;
         cost.bypasses = bypasses_;
         cost.alone = alone_;
         Status outcome;
         Unreadable unreadable;
         try {
-            if (first_) outcome = outflow_->begin_turn(*target_);
+            if (turn_ == Turn::kBegins) outcome = outflow_->begin_turn(*target_);
             if (outcome) outcome = write_to_target(*target_, write_, waits_, [this] { return !may_go_on(); });
             if (outcome.sys_errno() == EFAULT) {
                 unreadable = find_unreadable(write_);
@@ -118,7 +119,9 @@ class Outflow::WriteWork final : public Work {
     std::shared_ptr<Outflow> outflow_;
     std::shared_ptr<io::File> target_;
     plan::TargetWrite write_;
-    const bool alone_, first_, waits_;
+    const bool alone_;
+    const Turn turn_;
+    const bool waits_;
     const std::optional<std::uint64_t> bypasses_;
 };
 
@@ -128,16 +131,18 @@ class Outflow::ResizeWork final : public Work {
     // if it is to be longer. The byte before `size` is known not to be written yet. `told`: who waits for the outcome.
     struct Change {
         std::uint64_t from = 0, size = 0;
-        bool others_extend = false, first = false;
+        bool others_extend = false;
+        Turn turn = Turn::kNone;
         [[nodiscard]] bool lengthens() const noexcept { return others_extend && size > from; }
     };
     ResizeWork(std::shared_ptr<Outflow> outflow, std::shared_ptr<io::File> target, Change change,
                std::shared_ptr<Syncing> told)
         : outflow_(std::move(outflow)), target_(std::move(target)), change_(change), told_(std::move(told)) {}
     void run() noexcept override {
+        if (told_ == nullptr && !outflow_->may_begin(change_.turn)) return outflow_->put_off(*target_, nullptr);
         Status outcome;
         try {
-            if (change_.first) outcome = outflow_->begin_turn(*target_);
+            if (change_.turn == Turn::kBegins) outcome = outflow_->begin_turn(*target_);
             if (outcome && outflow_->given_up()) outcome = given_up_meanwhile();
             if (outcome) outcome = carry_out();
         } catch (const std::bad_alloc&) {
@@ -147,7 +152,7 @@ class Outflow::ResizeWork final : public Work {
             if (begun_) guard.resized(change_.size, outcome.is_ok());
         });
         if (outcome) outcome = copy_of(left, kFailed);
-        outflow_->complete_resize(change_.size, change_.lengthens(), outcome, told_.get());
+        outflow_->complete_resize(change_.size, change_.lengthens(), outcome, begun_, told_.get());
     }
 
   private:
@@ -163,6 +168,7 @@ class Outflow::ResizeWork final : public Work {
                                 outflow_->path_, change_.size, present.value(), change_.from),
                     log::kChangedByOthers};
         begun_ = true;
+        outflow_->begin_resize(change_.size);
         return change_.lengthens() ? target_->write_at(change_.size - 1, std::array<std::byte, 1>{})
                                    : target_->resize(change_.size);
     }
@@ -209,6 +215,7 @@ Source::Taken Outflow::take_next() {
         if (in_flight_.overlaps({*cut_due_, kOffsetMax}) || (guard_.on() && acting_ > 0)) return {};
         return take_resize(*cut_due_);
     }
+    if (size_comes_first()) return take_resize(supply_.backlog().committed_size);
     if (planned_.empty()) plan();
     if (planned_.empty()) {
         // Everything committed is there but for space that nobody has written: others see the file whole.
@@ -217,24 +224,23 @@ Source::Taken Outflow::take_next() {
         return short_of_commit ? take_resize(backlog.committed_size) : Taken{};
     }
     // The one thing that may fail comes first.
-    auto work = std::make_unique<WriteWork>(self(), target_, std::move(planned_.front()), running_ == 0,
-                                            guard_.on() && acting_ == 0, waits_for_target(), supply_.no_bypass_now());
+    auto work = std::make_unique<WriteWork>(self(), target_, std::move(planned_.front()), running_ == 0, next_turn(),
+                                            waits_for_target(), supply_.no_bypass_now());
     planned_.pop_front();
-    const bool looks_first = take_turn();
+    const Turn turn = take_turn();
     if (running_++ == 0) busy_since_ns_ = monotonic_ns();
-    return {std::move(work), !planned_.empty() && running_ < concurrency_.allowed() && !looks_first};
+    return {std::move(work), !planned_.empty() && running_ < concurrency_.allowed() && turn != Turn::kBegins};
 }
 
 Source::Taken Outflow::take_resize(std::uint64_t size, std::shared_ptr<Syncing> told) {
     // Others may be writing past the log what comes after the commit. What came before it has been followed, and is
     // shorter.
     const bool others_write = others_extend_ || witness_.state().others_write;
-    auto work = std::make_unique<ResizeWork>(
-        self(), target_, ResizeWork::Change{target_size_, size, others_write, guard_.on() && acting_ == 0},
-        std::move(told));
+    auto work = std::make_unique<ResizeWork>(self(), target_,
+                                             ResizeWork::Change{target_size_, size, others_write, next_turn()},
+                                             std::move(told));
     resizing_ = true;
     (void)take_turn();
-    begin_resize(size);
     return {std::move(work), false};
 }
 
@@ -278,6 +284,7 @@ void Outflow::complete(const plan::TargetWrite& write, const Status& outcome, co
         const LockGuard lock(mutex_);
         release(write);
         if (begun) end_write(write.range, outcome.is_ok());
+        if (begun && !outcome) size_in_doubt_ = true;
         --running_;
         const std::uint64_t now = monotonic_ns();
         if (outcome) progress_ns_ = now;
@@ -327,13 +334,15 @@ void Outflow::note_cut() noexcept {
     tell_pace();
 }
 
-void Outflow::complete_resize(std::uint64_t size, bool lengthened, const Status& outcome, Syncing* told) {
+void Outflow::complete_resize(std::uint64_t size, bool lengthened, const Status& outcome, bool begun, Syncing* told) {
     if (outcome) process_.progress.note();
     {
         const LockGuard lock(mutex_);
         resizing_ = false;
-        end_resize(outcome.is_ok());
+        if (begun) end_resize(outcome.is_ok());
+        if (begun && !outcome) size_in_doubt_ = true;
         if (outcome) {
+            if (!lengthened) size_in_doubt_ = false;
             progress_ns_ = monotonic_ns();
             target_size_ = lengthened ? std::max(target_size_, size) : size;
             shown_size_ = lengthened ? std::max(shown_size_, size) : size;

@@ -231,7 +231,8 @@ class Outflow final : public Source {
     [[nodiscard]] bool given_up() const noexcept EXCLUDES(mutex_);
     void complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost,
                   const std::vector<ByteRange>& unreadable, bool begun) EXCLUDES(mutex_);
-    void complete_resize(std::uint64_t size, bool lengthened, const Status& outcome, Syncing* told) EXCLUDES(mutex_);
+    void complete_resize(std::uint64_t size, bool lengthened, const Status& outcome, bool begun, Syncing* told)
+        EXCLUDES(mutex_);
     void learn_pace(const plan::TargetWrite& write, const Cost& cost) noexcept REQUIRES(mutex_);
     void tell_pace() noexcept REQUIRES(mutex_);
     void failed(const Status& failure) REQUIRES(mutex_);
@@ -246,8 +247,21 @@ class Outflow final : public Source {
     [[nodiscard]] bool turn_is_taken() const noexcept REQUIRES(mutex_) {
         return guard_.on() && (looking_ || (acting_ > 0 && !turn_open_));
     }
-    // Something is taken. True: it begins a turn behind a close, and looks at the target first.
-    [[nodiscard]] bool take_turn() noexcept REQUIRES(mutex_);
+    // kNone: taken before a close. kBegins: looks at the target first. kJoins: beside others of its turn.
+    enum class Turn : std::uint8_t { kNone, kBegins, kJoins };
+    // Of what is taken next, or now.
+    [[nodiscard]] Turn next_turn() const noexcept REQUIRES(mutex_) {
+        if (!guard_.on()) return Turn::kNone;
+        return acting_ == 0 ? Turn::kBegins : Turn::kJoins;
+    }
+    [[nodiscard]] Turn take_turn() noexcept REQUIRES(mutex_);
+    // Behind a close the target is lengthened before it is written. A cut by another program shows in its size then,
+    // also if it comes between a look and a write that would lengthen the target again.
+    [[nodiscard]] bool size_comes_first() const noexcept REQUIRES(mutex_);
+    // False: it was taken before the close, and the close has returned. It is put off.
+    [[nodiscard]] bool may_begin(Turn turn) const noexcept EXCLUDES(mutex_);
+    // The write goes back to what is ready; without one it was a change of size. What is due is taken anew.
+    void put_off(io::File& target, const plan::TargetWrite* write) noexcept EXCLUDES(mutex_);
     Status begin_turn(io::File& target) noexcept EXCLUDES(mutex_);
     // Of all that was taken; `note` tells the guard. Looks what the turn has left, if that was the last of it.
     using NoteEnd = std::function<void(TargetGuard&)>;
@@ -270,7 +284,7 @@ class Outflow final : public Source {
     void look_before_write(ByteRange range) noexcept EXCLUDES(mutex_);
     void go_on_with_write() noexcept EXCLUDES(mutex_);
     void end_write(ByteRange range, bool written) noexcept REQUIRES(mutex_);
-    void begin_resize(std::uint64_t size) noexcept REQUIRES(mutex_);
+    void begin_resize(std::uint64_t size) noexcept EXCLUDES(mutex_);
     void end_resize(bool done) noexcept REQUIRES(mutex_);
     Status sync_by_drain_thread() REQUIRES(mutex_);
     void complete_sync(Syncing& syncing, const Status& outcome) noexcept EXCLUDES(mutex_);
@@ -296,6 +310,8 @@ class Outflow final : public Source {
     std::size_t acting_ GUARDED_BY(mutex_) = 0;   // calls of the target that were taken, and have not returned
     bool turn_open_ GUARDED_BY(mutex_) = false;   // behind a close: more may begin beside those that are under way
     bool looking_ GUARDED_BY(mutex_) = false;     // ... a turn has ended, and the target is being looked at
+    bool size_in_doubt_ GUARDED_BY(
+        mutex_) = false;   // a write or a change of size has failed, and may have come in part
     std::atomic<std::uint64_t> stripe_{kStripeUnlessTold};
     std::atomic<bool> may_hang_{true};                   // see io::FileTraits
     std::uint64_t target_size_ GUARDED_BY(mutex_) = 0;   // writes in flight included

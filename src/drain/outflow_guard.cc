@@ -3,6 +3,9 @@
 // A turn begins with a look at the target, by the thread that has taken the first write of it. Others may join as long
 // as none of its writes has ended. The thread whose write ends last looks at what the turn has left. So as many writes
 // are under way at a time as before the close, and each look sees a target at rest.
+//
+// What was taken before the close returned, and has not begun then, is not carried out: another program may have
+// changed the target before it begins. It is taken anew, in a turn.
 #include <fmt/format.h>
 
 #include <array>
@@ -47,12 +50,16 @@ Result<bool> has_samples(io::File& target, const log::TargetState& known) {
 
 }   // namespace
 
-// What is under way is the first turn: it was taken before the close returned.
+// What is under way is the first turn: it was begun before the close returned. It makes the target no longer than it is
+// now, or than its own ends.
 void Outflow::guard() {
+    drop_planned();
     const log::TargetState& known = witness_.state();
     const bool at_rest = acting_ == 0 && !known.busy && known.in_flight == 0 && !known.others_write &&
                          (known.kind == io::TimesKind::kExact || known.kind == io::TimesKind::kServed);
-    guard_.begin(known.kind, at_rest ? std::optional(known.rest) : std::nullopt, shown_size_, target_size_);
+    const bool size_known = !size_in_doubt_ && !known.others_write && !others_extend_ && !shared_;
+    guard_.begin(known.kind, at_rest ? std::optional(known.rest) : std::nullopt, shown_size_,
+                 size_known ? shown_size_ : std::max(shown_size_, target_size_));
     guard_.expect_after(known.rest.changed_ns);
     turn_open_ = false;
     // NFS and its like may have to ask the server for one.
@@ -60,11 +67,39 @@ void Outflow::guard() {
         (void)attempt([&]() NO_THREAD_SAFETY_ANALYSIS { lease_ = io::Lease::take(*target_); });
 }
 
-bool Outflow::take_turn() noexcept {
-    const bool first = guard_.on() && acting_ == 0;
-    if (first) turn_open_ = false;
+Outflow::Turn Outflow::take_turn() noexcept {
+    const Turn turn = next_turn();
+    if (turn == Turn::kBegins) turn_open_ = false;
     ++acting_;
-    return first;
+    return turn;
+}
+
+bool Outflow::size_comes_first() const noexcept {
+    return guard_.on() && acting_ == 0 && !cut_due_ && !shared_ && !others_extend_ &&
+           shown_size_ < supply_.backlog().committed_size;
+}
+
+bool Outflow::may_begin(Turn turn) const noexcept {
+    const LockGuard lock(mutex_);
+    return turn != Turn::kNone || !guard_.on();
+}
+
+void Outflow::put_off(io::File& target, const plan::TargetWrite* write) noexcept {
+    const Status left = end_turn(target, [](TargetGuard&) {});
+    {
+        const LockGuard lock(mutex_);
+        if (write != nullptr) {
+            release(*write);
+            --running_;
+        } else {
+            resizing_ = false;
+        }
+        if (!left) failed(left);
+        supply_.progressed();
+        announce();
+    }
+    wake();
+    supply_.came_to_rest();
 }
 
 Status Outflow::others_changed() {

@@ -48,7 +48,7 @@ void Outflow::open(std::shared_ptr<io::File> target, const io::FileTraits& trait
     guard_.end();
     lease_.reset();
     nameless_bytes_ = 0;
-    turn_open_ = looking_ = false;
+    turn_open_ = looking_ = size_in_doubt_ = false;
     wraps_ = urgent_ = halted_ = shared_ = at_once_ = held_back_ = false;
     unreadable_.clear();
     attempts_ = 0;
@@ -141,6 +141,7 @@ void Outflow::end_write(ByteRange range, bool written) noexcept {
 }
 
 void Outflow::begin_resize(std::uint64_t size) noexcept {
+    const LockGuard lock(mutex_);
     witness_.begin_resize(size);
     note_target();
 }
@@ -202,6 +203,7 @@ Status Outflow::begin_bypass(std::uint64_t offset, io::Bytes bytes) {
 void Outflow::end_bypass(ByteRange range, bool written) noexcept {
     in_flight_.remove(range);
     end_write(range, written);
+    if (!written) size_in_doubt_ = true;
     announce();
 }
 

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from connector_environment import native, plugin_folder, statistics_file
 
@@ -73,15 +72,6 @@ class Program:
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
-    def await_blocked(self):
-        """Returns once the process sleeps uninterruptibly (state D), as in a truncate that waits for a write."""
-        looks, end = 0, time.monotonic() + 60
-        while looks < 5:  # a page fault may put it into that state for a moment
-            assert time.monotonic() < end, "the process is not blocked"
-            stat = Path(f"/proc/{self.process.pid}/stat").read_text()
-            looks = looks + 1 if stat.rpartition(")")[2].split()[0] == "D" else 0
-            time.sleep(0.01)
-
     def reply(self):
         line = self.process.stdout.readline()
         assert line, self.process.stderr.read()
@@ -138,10 +128,22 @@ class StoppedTarget:
     def go(self):
         self.mount.clear()
 
+    def let_one_write_end(self):
+        """The write that hangs ends, and the look at the file that comes next hangs."""
+        self.await_hanging()
+        written = self.ended("write")
+        self.mount.fault("op=getattr,hang,count=1,path=*.h5")
+        self.mount.release()
+        while self.ended("write") == written:
+            time.sleep(0.01)
+        self.await_hanging()
+
     def await_hanging(self):
-        """Until an operation hangs: only what hangs already is released."""
         while self.mount.stats()["hanging"] == 0:
             time.sleep(0.01)
+
+    def ended(self, operation):
+        return self.mount.stats()["operations"][operation]["count"]
 
     def written(self, name):
         return (self.folder / "backing" / name).read_bytes()

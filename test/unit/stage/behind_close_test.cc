@@ -112,6 +112,17 @@ class BehindClose : public testing::Test {
         EXPECT_TRUE(plan_->await_hanging());
         return file;
     }
+    // ... and has hung already when the program closed it, so that the close could not set the target's size.
+    std::shared_ptr<stage::StagedFile> close_behind_a_write_that_hangs() {
+        engine_ = stage::Engine::create(options_, area_.opener());
+        const auto file = attach();
+        plan_->hang(Operation::kWrite);
+        EXPECT_TRUE(file->write(0, bytes_, ByteClass::kRaw));   // which drains before anything is committed
+        EXPECT_TRUE(plan_->await_hanging());
+        EXPECT_TRUE(close_deferred(file));
+        EXPECT_EQ(target_.contents().size(), 0u);
+        return file;
+    }
     bool close_deferred(const std::shared_ptr<stage::StagedFile>& file) {
         const auto detached = engine_->detach(file, true, [](stage::Engine::Ended) { return Status::ok(); });
         EXPECT_TRUE(detached.outcome) << detached.outcome.message();
@@ -169,6 +180,40 @@ TEST_F(BehindClose, another_program_that_cuts_it_during_a_write_ends_the_drain) 
     EXPECT_GT(file->counters().pending, 0u);
     EXPECT_EQ(file->counters().error, static_cast<std::uint64_t>(log::kChangedByOthers));
 }
+
+// ---- what was taken before the close -------------------------------------------------------------------
+
+TEST_F(BehindClose, a_file_whose_size_could_not_be_set_at_the_close_is_drained_whole) {
+    const auto file = close_behind_a_write_that_hangs();
+    plan_->let_go();
+    EXPECT_TRUE(engine_->await_all_closed());
+    EXPECT_TRUE(test::same(target_.contents(), bytes_));
+}
+
+TEST_F(BehindClose, a_size_that_could_not_be_set_at_the_close_does_not_undo_a_cut) {
+    const auto file = close_behind_a_write_that_hangs();
+    times_->hook([&](std::uint64_t look) {
+        if (look == 1) cut_natively(100);   // the write that was under way has come
+    });
+    plan_->let_go();
+    expect_told(engine_->await_all_closed(), "it has 100 bytes");
+    times_->hook({});
+    EXPECT_EQ(target_.contents().size(), 100u);
+}
+
+// What the write that was under way has left cannot be longer than that.
+TEST_F(BehindClose, a_size_that_could_not_be_set_at_the_close_does_not_undo_what_another_program_appends) {
+    const auto file = close_behind_a_write_that_hangs();
+    times_->hook([&](std::uint64_t look) {
+        if (look == 1) write_natively(20'000, theirs_);
+    });
+    plan_->let_go();
+    expect_told(engine_->await_all_closed(), "it has 25000 bytes, and had 16384");
+    times_->hook({});
+    EXPECT_EQ(target_.contents().size(), 25'000u);
+}
+
+// ---- what others write ---------------------------------------------------------------------------------
 
 TEST_F(BehindClose, another_programs_content_of_the_same_size_stays_and_is_what_this_process_reads) {
     const auto file = close_while_a_write_hangs();
