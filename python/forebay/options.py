@@ -42,8 +42,6 @@ class Options(TypedDict, total=False):
     node: str
     nodes: Literal["fast", "consistent"]
     server: str
-    server_mode: Literal["forward", "drain"]
-    server_bulk: Literal["socket", "fabric"]
     stats: AnyPath
     trace: AnyPath
     registry: AnyPath
@@ -84,8 +82,6 @@ ALLOWED = {
     "node": "any text",
     "nodes": "fast or consistent",
     "server": "any text",
-    "server_mode": "forward or drain",
-    "server_bulk": "socket or fabric",
     "stats": "a path",
     "trace": "a path",
     "registry": "a path",

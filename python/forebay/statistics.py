@@ -24,7 +24,6 @@ _BYTES = {
     "guarantee_given_up",
     "merged",
     "stolen",
-    "served",
 }
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 

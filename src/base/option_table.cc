@@ -115,14 +115,6 @@ constexpr std::array kTable{
         "Staging server (`forebay serve`) that stages what is written, as unix:PATH or HOST:PORT, or several with "
         "commas between, of which each file has one. A file that another program writes through it is read as at its "
         "last flush. The ranks of a program write one file together. Empty: none."},
-    OptionSpec{"server_mode", kChoice, "forward", "", 0, 0, "forward|drain",
-               "With option server:\nforward: what is written goes to the server at once, and nothing is staged here\n"
-               "drain: files are staged here, and the server writes them for all its clients; each of several servers "
-               "has its own stripes of a file"},
-    OptionSpec{"server_bulk", kChoice, "socket", "", 0, 0, "socket|fabric",
-               "Between a program and a staging server on another machine, large requests go:\n"
-               "socket: through the connection\n"
-               "fabric: by libfabric, where both sides name this option and can; else through the connection"},
     OptionSpec{"stats", kPath, "", "", 0, 0, "",
                "File to which one line of JSON is appended per closed file and per process; empty: none."},
     OptionSpec{"trace", kPath, "", "", 0, 0, "",

@@ -49,8 +49,6 @@ enum class Durability : std::uint8_t { kProcess, kNode };
 enum class WithMpi : std::uint8_t { kOn, kNode, kOff };
 enum class SeveralNodes : std::uint8_t { kFast, kConsistent };
 enum class Prefetch : std::uint8_t { kOff, kOpen, kWritten };
-enum class ServerMode : std::uint8_t { kForward, kDrain };
-enum class ServerBulk : std::uint8_t { kSocket, kFabric };
 enum class OnClose : std::uint8_t { kWait, kDeferred, kAuto };
 
 // The word number `index` of a kCount option, as its value.
@@ -95,8 +93,6 @@ struct Options {
     std::string deadline;             // end of the job (base/job_end.h); empty: as Slurm says, if it does
     std::string node;                 // members of one name share memory; empty: those of one machine
     std::string server;   // staging server that files are written through: unix:PATH, HOST:PORT; empty: none
-    ServerMode server_mode = ServerMode::kForward;   // kDrain: staged here, and written to the file by the server
-    ServerBulk server_bulk = ServerBulk::kSocket;    // kFabric: between machines large requests go through libfabric
     std::string stats;                               // append one JSON line per closed file; empty: none
     std::string trace;                               // append one JSON line per target write; empty: none
     std::string registry;          // where the areas in use are noted for commands; empty: /var/tmp, else /tmp
@@ -104,8 +100,7 @@ struct Options {
     std::string under_info;        // its info string, verbatim
 
     // With option server: what it does for this process.
-    [[nodiscard]] bool forwards() const noexcept { return !server.empty() && server_mode == ServerMode::kForward; }
-    [[nodiscard]] bool drains_through() const noexcept { return !server.empty() && server_mode == ServerMode::kDrain; }
+    [[nodiscard]] bool forwards() const noexcept { return !server.empty(); }
 };
 
 // Where a value came from, for messages: "option size=12x (FOREBAY_SIZE): not a size".

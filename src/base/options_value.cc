@@ -76,8 +76,6 @@ const std::array<NamedBinding, 38>& bindings() {
         {"node", &Options::node},
         {"nodes", choice<&Options::nodes>()},
         {"server", &Options::server},
-        {"server_mode", choice<&Options::server_mode>()},
-        {"server_bulk", choice<&Options::server_bulk>()},
         {"stats", &Options::stats},
         {"trace", &Options::trace},
         {"registry", &Options::registry},

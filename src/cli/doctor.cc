@@ -25,7 +25,6 @@
 #include "cli/staging_areas.h"
 #include "cli/write_speed.h"
 #include "ledger/ledger.h"
-#include "wire/fabric.h"
 
 namespace forebay::cli {
 
@@ -61,7 +60,6 @@ class Examination {
         examine_options(loaded);
         examine_staging(loaded);
         if (!request_.target.empty()) examine_target();
-        if (loaded.options.server_bulk == ServerBulk::kFabric) examine_fabric();
         examine_leftovers();
         report_["problems"] = problems_;
         report_["notes"] = notes_;
@@ -130,14 +128,6 @@ class Examination {
         else if (!reasons.empty())
             note(fmt::format("the plugin was tried with {}, as others could not be used ({})", probe.library, reasons));
         return std::move(choice).value().probe;
-    }
-
-    // Whether there is a provider shows first where the server is; the loopback interface has those over TCP.
-    void examine_fabric() {
-        const auto end = wire::Fabric::open(wire::Fabric::Role::kExposes, INADDR_LOOPBACK);
-        if (!end)
-            note(fmt::format("server_bulk=fabric: {}; large requests go through the connection",
-                             end.status().message()));
     }
 
     // What HDF5 finds in a program that is started from this shell, without `forebay run`.

@@ -127,7 +127,6 @@ void add(ledger::FileCounters& sum, const ledger::FileCounters& from) {
     sum.merged += from.merged;
     sum.stolen += from.stolen;
     sum.syncs += from.syncs;
-    sum.served += from.served;
     sum.aside |= from.aside;
 }
 

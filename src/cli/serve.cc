@@ -119,9 +119,7 @@ Status recover_earlier(const area::StagingArea& area) {
 int serve(const Request& request, const LoadedOptions& loaded, std::unique_ptr<io::Listener> listener,
           std::shared_ptr<wire::Credentials> credentials, EndSignal& end, bool says_ready) {
     const std::string where = io::format_address(listener->address());
-    const auto bulk = loaded.options.server_bulk == ServerBulk::kFabric ? wire::Bulk::Plane::kFabric
-                                                                        : wire::Bulk::Plane::kSocket;
-    server::Server server({loaded, request.clients_max, report, std::move(credentials), bulk}, std::move(listener));
+    server::Server server({loaded, request.clients_max, report, std::move(credentials)}, std::move(listener));
     if (says_ready) say_ready(where);
     const Status served = server.run(end.number());
     if (!served) report(served.message());
@@ -131,14 +129,6 @@ int serve(const Request& request, const LoadedOptions& loaded, std::unique_ptr<i
     if (const auto cached = server.cached(); cached && cached->files > 0)
         report(fmt::format("programs elsewhere have read {} through the read cache, and {} of that from the files",
                            format_size(cached->hit_bytes + cached->missed_bytes), format_size(cached->fetched_bytes)));
-    if (const auto drained = server.drained(); drained.requests > 0)
-        report(
-            fmt::format("programs that stage their files themselves have had {} written, in {} requests, which became "
-                        "{} writes",
-                        format_size(drained.bytes), drained.requests, drained.writes));
-    if (const auto& moved = server.bulk(); moved.pulled_bytes + moved.pushed_bytes + moved.refused > 0)
-        report(fmt::format("through libfabric came {} and went {}; {} clients could not, or not any more",
-                           format_size(moved.pulled_bytes), format_size(moved.pushed_bytes), moved.refused.load()));
     return served ? kExitFine : kExitProblem;
 }
 

@@ -52,7 +52,6 @@ ledger::FileCounters file_of(const json& object) {
     file.merged = number(object, "merged");
     file.stolen = number(object, "stolen");
     file.syncs = number(object, "syncs");
-    file.served = number(object, "served");
     file.error = number(object, "error");
     file.aside = number(object, "aside");
     return file;

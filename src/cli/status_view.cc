@@ -113,7 +113,6 @@ void append_counters(std::string& text, const FileView& file, const Sample& now,
                        sum.requests, sum.target_writes, format_size(sum.merged), format_size(sum.superseded),
                        format_size(sum.stolen));
     if (sum.through > 0) fmt::format_to(out, "    written through: {}\n", format_size(sum.through));
-    if (sum.served > 0) fmt::format_to(out, "    written by the staging server: {}\n", format_size(sum.served));
     if ((sum.aside >> kForwarded & 1) != 0) text += "    staged by a server\n";
     if (const std::string reasons = reasons_of(sum.aside); !reasons.empty())
         fmt::format_to(out, "    stepped aside: {}\n", reasons);

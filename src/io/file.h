@@ -147,14 +147,6 @@ class File {
     // and what goes wrong is the sync's to tell. May wait for a place in the device's queue.
     virtual void begin_sync(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept {}
 
-    // What reaches the file by another process, which writes it for this one, is added there, in bytes. Before the
-    // first write; `counter` outlives this.
-    virtual void count_served(std::atomic<std::uint64_t>& /*counter*/) noexcept {}
-
-    // Another process may write it for this one: that has ended, other machines see what was written, and from now on
-    // each call goes to the file. Nobody else's write may overlap this one. Blocks as closing a file does.
-    virtual Status leave() { return Status::ok(); }
-
     // From now on it takes no descriptor but for the time of a call: of a file that is rarely asked for anything but
     // what was mapped. No other call may overlap this one.
     virtual void rest() noexcept {}

@@ -32,8 +32,6 @@ class ForwardingFile : public File {
     }
     Status sync() override { return file_->sync(); }
     void begin_sync(std::uint64_t offset, std::uint64_t length) noexcept override { file_->begin_sync(offset, length); }
-    void count_served(std::atomic<std::uint64_t>& counter) noexcept override { file_->count_served(counter); }
-    Status leave() override { return file_->leave(); }
     void rest() noexcept override { file_->rest(); }
     [[nodiscard]] ForwardedTarget* forwarded() noexcept override { return file_->forwarded(); }
 

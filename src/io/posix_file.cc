@@ -27,7 +27,6 @@
 #include "io/posix_mapping.h"
 #include "io/process_limits.h"
 #include "io/process_lock.h"
-#include "io/served_lock.h"
 
 namespace forebay::io {
 
@@ -537,7 +536,6 @@ Result<ExistingFile> open_existing_file(const std::string& path, Directory::Pati
     FOREBAY_TRY(check_existing(descriptor, path, existing));
     if (!lock_within(*owned, patience.at_most.value_or(std::chrono::hours(24))) && errno == EWOULDBLOCK)
         return Status(Code::kUnavailable, "open " + path + ": another process has it open", EWOULDBLOCK, true);
-    FOREBAY_TRY(await_unserved(*owned, kServerEnds));
     return existing;
 }
 
@@ -546,7 +544,6 @@ Result<ExistingFile> existing_file(const std::shared_ptr<Descriptor>& descriptor
     if (!use) return use.status();
     ExistingFile existing = existing_by(descriptor, path);
     FOREBAY_TRY(check_existing(use.value().number(), path, existing));
-    FOREBAY_TRY(await_unserved(*descriptor, kServerEnds));
     return existing;
 }
 

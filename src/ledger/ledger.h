@@ -78,7 +78,6 @@ struct alignas(64) LedgerSlot {
     std::atomic<std::uint64_t> merged;               // drained in target writes that join several records
     std::atomic<std::uint64_t> stolen;               // read from staged bytes instead of the target
     std::atomic<std::uint64_t> syncs;                // waits for the staging device or the target, with durability=node
-    std::atomic<std::uint64_t> served;               // of drained and through: by a staging server (server_mode=drain)
     std::atomic<std::uint64_t> error;                // errno of the first background failure; 0 none
     std::atomic<std::uint64_t> aside;                // bit mask over AsideReason
     std::atomic<std::uint64_t> path_bytes;
@@ -103,7 +102,7 @@ struct alignas(64) LedgerHeader {
 };
 
 inline constexpr std::uint64_t kLedgerMagic = 0x3152474459414246;   // "FBAYDGR1" in memory
-inline constexpr std::uint64_t kLedgerVersion = 7;
+inline constexpr std::uint64_t kLedgerVersion = 8;
 
 // A plain copy of one slot, for status, statistics and tests.
 struct FileCounters {
@@ -111,7 +110,7 @@ struct FileCounters {
     std::uint64_t device = 0, inode = 0;
     std::uint64_t opened_ns = 0, requests = 0, staged = 0, drained = 0, superseded = 0, through = 0, pending = 0,
                   held = 0, oldest_ns = 0, commits = 0, target_writes = 0, drain_ns = 0, stage_ns = 0, stall_ns = 0,
-                  close_ns = 0, guarantee_given_up = 0, merged = 0, stolen = 0, syncs = 0, served = 0, error = 0,
+                  close_ns = 0, guarantee_given_up = 0, merged = 0, stolen = 0, syncs = 0, error = 0,
                   aside = 0;
 };
 [[nodiscard]] FileCounters snapshot(const LedgerSlot& slot);

@@ -221,7 +221,6 @@ FileCounters snapshot(const LedgerSlot& slot) {
     counters.merged = load(slot.merged);
     counters.stolen = load(slot.stolen);
     counters.syncs = load(slot.syncs);
-    counters.served = load(slot.served);
     counters.error = load(slot.error);
     counters.aside = load(slot.aside);
     return counters;
@@ -249,7 +248,6 @@ std::string to_json(const FileCounters& counters) {
         {"merged", counters.merged},
         {"stolen", counters.stolen},
         {"syncs", counters.syncs},
-        {"served", counters.served},
         {"error", counters.error},
         {"aside", counters.aside},
     };

@@ -214,7 +214,7 @@ Status ServedFiles::recognise(wire::Open& request) {
                          seen == wire::Open::Seen{seen.born_ns, now.size, now.modified_ns, now.changed_ns};
     if (births || as_seen) return Status::ok();
     const std::lock_guard lock(mutex_);
-    if (open_.contains(here) || drained_.contains(here)) return Status::ok();
+    if (open_.contains(here)) return Status::ok();
     return {Code::kUnavailable,
             fmt::format("{}: size or times differ from those that the client sees, so it may be another file",
                         request.path)};
@@ -235,7 +235,6 @@ Status ServedFiles::bring_home_late(const wire::Open& request) {
 std::size_t ServedFiles::clients() const {
     std::size_t all = 0;
     for (const auto& [identity, written] : open_) all += written.clients;
-    for (const auto& [identity, drained] : drained_) all += drained.clients.size();
     return all;
 }
 
@@ -265,10 +264,10 @@ Result<bool> ServedFiles::enter(const wire::Open& request) {
     const std::string& path = request.path;
     const std::size_t members = std::max<std::size_t>(1, request.team.members);
     std::unique_lock lock(mutex_);
-    const auto left = [&] { return !open_.contains(identity) && !drained_.contains(identity); };
+    const auto left = [&] { return !open_.contains(identity); };
     const auto ends = [&] {
         const auto found = open_.find(identity);
-        return found != open_.end() ? found->second.ends && !found->second.failed : !drained_.contains(identity);
+        return found == open_.end() || (found->second.ends && !found->second.failed);
     };
     if (!left_.wait_for(lock, kUnknown, ends))
         return Status(Code::kUnavailable, fmt::format("open {}: another client writes it", path), EBUSY);
@@ -289,7 +288,7 @@ Result<bool> ServedFiles::enter(const wire::Open& request) {
 void ServedFiles::await_writers() noexcept {
     std::unique_lock lock(mutex_);
     left_.wait(lock, [&] {
-        return drained_.empty() && std::ranges::all_of(open_, [](const auto& each) { return each.second.failed; });
+        return std::ranges::all_of(open_, [](const auto& each) { return each.second.failed; });
     });
     ends_ = true;
 }

@@ -10,8 +10,7 @@
 // While the server still has anything to write of a file whose client is gone, it has HDF5's lock of it (writers.h).
 //
 // One client writes a file at a time, or one team of clients does, each member in a session of its own. Others may read
-// its last commit meanwhile, or follow its commits. Instead, clients that stage a file themselves may have the server
-// write it: of that nothing is held here.
+// its last commit meanwhile, or follow its commits.
 // Thread-safety: all calls from any thread. A ServedFile is shared by the sessions of a team; a ServedSnapshot is one
 // session's.
 // Blocking: as opening, draining and recovering the file do. `ServedFile::abandon` has no bound of its own; it blocks
@@ -33,7 +32,6 @@
 #include "io/file.h"
 #include "io/socket.h"
 #include "server/observers.h"
-#include "server/write_combiner.h"
 #include "server/writers.h"
 #include "stage/engine.h"
 #include "wire/frame.h"
@@ -41,7 +39,6 @@
 namespace forebay::server {
 
 class ServedFiles;
-struct DrainedFile;
 
 // Each session of it calls `close` once, and then, unless that was ok, or instead, `abandon`; else its destruction
 // abandons it.
@@ -136,13 +133,6 @@ class ServedFiles {
     // kUnavailable: it cannot be read.
     [[nodiscard]] Result<std::unique_ptr<ServedSnapshot>> open_to_read(const wire::Open& request);
     [[nodiscard]] Result<std::shared_ptr<Observers>> open_to_follow(const wire::Open& request);
-    // A file that the server writes for clients which have staged it (`request.team`: which client): any number of
-    // sessions at a time, none while a client forwards it. The session's socket is shut down if its client says that it
-    // has lost it. Errors as `open`. Until `close_drained` with the same two.
-    [[nodiscard]] Result<std::shared_ptr<DrainedFile>> open_to_drain(const wire::Open& request, io::Socket& session);
-    void close_drained(const wire::Open& request, io::Socket& session) noexcept;
-    // What clients have had it write, of all files so far.
-    [[nodiscard]] WriteCombiner::Totals drained() const;
     // Until no file is written but those whose close has failed; from then on none is opened for writing. Blocks as
     // long as clients like.
     void await_writers() noexcept;
@@ -166,20 +156,6 @@ class ServedFiles {
         std::shared_ptr<Observers> observers;
         std::weak_ptr<Snapshot> snapshot;
     };
-    // A file that sessions drain to.
-    struct Drained {
-        struct Client {
-            std::uint32_t number = 0;   // sessions with a lower one are lost
-            std::multimap<std::uint32_t, io::Socket*> sessions;
-        };
-        std::map<std::uint64_t, Client> clients;
-        std::shared_ptr<DrainedFile> file;   // null: it is not open yet
-        bool opening = false;
-        std::size_t users = 0;   // sessions, also those that are not open yet
-    };
-    [[nodiscard]] Status enter_to_drain(Drained& drained, const wire::Open& request, io::Socket& session);
-    [[nodiscard]] Status prepare_to_drain(Drained& drained, const wire::Open& request,
-                                          std::shared_ptr<io::Descriptor> descriptor);
     [[nodiscard]] Result<std::shared_ptr<ServedFile>> join(const wire::Open& request);
     // False: there is no room for one more client; the file is entered all the same.
     [[nodiscard]] Result<bool> enter(const wire::Open& request);
@@ -205,9 +181,7 @@ class ServedFiles {
     mutable std::mutex mutex_;
     std::condition_variable left_;   // a session, or a reader that was copying; or a close has failed
     std::map<io::Identity, Written> open_;
-    std::map<io::Identity, Drained> drained_;
     std::set<io::Identity> unrecovered_;     // what was staged of these may still be in a log only
-    WriteCombiner::Totals drained_before_;   // by files that are closed
     std::map<io::Identity, std::weak_ptr<Observers>> observers_;
     std::map<std::uint64_t, TeamSnapshot> team_snapshots_;   // by the team's id
     std::uint64_t stores_ = 0;

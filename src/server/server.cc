@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::chrono::seconds kRefusing{1};
 constexpr std::size_t kRefusedMax = 64;   // that are told at a time; the others are hung up on
-// Beside each writer, somebody who reads or follows; or one that drains has so many.
-constexpr std::size_t kSessionsPerFile = 1 + wire::kDrainSessionsMax;
+// Beside each writer, some who read or follow.
+constexpr std::size_t kSessionsPerFile = 5;
 constexpr std::uint64_t kLogMin = std::uint64_t{4} << 20;   // of one file
 
 std::uint64_t random_number() {
@@ -54,7 +54,6 @@ Server::Server(Setup setup, std::unique_ptr<io::Listener> listener)
       credentials_(std::move(setup.credentials)),
       epoch_(random_number()),
       cached_files_(cached_files_of(setup.options)),
-      bulk_{{setup.bulk, {}}, {}},
       files_(options_of_a_file(std::move(setup.options), setup.clients_max), setup.clients_max, std::move(setup.reach)),
       listener_(std::move(listener)) {}
 
@@ -99,7 +98,7 @@ void Server::admit(std::unique_ptr<io::Socket> socket) {
         return;
     }
     begin(slots_, std::move(socket), [this](Slot& slot) {
-        Session session(files_, cached_files_.get(), bulk_, epoch_, report_, credentials_.get(), slot.writes);
+        Session session(files_, cached_files_.get(), epoch_, report_, credentials_.get(), slot.writes);
         session.run(*slot.connection);
     });
 }

@@ -30,7 +30,6 @@ class Server {
         std::size_t clients_max = 0;
         Report report;
         std::shared_ptr<wire::Credentials> credentials{};      // of clients on other machines; null: none are admitted
-        wire::Bulk::Plane bulk = wire::Bulk::Plane::kSocket;   // of large requests between machines
         ServedFiles::Reach reach{};                            // for tests
     };
     Server(Setup setup, std::unique_ptr<io::Listener> listener);
@@ -43,14 +42,10 @@ class Server {
     // Accepts nobody any more; until all files that are written are closed. Then it ends the sessions of all others.
     void await_sessions();
     [[nodiscard]] std::size_t sessions();
-    // What it has written for clients that stage their files themselves.
-    [[nodiscard]] WriteCombiner::Totals drained() const { return files_.drained(); }
     // What programs of other nodes have read through the cache. None: it has no read cache.
     [[nodiscard]] std::optional<cache::CacheTotals> cached();
 
     [[nodiscard]] const io::Address& address() const noexcept { return listener_->address(); }
-    // What went through libfabric.
-    [[nodiscard]] const BulkTotals& bulk() const noexcept { return bulk_.totals; }
 
   private:
     struct Slot {
@@ -72,7 +67,6 @@ class Server {
     const std::shared_ptr<wire::Credentials> credentials_;
     const std::uint64_t epoch_;
     const std::unique_ptr<CachedFiles> cached_files_;   // null: it has no read cache
-    BulkPlane bulk_;
     ServedFiles files_;
     std::unique_ptr<io::Listener> listener_;
     std::mutex mutex_;

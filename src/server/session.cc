@@ -104,8 +104,7 @@ Status Session::begin(Connection& connection) {
         (void)answer(connection, second.value(), opened);
         // To a reader that is an answer like another.
         const wire::Purpose purpose = request.value().purpose;
-        return purpose == wire::Purpose::kWrite || purpose == wire::Purpose::kDrain
-                   ? opened
+        return purpose == wire::Purpose::kWrite ? opened
                    : Status(Code::kNotFound, opened.message());
     }
     last_request_ = 2;
@@ -135,14 +134,6 @@ Status Session::open(Connection& connection, const wire::Open& request) {
             auto opened = files_.open_to_follow(request);
             if (!opened) return opened.status();
             observers_ = std::move(opened).value();
-            break;
-        }
-        case wire::Purpose::kDrain: {
-            writes_ = true;
-            auto opened = DrainSession::open(files_, request, connection);
-            if (!opened) return opened.status();
-            draining_ = std::move(opened).value();
-            answer.size = draining_->size();
             break;
         }
         case wire::Purpose::kReadCached: return out_of_turn();   // `open_cached` does
@@ -207,15 +198,13 @@ Status Session::read_cached(Connection& connection, const Connection::Frame& fra
 bool Session::allows(Type type) const noexcept {
     if (observers_ != nullptr) return type == Type::kNext;
     if (snapshot_ == nullptr && !close_failed_) return type != Type::kNext;
-    return type == Type::kRead || type == Type::kExpose || type == Type::kReadExposed || type == Type::kExposeFabric ||
-           type == Type::kReadPushed;
+    return type == Type::kRead || type == Type::kExpose || type == Type::kReadExposed;
 }
 
 Result<bool> Session::serve(Connection& connection, const Connection::Frame& frame) {
     const Type type = frame.header.type;
     if (frame.header.request != last_request_ + 1) return out_of_turn();
     last_request_ = frame.header.request;
-    if (draining_ != nullptr) return draining_->serve(connection, frame);
     if (reader_ != nullptr) {
         Status served = out_of_turn();
         if (type == Type::kRead) served = read_cached(connection, frame);
@@ -236,15 +225,6 @@ Result<bool> Session::serve(Connection& connection, const Connection::Frame& fra
         case Type::kExpose: {
             const Status taken = take_exposed(connection, frame);
             return taken ? Result<bool>(true) : taken;
-        }
-        case Type::kExposeFabric: {
-            const Status taken = take_fabric(connection, frame);
-            return taken ? Result<bool>(true) : taken;
-        }
-        case Type::kWritePulled: return write_pulled(connection, frame);
-        case Type::kReadPushed: {
-            const Status sent = read_pushed(connection, frame);
-            return sent ? Result<bool>(true) : sent;
         }
         case Type::kRead:
         case Type::kReadExposed: {
@@ -327,61 +307,6 @@ io::MutableBytes Session::exposed() const noexcept {
     return exposed_ != nullptr ? exposed_->bytes() : io::MutableBytes();
 }
 
-// As above. Once: what could not be moved may take memory until libfabric's end closes.
-Status Session::take_fabric(Connection& connection, const Connection::Frame& frame) {
-    if (std::exchange(fabric_offered_, true)) return out_of_turn();
-    const auto offer = wire::parse_expose_fabric(frame.payload);
-    if (!offer) return offer.status();
-    if (!wire::may_use_fabric(bulk_.bulk, connection))
-        return answer(connection, frame, {Code::kUnsupported, "the server does not use libfabric (server_bulk)"});
-    auto memory = FabricMemory::open(connection, frame.header.request, offer.value(), bulk_.totals);
-    if (memory) fabric_ = std::move(memory).value();
-    else give_up_fabric(memory.status());
-    return answer(connection, frame, memory ? Status::ok() : Status(Code::kUnsupported, memory.status().message()));
-}
-
-void Session::give_up_fabric(const Status& why) {
-    fabric_.reset();
-    ++bulk_.totals.refused;
-    report_("a client goes on through its connection: " + why.message());
-}
-
-// What could not be had has no effect at all: the client sends it in another way.
-Result<bool> Session::write_pulled(Connection& connection, const Connection::Frame& frame) {
-    if (fabric_ == nullptr) return out_of_turn();
-    const auto place = wire::parse_place(frame.payload);
-    if (!place) return place.status();
-    const auto message = wire::Write::parse_pulled(frame.payload, fabric_->bytes());
-    if (!message) return message.status();
-    if (message.value().more()) return out_of_turn();
-    Status outcome = served_->incomplete();
-    if (outcome) {
-        outcome = fabric_->pull(connection, frame.header.request, place.value(), message.value().bytes().size());
-        if (!outcome) {
-            give_up_fabric(outcome);
-        } else {
-            outcome = write(message.value());
-            if (outcome.code() == Code::kCorrupt) return outcome;
-            if (!outcome) served_->fail(outcome);
-        }
-    }
-    const Status sent = answer(connection, frame, outcome);
-    return sent ? Result<bool>(true) : sent;
-}
-
-Status Session::read_pushed(Connection& connection, const Connection::Frame& frame) {
-    if (fabric_ == nullptr) return out_of_turn();
-    const auto request = wire::parse_read_pushed(frame.payload);
-    if (!request) return request.status();
-    const std::uint32_t bytes = request.value().read.bytes;
-    const Status done = read(request.value().read, fabric_->bytes().first(bytes));
-    if (!done) return answer(connection, frame, done);
-    const auto seal = fabric_->push(connection, frame.header.request, request.value().place, bytes);
-    if (seal) return connection.send(Type::kDone, frame.header.request, seal.value());
-    give_up_fabric(seal.status());
-    return answer(connection, frame, seal.status());
-}
-
 Status Session::write(Type type, io::Bytes payload) {
     const auto parsed = type == Type::kWrite ? wire::Write::parse(payload)
                                              : wire::Write::parse_exposed(payload, exposed());
@@ -389,7 +314,6 @@ Status Session::write(Type type, io::Bytes payload) {
 }
 
 Status Session::write(const wire::Write& message) {
-    if (message.more()) return out_of_turn();
     io::Bytes bytes = message.bytes();
     std::vector<stage::StagedFile::Part> parts;
     // Parts of one class after the other: later ones are newer.

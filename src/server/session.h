@@ -11,8 +11,6 @@
 #include <string>
 
 #include "server/cached_files.h"
-#include "server/drain_session.h"
-#include "server/fabric_memory.h"
 #include "server/served_files.h"
 #include "wire/connection.h"
 #include "wire/credentials.h"
@@ -22,21 +20,14 @@ namespace forebay::server {
 // For the server's operator; from any thread.
 using Report = std::function<void(const std::string& line)>;
 
-// How large requests go between machines, and how many bytes have.
-struct BulkPlane {
-    wire::Bulk bulk;
-    BulkTotals totals;
-};
-
 class Session {
   public:
     // `credentials`: of clients on other machines; null: there are none. `writes`: set before it opens a file to write.
     // `cached`: null: the server has no read cache.
-    Session(ServedFiles& files, CachedFiles* cached, BulkPlane& bulk, std::uint64_t epoch, const Report& report,
+    Session(ServedFiles& files, CachedFiles* cached, std::uint64_t epoch, const Report& report,
             wire::Credentials* credentials, std::atomic<bool>& writes) noexcept
         : files_(files),
           cached_files_(cached),
-          bulk_(bulk),
           epoch_(epoch),
           report_(report),
           credentials_(credentials),
@@ -54,10 +45,6 @@ class Session {
     [[nodiscard]] Result<bool> serve(wire::Connection& connection, const wire::Connection::Frame& frame);
     [[nodiscard]] Status take_exposed(wire::Connection& connection, const wire::Connection::Frame& frame);
     [[nodiscard]] io::MutableBytes exposed() const noexcept;
-    [[nodiscard]] Status take_fabric(wire::Connection& connection, const wire::Connection::Frame& frame);
-    void give_up_fabric(const Status& why);
-    [[nodiscard]] Result<bool> write_pulled(wire::Connection& connection, const wire::Connection::Frame& frame);
-    [[nodiscard]] Status read_pushed(wire::Connection& connection, const wire::Connection::Frame& frame);
     [[nodiscard]] Status write(wire::Type type, io::Bytes payload);
     [[nodiscard]] Status write(const wire::Write& message);
     [[nodiscard]] Status read(const wire::Read& wanted, io::MutableBytes into);
@@ -74,7 +61,6 @@ class Session {
 
     ServedFiles& files_;
     CachedFiles* const cached_files_;
-    BulkPlane& bulk_;
     const std::uint64_t epoch_;
     const Report& report_;
     wire::Credentials* const credentials_;
@@ -84,14 +70,11 @@ class Session {
     bool close_failed_ = false;   // what is staged of `served_` is read, and nothing more
     std::unique_ptr<ServedSnapshot> snapshot_;
     std::shared_ptr<Observers> observers_;
-    std::unique_ptr<DrainSession> draining_;
     std::unique_ptr<CachedFiles::Reader> reader_;   // then `cached_` may change from file to file, and be null
     std::shared_ptr<cache::CachedFile> cached_;
     std::uint64_t last_request_ = 0;
     wire::Payload buffer_;                        // what is read
     std::unique_ptr<io::SharedMemory> exposed_;   // the client's; null: none
-    std::unique_ptr<FabricMemory> fabric_;        // the same of one on another machine
-    bool fabric_offered_ = false;
 };
 
 }   // namespace forebay::server

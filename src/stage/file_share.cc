@@ -272,7 +272,6 @@ Status StagedFile::go_through(ledger::AsideReason reason) {
         state_ = State::kThrough;
         offer_target();
     }
-    FOREBAY_TRY(target_->leave());
     return durable_ ? sync_given_back() : Status::ok();
 }
 

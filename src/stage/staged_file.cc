@@ -121,10 +121,6 @@ Status StagedFile::await_unpinned() {
 // longer already.
 Status StagedFile::stop_staging() {
     if (outflow_.target_size() != logical_size_) FOREBAY_TRY(outflow_.resize_target(logical_size_));
-    {
-        const Unlocked meanwhile(mutex());
-        FOREBAY_TRY(target_->leave());   // the program may write it by itself from now on
-    }
     log_->release_all();
     outflow_.note_unsynced();
     outflow_.set_target_size(logical_size_);
@@ -342,7 +338,6 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, ledger::Le
     const LockGuard lock(mutex());
     unstaged_.replace(target_, std::move(target));
     slot_ = slot;
-    target_->count_served(slot_->served);
     logical_size_ = committed_size_ = size.value();
     commit_sequence_ = commit_time_ns_ = 0;
     several_nodes_ = left_log_ = left_to_others_ = false;
@@ -412,8 +407,7 @@ Status StagedFile::finish(Finish how) {
         const LockGuard lock(mutex());
         outflow_.let_others_open();
     }
-    FOREBAY_TRY(closed);
-    return target_->leave();
+    return closed;
 }
 
 Status StagedFile::finish_unclosed() {
@@ -425,8 +419,7 @@ Status StagedFile::finish_unclosed() {
         if (state_ == State::kPassive) return Status::ok();
         if (share_) return withheld_.is_ok() ? Status(Code::kUnavailable, "other processes share the file") : withheld_;
     }
-    FOREBAY_TRY(close_staged(Finish::kProgramWaits));
-    return target_->leave();
+    return close_staged(Finish::kProgramWaits);
 }
 
 Status StagedFile::close_staged(Finish how) {

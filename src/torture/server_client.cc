@@ -22,7 +22,6 @@
 #include "io/open_existing.h"
 #include "io/path.h"
 #include "io/posix_file.h"
-#include "io/served_lock.h"
 #include "stage/engine.h"
 #include "torture/told.h"
 #include "torture/workload.h"
@@ -100,7 +99,6 @@ Result<std::unique_ptr<Opened>> begin(const ClientOrder& order, io::Access acces
 Status open_emptied(Opened& opened, const std::shared_ptr<std::atomic<bool>>& holds_lock) {
     const hdf5::OpenFile& open = opened.open;
     FOREBAY_TRY(opened.engine->may_forget(open.identity, open.path));
-    FOREBAY_TRY(io::await_unserved(*open.descriptor, io::kServerEnds));
     const auto prepare = [&]() -> Status {
         FOREBAY_TRY(io::empty(*open.descriptor, open.path));
         return opened.engine->forget_before(open.identity, open.path, true);

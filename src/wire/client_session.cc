@@ -91,7 +91,7 @@ Result<Open> describe(io::File& file, Purpose purpose, const io::Address& server
     if (!state) return state.status();
     message.seen.born_ns = state.value().born_ns;
     // Somebody writes what is read or followed: it changes all the time.
-    if (purpose == Purpose::kWrite || purpose == Purpose::kDrain)
+    if (purpose == Purpose::kWrite)
         message.seen = {state.value().born_ns, state.value().size, state.value().modified_ns, state.value().changed_ns};
     return message;
 }

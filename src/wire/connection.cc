@@ -33,12 +33,6 @@ Status Connection::seal(const SealKey& sent, const SealKey& received) {
     return Status::ok();
 }
 
-Status Connection::seal_bulk_with(const SealKey& key) {
-    const auto seal = FrameSeal::with(key);
-    if (seal) bulk_ = seal.value();
-    return seal.status();
-}
-
 Connection::Passed::~Passed() { put(-1); }
 
 void Connection::Passed::put(int number) noexcept {
@@ -84,7 +78,6 @@ Result<Connection::Frame> Connection::receive(io::MutableBytes into) {
 
 Result<Connection::Frame> Connection::receive_one(io::MutableBytes into) {
     HeaderBytes bytes;
-    if (fabric_ != nullptr) FOREBAY_TRY(fabric_->await_input(*socket_));
     FOREBAY_TRY(socket_->receive(bytes));
     const auto header = parse_header(bytes);
     if (!header) return header.status();

@@ -11,7 +11,6 @@
 #include "base/status.h"
 #include "io/shared_memory.h"
 #include "io/socket.h"
-#include "wire/fabric.h"
 #include "wire/frame.h"
 #include "wire/frame_seal.h"
 
@@ -61,19 +60,6 @@ class Connection {
     [[nodiscard]] Status seal(const SealKey& sent, const SealKey& received);
     [[nodiscard]] bool sealed() const noexcept { return sent_.has_value(); }
 
-    // The seal of bytes that go beside the frame with this request: of this side's, and of the other side's. Only if
-    // frames are sealed, or by `seal_bulk_with`.
-    [[nodiscard]] Seal seal_of_bulk(std::uint64_t request, io::Bytes bytes) const noexcept {
-        return (bulk_ ? bulk_ : sent_)->of_bulk(request, bytes);
-    }
-    [[nodiscard]] bool bulk_fits(std::uint64_t request, io::Bytes bytes, const Seal& seal) const noexcept {
-        return (bulk_ ? bulk_ : received_)->fits_bulk(request, bytes, seal);
-    }
-    // For tests, whose frames are not sealed.
-    [[nodiscard]] Status seal_bulk_with(const SealKey& key);
-    // From now on, while this side waits for a frame, the other side reaches memory that `fabric` exposes; null: not.
-    void serve_while_waiting(std::shared_ptr<Fabric> fabric) noexcept { fabric_ = std::move(fabric); }
-
     [[nodiscard]] io::Socket& socket() noexcept { return *socket_; }
 
   private:
@@ -81,8 +67,7 @@ class Connection {
     [[nodiscard]] Result<Frame> receive_one(io::MutableBytes into);
 
     const std::unique_ptr<io::Socket> socket_;
-    std::optional<FrameSeal> sent_, received_, bulk_;
-    std::shared_ptr<Fabric> fabric_;
+    std::optional<FrameSeal> sent_, received_;
     std::size_t payload_max_ = kPayloadMax;
     class Passed {
       public:

@@ -8,7 +8,6 @@
 
 #include "base/bytes.h"
 #include "base/checksum.h"
-#include "io/served_lock.h"
 
 namespace forebay::wire {
 
@@ -16,8 +15,7 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x50574246;   // "FBWP"
 constexpr std::size_t kCheckedBytes = 24;
-constexpr std::uint32_t kOpenEmpty = 1, kOpenLocked = 2, kOpenToRead = 4, kOpenToFollow = 8, kOpenCached = 32,
-                        kOpenToDrain = 64;
+constexpr std::uint32_t kOpenEmpty = 1, kOpenLocked = 2, kOpenToRead = 4, kOpenToFollow = 8, kOpenCached = 32;
 constexpr std::size_t kCommitsHeadBytes = 16, kCommitBytes = 32;
 constexpr std::uint64_t kOffsetEnd = std::numeric_limits<std::int64_t>::max();   // as off_t
 
@@ -92,7 +90,6 @@ std::uint32_t flags_of(const Open& message) noexcept {
         case Purpose::kRead: return kOpenToRead;
         case Purpose::kFollow: return kOpenToFollow;
         case Purpose::kReadCached: return kOpenCached;
-        case Purpose::kDrain: return kOpenToDrain | (message.locked ? kOpenLocked : 0);
         case Purpose::kWrite: break;
     }
     return (message.empty ? kOpenEmpty : 0) | (message.locked ? kOpenLocked : 0);
@@ -109,10 +106,9 @@ Payload encode(const Open& message) {
     for (const std::uint64_t each :
          {message.seen.born_ns, message.seen.size, message.seen.modified_ns, message.seen.changed_ns})
         append(payload, each);
-    const bool drains = message.purpose == Purpose::kDrain;
-    append(payload, drains ? message.drainer.client : message.team.id);
-    append(payload, drains ? message.drainer.session : message.team.members);
-    append(payload, drains ? message.drainer.server : std::uint32_t{message.team.joins});
+    append(payload, message.team.id);
+    append(payload, message.team.members);
+    append(payload, std::uint32_t{message.team.joins});
     append_text(payload, message.path);
     return payload;
 }
@@ -166,15 +162,9 @@ Payload encode(const Commits& message) {
 
 namespace {
 
-void append(Payload& payload, const Place& place) {
-    append(payload, place.position);
-    append(payload, place.key);
-    payload.insert(payload.end(), place.seal.begin(), place.seal.end());
-}
-
-void append_parts(Payload& payload, std::span<const Part> parts, bool more) {
+void append_parts(Payload& payload, std::span<const Part> parts) {
     append(payload, static_cast<std::uint32_t>(parts.size()));
-    append(payload, more ? std::uint32_t{1} : std::uint32_t{0});
+    append(payload, std::uint32_t{0});
     for (const Part& part : parts) {
         append(payload, part.offset);
         append(payload, part.bytes);
@@ -182,49 +172,25 @@ void append_parts(Payload& payload, std::span<const Part> parts, bool more) {
     }
 }
 
-// A WRITE whose bytes lie elsewhere: where, and its parts.
-template <class Where>
-Payload encode_beside(const Where& where, std::span<const Part> parts) {
-    Payload payload;
-    append(payload, where);
-    append_parts(payload, parts, false);
-    return payload;
-}
-
 }   // namespace
 
-Payload encode(std::span<const Part> parts, bool more) {
+Payload encode(std::span<const Part> parts) {
     Payload payload;
     payload.reserve(kWriteHeadBytes + parts.size() * kPartBytes);
-    append_parts(payload, parts, more);
+    append_parts(payload, parts);
     return payload;
 }
 
-Payload encode_exposed(std::uint64_t position, std::span<const Part> parts) { return encode_beside(position, parts); }
+Payload encode_exposed(std::uint64_t position, std::span<const Part> parts) {
+    Payload payload;
+    append(payload, position);
+    append_parts(payload, parts);
+    return payload;
+}
 
 Payload encode(const ReadExposed& message) {
     Payload payload = encode(message.read);
     append(payload, message.position);
-    return payload;
-}
-
-namespace {}   // namespace
-
-Payload encode(const ExposeFabric& message) {
-    Payload payload;
-    append(payload, message.probe);
-    append(payload, static_cast<std::uint32_t>(message.provider.size()));
-    append(payload, static_cast<std::uint32_t>(message.address.size()));
-    append_text(payload, message.provider);
-    payload.insert(payload.end(), message.address.begin(), message.address.end());
-    return payload;
-}
-
-Payload encode_pulled(const Place& place, std::span<const Part> parts) { return encode_beside(place, parts); }
-
-Payload encode(const ReadPushed& message) {
-    Payload payload = encode(message.read);
-    append(payload, message.place);
     return payload;
 }
 
@@ -250,8 +216,7 @@ Result<Open> parse_open(io::Bytes payload) {
     if (payload.size() <= kFixed || payload.size() > kFixed + kPathMax) return malformed("length of OPEN");
     const auto flags = load_le<std::uint32_t>(payload.data());
     const bool alone = flags == kOpenToRead || flags == kOpenToFollow || flags == kOpenCached;
-    const bool drains = (flags & ~kOpenLocked) == kOpenToDrain;
-    if (!alone && !drains && (flags & ~(kOpenEmpty | kOpenLocked)) != 0) return malformed("flags of OPEN");
+    if (!alone && (flags & ~(kOpenEmpty | kOpenLocked)) != 0) return malformed("flags of OPEN");
     if (load_le<std::uint32_t>(payload.data() + 4) != payload.size() - kFixed) return malformed("path of OPEN");
     Open message;
     message.empty = (flags & kOpenEmpty) != 0;
@@ -259,23 +224,17 @@ Result<Open> parse_open(io::Bytes payload) {
     if (flags == kOpenToRead) message.purpose = Purpose::kRead;
     if (flags == kOpenToFollow) message.purpose = Purpose::kFollow;
     if (flags == kOpenCached) message.purpose = Purpose::kReadCached;
-    if (drains) message.purpose = Purpose::kDrain;
     message.identity = {load_le<std::uint64_t>(payload.data() + 8), load_le<std::uint64_t>(payload.data() + 16)};
     message.seen = {load_le<std::uint64_t>(payload.data() + 24), load_le<std::uint64_t>(payload.data() + 32),
                     load_le<std::uint64_t>(payload.data() + 40), load_le<std::uint64_t>(payload.data() + 48)};
     const auto id = load_le<std::uint64_t>(payload.data() + 56);
     const auto number = load_le<std::uint32_t>(payload.data() + 64),
                joins = load_le<std::uint32_t>(payload.data() + 68);
-    if (drains) {
-        message.drainer = {id, number, joins};
-        if (id == 0 || number == 0 || joins >= io::kServersMax) return malformed("client of OPEN");
-    } else {
-        message.team = {id, number, joins == 1};
-        const bool may_have = message.purpose == Purpose::kWrite || message.purpose == Purpose::kRead;
-        if (joins > 1 || (message.team.joins && message.empty) || number > kMembersMax ||
-            (message.team != Open::Team{} && (id == 0 || number == 0 || !may_have)))
-            return malformed("team of OPEN");
-    }
+    message.team = {id, number, joins == 1};
+    const bool may_have = message.purpose == Purpose::kWrite || message.purpose == Purpose::kRead;
+    if (joins > 1 || (message.team.joins && message.empty) || number > kMembersMax ||
+        (message.team != Open::Team{} && (id == 0 || number == 0 || !may_have)))
+        return malformed("team of OPEN");
     message.path = text_of(payload.subspan(kFixed));
     if (message.path.front() != '/' || message.path.find('\0') != std::string::npos) return malformed("path of OPEN");
     return message;
@@ -347,39 +306,6 @@ Result<ReadExposed> parse_read_exposed(io::Bytes payload, std::size_t exposed) {
     return ReadExposed{read.value(), position};
 }
 
-Result<Place> parse_place(io::Bytes payload) {
-    if (payload.size() < kPlaceBytes) return malformed("length of a place");
-    Place place{load_le<std::uint64_t>(payload.data()), load_le<std::uint64_t>(payload.data() + 8)};
-    std::copy_n(payload.data() + 16, place.seal.size(), place.seal.data());
-    return place;
-}
-
-Result<ExposeFabric> parse_expose_fabric(io::Bytes payload) {
-    constexpr std::size_t kFixed = kPlaceBytes + 8;
-    const auto place = parse_place(payload);
-    if (!place || payload.size() < kFixed) return malformed("length of EXPOSE_FABRIC");
-    const std::size_t provider = load_le<std::uint32_t>(payload.data() + kPlaceBytes);
-    const std::size_t address = load_le<std::uint32_t>(payload.data() + kPlaceBytes + 4);
-    if (provider == 0 || provider > kProviderMax || address == 0 || address > kFabricAddressMax ||
-        payload.size() != kFixed + provider + address)
-        return malformed("EXPOSE_FABRIC");
-    ExposeFabric message{place.value(), text_of(payload.subspan(kFixed, provider)), {}};
-    const io::Bytes rest = payload.subspan(kFixed + provider);
-    message.address.assign(rest.begin(), rest.end());
-    if (message.provider.find('\0') != std::string::npos) return malformed("provider of EXPOSE_FABRIC");
-    return message;
-}
-
-Result<ReadPushed> parse_read_pushed(io::Bytes payload) {
-    constexpr std::size_t kRead = 16;
-    if (payload.size() != kRead + kPlaceBytes) return malformed("length of READ_PUSHED");
-    const auto read = parse_read(payload.first(kRead));
-    if (!read) return read.status();
-    const auto place = parse_place(payload.subspan(kRead));
-    if (!place) return place.status();
-    return ReadPushed{read.value(), place.value()};
-}
-
 Status parse_empty(io::Bytes payload) { return payload.empty() ? Status::ok() : malformed("a payload"); }
 
 Status parse_failed(io::Bytes payload) {
@@ -396,11 +322,11 @@ Status parse_failed(io::Bytes payload) {
 Result<Write> Write::parse_table(io::Bytes payload, const io::Bytes* exposed) {
     if (payload.size() < kWriteHeadBytes) return malformed("length of WRITE");
     const std::size_t count = load_le<std::uint32_t>(payload.data());
-    const auto more = load_le<std::uint32_t>(payload.data() + 4);
-    if (count == 0 || count > kPartsMax || more > (exposed == nullptr ? 1U : 0U)) return malformed("parts of WRITE");
+    const auto reserved = load_le<std::uint32_t>(payload.data() + 4);
+    if (count == 0 || count > kPartsMax || reserved != 0) return malformed("parts of WRITE");
     const io::Bytes rest = payload.subspan(kWriteHeadBytes);
     if (rest.size() < count * kPartBytes) return malformed("parts of WRITE");
-    Write write(rest.first(count * kPartBytes), rest.subspan(count * kPartBytes), more == 1);
+    Write write(rest.first(count * kPartBytes), rest.subspan(count * kPartBytes));
     std::uint64_t bytes = 0;
     for (std::size_t i = 0; i < count; ++i) {
         const Part part = write.part(i);
@@ -424,11 +350,6 @@ Result<Write> Write::parse_exposed(io::Bytes payload, io::Bytes exposed) {
     if (position > exposed.size()) return malformed("position of WRITE_EXPOSED");
     const io::Bytes from = exposed.subspan(position);
     return parse_table(payload.subspan(sizeof position), &from);
-}
-
-Result<Write> Write::parse_pulled(io::Bytes payload, io::Bytes room) {
-    if (payload.size() < kPlaceBytes) return malformed("length of WRITE_PULLED");
-    return parse_table(payload.subspan(kPlaceBytes), &room);
 }
 
 Part Write::part(std::size_t index) const noexcept {

@@ -30,8 +30,6 @@ inline constexpr std::size_t kPathMax = 4096, kTextMax = 4096, kCredentialMax = 
 inline constexpr std::size_t kOpenMax = 72 + kPathMax;
 inline constexpr std::size_t kCommitsMax = 1024;        // in one frame
 inline constexpr std::uint32_t kMembersMax = 1 << 20;   // of a team
-// kDrain: sessions of a client, and what belongs to one write.
-inline constexpr std::size_t kDrainSessionsMax = 4, kDrainWriteMax = std::size_t{4} << 20;
 
 enum class Type : std::uint16_t {
     kHello = 1,
@@ -55,9 +53,6 @@ enum class Type : std::uint16_t {
     kExpose,   // memory that both sides use from now on: on one machine
     kWriteExposed,
     kReadExposed,
-    kExposeFabric,   // the client's end of libfabric, whose memory the server moves bytes from and to: between machines
-    kWritePulled,
-    kReadPushed,
     kIdentify,   // a credential that tells who the client is, and proves nothing: before PROVE
     kWorking,    // no answer yet: the server is at the request, and something has reached the file since it was sent
 };
@@ -83,9 +78,8 @@ struct Welcome {
     std::uint32_t credit_frames = 0, credit_bytes = 0;
     std::uint64_t epoch = 0;
 };
-// What a client opens a file for. kRead: its last commit. kReadCached: the file itself, through the server's read
-// cache. kDrain: the server writes to the file what the client has staged, and holds nothing.
-enum class Purpose : std::uint8_t { kWrite, kRead, kFollow, kReadCached, kDrain };
+// What a client opens a file for. kRead: its last commit. kReadCached: the file itself, through the server's read cache.
+enum class Purpose : std::uint8_t { kWrite, kRead, kFollow, kReadCached };
 struct Open {
     bool empty = false;    // the file is emptied
     bool locked = false;   // the client has it locked as HDF5 locks a file that it writes
@@ -104,13 +98,6 @@ struct Open {
         bool joins = false;   // another member has opened it before
         friend bool operator==(const Team&, const Team&) = default;
     } team{};
-    // With kDrain, and always then; it is sent where others have their team.
-    struct Drainer {
-        std::uint64_t client = 0;    // random; it may have several sessions
-        std::uint32_t session = 0;   // from 1 on; those of the client with a lower number are lost
-        std::uint32_t server = 0;    // which of the client's servers this is (io/served_lock.h)
-        friend bool operator==(const Drainer&, const Drainer&) = default;
-    } drainer{};
 };
 struct Opened {
     std::uint64_t size = 0;
@@ -136,23 +123,6 @@ struct ReadExposed {
     std::uint64_t position = 0;   // in that memory
 };
 
-// Memory of the client's for one request, which the server reaches through libfabric.
-struct Place {
-    std::uint64_t position = 0, key = 0;   // as libfabric names it
-    Seal seal{};                           // of the bytes there (Connection::seal_of_bulk); zeros: they are to come
-    friend bool operator==(const Place&, const Place&) = default;
-};
-inline constexpr std::size_t kPlaceBytes = 32, kProbeBytes = 64, kProviderMax = 64, kFabricAddressMax = 256;
-struct ExposeFabric {
-    Place probe;   // kProbeBytes, for the server to try it out
-    std::string provider;
-    Payload address;
-};
-struct ReadPushed {
-    Read read;
-    Place place;
-};
-
 struct Commit {
     std::uint64_t number = 0;    // 1, 2, … since the file was opened for writing
     std::uint64_t time_ns = 0;   // since 1970
@@ -175,13 +145,10 @@ struct Commits {
 [[nodiscard]] Payload encode_size(std::uint64_t size);       // TRUNCATE
 [[nodiscard]] Payload encode_number(std::uint64_t number);   // NEXT
 [[nodiscard]] Payload encode(const Commits& message);
-// What comes before the bytes of a WRITE. `more`: see Write.
-[[nodiscard]] Payload encode(std::span<const Part> parts, bool more = false);
+// What comes before the bytes of a WRITE.
+[[nodiscard]] Payload encode(std::span<const Part> parts);
 [[nodiscard]] Payload encode_exposed(std::uint64_t position, std::span<const Part> parts);   // WRITE_EXPOSED
 [[nodiscard]] Payload encode(const ReadExposed& message);
-[[nodiscard]] Payload encode(const ExposeFabric& message);
-[[nodiscard]] Payload encode_pulled(const Place& place, std::span<const Part> parts);   // WRITE_PULLED
-[[nodiscard]] Payload encode(const ReadPushed& message);
 
 [[nodiscard]] Result<Hello> parse_hello(io::Bytes payload);
 [[nodiscard]] Result<Welcome> parse_welcome(io::Bytes payload);
@@ -195,10 +162,6 @@ struct Commits {
 [[nodiscard]] Result<std::size_t> parse_expose(io::Bytes payload);
 // `exposed`: bytes of memory that the client has exposed. All that is read fits in there.
 [[nodiscard]] Result<ReadExposed> parse_read_exposed(io::Bytes payload, std::size_t exposed);
-[[nodiscard]] Result<ExposeFabric> parse_expose_fabric(io::Bytes payload);
-[[nodiscard]] Result<ReadPushed> parse_read_pushed(io::Bytes payload);
-// The place of a WRITE_PULLED.
-[[nodiscard]] Result<Place> parse_place(io::Bytes payload);
 [[nodiscard]] Status parse_empty(io::Bytes payload);
 // The failure that the other side tells of; kCorrupt if it tells of none.
 [[nodiscard]] Status parse_failed(io::Bytes payload);
@@ -209,19 +172,14 @@ class Write {
     [[nodiscard]] static Result<Write> parse(io::Bytes payload);
     // A WRITE_EXPOSED, whose bytes are in memory that the client has exposed, and may change there at any time.
     [[nodiscard]] static Result<Write> parse_exposed(io::Bytes payload, io::Bytes exposed);
-    // A WRITE_PULLED, whose bytes come to the beginning of `room`, and have not come yet.
-    [[nodiscard]] static Result<Write> parse_pulled(io::Bytes payload, io::Bytes room);
     [[nodiscard]] std::size_t count() const noexcept { return table_.size() / kPartBytes; }
     [[nodiscard]] Part part(std::size_t index) const noexcept;
     [[nodiscard]] io::Bytes bytes() const noexcept { return bytes_; }   // of all parts, one after the other
-    // Only with kDrain: the next frame is a WRITE that belongs to it, and both are to be written as one.
-    [[nodiscard]] bool more() const noexcept { return more_; }
 
   private:
-    Write(io::Bytes table, io::Bytes bytes, bool more) noexcept : table_(table), bytes_(bytes), more_(more) {}
+    Write(io::Bytes table, io::Bytes bytes) noexcept : table_(table), bytes_(bytes) {}
     [[nodiscard]] static Result<Write> parse_table(io::Bytes payload, const io::Bytes* exposed);
     io::Bytes table_, bytes_;
-    bool more_;
 };
 
 }   // namespace forebay::wire

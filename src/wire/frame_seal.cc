@@ -21,8 +21,6 @@ constexpr const char* kLibrary = "libsodium.so.23";
 constexpr std::size_t kStateBytes =
     256;   // of Poly1305; libsodium says how much it takes, and that it is aligned to 16
 
-constexpr std::uint32_t kFrame = 0, kBulk = 1;   // first in the nonce
-
 // By its published interface: sodium.h of version 1.0.18.
 struct Library {
     int (*init)() = nullptr;
@@ -83,11 +81,10 @@ Result<FrameSeal> FrameSeal::with(const SealKey& key) {
 }
 
 // Set once before there is any FrameSeal, and never again: no lock.
-Seal FrameSeal::make(std::uint32_t kind, std::uint64_t number, std::span<const io::Bytes> pieces) const noexcept {
+Seal FrameSeal::next(std::span<const io::Bytes> pieces) noexcept {
     const Library& library = *loaded().library;
     std::array<std::byte, 12> nonce{};
-    store_le(nonce.data(), kind);
-    store_le(nonce.data() + 4, number);
+    store_le(nonce.data() + 4, frames_++);
     SealKey once;
     library.stream(raw(once.data()), once.size(), raw(nonce.data()), raw(key_.data()));
     alignas(64) std::array<std::byte, kStateBytes> state;
@@ -96,17 +93,6 @@ Seal FrameSeal::make(std::uint32_t kind, std::uint64_t number, std::span<const i
     Seal seal;
     library.end(state.data(), raw(seal.data()));
     return seal;
-}
-
-Seal FrameSeal::next(std::span<const io::Bytes> pieces) noexcept { return make(kFrame, frames_++, pieces); }
-
-Seal FrameSeal::of_bulk(std::uint64_t number, io::Bytes bytes) const noexcept {
-    return make(kBulk, number, std::span(&bytes, 1));
-}
-
-bool FrameSeal::fits_bulk(std::uint64_t number, io::Bytes bytes, const Seal& seal) const noexcept {
-    const Seal right = of_bulk(number, bytes);
-    return loaded().library->compare(right.data(), seal.data(), seal.size()) == 0;
 }
 
 bool FrameSeal::fits(std::span<const io::Bytes> pieces, const Seal& seal) noexcept {

@@ -27,12 +27,7 @@ class FrameSeal {
     // Whether `seal` is that of the next frame.
     [[nodiscard]] bool fits(std::span<const io::Bytes> pieces, const Seal& seal) noexcept;
 
-    // Of bytes that go beside the frame of this number, which no other bytes have (docs/protocol.md).
-    [[nodiscard]] Seal of_bulk(std::uint64_t number, io::Bytes bytes) const noexcept;
-    [[nodiscard]] bool fits_bulk(std::uint64_t number, io::Bytes bytes, const Seal& seal) const noexcept;
-
   private:
-    [[nodiscard]] Seal make(std::uint32_t kind, std::uint64_t number, std::span<const io::Bytes> pieces) const noexcept;
     explicit FrameSeal(const SealKey& key) noexcept : key_(key) {}
     SealKey key_;
     std::uint64_t frames_ = 0;

@@ -28,7 +28,6 @@ RemoteFile::RemoteFile(Setup& setup)
       patience_s_(setup.patience_s),
       process_(::getpid()),
       in_team_(setup.team.id != 0),
-      bulk_(setup.bulk),
       sees_(setup.sees),
       bring_home_(setup.bring_home),
       left_(setup.left),
@@ -75,8 +74,7 @@ Status RemoteFile::open_at_server(const Open& message, bool* unanswered) {
     unanswered_.clear();
     unanswered_bytes_ = unexposed_bytes_ = 0;
     exposed_.reset();
-    fabric_.reset();
-    may_expose_ = !address_.path.empty() || may_use_fabric(bulk_, *connection_);
+    may_expose_ = !address_.path.empty();
     lost_ = false;
     return Status::ok();
 }
@@ -320,7 +318,6 @@ Status RemoteFile::expose_for(std::size_t bytes) {
     unexposed_bytes_ += bytes;
     if (unexposed_bytes_ < kExposeAfter) return Status::ok();
     may_expose_ = false;
-    if (address_.path.empty()) return offer_fabric();
     auto memory = io::SharedMemory::create(kExposedBytes);
     if (!memory) return Status::ok();
     if (const Status sent = connection_->expose(++requests_, *memory.value()); !sent) return lose(sent);
@@ -330,59 +327,12 @@ Status RemoteFile::expose_for(std::size_t bytes) {
     return lost_ ? taken : Status::ok();
 }
 
-Status RemoteFile::offer_fabric() {
-    const auto offer = make_offer(*connection_, requests_ + 1);
-    Status taken = offer.status();
-    if (offer) {
-        connection_->serve_while_waiting(offer.value().fabric);
-        taken = exchange_once(Type::kExposeFabric, offer.value().message, Type::kDone).status();
-    }
-    if (lost_) return taken;
-    if (taken) fabric_ = offer.value().fabric;
-    else give_up_fabric(taken);
-    return Status::ok();
-}
-
-void RemoteFile::give_up_fabric(const Status& why) {
-    fabric_.reset();
-    connection_->serve_while_waiting(nullptr);
-    if (bulk_.report) bulk_.report(why.message());
-}
-
-Status RemoteFile::transmit_pulled(std::span<const Part> parts, io::Bytes head, io::Bytes bytes) {
-    const auto region = fabric_->expose(bytes.size(), Fabric::Access::kRead);
-    if (!region) return transmit(head, bytes);
-    while (!unanswered_.empty()) FOREBAY_TRY(receive_answer());
-    std::memcpy(region.value()->bytes().data(), bytes.data(), bytes.size());
-    const Place place{region.value()->position(), region.value()->key(),
-                      connection_->seal_of_bulk(requests_ + 1, bytes)};
-    const Status done = exchange_once(Type::kWritePulled, encode_pulled(place, parts), Type::kDone).status();
-    if (done || lost_) return done;
-    if (done.sys_errno() != kNotMoved) {
-        note_failed_write(done);
-        return Status::ok();
-    }
-    give_up_fabric(done);
-    return transmit(head, bytes);
-}
-
-Result<bool> RemoteFile::read_pushed(const Read& wanted, io::MutableBytes into) {
-    const auto ask = [this](io::Bytes request)
-                         REQUIRES(mutex_) { return exchange_once(Type::kReadPushed, request, Type::kDone); };
-    const auto done = wire::read_pushed(*connection_, *fabric_, wanted, into, ask);
-    if (done || lost_ || done.status().sys_errno() != kNotMoved) return done;
-    give_up_fabric(done.status());
-    return false;
-}
-
 Status RemoteFile::send_write(std::span<const Part> parts, io::Bytes bytes) {
     const Payload head = encode(parts);
     keep(Type::kWrite, head, bytes);
     Status sent = expose_for(bytes.size());
     if (sent)
-        sent = is_exposed(bytes.size()) ? transmit_exposed(parts, bytes)
-               : is_large(bytes.size()) ? transmit_pulled(parts, head, bytes)
-                                        : transmit(head, bytes);
+        sent = is_exposed(bytes.size()) ? transmit_exposed(parts, bytes) : transmit(head, bytes);
     return lost_ ? resume(sent) : sent;
 }
 
@@ -503,12 +453,7 @@ Status RemoteFile::read_piece(std::uint64_t offset, io::MutableBytes into) {
             done = exchange_once(Type::kReadExposed, encode(ReadExposed{wanted, 0}), Type::kDone).status();
             const Status copied = done ? connection_->copy_exposed(exposed_->memory(), into) : Status::ok();
             if (!copied) done = lose(copied);
-        } else if (const auto pushed = done && is_large(into.size()) ? read_pushed(wanted, into)
-                                       : done                        ? Result<bool>(false)
-                                                                     : Result<bool>(done);
-                   !pushed || pushed.value()) {
-            done = pushed.status();
-        } else {
+        } else if (done) {
             const auto answer = exchange_once(Type::kRead, encode(wanted), Type::kData);
             done = answer.status();
             if (done && answer.value().payload.size() != into.size())

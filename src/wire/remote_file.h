@@ -39,7 +39,6 @@
 #include "wire/client_session.h"
 #include "wire/connection.h"
 #include "wire/exposed_memory.h"
-#include "wire/fabric_offer.h"
 
 namespace forebay::wire {
 
@@ -62,7 +61,6 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
         std::function<Status(const std::string& log, const Status& why)> bring_home = {};
         // Whether such a server has left `log`, and nobody has brought home what is in it.
         std::function<bool(const std::string& log)> left = {};
-        Bulk bulk{};                            // how large requests go
         std::weak_ptr<io::Descriptor> lock{};   // through which the file is locked, or will be
         bool unanswered = false;                // after a failure: the server may still open the file, and empty it
     };
@@ -116,19 +114,10 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     [[nodiscard]] Result<Connection::Frame> await_answer(Type answer) REQUIRES(mutex_);
     [[nodiscard]] Status transmit(io::Bytes head, io::Bytes bytes) REQUIRES(mutex_);
     [[nodiscard]] Status transmit_exposed(std::span<const Part> parts, io::Bytes bytes) REQUIRES(mutex_);
-    [[nodiscard]] Status offer_fabric() REQUIRES(mutex_);
-    void give_up_fabric(const Status& why) REQUIRES(mutex_);
-    // Its answer is waited for: bytes that the server could not get are sent again before anything else.
-    [[nodiscard]] Status transmit_pulled(std::span<const Part> parts, io::Bytes head, io::Bytes bytes) REQUIRES(mutex_);
-    // False: not this way.
-    [[nodiscard]] Result<bool> read_pushed(const Read& wanted, io::MutableBytes into) REQUIRES(mutex_);
     // So many bytes are to be sent or read. On return there is memory that the server uses too, if that is worth it.
     [[nodiscard]] Status expose_for(std::size_t bytes) REQUIRES(mutex_);
     [[nodiscard]] bool is_exposed(std::size_t bytes) const REQUIRES(mutex_) {
         return exposed_ != nullptr && bytes >= kExposedMin;
-    }
-    [[nodiscard]] bool is_large(std::size_t bytes) const REQUIRES(mutex_) {
-        return fabric_ != nullptr && bytes >= kExposedMin;
     }
     [[nodiscard]] Status read_piece(std::uint64_t offset, io::MutableBytes into) REQUIRES(mutex_);
     Status lose(const Status& why) REQUIRES(mutex_);
@@ -148,7 +137,6 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     const std::uint64_t patience_s_;
     const pid_t process_;
     const bool in_team_;
-    const Bulk bulk_;
     const std::function<bool(const std::string& log)> sees_;
     const std::function<Status(const std::string& log, const Status& why)> bring_home_;
     const std::function<bool(const std::string& log)> left_;
@@ -172,7 +160,6 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     Welcome credits_ GUARDED_BY(mutex_);
     std::unique_ptr<ExposedMemory> exposed_ GUARDED_BY(mutex_);   // null: none
     bool may_expose_ GUARDED_BY(mutex_) = false;
-    std::shared_ptr<Fabric> fabric_ GUARDED_BY(mutex_);      // null: the server does not reach it
     std::uint64_t unexposed_bytes_ GUARDED_BY(mutex_) = 0;   // went through the connection
     Status failure_ GUARDED_BY(mutex_);        // the first one of a write or a close, or of the connection
     bool untold_ GUARDED_BY(mutex_) = false;   // that of a write, and no call has returned it

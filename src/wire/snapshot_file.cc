@@ -9,15 +9,13 @@
 
 namespace forebay::wire {
 
-SnapshotFile::SnapshotFile(std::shared_ptr<io::File> file, ClientSession session, const io::Address& server, Bulk bulk)
+SnapshotFile::SnapshotFile(std::shared_ptr<io::File> file, ClientSession session, const io::Address& server)
     : ForwardingFile(std::move(file)),
       server_(io::format_address(server)),
       size_(session.opened.size),
       process_(::getpid()),
-      is_local_(!server.path.empty()),
-      bulk_(std::move(bulk)),
       connection_(std::move(session.connection)),
-      may_expose_(is_local_ || may_use_fabric(bulk_, *connection_)) {}
+      may_expose_(!server.path.empty()) {}
 
 // A child leaves it to its parent, should it have it.
 SnapshotFile::~SnapshotFile() {
@@ -25,14 +23,13 @@ SnapshotFile::~SnapshotFile() {
 }
 
 Result<std::unique_ptr<SnapshotFile>> SnapshotFile::open(const io::Address& server, std::unique_ptr<io::File>& file,
-                                                         std::uint64_t patience_s, const Open::Team& team, Bulk bulk) {
+                                                         std::uint64_t patience_s, const Open::Team& team) {
     auto message = describe(*file, Purpose::kRead, server);
     if (!message) return message.status();
     message.value().team = team;
     auto session = open_session(server, patience_s, message.value());
     if (!session) return session.status();
-    return std::unique_ptr<SnapshotFile>(new SnapshotFile(std::move(file), std::move(session).value(), server,
-                                                          std::move(bulk)));
+    return std::unique_ptr<SnapshotFile>(new SnapshotFile(std::move(file), std::move(session).value(), server));
 }
 
 Result<std::size_t> SnapshotFile::read_at(std::uint64_t offset, io::MutableBytes into) {
@@ -68,45 +65,12 @@ Status SnapshotFile::expose() {
     return taken.code() == Code::kUnsupported ? Status::ok() : taken;
 }
 
-Status SnapshotFile::offer_fabric() {
-    const auto offer = make_offer(*connection_, requests_ + 1);
-    Status taken(Code::kUnsupported, offer.status().message());
-    if (offer) {
-        connection_->serve_while_waiting(offer.value().fabric);
-        taken = call(*connection_, ++requests_, Type::kExposeFabric, offer.value().message, Type::kDone).status();
-    }
-    if (taken) fabric_ = offer.value().fabric;
-    else give_up_fabric(taken);
-    return taken.code() == Code::kUnsupported ? Status::ok() : taken;
-}
-
-void SnapshotFile::give_up_fabric(const Status& why) {
-    fabric_.reset();
-    connection_->serve_while_waiting(nullptr);
-    if (bulk_.report) bulk_.report(why.message());
-}
-
-// False: not this way.
-Result<bool> SnapshotFile::read_pushed(const Read& wanted, io::MutableBytes into) {
-    const auto ask = [this](io::Bytes request) REQUIRES(mutex_) {
-        return call(*connection_, ++requests_, Type::kReadPushed, request, Type::kDone);
-    };
-    const auto done = wire::read_pushed(*connection_, *fabric_, wanted, into, ask);
-    if (done || done.status().sys_errno() != kNotMoved) return done;
-    give_up_fabric(done.status());
-    return false;
-}
-
 Status SnapshotFile::read_piece(std::uint64_t offset, io::MutableBytes into) {
     const Read wanted{offset, static_cast<std::uint32_t>(into.size())};
     const bool large = into.size() >= kExposedMin;
     if (large && may_expose_ && (unexposed_bytes_ += into.size()) >= kExposeAfter) {
         may_expose_ = false;
-        FOREBAY_TRY(is_local_ ? expose() : offer_fabric());
-    }
-    if (large && fabric_ != nullptr) {
-        const auto pushed = read_pushed(wanted, into);
-        if (!pushed || pushed.value()) return pushed.status();
+        FOREBAY_TRY(expose());
     }
     if (large && exposed_ != nullptr) {
         FOREBAY_TRY(

@@ -16,7 +16,6 @@
 #include "io/socket.h"
 #include "wire/client_session.h"
 #include "wire/exposed_memory.h"
-#include "wire/fabric_offer.h"
 
 namespace forebay::wire {
 
@@ -28,7 +27,7 @@ class SnapshotFile final : public io::ForwardingFile {
     [[nodiscard]] static Result<std::unique_ptr<SnapshotFile>> open(const io::Address& server,
                                                                     std::unique_ptr<io::File>& file,
                                                                     std::uint64_t patience_s,
-                                                                    const Open::Team& team = {}, Bulk bulk = {});
+                                                                    const Open::Team& team = {});
     ~SnapshotFile() override;
 
     Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override;
@@ -38,25 +37,19 @@ class SnapshotFile final : public io::ForwardingFile {
     Status resize(std::uint64_t size) override;
 
   private:
-    SnapshotFile(std::shared_ptr<io::File> file, ClientSession session, const io::Address& server, Bulk bulk);
+    SnapshotFile(std::shared_ptr<io::File> file, ClientSession session, const io::Address& server);
     [[nodiscard]] Status expose() REQUIRES(mutex_);
-    [[nodiscard]] Status offer_fabric() REQUIRES(mutex_);
-    void give_up_fabric(const Status& why) REQUIRES(mutex_);
-    [[nodiscard]] Result<bool> read_pushed(const Read& wanted, io::MutableBytes into) REQUIRES(mutex_);
     [[nodiscard]] Status read_piece(std::uint64_t offset, io::MutableBytes into) REQUIRES(mutex_);
     [[nodiscard]] Status refuse() const;
 
     const std::string server_;
     const std::uint64_t size_;
     const pid_t process_;
-    const bool is_local_;   // a Unix socket
-    const Bulk bulk_;
     Mutex mutex_;
     const std::unique_ptr<Connection> connection_;
     std::uint64_t requests_ GUARDED_BY(mutex_) = 2;
     std::unique_ptr<io::SharedMemory> exposed_ GUARDED_BY(mutex_);   // null: none
-    std::shared_ptr<Fabric> fabric_ GUARDED_BY(mutex_);              // null: the server does not reach it
-    bool may_expose_ GUARDED_BY(mutex_);
+    bool may_expose_ GUARDED_BY(mutex_);   // a Unix socket, and it has not been tried
     std::uint64_t unexposed_bytes_ GUARDED_BY(mutex_) = 0;   // of large reads, came through the connection
     Status failure_ GUARDED_BY(mutex_);                      // of the connection
 };

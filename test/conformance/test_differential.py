@@ -85,18 +85,19 @@ def test_staged_programs_equal_native_ones(programs, setting):
     assert comparison.cases_staged >= STAGED_SHARE_MIN * count, f"too little was staged: {comparison}"
 
 
-def test_programs_whose_files_a_server_writes_equal_native_ones(programs, tmp_path):
+def test_programs_that_write_through_a_server_equal_native_ones(programs, tmp_path):
     count = max(CASES // len(SETTINGS), 1)
     first = FIRST_SEED + len(SETTINGS) * count
     with Server(tmp_path, None, "--clients-max", "64") as server:
-        options = {**TINY, "server": server.address, "server_mode": "drain"}
+        options = {**TINY, "server": server.address}
         comparison = programs.compare(
             Side("native"), forebay_side("forebay-server", PLUGINS, **options), range(first, first + count), WORKERS
         )
         print(comparison)
         assert not comparison.mismatches, explained(comparison)
-        assert comparison.cases_staged >= STAGED_SHARE_MIN * count, f"too little was staged: {comparison}"
-        assert "which became" in server.end(), "the server has written nothing"
+        server.end()
+        staged = sum(file["staged"] > 0 for file in server.files())
+        assert staged >= STAGED_SHARE_MIN * count, f"the server has staged too little: {comparison}"
 
 
 def test_native_programs_depend_on_nothing_but_their_seed(programs):

@@ -37,21 +37,10 @@ void parse_payload(io::Bytes payload) {
         require(read.value().position + read.value().read.bytes <= memory.size(), "and so does what is read");
     if (const auto bytes = wire::parse_expose(payload))
         require(bytes.value() <= wire::kExposedMax, "memory is bounded");
-    if (const auto pulled = wire::Write::parse_pulled(payload, memory)) {
-        const io::Bytes bytes = pulled.value().bytes();
-        require(bytes.data() == memory.data() && bytes.size() <= memory.size(), "bytes come to the room");
-    }
-    if (const auto pushed = wire::parse_read_pushed(payload))
-        require(pushed.value().read.bytes <= wire::kDataMax, "what is read is bounded");
-    if (const auto offer = wire::parse_expose_fabric(payload))
-        require(offer.value().address.size() <= wire::kFabricAddressMax, "an address is bounded");
     if (const auto open = wire::parse_open(payload)) {
         require(open.value().path.front() == '/' && open.value().path.size() <= wire::kPathMax, "a path is one");
         const bool alone = open.value().purpose == wire::Purpose::kReadCached;
         require(!alone || open.value().team == wire::Open::Team{}, "who reads through the cache is in no team");
-        const bool drains = open.value().purpose == wire::Purpose::kDrain;
-        require(drains == (open.value().drainer != wire::Open::Drainer{}), "who drains is a client");
-        require(!drains || !open.value().empty, "and empties nothing");
         require(!alone || (!open.value().empty && !open.value().locked), "and changes nothing");
     }
     const auto write = wire::Write::parse(payload);

@@ -22,7 +22,7 @@ HEADER_BYTES, SLOT_BYTES, PATH_MAX = 384, 4352, 4096
 MAGIC, VERSION = 0x3152474459414246, 7
 SLOT_FIELDS = (
     "in_use opened_ns device inode requests staged drained superseded through pending held oldest_ns commits "
-    "target_writes drain_ns stage_ns stall_ns close_ns guarantee_given_up merged stolen syncs served error aside "
+    "target_writes drain_ns stage_ns stall_ns close_ns guarantee_given_up merged stolen syncs error aside "
     "path_bytes"
 ).split()
 REASONS = (

@@ -54,7 +54,7 @@ class StagingServer : public testing::Test {
         auto listener = io::Listener::open(address_);
         ASSERT_TRUE(listener) << listener.status().message();
         server_ = std::make_unique<Server>(
-            Server::Setup{loaded, clients_max, [](const std::string&) {}, {}, bulk_, reach_},
+            Server::Setup{loaded, clients_max, [](const std::string&) {}, {}, reach_},
             std::move(listener).value());
         address_ = server_->address();   // with its port
         thread_ = start_background_thread([this] { EXPECT_TRUE(server_->run(wake_[0])); });
@@ -88,7 +88,6 @@ class StagingServer : public testing::Test {
         if (!opened) return opened.status();
         wire::RemoteFile::Setup setup{address_, io::make_posix_file(opened.value().descriptor, path), empty, false, 60,
                                       team};
-        setup.bulk = client_bulk();
         return wire::RemoteFile::open(setup);
     }
     Result<std::unique_ptr<wire::SnapshotFile>> open_to_read(const std::string& path,
@@ -96,10 +95,7 @@ class StagingServer : public testing::Test {
         auto opened = io::open_existing(path);
         if (!opened) return opened.status();
         std::unique_ptr<io::File> file = io::make_posix_file(opened.value().descriptor, path);
-        return wire::SnapshotFile::open(address_, file, 60, team, client_bulk());
-    }
-    [[nodiscard]] wire::Bulk client_bulk() const {
-        return {bulk_, [this](const std::string& why) { *told_ += why + "\n"; }};
+        return wire::SnapshotFile::open(address_, file, 60, team);
     }
     static Content content(const std::string& path) {
         std::ifstream file(path, std::ios::binary);
@@ -121,8 +117,6 @@ class StagingServer : public testing::Test {
     io::Address address_;
     std::uint64_t patience_ = 600;   // of the server
     ServedFiles::Reach reach_;
-    wire::Bulk::Plane bulk_ = wire::Bulk::Plane::kSocket;
-    std::unique_ptr<std::string> told_ = std::make_unique<std::string>();   // why clients go through their connection
     std::array<int, 2> wake_{};
     std::unique_ptr<Server> server_;
     std::jthread thread_;

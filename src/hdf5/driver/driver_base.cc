@@ -11,7 +11,6 @@
 #include "hdf5/session.h"
 #include "io/path.h"
 #include "io/posix_file.h"
-#include "io/served_lock.h"
 #include "io/spare_descriptors.h"
 
 namespace forebay::hdf5 {
@@ -77,13 +76,6 @@ Status may_be_emptied(const OpenFile& file) {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (engine == nullptr) return {Code::kUnavailable, "the staging engine has ended"};
     return engine->may_forget(file.identity, file.name);
-}
-
-Status await_servers(const OpenFile& file) {
-    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
-    // The mark may be this process's own then.
-    if (engine == nullptr || engine->find(file.identity.device, file.identity.inode) != nullptr) return Status::ok();
-    return io::await_unserved(*file.descriptor, io::kServerEnds).with_context("truncate " + file.name);
 }
 
 stage::OpenTarget target_of(const OpenFile& file) {

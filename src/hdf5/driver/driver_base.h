@@ -66,10 +66,6 @@ template <class File>
 // Before a file is emptied, or one that was made is used: whether what dead processes have left of it, or of one that
 // had its number, can be given up.
 [[nodiscard]] Status may_be_emptied(const OpenFile& file);
-// Before a file is emptied that this process does not have open otherwise: what a staging server still writes of a dead
-// client's would come behind. Blocks for io::kServerEnds at most, and then refuses.
-[[nodiscard]] Status await_servers(const OpenFile& file);
-
 // For the engine: the target through the driver's own descriptor.
 [[nodiscard]] stage::OpenTarget target_of(const OpenFile& file);
 

@@ -23,38 +23,14 @@
 #include "io/open_existing.h"
 #include "io/path.h"
 #include "io/posix_file.h"
-#include "io/served_lock.h"
 #include "io/socket.h"
-#include "wire/drain_file.h"
 #include "wire/home_server.h"
 #include "wire/remote_file.h"
 #include "wire/snapshot_file.h"
-#include "wire/striped_file.h"
 
 namespace forebay::hdf5 {
 
 namespace {
-
-// A server that could not be had through libfabric once is not asked again: to find that out takes seconds.
-struct WithoutFabric {
-    std::mutex mutex;
-    std::set<std::string> servers;
-};
-WithoutFabric& without_fabric() {
-    static Immortal<WithoutFabric> all;
-    return *all;
-}
-
-wire::Bulk bulk_of(const Options& options, const std::string& server) {
-    if (options.server_bulk != ServerBulk::kFabric) return {};
-    const std::lock_guard lock(without_fabric().mutex);
-    if (without_fabric().servers.contains(server)) return {};
-    return {wire::Bulk::Plane::kFabric, [server](const std::string& why) {
-                warn_once(fmt::format("staging server {}: {}; large requests go through the connection", server, why));
-                const std::lock_guard reported(without_fabric().mutex);
-                without_fabric().servers.insert(server);
-            }};
-}
 
 // Its writer's last flush, if a client of the server writes it.
 Status forward_reading(stage::OpenTarget& target, const Options& options, const std::string& server,
@@ -62,8 +38,7 @@ Status forward_reading(stage::OpenTarget& target, const Options& options, const 
     const auto address = io::parse_address(server);
     Status outcome = address.status();
     if (address) {
-        auto snapshot = wire::SnapshotFile::open(address.value(), target.file, options.patience, team,
-                                                 bulk_of(options, server));
+        auto snapshot = wire::SnapshotFile::open(address.value(), target.file, options.patience, team);
         if (snapshot) {
             target.file = std::move(snapshot).value();
             target.aside = ledger::AsideReason::kForwarded;
@@ -138,7 +113,6 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
         wire::RemoteFile::Setup setup{address.value(),  std::move(target.file),
                                       opening.emptied,  opening.locked == Locked::kForWriting,
                                       options.patience, opening.team};
-        setup.bulk = bulk_of(options, server);
         setup.lock = open.descriptor;
         const auto dead = std::make_shared<DeadServer>(DeadServer{loaded, open.identity, open.path, server,
                                                                   open.descriptor, opening.holds_lock});
@@ -175,94 +149,6 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
                 failure.sys_errno()};
     warn_once(failure.message() + "; files are written directly, unstaged");
     target.aside = ledger::AsideReason::kServer;
-    return Status::ok();
-}
-
-namespace {
-
-struct DrainWay {
-    const Options& options;
-    const OpenFile& open;
-    const Opening& opening;
-    bool at_once, shared;
-};
-
-// At the server that is named so, which has this number. `file` stays where it is after a failure.
-Result<std::unique_ptr<wire::DrainFile>> drain_at(const DrainWay& way, const std::string& server, std::uint32_t number,
-                                                  std::unique_ptr<io::File>& file) {
-    constexpr std::chrono::seconds kServerEnds{5};
-    const auto address = io::parse_address(server);
-    // One that is no address is like one that is not there.
-    if (!address && address.status().code() == Code::kInvalidArgument)
-        return Status(Code::kUnsupported, address.status().message());
-    if (!address) return address.status();
-    // What its machine loses with its power no log would have any more.
-    if (way.options.durability == Durability::kNode && !address.value().is_local())
-        return Status(Code::kUnsupported, "with durability=node only a server on the same machine writes files");
-    wire::DrainFile::Setup setup{
-        address.value(),     number, way.opening.locked == Locked::kForWriting, way.shared, way.options.drain_threads,
-        way.options.patience};
-    setup.await_unserved = [descriptor = std::weak_ptr<io::Descriptor>(way.open.descriptor), kServerEnds, number] {
-        const auto here = descriptor.lock();
-        return here != nullptr ? io::await_unserved(*here, kServerEnds, number) : Status::ok();
-    };
-    setup.gone = [path = way.open.path](const Status& why) {
-        warn_once(why.message() + "; " + path + " is written directly from now on");
-    };
-    return wire::DrainFile::open(std::move(setup), file, way.at_once);
-}
-
-bool does_without(const Status& failure) {
-    return failure.code() == Code::kNotFound || failure.code() == Code::kUnsupported;
-}
-
-// `names` in an order that all programs have. If some cannot be had, that failure is returned, though others serve it.
-Status spread(stage::OpenTarget& target, const DrainWay& way, std::vector<std::string> names) {
-    std::vector<wire::StripedFile::Part> parts;
-    Status missing;
-    bool some = false;
-    for (std::uint32_t number = 0; number < names.size(); ++number) {
-        std::unique_ptr<io::File> file = io::make_posix_file(way.open.descriptor, way.open.path);
-        auto drain = drain_at(way, names[number], number, file);
-        some = some || drain;
-        if (!drain) {
-            missing = drain.status().with_context("option server=" + names[number]);
-            if (way.options.strict || !does_without(missing)) return missing;
-        }
-        parts.push_back({std::move(names[number]), drain ? std::move(drain).value() : nullptr});
-    }
-    if (!some) return missing;
-    const std::uint64_t liked = way.options.stripe != 0 ? way.options.stripe : target.file->traits().stripe_bytes;
-    target.file = std::make_unique<wire::StripedFile>(std::shared_ptr<io::File>(std::move(target.file)),
-                                                      std::move(parts), way.open.identity.inode,
-                                                      wire::StripedFile::stripe_bytes_of(liked));
-    return missing;
-}
-
-}   // namespace
-
-Status drain_through(stage::OpenTarget& target, stage::Engine& engine, const OpenFile& open, const Opening& opening,
-                     bool at_once, bool shared) {
-    const Options& options = engine.options().options;
-    if (!options.drains_through() || !options.stage || !target.writable || target.aside) return Status::ok();
-    auto names = wire::server_names(options.server);
-    if (!names) return names.status().with_context("option server");
-    std::ranges::sort(names.value());
-    if (names.value().size() > io::kServersMax)
-        return {Code::kInvalidArgument, fmt::format("option server: there are more than {}", io::kServersMax)};
-    const DrainWay way{options, open, opening, at_once, shared};
-    Status failure;
-    if (names.value().size() > 1) {
-        failure = spread(target, way, std::move(names).value());
-    } else {
-        auto drain = drain_at(way, names.value()[0], 0, target.file);
-        if (drain) target.file = std::move(drain).value();
-        else failure = drain.status().with_context("option server=" + names.value()[0]);
-    }
-    if (failure) return failure;
-    if (options.strict || !does_without(failure)) return failure;
-    warn_once(failure.message() + "; files are staged here, and written without it");
-    engine.count_aside(ledger::AsideReason::kServer, open.path);
     return Status::ok();
 }
 

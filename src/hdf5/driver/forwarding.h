@@ -31,12 +31,6 @@ struct Opening {
 [[nodiscard]] Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const OpenFile& open,
                              const Opening& opening);
 
-// The same with server_mode=drain: the file is staged here, and the server writes it (wire/drain_file.h). `at_once`: it
-// is asked now, so that what a server has left of the file is in it, and one that cannot write it is done without, with
-// one line on standard error, and counted. Else the first write asks. `shared`: others of the program write it, too.
-[[nodiscard]] Status drain_through(stage::OpenTarget& target, stage::Engine& engine, const OpenFile& open,
-                                   const Opening& opening, bool at_once, bool shared);
-
 // The same of a file that all members of a team open. Collective: the server has it for all of them, or for none.
 // `opening.team` is found here; what the file has had does not matter if the first member says so.
 [[nodiscard]] Status forward_together(node::Team& team, stage::OpenTarget& target, const LoadedOptions& loaded,

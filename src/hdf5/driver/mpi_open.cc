@@ -74,9 +74,7 @@ Status open_descriptor(MpiFile& file, const char* name, unsigned flags, bool fir
     const OpenFile& open = *file.open;
     if (open.writable && !open.aside) FOREBAY_TRY(claim(file));
     if (empties) FOREBAY_TRY(refuse_to_empty_what_others_have_open(file, open.identity, name));
-    if ((flags & kFresh) != 0) FOREBAY_TRY(may_be_emptied(open));
-    const bool own = OpenFiles::get().shared(open.identity) != nullptr;
-    return first && empties && !own ? await_servers(open) : Status::ok();
+    return (flags & kFresh) != 0 ? may_be_emptied(open) : Status::ok();
 }
 
 // Collective. By the first rank; or, of a file that all ranks have open and staged, in the order of their writes.
@@ -111,14 +109,13 @@ Status forward_everywhere(MpiFile& file, unsigned flags) {
     if (!all) return all.status();
     if (std::ranges::count(all.value(), std::uint64_t{1}) > 0) return Status::ok();
     stage::OpenTarget target;
-    const bool drains = engine->options().options.drains_through();
     FOREBAY_TRY(file.team->agree(attempt([&] {
         target = target_of(open);
-        return drain_through(target, *engine, open, {}, file.leads, file.team->size() > 1);
+        return Status::ok();
     })));
     const bool emptied = file.team->rank() == 0 && ((flags & H5F_ACC_TRUNC) != 0 || file.made.made());
     FOREBAY_TRY(forward_together(*file.team, target, engine->options(), open, {.emptied = emptied}));
-    if (drains || target.aside == ledger::AsideReason::kForwarded) file.forwarded = std::move(target.file);
+    if (target.aside == ledger::AsideReason::kForwarded) file.forwarded = std::move(target.file);
     open.aside = target.aside;
     return Status::ok();
 }

@@ -119,7 +119,7 @@ void leave_parents_engine(SerialFile& file) {
     std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (engine == nullptr || engine->inherited()) return;
     const Options& options = engine->options().options;
-    if (!options.read_cache || options.forwards() || options.drains_through()) return;
+    if (!options.read_cache || options.forwards()) return;
     Result<stage::Engine::Attached> attached = engine->attach(target_of(open));
     if (!attached) return;
     if (!attached.value().warning.empty()) warn_once(attached.value().warning);
@@ -140,19 +140,12 @@ StagedFile* attached(const char* function, SerialFile& file, std::function<Statu
         return nullptr;
     }
     if (!await_closed(function, file, *engine) || !see_leftovers(function, file, *engine)) return nullptr;
-    if (const Status unserved = file.emptied ? await_servers(open) : Status::ok(); !unserved) {
-        push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, unserved.message().c_str());
-        return nullptr;
-    }
     stage::OpenTarget target = target_of(open);
     target.prepare = std::move(prepare);
     // What this process writes itself it sees in any case.
     const bool own = !target.writable && engine->find(open.identity.device, open.identity.inode) != nullptr;
     const Opening opening{file.emptied, file.locked, file.holds_lock};
-    const bool drains = engine->options().options.drains_through();
-    const Status forwarded = own      ? Status::ok()
-                             : drains ? drain_through(target, *engine, open, opening, true, false)
-                                      : forward(target, engine->options(), open, opening);
+    const Status forwarded = own ? Status::ok() : forward(target, engine->options(), open, opening);
     if (!forwarded) {
         push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, forwarded.message().c_str());
         return nullptr;

@@ -13,7 +13,6 @@
 
 #include "base/bytes.h"
 #include "base/checksum.h"
-#include "io/served_lock.h"
 #include "support/seeds.h"
 
 namespace forebay::wire {
@@ -60,12 +59,6 @@ TEST(Frame, payloads_have_their_golden_bytes) {
               "05000000000000000600000000000000"
               "07000000000000000000000000000000"
               "00000000000000002f61");
-    EXPECT_EQ(hex(encode(Open{false, true, {2, 3}, "/a", Purpose::kDrain, {4, 5, 6, 7}, {}, {8, 1}})),
-              "42000000020000000200000000000000"
-              "03000000000000000400000000000000"
-              "05000000000000000600000000000000"
-              "07000000000000000800000000000000"
-              "01000000000000002f61");
     EXPECT_EQ(hex(write_payload(kParts)), "0200000000000000"
                                           "00100000000000000300000000000000"
                                           "00000000000000000500000001000000"
@@ -76,15 +69,6 @@ TEST(Frame, payloads_have_their_golden_bytes) {
                                                     "00000000000000000500000001000000");
     EXPECT_EQ(hex(encode(ReadExposed{{5, 6}, 7})), "05000000000000000600000000000000"
                                                    "0700000000000000");
-    Place place{0x1000, 0x0102030405060708, {}};
-    place.seal.fill(std::byte{9});
-    const std::string as_hex = "0010000000000000080706050403020109090909090909090909090909090909";
-    EXPECT_EQ(hex(encode_pulled(place, kParts)), as_hex + "0200000000000000"
-                                                          "00100000000000000300000000000000"
-                                                          "00000000000000000500000001000000");
-    EXPECT_EQ(hex(encode(ReadPushed{{5, 6}, place})), "05000000000000000600000000000000" + as_hex);
-    EXPECT_EQ(hex(encode(ExposeFabric{place, "tcp", Payload(2, std::byte{7})})), as_hex + "0300000002000000"
-                                                                                          "7463700707");
     EXPECT_EQ(hex(encode(Status(Code::kNoSpace, "full", 28))), "050000001c00000066756c6c");
     EXPECT_EQ(hex(encode(Welcome{1, 64, 8 << 20, 0x0102030405060708})), "01000000400000000000800000000000"
                                                                         "0807060504030201");
@@ -109,12 +93,6 @@ TEST(Frame, what_is_encoded_is_parsed_back) {
         ASSERT_TRUE(other) << other.status().message();
         EXPECT_EQ(other.value().purpose, purpose);
     }
-    const auto drain = parse_open(encode(Open{false, true, {5, 6}, "/x.h5", Purpose::kDrain, {}, {}, {7, 3}}));
-    ASSERT_TRUE(drain) << drain.status().message();
-    EXPECT_EQ(drain.value().purpose, Purpose::kDrain);
-    EXPECT_TRUE(drain.value().locked && !drain.value().empty);
-    EXPECT_EQ(drain.value().drainer, (Open::Drainer{7, 3}));
-    EXPECT_EQ(drain.value().team, Open::Team{});
     const auto opened = parse_opened(encode(Opened{77, "/nls/forebay-0/1-2-3"}));
     ASSERT_TRUE(opened) << opened.status().message();
     EXPECT_EQ(opened.value().size, 77u);
@@ -134,13 +112,9 @@ TEST(Frame, what_is_encoded_is_parsed_back) {
     EXPECT_EQ(write.value().part(1).bytes, 5u);
     EXPECT_EQ(write.value().part(1).byte_class, Class::kMetadata);
     EXPECT_EQ(write.value().bytes().size(), 8u);
-    EXPECT_FALSE(write.value().more());
-    Payload one_of_two = encode(kParts, true);
-    one_of_two.resize(payload.size());
-    ASSERT_TRUE(Write::parse(one_of_two));
-    EXPECT_TRUE(Write::parse(one_of_two).value().more());
-    one_of_two[4] = std::byte{2};
-    EXPECT_FALSE(Write::parse(one_of_two));
+    Payload reserved = payload;
+    reserved[4] = std::byte{1};
+    EXPECT_FALSE(Write::parse(reserved));
     const Status failed = parse_failed(encode(Status(Code::kIo, std::string(10'000, 'x'), 5)));
     EXPECT_EQ(failed.code(), Code::kIo);
     EXPECT_EQ(failed.sys_errno(), 5);
@@ -234,41 +208,6 @@ TEST(Frame, what_lies_beyond_exposed_memory_is_refused) {
     EXPECT_FALSE(parse_expose(encode_size(0)));
 }
 
-TEST(Frame, what_goes_through_libfabric_is_parsed_back_and_bounded) {
-    Place place{4096, ~std::uint64_t{0}, {}};
-    place.seal.fill(std::byte{9});
-    const Payload room(100);
-    const Payload pulled = encode_pulled(place, kParts);
-    EXPECT_EQ(parse_place(pulled).value(), place);
-    const auto write = Write::parse_pulled(pulled, room);
-    ASSERT_TRUE(write) << write.status().message();
-    EXPECT_EQ(write.value().bytes().data(), room.data());
-    EXPECT_EQ(write.value().bytes().size(), 8u);
-    EXPECT_FALSE(Write::parse_pulled(pulled, io::Bytes(room).first(7)));
-    EXPECT_FALSE(Write::parse_pulled(io::Bytes(pulled).first(31), room));
-    EXPECT_FALSE(Write::parse_pulled(encode_pulled(place, {}), room));
-    const auto read = parse_read_pushed(encode(ReadPushed{{5, 6}, place}));
-    ASSERT_TRUE(read) << read.status().message();
-    EXPECT_EQ(read.value().read.offset, 5u);
-    EXPECT_EQ(read.value().place, place);
-    EXPECT_FALSE(parse_read_pushed(encode(ReadPushed{{5, kDataMax + 1}, place})));
-    EXPECT_FALSE(parse_read_pushed(encode(Read{5, 6})));
-    const auto offer = parse_expose_fabric(encode(ExposeFabric{place, "tcp", Payload(16)}));
-    ASSERT_TRUE(offer) << offer.status().message();
-    EXPECT_EQ(offer.value().probe, place);
-    EXPECT_EQ(offer.value().provider, "tcp");
-    EXPECT_EQ(offer.value().address.size(), 16u);
-    const auto fits = [&](std::string provider, std::size_t bytes) {
-        return parse_expose_fabric(encode(ExposeFabric{place, std::move(provider), Payload(bytes)})).is_ok();
-    };
-    EXPECT_TRUE(fits(std::string(kProviderMax, 'p'), kFabricAddressMax));
-    EXPECT_FALSE(fits(std::string(kProviderMax + 1, 'p'), 16));
-    EXPECT_FALSE(fits("tcp", kFabricAddressMax + 1));
-    EXPECT_FALSE(fits("", 16));
-    EXPECT_FALSE(fits("tcp", 0));
-    EXPECT_FALSE(fits(std::string("t\0p", 3), 16));
-}
-
 TEST(Frame, a_path_that_is_none_is_refused) {
     const auto parses = [](std::string path) {
         return parse_open(encode(Open{false, false, {}, std::move(path), Purpose::kWrite, {}, {}})).is_ok();
@@ -292,23 +231,7 @@ TEST(Frame, a_team_that_is_none_is_refused) {
     EXPECT_FALSE(parses({1, 2}, Purpose::kFollow));
     EXPECT_FALSE(parses({1, 2}, Purpose::kReadCached));
     EXPECT_FALSE(parses({0, 0, true}, Purpose::kWrite));
-    EXPECT_FALSE(parses({0, 0, true}, Purpose::kDrain));
     EXPECT_FALSE(parse_open(encode(Open{true, false, {}, "/a", Purpose::kWrite, {}, {1, 2, true}})));
-}
-
-TEST(Frame, who_drains_names_itself_its_session_and_the_server) {
-    const auto parses = [](Open::Drainer drainer) {
-        const auto parsed = parse_open(encode(Open{false, false, {}, "/a", Purpose::kDrain, {}, {}, drainer}));
-        EXPECT_TRUE(!parsed || parsed.value().drainer == drainer);
-        return parsed.is_ok();
-    };
-    EXPECT_TRUE(parses({1, 2}));
-    EXPECT_TRUE(parses({1, ~std::uint32_t{0}}));   // no team is so large
-    EXPECT_FALSE(parses({}));
-    EXPECT_FALSE(parses({0, 2}));
-    EXPECT_FALSE(parses({1, 0}));
-    EXPECT_TRUE(parses({1, 2, io::kServersMax - 1}));
-    EXPECT_FALSE(parses({1, 2, io::kServersMax}));
 }
 
 // Under the address sanitizer: nothing outside of the payload is touched, and what is accepted is consistent.
@@ -337,16 +260,6 @@ void parse_everything(io::Bytes payload) {
     if (const auto exposed = parse_expose(payload)) {
         EXPECT_LE(exposed.value(), kExposedMax);
     }
-    if (const auto pulled = Write::parse_pulled(payload, memory)) {
-        const io::Bytes bytes = pulled.value().bytes();
-        EXPECT_LE(bytes.data() + bytes.size(), memory.data() + memory.size());
-    }
-    if (const auto pushed = parse_read_pushed(payload)) {
-        EXPECT_LE(pushed.value().read.bytes, kDataMax);
-    }
-    if (const auto offer = parse_expose_fabric(payload)) {
-        EXPECT_LE(offer.value().address.size(), kFabricAddressMax);
-    }
     if (const auto open = parse_open(payload)) {
         EXPECT_EQ(open.value().path.front(), '/');
         EXPECT_LE(open.value().path.size(), kPathMax);
@@ -364,13 +277,9 @@ TEST(Frame, changed_payloads_do_no_harm) {
         encode(Welcome{1, 64, 8 << 20, 3}),
         encode(Open{true, true, {1, 2}, "/scratch/x.h5", Purpose::kWrite, {}, {}}),
         encode(Open{false, false, {1, 2}, "/x.h5", Purpose::kReadCached, {3, 4, 5, 6}, {}}),
-        encode(Open{false, true, {1, 2}, "/x.h5", Purpose::kDrain, {3, 4, 5, 6}, {}, {7, 1}}),
         encode(Read{77, 4096}),
         write_payload(kParts),
         encode_exposed(4992, kParts),
-        encode_pulled({4992, 3, {}}, kParts),
-        encode(ReadPushed{{77, 4096}, {}}),
-        encode(ExposeFabric{{1, 2, {}}, "tcp;ofi_rxm", Payload(16)}),
         encode(ReadExposed{{77, 4096}, 904}),
         encode(Status(Code::kIo, "failed", 5)),
         encode_size(12345),
