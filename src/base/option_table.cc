@@ -115,6 +115,9 @@ constexpr std::array kTable{
         "Staging server (`forebay serve`) that stages what is written, as unix:PATH or HOST:PORT, or several with "
         "commas between, of which each file has one. A file that another program writes through it is read as at its "
         "last flush. The ranks of a program write one file together. Empty: none."},
+    OptionSpec{"server_key", kPath, "", "", 0, 0, "",
+               "File with the key that a staging server and programs on other machines share, of mode 0600; "
+               "`forebay serve` makes it. Empty: .config/forebay/server.key in the home directory."},
     OptionSpec{"stats", kPath, "", "", 0, 0, "",
                "File to which one line of JSON is appended per closed file and per process; empty: none."},
     OptionSpec{"trace", kPath, "", "", 0, 0, "",

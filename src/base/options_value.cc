@@ -76,6 +76,7 @@ const std::array<NamedBinding, 38>& bindings() {
         {"node", &Options::node},
         {"nodes", choice<&Options::nodes>()},
         {"server", &Options::server},
+        {"server_key", &Options::server_key},
         {"stats", &Options::stats},
         {"trace", &Options::trace},
         {"registry", &Options::registry},

@@ -86,7 +86,7 @@ class Prefetching {
         loaded_.options.read_cache_lifetime = CacheLifetime::kPermanent;
         const std::string& servers = loaded_.options.read_cache_servers;
         if (servers.empty()) return;
-        auto asked = wire::CacheServers::create(servers);
+        auto asked = wire::CacheServers::create(servers, loaded_.options.server_key);
         if (asked) cache_.find_peers_by(wire::find_peers(std::move(asked).value()));
         else servers_problem_ = asked.status();
     }

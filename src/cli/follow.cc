@@ -81,8 +81,9 @@ int run(const Request& request) {
     const auto identity = io::identify(path);
     if (!identity) return complain(identity.status().message(), kExitUsage);
     const auto home = wire::home_server(named, identity.value().inode);
-    const auto address = home ? io::parse_address(home.value()) : Result<io::Address>(home.status());
+    auto address = home ? io::parse_address(home.value()) : Result<io::Address>(home.status());
     if (!address) return complain(address.status().message(), kExitUsage);
+    address.value().key_file = loaded.options.server_key;
     auto stream = wire::CommitStream::open(address.value(), path, identity.value(), loaded.options.patience);
     if (!stream) return complain(stream.status().message(), kExitProblem);
     const EndSignal end;   // until now a signal ends it as it does by default

@@ -26,9 +26,8 @@
 #include "io/socket.h"
 #include "recover/recovery.h"
 #include "server/server.h"
-#include "server/user_servers.h"
-#include "wire/credentials.h"
 #include "wire/frame_seal.h"
+#include "wire/key_file.h"
 
 namespace forebay::cli {
 
@@ -38,7 +37,6 @@ constexpr std::size_t kClientsMax = 16, kClientsMost = 4096;
 
 struct Request {
     std::string listen;
-    std::optional<std::string> users;   // none: the server's own
     std::size_t clients_max = kClientsMax;
     std::vector<std::string> settings;
 };
@@ -86,18 +84,12 @@ Result<LoadedOptions> options_of(const Request& request) {
     return loaded;
 }
 
-// What clients on other machines prove with. It is tried out, so that nobody has to find out later.
-Result<std::shared_ptr<wire::Credentials>> usable_credentials() {
-    auto credentials = wire::munge_credentials();
-    if (!credentials) return credentials;
-    const auto secret = wire::new_secret();
-    if (!secret) return secret.status();
-    FOREBAY_TRY(wire::derive_keys(secret.value(), secret.value()).status());
-    const auto made = credentials.value()->make(secret.value(), ::geteuid());
-    if (!made) return made.status();
-    const auto read = credentials.value()->read(made.value());
-    if (!read) return read.status();
-    return credentials;
+// What clients on other machines prove with. The seals are tried out, so that nobody has to find out later.
+Result<wire::SealKey> usable_key(const Options& options) {
+    const auto key = wire::read_or_make_key(wire::key_file(options.server_key));
+    if (!key) return key;
+    FOREBAY_TRY(wire::derive_keys(key.value(), key.value(), key.value()).status());
+    return key;
 }
 
 // Files that an earlier server, or another dead process, has staged here are as at their last flush before any client
@@ -117,14 +109,14 @@ Status recover_earlier(const area::StagingArea& area) {
 }
 
 int serve(const Request& request, const LoadedOptions& loaded, std::unique_ptr<io::Listener> listener,
-          std::shared_ptr<wire::Credentials> credentials, EndSignal& end, bool says_ready) {
+          const std::optional<wire::SealKey>& key, EndSignal& end) {
     const std::string where = io::format_address(listener->address());
-    server::Server server({loaded, request.clients_max, report, std::move(credentials)}, std::move(listener));
-    if (says_ready) say_ready(where);
+    server::Server server({loaded, request.clients_max, report, key}, std::move(listener));
+    say_ready(where);
     const Status served = server.run(end.number());
     if (!served) report(served.message());
     else end.take();
-    if (says_ready) report("ending: nobody is admitted any more, and open files are waited for");
+    report("ending: nobody is admitted any more, and open files are waited for");
     server.await_sessions();
     if (const auto cached = server.cached(); cached && cached->files > 0)
         report(fmt::format("programs elsewhere have read {} through the read cache, and {} of that from the files",
@@ -132,78 +124,17 @@ int serve(const Request& request, const LoadedOptions& loaded, std::unique_ptr<i
     return served ? kExitFine : kExitProblem;
 }
 
-// Each user has a process, which has that user's options and staging area.
-Result<server::UserServers::Serve> prepare(const Request& request, bool for_other_machines, EndSignal& end) {
-    auto loaded = options_of(request);
-    if (!loaded) return loaded.status();
-    const auto area = area::open_staging_area(loaded.value());
-    if (!area) return area.status();
-    std::shared_ptr<wire::Credentials> credentials;
-    if (for_other_machines) {
-        auto found = wire::munge_credentials();
-        if (!found) return found.status();
-        credentials = std::move(found).value();
-    }
-    FOREBAY_TRY(recover_earlier(area.value()));
-    return server::UserServers::Serve([&request, &end, own = std::move(loaded).value(), credentials](auto passed) {
-        return serve(request, own, std::move(passed), credentials, end, false);
-    });
-}
-
-// Only programs ask a server's cache that have one themselves: in the same directory, which no server makes for them
-// before they ask.
-bool allows_staging_areas(const std::string& nls) {
-    std::error_code failed;
-    const auto mode = std::filesystem::status(nls, failed).permissions();
-    return !failed && (mode & std::filesystem::perms::others_write) != std::filesystem::perms::none;
-}
-
-int run_for_users(const Request& request, const io::Address& address) {
-    if (::geteuid() != 0) return complain("--users: only root can serve other users", kExitUsage);
-    auto users = server::parse_users(*request.users);
-    if (!users) return complain("--users: " + users.status().message(), kExitUsage);
-    const auto loaded = options_of(request);
-    if (!loaded) return complain(loaded.status().message(), exit_status(loaded.status()));
-    const Options& options = loaded.value().options;
-    if (options.read_cache && !allows_staging_areas(options.nls))
-        return complain(fmt::format("--users with read_cache=on: {} has to be a directory in which all may make their "
-                                    "staging areas (chmod 1777)",
-                                    options.nls),
-                        kExitUsage);
-    EndSignal end;
-    allow_many_descriptors();
-    auto listener = io::Listener::open(address, io::Listener::Admits::kEverybody);
-    if (!listener) return complain(listener.status().message(), kExitProblem);
-    const bool for_other_machines = !address.is_local();
-    server::UserServers servers({.users = std::move(users).value(),
-                                 .nls = options.nls,
-                                 .prepare = [&] { return prepare(request, for_other_machines, end); },
-                                 .credentials = for_other_machines ? &usable_credentials : nullptr,
-                                 .report = report});
-    if (for_other_machines)
-        if (const Status able = servers.try_identifying(*listener.value()); !able)
-            return complain("--listen " + request.listen + ": " + able.message(), kExitProblem);
-    say_ready(io::format_address(listener.value()->address()));
-    const Status served = servers.run(*listener.value(), end.number());
-    listener.value().reset();   // nobody waits for an answer while the users' processes end
-    if (!served) report(served.message());
-    else end.take();
-    report("ending: nobody is admitted any more, and open files are waited for");
-    return served ? kExitFine : kExitProblem;
-}
-
 int run(const Request& request) {
     const auto address = io::parse_address(request.listen);
     if (!address) return complain("--listen: " + address.status().message(), kExitUsage);
-    if (request.users) return run_for_users(request, address.value());
-    std::shared_ptr<wire::Credentials> credentials;
-    if (!address.value().is_local()) {
-        auto usable = usable_credentials();
-        if (!usable) return complain("--listen " + request.listen + ": " + usable.status().message(), kExitProblem);
-        credentials = std::move(usable).value();
-    }
     const auto loaded = options_of(request);
     if (!loaded) return complain(loaded.status().message(), exit_status(loaded.status()));
+    std::optional<wire::SealKey> key;
+    if (!address.value().is_local()) {
+        const auto usable = usable_key(loaded.value().options);
+        if (!usable) return complain("--listen " + request.listen + ": " + usable.status().message(), kExitProblem);
+        key = usable.value();
+    }
     EndSignal end;   // before any thread, which inherits what is blocked
     allow_many_descriptors();
     auto listener = io::Listener::open(address.value());
@@ -213,7 +144,7 @@ int run(const Request& request) {
     if (!area) return complain(area.status().message(), kExitUsage);
     if (const Status recovered = recover_earlier(area.value()); !recovered)
         return complain(recovered.message(), kExitProblem);
-    return serve(request, loaded.value(), std::move(listener).value(), std::move(credentials), end, true);
+    return serve(request, loaded.value(), std::move(listener).value(), key, end);
 }
 
 }   // namespace
@@ -223,7 +154,7 @@ void add_serve(CLI::App& app, int& exit_status) {
     auto request = std::make_shared<Request>();
     command
         ->add_option("--listen", request->listen,
-                     "Where programs find it: unix:PATH, or HOST:PORT; other machines than this one need MUNGE")
+                     "Where programs find it: unix:PATH, or HOST:PORT")
         ->type_name("ADDRESS")
         ->required();
     auto settings = std::shared_ptr<std::vector<std::string>>(request, &request->settings);
@@ -231,12 +162,6 @@ void add_serve(CLI::App& app, int& exit_status) {
     command->add_option("-o,--option", request->settings, "Set an option of the server; may be repeated")
         ->type_name("KEY=VALUE")
         ->allow_extra_args(false);
-    command
-        ->add_option_function<std::string>(
-            "--users", [request](const std::string& users) { request->users = users; },
-            "Serve these users (names with commas, or 'all'), each by a process with their rights and a staging area "
-            "of its own; for root")
-        ->type_name("USERS");
     add_nls_option(*command, settings);
     command
         ->add_option_function<std::string>(
@@ -251,9 +176,8 @@ void add_serve(CLI::App& app, int& exit_status) {
         ->check(CLI::Range(std::size_t{1}, kClientsMost).description(""))
         ->capture_default_str();
     command->footer(
-        "It serves programs of its own user: on this machine, and on others with MUNGE; root's may serve\n"
-        "other users (--users). SIGTERM: it admits nobody any more, waits until the files that are written are\n"
-        "closed, and ends. A second one ends it at once; what was flushed is recovered by the next server\n"
+        "It serves programs of its own user: on this machine, and on others that have its key (option server_key).\n"
+        "SIGTERM: it admits nobody any more, waits until the files that are written are closed, and ends. A second one ends it at once; what was flushed is recovered by the next server\n"
         "in the same staging area, or by `forebay recover`.\n\n" +
         exit_statuses({{"0", "it was told to end, and all files are whole"},
                        {"1", "it could not serve, and says why"},

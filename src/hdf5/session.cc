@@ -89,7 +89,7 @@ void Session::make_engine(const LoadedOptions& loaded, const std::string& text) 
     engine_ = stage::Engine::create(loaded);
     engine_->warn_by([](const std::string& message) { warn_once(message); });
     if (const std::string& servers = loaded.options.read_cache_servers; !servers.empty()) {
-        auto asked = wire::CacheServers::create(servers);
+        auto asked = wire::CacheServers::create(servers, loaded.options.server_key);
         if (asked) engine_->find_peers_by(wire::find_peers(std::move(asked).value()));
         else warn_once("option read_cache_servers: " + asked.status().message());
     }

@@ -25,7 +25,6 @@
 #include <utility>
 
 #include "io/passed_number.h"
-#include "io/passed_socket.h"
 
 namespace forebay::io {
 
@@ -508,7 +507,7 @@ bool rename_to_free(const std::string& from, const std::string& to) {
 
 }   // namespace
 
-Result<std::unique_ptr<Listener>> Listener::open(const Address& address, Admits whom) {
+Result<std::unique_ptr<Listener>> Listener::open(const Address& address) {
     // A name appears once somebody listens there, so that whoever watches for it may connect at once.
     Address first = address;
     AnyAddress made;
@@ -528,8 +527,7 @@ Result<std::unique_ptr<Listener>> Listener::open(const Address& address, Admits 
     listener->address_ = first;
     listener->note_name();
     // Before it listens, so that nobody gets in earlier.
-    const mode_t mode = whom == Admits::kOwner ? 0600 : 0666;
-    if (!first.path.empty() && ::chmod(first.path.c_str(), mode) != 0) return Status::from_errno(errno, doing);
+    if (!first.path.empty() && ::chmod(first.path.c_str(), 0600) != 0) return Status::from_errno(errno, doing);
     if (::listen(number, kBacklog) != 0) return Status::from_errno(errno, doing);
     if (first.path != address.path && !rename_to_free(first.path, address.path))
         return Status::from_errno(errno, doing);
@@ -554,17 +552,6 @@ void Listener::remove_name() const noexcept {
     if (facts.st_dev == device_ && facts.st_ino == inode_) (void)::unlink(address_.path.c_str());
 }
 
-std::unique_ptr<Listener> Listener::of_passed(int channel) {
-    std::unique_ptr<Listener> listener(new Listener(channel, {}));
-    listener->passed_ = true;
-    return listener;
-}
-
-void Listener::leave_to_parent() noexcept {
-    address_.path.clear();
-    ::close(std::exchange(number_, -1));
-}
-
 Listener::~Listener() {
     remove_name();
     if (number_ >= 0) ::close(number_);
@@ -582,13 +569,6 @@ Result<std::unique_ptr<Socket>> Listener::accept(std::span<const int> wakes) {
         const auto woken = std::span(look).subspan(1, count);
         if (std::any_of(woken.begin(), woken.end(), [](const pollfd& each) { return each.revents != 0; }))
             return std::unique_ptr<Socket>();
-        if (passed_) {
-            auto received = receive_passed(number_);
-            if (!received) return received.status();
-            if (!received.value()) return std::unique_ptr<Socket>();
-            if (received.value()->socket != nullptr) return std::move(received.value()->socket);
-            return Status(Code::kIo, "a connection was passed on, and did not arrive", EBADMSG, true);
-        }
         const int number = ::accept4(number_, nullptr, nullptr, SOCK_CLOEXEC);
         if (number < 0 && (errno == EINTR || errno == ECONNABORTED || errno == EAGAIN)) continue;
         if (number < 0) return Status::from_errno(errno, "accept a connection");

@@ -24,6 +24,7 @@ struct Address {
     std::string path;   // of a Unix socket; empty: TCP
     std::uint32_t host = 0;
     std::uint16_t port = 0;
+    std::string key_file;   // for another machine: option server_key
     // A Unix socket, or the loopback interface: the system knows who is at the other end.
     [[nodiscard]] bool is_local() const noexcept { return !path.empty() || host >> 24 == 127; }
 };
@@ -126,14 +127,9 @@ class ListenerWatch {
 // Listens until destroyed, which removes a Unix socket's name.
 class Listener {
   public:
-    // Who may connect to a Unix socket: its mode is 0600 or 0666.
-    enum class Admits : bool { kOwner, kEverybody };
-    // A Unix socket's name that a dead server of this user has left is replaced. kUnavailable: another process listens
+    // Only this user may connect to a Unix socket: its mode is 0600. Its name that a dead server of this user has left is replaced. kUnavailable: another process listens
     // there. EEXIST: the name belongs to something else, which stays as it is.
-    [[nodiscard]] static Result<std::unique_ptr<Listener>> open(const Address& address, Admits whom = Admits::kOwner);
-    // Connections that another process passes to the other end of `channel` (io/passed_socket.h), which it owns from
-    // now on. It says that `wake` is readable once that process has closed its end.
-    [[nodiscard]] static std::unique_ptr<Listener> of_passed(int channel);
+    [[nodiscard]] static Result<std::unique_ptr<Listener>> open(const Address& address);
     ~Listener();
     Listener(const Listener&) = delete;
     Listener& operator=(const Listener&) = delete;
@@ -142,8 +138,6 @@ class Listener {
     [[nodiscard]] Result<std::unique_ptr<Socket>> accept(std::span<const int> wakes);
     [[nodiscard]] Result<std::unique_ptr<Socket>> accept(int wake) { return accept(std::span(&wake, 1)); }
     static constexpr std::size_t kWakesMax = 2;
-    // In a forked child: only the parent listens, and keeps the name. Nothing can be accepted here any more.
-    void leave_to_parent() noexcept;
     // The port that the system has chosen for port 0.
     [[nodiscard]] const Address& address() const noexcept { return address_; }
 
@@ -152,7 +146,6 @@ class Listener {
     void note_name() noexcept;
     void remove_name() const noexcept;
     int number_;
-    bool passed_ = false;
     Address address_;
     std::uint64_t device_ = 0, inode_ = 0;   // what has a Unix socket's name
 };

@@ -51,7 +51,7 @@ Server::Server(Setup setup, std::unique_ptr<io::Listener> listener)
     : sessions_max_(kSessionsPerFile * setup.clients_max +
                     (setup.options.options.read_cache ? CachedFiles::kReadersMax : 0)),
       report_(std::move(setup.report)),
-      credentials_(std::move(setup.credentials)),
+      key_(setup.key),
       epoch_(random_number()),
       cached_files_(cached_files_of(setup.options)),
       files_(options_of_a_file(std::move(setup.options), setup.clients_max), setup.clients_max, std::move(setup.reach)),
@@ -84,7 +84,7 @@ void Server::admit(std::unique_ptr<io::Socket> socket) {
     const bool local = socket->is_local();   // else it proves who it is, in its session
     const auto user = local ? socket->peer_user() : Result<std::uint32_t>(::geteuid());
     Status refusal;
-    if (!local && credentials_ == nullptr)
+    if (!local && !key_)
         refusal = {Code::kPermissionDenied, "this server admits clients on its own machine only"};
     else if (!user || user.value() != ::geteuid())
         refusal = {Code::kPermissionDenied,
@@ -98,7 +98,7 @@ void Server::admit(std::unique_ptr<io::Socket> socket) {
         return;
     }
     begin(slots_, std::move(socket), [this](Slot& slot) {
-        Session session(files_, cached_files_.get(), epoch_, report_, credentials_.get(), slot.writes);
+        Session session(files_, cached_files_.get(), epoch_, report_, key_ ? &*key_ : nullptr, slot.writes);
         session.run(*slot.connection);
     });
 }

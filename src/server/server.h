@@ -29,8 +29,8 @@ class Server {
         LoadedOptions options;   // of all files together: `size` is shared out; `read_cache`: of programs elsewhere
         std::size_t clients_max = 0;
         Report report;
-        std::shared_ptr<wire::Credentials> credentials{};      // of clients on other machines; null: none are admitted
-        ServedFiles::Reach reach{};                            // for tests
+        std::optional<wire::SealKey> key{};   // that clients on other machines have, too; none: they are not admitted
+        ServedFiles::Reach reach{};           // for tests
     };
     Server(Setup setup, std::unique_ptr<io::Listener> listener);
     ~Server();
@@ -64,7 +64,7 @@ class Server {
 
     const std::size_t sessions_max_;
     const Report report_;
-    const std::shared_ptr<wire::Credentials> credentials_;
+    const std::optional<wire::SealKey> key_;
     const std::uint64_t epoch_;
     const std::unique_ptr<CachedFiles> cached_files_;   // null: it has no read cache
     ServedFiles files_;

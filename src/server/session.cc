@@ -62,9 +62,9 @@ void Session::end_file(const Status& end) {
 }
 
 Status Session::prove(Connection& connection) {
-    if (credentials_ == nullptr) return out_of_turn();
-    connection.allow_payload(wire::kCredentialMax);
-    return wire::prove_to_client(connection, *credentials_);
+    if (key_ == nullptr) return out_of_turn();
+    connection.allow_payload(sizeof(wire::SealKey));
+    return wire::prove_to_client(connection, *key_);
 }
 
 Status Session::begin(Connection& connection) {

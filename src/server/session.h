@@ -13,7 +13,6 @@
 #include "server/cached_files.h"
 #include "server/served_files.h"
 #include "wire/connection.h"
-#include "wire/credentials.h"
 
 namespace forebay::server {
 
@@ -22,15 +21,15 @@ using Report = std::function<void(const std::string& line)>;
 
 class Session {
   public:
-    // `credentials`: of clients on other machines; null: there are none. `writes`: set before it opens a file to write.
+    // `key`: that clients on other machines have, too; null: there are none. `writes`: set before it opens a file to write.
     // `cached`: null: the server has no read cache.
     Session(ServedFiles& files, CachedFiles* cached, std::uint64_t epoch, const Report& report,
-            wire::Credentials* credentials, std::atomic<bool>& writes) noexcept
+            const wire::SealKey* key, std::atomic<bool>& writes) noexcept
         : files_(files),
           cached_files_(cached),
           epoch_(epoch),
           report_(report),
-          credentials_(credentials),
+          key_(key),
           writes_(writes) {}
 
     // Until the client closes its file, or is gone: then its file is brought to its last commit. If the close has
@@ -63,7 +62,7 @@ class Session {
     CachedFiles* const cached_files_;
     const std::uint64_t epoch_;
     const Report& report_;
-    wire::Credentials* const credentials_;
+    const wire::SealKey* const key_;
     std::atomic<bool>& writes_;
     // One of them.
     std::shared_ptr<ServedFile> served_;

@@ -93,18 +93,19 @@ struct CacheServers::Pool {
     }
 };
 
-CacheServers::CacheServers(std::vector<std::string> names, const Bounds& bounds)
-    : names_(std::move(names)), bounds_(bounds), pool_(new Pool(names_.size())) {}
+CacheServers::CacheServers(std::vector<std::string> names, std::string key_file, const Bounds& bounds)
+    : names_(std::move(names)), key_file_(std::move(key_file)), bounds_(bounds), pool_(new Pool(names_.size())) {}
 
 // That of a parent is its parent's.
 CacheServers::~CacheServers() {
     if (Pool* const last = pool_.load(); last->forks == io::forks_so_far()) delete last;
 }
 
-Result<std::shared_ptr<CacheServers>> CacheServers::create(const std::string& servers, const Bounds& bounds) {
+Result<std::shared_ptr<CacheServers>> CacheServers::create(const std::string& servers, const std::string& key_file,
+                                                           const Bounds& bounds) {
     auto names = server_names(servers);
     if (!names) return names.status();
-    return std::shared_ptr<CacheServers>(new CacheServers(std::move(names).value(), bounds));
+    return std::shared_ptr<CacheServers>(new CacheServers(std::move(names).value(), key_file, bounds));
 }
 
 CacheServers::Pool& CacheServers::pool() {
@@ -125,6 +126,7 @@ Status CacheServers::connect(Pool& pool, std::size_t server, std::unique_ptr<Ses
         const auto parsed = io::parse_address(names_[server]);
         if (!parsed) return parsed.status();
         address = parsed.value();
+        address->key_file = key_file_;
         const std::lock_guard lock(pool.mutex);
         pool.lines[server].address = address;
     }

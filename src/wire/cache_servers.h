@@ -34,10 +34,13 @@ class CacheServers {
     static constexpr std::size_t kConnectionsOfAllMax = 256;   // of a process
 
     // `servers`: addresses as io::parse_address reads them, with commas between; they are looked up when they are
-    // needed. kInvalidArgument: one of them is empty, or named twice.
-    [[nodiscard]] static Result<std::shared_ptr<CacheServers>> create(const std::string& servers, const Bounds& bounds);
-    [[nodiscard]] static Result<std::shared_ptr<CacheServers>> create(const std::string& servers) {
-        return create(servers, Bounds{});
+    // needed. `key_file`: option server_key. kInvalidArgument: one of them is empty, or named twice.
+    [[nodiscard]] static Result<std::shared_ptr<CacheServers>> create(const std::string& servers,
+                                                                      const std::string& key_file,
+                                                                      const Bounds& bounds);
+    [[nodiscard]] static Result<std::shared_ptr<CacheServers>> create(const std::string& servers,
+                                                                      const std::string& key_file) {
+        return create(servers, key_file, Bounds{});
     }
     ~CacheServers();
     CacheServers(const CacheServers&) = delete;
@@ -68,7 +71,7 @@ class CacheServers {
   private:
     struct Session;
     struct Pool;
-    CacheServers(std::vector<std::string> names, const Bounds& bounds);
+    CacheServers(std::vector<std::string> names, std::string key_file, const Bounds& bounds);
     [[nodiscard]] Pool& pool();
     [[nodiscard]] Answer take(Pool& pool, std::size_t server, const File& file, bool fresh,
                               std::unique_ptr<Session>& taken);
@@ -77,6 +80,7 @@ class CacheServers {
                                      io::MutableBytes into) const;
 
     const std::vector<std::string> names_;
+    const std::string key_file_;
     const Bounds bounds_;
     std::atomic<std::uint64_t> ids_{0};
     std::atomic<Pool*> pool_;   // of this process

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <utility>
 
-#include "wire/credentials.h"
+#include "wire/key_file.h"
 #include "wire/proof.h"
 
 namespace forebay::wire {
@@ -21,7 +21,7 @@ constexpr std::uint64_t kAnswerSeconds = 30;
 // Whoever listens there gets the program's data.
 Status check_user(const Result<std::uint32_t>& user) {
     if (!user) return user.status();
-    if (user.value() == ::geteuid() || user.value() == 0) return Status::ok();
+    if (user.value() == ::geteuid()) return Status::ok();
     return {Code::kPermissionDenied,
             fmt::format("it belongs to user {}, and this process to {}", user.value(), ::geteuid())};
 }
@@ -48,13 +48,13 @@ Status silent(const Status& why) {
 
 // What comes before OPEN says nothing about the file. A stranger who has taken the address, and says nothing, is not
 // waited for.
-Status greet(ClientSession& session, bool local) {
+Status greet(ClientSession& session, const io::Address& server, bool local) {
     Connection& connection = *session.connection;
     if (local) FOREBAY_TRY(check_user(connection.socket().listening_user()));
     if (!local) {
-        const auto credentials = munge_credentials();
-        if (!credentials) return credentials.status();
-        FOREBAY_TRY(prove_to_server(connection, *credentials.value()));
+        const auto key = read_key(key_file(server.key_file));
+        if (!key) return {Code::kUnavailable, key.status().message()};
+        FOREBAY_TRY(prove_to_server(connection, key.value()));
     }
     const Hello hello{kVersion, kVersion, static_cast<std::uint32_t>(::getpid())};
     FOREBAY_TRY(connection.send(Type::kHello, 1, encode(hello)));
@@ -120,7 +120,7 @@ Result<ClientSession> begin_session(const io::Address& server, std::chrono::seco
     session.connection->pass_over_working();
     const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(kAnswerSeconds);
     session.connection->socket().set_deadline(std::min(deadline.value_or(latest), latest));
-    FOREBAY_TRY(after_connecting(greet(session, session.connection->socket().is_local())));
+    FOREBAY_TRY(after_connecting(greet(session, server, session.connection->socket().is_local())));
     session.connection->socket().set_deadline(std::nullopt);
     return session;
 }

@@ -20,13 +20,13 @@
 
 namespace forebay::wire {
 
-inline constexpr std::uint16_t kVersion = 1;
+inline constexpr std::uint16_t kVersion = 2;
 inline constexpr std::size_t kHeaderBytes = 32;
 inline constexpr std::size_t kDataMax = std::size_t{1} << 20;   // bytes of a file in one frame
 inline constexpr std::size_t kPartsMax = 4096;
 inline constexpr std::size_t kPartBytes = 16, kWriteHeadBytes = 8;
 inline constexpr std::size_t kPayloadMax = kDataMax + 64 * 1024 + kWriteHeadBytes;
-inline constexpr std::size_t kPathMax = 4096, kTextMax = 4096, kCredentialMax = 4096;
+inline constexpr std::size_t kPathMax = 4096, kTextMax = 4096;
 inline constexpr std::size_t kOpenMax = 72 + kPathMax;
 inline constexpr std::size_t kCommitsMax = 1024;        // in one frame
 inline constexpr std::uint32_t kMembersMax = 1 << 20;   // of a team
@@ -49,12 +49,11 @@ enum class Type : std::uint16_t {
     kFailed,
     kNext,
     kCommits,
-    kProve,    // a credential: before HELLO, between machines
+    kProve,    // random bytes: before HELLO, between machines
     kExpose,   // memory that both sides use from now on: on one machine
     kWriteExposed,
     kReadExposed,
-    kIdentify,   // a credential that tells who the client is, and proves nothing: before PROVE
-    kWorking,    // no answer yet: the server is at the request, and something has reached the file since it was sent
+    kWorking,   // no answer yet: the server is at the request, and something has reached the file since it was sent
 };
 inline constexpr Type kLastType = Type::kWorking;
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
@@ -100,7 +101,7 @@ bool FrameSeal::fits(std::span<const io::Bytes> pieces, const Seal& seal) noexce
     return loaded().library->compare(right.data(), seal.data(), seal.size()) == 0;
 }
 
-Result<SealKeys> derive_keys(const SealKey& client_secret, const SealKey& server_secret) {
+Result<SealKeys> derive_keys(const SealKey& shared, const SealKey& of_client, const SealKey& of_server) {
     FOREBAY_TRY(ensure_loaded());
     const Library& library = *loaded().library;
     const auto hash = [&](const SealKey& key, io::Bytes bytes) {
@@ -108,7 +109,9 @@ Result<SealKeys> derive_keys(const SealKey& client_secret, const SealKey& server
         library.hash(raw(made.data()), made.size(), raw(bytes.data()), bytes.size(), raw(key.data()), key.size());
         return made;
     };
-    const SealKey both = hash(client_secret, server_secret);
+    std::array<std::byte, 2 * std::tuple_size_v<SealKey>> random;
+    std::copy(of_server.begin(), of_server.end(), std::copy(of_client.begin(), of_client.end(), random.begin()));
+    const SealKey both = hash(shared, random);
     const auto direction = [&](std::string_view name) { return hash(both, std::as_bytes(std::span(name))); };
     return SealKeys{direction("forebay to server"), direction("forebay to client")};
 }

@@ -33,11 +33,12 @@ class FrameSeal {
     std::uint64_t frames_ = 0;
 };
 
-// A key for each direction, out of a secret of each side (BLAKE2b, RFC 7693). kUnavailable: as above.
+// A key for each direction, out of the key that both sides have and random bytes of each (BLAKE2b, RFC 7693).
+// kUnavailable: as above.
 struct SealKeys {
     SealKey to_server, to_client;
 };
-[[nodiscard]] Result<SealKeys> derive_keys(const SealKey& client_secret, const SealKey& server_secret);
+[[nodiscard]] Result<SealKeys> derive_keys(const SealKey& shared, const SealKey& of_client, const SealKey& of_server);
 
 // Random bytes that nobody can guess.
 [[nodiscard]] Result<SealKey> new_secret();

@@ -1,30 +1,23 @@
-// Who is at the other end of a connection to another machine, and seals for what follows (docs/protocol.md).
+// That the other end of a connection to another machine has the same key, and seals for what follows
+// (docs/protocol.md, "Who is let in").
 //
-// Each side sends a credential that only the other's user can read, with a secret in it. Out of both secrets come the
-// keys of the seals. So whoever stands in between has no key, and each side knows that the other one has read its
-// credential once the first sealed frame fits.
-// Before that the client says which user it is, to processes of the user kIdentifiers. A server of root has one of
-// those, which has no other rights, and only chooses by that whose process asks for the proof.
-// Thread-safety: as the connection. Blocking: on the credentials' authority, and on the other side.
+// Each side sends 32 random bytes. Out of these and the shared key come the keys of the seals. So nobody without the
+// key can make a frame that fits, and what was recorded of another session does not fit either.
+// Thread-safety: as the connection. Blocking: on the other side.
 #pragma once
+
+#include <cstdint>
 
 #include "base/status.h"
 #include "wire/connection.h"
-#include "wire/credentials.h"
 
 namespace forebay::wire {
 
-inline constexpr std::uint64_t kBeforeHello = 0;       // the request of IDENTIFY and PROVE
-inline constexpr std::uint32_t kIdentifiers = 65534;   // nobody
+inline constexpr std::uint64_t kBeforeHello = 0;   // the request of PROVE
 
-// The client begins. kPermissionDenied: the server is another user's, and not root's either.
-[[nodiscard]] Status prove_to_server(Connection& connection, Credentials& credentials);
-// Receives the client's first frames, and answers them. kPermissionDenied: the client is another user's; it was told
-// so.
-[[nodiscard]] Status prove_to_client(Connection& connection, Credentials& credentials);
-
-// Whose process has made the credential in an IDENTIFY. kCorrupt: the frame is none; others: the credential cannot be
-// read.
-[[nodiscard]] Result<std::uint32_t> identified_user(const Connection::Frame& frame, Credentials& credentials);
+// The client begins. On return the server has proved that it has the key. kPermissionDenied: it has another one.
+[[nodiscard]] Status prove_to_server(Connection& connection, const SealKey& key);
+// Answers the client's first frame. The client has proved that it has the key once its next frame fits its seal.
+[[nodiscard]] Status prove_to_client(Connection& connection, const SealKey& key);
 
 }   // namespace forebay::wire

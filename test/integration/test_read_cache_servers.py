@@ -17,7 +17,6 @@ import pytest
 from connector_environment import native, plugin_folder, run, run_python
 from server_environment import Server, tcp_address
 from test_read_cache import YOUNG_SECONDS
-from test_staging_server_users import USERS, as_user, number, place  # noqa: F401
 from two_machines import Machines
 
 from forebay.slowfs import SlowFS, available
@@ -300,38 +299,6 @@ def test_nodes_on_two_machines(folder):
             assert all(nodes.cache(node)["remote_bytes"] > 0 for node in (0, 1))
             assert all(nodes.cache(node)["late_answers"] == 0 for node in (0, 1))
             assert nodes.bytes_read() - before <= ONCE * nodes.file_bytes()
-            machines.without_munge()
-            nodes.servers[0].end(signal.SIGKILL)
-
-
-def test_servers_of_root_read_for_each_user_with_that_user_s_rights(place):
-    cached = ("--users", "all", "-o", "read_cache=on")
-    with SlowFS(place / "backing", place / "target", latency={"read": "0.3ms"}, allow_other=True) as fs:
-        for name in ("first", "second"):
-            (place / name / "server-area").mkdir(parents=True)
-            (place / name).chmod(0o1777)  # programs write their statistics there
-            with pytest.raises(AssertionError, match="chmod 1777"):
-                Server(place / name, f"unix:{place}/{name}.socket", *cached)
-            (place / name / "server-area").chmod(0o1777)
-        with (
-            Server(place / "first", f"unix:{place}/first.socket", *cached) as first,
-            Server(place / "second", f"unix:{place}/second.socket", *cached) as second,
-        ):
-            nodes = Nodes(place, fs, [first, second])
-            for user in USERS:
-                run_python(MAKE, native(), place)
-                (place / "target/data.h5").chmod(0o400)
-                os.chown(place / "target/data.h5", number(user), -1)
-                time.sleep(YOUNG_SECONDS)
-                expected = nodes.natively("1", "7")
-                code = f"import h5py, numpy.random; {as_user(user)}\n{READ}"
-                for node in (0, 1):
-                    assert nodes.read(node, "1", "7", code=code) == expected
-                    cache = nodes.cache(node)
-                    assert cache["remote_bytes"] > 0 and cache["late_answers"] == 0, (user, node, cache)
-                for server in nodes.servers:
-                    (replica,) = (server.area / f"forebay-{number(user)}").glob("**/replica")
-                    assert replica.stat().st_uid == number(user)
 
 
 # Each rank prints the checksum of each row that its workers bring, which open the file themselves.

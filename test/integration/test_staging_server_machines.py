@@ -1,4 +1,4 @@
-"""A staging server on another machine: programs prove who they are with MUNGE, and all their frames are sealed.
+"""A staging server on another machine: programs prove that they have its key, and all their frames are sealed.
 
 The machines are network namespaces; the files are on a slowfs mount that both have, as a parallel file system is.
 """
@@ -70,7 +70,7 @@ def test_a_restarted_server_takes_the_program_back(machines, server, target, tmp
 
 
 def test_without_a_proof_nobody_gets_in(machines, server, target):
-    """What a stranger sends: nothing of a program's, a HELLO as on one machine, and a credential of nobody's."""
+    """What a stranger sends: nothing of a program's, and a HELLO as on one machine."""
     port = int(server.address.rpartition(":")[2])
     talk = f"""
 import socket, sys
@@ -78,7 +78,7 @@ with socket.create_connection(("{machines.address}", {port})) as server:
     server.sendall(bytes.fromhex(sys.argv[1]))
     print(server.recv(1000).hex())
 """
-    hello = "46425750010001000800000000000000010000000000000036ddac0c214d46420100010007000000"
+    hello = "46425750020001000800000000000000010000000000000025196ac077a5aaa10200020007000000"
     for sent in ("00" * 32, hello):
         answer = subprocess.run(
             [*machines.second, "python3", "-c", talk, sent], capture_output=True, text=True, check=True
@@ -111,16 +111,40 @@ def test_another_file_of_that_name_is_not_taken_for_the_program_s(machines, serv
     assert server.files() == []
 
 
-def test_without_munge_new_files_are_written_natively_and_old_ones_are_not(machines, server, target, tmp_path):
+@pytest.mark.parametrize("key", ["another", "none", "readable by all"])
+def test_without_the_key_new_files_are_written_natively_and_old_ones_are_not(
+    machines, server, target, tmp_path, key
+):
     natively(target, "h5py.File('old.h5', 'w').close()")
-    machines.without_munge()
-    with Client(target, through(server.address, tmp_path / "client"), on=machines.second) as program:
+    path = tmp_path / "other.key"
+    if key != "none":
+        path.write_text("0" * 64 + "\n")
+        path.chmod(0o644 if key == "readable by all" else 0o600)
+    said = {"another": "it has another key", "none": str(path), "readable by all": "chmod 600"}[key]
+    variables = through(server.address, tmp_path / "client", f"server_key={path};")
+    with Client(target, variables, on=machines.second) as program:
         program.must(*MANY_KINDS)
-        said = program.do("h5py.File('old.h5', 'r+')")
-        assert "MUNGE" in said and "start the server" in said
-        assert "MUNGE" in program.end()
+        refused = program.do("h5py.File('old.h5', 'r+')")
+        assert said in refused and "start the server" in refused
+        assert said in program.end()
     natively(tmp_path / "native", *MANY_KINDS)
     assert (target / "x.h5").read_bytes() == (tmp_path / "native/x.h5").read_bytes()
+    assert run_through(machines, server, target, tmp_path / "client", *AGAIN) == ""
+
+
+def test_the_server_makes_the_key_and_keeps_it_to_its_user(machines, server, tmp_path):
+    key = tmp_path / "server.key"
+    made = key.read_text()
+    assert key.stat().st_mode & 0o777 == 0o600 and len(bytes.fromhex(made)) == 32
+    server.end()
+    server.listen = server.address
+    server.start()
+    assert key.read_text() == made
+
+
+def test_a_server_with_a_key_that_is_none_does_not_begin(machines, tmp_path):
+    (tmp_path / "server.key").write_text("secret\n")
+    (tmp_path / "server.key").chmod(0o600)
     refused = subprocess.run(
         [*machines.first, command(), "serve", "--listen", f"{machines.address}:0", "--nls", str(tmp_path)],
         env=native(),
@@ -129,9 +153,7 @@ def test_without_munge_new_files_are_written_natively_and_old_ones_are_not(machi
         timeout=60,
         check=False,
     )
-    assert refused.returncode != 0 and "MUNGE" in refused.stderr and refused.stdout == ""
-    machines.with_munge()
-    assert run_through(machines, server, target, tmp_path / "client", *AGAIN) == ""
+    assert refused.returncode != 0 and "64 hexadecimal digits" in refused.stderr and refused.stdout == ""
 
 
 def test_a_name_that_nobody_has_is_told(tmp_path):

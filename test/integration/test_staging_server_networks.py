@@ -19,7 +19,7 @@ from two_machines import Machines
 
 _usable, _reason = available()
 needs_slowfs = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
-HELLO = bytes.fromhex("46425750010001000800000000000000010000000000000036ddac0c214d46420100010007000000")
+HELLO = bytes.fromhex("46425750020001000800000000000000010000000000000025196ac077a5aaa10200020007000000")
 
 
 def wire(machines: Machines, state: str) -> None:

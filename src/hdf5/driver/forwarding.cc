@@ -32,10 +32,16 @@ namespace forebay::hdf5 {
 
 namespace {
 
+Result<io::Address> address_of(const std::string& server, const Options& options) {
+    auto address = io::parse_address(server);
+    if (address) address.value().key_file = options.server_key;
+    return address;
+}
+
 // Its writer's last flush, if a client of the server writes it.
 Status forward_reading(stage::OpenTarget& target, const Options& options, const std::string& server,
                        const wire::Open::Team& team) {
-    const auto address = io::parse_address(server);
+    const auto address = address_of(server, options);
     Status outcome = address.status();
     if (address) {
         auto snapshot = wire::SnapshotFile::open(address.value(), target.file, options.patience, team);
@@ -106,7 +112,7 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
     if (!home) return home.status().with_context("option server");
     const std::string& server = home.value();
     if (!target.writable) return forward_reading(target, options, server, opening.team);
-    const auto address = io::parse_address(server);
+    const auto address = address_of(server, options);
     Status failure = address.status();
     bool unanswered = false;
     if (address) {
@@ -207,7 +213,7 @@ namespace {
 Status ask_for_writer(const Options& options, io::File& file, std::uint64_t inode) {
     const auto home = wire::home_server(options.server, inode);
     if (!home) return home.status();
-    const auto address = io::parse_address(home.value());
+    const auto address = address_of(home.value(), options);
     if (!address) return address.status();
     const auto message = wire::describe(file, wire::Purpose::kFollow, address.value());
     if (!message) return message.status();

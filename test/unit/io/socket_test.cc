@@ -5,12 +5,14 @@
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -110,11 +112,16 @@ TEST_F(Names, what_is_no_socket_of_a_dead_server_is_not_removed) {
 
 TEST_F(Names, a_socket_that_a_dead_server_has_left_is_replaced) {
     for (const std::string& name : {address_.path, address_.path + "~"}) {
-        Address left;
-        left.path = name;
-        auto listener = Listener::open(left);
-        ASSERT_TRUE(listener) << listener.status().message();
-        listener.value()->leave_to_parent();   // as a death does, it closes the socket, and leaves the name
+        // A death closes the socket, and leaves the name.
+        const int number = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        ASSERT_GE(number, 0);
+        sockaddr_un left{};
+        left.sun_family = AF_UNIX;
+        ASSERT_LT(name.size(), sizeof left.sun_path);
+        std::memcpy(left.sun_path, name.data(), name.size());
+        ASSERT_EQ(::bind(number, reinterpret_cast<const sockaddr*>(&left), sizeof left), 0);
+        ASSERT_EQ(::listen(number, 1), 0);
+        ::close(number);
     }
     const auto listener = Listener::open(address_);
     ASSERT_TRUE(listener) << listener.status().message();

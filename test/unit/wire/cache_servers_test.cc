@@ -120,7 +120,7 @@ class CacheServersTest : public testing::Test {
         std::filesystem::remove_all(folder_);
     }
     void make(const CacheServers::Bounds& bounds) {
-        auto made = CacheServers::create("unix:" + folder_ + "/0,unix:" + folder_ + "/1", bounds);
+        auto made = CacheServers::create("unix:" + folder_ + "/0,unix:" + folder_ + "/1", "", bounds);
         ASSERT_TRUE(made) << made.status().message();
         servers_ = std::move(made).value();
     }
@@ -171,7 +171,7 @@ TEST(HomeOfStripe, the_order_of_the_names_does_not_matter_and_one_more_takes_onl
 
 TEST_F(CacheServersTest, names_that_are_none_are_refused) {
     for (const char* names : {"", "a:1,", ",a:1", "a:1,,b:1", "a:1,b:1,a:1"})
-        EXPECT_EQ(CacheServers::create(names).status().code(), Code::kInvalidArgument) << names;
+        EXPECT_EQ(CacheServers::create(names, "").status().code(), Code::kInvalidArgument) << names;
 }
 
 TEST_F(CacheServersTest, what_is_read_is_what_the_file_has_in_one_session) {

@@ -40,10 +40,10 @@ const std::array<Part, 2> kParts{{{4096, 3, Class::kRaw}, {0, 5, Class::kMetadat
 
 // docs/protocol.md has the same.
 TEST(Frame, hello_has_its_golden_bytes) {
-    const Payload payload = encode(Hello{1, 1, 7});
-    EXPECT_EQ(hex(encode(Header{Type::kHello, 8, 1})) + hex(payload), "46425750010001000800000000000000"
-                                                                      "010000000000000036ddac0c214d4642"
-                                                                      "0100010007000000");
+    const Payload payload = encode(Hello{2, 2, 7});
+    EXPECT_EQ(hex(encode(Header{Type::kHello, 8, 1})) + hex(payload), "46425750020001000800000000000000"
+                                                                      "010000000000000025196ac077a5aaa1"
+                                                                      "0200020007000000");
 }
 
 TEST(Frame, payloads_have_their_golden_bytes) {
@@ -70,7 +70,7 @@ TEST(Frame, payloads_have_their_golden_bytes) {
     EXPECT_EQ(hex(encode(ReadExposed{{5, 6}, 7})), "05000000000000000600000000000000"
                                                    "0700000000000000");
     EXPECT_EQ(hex(encode(Status(Code::kNoSpace, "full", 28))), "050000001c00000066756c6c");
-    EXPECT_EQ(hex(encode(Welcome{1, 64, 8 << 20, 0x0102030405060708})), "01000000400000000000800000000000"
+    EXPECT_EQ(hex(encode(Welcome{2, 64, 8 << 20, 0x0102030405060708})), "02000000400000000000800000000000"
                                                                         "0807060504030201");
 }
 
@@ -274,7 +274,7 @@ void parse_everything(io::Bytes payload) {
 TEST(Frame, changed_payloads_do_no_harm) {
     const std::vector<Payload> good{
         encode(Hello{}),
-        encode(Welcome{1, 64, 8 << 20, 3}),
+        encode(Welcome{2, 64, 8 << 20, 3}),
         encode(Open{true, true, {1, 2}, "/scratch/x.h5", Purpose::kWrite, {}, {}}),
         encode(Open{false, false, {1, 2}, "/x.h5", Purpose::kReadCached, {3, 4, 5, 6}, {}}),
         encode(Read{77, 4096}),

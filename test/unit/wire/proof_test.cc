@@ -5,53 +5,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <cstring>
-#include <map>
-#include <optional>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 namespace forebay::wire {
 namespace {
 
 using namespace std::chrono_literals;
-
-// An authority that knows each credential it has made, and lets each be read once.
-class Authority {
-  public:
-    struct Made {
-        std::uint32_t maker, reader;
-        Payload secret;
-    };
-    std::map<std::string, Made> unread;
-};
-
-class StandIn final : public Credentials {
-  public:
-    StandIn(Authority& authority, std::uint32_t user) : authority_(authority), user_(user) {}
-    Result<std::string> make(io::Bytes secret, std::uint32_t reader) override {
-        const std::string name = "credential " + std::to_string(++count_) + " of " + std::to_string(user_);
-        authority_.unread[name] = {user_, reader, Payload(secret.begin(), secret.end())};
-        return name;
-    }
-    Result<Content> read(const std::string& credential) override {
-        const auto found = authority_.unread.find(credential);
-        if (found == authority_.unread.end())
-            return Status(Code::kPermissionDenied, "nobody has made it, or it was read");
-        if (found->second.reader != reads_as_) return Status(Code::kPermissionDenied, "for somebody else");
-        Content content{found->second.maker, found->second.secret};
-        authority_.unread.erase(found);
-        return content;
-    }
-    std::uint32_t reads_as_ = ::geteuid();
-
-  private:
-    Authority& authority_;
-    const std::uint32_t user_;
-    int count_ = 0;
-};
 
 struct Pair {
     Pair() {
@@ -69,7 +33,7 @@ struct Outcome {
     Status client, server;
 };
 
-Outcome prove(Pair& pair, Credentials& of_client, Credentials& of_server) {
+Outcome prove(Pair& pair, const SealKey& of_client, const SealKey& of_server) {
     Outcome outcome;
     std::thread client([&] {
         outcome.client = prove_to_server(*pair.client, of_client);
@@ -81,21 +45,20 @@ Outcome prove(Pair& pair, Credentials& of_client, Credentials& of_server) {
     return outcome;
 }
 
-bool has_libsodium() { return derive_keys({}, {}).status().is_ok(); }
+bool has_libsodium() { return derive_keys({}, {}, {}).status().is_ok(); }
 
 class ProofTest : public testing::Test {
   protected:
     void SetUp() override {
         if (!has_libsodium()) GTEST_SKIP() << "libsodium.so.23 is not here";
+        key_ = new_secret().value();
     }
-    const std::uint32_t own_ = ::geteuid(), other_ = own_ + 1;
-    Authority authority_;
+    SealKey key_{};
     Pair pair_;
 };
 
-TEST_F(ProofTest, of_one_user_on_both_sides_seals_what_follows) {
-    StandIn client(authority_, own_), server(authority_, own_);
-    const Outcome outcome = prove(pair_, client, server);
+TEST_F(ProofTest, with_one_key_on_both_sides_seals_what_follows) {
+    const Outcome outcome = prove(pair_, key_, key_);
     ASSERT_TRUE(outcome.client) << outcome.client.message();
     ASSERT_TRUE(outcome.server) << outcome.server.message();
     ASSERT_TRUE(pair_.client->sealed() && pair_.server->sealed());
@@ -111,82 +74,62 @@ TEST_F(ProofTest, of_one_user_on_both_sides_seals_what_follows) {
     }
 }
 
-TEST_F(ProofTest, of_another_user_is_refused_and_told_so) {
-    StandIn client(authority_, other_), server(authority_, own_);
-    const Outcome outcome = prove(pair_, client, server);
-    EXPECT_EQ(outcome.server.code(), Code::kPermissionDenied);
-    // Nobody has proved yet that it is the server that says so.
-    EXPECT_EQ(outcome.client.code(), Code::kUnavailable);
-    EXPECT_NE(outcome.client.message().find("serves user"), std::string::npos) << outcome.client.message();
-    EXPECT_FALSE(pair_.client->sealed() || pair_.server->sealed());
-}
-
-TEST_F(ProofTest, a_server_of_another_user_gets_no_data) {
-    if (other_ == 0) GTEST_SKIP() << "that would be root";
-    StandIn client(authority_, own_), server(authority_, other_);
-    const Outcome outcome = prove(pair_, client, server);
+TEST_F(ProofTest, a_server_with_another_key_gets_no_data) {
+    const Outcome outcome = prove(pair_, key_, new_secret().value());
     EXPECT_EQ(outcome.client.code(), Code::kPermissionDenied);
-    EXPECT_NE(outcome.client.message().find("it belongs to user"), std::string::npos) << outcome.client.message();
-    EXPECT_FALSE(pair_.client->sealed());
+    EXPECT_NE(outcome.client.message().find("another key"), std::string::npos) << outcome.client.message();
 }
 
-TEST_F(ProofTest, a_credential_that_was_read_before_does_not_count) {
-    StandIn client(authority_, own_), server(authority_, own_);
-    const auto made = client.make(new_secret().value(), own_);
-    ASSERT_TRUE(server.read(made.value()));
-    ASSERT_TRUE(pair_.client->send(Type::kProve, 0, std::as_bytes(std::span(made.value()))));
-    EXPECT_EQ(prove_to_client(*pair_.server, server).code(), Code::kPermissionDenied);
+// It goes on, whatever the server says: what it sends does not fit.
+TEST_F(ProofTest, a_client_with_another_key_is_not_heard) {
+    const auto others = new_secret(), random = new_secret();
+    ASSERT_TRUE(pair_.client->send(Type::kProve, kBeforeHello, random.value()));
+    ASSERT_TRUE(prove_to_client(*pair_.server, key_));
+    const auto answer = pair_.client->receive();
+    ASSERT_TRUE(answer) << answer.status().message();
+    SealKey of_server;
+    ASSERT_EQ(answer.value().payload.size(), of_server.size());
+    std::copy(answer.value().payload.begin(), answer.value().payload.end(), of_server.begin());
+    const SealKeys keys = derive_keys(others.value(), random.value(), of_server).value();
+    ASSERT_TRUE(pair_.client->seal(keys.to_server, keys.to_client));
+    ASSERT_TRUE(pair_.client->send(Type::kHello, 1, encode(Hello{})));
+    EXPECT_EQ(pair_.server->receive().status().code(), Code::kCorrupt);
 }
 
-TEST_F(ProofTest, who_a_client_says_it_is_can_be_read_by_nobody_but_an_identifier_and_holds_no_secret) {
-    StandIn client(authority_, own_), server(authority_, own_);
-    std::thread proves([&] { EXPECT_FALSE(prove_to_server(*pair_.client, client)); });
-    const auto first = pair_.server->receive();
-    ASSERT_TRUE(first) << first.status().message();
-    EXPECT_EQ(identified_user(first.value(), server).status().code(), Code::kPermissionDenied);
-    StandIn identifier(authority_, kIdentifiers);
-    identifier.reads_as_ = kIdentifiers;
-    const auto user = identified_user(first.value(), identifier);
-    ASSERT_TRUE(user) << user.status().message();
-    EXPECT_EQ(user.value(), own_);
-    EXPECT_EQ(identified_user(first.value(), identifier).status().code(), Code::kPermissionDenied) << "a replay";
-    const auto second = pair_.server->receive();
-    ASSERT_TRUE(second);
-    EXPECT_EQ(identified_user(second.value(), identifier).status().code(), Code::kCorrupt) << "that is the proof";
-    ASSERT_EQ(authority_.unread.size(), 1U) << "the proof's, which nobody has read";
-    EXPECT_EQ(authority_.unread.begin()->second.reader, own_);
-    pair_.server->socket().shut_down();
-    proves.join();
-}
-
-// Another user's IDENTIFY, repeated, brings whoever sends it to that user's process, and no further.
-TEST_F(ProofTest, who_says_it_is_another_user_does_not_prove_it) {
-    StandIn owner(authority_, own_), other(authority_, other_), server(authority_, own_);
-    const auto name = owner.make({}, kIdentifiers), proof = other.make(new_secret().value(), own_);
-    ASSERT_TRUE(pair_.client->send(Type::kIdentify, 0, std::as_bytes(std::span(name.value()))));
-    ASSERT_TRUE(pair_.client->send(Type::kProve, 0, std::as_bytes(std::span(proof.value()))));
-    EXPECT_EQ(prove_to_client(*pair_.server, server).code(), Code::kPermissionDenied);
-    EXPECT_FALSE(pair_.server->sealed());
-}
-
-TEST_F(ProofTest, a_proof_without_who_it_is_is_one_too) {
-    StandIn client(authority_, own_), server(authority_, own_);
-    const auto proof = client.make(new_secret().value(), own_);
-    ASSERT_TRUE(pair_.client->send(Type::kProve, 0, std::as_bytes(std::span(proof.value()))));
-    EXPECT_TRUE(prove_to_client(*pair_.server, server));
-}
-
-TEST_F(ProofTest, anything_else_is_no_proof) {
-    StandIn server(authority_, own_);
-    for (const auto& [type, request] :
-         {std::pair{Type::kHello, 0}, {Type::kProve, 1}, {Type::kOpen, 2}, {Type::kIdentify, 1}}) {
-        const Pair pair;
-        ASSERT_TRUE(pair.client->send(type, static_cast<std::uint64_t>(request), std::as_bytes(std::span("x"))));
-        EXPECT_EQ(prove_to_client(*pair.server, server).code(), Code::kCorrupt);
+// All frames of an earlier session, sent once more: the server's random bytes are others.
+TEST_F(ProofTest, a_recorded_session_does_not_count) {
+    const auto random = new_secret();
+    HeaderBytes hello = encode(Header{Type::kHello, 0, 1});
+    Seal seal{};
+    for (int turn = 0; turn < 2; ++turn) {
+        Pair pair;
+        ASSERT_TRUE(pair.client->send(Type::kProve, kBeforeHello, random.value()));
+        ASSERT_TRUE(prove_to_client(*pair.server, key_));
+        if (turn == 0) {
+            const auto answer = pair.client->receive();
+            ASSERT_TRUE(answer);
+            SealKey of_server;
+            std::copy(answer.value().payload.begin(), answer.value().payload.end(), of_server.begin());
+            const std::array<io::Bytes, 1> whole{io::Bytes(hello)};
+            seal = FrameSeal::with(derive_keys(key_, random.value(), of_server).value().to_server).value().next(whole);
+        }
+        const std::array<io::Bytes, 2> pieces{io::Bytes(hello), io::Bytes(seal)};
+        ASSERT_TRUE(pair.client->socket().send(pieces));
+        EXPECT_EQ(pair.server->receive().status().code(), turn == 0 ? Code::kOk : Code::kCorrupt);
     }
 }
 
-// Somebody who stands in between has both credentials, and reads neither.
+TEST_F(ProofTest, anything_else_is_no_proof) {
+    for (const auto& [type, request, bytes] :
+         {std::tuple{Type::kHello, 0, 32}, {Type::kProve, 1, 32}, {Type::kOpen, 2, 32}, {Type::kProve, 0, 31}}) {
+        const Pair pair;
+        const Payload payload(static_cast<std::size_t>(bytes));
+        ASSERT_TRUE(pair.client->send(type, static_cast<std::uint64_t>(request), payload));
+        EXPECT_EQ(prove_to_client(*pair.server, key_).code(), Code::kCorrupt);
+    }
+}
+
+// Somebody who stands in between sees all frames, and has no key.
 TEST_F(ProofTest, frames_that_were_changed_left_out_or_repeated_do_not_count) {
     SealKey key{};
     key[3] = std::byte{9};
@@ -236,18 +179,18 @@ TEST_F(ProofTest, a_seal_has_its_golden_bytes) {
     EXPECT_EQ(hex(seal.next(whole)), "cbfa4c976443b58042ab8b1fc6757f47");
 }
 
-TEST_F(ProofTest, keys_differ_by_direction_and_by_either_secret) {
-    const SealKey one = new_secret().value(), two = new_secret().value();
-    const SealKeys keys = derive_keys(one, two).value();
+TEST_F(ProofTest, keys_differ_by_direction_and_by_all_that_they_are_made_of) {
+    const SealKey one = new_secret().value(), two = new_secret().value(), three = new_secret().value();
+    const SealKeys keys = derive_keys(one, two, three).value();
     EXPECT_NE(keys.to_server, keys.to_client);
-    EXPECT_EQ(keys.to_server, derive_keys(one, two).value().to_server);
-    EXPECT_NE(keys.to_server, derive_keys(two, one).value().to_server);
-    EXPECT_NE(keys.to_server, derive_keys(one, new_secret().value()).value().to_server);
+    EXPECT_EQ(keys.to_server, derive_keys(one, two, three).value().to_server);
+    EXPECT_NE(keys.to_server, derive_keys(one, three, two).value().to_server);
+    EXPECT_NE(keys.to_server, derive_keys(two, two, three).value().to_server);
+    EXPECT_NE(keys.to_server, derive_keys(one, two, one).value().to_server);
 }
 
 TEST_F(ProofTest, a_frame_on_a_sealed_connection_that_has_no_seal_ends_it) {
-    StandIn client(authority_, own_), server(authority_, own_);
-    const Outcome outcome = prove(pair_, client, server);
+    const Outcome outcome = prove(pair_, key_, key_);
     ASSERT_TRUE(outcome.client && outcome.server);
     const HeaderBytes header = encode(Header{Type::kCommit, 0, 1});
     const std::array<std::byte, 16> no_seal{};
