@@ -246,7 +246,7 @@ Status unknown_option(std::string_view name, std::string_view value, std::string
     const OptionSpec* nearest = nearest_option(name);
     return refusal(name, value, source,
                    nearest != nullptr ? "no such option; did you mean " + std::string(nearest->name) + "?"
-                                      : "no such option; `forebay options` lists them all");
+                                      : "no such option; `forebay options --all` lists them");
 }
 
 Status unknown_variable(std::string_view variable) {
@@ -255,7 +255,7 @@ Status unknown_variable(std::string_view variable) {
     const OptionSpec* nearest = nearest_option(variable.substr(std::min(variable.size(),
                                                                         std::string_view("FOREBAY_").size())));
     if (nearest != nullptr) message += ": did you mean " + option_variable(nearest->name) + "?";
-    else message += "; `forebay options` lists them all";
+    else message += "; `forebay options --all` lists them";
     return {Code::kInvalidArgument, std::move(message)};
 }
 

@@ -334,7 +334,7 @@ std::string speed_of(const ordered_json& section) {
                        format_size(static_cast<std::uint64_t>(section["durable_bytes_per_s"].get<double>())));
 }
 
-// Those that somebody has set; `forebay options` lists all.
+// Those that somebody has set; `forebay options --all` lists all.
 void print_options(const ordered_json& options) {
     bool any = false;
     for (const auto& [name, option] : options.items()) {
@@ -344,7 +344,7 @@ void print_options(const ordered_json& options) {
         fmt::print("  {:<22} {:<20} {}\n", name, text_of(option["value"]), text_of(option["source"]));
     }
     fmt::print("{}\n",
-               any ? "  others                 as forebay options says" : "options          all have their defaults");
+               any ? "  others                 as forebay options --all says" : "options          all have their defaults");
 }
 
 void print_text(const ordered_json& report) {

@@ -166,7 +166,7 @@ def test_run_env_and_doctor_take_the_staging_area_by_its_own_option(binary, nls)
 
 
 def test_options_fit_a_screen_and_name_each_value_of_a_choice():
-    lines = call("options").stdout.splitlines()
+    lines = call("options", "--all").stdout.splitlines()
     assert max(map(len, lines)) <= 100
     words = [line.strip() for line in lines]
     assert any(word.startswith("through: ") for word in words) and any(word.startswith("lfu: ") for word in words)
