@@ -2,8 +2,9 @@
 
 A process for each test, as CTest does it, takes longer than the tests. So one process runs all tests of a suite. It
 runs no more than that: a suite that leaves a thread behind on purpose also ends the search for leaks in its process.
-When a test crashes or hangs its process, that test has failed. The program is then started again with those that
-follow. A test that fails here is run once more on its own, as CTest would run it, and that run decides.
+When a test crashes or hangs its process, or a sanitizer reports something, that test has failed. After a crash or a
+hang the program is started again with the tests that follow. A test whose assertion fails is run once more on its own.
+If it passes then it is unstable: that is counted, and test/unstable.txt has those that are known.
 """
 
 import json
@@ -21,6 +22,7 @@ from test_results import Outcome, first_words
 
 SECONDS_MAX = 300  # of one test, or of the end of a program after its last test
 stopping = threading.Event()  # set when all programs are about to be ended: no other one is started then
+REPORT = re.compile(r"(WARNING|ERROR): \w+Sanitizer|:\d+: runtime error: ")
 LINE = re.compile(r"\[(?P<word> RUN      |       OK |  FAILED  |  SKIPPED )\] (?P<name>[^\s,]+)")
 
 
@@ -133,23 +135,31 @@ def run_program(program: Program, prefix: list[str], environment: dict[str, str]
     names = {wanted: name for name, wanted in program.tests}
     left = list(names)
     doubtful: dict[str, str] = {}
+
+    def fail(test: str, said: list[str], how: str) -> None:
+        outcome.failed.append(f"{names[test]} ({how})")
+        log(f"{names[test]} failed: {how}. What it said:\n{''.join(said)}\n")
+
     while left and not stopping.is_set():
         before = len(left)
         run = run_once(program, left, prefix, environment, started)
         for test, word in run.ended.items():
             if test in names and test in left:
                 left.remove(test)
-                if word == "OK":
+                said = run.said.get(test, [])
+                if any(map(REPORT.search, said)):
+                    fail(test, said, "a sanitizer has reported something")
+                elif word == "OK":
                     outcome.passed += 1
                 elif word == "SKIPPED":
-                    outcome.skipped.append((names[test], reason_of(run.said.get(test, []))))
+                    outcome.skipped.append((names[test], reason_of(said)))
                 else:
-                    doubtful[test] = "".join(run.said.get(test, []))
+                    doubtful[test] = "".join(said)
         if stopping.is_set():
             break
         if run.begun in left:
             left.remove(run.begun)
-            doubtful[run.begun] = "".join([*run.said.get(run.begun, []), run.how])
+            fail(run.begun, run.said.get(run.begun, []), run.how)
         elif run.how and not left:  # its tests had ended, and something went wrong with the end of the program
             outcome.failed.append(f"{list(names.values())[-1]} (the program {run.how})")
             log("".join(run.output[-60:]))
@@ -164,8 +174,8 @@ def run_program(program: Program, prefix: list[str], environment: dict[str, str]
         return outcome
     for test, told in doubtful.items():
         alone = run_alone(program, test, prefix, environment, started)
-        if alone.ended.get(test) == "OK" and not alone.how:
-            outcome.passed += 1
+        if alone.ended.get(test) == "OK" and not alone.how and not any(map(REPORT.search, alone.output)):
+            outcome.unstable.append(names[test])
             log(f"{names[test]} failed beside others, and passed alone. What it said beside others:\n{told}\n")
         else:
             outcome.failed.append(names[test] + (f" ({alone.how})" if alone.how else ""))

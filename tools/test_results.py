@@ -13,14 +13,23 @@ class Outcome:
     passed: int = 0
     failed: list[str] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
+    unstable: list[str] = field(default_factory=list)  # failed, and passed when they were run once more
 
     def add(self, other: "Outcome") -> None:
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped
+        self.unstable += other.unstable
 
     def __str__(self) -> str:
-        return f"{self.passed} passed, {len(self.failed)} failed, {len(self.skipped)} skipped"
+        unstable = f", {len(self.unstable)} unstable" if self.unstable else ""
+        return f"{self.passed} passed, {len(self.failed)} failed, {len(self.skipped)} skipped{unstable}"
+
+    def unknown_unstable(self, known: Path) -> list[str]:
+        """Those that the list `known` does not have: a line for each has its name, the date and the reason."""
+        lines = [line for line in known.read_text().splitlines() if line.strip() and not line.startswith("#")]
+        names = {line.split("|")[0].strip() for line in lines}
+        return [name for name in self.unstable if name.split("  #")[0] not in names]
 
 
 class StageBroke(Exception):

@@ -14,17 +14,7 @@ from forebay.plugin import statistics_of_process
 _FILE_STATISTICS = "forebay.file.statistics"
 _SIZE_FIRST = 4096  # bytes; enough for most files
 # Of those without a unit in their name.
-_BYTES = {
-    "staged",
-    "drained",
-    "superseded",
-    "through",
-    "pending",
-    "held",
-    "guarantee_given_up",
-    "merged",
-    "stolen",
-}
+_BYTES = {"staged", "drained", "superseded", "through", "pending", "held", "guarantee_given_up", "merged", "stolen"}
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 

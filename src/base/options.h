@@ -92,10 +92,10 @@ struct Options {
     bool linger = false;              // what is not drained at the end of the process is drained by another one
     std::string deadline;             // end of the job (base/job_end.h); empty: as Slurm says, if it does
     std::string node;                 // members of one name share memory; empty: those of one machine
-    std::string server;   // staging server that files are written through: unix:PATH, HOST:PORT; empty: none
-    std::string server_key;   // file with the key for servers on other machines; empty: the user's
-    std::string stats;                               // append one JSON line per closed file; empty: none
-    std::string trace;                               // append one JSON line per target write; empty: none
+    std::string server;            // staging server that files are written through: unix:PATH, HOST:PORT; empty: none
+    std::string server_key;        // file with the key for servers on other machines; empty: the user's
+    std::string stats;             // append one JSON line per closed file; empty: none
+    std::string trace;             // append one JSON line per target write; empty: none
     std::string registry;          // where the areas in use are noted for commands; empty: /var/tmp, else /tmp
     std::string under_vol = "0";   // connector beneath: value or name
     std::string under_info;        // its info string, verbatim

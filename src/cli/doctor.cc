@@ -343,8 +343,8 @@ void print_options(const ordered_json& options) {
         any = true;
         fmt::print("  {:<22} {:<20} {}\n", name, text_of(option["value"]), text_of(option["source"]));
     }
-    fmt::print("{}\n",
-               any ? "  others                 as forebay options --all says" : "options          all have their defaults");
+    fmt::print("{}\n", any ? "  others                 as forebay options --all says"
+                           : "options          all have their defaults");
 }
 
 void print_text(const ordered_json& report) {

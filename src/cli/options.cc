@@ -22,7 +22,7 @@ constexpr std::size_t kMeaningMin = 34, kMeaningIndent = 4;   // columns
 
 // Those that people set. The others are for a special case, or for who measures.
 constexpr std::array<std::string_view, 14> kCommon{
-    "stage",      "nls",      "size", "full",       "flush",           "close",    "durability",
+    "stage",    "nls",      "size", "full",       "flush",           "close",    "durability",
     "on_error", "patience", "mpi",  "read_cache", "read_cache_size", "prefetch", "server",
 };
 
@@ -54,10 +54,11 @@ void print_table(bool all) {
                    wrapped(listed ? std::string(spec.doc) : fmt::format("{} [{}]", spec.doc, range), column, column));
     }
     if (!all)
-        fmt::print("\n{}\n", wrapped(fmt::format("These are the ones that people set. There are {} more: forebay options "
-                                               "--all",
-                                               option_table().size() - shown.size()),
-                                   0, 0));
+        fmt::print("\n{}\n",
+                   wrapped(fmt::format("These are the ones that people set. There are {} more: forebay options "
+                                       "--all",
+                                       option_table().size() - shown.size()),
+                           0, 0));
     fmt::print("\n{}\n", wrapped("To set one: forebay run -o size=16GiB -- program\n"
                                  "        or: export FOREBAY_SIZE=16GiB\n"
                                  "        or: a line size = \"16GiB\" in the TOML file that FOREBAY_CONFIG names\n"

@@ -152,9 +152,7 @@ int run(const Request& request) {
 void add_serve(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("serve", "Stage files for programs that name this server (option server)");
     auto request = std::make_shared<Request>();
-    command
-        ->add_option("--listen", request->listen,
-                     "Where programs find it: unix:PATH, or HOST:PORT")
+    command->add_option("--listen", request->listen, "Where programs find it: unix:PATH, or HOST:PORT")
         ->type_name("ADDRESS")
         ->required();
     auto settings = std::shared_ptr<std::vector<std::string>>(request, &request->settings);

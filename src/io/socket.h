@@ -127,8 +127,9 @@ class ListenerWatch {
 // Listens until destroyed, which removes a Unix socket's name.
 class Listener {
   public:
-    // Only this user may connect to a Unix socket: its mode is 0600. Its name that a dead server of this user has left is replaced. kUnavailable: another process listens
-    // there. EEXIST: the name belongs to something else, which stays as it is.
+    // Only this user may connect to a Unix socket: its mode is 0600. Its name that a dead server of this user has left
+    // is replaced. kUnavailable: another process listens there. EEXIST: the name belongs to something else, which stays
+    // as it is.
     [[nodiscard]] static Result<std::unique_ptr<Listener>> open(const Address& address);
     ~Listener();
     Listener(const Listener&) = delete;

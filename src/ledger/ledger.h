@@ -110,8 +110,7 @@ struct FileCounters {
     std::uint64_t device = 0, inode = 0;
     std::uint64_t opened_ns = 0, requests = 0, staged = 0, drained = 0, superseded = 0, through = 0, pending = 0,
                   held = 0, oldest_ns = 0, commits = 0, target_writes = 0, drain_ns = 0, stage_ns = 0, stall_ns = 0,
-                  close_ns = 0, guarantee_given_up = 0, merged = 0, stolen = 0, syncs = 0, error = 0,
-                  aside = 0;
+                  close_ns = 0, guarantee_given_up = 0, merged = 0, stolen = 0, syncs = 0, error = 0, aside = 0;
 };
 [[nodiscard]] FileCounters snapshot(const LedgerSlot& slot);
 // One JSON object on one line, the keys named as the members above plus "reasons": ["swmr", ...].

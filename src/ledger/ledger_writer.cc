@@ -66,8 +66,7 @@ void open_slot(LedgerSlot& slot, std::string_view path, std::uint64_t device, st
          {&slot.requests, &slot.staged,   &slot.drained,   &slot.superseded, &slot.through,
           &slot.pending,  &slot.held,     &slot.oldest_ns, &slot.commits,    &slot.target_writes,
           &slot.drain_ns, &slot.stage_ns, &slot.stall_ns,  &slot.close_ns,   &slot.guarantee_given_up,
-          &slot.merged,   &slot.stolen,   &slot.syncs,     &slot.error,
-          &slot.aside})
+          &slot.merged,   &slot.stolen,   &slot.syncs,     &slot.error,      &slot.aside})
         counter->store(0, std::memory_order_relaxed);
     slot.opened_ns.store(realtime_ns(), std::memory_order_relaxed);
     slot.device.store(device, std::memory_order_relaxed);

@@ -287,9 +287,7 @@ Result<bool> ServedFiles::enter(const wire::Open& request) {
 
 void ServedFiles::await_writers() noexcept {
     std::unique_lock lock(mutex_);
-    left_.wait(lock, [&] {
-        return std::ranges::all_of(open_, [](const auto& each) { return each.second.failed; });
-    });
+    left_.wait(lock, [&] { return std::ranges::all_of(open_, [](const auto& each) { return each.second.failed; }); });
     ends_ = true;
 }
 

@@ -181,7 +181,7 @@ class ServedFiles {
     mutable std::mutex mutex_;
     std::condition_variable left_;   // a session, or a reader that was copying; or a close has failed
     std::map<io::Identity, Written> open_;
-    std::set<io::Identity> unrecovered_;     // what was staged of these may still be in a log only
+    std::set<io::Identity> unrecovered_;   // what was staged of these may still be in a log only
     std::map<io::Identity, std::weak_ptr<Observers>> observers_;
     std::map<std::uint64_t, TeamSnapshot> team_snapshots_;   // by the team's id
     std::uint64_t stores_ = 0;

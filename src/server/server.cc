@@ -84,8 +84,7 @@ void Server::admit(std::unique_ptr<io::Socket> socket) {
     const bool local = socket->is_local();   // else it proves who it is, in its session
     const auto user = local ? socket->peer_user() : Result<std::uint32_t>(::geteuid());
     Status refusal;
-    if (!local && !key_)
-        refusal = {Code::kPermissionDenied, "this server admits clients on its own machine only"};
+    if (!local && !key_) refusal = {Code::kPermissionDenied, "this server admits clients on its own machine only"};
     else if (!user || user.value() != ::geteuid())
         refusal = {Code::kPermissionDenied,
                    user ? fmt::format("this server serves user {} only, not {}", ::geteuid(), user.value())

@@ -104,8 +104,7 @@ Status Session::begin(Connection& connection) {
         (void)answer(connection, second.value(), opened);
         // To a reader that is an answer like another.
         const wire::Purpose purpose = request.value().purpose;
-        return purpose == wire::Purpose::kWrite ? opened
-                   : Status(Code::kNotFound, opened.message());
+        return purpose == wire::Purpose::kWrite ? opened : Status(Code::kNotFound, opened.message());
     }
     last_request_ = 2;
     connection.allow_payload(wire::kPayloadMax);

@@ -21,16 +21,11 @@ using Report = std::function<void(const std::string& line)>;
 
 class Session {
   public:
-    // `key`: that clients on other machines have, too; null: there are none. `writes`: set before it opens a file to write.
-    // `cached`: null: the server has no read cache.
+    // `key`: that clients on other machines have, too; null: there are none. `writes`: set before it opens a file to
+    // write. `cached`: null: the server has no read cache.
     Session(ServedFiles& files, CachedFiles* cached, std::uint64_t epoch, const Report& report,
             const wire::SealKey* key, std::atomic<bool>& writes) noexcept
-        : files_(files),
-          cached_files_(cached),
-          epoch_(epoch),
-          report_(report),
-          key_(key),
-          writes_(writes) {}
+        : files_(files), cached_files_(cached), epoch_(epoch), report_(report), key_(key), writes_(writes) {}
 
     // Until the client closes its file, or is gone: then its file is brought to its last commit. If the close has
     // failed the client reads what is staged, until it is gone.

@@ -77,7 +77,8 @@ struct Welcome {
     std::uint32_t credit_frames = 0, credit_bytes = 0;
     std::uint64_t epoch = 0;
 };
-// What a client opens a file for. kRead: its last commit. kReadCached: the file itself, through the server's read cache.
+// What a client opens a file for. kRead: its last commit. kReadCached: the file itself, through the server's read
+// cache.
 enum class Purpose : std::uint8_t { kWrite, kRead, kFollow, kReadCached };
 struct Open {
     bool empty = false;    // the file is emptied

@@ -331,8 +331,7 @@ Status RemoteFile::send_write(std::span<const Part> parts, io::Bytes bytes) {
     const Payload head = encode(parts);
     keep(Type::kWrite, head, bytes);
     Status sent = expose_for(bytes.size());
-    if (sent)
-        sent = is_exposed(bytes.size()) ? transmit_exposed(parts, bytes) : transmit(head, bytes);
+    if (sent) sent = is_exposed(bytes.size()) ? transmit_exposed(parts, bytes) : transmit(head, bytes);
     return lost_ ? resume(sent) : sent;
 }
 

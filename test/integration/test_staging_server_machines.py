@@ -112,9 +112,7 @@ def test_another_file_of_that_name_is_not_taken_for_the_program_s(machines, serv
 
 
 @pytest.mark.parametrize("key", ["another", "none", "readable by all"])
-def test_without_the_key_new_files_are_written_natively_and_old_ones_are_not(
-    machines, server, target, tmp_path, key
-):
+def test_without_the_key_new_files_are_written_natively_and_old_ones_are_not(machines, server, target, tmp_path, key):
     natively(target, "h5py.File('old.h5', 'w').close()")
     path = tmp_path / "other.key"
     if key != "none":

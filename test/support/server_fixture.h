@@ -53,9 +53,8 @@ class StagingServer : public testing::Test {
         loaded.options.patience = patience_;
         auto listener = io::Listener::open(address_);
         ASSERT_TRUE(listener) << listener.status().message();
-        server_ = std::make_unique<Server>(
-            Server::Setup{loaded, clients_max, [](const std::string&) {}, {}, reach_},
-            std::move(listener).value());
+        server_ = std::make_unique<Server>(Server::Setup{loaded, clients_max, [](const std::string&) {}, {}, reach_},
+                                           std::move(listener).value());
         address_ = server_->address();   // with its port
         thread_ = start_background_thread([this] { EXPECT_TRUE(server_->run(wake_[0])); });
     }

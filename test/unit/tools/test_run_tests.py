@@ -159,7 +159,9 @@ wanted = next(word for word in sys.argv if word.startswith("--gtest_filter=")).s
 status = 0
 for name in wanted:
     print(f"[ RUN      ] {{name}}", flush=True)
-    if "crash" in name:
+    if "report" in name:
+        print("WARNING: " + name.split("report")[1] + ": data race (pid=7)")
+    if "crash" in name or "dies_in_crowd" in name and len(wanted) > 1:
         os.kill(os.getpid(), 11)
     if "exit" in name:
         os._exit(3)
@@ -206,9 +208,29 @@ def test_a_test_that_ends_its_program_does_not_take_the_others_along(run_fake, n
     assert (outcome.passed, outcome.failed) == (3, [f"unit.{name} ({how})"])
 
 
-def test_a_test_that_fails_beside_others_is_judged_alone(run_fake, tmp_path):
-    assert run_fake("A.one", "A.crowd", "A.two").passed == 3
+def test_a_test_that_fails_and_then_passes_alone_is_unstable(run_fake, tmp_path):
+    outcome = run_fake("A.one", "A.crowd", "A.two")
+    assert (outcome.passed, outcome.failed, outcome.unstable) == (2, [], ["unit.A.crowd"])
+    assert str(outcome) == "2 passed, 0 failed, 0 skipped, 1 unstable"
     assert "A.crowd failed beside others, and passed alone" in (tmp_path / "log").read_text()
+    known = tmp_path / "unstable.txt"
+    known.write_text("# none\n")
+    assert outcome.unknown_unstable(known) == ["unit.A.crowd"]
+    known.write_text("# one\nunit.A.crowd | 2026-11-27 | it is a fake\n")
+    assert outcome.unknown_unstable(known) == []
+
+
+@pytest.mark.parametrize("word", ["ThreadSanitizer", "AddressSanitizer", "LeakSanitizer"])
+def test_what_a_sanitizer_reports_is_a_failure_though_the_test_passes(run_fake, word):
+    outcome = run_fake("A.one", f"A.report{word}", "A.two")
+    assert (outcome.passed, outcome.unstable) == (2, [])
+    assert outcome.failed == [f"unit.A.report{word} (a sanitizer has reported something)"]
+
+
+def test_a_crash_is_a_failure_though_the_test_passes_alone(run_fake):
+    outcome = run_fake("A.one", "A.dies_in_crowd", "A.two")
+    assert (outcome.passed, outcome.unstable) == (2, [])
+    assert outcome.failed == ["unit.A.dies_in_crowd (ended by signal 11)"]
 
 
 def test_programs_are_told_from_other_tests(runner):

@@ -272,19 +272,18 @@ void parse_everything(io::Bytes payload) {
 }
 
 TEST(Frame, changed_payloads_do_no_harm) {
-    const std::vector<Payload> good{
-        encode(Hello{}),
-        encode(Welcome{2, 64, 8 << 20, 3}),
-        encode(Open{true, true, {1, 2}, "/scratch/x.h5", Purpose::kWrite, {}, {}}),
-        encode(Open{false, false, {1, 2}, "/x.h5", Purpose::kReadCached, {3, 4, 5, 6}, {}}),
-        encode(Read{77, 4096}),
-        write_payload(kParts),
-        encode_exposed(4992, kParts),
-        encode(ReadExposed{{77, 4096}, 904}),
-        encode(Status(Code::kIo, "failed", 5)),
-        encode_size(12345),
-        encode(Opened{5, "/nls/forebay-0/1-2-3"}),
-        encode(Commits{{{1, 2, 3, 4}, {5, 6, 7, 8}}, Commits::Writer::kClosed, 9})};
+    const std::vector<Payload> good{encode(Hello{}),
+                                    encode(Welcome{2, 64, 8 << 20, 3}),
+                                    encode(Open{true, true, {1, 2}, "/scratch/x.h5", Purpose::kWrite, {}, {}}),
+                                    encode(Open{false, false, {1, 2}, "/x.h5", Purpose::kReadCached, {3, 4, 5, 6}, {}}),
+                                    encode(Read{77, 4096}),
+                                    write_payload(kParts),
+                                    encode_exposed(4992, kParts),
+                                    encode(ReadExposed{{77, 4096}, 904}),
+                                    encode(Status(Code::kIo, "failed", 5)),
+                                    encode_size(12345),
+                                    encode(Opened{5, "/nls/forebay-0/1-2-3"}),
+                                    encode(Commits{{{1, 2, 3, 4}, {5, 6, 7, 8}}, Commits::Writer::kClosed, 9})};
     for (const auto seed : test::seeds("wire.frame", 20)) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         std::mt19937_64 random(seed);

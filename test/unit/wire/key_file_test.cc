@@ -66,9 +66,9 @@ TEST_F(KeyFile, that_others_have_rights_to_is_refused) {
 }
 
 TEST_F(KeyFile, that_has_something_else_is_refused_and_stays) {
-    for (const std::string& text : {std::string(), std::string("secret\n"), std::string(64, 'a'),
-                                    std::string(65, 'a') + "\n", std::string(63, 'a') + "g\n",
-                                    std::string(64, 'a') + "\n\n"}) {
+    for (const std::string& text :
+         {std::string(), std::string("secret\n"), std::string(64, 'a'), std::string(65, 'a') + "\n",
+          std::string(63, 'a') + "g\n", std::string(64, 'a') + "\n\n"}) {
         write(text);
         EXPECT_EQ(read_or_make_key(path_).status().code(), Code::kInvalidArgument) << text;
         EXPECT_EQ(std::filesystem::file_size(path_), text.size());
