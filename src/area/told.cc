@@ -17,10 +17,10 @@ namespace forebay::area {
 
 namespace {
 
-constexpr std::uint32_t kForOthers = 077;
+constexpr std::uint32_t kToldMode = 077;
 
 // Null: there is none that only this user may write into.
-std::unique_ptr<io::Directory> open_folder(const std::string& place) {
+std::unique_ptr<io::Directory> open_told_folder(const std::string& place) {
     const auto kind = io::file_system_of(place);
     if (!kind || kind.value().network) return nullptr;
     auto parent = io::open_posix_directory(place);
@@ -30,7 +30,7 @@ std::unique_ptr<io::Directory> open_folder(const std::string& place) {
         return nullptr;
     const auto facts = parent.value()->facts(name);
     if (!facts || facts.value().kind != io::Facts::Kind::kDirectory || facts.value().owner != ::geteuid() ||
-        (facts.value().mode & kForOthers) != 0)
+        (facts.value().mode & kToldMode) != 0)
         return nullptr;
     auto folder = parent.value()->open_directory(name);
     return folder ? std::move(folder).value() : nullptr;
@@ -60,7 +60,7 @@ bool make_first(const Options& options, std::string_view message, const std::opt
     const std::string hash = fmt::format("{:016x}", XXH3_64bits(message.data(), message.size()));
     const std::string name = job ? fmt::format("{}-{}-{}", hash, job->pid, job->start_ticks) : hash;
     for (const std::string& place : registry_places(options)) {
-        const auto folder = open_folder(place);
+        const auto folder = open_told_folder(place);
         if (folder == nullptr) continue;
         const auto made = folder->open_file(name, io::OpenMode::kCreateNew);
         if (!made && made.status().code() != Code::kAlreadyExists) continue;

@@ -169,7 +169,7 @@ natively and says so once; with `strict` the open fails. A command of forebay en
 
 )";
 
-constexpr std::string_view kConnectorString = R"(
+constexpr std::string_view kConnectorStringText = R"(
 ## The connector string
 
 Pairs `name=value`, separated by semicolons; blanks around names and values do not count. A value
@@ -208,7 +208,7 @@ std::string options_as_markdown() {
                        spec.default_text.empty() ? "" : fmt::format("`{}`", spec.default_text), cell(allowed),
                        cell(spec.doc));
     }
-    page += kConnectorString;
+    page += kConnectorStringText;
     return page;
 }
 

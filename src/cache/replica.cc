@@ -10,16 +10,13 @@
 #include <vector>
 
 #include "base/attempt.h"
+#include "cache/replica_files.h"
 #include "io/process_lock.h"
 
 namespace forebay::cache {
 
 namespace {
 
-constexpr const char* kReplicaFile = "replica";
-constexpr std::string_view kOwnerPrefix = "owner-";
-constexpr const char* kPresenceFile = "presence";
-constexpr std::chrono::milliseconds kFolderPatience{500};
 // Of one look at the map: the generations of so many units are compared after the replica was read.
 constexpr std::size_t kLookUnits = 64;
 

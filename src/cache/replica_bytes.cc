@@ -6,7 +6,7 @@ namespace forebay::cache {
 
 namespace {
 
-constexpr std::uint32_t kLookEvery = 64;   // reads: the program may have opened files that forebay does not see
+constexpr std::uint32_t kReadsBetweenLooks = 64;   // reads: the program may have opened files that forebay does not see
 
 std::uint64_t born_ns(io::File& file) {
     const auto state = file.state(io::File::Ask::kTimes);
@@ -38,7 +38,7 @@ Result<std::size_t> ReplicaBytes::read_at(std::uint64_t offset, io::MutableBytes
     const bool kept = (state_.fetch_add(1, std::memory_order_acquire) & (kKept | kGoing)) == kKept;
     auto got = kept ? kept_->read_at(offset, into) : Result<std::size_t>(std::size_t{0});
     leave();
-    if (kept && reads_.fetch_add(1, std::memory_order_relaxed) % kLookEvery == 0)
+    if (kept && reads_.fetch_add(1, std::memory_order_relaxed) % kReadsBetweenLooks == 0)
         io::SpareDescriptors::of_process().look();
     return kept ? std::move(got) : resting_->read_at(offset, into);
 }

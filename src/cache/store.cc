@@ -9,19 +9,16 @@
 #include <utility>
 
 #include "base/attempt.h"
+#include "cache/replica_files.h"
 
 namespace forebay::cache {
 
 namespace {
 
 constexpr const char* kAccountFile = "account";
-constexpr const char* kPresenceFile = "presence";
-constexpr const char* kReplicaFile = "replica";
-constexpr std::string_view kOwnerPrefix = "owner-";
 constexpr std::uint64_t kBookBytes = 4096;
 constexpr std::uint64_t kBookMagic = 0x31544e4341434246;   // "FBCACNT1" in memory
 constexpr std::uint64_t kLookEvery = 64 << 20;             // bytes taken between two looks at the device
-constexpr std::chrono::milliseconds kFolderPatience{500};
 constexpr std::uint32_t kWritersMax = 4096;
 // A folder that somebody removes while it is opened is made anew so often.
 constexpr int kFolderTries = 5;

@@ -11,14 +11,14 @@ namespace forebay::cache_vol {
 
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r\n\v\f";
+constexpr std::string_view kTextBlanks = " \t\r\n\v\f";
 constexpr std::array<std::string_view, 3> kAsynchrony{"512", "518", "707"};
 constexpr std::array<std::string_view, 2> kItself{"513", "cache_ext"};
 
-std::string_view trim(std::string_view text) noexcept {
-    const std::size_t begin = text.find_first_not_of(kBlanks);
+std::string_view trim_text(std::string_view text) noexcept {
+    const std::size_t begin = text.find_first_not_of(kTextBlanks);
     if (begin == std::string_view::npos) return {};
-    return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+    return text.substr(begin, text.find_last_not_of(kTextBlanks) - begin + 1);
 }
 
 // What stands in the outermost braces; without its last brace, as some have it, all that follows the first.
@@ -26,7 +26,7 @@ std::string_view without_braces(std::string_view value) noexcept {
     if (!value.starts_with('{')) return value;
     value.remove_prefix(1);
     if (value.ends_with('}')) value.remove_suffix(1);
-    return trim(value);
+    return trim_text(value);
 }
 
 struct Pair {
@@ -37,15 +37,15 @@ struct Pair {
 // The first pair of `rest`, which is shortened by it. Nothing: there is none left.
 std::optional<Pair> next_pair(std::string_view& rest) {
     for (;;) {
-        rest = trim(rest);
-        while (rest.starts_with(';')) rest = trim(rest.substr(1));
+        rest = trim_text(rest);
+        while (rest.starts_with(';')) rest = trim_text(rest.substr(1));
         if (rest.empty()) return std::nullopt;
         const std::size_t sign = rest.find_first_of("=;");
         const bool has_value = sign != std::string_view::npos && rest[sign] == '=';
-        Pair pair{trim(rest.substr(0, sign)), {}, has_value};
+        Pair pair{trim_text(rest.substr(0, sign)), {}, has_value};
         rest.remove_prefix(sign == std::string_view::npos ? rest.size() : sign + 1);
         if (!has_value) return pair;
-        rest = trim(rest);
+        rest = trim_text(rest);
         std::size_t end = std::min(rest.find(';'), rest.size());
         if (rest.starts_with('{')) {
             std::size_t depth = 0;
@@ -57,7 +57,7 @@ std::optional<Pair> next_pair(std::string_view& rest) {
                 }
             }
         }
-        pair.value = trim(rest.substr(0, end));
+        pair.value = trim_text(rest.substr(0, end));
         rest.remove_prefix(end);
         return pair;
     }
@@ -119,7 +119,7 @@ ConnectorText parse_connector_text(std::string_view text) {
         result.under_vol = "0";
         under_info = {};
         while (const auto pair = next_pair(layer)) {
-            if (pair->name == "under_vol" && !trim(pair->value).empty()) result.under_vol = without_braces(pair->value);
+            if (pair->name == "under_vol" && !trim_text(pair->value).empty()) result.under_vol = without_braces(pair->value);
             if (pair->name == "under_info") under_info = without_braces(pair->value);
         }
     }

@@ -23,7 +23,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Request {
+struct CacheRequest {
     std::vector<std::string> names;
     std::string nls, older_than;
     bool json = false, all = false, all_users = false;
@@ -33,16 +33,16 @@ void print_json(const ordered_json& object) {
     fmt::print("{}\n", object.dump(2, ' ', false, ordered_json::error_handler_t::replace));
 }
 
-void add_common(CLI::App* command, const std::shared_ptr<Request>& request) {
+void add_common(CLI::App* command, const std::shared_ptr<CacheRequest>& request) {
     command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
     command->add_flag("--json", request->json, "As JSON");
 }
 
-void add_all_users(CLI::App* command, const std::shared_ptr<Request>& request) {
+void add_all_users(CLI::App* command, const std::shared_ptr<CacheRequest>& request) {
     command->add_flag("--all-users", request->all_users, "As root: the read caches of all users");
 }
 
-int list(const Request& request) {
+int list(const CacheRequest& request) {
     const auto asked = survey({request.names, request.nls, request.all_users});
     if (!asked) return complain_of_cache("list", asked.status());
     std::vector<std::string> unseen = asked.value().unseen;
@@ -104,7 +104,7 @@ ordered_json emptied_as_json(const Emptied& one) {
             {"message", one.status.message()}};
 }
 
-int evict(const Request& request) {
+int evict(const CacheRequest& request) {
     const auto usage = [](const char* what) {
         fmt::print(stderr, "forebay cache evict: {}\n", what);
         return kExitUsage;
@@ -153,7 +153,7 @@ int evict(const Request& request) {
     return known ? exit_status(well, unseen) : kExitUsage;
 }
 
-int set_pinned(const Request& request, bool pinned) {
+int set_pinned(const CacheRequest& request, bool pinned) {
     const char* const command = pinned ? "pin" : "unpin";
     const auto asked = survey({.names = request.names, .nls = request.nls, .files_only = true});
     if (!asked) return complain_of_cache(command, asked.status());
@@ -211,7 +211,7 @@ bool tell_uncached(const std::string& command, const Uncached& none, bool quiet)
 
 void add_cache_list(CLI::App& cache, int& exit_status) {
     CLI::App* command = cache.add_subcommand("list", "What is cached of which file");
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<CacheRequest>();
     command->add_option("WHAT", request->names,
                         "Files, or staging areas; default: all areas of this user on this node");
     add_all_users(command, request);
@@ -225,7 +225,7 @@ void add_cache_list(CLI::App& cache, int& exit_status) {
 
 void add_cache_evict(CLI::App& cache, int& exit_status) {
     CLI::App* command = cache.add_subcommand("evict", "Remove what is cached; the files themselves are not touched");
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<CacheRequest>();
     command->add_option("WHAT", request->names, "Files, pinned or not; or staging areas");
     CLI::Option* const all = command->add_flag("--all", request->all, "Of all files, pinned ones too");
     command
@@ -249,7 +249,7 @@ void add_cache_pin(CLI::App& cache, int& exit_status) {
         CLI::App* command = cache.add_subcommand(pinned ? "pin" : "unpin",
                                                  pinned ? "Keep what is cached of files, also when the cache is full"
                                                         : "Let what is cached of files go when the cache is full");
-        auto request = std::make_shared<Request>();
+        auto request = std::make_shared<CacheRequest>();
         command->add_option("FILE", request->names, "The files")->required();
         add_common(command, request);
         command->footer(

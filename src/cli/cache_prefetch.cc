@@ -34,12 +34,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t kPiece = std::size_t{1} << 20;
+constexpr std::size_t kPrefetchPiece = std::size_t{1} << 20;
 // A read stores nothing of a unit of which a fetch is under way, be it of a few other blocks. Then it is read again, as
 // long as that brings something; so many passes in a row may bring nothing.
 constexpr int kIdlePassesMax = 3;
 
-struct Request {
+struct PrefetchRequest {
     std::vector<std::string> names;
     std::string nls;
     bool json = false;
@@ -135,7 +135,7 @@ class Prefetching {
   private:
     // In order, and no faster than it is stored.
     cache::Aside read(cache::CachedFile& file, Prefetched& result, std::size_t number, std::size_t count) {
-        std::vector<std::byte> piece(kPiece);
+        std::vector<std::byte> piece(kPrefetchPiece);
         const auto begin = std::chrono::steady_clock::now();
         const double before = result.seconds;
         cache::Aside why = cache::Aside::kNone;
@@ -181,7 +181,7 @@ class Prefetching {
     cache::ReadCache cache_{loaded_.options, [this] { return open_area(); }, {.judge_speed = false}};
 };
 
-void print_text(const std::vector<Prefetched>& all) {
+void print_prefetched(const std::vector<Prefetched>& all) {
     for (const Prefetched& one : all) {
         fmt::print("{}\n", printable(one.path));
         if (one.read_bytes > 0)
@@ -192,7 +192,7 @@ void print_text(const std::vector<Prefetched>& all) {
     }
 }
 
-ordered_json as_json(const std::string& nls, const std::vector<Prefetched>& all) {
+ordered_json prefetched_as_json(const std::string& nls, const std::vector<Prefetched>& all) {
     ordered_json result{{"nls", nls}, {"files", ordered_json::array()}};
     for (const Prefetched& one : all)
         result["files"].push_back({{"path", one.path},
@@ -217,7 +217,7 @@ Prefetched named(const std::string& name) {
     return file;
 }
 
-int prefetch(const Request& request) {
+int prefetch(const PrefetchRequest& request) {
     auto loaded = options_here();
     if (!loaded) return complain_of_cache("prefetch", loaded.status());
     if (!request.nls.empty()) loaded.value().options.nls = std::filesystem::absolute(request.nls).string();
@@ -241,8 +241,8 @@ int prefetch(const Request& request) {
             if (one.problem.empty()) one = prefetching(one.path, number++, files);
     }
     if (terminal) erase_progress();
-    if (request.json) fmt::print("{}\n", as_json(nls, all).dump(2, ' ', false, ordered_json::error_handler_t::replace));
-    else print_text(all);
+    if (request.json) fmt::print("{}\n", prefetched_as_json(nls, all).dump(2, ' ', false, ordered_json::error_handler_t::replace));
+    else print_prefetched(all);
     return std::ranges::all_of(all, [](const Prefetched& one) { return one.problem.empty(); }) ? kExitFine
                                                                                                : kExitProblem;
 }
@@ -251,7 +251,7 @@ int prefetch(const Request& request) {
 
 void add_cache_prefetch(CLI::App& cache, int& exit_status) {
     CLI::App* command = cache.add_subcommand("prefetch", "Read files into the cache before a program needs them");
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<PrefetchRequest>();
     command->add_option("FILE", request->names, "The files")->required();
     command->add_option("--nls", request->nls, "The staging area; default: that of option nls")->type_name("DIR");
     command->add_flag("--json", request->json, "As JSON");

@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Request {
+struct CacheVerifyRequest {
     std::vector<std::string> names;
     std::string nls;
     bool json = false, against_source = false, all_users = false;
@@ -94,7 +94,7 @@ Checked check(cache::Store& store, const cache::ReplicaView& view, const Survey&
     return checked;
 }
 
-void print_text(const std::vector<Checked>& all, const std::vector<std::string>& unseen, bool named) {
+void print_checked(const std::vector<Checked>& all, const std::vector<std::string>& unseen, bool named) {
     for (const Checked& one : all) {
         fmt::print("{}\n  checked: {}{}\n", source_name(one.replica), format_size(one.bytes.checked_bytes),
                    one.compared ? ", with the file" : "");
@@ -111,7 +111,7 @@ void print_text(const std::vector<Checked>& all, const std::vector<std::string>&
     fmt::print("{}", unseen_as_text(unseen));
 }
 
-ordered_json as_json(const std::vector<Checked>& all, const std::vector<std::string>& unseen) {
+ordered_json checked_as_json(const std::vector<Checked>& all, const std::vector<std::string>& unseen) {
     ordered_json result{{"files", ordered_json::array()}, {"unseen", unseen}};
     for (const Checked& one : all)
         result["files"].push_back({{"path", one.replica.path},
@@ -126,7 +126,7 @@ ordered_json as_json(const std::vector<Checked>& all, const std::vector<std::str
     return result;
 }
 
-int verify(const Request& request) {
+int verify(const CacheVerifyRequest& request) {
     const auto asked = survey({request.names, request.nls, request.all_users});
     if (!asked) return complain_of_cache("verify", asked.status());
     std::vector<std::string> unseen = asked.value().unseen;
@@ -144,8 +144,8 @@ int verify(const Request& request) {
     for (const Checked& one : all) views.push_back(one.replica);
     const bool known = tell_uncached("verify", uncached(asked.value(), views), request.json);
     if (request.json)
-        fmt::print("{}\n", as_json(all, unseen).dump(2, ' ', false, ordered_json::error_handler_t::replace));
-    else print_text(all, unseen, asked.value().names_files());
+        fmt::print("{}\n", checked_as_json(all, unseen).dump(2, ' ', false, ordered_json::error_handler_t::replace));
+    else print_checked(all, unseen, asked.value().names_files());
     if (!known) return kExitUsage;
     const bool well = std::ranges::all_of(all, [](const Checked& one) {
         return one.bytes.damaged_bytes + one.bytes.different_bytes == 0;
@@ -159,7 +159,7 @@ int verify(const Request& request) {
 void add_cache_verify(CLI::App& cache, int& exit_status) {
     CLI::App* command = cache.add_subcommand("verify",
                                              "Compare what is cached with its checksums, and remove what does not fit");
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<CacheVerifyRequest>();
     command->add_option("WHAT", request->names,
                         "Files, or staging areas; default: all areas of this user on this node");
     command->add_flag("--against-source", request->against_source, "Also read the files, and compare");

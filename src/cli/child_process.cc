@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kFirstLookMs = 2, kLastLookMs = 8192;
 
-constexpr std::array kForwarded{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
+constexpr std::array kForwardedSignals{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
     std::vector<char*> result;
@@ -58,7 +58,7 @@ Result<ChildEnd> run_child(const std::vector<std::string>& arguments, const std:
                            const std::function<void(pid_t)>& look) {
     sigset_t signals, mask_before;
     ::sigemptyset(&signals);
-    for (const int number : kForwarded) ::sigaddset(&signals, number);
+    for (const int number : kForwardedSignals) ::sigaddset(&signals, number);
     ::sigaddset(&signals, SIGCHLD);
     // Whoever started us may have SIGCHLD ignored; then there would be no exit status to wait for.
     ::signal(SIGCHLD, SIG_DFL);

@@ -284,7 +284,7 @@ void tell(const Comparison& result, const fs::path& folder) {
     fmt::print(stderr, "\n{}", as_text(*result.last));
 }
 
-ordered_json as_json(const Comparison& result) {
+ordered_json comparison_as_json(const Comparison& result) {
     ordered_json differences = ordered_json::array();
     for (const Difference& one : result.differences)
         differences.push_back({{"path", one.found.path},
@@ -329,7 +329,7 @@ int run_compared(const PreparedRun& prepared, const std::vector<std::string>& pr
     }
     const Comparison& result = compared.value();
     tell(result, folder);
-    if (!request.json_path.empty() && !write_json(request.json_path, as_json(result))) return kExitProblem;
+    if (!request.json_path.empty() && !write_json(request.json_path, comparison_as_json(result))) return kExitProblem;
     if (!result.equal()) return kExitProblem;
     if (result.native_end.signal != 0) return kExitSignal + result.native_end.signal;
     return result.native_end.exit_status;

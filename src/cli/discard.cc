@@ -18,13 +18,13 @@ namespace forebay::cli {
 
 namespace {
 
-struct Request {
+struct DiscardRequest {
     std::vector<std::string> names;
     std::string nls;
     bool yes = false, json = false;
 };
 
-int complain(const Status& status) {
+int complain_of_discard(const Status& status) {
     fmt::print(stderr, "forebay discard: {}\n", status.message());
     return exit_status(status);
 }
@@ -52,12 +52,12 @@ Result<recover::Report> discard_all(const Survey& asked, const recover::Discarde
     return all;
 }
 
-int run(const Request& request) {
+int discard(const DiscardRequest& request) {
     const auto asked = survey({request.names, request.nls});
-    if (!asked) return complain(asked.status());
+    if (!asked) return complain_of_discard(asked.status());
     const Survey& where = asked.value();
     const auto outside = recover::Outside::real();
-    if (!outside) return complain(outside.status());
+    if (!outside) return complain_of_discard(outside.status());
     recover::Discarded what{where.files, where.directories, where.missing, !request.yes};
     what.patience = kPatience;
     if (what.files.empty() && what.directories.empty() && what.paths.empty() && where.unseen.empty()) {
@@ -65,9 +65,9 @@ int run(const Request& request) {
         return kExitUsage;
     }
     auto report = discard_all(where, what, outside.value());
-    if (!report) return complain(report.status());
+    if (!report) return complain_of_discard(report.status());
     if (const std::string missing = unknown_file(where, report.value()); !missing.empty())
-        return complain(no_such_file(missing));
+        return complain_of_discard(no_such_file(missing));
     const bool any = std::any_of(report.value().files.begin(), report.value().files.end(),
                                  [](const recover::FileReport& file) {
                                      return file.outcome == recover::Outcome::kDiscarded;
@@ -81,7 +81,7 @@ int run(const Request& request) {
         if (!confirmed()) return kExitProblem;
         what.dry_run = false;
         report = discard_all(where, what, outside.value());
-        if (!report) return complain(report.status());
+        if (!report) return complain_of_discard(report.status());
     }
     print_report(where, report.value(), false, request.json);
     return exit_status(report.value().all_well(), where.unseen);
@@ -91,7 +91,7 @@ int run(const Request& request) {
 
 void add_discard(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("discard", "Give up what only the logs of dead processes hold");
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<DiscardRequest>();
     command->add_option("WHAT", request->names, "Files, or process directories in a staging area")->required();
     command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
     command->add_flag("-y,--yes", request->yes, "Do not ask");
@@ -101,7 +101,7 @@ void add_discard(CLI::App& app, int& exit_status) {
                        {"1", "something was left alone, and the report says why"},
                        {"2", "the command line or an option is wrong, or there is no such file or staging area"},
                        {"3", "nobody can tell, as something could not be looked into"}}));
-    command->callback([request, &exit_status] { exit_status = run(*request); });
+    command->callback([request, &exit_status] { exit_status = discard(*request); });
 }
 
 }   // namespace forebay::cli

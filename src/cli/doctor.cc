@@ -32,7 +32,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Request {
+struct DoctorRequest {
     bool json = false;
     std::string target;
     std::string library;
@@ -44,7 +44,7 @@ struct Request {
 // the two cannot differ. `problems` keep a program from being staged; `notes` do not.
 class Examination {
   public:
-    explicit Examination(const Request& request) : request_(request) {}
+    explicit Examination(const DoctorRequest& request) : request_(request) {}
 
     ordered_json conduct() {
         report_["forebay"]["version"] = kVersion;
@@ -316,7 +316,7 @@ class Examination {
         for (const std::string& unseen : asked.value().unseen) note("not looked into: " + unseen);
     }
 
-    const Request& request_;
+    const DoctorRequest& request_;
     ordered_json report_;
     std::vector<std::string> problems_, notes_;
 };
@@ -347,7 +347,7 @@ void print_options(const ordered_json& options) {
                            : "options          all have their defaults");
 }
 
-void print_text(const ordered_json& report) {
+void print_examined(const ordered_json& report) {
     const auto row = [](std::string_view title, const std::string& what) {
         if (!what.empty()) fmt::print("{:<16} {}\n", title, what);
     };
@@ -392,7 +392,7 @@ void print_text(const ordered_json& report) {
                                 : "What was looked at is well; whether an HDF5 loads the plugin was not tried.");
 }
 
-int examine(Request& request) {
+int examine(DoctorRequest& request) {
     if (!request.program.empty()) {
         const auto libraries = hdf5_libraries_of(request.program);
         const auto complain = [](std::string_view what) { fmt::print(stderr, "forebay doctor: {}\n", what); };
@@ -409,7 +409,7 @@ int examine(Request& request) {
     }
     const ordered_json report = Examination(request).conduct();
     if (request.json) fmt::print("{}\n", report.dump(2, ' ', false, ordered_json::error_handler_t::replace));
-    else print_text(report);
+    else print_examined(report);
     return report["problems"].empty() ? kExitFine : kExitProblem;
 }
 
@@ -417,7 +417,7 @@ int examine(Request& request) {
 
 void add_doctor(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("doctor", "Would a program be staged here, and if not, why?");
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<DoctorRequest>();
     command->add_flag("--json", request->json, "As one JSON object");
     command->add_option("--target", request->target, "Also measure this directory, where the real files go")
         ->type_name("DIR");

@@ -40,9 +40,9 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 // Counters of other processes change without a sign: so often they are read.
-constexpr milliseconds kLookInterval{250};
+constexpr milliseconds kDrainLookInterval{250};
 
-struct Request {
+struct DrainRequest {
     std::vector<std::string> names;
     std::string nls;
     std::string timeout;
@@ -51,39 +51,39 @@ struct Request {
     std::string finish;   // directory of a process that is about to end
 };
 
-const std::string kFooter =
+const std::string kDrainFooter =
     "For the end of a job, on each of its nodes: it waits for processes that still drain, then brings files to "
     "their last flush or close from what dead processes have left.\n"
     "In a job of Slurm, or its epilog, it waits for the processes of that job (SLURM_JOB_ID), and names those that "
     "other jobs have on the node.\n\n";
 
-int complain(std::string_view what, int exit_status) {
+int complain_of_drain(std::string_view what, int exit_status) {
     fmt::print(stderr, "forebay drain: {}\n", what);
     return exit_status;
 }
 
 // A failure that keeps the command from looking: nothing is known then of what is staged.
-int exit_status_of(const Status& failure) {
+int exit_status_of_look(const Status& failure) {
     return failure.code() == Code::kInvalidArgument ? kExitUsage : kExitUnknown;
 }
 
 class Draining {
   public:
-    Draining(const Request& request, const Survey& where)
+    Draining(const DrainRequest& request, const Survey& where)
         : request_(request),
           where_(where),
           deadline_(Clock::now() + std::chrono::nanoseconds(request.timeout_ns.value_or(0))) {}
 
     int operator()() {
-        if (const Status waited = await_living(); !waited) return complain(waited.message(), kExitUnknown);
+        if (const Status waited = await_living(); !waited) return complain_of_drain(waited.message(), kExitUnknown);
         const auto report = bring_home();
-        if (!report) return complain(report.status().message(), exit_status_of(report.status()));
+        if (!report) return complain_of_drain(report.status().message(), exit_status_of_look(report.status()));
         const auto left = pending();
-        if (!left) return complain(left.status().message(), kExitUnknown);
-        for (const std::string& line : left.value()) complain(line, kExitProblem);
-        for (const std::string& line : of_other_jobs_) complain("not of this job: " + line, kExitFine);
+        if (!left) return complain_of_drain(left.status().message(), kExitUnknown);
+        for (const std::string& line : left.value()) complain_of_drain(line, kExitProblem);
+        for (const std::string& line : of_other_jobs_) complain_of_drain("not of this job: " + line, kExitFine);
         print_report(where_, report.value(), false, request_.json);
-        for (const std::string& line : skipped_) complain("not looked into: " + line, kExitUnknown);
+        for (const std::string& line : skipped_) complain_of_drain("not looked into: " + line, kExitUnknown);
         const int found = exit_status(left.value().empty() && report.value().all_well(), where_.unseen);
         return found == kExitFine && !skipped_.empty() ? kExitUnknown : found;
     }
@@ -137,7 +137,7 @@ class Draining {
         for (;;) {
             const auto lines = pending();
             if (!lines || lines.value().empty() || (!endless() && Clock::now() >= deadline_)) return lines.status();
-            auto at_most = kLookInterval;
+            auto at_most = kDrainLookInterval;
             if (!endless()) at_most = std::min(at_most, std::chrono::ceil<milliseconds>(deadline_ - Clock::now()));
             events.wait(std::max(at_most, milliseconds(1)));
         }
@@ -165,7 +165,7 @@ class Draining {
         return all;
     }
 
-    const Request& request_;
+    const DrainRequest& request_;
     const Survey& where_;
     const Clock::time_point deadline_;
     const std::string job_ = own_job();
@@ -197,12 +197,12 @@ bool any_in_use(const recover::Report& report) {
 // Takes over what a process leaves at its end (option linger), which waits until this has said so. Nobody reads what it
 // prints.
 int finish(const std::string& path) {
-    if (const Status settled = io::settle_detached(); !settled) return complain(settled.message(), kExitProblem);
+    if (const Status settled = io::settle_detached(); !settled) return complain_of_drain(settled.message(), kExitProblem);
     const std::size_t slash = path.rfind('/');
     if (slash == std::string::npos || slash == 0) return kExitUsage;
     const std::string area = path.substr(0, slash), name = path.substr(slash + 1);
     const auto claim = io::Claim::make(fmt::format("{}/{}", area, area::kClosingFolder), name);
-    if (!claim) return complain(claim.status().message(), kExitProblem);
+    if (!claim) return complain_of_drain(claim.status().message(), kExitProblem);
     const char ready = 1;
     if (::write(io::kReadyDescriptor, &ready, 1) != 1) return kExitProblem;   // it waits for its drains itself
     ::close(io::kReadyDescriptor);
@@ -210,7 +210,7 @@ int finish(const std::string& path) {
     while (!io::ProcessLock::await_end(path, std::string(area::kAliveFile), kTurn)) {
     }
     const auto directory = io::open_posix_directory(area);
-    if (!directory) return complain(directory.status().message(), kExitProblem);
+    if (!directory) return complain_of_drain(directory.status().message(), kExitProblem);
     // A program that has a file open, a reader as well, keeps its lock. The other files do not wait for that.
     auto report = bring_home_from(*directory.value(), io::Directory::Patience::kTry);
     if (report && any_in_use(report.value()))
@@ -218,14 +218,14 @@ int finish(const std::string& path) {
     return report && report.value().all_well() ? kExitFine : kExitProblem;
 }
 
-int run(const Request& request) {
+int drain(const DrainRequest& request) {
     if (!request.finish.empty()) return finish(request.finish);
     if (request.all == !request.names.empty())
-        return complain("name staging areas, or give --all for all of this node", kExitUsage);
+        return complain_of_drain("name staging areas, or give --all for all of this node", kExitUsage);
     const auto where = survey({request.names, request.nls, request.all_users});
-    if (!where) return complain(where.status().message(), exit_status_of(where.status()));
+    if (!where) return complain_of_drain(where.status().message(), exit_status_of_look(where.status()));
     if (where.value().names_files())
-        return complain("it drains whole staging areas; `forebay wait` is for files", kExitUsage);
+        return complain_of_drain("it drains whole staging areas; `forebay wait` is for files", kExitUsage);
     return Draining(request, where.value())();
 }
 
@@ -234,7 +234,7 @@ int run(const Request& request) {
 void add_drain(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand(
         "drain", "Wait until nothing is staged on this node, and recover what dead processes have left");
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<DrainRequest>();
     command->add_option("AREA", request->names, "Staging areas");
     command->add_flag("--all", request->all, "All staging areas of this user on this node");
     command->add_flag("--all-users", request->all_users, "As root: those of all users");
@@ -244,14 +244,14 @@ void add_drain(CLI::App& app, int& exit_status) {
         ->check(why_no_duration);
     command->add_option("--finish", request->finish)->group("");   // hidden: started at the end of a program
     command->add_flag("--json", request->json, "The report of what was recovered as JSON");
-    command->footer(kFooter +
+    command->footer(kDrainFooter +
                     exit_statuses({{"0", "nothing is staged any more, but by other jobs of Slurm"},
                                    {"1", "something is, and each file is told with the reason"},
                                    {"2", "the command line or an option is wrong, or there is no such staging area"},
                                    {"3", "nobody can tell, as something could not be looked into"}}));
     command->callback([request, &exit_status] {
         request->timeout_ns = parse_duration(request->timeout);
-        exit_status = run(*request);
+        exit_status = drain(*request);
     });
 }
 

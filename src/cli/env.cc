@@ -52,7 +52,7 @@ struct Change {
 };
 using Changes = std::map<std::string, Change>;
 
-std::string escaped(std::string_view text) {
+std::string shell_escaped(std::string_view text) {
     constexpr std::string_view kPlain = "/_.,:;+-";
     std::string result;
     for (const char c : text)
@@ -94,8 +94,8 @@ Changes changes_of_shell() {
 std::string as_words(const Changes& changes) {
     std::string words;
     for (const auto& [name, change] : changes)
-        words += fmt::format("{}{}={}{}", words.empty() ? "" : " ", name, escaped(change.set),
-                             change.before ? "=" + escaped(*change.before) : "");
+        words += fmt::format("{}{}={}{}", words.empty() ? "" : " ", name, shell_escaped(change.set),
+                             change.before ? "=" + shell_escaped(*change.before) : "");
     return words;
 }
 

@@ -27,14 +27,14 @@ namespace {
 
 using Writer = wire::Commits::Writer;
 
-struct Request {
+struct FollowRequest {
     std::string file;
     std::string server;
     std::uint64_t count = 0;   // 0: without end
     bool json = false;
 };
 
-int complain(const std::string& what, int exit_status) {
+int complain_of_follow(const std::string& what, int exit_status) {
     fmt::print(stderr, "forebay follow: {}\n", what);
     return exit_status;
 }
@@ -50,42 +50,42 @@ void print(const wire::Commit& commit, bool json) {
     std::fflush(stdout);   // whoever reads them acts on each
 }
 
-int follow(wire::CommitStream& stream, const Request& request, const EndSignal& end) {
+int follow(wire::CommitStream& stream, const FollowRequest& request, const EndSignal& end) {
     std::uint64_t printed = 0;
     for (;;) {
         const auto news = stream.next(end.number());
         if (!news)
-            return complain("the staging server does not answer any more: " + news.status().message(), kExitProblem);
+            return complain_of_follow("the staging server does not answer any more: " + news.status().message(), kExitProblem);
         if (!news.value()) return kExitFine;
         const wire::Commits& commits = *news.value();
         if (commits.missed > 0)
-            complain(fmt::format("{} commits before these are not known any more", commits.missed), kExitFine);
+            complain_of_follow(fmt::format("{} commits before these are not known any more", commits.missed), kExitFine);
         for (const wire::Commit& commit : commits.commits) {
             print(commit, request.json);
             if (++printed == request.count) return kExitFine;
         }
         if (commits.writer == Writer::kClosed) return kExitFine;
         if (commits.writer == Writer::kGone)
-            return complain(request.file + ": its writer has ended without closing it; it is at its last flush",
+            return complain_of_follow(request.file + ": its writer has ended without closing it; it is at its last flush",
                             kExitProblem);
     }
 }
 
-int run(const Request& request) {
+int run_follow(const FollowRequest& request) {
     const LoadedOptions loaded = options_with({});
-    for (const Status& problem : loaded.problems) return complain(problem.message(), kExitUsage);
+    for (const Status& problem : loaded.problems) return complain_of_follow(problem.message(), kExitUsage);
     const std::string& named = request.server.empty() ? loaded.options.server : request.server;
-    if (named.empty()) return complain("no staging server is named: --server, or option server", kExitUsage);
+    if (named.empty()) return complain_of_follow("no staging server is named: --server, or option server", kExitUsage);
     std::error_code failed;
     const std::string path = std::filesystem::absolute(request.file, failed).string();
     const auto identity = io::identify(path);
-    if (!identity) return complain(identity.status().message(), kExitUsage);
+    if (!identity) return complain_of_follow(identity.status().message(), kExitUsage);
     const auto home = wire::home_server(named, identity.value().inode);
     auto address = home ? io::parse_address(home.value()) : Result<io::Address>(home.status());
-    if (!address) return complain(address.status().message(), kExitUsage);
+    if (!address) return complain_of_follow(address.status().message(), kExitUsage);
     address.value().key_file = loaded.options.server_key;
     auto stream = wire::CommitStream::open(address.value(), path, identity.value(), loaded.options.patience);
-    if (!stream) return complain(stream.status().message(), kExitProblem);
+    if (!stream) return complain_of_follow(stream.status().message(), kExitProblem);
     const EndSignal end;   // until now a signal ends it as it does by default
     return follow(stream.value(), request, end);
 }
@@ -94,7 +94,7 @@ int run(const Request& request) {
 
 void add_follow(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("follow", "Print each flush of a file that is written through a server");
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<FollowRequest>();
     command->add_option("FILE", request->file, "A file that a program writes through a staging server")->required();
     command->add_option("--server", request->server, "The server; otherwise that of option server")
         ->type_name("ADDRESS");
@@ -113,7 +113,7 @@ void add_follow(CLI::App& app, int& exit_status) {
         exit_statuses({{"0", "the file was closed, --count is reached, or somebody has ended this (SIGINT, SIGTERM)"},
                        {"1", "nobody writes the file there, its writer has died, or the server does not answer"},
                        {"2", "the command line or an option is wrong, or there is no such file"}}));
-    command->callback([request, &exit_status] { exit_status = run(*request); });
+    command->callback([request, &exit_status] { exit_status = run_follow(*request); });
 }
 
 }   // namespace forebay::cli

@@ -18,13 +18,13 @@ namespace forebay::cli {
 
 namespace {
 
-struct Request {
+struct RecoverRequest {
     std::vector<std::string> names;
     std::string nls;
     bool dry_run = false, json = false, changed = false, accept_moved = false, all_users = false;
 };
 
-int complain(const Status& status) {
+int complain_of_recover(const Status& status) {
     fmt::print(stderr, "forebay recover: {}\n", status.message());
     return exit_status(status);
 }
@@ -49,17 +49,17 @@ Result<recover::Report> recover_all(const Survey& asked, const recover::Request&
     return all;
 }
 
-int run(const Request& request) {
+int recover_files(const RecoverRequest& request) {
     const auto asked = survey({request.names, request.nls, request.all_users});
-    if (!asked) return complain(asked.status());
+    if (!asked) return complain_of_recover(asked.status());
     const Survey& where = asked.value();
     const auto outside = recover::Outside::real();
-    if (!outside) return complain(outside.status());
+    if (!outside) return complain_of_recover(outside.status());
     recover::Request what;
     what.dry_run = request.dry_run;
     what.patience = kPatience;
     const auto options = options_here();
-    if (!options) return complain(options.status());
+    if (!options) return complain_of_recover(options.status());
     const std::uint64_t patience = options.value().options.patience;   // as opening the file has it
     what.ending = patience == 0 ? io::Directory::Patience::kWait
                                 : io::Directory::Patience{std::chrono::seconds(patience)};
@@ -77,9 +77,9 @@ int run(const Request& request) {
     if (terminal) what.progress = draw;
     const auto report = recover_all(where, what, outside.value());
     if (terminal) erase_progress();
-    if (!report) return complain(report.status());
+    if (!report) return complain_of_recover(report.status());
     if (const std::string missing = unknown_file(where, report.value()); !missing.empty())
-        return complain(no_such_file(missing));
+        return complain_of_recover(no_such_file(missing));
     print_report(where, report.value(), request.dry_run, request.json);
     return exit_status(report.value().all_well() && report.value().owners == 0, where.unseen);
 }
@@ -89,7 +89,7 @@ int run(const Request& request) {
 void add_recover(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("recover",
                                            "Bring files to their last flush from the logs of processes that died");
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<RecoverRequest>();
     command->add_option("WHAT", request->names,
                         "Files, or staging areas; default: all files of all areas of this user on this node");
     command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
@@ -107,7 +107,7 @@ void add_recover(CLI::App& app, int& exit_status) {
                        {"1", "something was left alone, or is in use by a living process; the report says why"},
                        {"2", "the command line or an option is wrong, or there is no such file or staging area"},
                        {"3", "nobody can tell, as something could not be looked into"}}));
-    command->callback([request, &exit_status] { exit_status = run(*request); });
+    command->callback([request, &exit_status] { exit_status = recover_files(*request); });
 }
 
 }   // namespace forebay::cli

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-constexpr double kSecond = 1e9;
+constexpr double kReportSecond = 1e9;
 
 Status write_text(const fs::path& path, const std::string& text) {
     errno = 0;
@@ -29,13 +29,13 @@ Status write_text(const fs::path& path, const std::string& text) {
 
 Report report_of(RunSummary summary, const std::vector<TraceEvent>& events, const Options& options) {
     Report report;
-    const auto end_ns = summary.begin_ns + static_cast<std::uint64_t>(summary.elapsed_s * kSecond);
+    const auto end_ns = summary.begin_ns + static_cast<std::uint64_t>(summary.elapsed_s * kReportSecond);
     report.timeline = timeline_of(events, summary.begin_ns, end_ns, kReportIntervals);
     report.target_bytes_per_s = bytes_per_second(events, TraceEvent::Kind::kWrite);
     const ledger::FileCounters sum = totals(all_files(summary));
     const std::size_t processes = process_count(summary);
     if (processes > 0)
-        report.waited_s = static_cast<double>(sum.stage_ns + sum.close_ns) / kSecond / static_cast<double>(processes);
+        report.waited_s = static_cast<double>(sum.stage_ns + sum.close_ns) / kReportSecond / static_cast<double>(processes);
     if (report.target_bytes_per_s > 0)
         report.native_s = static_cast<double>(sum.staged + sum.through) / report.target_bytes_per_s;
     report.advice = advice_for(summary, options,

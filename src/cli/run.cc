@@ -17,7 +17,7 @@ namespace forebay::cli {
 
 namespace {
 
-struct Request {
+struct RunRequest {
     std::shared_ptr<std::vector<std::string>> settings = std::make_shared<std::vector<std::string>>();
     std::vector<std::string> program;
     bool quiet = false;
@@ -36,7 +36,7 @@ bool tell_report(const std::string& folder, const PreparedRun& prepared, const R
     return static_cast<bool>(written);
 }
 
-int run(const Request& request) {
+int run_program(const RunRequest& request) {
     int exit_status = kExitFine;
     std::optional<PreparedRun> prepared = prepare_run(*request.settings, exit_status);
     if (!prepared) return exit_status;
@@ -104,7 +104,7 @@ void add_run(CLI::App& app, int& exit_status) {
                                    {"126", "the program cannot be executed"},
                                    {"127", "there is no such program"}}));
     command->positionals_at_end();   // from the program's name on, every argument is the program's
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<RunRequest>();
     command
         ->add_option("-o,--option", *request->settings, "Set an option; may be repeated (forebay options lists them)")
         ->type_name("KEY=VALUE")
@@ -137,7 +137,7 @@ void add_run(CLI::App& app, int& exit_status) {
     command->add_flag("--keep", request->comparison.keep, "The copies stay")->needs(compares);
     command->add_option("PROGRAM", request->program, "The program and its arguments; -- may stand before it")
         ->required();
-    command->callback([request, &exit_status] { exit_status = run(*request); });
+    command->callback([request, &exit_status] { exit_status = run_program(*request); });
 }
 
 }   // namespace forebay::cli

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-double seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
+double in_seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
     return fmt::format("{} {}", count, count == 1 ? one : many);
@@ -147,7 +147,7 @@ std::string as_text(const RunSummary& summary) {
                          counted(sum.target_writes, "write to the files", "writes to the files")));
         const std::string times = fmt::format(
             "in staged writes {:.2f} s ({:.2f} s of it waiting for room), in flush and close {:.2f} s",
-            seconds(sum.stage_ns), seconds(sum.stall_ns), seconds(sum.close_ns));
+            in_seconds(sum.stage_ns), in_seconds(sum.stall_ns), in_seconds(sum.close_ns));
         // Side by side, a sum over processes is no time that passed.
         if (processes > 1)
             line(fmt::format("added up over {} processes: {}; the run took {:.2f} s", processes, times,

@@ -35,7 +35,7 @@ namespace {
 
 constexpr std::size_t kClientsMax = 16, kClientsMost = 4096;
 
-struct Request {
+struct ServeRequest {
     std::string listen;
     std::size_t clients_max = kClientsMax;
     std::vector<std::string> settings;
@@ -46,7 +46,7 @@ void say_ready(const std::string& where) {
     std::fflush(stdout);
 }
 
-int complain(const std::string& what, int exit_status) {
+int complain_of_serve(const std::string& what, int exit_status) {
     fmt::print(stderr, "forebay serve: {}\n", what);
     return exit_status;
 }
@@ -70,7 +70,7 @@ void allow_many_descriptors() {
     (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-Result<LoadedOptions> options_of(const Request& request) {
+Result<LoadedOptions> options_of(const ServeRequest& request) {
     Variables variables;
     for (const std::string& setting : request.settings) {
         const std::size_t equals = setting.find('=');
@@ -108,7 +108,7 @@ Status recover_earlier(const area::StagingArea& area) {
     return Status::ok();
 }
 
-int serve(const Request& request, const LoadedOptions& loaded, std::unique_ptr<io::Listener> listener,
+int serve(const ServeRequest& request, const LoadedOptions& loaded, std::unique_ptr<io::Listener> listener,
           const std::optional<wire::SealKey>& key, EndSignal& end) {
     const std::string where = io::format_address(listener->address());
     server::Server server({loaded, request.clients_max, report, key}, std::move(listener));
@@ -124,26 +124,26 @@ int serve(const Request& request, const LoadedOptions& loaded, std::unique_ptr<i
     return served ? kExitFine : kExitProblem;
 }
 
-int run(const Request& request) {
+int run_server(const ServeRequest& request) {
     const auto address = io::parse_address(request.listen);
-    if (!address) return complain("--listen: " + address.status().message(), kExitUsage);
+    if (!address) return complain_of_serve("--listen: " + address.status().message(), kExitUsage);
     const auto loaded = options_of(request);
-    if (!loaded) return complain(loaded.status().message(), exit_status(loaded.status()));
+    if (!loaded) return complain_of_serve(loaded.status().message(), exit_status(loaded.status()));
     std::optional<wire::SealKey> key;
     if (!address.value().is_local()) {
         const auto usable = usable_key(loaded.value().options);
-        if (!usable) return complain("--listen " + request.listen + ": " + usable.status().message(), kExitProblem);
+        if (!usable) return complain_of_serve("--listen " + request.listen + ": " + usable.status().message(), kExitProblem);
         key = usable.value();
     }
     EndSignal end;   // before any thread, which inherits what is blocked
     allow_many_descriptors();
     auto listener = io::Listener::open(address.value());
-    if (!listener) return complain(listener.status().message(), kExitProblem);
+    if (!listener) return complain_of_serve(listener.status().message(), kExitProblem);
     // After the listener: whoever finds the address taken leaves that server's staging area alone.
     const auto area = area::open_staging_area(loaded.value());
-    if (!area) return complain(area.status().message(), kExitUsage);
+    if (!area) return complain_of_serve(area.status().message(), kExitUsage);
     if (const Status recovered = recover_earlier(area.value()); !recovered)
-        return complain(recovered.message(), kExitProblem);
+        return complain_of_serve(recovered.message(), kExitProblem);
     return serve(request, loaded.value(), std::move(listener).value(), key, end);
 }
 
@@ -151,7 +151,7 @@ int run(const Request& request) {
 
 void add_serve(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("serve", "Stage files for programs that name this server (option server)");
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<ServeRequest>();
     command->add_option("--listen", request->listen, "Where programs find it: unix:PATH, or HOST:PORT")
         ->type_name("ADDRESS")
         ->required();
@@ -180,7 +180,7 @@ void add_serve(CLI::App& app, int& exit_status) {
         exit_statuses({{"0", "it was told to end, and all files are whole"},
                        {"1", "it could not serve, and says why"},
                        {"2", "the command line or an option is wrong"}}));
-    command->callback([request, &exit_status] { exit_status = run(*request); });
+    command->callback([request, &exit_status] { exit_status = run_server(*request); });
 }
 
 }   // namespace forebay::cli

@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kFolderPrefix = "forebay-";
 
 // Nothing is folded: `link/../f` is not beside `link`.
-std::string absolute(const std::string& name) {
+std::string absolute_path(const std::string& name) {
     std::string path = fs::absolute(name).string();
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
     return path;
@@ -42,7 +42,7 @@ std::string absolute(const std::string& name) {
 std::string canonical(const std::string& name) {
     std::error_code error;
     const fs::path path = fs::weakly_canonical(name, error);
-    return error ? absolute(name) : absolute(path.string());
+    return error ? absolute_path(name) : absolute_path(path.string());
 }
 
 // Whose folder in a staging area has this name.
@@ -90,7 +90,7 @@ class Surveying {
                                                   "staging areas of a user");
         FOREBAY_TRY(sort_names());
         if (question_.tells) tell_no_areas();
-        if (!question_.nls.empty()) add_named(absolute(question_.nls), std::nullopt);
+        if (!question_.nls.empty()) add_named(absolute_path(question_.nls), std::nullopt);
         everywhere_ = survey_.names_files() || named_.empty();
         if (everywhere_) extra_.push_back(canonical(options_.nls));
         const std::uint64_t self = ::geteuid();
@@ -111,7 +111,7 @@ class Surveying {
     Status sort_names() {
         for (const std::string& name : question_.names) {
             if (name.empty()) return {Code::kInvalidArgument, "a name is empty"};
-            const std::string path = absolute(name);
+            const std::string path = absolute_path(name);
             struct stat facts{};
             if (::stat(path.c_str(), &facts) != 0) {
                 if (errno != ENOENT && errno != ENOTDIR)

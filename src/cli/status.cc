@@ -31,7 +31,7 @@ namespace forebay::cli {
 
 namespace {
 
-struct Request {
+struct StatusRequest {
     bool watch = false, json = false, prometheus = false, check = false, all_users = false;
     std::vector<std::string> names;
     std::string nls;
@@ -90,7 +90,7 @@ bool is_known(const ledger::LedgerScan& scan, const std::string& path) {
     });
 }
 
-Result<Sample> take_sample(const Request& request, bool first) {
+Result<Sample> take_sample(const StatusRequest& request, bool first) {
     const auto asked = survey(
         {.names = request.names, .nls = request.nls, .all_users = request.all_users, .tells = first});
     if (!asked) return asked.status();
@@ -118,7 +118,7 @@ Result<Sample> take_sample(const Request& request, bool first) {
 }
 
 // One look at the ledgers, shown. The sample is what the next one is compared with.
-Result<Sample> show(const Request& request, const Sample* before, bool redraw) {
+Result<Sample> show(const StatusRequest& request, const Sample* before, bool redraw) {
     auto now = take_sample(request, before == nullptr);
     if (!now) {
         fmt::print(stderr, "forebay status: {}\n", now.status().message());
@@ -179,7 +179,7 @@ class Ticks {
     int signals_ = -1;
 };
 
-int watch(const Request& request) {
+int watch(const StatusRequest& request) {
     const Ticks ticks;
     if (!ticks.usable()) {
         fmt::print(stderr, "forebay status: {}\n", Status::from_errno(errno, "create a timer").message());
@@ -202,7 +202,7 @@ int watch(const Request& request) {
 void add_status(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("status",
                                            "What is staged, what is drained, and what died processes left behind");
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<StatusRequest>();
     command->add_flag("-w,--watch", request->watch,
                       "Show it again every second, until interrupted; TERM=dumb: one below the other");
     command->add_flag("--json", request->json, "As JSON; with --watch one object per line");

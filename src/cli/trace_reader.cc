@@ -11,7 +11,7 @@ namespace forebay::cli {
 
 namespace {
 
-constexpr double kSecond = 1e9;
+constexpr double kTraceSecond = 1e9;
 
 std::optional<TraceEvent> event_of(const std::string& line) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
@@ -61,7 +61,7 @@ Timeline timeline_of(const std::vector<TraceEvent>& events, std::uint64_t begin_
     const double interval_ns = static_cast<double>(std::max(end_ns, begin_ns + 1) - begin_ns) /
                                static_cast<double>(intervals);
     const std::vector<double> none(intervals);
-    Timeline result{interval_ns / kSecond, none, none, none};
+    Timeline result{interval_ns / kTraceSecond, none, none, none};
     std::set<std::uint64_t> processes;
     for (const TraceEvent& event : events) processes.insert(event.pid);
     for (const TraceEvent& event : events) {
@@ -96,7 +96,7 @@ double bytes_per_second(const std::vector<TraceEvent>& events, TraceEvent::Kind 
         if (event.end_ns > from) busy_ns += event.end_ns - from;
         until_ns = std::max(until_ns, event.end_ns);
     }
-    return busy_ns == 0 ? 0 : static_cast<double>(bytes) * kSecond / static_cast<double>(busy_ns);
+    return busy_ns == 0 ? 0 : static_cast<double>(bytes) * kTraceSecond / static_cast<double>(busy_ns);
 }
 
 Alignment alignment_of(const std::vector<TraceEvent>& events, std::uint64_t stripe_bytes) {

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Request {
+struct VerifyRequest {
     std::vector<std::string> names;
     std::string nls;
     bool json = false, all_users = false;
@@ -41,7 +41,7 @@ std::string verdict(const std::vector<recover::VerifiedDirectory>& directories, 
                                : "Verdict: all that dead processes left can be read.";
 }
 
-void print_text(const std::vector<recover::VerifiedDirectory>& directories, const Survey& asked) {
+void print_verified(const std::vector<recover::VerifiedDirectory>& directories, const Survey& asked) {
     if (directories.empty())
         fmt::print("{} {}{}.\n", asked.unseen.empty() ? "No process has logs in" : "No logs were found in",
                    fmt::join(asked.nls(), ", "), asked.names_files() ? " of what was named" : "");
@@ -70,7 +70,7 @@ void print_text(const std::vector<recover::VerifiedDirectory>& directories, cons
     fmt::print("{}\n", verdict(directories, asked));
 }
 
-ordered_json as_json(const std::vector<recover::VerifiedDirectory>& directories,
+ordered_json verified_as_json(const std::vector<recover::VerifiedDirectory>& directories,
                      const std::vector<std::string>& unseen) {
     ordered_json result{{"directories", ordered_json::array()}, {"unseen", unseen}};
     for (const recover::VerifiedDirectory& directory : directories) {
@@ -102,7 +102,7 @@ ordered_json as_json(const std::vector<recover::VerifiedDirectory>& directories,
 }
 
 // Of a file that is not there, a log may tell.
-bool is_known(const std::vector<recover::VerifiedDirectory>& directories, const std::string& path) {
+bool is_known_to_verify(const std::vector<recover::VerifiedDirectory>& directories, const std::string& path) {
     const auto names = [&](const auto& one) { return one.path == path; };
     return std::any_of(directories.begin(), directories.end(), [&](const recover::VerifiedDirectory& directory) {
         return !directory.refused || std::ranges::any_of(directory.logs, names) ||
@@ -129,7 +129,7 @@ bool concerns(const Survey& asked, const recover::VerifiedDirectory& directory) 
     });
 }
 
-int run(const Request& request) {
+int verify(const VerifyRequest& request) {
     const auto complain = [](const Status& status) {
         fmt::print(stderr, "forebay verify: {}\n", status.message());
         return exit_status(status);
@@ -149,11 +149,11 @@ int run(const Request& request) {
             if (concerns(where, directory)) directories.push_back(directory);
     }
     for (const std::string& path : where.missing)
-        if (!is_known(directories, path)) return complain(no_such_file(path));
+        if (!is_known_to_verify(directories, path)) return complain(no_such_file(path));
     if (request.json)
         fmt::print("{}\n",
-                   as_json(directories, where.unseen).dump(2, ' ', false, ordered_json::error_handler_t::replace));
-    else print_text(directories, where);
+                   verified_as_json(directories, where.unseen).dump(2, ' ', false, ordered_json::error_handler_t::replace));
+    else print_verified(directories, where);
     return exit_status(std::all_of(directories.begin(), directories.end(), is_sound), where.unseen);
 }
 
@@ -162,7 +162,7 @@ int run(const Request& request) {
 void add_verify(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand(
         "verify", "Check the logs and undo journals that dead processes left: headers, tables, checksums");
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<VerifyRequest>();
     command->add_option("WHAT", request->names,
                         "Files, or staging areas; default: all areas of this user on this node");
     command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
@@ -173,7 +173,7 @@ void add_verify(CLI::App& app, int& exit_status) {
                        {"1", "something cannot"},
                        {"2", "the command line or an option is wrong, or there is no such file or staging area"},
                        {"3", "nobody can tell, as something could not be looked into"}}));
-    command->callback([request, &exit_status] { exit_status = run(*request); });
+    command->callback([request, &exit_status] { exit_status = verify(*request); });
 }
 
 }   // namespace forebay::cli

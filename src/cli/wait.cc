@@ -46,7 +46,7 @@ constexpr milliseconds kLookInterval{500};
 // A process that is just beginning has a directory before it has a ledger.
 constexpr milliseconds kUnclear{2000};
 
-struct Request {
+struct WaitRequest {
     std::vector<std::string> names;
     std::string nls;
     std::string timeout;
@@ -54,7 +54,7 @@ struct Request {
     bool no_sync = false, quiet = false;
 };
 
-int complain(std::string_view what, int exit_status = kExitProblem) {
+int complain_of_wait(std::string_view what, int exit_status = kExitProblem) {
     fmt::print(stderr, "forebay wait: {}\n", what);
     return exit_status;
 }
@@ -282,11 +282,11 @@ std::vector<Pending> of_kind(const std::vector<Pending>& pending, Pending::Kind 
     return some;
 }
 
-int complain(const std::vector<Pending>& pending, int exit_status) {
+int complain_of_wait(const std::vector<Pending>& pending, int exit_status) {
     std::set<std::string> told;
     for (const Pending& one : pending)
         if (told.insert(one.text).second)
-            complain(one.kind == Pending::Kind::kUnknown ? "cannot tell whether anything is staged: " + one.text
+            complain_of_wait(one.kind == Pending::Kind::kUnknown ? "cannot tell whether anything is staged: " + one.text
                                                          : one.text);
     return exit_status;
 }
@@ -294,7 +294,7 @@ int complain(const std::vector<Pending>& pending, int exit_status) {
 // Until nothing is pending. 0, or the exit status with which it was given up.
 class Waiting {
   public:
-    Waiting(const Request& request, const Question& question, const Survey& asked)
+    Waiting(const WaitRequest& request, const Question& question, const Survey& asked)
         : request_(request),
           question_(question),
           files_(asked.files),
@@ -305,10 +305,10 @@ class Waiting {
         for (;;) {
             // Staging areas may have come.
             auto asked = survey(question_);
-            if (!asked) return complain(asked.status().message(), exit_status(asked.status()));
+            if (!asked) return complain_of_wait(asked.status().message(), exit_status(asked.status()));
             asked.value().files = files_;   // not what may have taken their places
             Look look(asked.value(), empty_, failing_);
-            if (const Status looked = look(); !looked) return complain(looked.message(), kExitUnknown);
+            if (const Status looked = look(); !looked) return complain_of_wait(looked.message(), kExitUnknown);
             if (terminal_) draw(look);
             if (const auto end = judge(look)) return *end;
             auto at_most = kLookInterval;
@@ -341,10 +341,10 @@ class Waiting {
         const auto now = Clock::now();
         const auto dead = of_kind(pending, Kind::kDead), stuck = of_kind(pending, Kind::kStuck),
                    alive = of_kind(pending, Kind::kAlive), unknown = of_kind(pending, Kind::kUnknown);
-        if (!dead.empty()) return complain(pending, kExitProblem);
+        if (!dead.empty()) return complain_of_wait(pending, kExitProblem);
         if (!alive.empty()) clear_ = now;
         const bool over = request_.timeout_ns && now >= deadline_;
-        if (over) return complain(pending, alive.empty() && stuck.empty() ? kExitUnknown : kExitProblem);
+        if (over) return complain_of_wait(pending, alive.empty() && stuck.empty() ? kExitUnknown : kExitProblem);
         if (!alive.empty() || (stuck.empty() && now - clear_ < kUnclear)) {
             if (now - failing_since_ >= kUnclear) {
                 failing_ = std::move(look.failing());
@@ -352,10 +352,10 @@ class Waiting {
             }
             return std::nullopt;
         }
-        return complain(pending, stuck.empty() ? kExitUnknown : kExitProblem);
+        return complain_of_wait(pending, stuck.empty() ? kExitUnknown : kExitProblem);
     }
 
-    const Request& request_;
+    const WaitRequest& request_;
     const Question& question_;
     const std::vector<recover::Wanted> files_;
     const AreaEvents events_;
@@ -368,16 +368,16 @@ class Waiting {
     std::uint64_t most_bytes_ = 0;
 };
 
-int run(const Request& request) {
+int wait(const WaitRequest& request) {
     const Question question{request.names, request.nls, false, true};
     const auto asked = survey(question);
-    if (!asked) return complain(asked.status().message(), exit_status(asked.status()));
+    if (!asked) return complain_of_wait(asked.status().message(), exit_status(asked.status()));
     if (!asked.value().missing.empty())
-        return complain(no_such_file(asked.value().missing.front()).message(), kExitUsage);
+        return complain_of_wait(no_such_file(asked.value().missing.front()).message(), kExitUsage);
     if (const int given_up = Waiting(request, question, asked.value())(); given_up != kExitFine) return given_up;
     if (!request.no_sync)
         for (const recover::Wanted& file : asked.value().files)
-            if (const Status durable = make_durable(file); !durable) return complain(durable.message());
+            if (const Status durable = make_durable(file); !durable) return complain_of_wait(durable.message());
     if (!request.quiet) {
         const std::size_t count = asked.value().files.size();
         fmt::print("{} {} everything that was staged{}.\n",
@@ -392,7 +392,7 @@ int run(const Request& request) {
 void add_wait(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand(
         "wait", "Wait until nothing of some files is staged any more, and they are on their device");
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<WaitRequest>();
     command->add_option("FILE", request->names, "The files")->required();
     command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
     command->add_option("--timeout", request->timeout, "Give up after so long: 30s, 5m, 2h; a number means seconds")
@@ -410,7 +410,7 @@ void add_wait(CLI::App& app, int& exit_status) {
                        {"3", "nobody can tell, for the reason given"}}));
     command->callback([request, &exit_status] {
         request->timeout_ns = parse_duration(request->timeout);
-        exit_status = run(*request);
+        exit_status = wait(*request);
     });
 }
 

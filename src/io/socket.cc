@@ -31,7 +31,7 @@ namespace forebay::io {
 namespace {
 
 constexpr int kBacklog = 128;
-constexpr std::size_t kPiecesMax = 64;
+constexpr std::size_t kSentPiecesMax = 64;
 constexpr unsigned kEstablished = 1, kListening = 10;                 // in /proc/net/tcp
 constexpr std::chrono::milliseconds kPauseMin{50}, kPauseMax{1000};   // between two tries to connect again
 
@@ -251,10 +251,10 @@ Result<std::unique_ptr<Socket>> Socket::connect(const Address& address, std::chr
 }
 
 Status Socket::send(std::span<const Bytes> pieces, int passed) {
-    std::array<iovec, kPiecesMax> parts;
+    std::array<iovec, kSentPiecesMax> parts;
     std::size_t count = 0;
     for (const Bytes& piece : pieces) {
-        if (count == kPiecesMax) return {Code::kInternal, "send: too many pieces"};
+        if (count == kSentPiecesMax) return {Code::kInternal, "send: too many pieces"};
         if (!piece.empty()) parts[count++] = {const_cast<std::byte*>(piece.data()), piece.size()};
     }
     msghdr message{};

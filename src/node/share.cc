@@ -17,7 +17,7 @@ namespace {
 // So often whoever waits looks whether the drainer still lives. Nothing else depends on it.
 constexpr std::chrono::milliseconds kLivenessInterval{500};
 // Between two questions to the drainer whether it has drained everything.
-constexpr std::chrono::milliseconds kAskAgain{1};
+constexpr std::chrono::milliseconds kAskBoardAgain{1};
 // board::BoardHeader::finished.
 constexpr std::uint32_t kFinished = 1, kFinishedWithFailure = 2;
 // Of all segments: after so many were released a reader begins afresh rather than keep what is gone.
@@ -216,10 +216,10 @@ Status NodeShare::await_drained() {
             return {Code::kUnavailable, "the process that drains for this node cannot write what is staged"};
         }
         if (clean >= needed) return Status::ok();
-        if (asked % (kLivenessInterval / kAskAgain) == 0) FOREBAY_TRY(drainer_gone());
+        if (asked % (kLivenessInterval / kAskBoardAgain) == 0) FOREBAY_TRY(drainer_gone());
         // Nobody raises a word for this.
         static constexpr io::SharedWord kNobodyRaises{0};
-        io::wait_while(kNobodyRaises, 0, kAskAgain);
+        io::wait_while(kNobodyRaises, 0, kAskBoardAgain);
     }
 }
 

@@ -156,7 +156,7 @@ Status pass_on(const Door& door, const io::Address& server, int signals) {
     }
 }
 
-Status live(const std::string& server) {
+Status live_proxy(const std::string& server) {
     FOREBAY_TRY(end_with_parent());
     const auto address = io::parse_address(server);
     if (!address) return address.status();
@@ -180,7 +180,7 @@ void add_cutting_proxy(CLI::App& app, int& exit_status) {
     auto server = std::make_shared<std::string>();
     command->add_option("--server", *server)->required();
     command->callback([server, &exit_status] {
-        fmt::print(stderr, "{}\n", live(*server).message());
+        fmt::print(stderr, "{}\n", live_proxy(*server).message());
         exit_status = cli::kExitProblem;
     });
 }

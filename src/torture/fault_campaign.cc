@@ -12,8 +12,8 @@ namespace forebay::torture {
 
 namespace {
 
-constexpr std::uint64_t kOperationsMin = 10, kOperationsMore = 120;
-constexpr std::uint64_t kLaterNs = 6'000'000;   // after the fault, at most, and then the kill
+constexpr std::uint64_t kFaultOperationsMin = 10, kFaultOperationsMore = 120;
+constexpr std::uint64_t kFaultLaterNs = 6'000'000;   // after the fault, at most, and then the kill
 
 // Which case comes next, and at which call. A case in which the fault was not met, since there were fewer calls, begins
 // anew.
@@ -50,7 +50,7 @@ Result<Torture::Point> Torture::fault_point(const FaultCase& fault, std::uint64_
                       .fault = std::string(fault.kind->name),
                       .nth = nth,
                       .for_ever = fault.for_ever,
-                      .operations = kOperationsMin + below(kOperationsMore),
+                      .operations = kFaultOperationsMin + below(kFaultOperationsMore),
                       .close = !killed,
                       .spoil = order_.spoil};
     for (std::string& setting : fault.settings()) order.settings.push_back(std::move(setting));
@@ -71,7 +71,7 @@ Result<Torture::Point> Torture::fault_point(const FaultCase& fault, std::uint64_
         return bad(Judgement::Verdict::kHung,
                    fmt::format("the writing process did not do its part within {} s", order_.hang_ns / 1'000'000'000));
     if (killed && event.value() == Killable::Event::kOutput) {
-        event = process.wait(monotonic_ns() + below(kLaterNs));
+        event = process.wait(monotonic_ns() + below(kFaultLaterNs));
         if (!event) return event.status();
         process.kill();
         event = process.wait(monotonic_ns() + order_.hang_ns);

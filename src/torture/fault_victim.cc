@@ -70,7 +70,7 @@ class Witness {
     bool met_ = false;
 };
 
-void follow_workload(stage::StagedFile& file, const VictimOrder& order, Witness& witness) {
+void follow_faulty_workload(stage::StagedFile& file, const VictimOrder& order, Witness& witness) {
     Workload workload(order.seed);
     std::vector<std::byte> buffer;
     bool given_up = false;
@@ -123,7 +123,7 @@ Status live_with_a_fault(const VictimOrder& order, const LoadedOptions& loaded) 
     plan->fail(kind->operation, order.nth, order.for_ever ? UINT64_MAX : 1, kind->sys_errno, kind->bytes_done_first);
 
     Witness witness(*plan, order.spoil);
-    follow_workload(*file, order, witness);
+    follow_faulty_workload(*file, order, witness);
     if (plan->fired() == 0 && file->counters().staged == 0)
         return {Code::kInternal, order.file + ": nothing of it was staged"};
     if (order.close) {

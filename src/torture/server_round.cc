@@ -21,8 +21,8 @@ using Verdict = Judgement::Verdict;
 
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kSessionsMax = 4;
-constexpr std::uint64_t kOperationsMin = 5, kOperationsMore = 150;
-constexpr std::uint64_t kSoonNs = 60 * kMs, kLaterNs = 1500 * kMs;   // after a client's start
+constexpr std::uint64_t kRoundOperationsMin = 5, kRoundOperationsMore = 150;
+constexpr std::uint64_t kSoonNs = 60 * kMs, kRoundLaterNs = 1500 * kMs;   // after a client's start
 constexpr std::uint64_t kStandsStillNs = 2000 * kMs, kServerGoneNs = 1500 * kMs;
 constexpr std::uint64_t kPauseUs = 20'000;    // of a client that computes, between two operations
 constexpr std::size_t kSocketPathMax = 100;   // the system takes 107 bytes
@@ -181,7 +181,7 @@ Status ServerRound::end_server() {
 // ---- one client ------------------------------------------------------------------------------------------------
 
 void ServerRound::add_harm(ServerHarm harm, std::vector<Act>& acts) {
-    const auto instant = [&] { return dice_.below(dice_.one_in(3) ? kSoonNs : kLaterNs); };
+    const auto instant = [&] { return dice_.below(dice_.one_in(3) ? kSoonNs : kRoundLaterNs); };
     const std::uint64_t at_ns = instant();
     switch (harm) {
         case ServerHarm::kCut: acts.push_back({at_ns, Deed::kCut}); break;
@@ -214,7 +214,7 @@ std::vector<ServerRound::Act> ServerRound::schedule() {
         for (std::uint64_t more = dice_.below(3); more > 0; --more) add_harm(harm_, acts);
     if (!client_.session.empties)
         for (std::uint64_t readers = dice_.below(3); readers > 0; --readers)
-            acts.push_back({dice_.below(kLaterNs), Deed::kStartReader});
+            acts.push_back({dice_.below(kRoundLaterNs), Deed::kStartReader});
     std::stable_sort(acts.begin(), acts.end(), [](const Act& a, const Act& b) { return a.at_ns < b.at_ns; });
     return acts;
 }
@@ -289,7 +289,7 @@ Status ServerRound::await_client(Killable& client, const std::vector<Act>& acts)
 Status ServerRound::run_session() {
     Session& session = client_.session;
     session = {.seed = seed_ * 16 + ++figures_.sessions,
-               .operations = kOperationsMin + dice_.below(kOperationsMore),
+               .operations = kRoundOperationsMin + dice_.below(kRoundOperationsMore),
                .empties = dice_.one_in(10)};
     client_.patience_s = dice_.one_in(3) ? 2 : 6;
     client_.pause_us = dice_.one_in(2) ? 0 : kPauseUs;
@@ -304,7 +304,7 @@ Status ServerRound::run_session() {
     FOREBAY_TRY(judge_readers());
     if (!server_runs()) return Status::ok();
     // Mostly the next one comes at once.
-    const auto event = server_->wait(monotonic_ns() + (dice_.one_in(4) ? dice_.below(kLaterNs) : 0));
+    const auto event = server_->wait(monotonic_ns() + (dice_.one_in(4) ? dice_.below(kRoundLaterNs) : 0));
     if (!event) return event.status();
     if (event.value() == Killable::Event::kEnded)
         return fail(Verdict::kWrong, "the server has ended by itself: " + ground_.words("server"));

@@ -37,7 +37,7 @@ Result<SealKey> key_in(std::string_view text, const std::string& path) {
     return key;
 }
 
-std::string text_of(const SealKey& key) {
+std::string key_as_text(const SealKey& key) {
     std::string text;
     for (const std::byte byte : key) text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
     return text + '\n';
@@ -83,7 +83,7 @@ Status make(const std::string& path) {
     const std::string first = fmt::format("{}.{}~", path, ::getpid());
     const OpenFile file(::open(first.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (file.number() < 0) return Status::from_errno(errno, "make " + first);
-    const std::string text = text_of(key.value());
+    const std::string text = key_as_text(key.value());
     const ssize_t written = ::write(file.number(), text.data(), text.size());
     Status made = written == static_cast<ssize_t>(text.size())
                       ? Status::ok()

@@ -20,7 +20,7 @@ namespace forebay::slowfs {
 
 namespace {
 
-FileSystem& fs_of(fuse_req_t request) { return *static_cast<FileSystem*>(fuse_req_userdata(request)); }
+FileSystem& directory_fs_of(fuse_req_t request) { return *static_cast<FileSystem*>(fuse_req_userdata(request)); }
 
 // An open directory. The kernel reads one at a time from each.
 struct Directory {
@@ -42,7 +42,7 @@ void reply_entry(FileSystem& fs, fuse_req_t request, const fuse_entry_param& ent
 }
 
 void look_up(fuse_req_t request, fuse_ino_t parent, const char* name) {
-    FileSystem& fs = fs_of(request);
+    FileSystem& fs = directory_fs_of(request);
     fuse_entry_param entry;
     if (FileSystem::is_control(parent, name)) {
         (void)fs.look_up(parent, name, entry);
@@ -60,19 +60,19 @@ void forget_one(FileSystem& fs, fuse_ino_t node, std::uint64_t lookups) {
 }
 
 void forget(fuse_req_t request, fuse_ino_t node, std::uint64_t lookups) {
-    forget_one(fs_of(request), node, lookups);
+    forget_one(directory_fs_of(request), node, lookups);
     fuse_reply_none(request);
 }
 
 void forget_many(fuse_req_t request, std::size_t count, fuse_forget_data* forgotten) {
-    for (std::size_t i = 0; i < count; ++i) forget_one(fs_of(request), forgotten[i].ino, forgotten[i].nlookup);
+    for (std::size_t i = 0; i < count; ++i) forget_one(directory_fs_of(request), forgotten[i].ino, forgotten[i].nlookup);
     fuse_reply_none(request);
 }
 
 // What mknod, mkdir and symlink share: `make` creates the name in the directory it is given and returns 0 or -1.
 template <class Make>
 void make_entry(fuse_req_t request, Op op, fuse_ino_t parent, const char* name, Make make) {
-    FileSystem& fs = fs_of(request);
+    FileSystem& fs = directory_fs_of(request);
     if (FileSystem::is_control(parent, name)) return static_cast<void>(fuse_reply_err(request, EEXIST));
     Call call(fs, request, op, [&] { return fs.path_of(parent, name); });
     if (!call.proceed()) return;
@@ -101,7 +101,7 @@ void make_symlink(fuse_req_t request, const char* target, fuse_ino_t parent, con
 }
 
 void make_link(fuse_req_t request, fuse_ino_t node, fuse_ino_t parent, const char* name) {
-    FileSystem& fs = fs_of(request);
+    FileSystem& fs = directory_fs_of(request);
     if (node == FileSystem::kControlNode) return static_cast<void>(fuse_reply_err(request, EPERM));
     Call call(fs, request, Op::kLink, [&] { return fs.path_of(parent, name); });
     if (!call.proceed()) return;
@@ -115,7 +115,7 @@ void make_link(fuse_req_t request, fuse_ino_t node, fuse_ino_t parent, const cha
 }
 
 void remove_entry(fuse_req_t request, Op op, fuse_ino_t parent, const char* name, int flags) {
-    FileSystem& fs = fs_of(request);
+    FileSystem& fs = directory_fs_of(request);
     if (FileSystem::is_control(parent, name)) return static_cast<void>(fuse_reply_err(request, EPERM));
     Call call(fs, request, op, [&] { return fs.path_of(parent, name); });
     if (!call.proceed()) return;
@@ -133,7 +133,7 @@ void remove_directory(fuse_req_t request, fuse_ino_t parent, const char* name) {
 
 void rename_entry(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t new_parent, const char* new_name,
                   unsigned flags) {
-    FileSystem& fs = fs_of(request);
+    FileSystem& fs = directory_fs_of(request);
     if (FileSystem::is_control(parent, name) || FileSystem::is_control(new_parent, new_name)) {
         return static_cast<void>(fuse_reply_err(request, EPERM));
     }
@@ -144,7 +144,7 @@ void rename_entry(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_
 }
 
 void read_symlink(fuse_req_t request, fuse_ino_t node) {
-    FileSystem& fs = fs_of(request);
+    FileSystem& fs = directory_fs_of(request);
     Call call(fs, request, Op::kReadlink, [&] { return fs.path_of(node); });
     if (!call.proceed()) return;
     std::array<char, PATH_MAX + 1> target{};
@@ -155,7 +155,7 @@ void read_symlink(fuse_req_t request, fuse_ino_t node) {
 
 void open_directory(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
     auto directory = std::make_unique<Directory>();
-    const int fd = ::openat(fs_of(request).inode(node).fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int fd = ::openat(directory_fs_of(request).inode(node).fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) directory->stream = ::fdopendir(fd);
     if (directory->stream == nullptr) {
         const int error = errno;
@@ -168,7 +168,7 @@ void open_directory(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
 }
 
 void read_directory(fuse_req_t request, fuse_ino_t node, std::size_t size, off_t offset, fuse_file_info* file) {
-    FileSystem& fs = fs_of(request);
+    FileSystem& fs = directory_fs_of(request);
     Call call(fs, request, Op::kReaddir, [&] { return fs.path_of(node); });
     if (!call.proceed()) return;
     Directory& directory = directory_of(file);
@@ -204,7 +204,7 @@ void read_directory(fuse_req_t request, fuse_ino_t node, std::size_t size, off_t
 }
 
 void synchronise_directory(fuse_req_t request, fuse_ino_t node, int data_only, fuse_file_info* file) {
-    FileSystem& fs = fs_of(request);
+    FileSystem& fs = directory_fs_of(request);
     Call call(fs, request, Op::kFsync, [&] { return fs.path_of(node); });
     if (!call.proceed()) return;
     const int fd = ::dirfd(directory_of(file).stream);
@@ -218,7 +218,7 @@ void release_directory(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
 }
 
 void file_system_status(fuse_req_t request, fuse_ino_t) {
-    FileSystem& fs = fs_of(request);
+    FileSystem& fs = directory_fs_of(request);
     Call call(fs, request, Op::kStatfs, [] { return std::string(); });
     if (!call.proceed()) return;
     struct statvfs status{};

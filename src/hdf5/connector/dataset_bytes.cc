@@ -27,13 +27,13 @@ std::shared_ptr<OpenFile> find_file(const Object& dataset) {
 // Before 1.14.4 the address of a chunk left the user block out (release notes).
 bool tells_where_chunks_are() { return host().major_version > 1 || host().minor_version > 14 || host().release >= 4; }
 
-struct ChunkWalk {
+struct ChunkBytesWalk {
     std::unordered_map<std::uint64_t, haddr_t>& chunks;
     const std::vector<hsize_t>&chunk, &grid;
     bool failed = false, too_many = false;
 
     static int step(const hsize_t* offset, unsigned, haddr_t address, hsize_t, void* self) noexcept {
-        auto& walk = *static_cast<ChunkWalk*>(self);
+        auto& walk = *static_cast<ChunkBytesWalk*>(self);
         std::uint64_t number = 0;
         for (std::size_t i = 0; i < walk.grid.size(); ++i) number = number * walk.grid[i] + offset[i] / walk.chunk[i];
         try {
@@ -99,7 +99,7 @@ std::optional<AtOnce> DatasetBytes::settle(const Object& dataset) {
 std::optional<AtOnce> DatasetBytes::find_chunks(const Object& dataset) {
     if (is_current(chunks_found_)) return too_many_chunks_ ? std::optional(AtOnce::kPieces) : std::nullopt;
     chunks_.clear();
-    ChunkWalk walk{chunks_, chunk_, grid_};
+    ChunkBytesWalk walk{chunks_, chunk_, grid_};
     H5VL_native_dataset_optional_args_t args{};
     args.chunk_iter.op = &ChunkWalk::step;
     args.chunk_iter.op_data = &walk;

@@ -15,17 +15,17 @@ namespace forebay::hdf5 {
 namespace {
 
 // All that are alive.
-struct Known {
+struct KnownConnector {
     std::mutex mutex;
     std::set<const void*> infos;
-    static Known& get() {
-        static Immortal<Known> known;
+    static KnownConnector& get() {
+        static Immortal<KnownConnector> known;
         return *known;
     }
 };
 
 bool is_ours(const void* info) {
-    Known& known = Known::get();
+    KnownConnector& known = KnownConnector::get();
     const std::lock_guard lock(known.mutex);
     return known.infos.contains(info);
 }
@@ -54,13 +54,13 @@ std::string text_of_foreign(const ForeignInfo& info) {
 }   // namespace
 
 ConnectorInfo::ConnectorInfo(std::string the_text) : text(std::move(the_text)) {
-    Known& known = Known::get();
+    KnownConnector& known = KnownConnector::get();
     const std::lock_guard lock(known.mutex);
     known.infos.insert(this);
 }
 
 ConnectorInfo::~ConnectorInfo() {
-    Known& known = Known::get();
+    KnownConnector& known = KnownConnector::get();
     const std::lock_guard lock(known.mutex);
     known.infos.erase(this);
 }
