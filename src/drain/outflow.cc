@@ -39,11 +39,11 @@ bool may_pass(int sys_errno) noexcept {
     }
 }
 
-Status out_of_memory(const char* doing, const std::string& path) noexcept {
+Status no_memory_to(const char* doing, const std::string& path) noexcept {
     try {
         return {Code::kUnavailable, doing + (" " + path) + ": out of memory", ENOMEM};
     } catch (const std::bad_alloc&) {
-        return forebay::out_of_memory();
+        return out_of_memory();
     }
 }
 
@@ -96,7 +96,7 @@ class Outflow::WriteWork final : public Work {
                     outcome = outflow_->supply_.fault(unreadable.keeper, unreadable.address);
             }
         } catch (const std::bad_alloc&) {
-            outcome = out_of_memory("write to", outflow_->path_);
+            outcome = no_memory_to("write to", outflow_->path_);
         }
         cost.stop();
         const Status left = outflow_->end_turn(*target_, [&](TargetGuard& guard) {
@@ -146,7 +146,7 @@ class Outflow::ResizeWork final : public Work {
             if (outcome && outflow_->given_up()) outcome = given_up_meanwhile();
             if (outcome) outcome = carry_out();
         } catch (const std::bad_alloc&) {
-            outcome = out_of_memory("set the size of", outflow_->path_);
+            outcome = no_memory_to("set the size of", outflow_->path_);
         }
         const Status left = outflow_->end_turn(*target_, [&](TargetGuard& guard) {
             if (begun_) guard.resized(change_.size, outcome.is_ok());

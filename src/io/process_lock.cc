@@ -49,14 +49,14 @@ struct ForkGate {
     }
 };
 
-class Descriptor {
+class OwnDescriptor {
   public:
-    explicit Descriptor(int number) noexcept : number_(number) {}
-    ~Descriptor() {
+    explicit OwnDescriptor(int number) noexcept : number_(number) {}
+    ~OwnDescriptor() {
         if (number_ >= 0) ::close(number_);
     }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
+    OwnDescriptor(const OwnDescriptor&) = delete;
+    OwnDescriptor& operator=(const OwnDescriptor&) = delete;
     [[nodiscard]] int number() const noexcept { return number_; }
     explicit operator bool() const noexcept { return number_ >= 0; }
 
@@ -70,7 +70,7 @@ class SharedLock final : public Lock {
     [[nodiscard]] int number() const noexcept { return file_.number(); }
 
   private:
-    Descriptor file_;
+    OwnDescriptor file_;
 };
 
 bool flock_now(int file, int operation) noexcept {
@@ -112,7 +112,7 @@ std::string holder_noted(int file) {
 
 // 0: `holder` says it. Else the error.
 int look(int folder, const char* name, Holder& holder) noexcept {
-    const Descriptor file(::openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    const OwnDescriptor file(::openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     holder = Holder::kUntold;
     if (!file) return errno == ENOENT ? 0 : errno;
     struct stat facts{};
@@ -151,7 +151,7 @@ Result<std::unique_ptr<ProcessLock>> ProcessLock::take(int folder, const std::st
     const std::size_t page_bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
         const std::lock_guard no_fork(ForkGate::instance().mutex);
-        const Descriptor file(::openat(folder, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+        const OwnDescriptor file(::openat(folder, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
                                        0600));
         if (!file) return Status::from_errno(errno, "open " + path);
         if (!flock_now(file.number(), LOCK_EX)) {
@@ -205,7 +205,7 @@ bool is_missing(const std::string& directory, const std::string& name) noexcept 
 }   // namespace
 
 int ProcessLock::look_at(const std::string& directory, const std::string& name, Holder& holder) noexcept {
-    const Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    const OwnDescriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     int error = folder ? look(folder.number(), name.c_str(), holder) : errno;
     bool gone = !folder && error == ENOENT;
     // Without a descriptor it is still seen whether there is such a file.
@@ -226,7 +226,7 @@ bool ProcessLock::is_no_lock(int error) noexcept {
 bool ProcessLock::await_end(const std::string& directory, const std::string& name, std::chrono::milliseconds at_most) {
     constexpr std::chrono::milliseconds kTryAgain{20};
     const auto end = std::chrono::steady_clock::now() + at_most;
-    const Descriptor told(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    const OwnDescriptor told(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     if (told)
         (void)::inotify_add_watch(told.number(), (directory + "/" + name).c_str(), IN_CLOSE_WRITE | IN_DELETE_SELF);
     Holder holder = Holder::kUntold;

@@ -246,6 +246,13 @@ class TestOtherUsers:
             shown = json.loads(ask("status", "--json", "--nls", area).stdout)
             assert [file["path"] for file in shown["files"]] == [str(path)]
             holder.kill()
+        # Who asks about a file of their own hears nothing of another user's.
+        own = path.with_name("own.h5")
+        own.touch()
+        for command in (["wait", own], ["status", own], ["recover", own], ["recover", "--dry-run", own]):
+            told = ask(*command)
+            said = told.stdout + told.stderr
+            assert told.returncode == FINE and path.name not in said and f"user {ANOTHER}" not in said, said
         assert ask("wait", path).returncode == PROBLEM
         assert ask("verify", "--json", process_directories(area, ANOTHER)[0].parent).returncode == FINE
         nothing = ask("recover")
