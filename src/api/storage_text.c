@@ -9,7 +9,7 @@
 static const char kBlanks[] = " \t\r\n\v\f", kSeparators[] = " \t\r\n\v\f:=", kUnits[] = "KMGT";
 static const double kBytesMax = 1125899906842624.0; /* 1 PiB */
 
-static const char *const kKeys[] = {"HDF5_CACHE_STORAGE_PATH",      "HDF5_CACHE_STORAGE_SIZE",
+static const char *const kStorageKeys[] = {"HDF5_CACHE_STORAGE_PATH",      "HDF5_CACHE_STORAGE_SIZE",
                                     "HDF5_CACHE_WRITE_BUFFER_SIZE", "HDF5_CACHE_STORAGE_TYPE",
                                     "HDF5_CACHE_STORAGE_SCOPE",     "HDF5_CACHE_REPLACEMENT_POLICY",
                                     "HDF5_CACHE_FUSION_THRESHOLD"};
@@ -25,8 +25,8 @@ static const char *const kOlderKeys[][2] = {{"HDF5_LOCAL_STORAGE_PATH", "HDF5_CA
 static const char *key_named(const char *name) {
     for (size_t i = 0; i < sizeof kOlderKeys / sizeof *kOlderKeys; ++i)
         if (strcmp(name, kOlderKeys[i][0]) == 0) return kOlderKeys[i][1];
-    for (size_t i = 0; i < sizeof kKeys / sizeof *kKeys; ++i)
-        if (strcmp(name, kKeys[i]) == 0) return kKeys[i];
+    for (size_t i = 0; i < sizeof kStorageKeys / sizeof *kStorageKeys; ++i)
+        if (strcmp(name, kStorageKeys[i]) == 0) return kStorageKeys[i];
     return NULL;
 }
 

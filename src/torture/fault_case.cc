@@ -11,22 +11,22 @@ namespace forebay::torture {
 
 namespace {
 
-using io::Operation;
+
 
 constexpr std::array kKinds{
-    FaultKind{"target-eio", Operation::kWrite, EIO},
-    FaultKind{"target-enospc", Operation::kWrite, ENOSPC},
-    FaultKind{"target-edquot", Operation::kWrite, EDQUOT},
-    FaultKind{"target-estale", Operation::kWrite, ESTALE},
-    FaultKind{"target-short", Operation::kWrite, ENOSPC, 100},
-    FaultKind{"target-resize", Operation::kResize, EIO},
-    FaultKind{"target-sync", Operation::kSync, EIO},
-    FaultKind{"staging-enospc", Operation::kAllocate, ENOSPC, 0, false},
-    FaultKind{"staging-edquot", Operation::kAllocate, EDQUOT, 0, false},
-    FaultKind{"staging-eio", Operation::kAllocate, EIO, 0, false},
-    FaultKind{"staging-write", Operation::kWrite, EIO, 0, false},
-    FaultKind{"staging-map", Operation::kMap, ENOMEM, 0, false},
-    FaultKind{"staging-sync", Operation::kSync, EIO, 0, false},
+    FaultKind{"target-eio", io::Operation::kWrite, EIO},
+    FaultKind{"target-enospc", io::Operation::kWrite, ENOSPC},
+    FaultKind{"target-edquot", io::Operation::kWrite, EDQUOT},
+    FaultKind{"target-estale", io::Operation::kWrite, ESTALE},
+    FaultKind{"target-short", io::Operation::kWrite, ENOSPC, 100},
+    FaultKind{"target-resize", io::Operation::kResize, EIO},
+    FaultKind{"target-sync", io::Operation::kSync, EIO},
+    FaultKind{"staging-enospc", io::Operation::kAllocate, ENOSPC, 0, false},
+    FaultKind{"staging-edquot", io::Operation::kAllocate, EDQUOT, 0, false},
+    FaultKind{"staging-eio", io::Operation::kAllocate, EIO, 0, false},
+    FaultKind{"staging-write", io::Operation::kWrite, EIO, 0, false},
+    FaultKind{"staging-map", io::Operation::kMap, ENOMEM, 0, false},
+    FaultKind{"staging-sync", io::Operation::kSync, EIO, 0, false},
 };
 constexpr std::array<std::string_view, 3> kOnError{"fail", "retry", "through"};
 constexpr std::array<std::string_view, 2> kDurability{"process", "node"};
@@ -50,7 +50,7 @@ const FaultKind* find_fault_kind(std::string_view name) noexcept {
 
 // What went wrong in a sync is lost for good. What went wrong in a write of the log is written elsewhere.
 bool FaultCase::has_to_be_told() const noexcept {
-    if (kind->operation == Operation::kSync) return true;
+    if (kind->operation == io::Operation::kSync) return true;
     return kind->of_target && (on_error != OnError::kRetry || for_ever);
 }
 
@@ -73,7 +73,7 @@ std::vector<FaultCase> fault_cases(bool of_target, bool durable, std::span<const
                     const bool node = durability == 1;
                     const std::string_view wanted_error = given(settings, "on_error"),
                                            wanted_durability = given(settings, "durability");
-                    if (kind.of_target != of_target || (kind.operation == Operation::kSync && !node) ||
+                    if (kind.of_target != of_target || (kind.operation == io::Operation::kSync && !node) ||
                         (node && !durable))
                         continue;
                     if (!wanted_error.empty() && wanted_error != kOnError[on_error]) continue;

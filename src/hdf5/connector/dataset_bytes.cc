@@ -101,7 +101,7 @@ std::optional<AtOnce> DatasetBytes::find_chunks(const Object& dataset) {
     chunks_.clear();
     ChunkBytesWalk walk{chunks_, chunk_, grid_};
     H5VL_native_dataset_optional_args_t args{};
-    args.chunk_iter.op = &ChunkWalk::step;
+    args.chunk_iter.op = &ChunkBytesWalk::step;
     args.chunk_iter.op_data = &walk;
     const bool found = ask_native(dataset, H5VL_NATIVE_DATASET_CHUNK_ITER, args);
     too_many_chunks_ = walk.too_many;
