@@ -10,9 +10,9 @@ static const char kBlanks[] = " \t\r\n\v\f", kSeparators[] = " \t\r\n\v\f:=", kU
 static const double kBytesMax = 1125899906842624.0; /* 1 PiB */
 
 static const char *const kStorageKeys[] = {"HDF5_CACHE_STORAGE_PATH",      "HDF5_CACHE_STORAGE_SIZE",
-                                    "HDF5_CACHE_WRITE_BUFFER_SIZE", "HDF5_CACHE_STORAGE_TYPE",
-                                    "HDF5_CACHE_STORAGE_SCOPE",     "HDF5_CACHE_REPLACEMENT_POLICY",
-                                    "HDF5_CACHE_FUSION_THRESHOLD"};
+                                           "HDF5_CACHE_WRITE_BUFFER_SIZE", "HDF5_CACHE_STORAGE_TYPE",
+                                           "HDF5_CACHE_STORAGE_SCOPE",     "HDF5_CACHE_REPLACEMENT_POLICY",
+                                           "HDF5_CACHE_FUSION_THRESHOLD"};
 static const char *const kOlderKeys[][2] = {{"HDF5_LOCAL_STORAGE_PATH", "HDF5_CACHE_STORAGE_PATH"},
                                             {"HDF5_LOCAL_STORAGE_SIZE", "HDF5_CACHE_STORAGE_SIZE"},
                                             {"HDF5_LOCAL_STORAGE_TYPE", "HDF5_CACHE_STORAGE_TYPE"},

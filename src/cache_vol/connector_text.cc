@@ -119,7 +119,8 @@ ConnectorText parse_connector_text(std::string_view text) {
         result.under_vol = "0";
         under_info = {};
         while (const auto pair = next_pair(layer)) {
-            if (pair->name == "under_vol" && !trim_text(pair->value).empty()) result.under_vol = without_braces(pair->value);
+            if (pair->name == "under_vol" && !trim_text(pair->value).empty())
+                result.under_vol = without_braces(pair->value);
             if (pair->name == "under_info") under_info = without_braces(pair->value);
         }
     }

@@ -241,7 +241,8 @@ int prefetch(const PrefetchRequest& request) {
             if (one.problem.empty()) one = prefetching(one.path, number++, files);
     }
     if (terminal) erase_progress();
-    if (request.json) fmt::print("{}\n", prefetched_as_json(nls, all).dump(2, ' ', false, ordered_json::error_handler_t::replace));
+    if (request.json)
+        fmt::print("{}\n", prefetched_as_json(nls, all).dump(2, ' ', false, ordered_json::error_handler_t::replace));
     else print_prefetched(all);
     return std::ranges::all_of(all, [](const Prefetched& one) { return one.problem.empty(); }) ? kExitFine
                                                                                                : kExitProblem;

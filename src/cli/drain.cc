@@ -197,7 +197,8 @@ bool any_in_use(const recover::Report& report) {
 // Takes over what a process leaves at its end (option linger), which waits until this has said so. Nobody reads what it
 // prints.
 int finish(const std::string& path) {
-    if (const Status settled = io::settle_detached(); !settled) return complain_of_drain(settled.message(), kExitProblem);
+    if (const Status settled = io::settle_detached(); !settled)
+        return complain_of_drain(settled.message(), kExitProblem);
     const std::size_t slash = path.rfind('/');
     if (slash == std::string::npos || slash == 0) return kExitUsage;
     const std::string area = path.substr(0, slash), name = path.substr(slash + 1);

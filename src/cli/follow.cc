@@ -55,19 +55,21 @@ int follow(wire::CommitStream& stream, const FollowRequest& request, const EndSi
     for (;;) {
         const auto news = stream.next(end.number());
         if (!news)
-            return complain_of_follow("the staging server does not answer any more: " + news.status().message(), kExitProblem);
+            return complain_of_follow("the staging server does not answer any more: " + news.status().message(),
+                                      kExitProblem);
         if (!news.value()) return kExitFine;
         const wire::Commits& commits = *news.value();
         if (commits.missed > 0)
-            complain_of_follow(fmt::format("{} commits before these are not known any more", commits.missed), kExitFine);
+            complain_of_follow(fmt::format("{} commits before these are not known any more", commits.missed),
+                               kExitFine);
         for (const wire::Commit& commit : commits.commits) {
             print(commit, request.json);
             if (++printed == request.count) return kExitFine;
         }
         if (commits.writer == Writer::kClosed) return kExitFine;
         if (commits.writer == Writer::kGone)
-            return complain_of_follow(request.file + ": its writer has ended without closing it; it is at its last flush",
-                            kExitProblem);
+            return complain_of_follow(
+                request.file + ": its writer has ended without closing it; it is at its last flush", kExitProblem);
     }
 }
 

@@ -23,8 +23,8 @@ std::string progress_bar(std::uint64_t part, std::uint64_t whole) {
 }   // namespace
 
 void draw_progress(const Shown& shown, std::string_view more) {
-    fmt::print(stderr, "\r\033[K{} file {} of {}, {} of {}{}", progress_bar(shown.bytes, shown.of_bytes), shown.file + 1,
-               shown.of_files, format_size(shown.bytes), format_size(shown.of_bytes), more);
+    fmt::print(stderr, "\r\033[K{} file {} of {}, {} of {}{}", progress_bar(shown.bytes, shown.of_bytes),
+               shown.file + 1, shown.of_files, format_size(shown.bytes), format_size(shown.of_bytes), more);
     (void)std::fflush(stderr);
 }
 

@@ -35,7 +35,8 @@ Report report_of(RunSummary summary, const std::vector<TraceEvent>& events, cons
     const ledger::FileCounters sum = totals(all_files(summary));
     const std::size_t processes = process_count(summary);
     if (processes > 0)
-        report.waited_s = static_cast<double>(sum.stage_ns + sum.close_ns) / kReportSecond / static_cast<double>(processes);
+        report.waited_s = static_cast<double>(sum.stage_ns + sum.close_ns) / kReportSecond /
+                          static_cast<double>(processes);
     if (report.target_bytes_per_s > 0)
         report.native_s = static_cast<double>(sum.staged + sum.through) / report.target_bytes_per_s;
     report.advice = advice_for(summary, options,

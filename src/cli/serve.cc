@@ -132,7 +132,8 @@ int run_server(const ServeRequest& request) {
     std::optional<wire::SealKey> key;
     if (!address.value().is_local()) {
         const auto usable = usable_key(loaded.value().options);
-        if (!usable) return complain_of_serve("--listen " + request.listen + ": " + usable.status().message(), kExitProblem);
+        if (!usable)
+            return complain_of_serve("--listen " + request.listen + ": " + usable.status().message(), kExitProblem);
         key = usable.value();
     }
     EndSignal end;   // before any thread, which inherits what is blocked

@@ -71,7 +71,7 @@ void print_verified(const std::vector<recover::VerifiedDirectory>& directories, 
 }
 
 ordered_json verified_as_json(const std::vector<recover::VerifiedDirectory>& directories,
-                     const std::vector<std::string>& unseen) {
+                              const std::vector<std::string>& unseen) {
     ordered_json result{{"directories", ordered_json::array()}, {"unseen", unseen}};
     for (const recover::VerifiedDirectory& directory : directories) {
         ordered_json one{{"path", directory.path},        {"pid", directory.pid},
@@ -151,8 +151,9 @@ int verify(const VerifyRequest& request) {
     for (const std::string& path : where.missing)
         if (!is_known_to_verify(directories, path)) return complain(no_such_file(path));
     if (request.json)
-        fmt::print("{}\n",
-                   verified_as_json(directories, where.unseen).dump(2, ' ', false, ordered_json::error_handler_t::replace));
+        fmt::print(
+            "{}\n",
+            verified_as_json(directories, where.unseen).dump(2, ' ', false, ordered_json::error_handler_t::replace));
     else print_verified(directories, where);
     return exit_status(std::all_of(directories.begin(), directories.end(), is_sound), where.unseen);
 }

@@ -287,7 +287,7 @@ int complain_of_wait(const std::vector<Pending>& pending, int exit_status) {
     for (const Pending& one : pending)
         if (told.insert(one.text).second)
             complain_of_wait(one.kind == Pending::Kind::kUnknown ? "cannot tell whether anything is staged: " + one.text
-                                                         : one.text);
+                                                                 : one.text);
     return exit_status;
 }
 

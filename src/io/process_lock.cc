@@ -152,7 +152,7 @@ Result<std::unique_ptr<ProcessLock>> ProcessLock::take(int folder, const std::st
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
         const std::lock_guard no_fork(ForkGate::instance().mutex);
         const OwnDescriptor file(::openat(folder, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-                                       0600));
+                                          0600));
         if (!file) return Status::from_errno(errno, "open " + path);
         if (!flock_now(file.number(), LOCK_EX)) {
             if (errno != EWOULDBLOCK) return Status::from_errno(errno, "lock " + path);

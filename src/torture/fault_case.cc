@@ -11,8 +11,6 @@ namespace forebay::torture {
 
 namespace {
 
-
-
 constexpr std::array kKinds{
     FaultKind{"target-eio", io::Operation::kWrite, EIO},
     FaultKind{"target-enospc", io::Operation::kWrite, ENOSPC},

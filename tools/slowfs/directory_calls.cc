@@ -65,7 +65,8 @@ void forget(fuse_req_t request, fuse_ino_t node, std::uint64_t lookups) {
 }
 
 void forget_many(fuse_req_t request, std::size_t count, fuse_forget_data* forgotten) {
-    for (std::size_t i = 0; i < count; ++i) forget_one(directory_fs_of(request), forgotten[i].ino, forgotten[i].nlookup);
+    for (std::size_t i = 0; i < count; ++i)
+        forget_one(directory_fs_of(request), forgotten[i].ino, forgotten[i].nlookup);
     fuse_reply_none(request);
 }
 
