@@ -42,6 +42,7 @@ class Options(TypedDict, total=False):
     node: str
     nodes: Literal["fast", "consistent"]
     server: str
+    server_key: AnyPath
     stats: AnyPath
     trace: AnyPath
     registry: AnyPath
@@ -82,6 +83,7 @@ ALLOWED = {
     "node": "any text",
     "nodes": "fast or consistent",
     "server": "any text",
+    "server_key": "a path",
     "stats": "a path",
     "trace": "a path",
     "registry": "a path",

@@ -33,7 +33,7 @@ void find_drainers(FileView& file) {
     if (file.members.size() == 1) file.members.front().drains = true;
 }
 
-FileState state_of(const FileView& file) {
+FileState file_state_of(const FileView& file) {
     const bool alive = std::any_of(file.members.begin(), file.members.end(),
                                    [](const FileMember& member) { return member.process->alive; });
     if (alive) return file.sum.error != 0 && file.pending > 0 ? FileState::kFailing : FileState::kAtWork;
@@ -89,7 +89,7 @@ std::vector<FileView> files_of(const ledger::LedgerScan& scan) {
             continue;
         file.pending = file.sum.pending;
         find_drainers(file);
-        file.state = state_of(file);
+        file.state = file_state_of(file);
         result.push_back(std::move(file));
     }
     std::sort(result.begin(), result.end(),

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
 #include <utility>
 
+#include "cli/hdf5_choice.h"
 #include "cli/launch.h"
 #include "cli/plugin_probe.h"
 
@@ -55,11 +55,6 @@ std::optional<std::string> variable_in(const std::string& environment, std::stri
 }
 
 std::string name_in(const std::string& path) { return fs::path(path).filename().string(); }
-
-bool is_older_than_1_14(const std::string& version) {
-    unsigned major = 0, minor = 0;
-    return std::sscanf(version.c_str(), "%u.%u", &major, &minor) == 2 && (major < 1 || (major == 1 && minor < 14));
-}
 
 }   // namespace
 
