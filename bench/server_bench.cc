@@ -62,7 +62,7 @@ struct Bench {
     std::string directory;
     std::size_t clients = 4, blocks = 256;
     std::string socket = "/socket";
-    io::Address address() const { return {directory + socket, 0, 0}; }
+    io::Address address() const { return {.path = directory + socket}; }
     std::string file(std::size_t client) const { return directory + "/file" + std::to_string(client); }
 };
 

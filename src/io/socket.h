@@ -21,10 +21,10 @@ namespace forebay::io {
 
 // "unix:PATH" with an absolute path, or "HOST:PORT" with an IPv4 address or a name.
 struct Address {
-    std::string path;   // of a Unix socket; empty: TCP
+    std::string path = {};   // of a Unix socket; empty: TCP
     std::uint32_t host = 0;
     std::uint16_t port = 0;
-    std::string key_file;   // for another machine: option server_key
+    std::string key_file = {};   // for another machine: option server_key
     // A Unix socket, or the loopback interface: the system knows who is at the other end.
     [[nodiscard]] bool is_local() const noexcept { return !path.empty() || host >> 24 == 127; }
 };

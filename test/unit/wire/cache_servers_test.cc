@@ -35,7 +35,7 @@ class PlayedServer {
     // What it does with a request, beside answering it: false, and the connection ends there.
     using Interfere = std::function<bool(Connection&, const Connection::Frame&)>;
 
-    explicit PlayedServer(const std::string& path) : address_{path, 0, 0} { EXPECT_EQ(::pipe(wake_.data()), 0); }
+    explicit PlayedServer(const std::string& path) : address_{.path = path} { EXPECT_EQ(::pipe(wake_.data()), 0); }
     ~PlayedServer() {
         stop();
         ::close(wake_[0]);

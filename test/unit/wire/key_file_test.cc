@@ -99,7 +99,8 @@ TEST_F(KeyFile, is_one_for_all_that_make_it_at_once) {
 TEST(KeyFileName, is_in_the_home_directory_unless_it_is_named) {
     EXPECT_EQ(key_file("/somewhere/key"), "/somewhere/key");
     const char* const home = std::getenv("HOME");
-    if (home != nullptr && *home == '/') EXPECT_EQ(key_file(""), std::string(home) + "/.config/forebay/server.key");
+    if (home == nullptr || *home != '/') GTEST_SKIP() << "there is no home directory";
+    EXPECT_EQ(key_file(""), std::string(home) + "/.config/forebay/server.key");
 }
 
 }   // namespace

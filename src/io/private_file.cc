@@ -1,0 +1,84 @@
+#include "io/private_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+namespace forebay::io {
+
+namespace {
+
+class OpenFile {
+  public:
+    explicit OpenFile(int number) noexcept : number_(number) {}
+    ~OpenFile() {
+        if (number_ >= 0) ::close(number_);
+    }
+    OpenFile(const OpenFile&) = delete;
+    OpenFile& operator=(const OpenFile&) = delete;
+    [[nodiscard]] int number() const noexcept { return number_; }
+
+  private:
+    int number_;
+};
+
+Status check_owner(int number, const std::string& path) {
+    struct stat facts{};
+    if (::fstat(number, &facts) != 0) return Status::from_errno(errno, "look at " + path);
+    if (!S_ISREG(facts.st_mode)) return {Code::kInvalidArgument, path + ": it is no file"};
+    if (facts.st_uid != ::geteuid())
+        return {Code::kPermissionDenied, fmt::format("{}: it belongs to user {}", path, facts.st_uid)};
+    if ((facts.st_mode & 077) != 0)
+        return {Code::kPermissionDenied, path + ": others than its owner have rights to it (chmod 600)"};
+    return Status::ok();
+}
+
+}   // namespace
+
+Result<std::string> read_private_file(const std::string& path, std::size_t bytes_max) {
+    const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (file.number() < 0) return Status::from_errno(errno, "open " + path);
+    FOREBAY_TRY(check_owner(file.number(), path));
+    std::string text(bytes_max + 1, '\0');
+    std::size_t length = 0;
+    while (length < text.size()) {
+        const ssize_t got = ::read(file.number(), text.data() + length, text.size() - length);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return Status::from_errno(errno, "read " + path);
+        if (got == 0) break;
+        length += static_cast<std::size_t>(got);
+    }
+    if (length > bytes_max)
+        return Status(Code::kInvalidArgument, fmt::format("{}: it has more than {} bytes", path, bytes_max));
+    text.resize(length);
+    return text;
+}
+
+Status make_private_file(const std::string& path, std::string_view text) {
+    std::error_code failed;
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    if (!std::filesystem::exists(folder, failed)) {
+        std::filesystem::create_directories(folder, failed);
+        if (failed) return Status::from_errno(failed.value(), "make " + folder.string());
+        std::filesystem::permissions(folder, std::filesystem::perms::owner_all, failed);
+        if (failed) return Status::from_errno(failed.value(), "set the mode of " + folder.string());
+    }
+    const std::string first = fmt::format("{}.{}~", path, ::getpid());
+    const OpenFile file(::open(first.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (file.number() < 0) return Status::from_errno(errno, "make " + first);
+    const ssize_t written = ::write(file.number(), text.data(), text.size());
+    Status made = written == static_cast<ssize_t>(text.size())
+                      ? Status::ok()
+                      : Status::from_errno(written < 0 ? errno : ENOSPC, "write " + first);
+    if (made && ::link(first.c_str(), path.c_str()) != 0 && errno != EEXIST)
+        made = Status::from_errno(errno, "make " + path);
+    (void)::unlink(first.c_str());
+    return made;
+}
+
+}   // namespace forebay::io
