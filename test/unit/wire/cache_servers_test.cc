@@ -80,7 +80,7 @@ class PlayedServer {
             if (!frame || (interfere_ && !interfere_(connection, frame.value()))) break;
             const Header header = frame.value().header;
             if (header.type == Type::kHello) {
-                (void)connection.send(Type::kWelcome, header.request, encode(Welcome{1, 64, 8 << 20, 3}));
+                (void)connection.send(Type::kWelcome, header.request, encode(Welcome{kVersion, 64, 8 << 20, 3}));
             } else if (header.type == Type::kOpen) {
                 ++opens_;
                 EXPECT_EQ(parse_open(frame.value().payload).value().purpose, Purpose::kReadCached);
