@@ -222,8 +222,9 @@ def test_without_its_server_a_node_s_part_is_read_from_the_file(nodes, how):
         rest, _ = reader.communicate("\n", timeout=100)
         assert reader.returncode == 0
     assert first + rest == expected
-    assert nodes.cache(0)["remote_bytes"] > 0 and nodes.cache(0)["late_answers"] > 0
-    if how == signal.SIGSTOP:
+    assert nodes.cache(0)["remote_bytes"] > 0
+    if how == signal.SIGSTOP:  # one that was killed may refuse to be asked
+        assert nodes.cache(0)["late_answers"] > 0
         nodes.servers[1].process.send_signal(signal.SIGCONT)
 
 
