@@ -19,7 +19,7 @@ from test_cli import EXIT_NOT_DRAINED, FOREBAY, binary, call, clean_environment,
 
 # src/ledger/ledger.h: sizes of the header and of a slot, which are multiples of 64.
 HEADER_BYTES, SLOT_BYTES, PATH_MAX = 384, 4352, 4096
-MAGIC, VERSION = 0x3152474459414246, 7
+MAGIC, VERSION = 0x3152474459414246, 8
 SLOT_FIELDS = (
     "in_use opened_ns device inode requests staged drained superseded through pending held oldest_ns commits "
     "target_writes drain_ns stage_ns stall_ns close_ns guarantee_given_up merged stolen syncs error aside "
@@ -46,7 +46,9 @@ def ledger(pid, start, files, aside=None):
     for counters in files:
         path = counters["path"].encode()
         values = {**counters, "in_use": 1, "path_bytes": len(path)}
-        slot = struct.pack("<26Q", *(values.get(field, 0) for field in SLOT_FIELDS)) + path.ljust(PATH_MAX, b"\0")
+        slot = struct.pack(f"<{len(SLOT_FIELDS)}Q", *(values.get(field, 0) for field in SLOT_FIELDS)) + path.ljust(
+            PATH_MAX, b"\0"
+        )
         slots += slot.ljust(SLOT_BYTES, b"\0")
     return header.ljust(HEADER_BYTES, b"\0") + slots
 
