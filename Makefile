@@ -35,10 +35,13 @@ test-long:  ## all that, and what takes hours: every point of the kill campaigns
 	@tools/setup
 	@tools/run-tests --long
 
-demo: build  ## two short programs, one that writes and one that reads, natively and with forebay; in build/demo
-	@tools/setup python
+demo:  ## two short programs, one that writes and one that reads, natively and with forebay; in build/demo
+	@tools/setup packages-demo python-demo
+	@tools/fetch-headers build/third_party
+	@cmake --preset demo --log-level=WARNING >/dev/null
+	@cmake --build --preset demo
 	@mkdir -p build/demo
-	@tools/env python -m forebay.demo --output build/demo
+	@FOREBAY_BUILD_DIR=build/for-demo tools/env python -m forebay.demo --output build/demo
 
 examples: build  ## a PyTorch training on a slow file system, natively and with forebay, about 5 minutes; in build/examples
 	@tools/setup python examples

@@ -288,11 +288,11 @@ def run_demo(settings: Settings, scratch: Path, console: Console) -> list[str]:
 
 
 def main(
-    steps: Annotated[int, typer.Option(min=1, help="Checkpoints to write.")] = 20,
+    steps: Annotated[int, typer.Option(min=1, help="Checkpoints to write.")] = 10,
     size: Annotated[int, typer.Option(min=8, help="Grid points along each axis.")] = 160,
     bandwidth: Annotated[str, typer.Option(help="Of the slow file system.")] = "80MiB/s",
     samples: Annotated[int, typer.Option(min=BATCH, help="Images that the training reads in each epoch.")] = 1024,
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs of the training.")] = 5,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of the training.")] = 4,
     output: Annotated[Path, typer.Option(help="Directory for the figures and result.json.")] = Path("build/demo"),
     keep: Annotated[bool, typer.Option("--keep", help="Keep the HDF5 files, the trace and the statistics.")] = False,
 ) -> None:

@@ -1,6 +1,7 @@
 """tools/setup fails in one clear line, and leaves what is there already alone."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -87,3 +88,10 @@ def test_what_is_there_already_is_left_alone():
     assert again.returncode == 0
     assert "building" not in again.stdout
     assert "installing" not in again.stdout
+
+
+def test_the_demo_imports_what_the_tests_have():
+    everything = (ROOT / "python" / "requirements.txt").read_text()
+    pins = re.findall(r"^\S+==\S+$", (ROOT / "python" / "requirements-demo.txt").read_text(), re.MULTILINE)
+    assert len(pins) > 10
+    assert [pin for pin in pins if not re.search(rf"^{re.escape(pin)}(\s|$)", everything, re.MULTILINE)] == []
