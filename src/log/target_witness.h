@@ -47,6 +47,8 @@ class TargetWitness {
 
     // Whether its state has to be looked at: nothing is under way, and something was.
     [[nodiscard]] bool to_be_looked_at() const noexcept;
+    // The next note goes to the other of the two places (log/target_state.h).
+    void skip_serial() noexcept { ++state_.serial; }
     // Looked at when the serial was `serial`: counts if nothing has begun since. The samples stay: a write that begins
     // later, and of which nothing is there, does not make them come or go.
     [[nodiscard]] bool rested(const io::FileState& now, std::uint64_t serial) noexcept;

@@ -7,7 +7,7 @@
 namespace forebay::recover {
 
 WitnessedTarget::WitnessedTarget(std::shared_ptr<io::File> target, Setup setup)
-    : ForwardingFile(std::move(target)), setup_(std::move(setup)), left_(setup_.now) {
+    : ForwardingFile(std::move(target)), setup_(std::move(setup)), left_(setup_.now), noted_(setup_.known.serial) {
     const log::TargetState& known = setup_.known;
     if (known.kind == io::TimesKind::kUnknown || setup_.although_changed) {
         witness_.resume(known);
@@ -18,7 +18,13 @@ WitnessedTarget::WitnessedTarget(std::shared_ptr<io::File> target, Setup setup)
     }
 }
 
-Status WitnessedTarget::note() { return setup_.store ? setup_.store(witness_.state()) : Status::ok(); }
+// In the place that the note before does not have: if this one is torn, that one is still there.
+Status WitnessedTarget::note() {
+    if (!setup_.store) return Status::ok();
+    if (log::state_offset(witness_.state().serial) == log::state_offset(noted_)) witness_.skip_serial();
+    noted_ = witness_.state().serial;
+    return setup_.store(witness_.state());
+}
 
 Status WitnessedTarget::check_untouched_since() {
     const auto now = state(Ask::kTimes);

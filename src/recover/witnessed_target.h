@@ -52,6 +52,7 @@ class WitnessedTarget final : public io::ForwardingFile {
     std::mutex mutex_;
     log::TargetWitness witness_;   // under mutex_
     io::FileState left_;           // under mutex_: the target after the last change, as far as its times are known
+    std::uint64_t noted_;          // under mutex_: serial of the last note
 };
 
 }   // namespace forebay::recover

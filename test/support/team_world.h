@@ -82,7 +82,7 @@ class TeamWorld {
         faults_.reset();
         if (killed_at > 0) {
             faults_ = std::make_shared<io::FaultPlan>();
-            faults_->fail_any(killed_at, UINT64_MAX - killed_at, EIO, killed_at % 3 == 0 ? 10 : 0);
+            faults_->fail_any(killed_at, UINT64_MAX - killed_at, EIO, tears || killed_at % 3 == 0 ? 10 : 0);
         }
         const auto seen = through_faults(*areas_[node]);
         io::Directory* const areas[] = {seen.get()};
@@ -123,6 +123,7 @@ class TeamWorld {
 
     std::uint64_t given_up = 0;
     bool killed = false;
+    bool tears = false;   // of a write at which it was killed 10 bytes have come; else of every third one
     std::uint64_t modified_ns = 0;
     std::uint64_t opened = 0;   // how often the target was opened, or was to be
     Status target_status;       // of opening the target
