@@ -30,7 +30,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kFolderPrefix = "forebay-areas-";
 constexpr std::string_view kFirstLine = "forebay staging area 1";
 constexpr std::size_t kEntryBytesMax = 8192;
-constexpr std::uint32_t kForOthers = 077;
 
 Status refuse(const std::string& path, std::string_view why) {
     return {Code::kPermissionDenied, fmt::format("{}: {}", path, why)};
@@ -45,7 +44,7 @@ Status check_own(io::Directory& directory, const std::string& name, io::Facts::K
         return refuse(path, kind == io::Facts::Kind::kFile ? "it is no file" : "it is no directory");
     if (facts.value().owner != ::geteuid())
         return refuse(path, fmt::format("it belongs to user {}, not to user {}", facts.value().owner, ::geteuid()));
-    if ((facts.value().mode & kForOthers) != 0)
+    if ((facts.value().mode & io::Facts::kRightsOfOthers) != 0)
         return refuse(path, fmt::format("others may enter it (mode {:04o})", facts.value().mode));
     return Status::ok();
 }

@@ -17,8 +17,6 @@ namespace forebay::area {
 
 namespace {
 
-constexpr std::uint32_t kToldMode = 077;
-
 // Null: there is none that only this user may write into.
 std::unique_ptr<io::Directory> open_told_folder(const std::string& place) {
     const auto kind = io::file_system_of(place);
@@ -30,7 +28,7 @@ std::unique_ptr<io::Directory> open_told_folder(const std::string& place) {
         return nullptr;
     const auto facts = parent.value()->facts(name);
     if (!facts || facts.value().kind != io::Facts::Kind::kDirectory || facts.value().owner != ::geteuid() ||
-        (facts.value().mode & kToldMode) != 0)
+        (facts.value().mode & io::Facts::kRightsOfOthers) != 0)
         return nullptr;
     auto folder = parent.value()->open_directory(name);
     return folder ? std::move(folder).value() : nullptr;

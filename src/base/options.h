@@ -100,7 +100,7 @@ struct Options {
     std::string under_vol = "0";   // connector beneath: value or name
     std::string under_info;        // its info string, verbatim
 
-    // With option server: what it does for this process.
+    // A staging server stages the files of this process.
     [[nodiscard]] bool forwards() const noexcept { return !server.empty(); }
 };
 

@@ -334,7 +334,7 @@ std::string speed_of(const ordered_json& section) {
                        format_size(static_cast<std::uint64_t>(section["durable_bytes_per_s"].get<double>())));
 }
 
-// Those that somebody has set; `forebay options --all` lists all.
+// Prints the options that differ from their defaults, with where each was set.
 void print_options(const ordered_json& options) {
     bool any = false;
     for (const auto& [name, option] : options.items()) {

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMeaningMin = 34, kMeaningIndent = 4;   // columns
 
-// Those that people set. The others are for a special case, or for who measures.
+// The options that people set. The others are for special cases and for measurements.
 constexpr std::array<std::string_view, 14> kCommon{
     "stage",    "nls",      "size", "full",       "flush",           "close",    "durability",
     "on_error", "patience", "mpi",  "read_cache", "read_cache_size", "prefetch", "server",

@@ -84,7 +84,8 @@ Result<LoadedOptions> options_of(const ServeRequest& request) {
     return loaded;
 }
 
-// What clients on other machines prove with. The seals are tried out, so that nobody has to find out later.
+// The key for clients on other machines. It is used once here, so that a missing libsodium ends the start and not the
+// first connection.
 Result<wire::SealKey> usable_key(const Options& options) {
     const auto key = wire::read_or_make_key(wire::key_file(options.server_key));
     if (!key) return key;

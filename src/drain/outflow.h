@@ -247,9 +247,10 @@ class Outflow final : public Source {
     [[nodiscard]] bool turn_is_taken() const noexcept REQUIRES(mutex_) {
         return guard_.on() && (looking_ || (acting_ > 0 && !turn_open_));
     }
-    // kNone: taken before a close. kBegins: looks at the target first. kJoins: beside others of its turn.
+    // How a write or a change of size belongs to a turn. kNone: it was taken before a close. kBegins: it looks at the
+    // target first. kJoins: it runs beside others of the turn.
     enum class Turn : std::uint8_t { kNone, kBegins, kJoins };
-    // Of what is taken next, or now.
+    // Of the work that is taken next.
     [[nodiscard]] Turn next_turn() const noexcept REQUIRES(mutex_) {
         if (!guard_.on()) return Turn::kNone;
         return acting_ == 0 ? Turn::kBegins : Turn::kJoins;
@@ -258,9 +259,10 @@ class Outflow final : public Source {
     // Behind a close the target is lengthened before it is written. A cut by another program shows in its size then,
     // also if it comes between a look and a write that would lengthen the target again.
     [[nodiscard]] bool size_comes_first() const noexcept REQUIRES(mutex_);
-    // False: it was taken before the close, and the close has returned. It is put off.
+    // False: the work was taken before a close that has returned since. The caller puts it off.
     [[nodiscard]] bool may_begin(Turn turn) const noexcept EXCLUDES(mutex_);
-    // The write goes back to what is ready; without one it was a change of size. What is due is taken anew.
+    // Ends work that has not begun. `write` goes back to the bytes that are ready; null: the work was a change of size.
+    // What is due is taken again, in a turn.
     void put_off(io::File& target, const plan::TargetWrite* write) noexcept EXCLUDES(mutex_);
     Status begin_turn(io::File& target) noexcept EXCLUDES(mutex_);
     // Of all that was taken; `note` tells the guard. Looks what the turn has left, if that was the last of it.

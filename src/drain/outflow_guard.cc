@@ -4,8 +4,8 @@
 // as none of its writes has ended. The thread whose write ends last looks at what the turn has left. So as many writes
 // are under way at a time as before the close, and each look sees a target at rest.
 //
-// What was taken before the close returned, and has not begun then, is not carried out: another program may have
-// changed the target before it begins. It is taken anew, in a turn.
+// Work that was taken before the close returned and has not begun by then is put off: another program may change the
+// target before the work begins. The work is taken again, in a turn.
 #include <fmt/format.h>
 
 #include <array>
@@ -50,8 +50,8 @@ Result<bool> has_samples(io::File& target, const log::TargetState& known) {
 
 }   // namespace
 
-// What is under way is the first turn: it was begun before the close returned. It makes the target no longer than it is
-// now, or than its own ends.
+// The writes and the change of size that have begun are the first turn. They leave the target as long as it is now, or
+// as the furthest of them reaches.
 void Outflow::guard() {
     drop_planned();
     const log::TargetState& known = witness_.state();

@@ -7,35 +7,25 @@
 
 #include <cerrno>
 
+#include "io/own_descriptor.h"
 #include "io/posix_file.h"
 
 namespace forebay::io {
 
 namespace {
 
-class Folder {
-  public:
-    explicit Folder(const std::string& path) noexcept
-        : descriptor_(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {}
-    ~Folder() {
-        if (descriptor_ >= 0) ::close(descriptor_);
-    }
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
-    [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
-
-  private:
-    const int descriptor_;
-};
+int open_folder(const std::string& path) noexcept {
+    return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
 
 }   // namespace
 
 Result<std::unique_ptr<Claim>> Claim::make(const std::string& folder, const std::string& name) {
     if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return Status::from_errno(errno, "make " + folder);
-    const Folder at(folder);
-    if (at.descriptor() < 0) return Status::from_errno(errno, "open " + folder);
+    const OwnDescriptor at(open_folder(folder));
+    if (at.number() < 0) return Status::from_errno(errno, "open " + folder);
     std::string path = folder + "/" + name;
-    auto lock = ProcessLock::take(at.descriptor(), name, path);
+    auto lock = ProcessLock::take(at.number(), name, path);
     if (!lock) return lock.status();
     return std::unique_ptr<Claim>(new Claim(std::move(path), std::move(lock).value()));
 }
@@ -55,14 +45,14 @@ Result<bool> Claim::is_held(const std::string& folder, const std::string& name) 
 // One at a time: two that have found the same file free might remove it, and the file that somebody has made in its
 // place.
 void Claim::remove_leftovers(const std::string& folder) {
-    const Folder at(folder);
-    if (at.descriptor() < 0 || ::flock(at.descriptor(), LOCK_EX | LOCK_NB) != 0) return;
+    const OwnDescriptor at(open_folder(folder));
+    if (at.number() < 0 || ::flock(at.number(), LOCK_EX | LOCK_NB) != 0) return;
     const auto directory = open_posix_directory(folder);
     const auto names = directory ? directory.value()->list() : directory.status();
     if (!names) return;
     for (const std::string& name : names.value()) {
-        const auto kept = ProcessLock::keep_free(at.descriptor(), name, folder + "/" + name);
-        if (kept) (void)::unlinkat(at.descriptor(), name.c_str(), 0);
+        const auto kept = ProcessLock::keep_free(at.number(), name, folder + "/" + name);
+        if (kept) (void)::unlinkat(at.number(), name.c_str(), 0);
     }
 }
 

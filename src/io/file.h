@@ -165,8 +165,9 @@ enum class OpenMode : std::uint8_t {
 struct Facts {
     enum class Kind : std::uint8_t { kFile, kDirectory, kSymbolicLink, kOther };
     Kind kind = Kind::kOther;
-    std::uint64_t owner = 0;         // user id
-    std::uint32_t mode = 0;          // permission bits
+    std::uint64_t owner = 0;                                                         // user id
+    std::uint32_t mode = 0;                                                          // permission bits
+    static constexpr std::uint32_t kRightsOfOthers = 077, kWritableByOthers = 022;   // bits of it: group and others
     std::uint64_t modified_ns = 0;   // CLOCK_REALTIME, coarse; 0: unknown. A directory's: when an entry came or went
 };
 

@@ -6,34 +6,24 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
+
+#include "io/file.h"
+#include "io/own_descriptor.h"
 
 namespace forebay::io {
 
 namespace {
 
-class OpenFile {
-  public:
-    explicit OpenFile(int number) noexcept : number_(number) {}
-    ~OpenFile() {
-        if (number_ >= 0) ::close(number_);
-    }
-    OpenFile(const OpenFile&) = delete;
-    OpenFile& operator=(const OpenFile&) = delete;
-    [[nodiscard]] int number() const noexcept { return number_; }
-
-  private:
-    int number_;
-};
-
 Status check_owner(int number, const std::string& path) {
     struct stat facts{};
     if (::fstat(number, &facts) != 0) return Status::from_errno(errno, "look at " + path);
-    if (!S_ISREG(facts.st_mode)) return {Code::kInvalidArgument, path + ": it is no file"};
+    if (!S_ISREG(facts.st_mode)) return {Code::kInvalidArgument, path + ": it is not a regular file"};
     if (facts.st_uid != ::geteuid())
         return {Code::kPermissionDenied, fmt::format("{}: it belongs to user {}", path, facts.st_uid)};
-    if ((facts.st_mode & 077) != 0)
+    if ((facts.st_mode & Facts::kRightsOfOthers) != 0)
         return {Code::kPermissionDenied, path + ": others than its owner have rights to it (chmod 600)"};
     return Status::ok();
 }
@@ -41,8 +31,8 @@ Status check_owner(int number, const std::string& path) {
 }   // namespace
 
 Result<std::string> read_private_file(const std::string& path, std::size_t bytes_max) {
-    const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    if (file.number() < 0) return Status::from_errno(errno, "open " + path);
+    const OwnDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!file) return Status::from_errno(errno, "open " + path);
     FOREBAY_TRY(check_owner(file.number(), path));
     std::string text(bytes_max + 1, '\0');
     std::size_t length = 0;
@@ -62,22 +52,23 @@ Result<std::string> read_private_file(const std::string& path, std::size_t bytes
 Status make_private_file(const std::string& path, std::string_view text) {
     std::error_code failed;
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-    if (!std::filesystem::exists(folder, failed)) {
+    if (!folder.empty() && !std::filesystem::exists(folder, failed)) {
         std::filesystem::create_directories(folder, failed);
         if (failed) return Status::from_errno(failed.value(), "make " + folder.string());
         std::filesystem::permissions(folder, std::filesystem::perms::owner_all, failed);
         if (failed) return Status::from_errno(failed.value(), "set the mode of " + folder.string());
     }
-    const std::string first = fmt::format("{}.{}~", path, ::getpid());
-    const OpenFile file(::open(first.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (file.number() < 0) return Status::from_errno(errno, "make " + first);
+    std::string unnamed = path + ".XXXXXX";
+    OwnDescriptor file(::mkostemp(unnamed.data(), O_CLOEXEC));   // mode 0600
+    if (!file) return Status::from_errno(errno, "make " + unnamed);
     const ssize_t written = ::write(file.number(), text.data(), text.size());
     Status made = written == static_cast<ssize_t>(text.size())
                       ? Status::ok()
-                      : Status::from_errno(written < 0 ? errno : ENOSPC, "write " + first);
-    if (made && ::link(first.c_str(), path.c_str()) != 0 && errno != EEXIST)
+                      : Status::from_errno(written < 0 ? errno : ENOSPC, "write " + unnamed);
+    if (made && file.close() != 0) made = Status::from_errno(errno, "close " + unnamed);
+    if (made && ::link(unnamed.c_str(), path.c_str()) != 0 && errno != EEXIST)
         made = Status::from_errno(errno, "make " + path);
-    (void)::unlink(first.c_str());
+    if (::unlink(unnamed.c_str()) != 0 && made) made = Status::from_errno(errno, "remove " + unnamed);
     return made;
 }
 

@@ -11,14 +11,14 @@
 
 namespace forebay::io {
 
-// The content of a regular file that belongs to the user of this process, and to which nobody else has any right.
+// Returns the content of a regular file that belongs to this process's user and gives no rights to other users.
 // kNotFound: there is no such file. kPermissionDenied: it belongs to another user, or others have rights to it.
 // kInvalidArgument: it is no regular file, or has more than `bytes_max` bytes.
 [[nodiscard]] Result<std::string> read_private_file(const std::string& path, std::size_t bytes_max);
 
-// Makes such a file, with its directory (mode 0700) if there is none. The file is complete when it gets its name. If
-// there is a file of that name already, that file stays, and this is no error: of several processes that make the file
-// at once one wins.
+// Makes such a file, and its directory (mode 0700) if it is missing. The file is complete when it gets its name. A file
+// that has the name already stays, and the call succeeds. So when several processes make the file at once, all of them
+// find the same one. Errors: those of the system calls. A process that is killed may leave a file PATH.XXXXXX.
 [[nodiscard]] Status make_private_file(const std::string& path, std::string_view text);
 
 }   // namespace forebay::io

@@ -1,5 +1,4 @@
 #include "io/process_lock.h"
-#include "base/attempt.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -19,6 +18,9 @@
 #include <mutex>
 #include <new>
 #include <string_view>
+
+#include "base/attempt.h"
+#include "io/own_descriptor.h"
 
 namespace forebay::io {
 
@@ -47,21 +49,6 @@ struct ForkGate {
                                                   }) == 0;
         return told;
     }
-};
-
-class OwnDescriptor {
-  public:
-    explicit OwnDescriptor(int number) noexcept : number_(number) {}
-    ~OwnDescriptor() {
-        if (number_ >= 0) ::close(number_);
-    }
-    OwnDescriptor(const OwnDescriptor&) = delete;
-    OwnDescriptor& operator=(const OwnDescriptor&) = delete;
-    [[nodiscard]] int number() const noexcept { return number_; }
-    explicit operator bool() const noexcept { return number_ >= 0; }
-
-  private:
-    const int number_;
 };
 
 class SharedLock final : public Lock {

@@ -16,7 +16,6 @@ namespace forebay::recover {
 namespace {
 
 constexpr std::string_view kMember = "member-", kDone = "done", kClosed = "closed", kBegun = "begun";
-constexpr std::uint32_t kWritableByOthers = 022;
 constexpr std::size_t kCopyBytes = 1 << 20;
 
 // That a copy is whole is said in the copy itself, between its states and its path, last of all.
@@ -71,7 +70,7 @@ Result<std::unique_ptr<Gathering>> Gathering::open(std::unique_ptr<io::Directory
             return facts.status();
         }
         if (facts.value().kind != io::Facts::Kind::kDirectory || facts.value().owner != ::geteuid() ||
-            (facts.value().mode & kWritableByOthers) != 0)
+            (facts.value().mode & io::Facts::kWritableByOthers) != 0)
             return Status(Code::kPermissionDenied,
                           fmt::format("{}/{} is not a directory of this user alone", at.name(), self->name_));
         auto directory = at.open_directory(self->name_);

@@ -9,8 +9,6 @@ namespace forebay::recover {
 
 namespace {
 
-constexpr std::uint32_t kOthersMayWrite = 022;
-
 Status refuse(const std::string& path, std::string_view why) {
     return {Code::kPermissionDenied, fmt::format("{}: {}", path, why)};
 }
@@ -26,7 +24,7 @@ Status check_trusted(io::Directory& directory, const std::string& name, io::Fact
         return refuse(path, kind == io::Facts::Kind::kFile ? "it is no file" : "it is no directory");
     if (facts.value().owner != ::geteuid())
         return refuse(path, fmt::format("it belongs to user {}, not to user {}", facts.value().owner, ::geteuid()));
-    if ((facts.value().mode & kOthersMayWrite) != 0)
+    if ((facts.value().mode & io::Facts::kWritableByOthers) != 0)
         return refuse(path, fmt::format("others may write to it (mode {:04o})", facts.value().mode));
     return Status::ok();
 }

@@ -18,7 +18,7 @@ WitnessedTarget::WitnessedTarget(std::shared_ptr<io::File> target, Setup setup)
     }
 }
 
-// In the place that the note before does not have: if this one is torn, that one is still there.
+// Each note goes to the place that the note before does not have. So a torn note leaves the one before.
 Status WitnessedTarget::note() {
     if (!setup_.store) return Status::ok();
     if (log::state_offset(witness_.state().serial) == log::state_offset(noted_)) witness_.skip_serial();

@@ -15,17 +15,17 @@ namespace forebay::hdf5 {
 namespace {
 
 // All that are alive.
-struct KnownConnector {
+struct KnownInfos {
     std::mutex mutex;
     std::set<const void*> infos;
-    static KnownConnector& get() {
-        static Immortal<KnownConnector> known;
+    static KnownInfos& get() {
+        static Immortal<KnownInfos> known;
         return *known;
     }
 };
 
 bool is_ours(const void* info) {
-    KnownConnector& known = KnownConnector::get();
+    KnownInfos& known = KnownInfos::get();
     const std::lock_guard lock(known.mutex);
     return known.infos.contains(info);
 }
@@ -54,13 +54,13 @@ std::string text_of_foreign(const ForeignInfo& info) {
 }   // namespace
 
 ConnectorInfo::ConnectorInfo(std::string the_text) : text(std::move(the_text)) {
-    KnownConnector& known = KnownConnector::get();
+    KnownInfos& known = KnownInfos::get();
     const std::lock_guard lock(known.mutex);
     known.infos.insert(this);
 }
 
 ConnectorInfo::~ConnectorInfo() {
-    KnownConnector& known = KnownConnector::get();
+    KnownInfos& known = KnownInfos::get();
     const std::lock_guard lock(known.mutex);
     known.infos.erase(this);
 }

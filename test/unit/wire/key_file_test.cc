@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -82,18 +83,29 @@ TEST_F(KeyFile, that_has_something_else_is_refused_and_stays) {
     EXPECT_FALSE(std::filesystem::exists(folder_ + "/elsewhere"));
 }
 
-// In processes they have names of their own for what they begin with; threads of one do not, so each has a turn.
 TEST_F(KeyFile, is_one_for_all_that_make_it_at_once) {
     std::vector<SealKey> keys(8);
     std::vector<std::thread> makers;
     for (std::size_t i = 0; i < keys.size(); ++i)
         makers.emplace_back([&, i] {
-            auto key = read_or_make_key(path_);
-            while (!key) key = read_or_make_key(path_);
+            const auto key = read_or_make_key(path_);
+            ASSERT_TRUE(key) << key.status().message();
             keys[i] = key.value();
         });
     for (std::thread& maker : makers) maker.join();
+    EXPECT_NE(keys[0], SealKey{});
     for (const SealKey& key : keys) EXPECT_EQ(key, keys[0]);
+    const std::filesystem::directory_iterator made(folder_ + "/made");
+    EXPECT_EQ(std::distance(begin(made), end(made)), 1) << "the key, and no temporary file";
+}
+
+TEST_F(KeyFile, may_be_named_without_a_directory) {
+    const auto before = std::filesystem::current_path();
+    std::filesystem::current_path(folder_);
+    const auto key = read_or_make_key("server.key");
+    std::filesystem::current_path(before);
+    ASSERT_TRUE(key) << key.status().message();
+    EXPECT_EQ(read_key(folder_ + "/server.key").value(), key.value());
 }
 
 TEST(KeyFileName, is_in_the_home_directory_unless_it_is_named) {
