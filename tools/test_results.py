@@ -26,7 +26,7 @@ class Outcome:
         return f"{self.passed} passed, {len(self.failed)} failed, {len(self.skipped)} skipped{unstable}"
 
     def unknown_unstable(self, known: Path) -> list[str]:
-        """Those that the list `known` does not have: a line for each has its name, the date and the reason."""
+        """Unstable tests that are missing from `known`, whose lines have a name, a date and a reason each."""
         lines = [line for line in known.read_text().splitlines() if line.strip() and not line.startswith("#")]
         names = {line.split("|")[0].strip() for line in lines}
         return [name for name in self.unstable if name.split("  #")[0] not in names]

@@ -6,7 +6,7 @@ namespace forebay::cache {
 
 namespace {
 
-constexpr std::uint32_t kReadsBetweenLooks = 64;   // reads: the program may have opened files that forebay does not see
+constexpr std::uint32_t kReadsBetweenLooks = 64;   // reads between two looks for scarce descriptors
 
 std::uint64_t born_ns(io::File& file) {
     const auto state = file.state(io::File::Ask::kTimes);

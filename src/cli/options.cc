@@ -71,7 +71,7 @@ void print_table(bool all) {
 void add_options(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("options", "Options with their defaults, ranges and meanings");
     auto markdown = std::make_shared<bool>(false), all = std::make_shared<bool>(false);
-    command->add_flag("--all", *all, "Every option, and not only those that people set");
+    command->add_flag("--all", *all, "List every option, including those for special cases and measurements");
     command->add_flag("--markdown", *markdown, "As the page docs/options.md");
     command->callback([markdown, all, &exit_status] {
         if (*markdown) fmt::print("{}", options_as_markdown());

@@ -177,7 +177,7 @@ void add_serve(CLI::App& app, int& exit_status) {
         ->capture_default_str();
     command->footer(
         "It serves programs of its own user: on this machine, and on others that have its key (option server_key).\n"
-        "SIGTERM: it admits nobody any more, waits until the files that are written are closed, and ends. A second\n"
+        "SIGTERM: it refuses new programs, waits until files open for writing are closed, and ends. A second\n"
         "one ends it at once; what was flushed is recovered by the next server in the same staging area, or by\n"
         "`forebay recover`.\n\n" +
         exit_statuses({{"0", "it was told to end, and all files are whole"},

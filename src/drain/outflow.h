@@ -247,22 +247,23 @@ class Outflow final : public Source {
     [[nodiscard]] bool turn_is_taken() const noexcept REQUIRES(mutex_) {
         return guard_.on() && (looking_ || (acting_ > 0 && !turn_open_));
     }
-    // How a write or a change of size belongs to a turn. kNone: it was taken before a close. kBegins: it looks at the
-    // target first. kJoins: it runs beside others of the turn.
+    // How a write or a change of size belongs to a turn. kNone: it belongs to none, since it was taken before a
+    // deferred close. kBegins: it looks at the target first. kJoins: it runs beside others of the turn.
     enum class Turn : std::uint8_t { kNone, kBegins, kJoins };
-    // Of the work that is taken next.
+    // Returns the turn of the work that is taken next.
     [[nodiscard]] Turn next_turn() const noexcept REQUIRES(mutex_) {
         if (!guard_.on()) return Turn::kNone;
         return acting_ == 0 ? Turn::kBegins : Turn::kJoins;
     }
     [[nodiscard]] Turn take_turn() noexcept REQUIRES(mutex_);
-    // Behind a close the target is lengthened before it is written. A cut by another program shows in its size then,
-    // also if it comes between a look and a write that would lengthen the target again.
+    // Returns true if the drain must lengthen the target before it writes: after a deferred close, but not for shared
+    // files, nor where others extend the file. A cut by another program then shows in the size, even if it falls
+    // between a look and a write that would lengthen the target again.
     [[nodiscard]] bool size_comes_first() const noexcept REQUIRES(mutex_);
-    // False: the work was taken before a close that has returned since. The caller puts it off.
+    // Returns false if a close has returned since the work was taken. The caller then calls put_off.
     [[nodiscard]] bool may_begin(Turn turn) const noexcept EXCLUDES(mutex_);
     // Ends work that has not begun. `write` goes back to the bytes that are ready; null: the work was a change of size.
-    // What is due is taken again, in a turn.
+    // Such work is taken again later, in a turn.
     void put_off(io::File& target, const plan::TargetWrite* write) noexcept EXCLUDES(mutex_);
     Status begin_turn(io::File& target) noexcept EXCLUDES(mutex_);
     // Of all that was taken; `note` tells the guard. Looks what the turn has left, if that was the last of it.

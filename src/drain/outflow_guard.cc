@@ -50,8 +50,8 @@ Result<bool> has_samples(io::File& target, const log::TargetState& known) {
 
 }   // namespace
 
-// The writes and the change of size that have begun are the first turn. They leave the target as long as it is now, or
-// as the furthest of them reaches.
+// The writes and the change of size that have begun are the first turn. After them the target has its present size, or
+// ends where the furthest of them ends.
 void Outflow::guard() {
     drop_planned();
     const log::TargetState& known = witness_.state();

@@ -1,6 +1,7 @@
 // A descriptor for the time of a few calls: closed at the end of its scope.
 //
-// For descriptors that the program cannot take over meanwhile; io/descriptor.h is for those that stay open.
+// For descriptors so short-lived that the program does not close and reuse their number; io/descriptor.h is for those
+// that stay open.
 // Thread-safety: none. Never blocks by itself; close(2) may, on a network file system.
 #pragma once
 

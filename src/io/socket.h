@@ -127,7 +127,7 @@ class ListenerWatch {
 // Listens until destroyed, which removes a Unix socket's name.
 class Listener {
   public:
-    // Only this user may connect to a Unix socket: its mode is 0600. Its name that a dead server of this user has left
+    // Only this user may connect to a Unix socket: its mode is 0600. A socket left by a dead server of this user
     // is replaced. kUnavailable: another process listens there. EEXIST: the name belongs to something else, which stays
     // as it is.
     [[nodiscard]] static Result<std::unique_ptr<Listener>> open(const Address& address);

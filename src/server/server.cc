@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::chrono::seconds kRefusing{1};
 constexpr std::size_t kRefusedMax = 64;   // that are told at a time; the others are hung up on
-// Beside each writer, some who read or follow.
+// Sessions for each writer: its own, and four for readers and followers.
 constexpr std::size_t kSessionsPerFile = 5;
 constexpr std::uint64_t kLogMin = std::uint64_t{4} << 20;   // of one file
 

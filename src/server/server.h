@@ -29,7 +29,7 @@ class Server {
         LoadedOptions options;   // of all files together: `size` is shared out; `read_cache`: of programs elsewhere
         std::size_t clients_max = 0;
         Report report;
-        std::optional<wire::SealKey> key{};   // that clients on other machines have, too; none: they are not admitted
+        std::optional<wire::SealKey> key{};   // shared with clients on other machines; none: they are refused
         ServedFiles::Reach reach{};           // for tests
     };
     Server(Setup setup, std::unique_ptr<io::Listener> listener);

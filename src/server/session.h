@@ -21,8 +21,8 @@ using Report = std::function<void(const std::string& line)>;
 
 class Session {
   public:
-    // `key`: that clients on other machines have, too; null: there are none. `writes`: set before it opens a file to
-    // write. `cached`: null: the server has no read cache.
+    // `key`: the key shared with clients on other machines; null: such clients are refused. `writes`: set before it
+    // opens a file to write. `cached`: null: the server has no read cache.
     Session(ServedFiles& files, CachedFiles* cached, std::uint64_t epoch, const Report& report,
             const wire::SealKey* key, std::atomic<bool>& writes) noexcept
         : files_(files), cached_files_(cached), epoch_(epoch), report_(report), key_(key), writes_(writes) {}

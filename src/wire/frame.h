@@ -53,7 +53,7 @@ enum class Type : std::uint16_t {
     kExpose,   // memory that both sides use from now on: on one machine
     kWriteExposed,
     kReadExposed,
-    kWorking,   // no answer yet: the server is at the request, and something has reached the file since it was sent
+    kWorking,   // the server is still at the request, and bytes have reached the file since the last frame
 };
 inline constexpr Type kLastType = Type::kWorking;
 
@@ -145,7 +145,7 @@ struct Commits {
 [[nodiscard]] Payload encode_size(std::uint64_t size);       // TRUNCATE
 [[nodiscard]] Payload encode_number(std::uint64_t number);   // NEXT
 [[nodiscard]] Payload encode(const Commits& message);
-// What comes before the bytes of a WRITE.
+// The part table of a WRITE, which precedes its bytes.
 [[nodiscard]] Payload encode(std::span<const Part> parts);
 [[nodiscard]] Payload encode_exposed(std::uint64_t position, std::span<const Part> parts);   // WRITE_EXPOSED
 [[nodiscard]] Payload encode(const ReadExposed& message);

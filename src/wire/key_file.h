@@ -11,7 +11,8 @@
 
 namespace forebay::wire {
 
-// Option server_key; empty: .config/forebay/server.key in the user's home directory, which is empty if there is none.
+// Returns the path that option server_key gives, or .config/forebay/server.key in the home directory if the option is
+// empty. Returns an empty string if HOME is not an absolute path then.
 [[nodiscard]] std::string key_file(const std::string& option);
 
 // kNotFound: there is no such file. kPermissionDenied: it belongs to another user, or others have rights to it.

@@ -49,8 +49,8 @@ class SnapshotFile final : public io::ForwardingFile {
     const std::unique_ptr<Connection> connection_;
     std::uint64_t requests_ GUARDED_BY(mutex_) = 2;
     std::unique_ptr<io::SharedMemory> exposed_ GUARDED_BY(mutex_);   // null: none
-    bool may_expose_ GUARDED_BY(mutex_);                             // a Unix socket, and it has not been tried
-    std::uint64_t unexposed_bytes_ GUARDED_BY(mutex_) = 0;           // of large reads, came through the connection
+    bool may_expose_ GUARDED_BY(mutex_);                             // true on a Unix socket until expose() was tried
+    std::uint64_t unexposed_bytes_ GUARDED_BY(mutex_) = 0;           // bytes of large reads until expose() is tried
     Status failure_ GUARDED_BY(mutex_);                              // of the connection
 };
 

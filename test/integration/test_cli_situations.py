@@ -246,7 +246,7 @@ class TestOtherUsers:
             shown = json.loads(ask("status", "--json", "--nls", area).stdout)
             assert [file["path"] for file in shown["files"]] == [str(path)]
             holder.kill()
-        # Who asks about a file of their own hears nothing of another user's.
+        # A user who asks about a file of their own is told nothing of another user's.
         own = path.with_name("own.h5")
         own.touch()
         for command in (["wait", own], ["status", own], ["recover", own], ["recover", "--dry-run", own]):

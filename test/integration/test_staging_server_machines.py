@@ -70,7 +70,7 @@ def test_a_restarted_server_takes_the_program_back(machines, server, target, tmp
 
 
 def test_without_a_proof_nobody_gets_in(machines, server, target):
-    """What a stranger sends: nothing of a program's, and a HELLO as on one machine."""
+    """A host without the key sends garbage, or a HELLO as on one machine."""
     port = int(server.address.rpartition(":")[2])
     talk = f"""
 import socket, sys

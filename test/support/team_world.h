@@ -123,7 +123,7 @@ class TeamWorld {
 
     std::uint64_t given_up = 0;
     bool killed = false;
-    bool tears = false;   // of a write at which it was killed 10 bytes have come; else of every third one
+    bool tears = false;   // true: a kill lets 10 bytes of the write through; false: at every third kill point
     std::uint64_t modified_ns = 0;
     std::uint64_t opened = 0;   // how often the target was opened, or was to be
     Status target_status;       // of opening the target

@@ -129,7 +129,7 @@ TEST_F(ProofTest, anything_else_is_no_proof) {
     }
 }
 
-// Somebody who stands in between sees all frames, and has no key.
+// An attacker in between sees all frames, and has no key.
 TEST_F(ProofTest, frames_that_were_changed_left_out_or_repeated_do_not_count) {
     SealKey key{};
     key[3] = std::byte{9};
