@@ -120,11 +120,12 @@ std::uint64_t SegmentPool::new_slot_locked() {
 }
 
 // A device that is full stays so. What the process may have changes: descriptors, the size of a file, memory.
-void SegmentPool::give_up_slot_locked(std::uint64_t index, const Status& why) noexcept {
+// `taken` is what `taken_` was when the segment was asked for: who asks in the meantime does not count as refused.
+void SegmentPool::give_up_slot_locked(std::uint64_t index, const Status& why, std::uint64_t taken) noexcept {
     const bool of_the_process = why.sys_errno() == EFBIG || why.sys_errno() == EMFILE || why.sys_errno() == ENFILE ||
                                 why.sys_errno() == ENOMEM || why.sys_errno() == EAGAIN;
     vacant_.push_back(index);   // has room (reserve_free_locked)
-    taken_when_refused_ = taken_;
+    taken_when_refused_ = taken;
     if (!of_the_process) {
         limit_segments_ = std::min<std::uint64_t>(limit_segments_, index);
         vacant_.clear();   // those below are not missed
@@ -145,12 +146,12 @@ Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Ta
                 segment = from.back();
                 from.pop_back();
             } else if (may_grow) {
-                const std::uint64_t index = new_slot_locked();
+                const std::uint64_t index = new_slot_locked(), taken = taken_;
                 lock.unlock();
                 auto created = create_segment(index);
                 lock.lock();
                 if (!created) {
-                    give_up_slot_locked(index, created.status());
+                    give_up_slot_locked(index, created.status(), taken);
                     return Status(Code::kNoSpace, created.status().message(), created.status().sys_errno());
                 }
                 segment = created.value().get();
@@ -296,12 +297,12 @@ bool SegmentPool::await_quiet(std::unique_lock<std::mutex>& lock, const std::sto
 }
 
 void SegmentPool::make_one_warm(std::unique_lock<std::mutex>& lock) {
-    const std::uint64_t index = new_slot_locked();
+    const std::uint64_t index = new_slot_locked(), taken = taken_;
     lock.unlock();
     auto created = create_segment(index);
     if (created) make_warm(*created.value());
     lock.lock();
-    if (!created) return give_up_slot_locked(index, created.status());
+    if (!created) return give_up_slot_locked(index, created.status(), taken);
     ahead_bytes_ += limits_.segment_bytes;
     // Below the warm ones: what was just used is better still.
     free_.insert(free_.begin(), created.value().get());

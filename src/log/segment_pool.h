@@ -163,7 +163,7 @@ class SegmentPool {
     Result<std::unique_ptr<Segment>> create_segment(std::uint64_t index);
     [[nodiscard]] Result<io::Mapping*> map_of(std::uint64_t index);
     [[nodiscard]] std::uint64_t new_slot_locked();
-    void give_up_slot_locked(std::uint64_t index, const Status& why) noexcept;
+    void give_up_slot_locked(std::uint64_t index, const Status& why, std::uint64_t taken) noexcept;
     [[nodiscard]] bool may_grow_locked() const noexcept {
         return !vacant_.empty() || segments_.size() < limit_segments_;
     }

@@ -355,6 +355,20 @@ TEST_F(SegmentPoolTest, warming_up_waits_for_others_where_a_limit_of_the_process
     wait_until_free(*p, 1);
 }
 
+TEST_F(SegmentPoolTest, warming_up_goes_on_for_who_asked_while_one_could_not_be_had) {
+    auto p = pool(8, 8 * kSegment);
+    take(*p, 1, 0);
+    take(*p, 1, 1);
+    p->release(take(*p, 1, 2));
+    plan_->fail(io::Operation::kAllocate, 1, 1, EMFILE);
+    plan_->hang(io::Operation::kAllocate);
+    p->warm_up();
+    ASSERT_TRUE(plan_->await_hanging());
+    take(*p, 1, 3);   // the one that came back
+    plan_->let_go();
+    wait_until_free(*p, 1);
+}
+
 TEST_F(SegmentPoolTest, many_segments_are_mapped_at_once) {
     auto p = pool(2000);
     plan_->fail(io::Operation::kMap, 3, UINT64_MAX, EMFILE);   // 64 MiB each: two are enough
