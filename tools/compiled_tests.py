@@ -43,6 +43,7 @@ class Run:
     begun: str = ""
     ended: dict[str, str] = field(default_factory=dict)  # test: OK, FAILED, SKIPPED
     said: dict[str, list[str]] = field(default_factory=dict)  # test: its output
+    took: dict[str, float] = field(default_factory=dict)  # test: seconds
     how: str = ""  # what ended the process, if not itself and not its tests
 
 
@@ -111,6 +112,8 @@ def run_once(program: Program, filters: list[str], prefix: list[str], environmen
         elif name == run.begun:  # the list of failures at the end repeats the words
             run.ended[name] = word
             run.begun = ""
+            if milliseconds := re.search(r"\((\d+) ms\)", line):
+                run.took[name] = int(milliseconds[1]) / 1000
     status = process.wait()
     watch.cancel()
     started.discard(process.pid)
@@ -143,6 +146,7 @@ def run_program(program: Program, prefix: list[str], environment: dict[str, str]
     while left and not stopping.is_set():
         before = len(left)
         run = run_once(program, left, prefix, environment, started)
+        outcome.took += [(seconds, names[test]) for test, seconds in run.took.items() if test in names]
         for test, word in run.ended.items():
             if test in names and test in left:
                 left.remove(test)

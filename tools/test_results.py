@@ -14,12 +14,14 @@ class Outcome:
     failed: list[str] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unstable: list[str] = field(default_factory=list)  # failed, and passed when they were run once more
+    took: list[tuple[float, str]] = field(default_factory=list)  # seconds and names
 
     def add(self, other: "Outcome") -> None:
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped
         self.unstable += other.unstable
+        self.took += other.took
 
     def __str__(self) -> str:
         unstable = f", {len(self.unstable)} unstable" if self.unstable else ""
@@ -34,6 +36,20 @@ class Outcome:
 
 class StageBroke(Exception):
     """A stage could not be run to its end; the message is the one line that says why."""
+
+
+def write_durations(path: Path, took: list[tuple[float, str]]) -> None:
+    """Keeps what took a tenth of a second or longer, the longest first: `seconds name` in each line."""
+    lines = [f"{seconds:.1f} {name}\n" for seconds, name in sorted(took, reverse=True) if seconds >= 0.1]
+    path.write_text("".join(lines))
+
+
+def read_durations(path: Path) -> dict[str, float]:
+    """Seconds by name, as they were kept; nothing where no run has ended yet."""
+    if not path.exists():
+        return {}
+    entries = (line.split(" ", 1) for line in path.read_text().splitlines())
+    return {name: float(seconds) for seconds, name in entries}
 
 
 def first_words(text: str | None) -> str:
@@ -63,6 +79,7 @@ def read_junit(path: Path, prefix: str) -> Outcome:
         name = prefix + "::".join(filter(None, (case.get("classname"), case.get("name"))))
         if case.get("classname") == case.get("name"):  # CTest writes the name twice
             name = prefix + (case.get("name") or "")
+        outcome.took.append((float(case.get("time") or 0), name))
         skipped = case.find("skipped")
         if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
             outcome.failed.append(name)

@@ -86,6 +86,18 @@ def test_pytest_results_are_counted(read):
     assert outcome.skipped == [("stage: test.a::four", "no mpiexec")]
 
 
+def test_durations_are_kept_the_longest_first(runner, read, tmp_path):
+    outcome = read(
+        '<testcase name="a" classname="x" time="0.04"/>', '<testcase name="b c" classname="x" time="12.34"/>'
+    )
+    outcome.add(read('<testcase name="d" classname="x" time="71.5"/>'))
+    kept = tmp_path / "durations.txt"
+    assert runner.read_durations(kept) == {}
+    runner.write_durations(kept, outcome.took)
+    assert kept.read_text().splitlines() == ["71.5 stage: x::d", "12.3 stage: x::b c"]
+    assert runner.read_durations(kept) == {"stage: x::d": 71.5, "stage: x::b c": 12.3}
+
+
 def test_a_torn_result_breaks_the_stage(runner, tmp_path):
     (tmp_path / "result.xml").write_text("<testsuite><testcase")
     with pytest.raises(runner.StageBroke, match="no readable result"):
