@@ -16,6 +16,22 @@ namespace forebay {
                                       std::chrono::nanoseconds(1));
 }
 
+// The clock that a wait with an end is measured by: CLOCK_MONOTONIC. A test has one whose time it moves on itself.
+class WaitClock {
+  public:
+    virtual ~WaitClock() = default;
+    [[nodiscard]] virtual std::uint64_t now_ns() noexcept { return monotonic_ns(); }
+    // When a thread that sleeps until `at_ns` of this clock has to look at it again.
+    [[nodiscard]] virtual std::chrono::steady_clock::time_point wake_at(std::uint64_t at_ns) noexcept {
+        return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(at_ns));
+    }
+    // How long a wait of `for_ns` may sleep.
+    [[nodiscard]] std::chrono::milliseconds sleep_max(std::uint64_t for_ns) noexcept {
+        const auto left = wake_at(now_ns() + for_ns) - std::chrono::steady_clock::now();
+        return std::chrono::ceil<std::chrono::milliseconds>(left);
+    }
+};
+
 // CLOCK_REALTIME: for what people and other processes read.
 [[nodiscard]] inline std::uint64_t realtime_ns() noexcept {
     return static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch() /

@@ -228,7 +228,7 @@ Source::Taken Outflow::take_next() {
                                             waits_for_target(), supply_.no_bypass_now());
     planned_.pop_front();
     const Turn turn = take_turn();
-    if (running_++ == 0) busy_since_ns_ = monotonic_ns();
+    if (running_++ == 0) busy_since_ns_ = clock().now_ns();
     return {std::move(work), !planned_.empty() && running_ < concurrency_.allowed() && turn != Turn::kBegins};
 }
 
@@ -286,7 +286,7 @@ void Outflow::complete(const plan::TargetWrite& write, const Status& outcome, co
         if (begun) end_write(write.range, outcome.is_ok());
         if (begun && !outcome) size_in_doubt_ = true;
         --running_;
-        const std::uint64_t now = monotonic_ns();
+        const std::uint64_t now = clock().now_ns();
         if (outcome) progress_ns_ = now;
         if (outcome) shown_size_ = std::max(shown_size_, write.range.end);
         concurrency_.completed(write.range.size(), now - std::exchange(busy_since_ns_, now));
@@ -343,7 +343,7 @@ void Outflow::complete_resize(std::uint64_t size, bool lengthened, const Status&
         if (begun && !outcome) size_in_doubt_ = true;
         if (outcome) {
             if (!lengthened) size_in_doubt_ = false;
-            progress_ns_ = monotonic_ns();
+            progress_ns_ = clock().now_ns();
             target_size_ = lengthened ? std::max(target_size_, size) : size;
             shown_size_ = lengthened ? std::max(shown_size_, size) : size;
             if (cut_due_ == target_size_) cut_due_.reset();
@@ -397,7 +397,7 @@ Outflow::Pressed Outflow::press() {
 void Outflow::failed(const Status& failure) {
     const bool again = process_.options.on_error == OnError::kRetry && !halted_ && may_pass(failure.sys_errno());
     if (!again || attempts_ == kAttemptsMax) return halt(failure);
-    retry_at_ns_ = monotonic_ns() + (kPauseNs << attempts_++);
+    retry_at_ns_ = clock().now_ns() + (kPauseNs << attempts_++);
     drop_planned();
 }
 
@@ -449,14 +449,13 @@ void Outflow::make_good() {
 }
 
 bool Outflow::pausing() noexcept {
-    if (retry_at_ns_ != 0 && monotonic_ns() >= retry_at_ns_) retry_at_ns_ = 0;
+    if (retry_at_ns_ != 0 && clock().now_ns() >= retry_at_ns_) retry_at_ns_ = 0;
     return retry_at_ns_ != 0;
 }
 
 // Whoever needs the target may wait; drain threads never do, they are those of all files.
 void Outflow::wait_out_pause() {
-    using Clock = std::chrono::steady_clock;
-    while (pausing()) (void)ended_.wait_until(mutex_, Clock::time_point(std::chrono::nanoseconds(retry_at_ns_)));
+    while (pausing()) (void)ended_.wait_until(mutex_, clock().wake_at(retry_at_ns_));
 }
 
 // ---- waiting ---------------------------------------------------------------------------------------
@@ -499,7 +498,7 @@ Status Outflow::timed_out() const {
 
 bool Outflow::stalled() const noexcept {
     const std::uint64_t patience = patience_ns(process_.options);
-    return patience != 0 && running_ > 0 && monotonic_ns() >= std::max(busy_since_ns_, progress_ns_) + patience;
+    return patience != 0 && running_ > 0 && clock().now_ns() >= std::max(busy_since_ns_, progress_ns_) + patience;
 }
 
 // Whether anything is ready but what could not be read back: that will not drain.

@@ -293,6 +293,7 @@ class Outflow final : public Source {
     void complete_sync(Syncing& syncing, const Status& outcome) noexcept EXCLUDES(mutex_);
     // Of the target, now.
     [[nodiscard]] std::shared_ptr<Outflow> self() { return {supply_.hold(), this}; }
+    [[nodiscard]] WaitClock& clock() const noexcept { return process_.progress.clock(); }
 
     const Process process_;
     Supply& supply_;

@@ -220,7 +220,7 @@ void Outflow::complete_sync(Syncing& syncing, const Status& outcome) noexcept {
     const LockGuard lock(mutex_);
     supply_.synced();
     if (outcome) {
-        progress_ns_ = monotonic_ns();
+        progress_ns_ = clock().now_ns();
     } else if (target_lost_.is_ok()) {
         try {
             target_lost_ = outcome.with_context("what was written to " + path_ + " may not have reached its device");

@@ -17,14 +17,14 @@ std::uint64_t patience_ns(const Options& options) noexcept { return options.pati
 Wait::Wait(const Process& process) noexcept
     : process_(process),
       patience_ns_(patience_ns(process.options)),
-      since_ns_(monotonic_ns()),
+      since_ns_(process.progress.clock().now_ns()),
       assist_at_ns_(since_ns_ + kAssistAfterNs) {}
 
 bool Wait::over() { return over(process_.progress.last_ns()); }
 
 bool Wait::over(std::uint64_t progress_ns) {
     since_ns_ = std::max(since_ns_, progress_ns);
-    const std::uint64_t now = monotonic_ns();
+    const std::uint64_t now = process_.progress.clock().now_ns();
     if (assist_at_ns_ != 0 && now >= assist_at_ns_) {
         const bool moves = assisted_ && process_.progress.last_ns() + kAssistAfterNs > now;
         assisted_ = true;
@@ -36,7 +36,7 @@ bool Wait::over(std::uint64_t progress_ns) {
 Wait::TimePoint Wait::until() const noexcept {
     std::uint64_t at = patience_ns_ != 0 ? since_ns_ + patience_ns_ : 0;
     if (assist_at_ns_ != 0) at = at == 0 ? assist_at_ns_ : std::min(at, assist_at_ns_);
-    return at == 0 ? TimePoint::max() : TimePoint(std::chrono::nanoseconds(at));
+    return at == 0 ? TimePoint::max() : process_.progress.clock().wake_at(at);
 }
 
 }   // namespace forebay::drain

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/options.h"
@@ -18,11 +20,15 @@ namespace forebay::drain {
 // When something has last reached a target of this process: a write, or a change of its size. Thread-safe.
 class Progress {
   public:
-    void note() noexcept { last_ns_.store(monotonic_ns(), std::memory_order_relaxed); }
+    explicit Progress(std::shared_ptr<WaitClock> clock) noexcept : clock_(std::move(clock)) {}
+    void note() noexcept { last_ns_.store(clock_->now_ns(), std::memory_order_relaxed); }
+    // What all times of waiting are of.
+    [[nodiscard]] WaitClock& clock() const noexcept { return *clock_; }
     [[nodiscard]] std::uint64_t last_ns() const noexcept { return last_ns_.load(std::memory_order_relaxed); }
 
   private:
-    std::atomic<std::uint64_t> last_ns_{0};   // monotonic
+    const std::shared_ptr<WaitClock> clock_;
+    std::atomic<std::uint64_t> last_ns_{0};
 };
 
 // What the outflows of a process have in common.
@@ -40,7 +46,7 @@ class Wait {
     // Nothing has reached any target for so long, since the wait began. Asks for a thread more once it has lasted for a
     // while, and again each time that nothing has reached any target since: that thread may have got stuck as well.
     [[nodiscard]] bool over();
-    // `over` says that nothing has reached the target since `progress_ns` (monotonic) either.
+    // `over` says that nothing has reached the target since `progress_ns` either.
     [[nodiscard]] bool over(std::uint64_t progress_ns);
     // When to ask again, if nobody wakes the waiting thread before; `max`: never.
     [[nodiscard]] TimePoint until() const noexcept;

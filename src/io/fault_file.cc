@@ -46,6 +46,11 @@ bool FaultPlan::await_hanging(std::chrono::milliseconds at_most) {
     return hanging_changed_.wait_for(lock, at_most, [this] { return hanging_ > 0; });
 }
 
+bool FaultPlan::hanging() const {
+    const std::lock_guard lock(mutex_);
+    return hangs_ && hanging_ > passes_;
+}
+
 void FaultPlan::clear() {
     const std::lock_guard lock(mutex_);
     armed_ = false;

@@ -44,6 +44,8 @@ class FaultPlan {
     void let_one_go();
     // Blocks until a call hangs. False: none has.
     bool await_hanging(std::chrono::milliseconds at_most = std::chrono::minutes(1));
+    // Whether a call hangs that nothing has let go yet.
+    [[nodiscard]] bool hanging() const;
     void clear();
 
     struct Verdict {

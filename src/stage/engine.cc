@@ -286,19 +286,19 @@ Status Engine::State::await_end_of_process(const StagedFile& file) noexcept {
 }
 
 bool Engine::State::come_to_rest() {
-    const std::uint64_t patience = loaded_.options.patience;
-    if (patience == 0) return true;   // whoever destroys it waits
+    const std::uint64_t patience_ns = drain::patience_ns(loaded_.options);
+    if (patience_ns == 0) return true;   // whoever destroys it waits
     // Whoever closed a file has waited for so long already. What hangs then is of files that were given up, however
     // well others do.
     const auto now = std::chrono::steady_clock::now();
-    const std::chrono::steady_clock::time_point progress{std::chrono::nanoseconds(progress_.last_ns())};
     const auto files = open_files();
     const bool wanted = std::any_of(files.begin(), files.end(), [](const auto& file) { return file->staged(); });
     const auto last_moment = now + kLastMoment;
     const bool requests_rest = async_requests_.stop(last_moment);
     const bool cache_rests = read_cache_.stop(last_moment);
     if (requests_rest && cache_rests &&
-        scheduler_.stop(wanted ? std::max(last_moment, progress + std::chrono::seconds(patience)) : last_moment))
+        scheduler_.stop(wanted ? std::max(last_moment, progress_.clock().wake_at(progress_.last_ns() + patience_ns))
+                               : last_moment))
         return true;
     // A thread may write to any of them as long as its call lasts.
     {
@@ -391,7 +391,7 @@ std::vector<std::string> Engine::end_of_process(const LeaveTo& leave_to) { retur
 
 void Engine::await_rest() noexcept { state_->await_rest(); }
 
-std::unique_ptr<Engine> Engine::create(LoadedOptions options) {
+std::unique_ptr<Engine> Engine::create(LoadedOptions options, std::shared_ptr<WaitClock> clock) {
     area::fit_to_staging_area(options);
     auto shared = std::make_shared<const LoadedOptions>(options);
     OpenArea open_area = [shared]() -> Result<std::unique_ptr<io::Directory>> {
@@ -399,12 +399,13 @@ std::unique_ptr<Engine> Engine::create(LoadedOptions options) {
         if (!area) return area.status();
         return std::move(std::move(area).value().directory);
     };
-    return std::unique_ptr<Engine>(new Engine(std::make_unique<State>(std::move(options), std::move(open_area), true)));
+    return std::unique_ptr<Engine>(new Engine(std::make_unique<State>(std::move(options), std::move(open_area), true,
+                                                                      std::move(clock))));
 }
 
-std::unique_ptr<Engine> Engine::create(LoadedOptions options, OpenArea open_area) {
-    return std::unique_ptr<Engine>(new Engine(std::make_unique<State>(std::move(options), std::move(open_area),
-                                                                      false)));
+std::unique_ptr<Engine> Engine::create(LoadedOptions options, OpenArea open_area, std::shared_ptr<WaitClock> clock) {
+    return std::unique_ptr<Engine>(new Engine(std::make_unique<State>(std::move(options), std::move(open_area), false,
+                                                                      std::move(clock))));
 }
 
 Result<Engine::Attached> Engine::attach(OpenTarget target) { return state_->attach(std::move(target)); }

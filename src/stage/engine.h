@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "cache/cached_file.h"
@@ -43,10 +44,13 @@ class AsyncRequests;
 class Engine {
   public:
     // The usual engine: its staging area is where the options say.
-    [[nodiscard]] static std::unique_ptr<Engine> create(LoadedOptions options);
-    // For tests: `open_area` yields the directory in which the engine keeps its own.
+    [[nodiscard]] static std::unique_ptr<Engine> create(
+        LoadedOptions options, std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>());
+    // For tests: `open_area` yields the directory in which the engine keeps its own. The pauses between attempts, and
+    // what option patience ends, are measured by `clock`.
     using OpenArea = std::function<Result<std::unique_ptr<io::Directory>>()>;
-    [[nodiscard]] static std::unique_ptr<Engine> create(LoadedOptions options, OpenArea open_area);
+    [[nodiscard]] static std::unique_ptr<Engine> create(
+        LoadedOptions options, OpenArea open_area, std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>());
     // How often it has looked what others have left on the staging area.
     [[nodiscard]] std::uint64_t listings() const;
     // The process ends, and some files may never be closed (HDF5 keeps one open whose objects it cannot close): commits

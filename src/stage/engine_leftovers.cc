@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <span>
 
 #include "base/checksum.h"
@@ -14,9 +13,9 @@ namespace forebay::stage {
 namespace {
 
 // So long a process is waited for that may be ending, and cannot be seen.
-constexpr std::chrono::milliseconds kMayBeEnding{2000};
+constexpr std::uint64_t kMayBeEndingNs = 2'000'000'000;
 // For ever, with patience=0.
-constexpr std::chrono::hours kForEver{24 * 365};
+constexpr std::uint64_t kForEverNs = 31'536'000'000'000'000;   // a year
 
 using recover::Leftovers;
 using Why = Leftovers::Unsettled::Why;
@@ -60,8 +59,9 @@ Result<std::unique_ptr<io::Claim>> Engine::State::claim(const io::Identity& iden
 
 // Who recovers a file may be stuck in it.
 io::Directory::Patience Engine::State::patience_with_others() const noexcept {
-    const std::uint64_t patience = loaded_.options.patience;
-    return patience == 0 ? io::Directory::Patience::kWait : io::Directory::Patience{std::chrono::seconds(patience)};
+    const std::uint64_t patience_ns = drain::patience_ns(loaded_.options);
+    return patience_ns == 0 ? io::Directory::Patience::kWait
+                            : io::Directory::Patience{progress_.clock().sleep_max(patience_ns)};
 }
 
 // ---- what others have left ---------------------------------------------------------------------------
@@ -72,9 +72,9 @@ bool Engine::State::looks_for_leftovers() const noexcept {
 
 // Without `looking_` while it waits: others of this process may look meanwhile.
 Result<std::string> Engine::State::await_settled(const OpenedFile& file) {
-    using Clock = std::chrono::steady_clock;
-    const std::uint64_t patience = loaded_.options.patience;
-    const auto begin = Clock::now();
+    const std::uint64_t patience_ns = drain::patience_ns(loaded_.options);
+    WaitClock& clock = progress_.clock();
+    const std::uint64_t begin_ns = clock.now_ns();
     const auto self = area::identify_this_process();
     for (;;) {
         const auto looked = [&] {
@@ -84,13 +84,16 @@ Result<std::string> Engine::State::await_settled(const OpenedFile& file) {
         if (!looked) return looked.status().with_context(file.path);
         if (!looked.value()) return std::string();
         const Leftovers::Unsettled& found = *looked.value();
-        Clock::duration at_most = patience == 0 ? Clock::duration(kForEver) : std::chrono::seconds(patience);
-        if (found.why == Why::kUntold) at_most = std::min<Clock::duration>(at_most, kMayBeEnding);
+        std::uint64_t at_most_ns = patience_ns == 0 ? kForEverNs : patience_ns;
+        if (found.why == Why::kUntold) at_most_ns = std::min(at_most_ns, kMayBeEndingNs);
         // An engine of this process that was given up ends; another process keeps what it has left as long as it lives.
-        if (found.why == Why::kLeft && !(self && found.process == self.value())) at_most = Clock::duration::zero();
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(begin + at_most - Clock::now());
-        if (left.count() > 0 && io::ProcessLock::await_end(found.directory, std::string(area::kAliveFile), left))
+        if (found.why == Why::kLeft && !(self && found.process == self.value())) at_most_ns = 0;
+        const std::uint64_t end_ns = begin_ns + at_most_ns, now_ns = clock.now_ns();
+        if (now_ns < end_ns) {
+            const auto left = clock.sleep_max(end_ns - now_ns);
+            (void)io::ProcessLock::await_end(found.directory, std::string(area::kAliveFile), left);
             continue;
+        }
         // Two programs that write at once without locks are nothing that a reader has to pay for.
         if (found.why == Why::kUntold && !file.writable) return in_words(found, file.path);
         return Status(Code::kUnavailable, in_words(found, file.path), kUnsettled);

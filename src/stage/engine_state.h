@@ -41,11 +41,12 @@ namespace forebay::stage {
 class Engine::State final : public Surroundings, public ForkParty {
   public:
     // `registers`: the area is where the options say, and is noted for commands (area/registry.h).
-    State(LoadedOptions loaded, OpenArea open_area, bool registers)
+    State(LoadedOptions loaded, OpenArea open_area, bool registers, std::shared_ptr<WaitClock> clock)
         : loaded_(std::move(loaded)),
           trace_(loaded_.options.trace),
           open_area_(std::move(open_area)),
           registers_(registers),
+          progress_(std::move(clock)),
           leftovers_([this] { return recover::find_area(loaded_.options.nls); },
                      [this] { return recover::find_areas_of_others(loaded_.options.nls); }, patience_with_others()),
           read_cache_(loaded_.options, [this] { return open_area_of_cache(); }),
@@ -275,7 +276,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     bool began_ = false;   // run_ has been told; guarded by opening_
     area::TallyWriter tally_;
     std::atomic<std::uint64_t> sequence_{1};
-    drain::Progress progress_;
+    drain::Progress progress_;   // and the clock of all that waits for it
     SpareTime spare_time_{monotonic_ns()};
     std::atomic<bool> ended_{false};            // see end_of_process
     std::atomic<std::uint64_t> stranded_{0};    // files opened of whose name a log of another file is left

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <chrono>
 #include <mutex>
 
 #include "support/crash.h"
 #include "support/engine_fixture.h"
+#include "support/jumping_clock.h"
 #include "support/left_threads.h"
 
 namespace forebay {
@@ -19,8 +19,6 @@ using stage::ByteClass;
 using test::Area;
 using test::Target;
 using Content = std::vector<std::byte>;
-using Clock = std::chrono::steady_clock;
-using namespace std::chrono_literals;
 
 // The times of a file, for all that have it open.
 struct Times {
@@ -341,8 +339,8 @@ TEST_F(BehindClose, a_cut_does_not_take_what_another_program_has_appended_since)
 TEST_F(BehindClose, a_change_of_size_that_hangs_is_given_up_and_is_seen_by_others) {
     test::left_on_purpose = true;
     options_.options.close = OnClose::kWait;
-    options_.options.patience = 1;
-    engine_ = stage::Engine::create(options_, area_.opener());
+    const auto clock = std::make_shared<test::JumpingClock>([plan = plan_] { return plan->hanging(); });
+    engine_ = stage::Engine::create(options_, area_.opener(), clock);
     const auto file = attach();
     ASSERT_TRUE(file->write(0, theirs_, ByteClass::kRaw));
     ASSERT_TRUE(file->drain());

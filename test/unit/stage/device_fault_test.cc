@@ -6,6 +6,7 @@
 #include "support/crash.h"
 #include "support/engine_fixture.h"
 #include "support/fault_cases.h"
+#include "support/jumping_clock.h"
 
 namespace forebay {
 namespace {
@@ -135,6 +136,7 @@ class DeviceGone : public testing::TestWithParam<Gone> {};
 TEST_P(DeviceGone, from_the_nth_call_on_and_no_byte_is_lost_unsaid) {
     const Gone& given = GetParam();
     LoadedOptions loaded = test::small_options();
+    loaded.options.patience = 31'536'000;
     loaded.options.on_error = given.on_error;
     loaded.options.durability = given.durability;
     loaded.options.segment = 16 << 10;
@@ -145,7 +147,9 @@ TEST_P(DeviceGone, from_the_nth_call_on_and_no_byte_is_lost_unsaid) {
         Area area;
         Target target, bystander(2);
         const auto plan = std::make_shared<FaultPlan>();
-        const auto engine = stage::Engine::create(loaded, area.opener(given.of_target ? nullptr : plan));
+        // It jumps over the pauses between attempts.
+        const auto clock = std::make_shared<test::JumpingClock>(nullptr, std::chrono::seconds(1));
+        const auto engine = stage::Engine::create(loaded, area.opener(given.of_target ? nullptr : plan), clock);
         const auto other = test::attach(*engine, bystander);
         const auto file = test::attach(*engine, target, true, given.of_target ? plan : nullptr);
         plan->fail_any(nth, kForEver, EIO);

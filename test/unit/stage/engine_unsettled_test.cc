@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +20,7 @@
 #include "io/posix_file.h"
 #include "ledger/ledger.h"
 #include "support/engine_fixture.h"
+#include "support/jumping_clock.h"
 #include "support/left_threads.h"
 #include "support/leftover.h"
 #include "support/real_files.h"
@@ -29,8 +29,6 @@ namespace forebay {
 namespace {
 
 using stage::Engine;
-using Clock = std::chrono::steady_clock;
-using namespace std::chrono_literals;
 
 std::uint64_t start_ticks_of(pid_t pid) {
     std::ifstream file(fmt::format("/proc/{}/stat", pid));
@@ -114,7 +112,6 @@ class Unsettled : public test::RealFiles {
         std::filesystem::create_directory(area_path_);
         std::filesystem::permissions(area_path_, std::filesystem::perms::owner_all);
         area_ = std::move(io::open_posix_directory(area_path_)).value();
-        loaded_.options.patience = 1;
     }
     // A process that has flushed 1,000 bytes of the target.
     std::unique_ptr<OtherProcess> writer(ledger::FileUse use = ledger::FileUse::kOpen) {
@@ -158,12 +155,13 @@ class Unsettled : public test::RealFiles {
 TEST_F(Unsettled, a_file_of_a_process_that_does_not_come_to_its_end_is_refused_after_patience_and_recovered_later) {
     const auto other = writer();
     ASSERT_NO_FATAL_FAILURE(other->begin_to_end());
-    auto engine = Engine::create(loaded_);
+    const auto clock = std::make_shared<test::JumpingClock>();
+    auto engine = Engine::create(loaded_, clock);
     for (const bool writable : {true, false})
         for (const bool locked : {true, false}) {
-            const auto begin = Clock::now();
+            const auto begin = clock->passed();
             expect_refused(engine->recover_opened(opened(writable, locked)).status(), *other);
-            EXPECT_GE(Clock::now() - begin, 1s);
+            EXPECT_GE(clock->passed() - begin, std::chrono::seconds(loaded_.options.patience));
         }
     expect_refused(engine->recover_before_open(target_, false).status(), *other);
     expect_refused(engine->admit_emptying(target_), *other);
@@ -175,13 +173,14 @@ TEST_F(Unsettled, a_file_of_a_process_that_does_not_come_to_its_end_is_refused_a
 }
 
 TEST_F(Unsettled, a_file_of_a_process_that_ends_meanwhile_is_at_its_last_flush_when_it_is_opened) {
-    loaded_.options.patience = 600;
     const auto other = writer();
     ASSERT_NO_FATAL_FAILURE(other->begin_to_end());
-    auto engine = Engine::create(loaded_);
+    const auto clock = std::make_shared<test::JumpingClock>([] { return false; });
+    auto engine = Engine::create(loaded_, clock);
     Result<std::string> told{std::string()};
+    const std::uint64_t looks = clock->looks();
     std::jthread opens([&] { told = engine->recover_opened(opened(true, false)); });
-    std::this_thread::sleep_for(100ms);
+    EXPECT_TRUE(clock->await_look(looks + 2)) << "it waits for the other process";
     other->end();
     opens.join();
     ASSERT_TRUE(told) << told.status().message();
@@ -190,7 +189,6 @@ TEST_F(Unsettled, a_file_of_a_process_that_ends_meanwhile_is_at_its_last_flush_w
 }
 
 TEST_F(Unsettled, a_file_that_a_process_at_work_has_open_is_neither_refused_nor_waited_for) {
-    loaded_.options.patience = 600;
     const auto other = writer();
     auto engine = Engine::create(loaded_);
     for (const bool writable : {true, false})
@@ -204,7 +202,6 @@ TEST_F(Unsettled, a_file_that_a_process_at_work_has_open_is_neither_refused_nor_
 }
 
 TEST_F(Unsettled, a_file_that_a_process_at_work_could_not_close_is_refused_at_once) {
-    loaded_.options.patience = 600;
     const auto other = writer(ledger::FileUse::kLeft);
     auto engine = Engine::create(loaded_);
     for (const bool writable : {true, false})
@@ -247,9 +244,11 @@ class Hanging {
 
 TEST_F(Unsettled, a_file_that_another_engine_of_this_process_gave_up_is_refused_by_name) {
     const Hanging target(target_);
-    auto engine = Engine::create(loaded_);
+    auto engine = Engine::create(loaded_, std::make_shared<test::JumpingClock>());
     {
-        auto given_up = Engine::create(loaded_);
+        auto given_up = Engine::create(loaded_, std::make_shared<test::JumpingClock>([plan = target.plan] {
+                                           return plan->hanging();
+                                       }));
         auto attached = given_up->attach(target.open());
         ASSERT_TRUE(attached) << attached.status().message();
         const auto file = std::move(attached.value().file);

@@ -1,0 +1,55 @@
+// A clock for waits that nothing ends but their time. It stands still. A thread that sleeps until some time moves it to
+// that time, if the test allows that, and looks again after a millisecond.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace forebay::test {
+
+// Thread-safe.
+class JumpingClock final : public WaitClock {
+  public:
+    // `may_jump` is called by each thread that is about to sleep. Without it every sleep of at most `jump_max` moves
+    // the clock.
+    explicit JumpingClock(std::function<bool()> may_jump = {},
+                          std::chrono::nanoseconds jump_max = std::chrono::nanoseconds::max())
+        : may_jump_(std::move(may_jump)), jump_max_ns_(static_cast<std::uint64_t>(jump_max.count())) {}
+
+    [[nodiscard]] std::uint64_t now_ns() noexcept override {
+        ++looks_;
+        return now_ns_;
+    }
+    [[nodiscard]] std::chrono::steady_clock::time_point wake_at(std::uint64_t at_ns) noexcept override {
+        std::uint64_t now_ns = now_ns_;
+        if (at_ns - std::min(at_ns, now_ns) <= jump_max_ns_ && (!may_jump_ || may_jump_()))
+            while (now_ns < at_ns && !now_ns_.compare_exchange_weak(now_ns, at_ns)) {
+            }
+        return std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+    }
+    void advance(std::chrono::nanoseconds by) { now_ns_ += static_cast<std::uint64_t>(by.count()); }
+    // Since it was made.
+    [[nodiscard]] std::chrono::nanoseconds passed() const { return std::chrono::nanoseconds(now_ns_ - begin_ns_); }
+    // How often the engine has asked what time it is.
+    [[nodiscard]] std::uint64_t looks() const { return looks_; }
+    // Blocks until it has done so more than `looks` times. False: it has not, within a minute.
+    [[nodiscard]] bool await_look(std::uint64_t looks) const {
+        for (int i = 0; i < 60'000 && looks_ <= looks; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return looks_ > looks;
+    }
+
+  private:
+    const std::function<bool()> may_jump_;
+    const std::uint64_t jump_max_ns_;
+    const std::uint64_t begin_ns_ = monotonic_ns();
+    std::atomic<std::uint64_t> now_ns_{begin_ns_}, looks_{0};
+};
+
+}   // namespace forebay::test
