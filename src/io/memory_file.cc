@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
@@ -18,24 +19,58 @@ namespace forebay::io {
 
 namespace {
 
+// Address space of files that are gone, with their pages: tests make thousands of files, and the system takes longer to
+// give a page than they take to fill it. Whoever still uses a file that is gone fails as without this. Thread-safe.
+class Pages {
+  public:
+    // Zeros, as many as a file can have. Null: the system has no address space left.
+    static std::byte* take() noexcept {
+        const std::lock_guard lock(mutex);
+        while (count > 0) {
+            const Part part = kept[--count];
+            if (::mprotect(part.base, kMemoryFileMax, PROT_READ | PROT_WRITE) == 0) {
+                std::memset(part.base, 0, part.used);
+                return part.base;
+            }
+            ::munmap(part.base, kMemoryFileMax);
+        }
+        void* address = ::mmap(nullptr, kMemoryFileMax, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        return address == MAP_FAILED ? nullptr : static_cast<std::byte*>(address);
+    }
+    // Nothing beyond `used` was ever stored to.
+    static void give_back(std::byte* base, std::uint64_t used) noexcept {
+        const std::lock_guard lock(mutex);
+        if (count < kept.size() && used <= kUsedMax && ::mprotect(base, kMemoryFileMax, PROT_NONE) == 0)
+            kept[count++] = {base, used};
+        else ::munmap(base, kMemoryFileMax);
+    }
+
+  private:
+    struct Part {
+        std::byte* base;
+        std::uint64_t used;
+    };
+    static constexpr std::uint64_t kUsedMax = 1 << 20;
+    static inline std::mutex mutex;
+    static inline std::array<Part, 16> kept{};
+    static inline std::size_t count = 0;
+};
+
 // Address space reserved once and never moved, so that mappings stay valid while the file grows.
 class Content {
   public:
-    Content() {
-        void* address = ::mmap(nullptr, kMemoryFileMax, PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (address != MAP_FAILED) base_ = static_cast<std::byte*>(address);
-    }
+    Content() : base_(Pages::take()) {}
     ~Content() {
-        if (base_ != nullptr) ::munmap(base_, kMemoryFileMax);
+        if (base_ != nullptr) Pages::give_back(base_, used);
     }
     Content(const Content&) = delete;
     Content& operator=(const Content&) = delete;
 
     const Identity identity{0, next_number()};
     std::mutex mutex;
-    std::byte* base_ = nullptr;
-    std::uint64_t size = 0;
+    std::byte* const base_;
+    std::uint64_t size = 0, used = 0;   // used: it was never larger, nor mapped beyond that
 
   private:
     static std::uint64_t next_number() noexcept {
@@ -96,7 +131,7 @@ class MemoryFile final : public File {
             FOREBAY_TRY(check_room(offset, piece.size()));
             std::memcpy(content_->base_ + offset, piece.data(), piece.size());
             offset += piece.size();
-            content_->size = std::max(content_->size, offset);
+            extend(offset);
         }
         return Status::ok();
     }
@@ -113,6 +148,7 @@ class MemoryFile final : public File {
         const std::lock_guard lock(content_->mutex);
         FOREBAY_TRY(check_room(size, 0));
         if (size < content_->size) std::memset(content_->base_ + size, 0, content_->size - size);
+        extend(size);
         content_->size = size;
         return Status::ok();
     }
@@ -121,7 +157,7 @@ class MemoryFile final : public File {
         FOREBAY_TRY(check_writable("allocate in", EBADF));
         const std::lock_guard lock(content_->mutex);
         FOREBAY_TRY(check_room(offset, length));
-        content_->size = std::max(content_->size, offset + length);
+        extend(offset + length);
         return Status::ok();
     }
 
@@ -136,6 +172,8 @@ class MemoryFile final : public File {
     Result<std::unique_ptr<Mapping>> map(std::uint64_t offset, std::size_t length) override {
         FOREBAY_TRY(check_writable("map", EACCES));
         FOREBAY_TRY(check_room(offset, length));
+        const std::lock_guard lock(content_->mutex);
+        content_->used = std::max(content_->used, offset + length);
         return std::unique_ptr<Mapping>(std::make_unique<MemoryMapping>(content_, MutableBytes(content_->base_ + offset,
                                                                                                length)));
     }
@@ -143,6 +181,10 @@ class MemoryFile final : public File {
     Status sync() override { return Status::ok(); }
 
   private:
+    void extend(std::uint64_t size) const noexcept {
+        content_->size = std::max(content_->size, size);
+        content_->used = std::max(content_->used, content_->size);
+    }
     // As the system does, with the error that the system call gives.
     Status check_writable(const char* call, int error) const {
         return writable_ ? Status::ok() : Status::from_errno(error, fmt::format("{} {}", call, name_));

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,13 +25,8 @@ class Crash {
 
     // Of the staging area and of one file. The logs are copied before the target: what drains meanwhile is in both.
     Crash(io::Directory& area, const std::function<Content()>& target, const io::Identity& identity)
-        : area_(io::make_memory_directory("/nls/forebay")),
-          home_(io::make_memory_directory("/scratch")),
-          identity_(identity) {
-        for (const bool logs : {true, false}) copy(area, *area_, logs);
-        put_target(target());
-    }
-    Crash(Crash& other) : Crash(*other.area_, [&] { return other.contents(); }, other.identity_) {
+        : Crash(area, target, identity, true) {}
+    Crash(Crash& other) : Crash(*other.area_, [&] { return other.contents(); }, other.identity_, false) {
         boot_id = other.boot_id;
         modified_ns = other.modified_ns;
     }
@@ -97,6 +94,14 @@ class Crash {
     std::vector<std::string> asked_for;   // paths by which it was opened
 
   private:
+    // `changing`: somebody may write to the logs meanwhile.
+    Crash(io::Directory& area, const std::function<Content()>& target, const io::Identity& identity, bool changing)
+        : area_(io::make_memory_directory("/nls/forebay")),
+          home_(io::make_memory_directory("/scratch")),
+          identity_(identity) {
+        for (const bool logs : {true, false}) copy(area, *area_, logs, changing);
+        put_target(target());
+    }
     static Content all_of(io::File& file) {
         Content bytes(file.size().value());
         EXPECT_TRUE(file.read_at(0, bytes));
@@ -110,18 +115,27 @@ class Crash {
             before = std::move(after);
         }
     }
-    static void copy(io::Directory& from, io::Directory& to, bool logs) {
+    // Most of a log is zeros, which a file in memory has anyway.
+    static void write_sparsely(io::File& file, const Content& content) {
+        static constexpr std::array<std::byte, 4096> kZeros{};
+        EXPECT_TRUE(file.resize(content.size()));
+        for (std::size_t at = 0; at < content.size(); at += kZeros.size()) {
+            const auto page = io::Bytes(content).subspan(at, std::min(kZeros.size(), content.size() - at));
+            if (std::memcmp(page.data(), kZeros.data(), page.size()) == 0) continue;
+            EXPECT_TRUE(file.write_at(at, page));
+        }
+    }
+    static void copy(io::Directory& from, io::Directory& to, bool logs, bool changing) {
         const std::vector<std::string> names = std::move(from.list()).value();
         for (const std::string& name : names) {
             if (from.facts(name).value().kind == io::Facts::Kind::kDirectory) {
                 auto inner = to.open_directory(name);
                 if (!inner) inner = to.create_directory(name);
-                copy(*from.open_directory(name).value(), *inner.value(), logs);
+                copy(*from.open_directory(name).value(), *inner.value(), logs, changing);
             } else if ((name == "log") == logs) {
                 const auto source = std::move(from.open_file(name, io::OpenMode::kRead)).value();
-                EXPECT_TRUE(to.open_file(name, io::OpenMode::kCreateNew)
-                                .value()
-                                ->write_at(0, logs ? at_one_instant(*source) : all_of(*source)));
+                write_sparsely(*to.open_file(name, io::OpenMode::kCreateNew).value(),
+                               logs && changing ? at_one_instant(*source) : all_of(*source));
             }
         }
     }

@@ -24,10 +24,10 @@ inline std::vector<std::byte> bytes_of(std::size_t size, std::uint64_t seed) {
 inline testing::AssertionResult same(const std::vector<std::byte>& got, const std::vector<std::byte>& expected) {
     if (got.size() != expected.size())
         return testing::AssertionFailure() << got.size() << " bytes instead of " << expected.size();
+    if (got == expected) return testing::AssertionSuccess();
     std::size_t first = 0, differing = 0;
     for (std::size_t i = 0; i < got.size(); ++i)
         if (got[i] != expected[i] && differing++ == 0) first = i;
-    if (differing == 0) return testing::AssertionSuccess();
     return testing::AssertionFailure() << differing << " of " << got.size() << " bytes differ, the first at " << first;
 }
 
