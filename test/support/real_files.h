@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <memory>
@@ -12,6 +11,7 @@
 
 #include "io/posix_file.h"
 #include "support/engine_fixture.h"
+#include "support/scratch_folder.h"
 
 namespace forebay::test {
 
@@ -23,9 +23,8 @@ inline std::unique_ptr<io::File> file_of(int descriptor, const std::filesystem::
 class RealFiles : public testing::Test {
   protected:
     void SetUp() override {
-        std::string pattern = (std::filesystem::temp_directory_path() / "forebay-engine-XXXXXX").string();
-        ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-        root_ = pattern;
+        root_ = make_scratch_folder();
+        ASSERT_NE(root_, "");
         std::filesystem::create_directory(root_ / "nls");
         loaded_ = test::small_options();
         loaded_.options.nls = (root_ / "nls").string();

@@ -20,6 +20,7 @@
 #include "io/open_existing.h"
 #include "io/posix_file.h"
 #include "server/server.h"
+#include "support/scratch_folder.h"
 #include "wire/remote_file.h"
 #include "wire/snapshot_file.h"
 
@@ -30,8 +31,7 @@ using Content = std::vector<std::byte>;
 class StagingServer : public testing::Test {
   protected:
     StagingServer() {
-        std::string pattern = (std::filesystem::temp_directory_path() / "forebay-server-XXXXXX").string();
-        folder_ = ::mkdtemp(pattern.data());
+        folder_ = test::make_scratch_folder();
         std::filesystem::create_directory(folder_ + "/nls");
         address_.path = folder_ + "/socket";
         EXPECT_EQ(::pipe(wake_.data()), 0);

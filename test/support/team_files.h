@@ -25,14 +25,14 @@
 #include "node/shared_file.h"
 #include "support/crash.h"
 #include "support/engine_fixture.h"
+#include "support/scratch_folder.h"
 
 namespace forebay::test {
 
 class Scratch {
   public:
     explicit Scratch(const std::vector<std::byte>& content = {}) {
-        path_ = (std::filesystem::temp_directory_path() / "forebay_node_XXXXXX").string();
-        EXPECT_NE(::mkdtemp(path_.data()), nullptr);
+        EXPECT_NE(path_, "");
         std::filesystem::create_directory(area());
         auto file = std::move(io::open_posix_directory(path_)).value()->open_file("run.h5", io::OpenMode::kCreateNew);
         EXPECT_TRUE(file.value()->write_at(0, content));
@@ -80,7 +80,7 @@ class Scratch {
     }
 
   private:
-    std::string path_;
+    const std::string path_ = make_scratch_folder();
 };
 
 // What a file should hold.
@@ -164,6 +164,7 @@ class Participants {
     struct Around {
         std::function<std::unique_ptr<io::Directory>(std::unique_ptr<io::Directory>)> area;
         std::function<std::unique_ptr<io::File>(std::unique_ptr<io::File>)> target;
+        std::shared_ptr<WaitClock> clock;
     };
     // Participant 0 drains. `plan` makes its target writes fail. With `several_nodes` these are those of one of them.
     Participants(std::size_t count, const LoadedOptions& options, std::shared_ptr<io::FaultPlan> plan = nullptr,
@@ -177,7 +178,8 @@ class Participants {
                     auto area = plain();
                     if (area && wrap) return wrap(std::move(area).value());
                     return area;
-                }));
+                },
+                around.clock ? around.clock : std::make_shared<WaitClock>()));
             auto target = target_.open(i == 0 ? plan : nullptr);
             if (around.target) target = around.target(std::move(target));
             auto attached = engines_.back()->attach({std::move(target), true});
