@@ -269,7 +269,7 @@ Result<bool> ServedFiles::enter(const wire::Open& request) {
         const auto found = open_.find(identity);
         return found == open_.end() || (found->second.ends && !found->second.failed);
     };
-    if (!left_.wait_for(lock, kUnknown, ends))
+    if (!wait_at_most(lock, kUnknown, ends))
         return Status(Code::kUnavailable, fmt::format("open {}: another client writes it", path), EBUSY);
     if (!wait_with_patience(lock, left))
         return Status(Code::kUnavailable,
@@ -328,8 +328,18 @@ Status ServedFiles::nobody_writes(const wire::Open& request, std::unique_lock<st
 template <class Over>
 bool ServedFiles::wait_with_patience(std::unique_lock<std::mutex>& lock, Over over) {
     const std::uint64_t patience = options_.options.patience;
-    if (patience != 0) return left_.wait_for(lock, std::chrono::seconds(patience), over);
+    if (patience != 0) return wait_at_most(lock, std::chrono::seconds(patience), over);
     left_.wait(lock, over);
+    return true;
+}
+
+template <class Over>
+bool ServedFiles::wait_at_most(std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds at_most, Over over) {
+    const std::uint64_t end_ns = clock_->now_ns() + static_cast<std::uint64_t>(at_most.count());
+    while (!over()) {
+        if (clock_->now_ns() >= end_ns) return false;
+        left_.wait_until(lock, clock_->wake_at(end_ns));
+    }
     return true;
 }
 

@@ -26,6 +26,7 @@
 #include <set>
 #include <string>
 
+#include "base/clock.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "io/descriptor.h"
@@ -116,10 +117,15 @@ class ServedFiles {
   public:
     // `options`: those of the engine of each file that one client writes; a team has so many times its `size`. At most
     // `clients_max` clients write at a time.
-    // `reach`: for tests, what a file that clients write is reached through; null: itself.
+    // `reach`: for tests, what a file that clients write is reached through; null: itself. `clock`: of the waits for a
+    // file that another client has.
     using Reach = std::function<std::unique_ptr<io::File>(std::unique_ptr<io::File> file)>;
-    ServedFiles(LoadedOptions options, std::size_t clients_max, Reach reach = nullptr)
-        : options_(std::move(options)), clients_max_(clients_max), reach_(std::move(reach)) {}
+    ServedFiles(LoadedOptions options, std::size_t clients_max, Reach reach = nullptr,
+                std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>())
+        : options_(std::move(options)),
+          clients_max_(clients_max),
+          reach_(std::move(reach)),
+          clock_(std::move(clock)) {}
 
     // A client on another machine has named the file: its device has another number here. kUnsupported: the server
     // finds another file under that name, or none. kUnavailable: it cannot be told whether it is the same one.
@@ -165,6 +171,9 @@ class ServedFiles {
     // How long who opens a file waits for the end of its former sessions: option patience.
     template <class Over>
     [[nodiscard]] bool wait_with_patience(std::unique_lock<std::mutex>& lock, Over over);
+    // Until `over`, or for so long.
+    template <class Over>
+    [[nodiscard]] bool wait_at_most(std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds at_most, Over over);
     [[nodiscard]] LoadedOptions options_of(const wire::Open::Team& team) const;
     [[nodiscard]] Status attach(ServedFile& served, const wire::Open& request, wire::Connection& client);
     // Brings home what an earlier session has left of a file that no client writes.
@@ -178,6 +187,7 @@ class ServedFiles {
     const LoadedOptions options_;
     const std::size_t clients_max_;
     const Reach reach_;
+    const std::shared_ptr<WaitClock> clock_;
     mutable std::mutex mutex_;
     std::condition_variable left_;   // a session, or a reader that was copying; or a close has failed
     std::map<io::Identity, Written> open_;

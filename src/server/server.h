@@ -31,6 +31,7 @@ class Server {
         Report report;
         std::optional<wire::SealKey> key{};   // shared with clients on other machines; none: they are refused
         ServedFiles::Reach reach{};           // for tests
+        std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>();   // of ServedFiles
     };
     Server(Setup setup, std::unique_ptr<io::Listener> listener);
     ~Server();

@@ -38,8 +38,7 @@ void Writers::closed() noexcept {
 }
 
 // A client that does not take what it is sent is not waited for.
-void Writers::wrote() noexcept {
-    const auto now = std::chrono::steady_clock::now();
+void Writers::wrote(TimePoint now) noexcept {
     const std::lock_guard lock(mutex_);
     for (Waiting& waiting : waiting_) {
         if (now - waiting.told < kTellEvery || !waiting.connection->socket().may_send()) continue;

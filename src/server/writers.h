@@ -28,7 +28,8 @@ class Writers {
     // it is left alone.
     [[nodiscard]] Status may_write() noexcept;
     // Something has reached the target: clients whose requests take long are told, about once a second.
-    void wrote() noexcept;
+    using TimePoint = std::chrono::steady_clock::time_point;
+    void wrote(TimePoint now = std::chrono::steady_clock::now()) noexcept;
     // The client's session has ended: the server has its lock from now on. False: another process has it, and still has
     // it so much later.
     [[nodiscard]] bool gone(std::chrono::milliseconds at_most = std::chrono::milliseconds(0)) noexcept;
@@ -52,7 +53,7 @@ class Writers {
         const Request* request;
         wire::Connection* connection;
         std::uint64_t number;
-        std::chrono::steady_clock::time_point told;
+        TimePoint told;
     };
     const std::unique_ptr<io::HandedLock> lock_;
     std::mutex mutex_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -20,6 +21,7 @@
 #include "io/open_existing.h"
 #include "io/posix_file.h"
 #include "server/server.h"
+#include "support/jumping_clock.h"
 #include "support/scratch_folder.h"
 #include "wire/remote_file.h"
 #include "wire/snapshot_file.h"
@@ -50,10 +52,9 @@ class StagingServer : public testing::Test {
         loaded.options.size = size;
         loaded.options.segment = 256 << 10;
         loaded.options.reserve = 0;
-        loaded.options.patience = patience_;
         auto listener = io::Listener::open(address_);
         ASSERT_TRUE(listener) << listener.status().message();
-        server_ = std::make_unique<Server>(Server::Setup{loaded, clients_max, [](const std::string&) {}, {}, reach_},
+        server_ = std::make_unique<Server>(Server::Setup{loaded, clients_max, [](const std::string&) {}, {}, reach_, clock_},
                                            std::move(listener).value());
         address_ = server_->address();   // with its port
         thread_ = start_background_thread([this] { EXPECT_TRUE(server_->run(wake_[0])); });
@@ -114,7 +115,10 @@ class StagingServer : public testing::Test {
 
     std::string folder_;
     io::Address address_;
-    std::uint64_t patience_ = 600;   // of the server
+    // A client that waits for another one's file waits until that is closed; an impatient one, no time at all.
+    std::atomic<bool> impatient_{false};
+    const std::shared_ptr<test::JumpingClock> clock_ = std::make_shared<test::JumpingClock>(
+        [this] { return impatient_.load(); });
     ServedFiles::Reach reach_;
     std::array<int, 2> wake_{};
     std::unique_ptr<Server> server_;

@@ -111,10 +111,10 @@ TEST_F(Ending, a_client_that_dies_leaves_its_last_flush_once_no_write_is_in_flig
 }
 
 TEST_F(Ending, a_file_is_not_opened_while_a_write_of_an_earlier_session_may_still_come) {
-    patience_ = 1;
     start();
     const std::string path = make_file("file");
     write_and_hang(path).reset();
+    impatient_ = true;
     const Status refused = open_refused(path);
     EXPECT_EQ(refused.sys_errno(), EBUSY) << refused.message();
     EXPECT_NE(refused.message().find("not all of that has come to its end"), std::string::npos) << refused.message();
@@ -122,6 +122,7 @@ TEST_F(Ending, a_file_is_not_opened_while_a_write_of_an_earlier_session_may_stil
     ASSERT_FALSE(reader);
     EXPECT_EQ(reader.status().code(), Code::kUnavailable) << reader.status().message();
     EXPECT_EQ(left().size(), 1u) << "the log of a server that lives";
+    impatient_ = false;
     plan_->let_go();
     auto next = open(path);
     ASSERT_TRUE(next) << next.status().message();
@@ -158,7 +159,7 @@ TEST_F(Ending, the_file_stays_locked_while_the_server_writes_on_for_a_client_tha
         locked.reset();
         EXPECT_EQ(is_locked(path), !by_tcp);
         file.reset();
-        for (int i = 0; by_tcp && i < 1000 && !is_locked(path); ++i) std::this_thread::sleep_for(10ms);
+        for (int i = 0; by_tcp && i < 6000 && !is_locked(path); ++i) std::this_thread::sleep_for(10ms);
         EXPECT_TRUE(is_locked(path));
         plan_->let_go();
         {
@@ -224,7 +225,7 @@ TEST_F(Ending, one_failed_write_of_the_target_ends_neither_the_session_nor_its_r
     plan_->fail(Operation::kWrite, 1, 1, EIO);
     ASSERT_TRUE(file.value()->write_at(0, committed_));
     (void)file.value()->commit();
-    for (int i = 0; i < 1000 && plan_->fired() == 0; ++i) std::this_thread::sleep_for(10ms);
+    for (int i = 0; i < 6000 && plan_->fired() == 0; ++i) std::this_thread::sleep_for(10ms);
     const Content more = random_bytes(random_, 50'000);
     Content model = committed_;
     put(model, 280'000, more);
@@ -287,14 +288,15 @@ TEST(Writers, tell_a_client_that_waits_that_its_request_is_being_worked_at) {
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
     wire::Connection server(std::make_unique<io::Socket>(ends[0])), client(std::make_unique<io::Socket>(ends[1]));
     Writers writers(nullptr);
+    const auto later_still = std::chrono::steady_clock::now() + 1h;
     {
         const Writers::Request request(writers, server, 7);
-        writers.wrote();   // too early
-        std::this_thread::sleep_for(1100ms);
-        writers.wrote();
-        writers.wrote();   // too early again
+        const auto later = std::chrono::steady_clock::now() + 1100ms;
+        writers.wrote(later - 1100ms);   // too early
+        writers.wrote(later);
+        writers.wrote(later + 900ms);   // too early again
     }
-    writers.wrote();   // nobody waits
+    writers.wrote(later_still);   // nobody waits
     const auto told = client.receive();
     ASSERT_TRUE(told) << told.status().message();
     EXPECT_EQ(told.value().header.type, wire::Type::kWorking);

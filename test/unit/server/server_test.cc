@@ -115,7 +115,9 @@ TEST_F(StagingServer, one_client_writes_a_file_at_a_time_and_a_missing_one_is_to
     const std::string path = make_file("file");
     auto first = open(path);
     ASSERT_TRUE(first);
+    impatient_ = true;
     const auto second = open(path);
+    impatient_ = false;
     ASSERT_FALSE(second);
     EXPECT_EQ(second.status().sys_errno(), EBUSY) << second.status().message();
     EXPECT_TRUE(first.value()->close());
