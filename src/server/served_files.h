@@ -122,10 +122,7 @@ class ServedFiles {
     using Reach = std::function<std::unique_ptr<io::File>(std::unique_ptr<io::File> file)>;
     ServedFiles(LoadedOptions options, std::size_t clients_max, Reach reach = nullptr,
                 std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>())
-        : options_(std::move(options)),
-          clients_max_(clients_max),
-          reach_(std::move(reach)),
-          clock_(std::move(clock)) {}
+        : options_(std::move(options)), clients_max_(clients_max), reach_(std::move(reach)), clock_(std::move(clock)) {}
 
     // A client on another machine has named the file: its device has another number here. kUnsupported: the server
     // finds another file under that name, or none. kUnavailable: it cannot be told whether it is the same one.

@@ -16,7 +16,7 @@ namespace forebay::test {
 [[nodiscard]] inline std::string make_scratch_folder() {
     constexpr std::uint64_t kRoomBytes = std::uint64_t{1} << 30;
     const char* const in_memory = "/dev/shm";
-    struct statvfs room {};
+    struct statvfs room{};
     const bool fits = ::access(in_memory, W_OK | X_OK) == 0 && ::statvfs(in_memory, &room) == 0 &&
                       room.f_bavail * room.f_frsize >= kRoomBytes;
     const std::filesystem::path place = fits && ::getenv("TMPDIR") == nullptr ? std::filesystem::path(in_memory)

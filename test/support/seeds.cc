@@ -57,7 +57,8 @@ std::vector<std::uint64_t> seeds(const char* name, std::size_t count, std::initi
     std::uint64_t state = seed_of_run();
     for (const char* letter = name; *letter != 0; ++letter) state = mixed(state + static_cast<unsigned char>(*letter));
     std::vector<std::uint64_t> all(known);
-    for (std::size_t i = 0; i < fitting(count); ++i) all.push_back(mixed(state + i) % 0x7FFFFFFE + 1);
+    for (std::size_t i = 0; i < fitting(count); ++i)
+        all.push_back(kFixedSeedMax + 1 + mixed(state + i) % (0x7FFFFFFF - kFixedSeedMax));
     return all;
 }
 

@@ -54,8 +54,9 @@ class StagingServer : public testing::Test {
         loaded.options.reserve = 0;
         auto listener = io::Listener::open(address_);
         ASSERT_TRUE(listener) << listener.status().message();
-        server_ = std::make_unique<Server>(Server::Setup{loaded, clients_max, [](const std::string&) {}, {}, reach_, clock_},
-                                           std::move(listener).value());
+        server_ = std::make_unique<Server>(
+            Server::Setup{loaded, clients_max, [](const std::string&) {}, {}, reach_, clock_},
+            std::move(listener).value());
         address_ = server_->address();   // with its port
         thread_ = start_background_thread([this] { EXPECT_TRUE(server_->run(wake_[0])); });
     }
@@ -117,8 +118,9 @@ class StagingServer : public testing::Test {
     io::Address address_;
     // A client that waits for another one's file waits until that is closed; an impatient one, no time at all.
     std::atomic<bool> impatient_{false};
-    const std::shared_ptr<test::JumpingClock> clock_ = std::make_shared<test::JumpingClock>(
-        [this] { return impatient_.load(); });
+    const std::shared_ptr<test::JumpingClock> clock_ = std::make_shared<test::JumpingClock>([this] {
+        return impatient_.load();
+    });
     ServedFiles::Reach reach_;
     std::array<int, 2> wake_{};
     std::unique_ptr<Server> server_;

