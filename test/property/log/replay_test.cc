@@ -11,9 +11,9 @@
 #include <mutex>
 #include <random>
 
-#include "io/forwarding_file.h"
 #include "support/crash.h"
 #include "support/engine_fixture.h"
+#include "support/scripted_file.h"
 #include "support/seeds.h"
 
 namespace forebay {
@@ -62,24 +62,6 @@ class Breakdown {
     bool stuck_ = false, given_up_ = false;
 };
 
-class BreakingFile final : public io::ForwardingFile {
-  public:
-    BreakingFile(std::shared_ptr<io::File> file, Breakdown& breakdown)
-        : ForwardingFile(std::move(file)), breakdown_(breakdown) {}
-    Status write_at(std::uint64_t offset, io::Bytes bytes) override {
-        return write_gather_at(offset, std::span(&bytes, 1));
-    }
-    Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
-        return breakdown_.admit() ? file().write_gather_at(offset, pieces) : Status::from_errno(EIO, "write " + name());
-    }
-    Status resize(std::uint64_t size) override {
-        return breakdown_.admit() ? file().resize(size) : Status::from_errno(EIO, "resize " + name());
-    }
-
-  private:
-    Breakdown& breakdown_;
-};
-
 struct Flavour {
     const char* name;
     std::uint64_t calls_first_max;   // that the target carries out before it gets stuck
@@ -100,7 +82,11 @@ class Session {
         loaded.options.segment = 32 << 10;
         loaded.options.drain_threads = 1;   // once this one is stuck, nothing changes but what the test does
         engine_ = stage::Engine::create(loaded, area_.opener());
-        auto attached = engine_->attach({std::make_unique<BreakingFile>(target_.open(), breakdown_), true});
+        const auto breaking = [this](const test::FileCall& call) {
+            const bool changes = call.operation == io::Operation::kWrite || call.operation == io::Operation::kResize;
+            return !changes || breakdown_.admit() ? Status::ok() : Status::from_errno(EIO, "change /scratch/run.h5");
+        };
+        auto attached = engine_->attach({test::scripted(target_.open(), breaking), true});
         EXPECT_TRUE(attached);
         file_ = attached.value().file;
     }

@@ -8,7 +8,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "io/forwarding_file.h"
+#include "support/scripted_file.h"
 #include "support/team_files.h"
 
 namespace forebay {
@@ -85,32 +85,13 @@ class Watch {
     std::vector<Access> writes_, reads_;   // in the order in which they began
 };
 
-class WatchedFile final : public io::ForwardingFile {
-  public:
-    WatchedFile(std::shared_ptr<io::File> file, std::shared_ptr<Watch> watch)
-        : ForwardingFile(std::move(file)), watch_(std::move(watch)) {}
-    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override {
-        watch_->read({offset, into.size()});
-        return file().read_at(offset, into);
-    }
-    Status write_at(std::uint64_t offset, io::Bytes bytes) override {
-        watch_->write({offset, bytes.size()});
-        return file().write_at(offset, bytes);
-    }
-    Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
-        std::uint64_t size = 0;
-        for (const io::Bytes piece : pieces) size += piece.size();
-        watch_->write({offset, size});
-        return file().write_gather_at(offset, pieces);
-    }
-
-  private:
-    std::shared_ptr<Watch> watch_;
-};
-
 Participants::Around watched(const std::shared_ptr<Watch>& watch) {
     return {nullptr, [watch](std::unique_ptr<io::File> target) {
-                return std::make_unique<WatchedFile>(std::move(target), watch);
+                return test::scripted(std::move(target), [watch](const test::FileCall& call) {
+                    if (call.operation == io::Operation::kRead) watch->read({call.offset, call.size});
+                    if (call.operation == io::Operation::kWrite) watch->write({call.offset, call.size});
+                    return Status::ok();
+                });
             }};
 }
 

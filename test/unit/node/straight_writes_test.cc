@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "io/forwarding_file.h"
+#include "support/scripted_file.h"
 #include "support/team_files.h"
 
 namespace forebay {
@@ -64,19 +65,13 @@ struct Node : Participants {
     std::uint64_t staged(std::size_t i) const { return file(i).counters().staged; }
 };
 
-// Sleeps in each write.
-class SlowFile final : public io::ForwardingFile {
-  public:
-    SlowFile(std::unique_ptr<io::File> file, std::chrono::milliseconds time)
-        : ForwardingFile(std::move(file)), time_(time) {}
-    Status write_at(std::uint64_t offset, io::Bytes bytes) override {
-        std::this_thread::sleep_for(time_);
-        return ForwardingFile::write_at(offset, bytes);
-    }
-
-  private:
-    const std::chrono::milliseconds time_;
-};
+// Sleeps in each write of one piece.
+std::unique_ptr<io::File> slow(std::unique_ptr<io::File> file, std::chrono::milliseconds time) {
+    return test::scripted(std::move(file), [time](const test::FileCall& call) {
+        if (call.operation == io::Operation::kWrite && call.pieces == 0) std::this_thread::sleep_for(time);
+        return Status::ok();
+    });
+}
 
 TEST(StraightWrites, are_seen_by_all_at_once_and_by_the_target) {
     Node node;
@@ -122,7 +117,7 @@ TEST(StraightWrites, do_not_keep_the_log_from_being_used_again) {
     std::size_t opened = 0;   // the drainer's: it must not find out that the target is fast
     around.target = [&](std::unique_ptr<io::File> file) -> std::unique_ptr<io::File> {
         if (opened++ != 0) return file;
-        return std::make_unique<SlowFile>(std::move(file), std::chrono::milliseconds(20));
+        return slow(std::move(file), std::chrono::milliseconds(20));
     };
     Node node(2, small, nullptr, {}, false, around);
     node.listen();
@@ -140,7 +135,7 @@ TEST(StraightWrites, end_when_the_target_has_to_be_waited_for) {
     for (const std::size_t writer : {0, 1}) {
         Participants::Around around;
         around.target = [&](std::unique_ptr<io::File> file) -> std::unique_ptr<io::File> {
-            return std::make_unique<SlowFile>(std::move(file), std::chrono::milliseconds(200));
+            return slow(std::move(file), std::chrono::milliseconds(200));
         };
         Node node(2, options(), nullptr, {}, false, around);
         ASSERT_TRUE(node.write(writer, 0, bytes_of(kMiB, 1)));
@@ -385,25 +380,6 @@ TEST(StraightWrites, are_none_once_the_drainer_has_failed) {
     EXPECT_FALSE(node.close());
 }
 
-// Does something just before the target is made longer, in whichever way.
-class LengthenedFile final : public io::ForwardingFile {
-  public:
-    LengthenedFile(std::unique_ptr<io::File> file, std::uint64_t size, const std::function<void()>& before)
-        : ForwardingFile(std::move(file)), size_(size), before_(before) {}
-    Status write_at(std::uint64_t offset, io::Bytes bytes) override {
-        if (offset + bytes.size() == size_) before_();
-        return ForwardingFile::write_at(offset, bytes);
-    }
-    Status resize(std::uint64_t size) override {
-        if (size == size_) before_();
-        return ForwardingFile::resize(size);
-    }
-
-  private:
-    const std::uint64_t size_;
-    const std::function<void()>& before_;
-};
-
 // The size that is committed comes to the target in the background; others write what lies beyond it meanwhile.
 TEST(StraightWrites, are_not_cut_off_by_a_commit_whose_size_comes_to_the_target_later) {
     const auto bytes = bytes_of(kMiB, 2);
@@ -419,7 +395,12 @@ TEST(StraightWrites, are_not_cut_off_by_a_commit_whose_size_comes_to_the_target_
     std::size_t opened = 0;   // the drainer's
     around.target = [&](std::unique_ptr<io::File> file) -> std::unique_ptr<io::File> {
         if (opened++ != 0) return file;
-        return std::make_unique<LengthenedFile>(std::move(file), 3 * kMiB, before);
+        return test::scripted(std::move(file), [&](const test::FileCall& call) {
+            const bool lengthens = call.operation == io::Operation::kResize ||
+                                   (call.operation == io::Operation::kWrite && call.pieces == 0);
+            if (lengthens && call.offset + call.size == 3 * kMiB) before();
+            return Status::ok();
+        });
     };
     Node node(2, options(), nullptr, {}, false, around);
     there = &node;

@@ -8,16 +8,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
+#include <latch>
 #include <random>
+#include <thread>
 
 #include "io/fault_file.h"
-#include "io/forwarding_file.h"
 #include "io/memory_file.h"
 #include "io/posix_file.h"
 #include "support/engine_fixture.h"
 #include "support/no_thread.h"
+#include "support/scripted_file.h"
 #include "support/seeds.h"
 
 namespace forebay::recover {
@@ -114,32 +114,17 @@ TEST_F(RewriteTest, tells_that_the_target_cannot_be_written_to_and_can_be_repeat
     }
 }
 
-// Each write waits for another one to be under way.
-class InPairs final : public io::ForwardingFile {
-  public:
-    explicit InPairs(std::shared_ptr<io::File> file) : ForwardingFile(std::move(file)) {}
-    Status write_at(std::uint64_t offset, io::Bytes bytes) override {
-        {
-            std::unique_lock lock(mutex_);
-            ++arrived_;
-            changed_.notify_all();
-            if (!changed_.wait_for(lock, std::chrono::minutes(1), [&] { return arrived_ >= 2; }))
-                return {Code::kInternal, "one at a time"};
-        }
-        return ForwardingFile::write_at(offset, bytes);
-    }
-
-  private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    int arrived_ = 0;
-};
-
 TEST_F(RewriteTest, two_writes_are_under_way_at_a_time) {
     const auto log = open("log", of_log_);
     io::File* const logs[] = {log.get()};
-    InPairs in_pairs(open("target", of_target_));
-    const auto done = recover::rewrite(picture_, logs, in_pairs, false, {});
+    std::latch both(2);   // each write waits for another one to be under way
+    const auto in_pairs = test::scripted(open("target", of_target_), [&](const test::FileCall& call) {
+        if (call.operation != io::Operation::kWrite) return Status::ok();
+        both.count_down();
+        for (int i = 0; i < 60'000 && !both.try_wait(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return both.try_wait() ? Status::ok() : Status(Code::kInternal, "one at a time");
+    });
+    const auto done = recover::rewrite(picture_, logs, *in_pairs, false, {});
     ASSERT_TRUE(done) << done.status().message();
     EXPECT_TRUE(same(target(), expected_));
 }

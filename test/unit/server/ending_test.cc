@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "io/fault_file.h"
-#include "io/forwarding_file.h"
+#include "support/scripted_file.h"
 #include "support/server_fixture.h"
 
 namespace forebay::server {
@@ -21,13 +21,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using io::Operation;
-
-// A file of a server that may not answer: the drain threads write it, and no session's.
-class Distant final : public io::ForwardingFile {
-  public:
-    explicit Distant(std::unique_ptr<io::File> file) : ForwardingFile(std::move(file)) {}
-    io::FileTraits traits() override { return {}; }
-};
 
 // A program's descriptor of a file, locked as HDF5 locks it.
 class Locked {
@@ -47,7 +40,10 @@ class Ending : public StagingServer {
   protected:
     Ending() {
         reach_ = [plan = plan_](std::unique_ptr<io::File> file) {
-            return std::make_unique<Distant>(io::make_fault_file(std::move(file), plan));
+            // Of a server that may not answer: the drain threads write it, and no session's.
+            const auto distant = std::make_shared<test::Script>();
+            distant->traits = io::FileTraits{};
+            return std::make_unique<test::ScriptedFile>(io::make_fault_file(std::move(file), plan), distant);
         };
     }
     ~Ending() override {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "support/engine_fixture.h"
+#include "support/scripted_file.h"
 
 namespace forebay::stage {
 
@@ -42,29 +43,23 @@ class Gate {
     int waiting_ = 0;
 };
 
-class GatedFile final : public io::ForwardingFile {
-  public:
-    GatedFile(std::unique_ptr<io::File> file, Gate& gate) : ForwardingFile(std::move(file)), gate_(gate) {}
-    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override {
-        gate_.pass();
-        return ForwardingFile::read_at(offset, into);
-    }
-
-  private:
-    Gate& gate_;
-};
-
 class AsyncRequestsTest : public testing::Test {
   protected:
     AsyncRequestsTest() {
         const auto plain = target.open();
         EXPECT_TRUE(plain->write_at(0, content));
-        auto attached = engine->attach({std::make_unique<GatedFile>(target.open(), gate), true});
+        auto attached = engine->attach({gated(target), true});
         file = attached.value().file;
     }
     ~AsyncRequestsTest() override {
         gate.set(true);
         EXPECT_TRUE(engine->detach(file, true));
+    }
+    std::unique_ptr<io::File> gated(const test::Target& of) {
+        return test::scripted(of.open(), [this](const test::FileCall& call) {
+            if (call.operation == io::Operation::kRead) gate.pass();
+            return Status::ok();
+        });
     }
     std::shared_ptr<AsyncRequest> read(std::uint64_t offset, std::vector<std::byte>& into) {
         return engine->async_requests().read(file, {{offset, into}}).value();
@@ -159,7 +154,7 @@ TEST_F(AsyncRequestsTest, a_detach_waits_and_a_request_outlives_the_engine) {
     test::Target other(2, "/scratch/other.h5");
     ASSERT_TRUE(other.open()->write_at(0, content));
     auto own = Engine::create(test::small_options(), test::Area().opener());
-    auto attached = own->attach({std::make_unique<GatedFile>(other.open(), gate), false}).value().file;
+    auto attached = own->attach({gated(other), false}).value().file;
     gate.set(false);
     std::vector<std::byte> found(4096);
     const auto request = own->async_requests().read(attached, {{4096, found}}).value();

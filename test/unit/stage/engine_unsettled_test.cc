@@ -16,7 +16,6 @@
 #include "area/process.h"
 #include "area/staging_area.h"
 #include "io/fault_file.h"
-#include "io/forwarding_file.h"
 #include "io/posix_file.h"
 #include "ledger/ledger.h"
 #include "support/engine_fixture.h"
@@ -24,6 +23,7 @@
 #include "support/left_threads.h"
 #include "support/leftover.h"
 #include "support/real_files.h"
+#include "support/scripted_file.h"
 
 namespace forebay {
 namespace {
@@ -228,17 +228,15 @@ class Hanging {
     [[nodiscard]] stage::OpenTarget open() const {
         const auto descriptor = std::make_shared<io::Descriptor>(::open(path_.c_str(), O_RDWR | O_CLOEXEC), path_,
                                                                  O_RDWR);
-        return {std::make_unique<OfServer>(io::make_fault_file(io::make_posix_file(descriptor, path_), plan)), true};
+        // A local one is drained by the program's thread, which would hang.
+        const auto of_server = std::make_shared<test::Script>();
+        of_server->traits = io::FileTraits{};
+        auto file = io::make_fault_file(io::make_posix_file(descriptor, path_), plan);
+        return {std::make_unique<test::ScriptedFile>(std::move(file), of_server), true};
     }
     const std::shared_ptr<io::FaultPlan> plan = std::make_shared<io::FaultPlan>();
 
   private:
-    // A local one is drained by the program's thread, which would hang.
-    class OfServer final : public io::ForwardingFile {
-      public:
-        explicit OfServer(std::shared_ptr<io::File> file) : ForwardingFile(std::move(file)) {}
-        io::FileTraits traits() override { return {}; }
-    };
     const std::string path_;
 };
 

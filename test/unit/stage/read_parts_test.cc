@@ -3,12 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <mutex>
 #include <random>
 #include <vector>
 
-#include "io/forwarding_file.h"
 #include "support/engine_fixture.h"
+#include "support/scripted_file.h"
 
 namespace forebay::stage {
 namespace {
@@ -18,30 +17,10 @@ using test::bytes_of;
 using test::Target;
 
 // Notes the sizes of reads.
-class NotedFile final : public io::ForwardingFile {
-  public:
-    struct Reads {
-        std::mutex mutex;
-        std::vector<std::size_t> sizes;
-    };
-    NotedFile(std::unique_ptr<io::File> file, std::shared_ptr<Reads> reads)
-        : ForwardingFile(std::move(file)), reads_(std::move(reads)) {}
-    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override {
-        {
-            const std::lock_guard lock(reads_->mutex);
-            reads_->sizes.push_back(into.size());
-        }
-        return file().read_at(offset, into);
-    }
-
-  private:
-    std::shared_ptr<Reads> reads_;
-};
-
 struct Opened {
     std::unique_ptr<Area> area = std::make_unique<Area>();
     std::unique_ptr<Target> target = std::make_unique<Target>();
-    std::shared_ptr<NotedFile::Reads> reads = std::make_shared<NotedFile::Reads>();
+    std::shared_ptr<test::Script> script = std::make_shared<test::Script>();
     std::shared_ptr<Engine> engine;
     std::shared_ptr<StagedFile> file;
     std::vector<std::byte> content;
@@ -53,7 +32,7 @@ struct Opened {
         engine = Engine::create(loaded, area->opener());
         content = bytes_of(size, 1);
         EXPECT_TRUE(target->open()->write_at(0, content));
-        auto attached = engine->attach({std::make_unique<NotedFile>(target->open(), reads), true});
+        auto attached = engine->attach({std::make_unique<test::ScriptedFile>(target->open(), script), true});
         EXPECT_TRUE(attached);
         file = attached.value().file;
     }
@@ -107,7 +86,9 @@ TEST(ReadParts, rows_that_lie_near_each_other_are_one_request) {
     std::vector<Wanted> wanted;
     for (std::uint64_t row = 0; row < 100; ++row) wanted.push_back({row * 4096, std::vector<std::byte>(1024)});
     ASSERT_TRUE(read_all(*opened.file, wanted));
-    EXPECT_EQ(opened.reads->sizes, (std::vector<std::size_t>{99 * 4096 + 1024}));
+    const auto reads = opened.script->calls(io::Operation::kRead);
+    ASSERT_EQ(reads.size(), 1u);
+    EXPECT_EQ(reads.front().size, 99u * 4096 + 1024);
     for (const Wanted& one : wanted)
         EXPECT_TRUE(std::equal(one.got.begin(), one.got.end(),
                                opened.content.begin() + static_cast<std::ptrdiff_t>(one.offset)));

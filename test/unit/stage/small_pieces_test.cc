@@ -2,11 +2,11 @@
 // pages and not bytes.
 #include <gtest/gtest.h>
 
-#include <mutex>
+#include <algorithm>
 #include <vector>
 
-#include "io/forwarding_file.h"
 #include "support/engine_fixture.h"
+#include "support/scripted_file.h"
 
 namespace forebay::stage {
 namespace {
@@ -16,35 +16,8 @@ using test::Target;
 
 constexpr std::uint64_t kMiB = 1 << 20, kPiece = 4096, kPieces = 600;
 
-// Notes how it is written to.
-class NotedFile final : public io::ForwardingFile {
-  public:
-    struct Writes {
-        std::mutex mutex;
-        std::vector<std::size_t> whole, pieces;   // sizes of the former, numbers of the latter
-        std::vector<const std::byte*> from;       // the former's memory
-    };
-
-    NotedFile(std::unique_ptr<io::File> file, std::shared_ptr<Writes> writes)
-        : ForwardingFile(std::move(file)), writes_(std::move(writes)) {}
-    Status write_at(std::uint64_t offset, io::Bytes bytes) override {
-        const std::lock_guard lock(writes_->mutex);
-        writes_->whole.push_back(bytes.size());
-        writes_->from.push_back(bytes.data());
-        return file().write_at(offset, bytes);
-    }
-    Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
-        const std::lock_guard lock(writes_->mutex);
-        writes_->pieces.push_back(pieces.size());
-        return file().write_gather_at(offset, pieces);
-    }
-
-  private:
-    std::shared_ptr<Writes> writes_;
-};
-
 // A file of 600 pieces of 4 KiB in the midst of which some were cut off and never written again, committed at once.
-std::shared_ptr<NotedFile::Writes> write_small_pieces(std::uint64_t patience, std::vector<std::byte>& contents) {
+std::vector<test::FileCall> write_small_pieces(std::uint64_t patience, std::vector<std::byte>& contents) {
     LoadedOptions loaded = test::small_options();
     loaded.options.size = 64 * kMiB;
     loaded.options.segment = kMiB;
@@ -53,8 +26,8 @@ std::shared_ptr<NotedFile::Writes> write_small_pieces(std::uint64_t patience, st
     Area area;
     Target target;
     auto engine = Engine::create(loaded, area.opener());
-    auto writes = std::make_shared<NotedFile::Writes>();
-    auto attached = engine->attach({std::make_unique<NotedFile>(target.open(), writes), true});
+    const auto script = std::make_shared<test::Script>();
+    auto attached = engine->attach({std::make_unique<test::ScriptedFile>(target.open(), script), true});
     EXPECT_TRUE(attached);
     const auto file = attached.value().file;
     for (std::uint64_t i = 0; i < kPieces; ++i)
@@ -63,7 +36,7 @@ std::shared_ptr<NotedFile::Writes> write_small_pieces(std::uint64_t patience, st
     EXPECT_TRUE(file->write((kPieces - 1) * kPiece, test::bytes_of(kPiece, kPieces - 1), ByteClass::kMetadata));
     EXPECT_TRUE(engine->detach(file, true));
     contents = target.contents();
-    return writes;
+    return script->calls(io::Operation::kWrite);
 }
 
 std::vector<std::byte> expected_contents() {
@@ -80,21 +53,20 @@ TEST(SmallPieces, go_together_and_from_whole_pages_to_a_target_that_is_waited_fo
     std::vector<std::byte> contents;
     const auto writes = write_small_pieces(60, contents);
     EXPECT_TRUE(test::same(contents, expected_contents()));
-    EXPECT_GE(writes->whole.size(), 2u);
-    for (std::size_t i = 0; i < writes->whole.size(); ++i) {
-        EXPECT_LE(writes->whole[i], kMiB);
-        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(writes->from[i]) % 4096, 0u);
+    EXPECT_GE(std::ranges::count(writes, 0u, &test::FileCall::pieces), 2);
+    for (const test::FileCall& write : writes) {
+        EXPECT_LT(write.pieces, 32u);
+        if (write.pieces != 0) continue;
+        EXPECT_LE(write.size, kMiB);
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(write.from) % 4096, 0u);
     }
-    for (const std::size_t pieces : writes->pieces) EXPECT_LT(pieces, 32u);
 }
 
 TEST(SmallPieces, go_as_they_are_where_nobody_is_known_to_wait) {
     std::vector<std::byte> contents;
     const auto writes = write_small_pieces(0, contents);
     EXPECT_TRUE(test::same(contents, expected_contents()));
-    std::size_t most = 0;
-    for (const std::size_t pieces : writes->pieces) most = std::max(most, pieces);
-    EXPECT_GE(most, 500u);
+    EXPECT_GE(std::ranges::max(writes, {}, &test::FileCall::pieces).pieces, 500u);
 }
 
 }   // namespace

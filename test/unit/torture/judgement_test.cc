@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <latch>
 
-#include "io/forwarding_file.h"
 #include "support/crash.h"
 #include "support/engine_fixture.h"
+#include "support/scripted_file.h"
 #include "torture/fault_case.h"
 
 namespace forebay::torture {
@@ -17,27 +17,6 @@ namespace {
 
 using test::same;
 using Verdict = Judgement::Verdict;
-
-// A target that takes nothing before the latch is open: nothing drains, so the log is copied while nobody changes it.
-class ShutFile final : public io::ForwardingFile {
-  public:
-    ShutFile(std::shared_ptr<io::File> file, std::latch& open) : ForwardingFile(std::move(file)), open_(open) {}
-    Status write_at(std::uint64_t offset, io::Bytes bytes) override {
-        open_.wait();
-        return file().write_at(offset, bytes);
-    }
-    Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override {
-        open_.wait();
-        return file().write_gather_at(offset, pieces);
-    }
-    Status resize(std::uint64_t size) override {
-        open_.wait();
-        return file().resize(size);
-    }
-
-  private:
-    std::latch& open_;
-};
 
 // Follows the workload through an engine until so many commits have returned, and then for some operations more. What
 // a death would leave now is recovered.
@@ -49,7 +28,13 @@ class Victim {
                                             [](const char*) -> const char* { return nullptr; });
         EXPECT_TRUE(loaded.problems.empty());
         const auto engine = stage::Engine::create(loaded, area_.opener());
-        const auto file = engine->attach({std::make_unique<ShutFile>(target_.open(), open_), true}).value().file;
+        // The target takes nothing before the latch is open: nothing drains, so the log is copied while nobody changes
+        // it.
+        const auto shut = [this](const test::FileCall& call) {
+            if (call.operation == io::Operation::kWrite || call.operation == io::Operation::kResize) open_.wait();
+            return Status::ok();
+        };
+        const auto file = engine->attach({test::scripted(target_.open(), shut), true}).value().file;
         EXPECT_TRUE(file->staged());
         Workload workload(seed);
         std::vector<std::byte> buffer;
