@@ -7,14 +7,14 @@ variable-length data, attributes, user blocks, external links. FOREBAY_SEED sets
 import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "differential"))
 from comparison import PERTURBATIONS  # noqa: E402
-from connector_environment import ROOT, _lines, native, run, staged, statistics_file  # noqa: E402
+from test_differential import EXECUTABLE  # noqa: E402
+from connector_environment import _lines, native, run, staged, statistics_file  # noqa: E402
 from seeds import SEED
 from test_cli import FOREBAY
 
@@ -26,7 +26,7 @@ _usable, _reason = available()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")]
 
 FILES = 36  # at least so many, of random programs
-YOUNG_SECONDS = 3.2  # a file that changed later than so long ago is not stored
+CLOCK_BEHIND_S = 3600  # what the file system has is old at once, and is cached
 
 READ = """
 import random, sys, zlib
@@ -122,23 +122,27 @@ def files_in(folder):
 def files(tmp_path_factory, built):
     """A folder with `target`, a file system that is not local, and what reading all its files gives natively."""
     folder = tmp_path_factory.mktemp("reads")
-    with SlowFS(folder / "backing", folder / "target", bandwidth="300MiB/s", latency={"read": "0.1ms"}) as fs:
+    with SlowFS(
+        folder / "backing",
+        folder / "target",
+        bandwidth="300MiB/s",
+        latency={"read": "0.1ms"},
+        clock_behind=CLOCK_BEHIND_S,
+    ) as fs:
         first = at = SEED % 1_000_000_000
         # Where HDF5 itself dies, the rest of these programs is not run.
         while files_in(folder / "backing") < FILES:
             run([built, "--seeds", f"{at}..{at + 9}", "--dir", folder / "backing"], native(), folder)
             at += 10
         print(f"programs of seeds {first} to {at - 1}")
-        time.sleep(YOUNG_SECONDS)
         yield folder, fs
 
 
 @pytest.fixture(scope="module")
 def built():
-    program = ROOT / "build" / "release" / "test" / "differential"
-    if not program.exists():
-        pytest.fail(f"{program} is missing: run `make build`")
-    return program
+    if not EXECUTABLE.exists():
+        pytest.fail(f"{EXECUTABLE} is missing: run `make build`")
+    return EXECUTABLE
 
 
 def read(folder, environment):

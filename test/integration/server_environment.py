@@ -31,19 +31,27 @@ def command() -> str:
     return str(Path(os.environ.get("FOREBAY_BUILD_DIR", ROOT / "build" / "release")) / "bin" / "forebay")
 
 
+_reserved: list[socket.socket] = []  # until this process ends
+
+
 def tcp_address() -> str:
-    """A free address. Its port is not one of those that the system gives to connections, so a server can come back to
-    it."""
+    """An address that is this process's own: a server can take it, and come back to it.
+
+    It is bound here, so that neither a connection nor another test gets it. A server may bind it as well, as both say
+    SO_REUSEADDR, and this one does not listen. Said after it was bound, it gave way to nobody.
+    """
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     for _ in range(1000):
         port = random.SystemRandom().randrange(max(lowest // 2, 1024), lowest)
-        with socket.socket() as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                tried.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return f"127.0.0.1:{port}"
+        tried = socket.socket()
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError:
+            tried.close()
+            continue
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _reserved.append(tried)
+        return f"127.0.0.1:{port}"
     raise AssertionError("no port is free")
 
 

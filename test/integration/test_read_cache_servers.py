@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 from connector_environment import native, plugin_folder, run, run_python
 from server_environment import Server, tcp_address
-from test_read_cache import YOUNG_SECONDS
+from test_read_cache import CLOCK_BEHIND_S
 from two_machines import Machines
 
 from forebay.slowfs import SlowFS, available
@@ -28,8 +27,11 @@ _usable, _reason = available()
 pytestmark = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
 
 ROWS, ROW_BYTES = 192, 64 << 10
-# Times the file: a busy machine may store a part late, which is then read twice. Without servers it is 2.
-ONCE = 1.5
+# Times the file. Without servers it is 2.
+ONCE = 1.02
+# A server that answers late is not waited for, and chance decides which server has which part of the file. What is to
+# be shown is tried so often, with servers of other names; what is read has to be right each time.
+TRIALS = 20
 
 MAKE = f"""
 import sys, h5py, numpy as np
@@ -119,6 +121,9 @@ class Nodes:
             server.listen = server.address
             server.start()
 
+    def late_answers(self):
+        return sum(cache["late_answers"] for node in range(len(self.servers)) for cache in self.caches(node))
+
     def bytes_read(self):
         return self.fs.stats()["operations"]["read"]["bytes"]
 
@@ -128,35 +133,78 @@ class Nodes:
 
 @pytest.fixture
 def folder(tmp_path):
-    with SlowFS(tmp_path / "backing", tmp_path / "target", latency={"read": "0.3ms"}) as fs:
+    with SlowFS(
+        tmp_path / "backing", tmp_path / "target", latency={"read": "0.3ms"}, clock_behind=CLOCK_BEHIND_S
+    ) as fs:
         run_python(MAKE, native(), tmp_path)
-        time.sleep(YOUNG_SECONDS)
         yield tmp_path, fs
+
+
+CACHED = ("-o", "read_cache=on")
+
+
+@contextlib.contextmanager
+def two_nodes(folder, fs, name="node"):
+    """Nothing is cached on them."""
+    with (
+        Server(folder / f"{name}-first", tcp_address(), *CACHED) as first,
+        Server(folder / f"{name}-second", f"unix:{folder}/{name}.socket", *CACHED) as second,
+    ):
+        yield Nodes(folder, fs, [first, second])
 
 
 @pytest.fixture
 def nodes(folder):
-    tmp_path, fs = folder
-    cached = ("-o", "read_cache=on")
-    with (
-        Server(tmp_path / "first", tcp_address(), *cached) as first,
-        Server(tmp_path / "second", f"unix:{tmp_path}/second.socket", *cached) as second,
-    ):
-        yield Nodes(tmp_path, fs, [first, second])
+    with two_nodes(*folder) as two:
+        yield two
 
 
-def test_each_byte_of_the_file_is_read_once_for_all_nodes(nodes):
-    expected = [nodes.natively("1", str(seed)) for seed in (7, 8)]
+def try_until_shown(folder, trial, make_nodes=two_nodes):
+    """`trial(nodes)` returns True, or what it saw where it could not show what it is for."""
+    seen = []
+    for number in range(TRIALS):
+        with make_nodes(*folder, f"trial-{number}") as nodes:
+            outcome = trial(nodes)
+            if outcome is True:
+                return
+            seen.append(outcome)
+    pytest.fail(f"not once in {TRIALS} trials: {seen}")
+
+
+def read_once(nodes, before, asked=(0, 1)):
+    """True if the file system was read once for all nodes, and programs of those that are named have asked others."""
+    late, bytes_read = nodes.late_answers(), nodes.bytes_read() - before
+    remote = [sum(cache["remote_bytes"] for cache in nodes.caches(node)) for node in asked]
+    if late == 0 and all(remote) and bytes_read <= ONCE * nodes.file_bytes():
+        return True
+    return {"late": late, "remote": remote, "read": bytes_read / nodes.file_bytes()}
+
+
+def read_one_after_the_other(nodes, expected, **how):
+    """A program on each node, with `expected`, by node."""
     before = nodes.bytes_read()
-    assert nodes.read(0, "1", "7") == expected[0]
-    nodes.restart_servers()
-    assert nodes.read(1, "1", "8") == expected[1]
-    first, second = nodes.cache(0), nodes.cache(1)
-    assert first["remote_bytes"] > 0 and second["remote_bytes"] > 0, (first, second)
-    assert first["late_answers"] == second["late_answers"] == 0, (first, second)
-    assert nodes.bytes_read() - before <= ONCE * nodes.file_bytes()
-    assert nodes.read(1, "1", "7") == expected[0]
-    assert nodes.cache(1)["hit_bytes"] > 0
+    for node, (arguments, lines) in enumerate(expected):
+        assert nodes.read(node, *arguments, **how) == lines
+        nodes.restart_servers()
+    return before
+
+
+@pytest.fixture
+def expected(folder):
+    """What a program on each node is told to read, and what it tells natively."""
+    natively = Nodes(*folder, []).natively
+    return [(arguments, natively(*arguments)) for arguments in (("1", "7"), ("1", "8"))]
+
+
+def test_each_byte_of_the_file_is_read_once_for_all_nodes(folder, expected):
+    def trial(nodes):
+        once = read_once(nodes, read_one_after_the_other(nodes, expected))
+        arguments, lines = expected[0]
+        assert nodes.read(1, *arguments) == lines
+        assert nodes.cache(1)["hit_bytes"] > 0
+        return once
+
+    try_until_shown(folder, trial)
 
 
 def test_programs_of_both_nodes_that_read_at_once_read_what_the_file_has(nodes):
@@ -178,65 +226,85 @@ with h5py.File("target/data.h5") as f:
 """
 
 
-def test_programs_of_both_nodes_that_ask_for_the_same_at_the_same_time_do_not_wait_for_each_other(nodes):
-    expected = nodes.natively(code=LARGE)
-    programs = [nodes.begin(node, code=LARGE) for node in (0, 1)]
-    for line in expected.splitlines():
+def test_programs_of_both_nodes_that_ask_for_the_same_at_the_same_time_do_not_wait_for_each_other(folder):
+    expected = Nodes(*folder, []).natively(code=LARGE)
+
+    def trial(nodes):
+        programs = [nodes.begin(node, code=LARGE) for node in (0, 1)]
+        for line in expected.splitlines():
+            for program in programs:
+                program.stdin.write("\n")
+                program.stdin.flush()
+            assert [program.stdout.readline().strip() for program in programs] == [line, line]
         for program in programs:
-            program.stdin.write("\n")
-            program.stdin.flush()
-        assert [program.stdout.readline().strip() for program in programs] == [line, line]
-    for program in programs:
-        program.communicate(timeout=60)
-        assert program.returncode == 0
-    for node in (0, 1):
-        cache = nodes.cache(node)
-        assert cache["late_answers"] == 0 and cache["remote_bytes"] > 0, cache
+            program.communicate(timeout=300)
+            assert program.returncode == 0
+        told = [nodes.cache(node) for node in (0, 1)]
+        return all(cache["late_answers"] == 0 and cache["remote_bytes"] > 0 for cache in told) or told
+
+    try_until_shown(folder, trial)
 
 
-def test_a_prefetch_comes_from_the_homes(nodes):
-    expected = nodes.natively("1", "7")
-    before = nodes.bytes_read()
-    for node in (0, 1):
-        assert nodes.read(node, "1", "7", info="prefetch=open") == expected
-        nodes.restart_servers()
-    assert nodes.bytes_read() - before <= ONCE * nodes.file_bytes()
-    assert all(nodes.cache(node)["late_answers"] == 0 for node in (0, 1))
+def test_a_prefetch_comes_from_the_homes(folder, expected):
+    def trial(nodes):
+        # What is prefetched from elsewhere counts as the node's own when it is read.
+        return read_once(nodes, read_one_after_the_other(nodes, expected, info="prefetch=open"), asked=())
+
+    try_until_shown(folder, trial)
 
 
-def test_workers_that_are_forked_after_the_open_ask_servers_too(nodes):
-    expected = sorted(nodes.natively(code=FORK).splitlines())
-    before = nodes.bytes_read()
-    assert sorted(nodes.read(0, code=FORK).splitlines()) == expected
-    nodes.restart_servers()
-    assert sorted(nodes.read(1, code=FORK).splitlines()) == expected
-    assert nodes.bytes_read() - before <= ONCE * nodes.file_bytes()
+def test_workers_that_are_forked_after_the_open_ask_servers_too(folder):
+    expected = sorted(Nodes(*folder, []).natively(code=FORK).splitlines())
+
+    def trial(nodes):
+        before = nodes.bytes_read()
+        for node in (0, 1):
+            assert sorted(nodes.read(node, code=FORK).splitlines()) == expected
+            nodes.restart_servers()
+        return read_once(nodes, before, asked=())  # the workers have no statistics
+
+    try_until_shown(folder, trial)
+
+
+# The first of so many parts is less than what a program has to ask for before anything is read ahead.
+PARTS = "16"
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_without_its_server_a_node_s_part_is_read_from_the_file(nodes, how):
-    expected = nodes.natively("2", "7")
-    with nodes.begin(0, "2", "7") as reader:
-        first = reader.stdout.readline()
-        nodes.servers[1].process.send_signal(how)
-        rest, _ = reader.communicate("\n", timeout=100)
-        assert reader.returncode == 0
-    assert first + rest == expected
-    assert nodes.cache(0)["remote_bytes"] > 0
-    if how == signal.SIGSTOP:  # one that was killed may refuse to be asked
-        assert nodes.cache(0)["late_answers"] > 0
-        nodes.servers[1].process.send_signal(signal.SIGCONT)
+def test_without_its_server_a_node_s_part_is_read_from_the_file(folder, how):
+    expected = Nodes(*folder, []).natively(PARTS, "7")
+
+    def trial(nodes):
+        with nodes.begin(0, PARTS, "7") as reader:
+            first = reader.stdout.readline()
+            nodes.servers[1].process.send_signal(how)
+            rest, _ = reader.communicate("\n" * int(PARTS), timeout=300)
+            assert reader.returncode == 0
+        assert first + rest == expected
+        cache = nodes.cache(0)
+        if how == signal.SIGSTOP:
+            nodes.servers[1].process.send_signal(signal.SIGCONT)
+        # One that was killed may refuse to be asked.
+        return (cache["remote_bytes"] > 0 and (how == signal.SIGKILL or cache["late_answers"] > 0)) or cache
+
+    try_until_shown(folder, trial)
 
 
-def test_a_server_that_comes_back_is_asked_again(nodes):
-    expected = nodes.natively("2", "7")
-    with nodes.begin(0, "2", "7") as reader:
-        first = reader.stdout.readline()
-        nodes.restart_servers()
-        rest, _ = reader.communicate("\n", timeout=100)
-        assert reader.returncode == 0
-    assert first + rest == expected
-    assert nodes.cache(0)["remote_bytes"] > 0 and nodes.cache(0)["late_answers"] == 0
+def test_a_server_that_comes_back_is_asked_again(folder):
+    expected = Nodes(*folder, []).natively(PARTS, "7")
+
+    def trial(nodes):
+        with nodes.begin(0, PARTS, "7") as reader:
+            first = reader.stdout.readline()
+            nodes.restart_servers()
+            rest, _ = reader.communicate("\n" * int(PARTS), timeout=300)
+            assert reader.returncode == 0
+        assert first + rest == expected
+        # Nothing but a small part was asked for before.
+        cache = nodes.cache(0)
+        return (cache["remote_bytes"] > nodes.file_bytes() // int(PARTS) and cache["late_answers"] == 0) or cache
+
+    try_until_shown(folder, trial)
 
 
 def test_a_server_has_no_file_open_once_nobody_asks_it(nodes):
@@ -262,8 +330,12 @@ def test_a_file_that_is_made_anew_is_read_anew(nodes):
     run([sys.executable, "-c", MAKE, "2"], native(), nodes.folder)
     new = nodes.natively("1", "7")
     assert new != old
-    assert [nodes.read(node, "1", "7") for node in (0, 1)] == [new, new]  # young: nobody stores it
-    time.sleep(YOUNG_SECONDS)
+    file, ahead = nodes.folder / "target/data.h5", time.time() + 24 * 3600
+    os.utime(file, (ahead, ahead))
+    for _ in range(2):
+        assert [nodes.read(node, "1", "7") for node in (0, 1)] == [new, new]
+        assert [nodes.cache(node)["hit_bytes"] for node in (0, 1)] == [0, 0], "it is young: nobody stores it"
+    os.utime(file, (ahead - 48 * 3600, ahead - 48 * 3600))
     for _ in range(2):
         assert [nodes.read(node, "1", "7") for node in (0, 1)] == [new, new]
     assert nodes.cache(1)["hit_bytes"] > 0
@@ -282,29 +354,31 @@ def test_servers_that_nobody_can_use_change_nothing(folder):
             assert file.startswith("forebay-")
 
 
-def test_nodes_on_two_machines(folder):
-    tmp_path, fs = folder
-    cached = ("-o", "read_cache=on")
-    with Machines(tmp_path) as machines:
+def test_nodes_on_two_machines(folder, expected):
+    with Machines(folder[0]) as machines:
         on = [machines.first, machines.second]
-        with (
-            Server(tmp_path / "first", "10.77.0.1:0", *cached, on=on[0]) as first,
-            Server(tmp_path / "second", "10.77.0.2:0", *cached, on=on[1]) as second,
-        ):
-            nodes = Nodes(tmp_path, fs, [first, second])
-            expected = nodes.natively("1", "7")
+
+        @contextlib.contextmanager
+        def on_two_machines(folder, fs, name):
+            with (
+                Server(folder / f"{name}-first", "10.77.0.1:0", *CACHED, on=on[0]) as first,
+                Server(folder / f"{name}-second", "10.77.0.2:0", *CACHED, on=on[1]) as second,
+            ):
+                yield Nodes(folder, fs, [first, second])
+
+        def trial(nodes):
             before = nodes.bytes_read()
-            assert nodes.read(0, "1", "7", on=on[0]) == expected
-            nodes.restart_servers()
-            assert nodes.read(1, "1", "7", on=on[1]) == expected
-            assert all(nodes.cache(node)["remote_bytes"] > 0 for node in (0, 1))
-            assert all(nodes.cache(node)["late_answers"] == 0 for node in (0, 1))
-            assert nodes.bytes_read() - before <= ONCE * nodes.file_bytes()
+            for node, (arguments, lines) in enumerate(expected):
+                assert nodes.read(node, *arguments, on=on[node]) == lines
+                nodes.restart_servers()
+            return read_once(nodes, before)
+
+        try_until_shown(folder, trial, on_two_machines)
 
 
 # Each rank prints the checksum of each row that its workers bring, which open the file themselves.
 TRAIN = f"""
-import sys, zlib, h5py, torch
+import os, sys, zlib, h5py, torch
 import torch.distributed as distributed
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
@@ -317,7 +391,8 @@ class Rows(Dataset):
             self.file = h5py.File("target/data.h5")
         return row, zlib.crc32(self.file["rows"][row].tobytes())
 
-distributed.init_process_group("gloo")
+distributed.init_process_group(
+    "gloo", init_method=f"file://{{sys.argv[1]}}", rank=int(os.environ["RANK"]), world_size=2)
 rows = Rows()
 sampler = DistributedSampler(rows, shuffle=True, seed=3)
 for epoch in range(2):
@@ -339,27 +414,29 @@ for epoch in range(2):
 
 
 @pytest.mark.slow
-def test_the_workers_of_ranks_on_two_nodes_read_each_row_as_it_is(nodes):
+def test_the_workers_of_ranks_on_two_nodes_read_each_row_as_it_is(folder):
     python = os.environ.get("FOREBAY_HDF5_EXAMPLES_PYTHON")
     if not python:
         pytest.skip("there is no Python with PyTorch here: tools/setup examples")
-    (nodes.folder / "train.py").write_text(TRAIN)
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
-    # As torchrun starts them, one on each node.
-    ranks = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
-    jobs = [
-        subprocess.Popen(
-            [python, "train.py"],
-            env=nodes.environment(node) | ranks | {"RANK": str(node), "LOCAL_RANK": "0"},
-            cwd=nodes.folder,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for node in (0, 1)
-    ]
-    told = [line for job in jobs for line in job.communicate(timeout=240)[0].splitlines()]
-    assert [job.returncode for job in jobs] == [0, 0]
-    assert sorted(told) == sorted(nodes.natively(code=CHECKSUMS).splitlines())
-    reports = [server.end() for server in nodes.servers]
-    assert all("programs elsewhere have read" in report for report in reports), reports
+    (folder[0] / "train.py").write_text(TRAIN)
+    expected = sorted(Nodes(*folder, []).natively(code=CHECKSUMS).splitlines())
+
+    def trial(nodes):
+        # The ranks, one on each node, find each other through a file.
+        jobs = [
+            subprocess.Popen(
+                [python, "train.py", f"{nodes.servers[0].folder}/meeting"],
+                env=nodes.environment(node) | {"RANK": str(node), "OMP_NUM_THREADS": "1"},
+                cwd=nodes.folder,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for node in (0, 1)
+        ]
+        told = [line for job in jobs for line in job.communicate(timeout=240)[0].splitlines()]
+        assert [job.returncode for job in jobs] == [0, 0]
+        assert sorted(told) == expected
+        reports = [server.end() for server in nodes.servers]
+        return all("programs elsewhere have read" in report for report in reports) or reports
+
+    try_until_shown(folder, trial)
