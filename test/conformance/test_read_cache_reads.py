@@ -26,6 +26,7 @@ _usable, _reason = available()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")]
 
 FILES = 36  # at least so many, of random programs
+KNOWN_SEEDS, KNOWN_FILES = range(1, 11), 12  # the same ones always: what is counted, they show; at least so many files
 CLOCK_BEHIND_S = 3600  # what the file system has is old at once, and is cached
 
 READ = """
@@ -129,6 +130,8 @@ def files(tmp_path_factory, built):
         latency={"read": "0.1ms"},
         clock_behind=CLOCK_BEHIND_S,
     ) as fs:
+        run([built, "--seeds", f"{KNOWN_SEEDS[0]}..{KNOWN_SEEDS[-1]}", "--dir", folder / "backing"], native(), folder)
+        assert files_in(folder / "backing") >= KNOWN_FILES
         first = at = SEED % 1_000_000_000
         # Where HDF5 itself dies, the rest of these programs is not run.
         while files_in(folder / "backing") < FILES:
@@ -149,6 +152,11 @@ def read(folder, environment):
     done = run([sys.executable, "-c", READ, str(SEED)], environment, folder, 240)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
+
+
+def is_known(path):
+    """Whether it is a file of one of the known programs."""
+    return int(Path(path).parts[1]) in KNOWN_SEEDS
 
 
 def object_of(line):
@@ -211,28 +219,34 @@ def half_evicted(area):
 
 def test_reads_through_a_cold_a_warm_and_a_half_empty_cache_equal_native_ones(files, expected, tmp_path):
     folder, _ = files
-    assert len(expected) > FILES / 3, "there is something to read"
+    assert sum(is_known(name) for name, _ in expected) > KNOWN_FILES, "there is something to read"
     environment = staged(tmp_path, "read_cache=on")
     told = []
     for area in ("cold", "warm", "half empty"):
         if area == "warm":  # what was read is stored behind the readers, of which some ended too soon for that
             prefetch_all(folder, environment)
         if area == "half empty":
-            assert half_evicted(tmp_path / "staging-area") > FILES / 3
+            assert half_evicted(tmp_path / "staging-area") >= KNOWN_FILES
         assert_same(read(folder, environment), expected)
         told.append(counted(tmp_path))
     cold, warm, half = told
-    assert cold["stored_bytes"] > 0 and cold["files"] > FILES / 3, cold
-    assert warm["hit_bytes"] > 0 and warm["missed_bytes"] < 0.5 * cold["missed_bytes"], (cold, warm)
-    assert half["hit_bytes"] > 0 and half["missed_bytes"] > warm["missed_bytes"], (warm, half)
+    assert cold["missed_bytes"] > 0 and cold["files"] >= KNOWN_FILES, cold
+    assert warm["hit_bytes"] > 0 and warm["missed_bytes"] == 0, warm
+    assert half["hit_bytes"] > 0 and half["missed_bytes"] > 0, half
 
 
 def test_processes_that_read_all_files_at_once_read_what_is_there(files, expected, tmp_path):
     folder, _ = files
+    environment = staged(tmp_path, "read_cache=on", FOREBAY_READ_CACHE_SIZE="1MiB")
+    # One file stays in a cache that is too small for all.
+    path = next(folder / name for name, _ in expected if is_known(name))
+    for what in ("prefetch", "pin"):
+        done = run([FOREBAY, "cache", what, path], environment, folder)
+        assert done.returncode == 0, done.stdout + done.stderr
     readers = [
         subprocess.Popen(
             [sys.executable, "-c", READ, str(SEED)],
-            env=staged(tmp_path, "read_cache=on", FOREBAY_READ_CACHE_SIZE="1MiB"),
+            env=environment,
             cwd=folder,
             stdout=subprocess.PIPE,
             text=True,
