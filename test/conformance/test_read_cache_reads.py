@@ -245,11 +245,7 @@ def test_processes_that_read_all_files_at_once_read_what_is_there(files, expecte
         assert done.returncode == 0, done.stdout + done.stderr
     readers = [
         subprocess.Popen(
-            [sys.executable, "-c", READ, str(SEED)],
-            env=environment,
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            text=True,
+            [sys.executable, "-c", READ, str(SEED)], env=environment, cwd=folder, stdout=subprocess.PIPE, text=True
         )
         for _ in range(3)
     ]

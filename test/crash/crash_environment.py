@@ -28,6 +28,7 @@ SMALL = {
     "FOREBAY_WRITE_MAX": "64KiB",
     "FOREBAY_DRAIN_THREADS": "1",
 }
+SECONDS_HELD = 3600  # longer than any test
 # So long a launcher may be gone before the last rank is, which it has killed.
 GRACE_SECONDS = 20
 # The flags of a superblock of version 2 or 3, and its checksum: they tell a file that is open from one that is not.
@@ -89,6 +90,16 @@ def running_on(path):
     return found
 
 
+def ranks_on(path):
+    """Of these, the program's own: no launcher, and no strace."""
+    found = []
+    for process in running_on(path):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{process}/comm").read_text().strip() == PROGRAM.name[:15]:
+                found.append(process)
+    return found
+
+
 def wait_for_the_end_of_all(area, path):
     until = time.monotonic() + GRACE_SECONDS
     # In this order: who is not seen by the first look makes no directory before the second.
@@ -122,6 +133,12 @@ def killing(system_call: str, nth: int, signal: str, told_to: Path) -> list[str]
         "-e",
         f"inject={system_call}:signal={signal}:when={nth}",
     ]
+
+
+def holding(system_call: str) -> list[str]:
+    """What to put before a command to hold each thread that makes this call, before the call, until it is killed."""
+    inject = f"inject={system_call}:delay_enter={SECONDS_HELD}s"
+    return [STRACE, "-f", "-qq", "-o", "/dev/null", "-e", f"trace={system_call}", "-e", inject]
 
 
 def was_killed(told_to: Path, signal: str) -> bool:
