@@ -100,6 +100,11 @@ def ranks_on(path):
     return found
 
 
+def tracer_of(process):
+    """Its strace, which has to be killed after what it holds, to let that die."""
+    return int(re.search(r"TracerPid:\s+(\d+)", Path(f"/proc/{process}/status").read_text())[1])
+
+
 def wait_for_the_end_of_all(area, path):
     until = time.monotonic() + GRACE_SECONDS
     # In this order: who is not seen by the first look makes no directory before the second.
@@ -136,7 +141,7 @@ def killing(system_call: str, nth: int, signal: str, told_to: Path) -> list[str]
 
 
 def holding(system_call: str) -> list[str]:
-    """What to put before a command to hold each thread that makes this call, before the call, until it is killed."""
+    """What to put before a command to hold each thread that makes this call, before the call; see `tracer_of`."""
     inject = f"inject={system_call}:delay_enter={SECONDS_HELD}s"
     return [STRACE, "-f", "-qq", "-o", "/dev/null", "-e", f"trace={system_call}", "-e", inject]
 

@@ -30,6 +30,7 @@ from crash_environment import (
     program,
     ranks_on,
     staged,
+    tracer_of,
     without_marks,
 )
 from parallel_environment import launch, node_names
@@ -118,9 +119,10 @@ class KillerOfDrained(threading.Thread):
         while not self.over.wait(0.01):
             content = self.path.read_bytes() if self.path.exists() else b""
             if all(content.count(each) >= 2 for each in self.rows):
-                for rank in ranks_on(self.path):
+                for process in [each for rank in ranks_on(self.path) for each in (rank, tracer_of(rank))]:
                     with contextlib.suppress(ProcessLookupError):
-                        os.kill(rank, signal.SIGKILL)
+                        os.kill(process, signal.SIGKILL)
+                return
 
 
 def row(epoch, number):
