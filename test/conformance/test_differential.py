@@ -5,6 +5,7 @@ FOREBAY_DIFFERENTIAL_SEED    the first seed (default: it depends on FOREBAY_SEED
 FOREBAY_DIFFERENTIAL_DIR     where to run them (default: pytest's temporary folder)
 """
 
+import itertools
 import os
 import shutil
 import sys
@@ -26,7 +27,9 @@ CASES = int(os.environ.get("FOREBAY_DIFFERENTIAL_CASES", "30000" if LONG else "1
 FIRST_SEED = int(os.environ.get("FOREBAY_DIFFERENTIAL_SEED") or seed_of("differential"))
 # Seeds that failed once are added here, and are tried in every run and setting.
 KNOWN_SEEDS = (1, 2, 3)
-FAULTY_SEEDS = range(1, 31)  # the same ones always: how many notice a fault is counted
+# The same ones always. HDF5 gives each of them a defined result, and most of them write what can be staged: what is
+# counted is counted over these. Others, new in each run, have to be right where HDF5 defines what right is.
+FIXED_SEEDS = range(1, 31)
 WORKERS = len(os.sched_getaffinity(0))
 
 # A log so small that many programs fill it, with segments so small that they are recycled all the time.
@@ -43,8 +46,6 @@ BOTH_SIDES = {"flush-drains-without-file-locks": {"HDF5_USE_FILE_LOCKING": "FALS
 # At least so many of the programs must have staged something. Not staged are files that are read-only, never written,
 # or on other drivers.
 STAGED_SHARE_MIN = 0.7
-# In some random programs HDF5 itself dies, or stores what it never set. More of them would hollow the test out.
-UNDEFINED_SHARE_MAX = 0.01
 
 
 @pytest.fixture(scope="module")
@@ -79,36 +80,36 @@ def test_staged_programs_equal_native_ones(programs, setting):
     comparison = programs.compare(*sides, range(first, first + count), WORKERS)
     print(comparison)
     assert not comparison.mismatches, explained(comparison)
-    assert len(comparison.died_natively + comparison.undefined_natively) <= max(4, UNDEFINED_SHARE_MAX * count), (
-        comparison
-    )
-    assert comparison.cases_staged >= STAGED_SHARE_MIN * count, f"too little was staged: {comparison}"
+    fixed = programs.compare(*sides, FIXED_SEEDS, WORKERS)
+    assert not fixed.mismatches, explained(fixed)
+    assert fixed.died_natively == fixed.undefined_natively == [], fixed
+    assert fixed.cases_staged >= STAGED_SHARE_MIN * len(FIXED_SEEDS), f"too little was staged: {fixed}"
 
 
 def test_programs_that_write_through_a_server_equal_native_ones(programs, tmp_path):
     count = max(CASES // len(SETTINGS), 1)
     first = FIRST_SEED + len(SETTINGS) * count
     with Server(tmp_path, None, "--clients-max", "64") as server:
-        options = {**TINY, "server": server.address}
-        comparison = programs.compare(
-            Side("native"), forebay_side("forebay-server", PLUGINS, **options), range(first, first + count), WORKERS
-        )
-        print(comparison)
-        assert not comparison.mismatches, explained(comparison)
+        sides = Side("native"), forebay_side("forebay-server", PLUGINS, **{**TINY, "server": server.address})
+        fixed = programs.compare(*sides, FIXED_SEEDS, WORKERS)
+        assert not fixed.mismatches, explained(fixed)
+        assert fixed.died_natively == fixed.undefined_natively == [], fixed
         server.end()
         staged = sum(file["staged"] > 0 for file in server.files())
-        assert staged >= STAGED_SHARE_MIN * count, f"the server has staged too little: {comparison}"
+        assert staged >= STAGED_SHARE_MIN * len(FIXED_SEEDS), f"the server has staged too little: {fixed}"
+        server.listen = server.address
+        server.start()
+        comparison = programs.compare(*sides, range(first, first + count), WORKERS)
+        print(comparison)
+        assert not comparison.mismatches, explained(comparison)
 
 
 def test_native_programs_depend_on_nothing_but_their_seed(programs):
     """What the programs do is defined: other bytes in fresh memory change nothing."""
-    count = max(CASES // 10, 1)
     sides = [Side(f"native-{byte}", variables) for byte, variables in PERTURBATIONS.items()]
-    comparison = programs.compare(*sides[:2], range(FIRST_SEED, FIRST_SEED + count), WORKERS, explain=False)
-    print(comparison)
-    assert len(comparison.mismatches) + len(comparison.died_natively) <= max(4, UNDEFINED_SHARE_MAX * count), explained(
-        comparison
-    )
+    for one, other in itertools.pairwise(sides):
+        comparison = programs.compare(one, other, FIXED_SEEDS, WORKERS, explain=False)
+        assert not comparison.mismatches and not comparison.died_natively, explained(comparison)
 
 
 # The share of the programs in which the fault must be noticed: what a program overwrites unread is lost on nobody.
@@ -117,7 +118,7 @@ FAULTS = {"value": 0.7, "lost-write": 0.7, "read": 0.9, "status": 1.0, "crash": 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_noticed(programs, fault):
-    seeds = FAULTY_SEEDS
+    seeds = FIXED_SEEDS
     faulty = Side(f"faulty-{fault}", arguments=("--fault", f"{fault}@6"))
     comparison = programs.compare(Side("native"), faulty, seeds, WORKERS, explain=False)
     assert len(comparison.mismatches) >= FAULTS[fault] * len(seeds), comparison
@@ -133,7 +134,7 @@ def test_a_hanging_program_is_ended_and_the_rest_still_run(programs):
 
 def test_a_disagreement_is_shrunk_to_few_operations(programs):
     faulty = Side("faulty", arguments=("--fault", "lost-write@6"))
-    mismatch = programs.compare(Side("native"), faulty, FAULTY_SEEDS[:10], WORKERS, explain=False).mismatches[0]
+    mismatch = programs.compare(Side("native"), faulty, FIXED_SEEDS[:10], WORKERS, explain=False).mismatches[0]
     programs.explain(Side("native"), faulty, mismatch)
     print(mismatch.report)
     assert int(mismatch.report.split(" operations left")[0].split()[-1]) <= 5
