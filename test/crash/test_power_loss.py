@@ -1,9 +1,9 @@
 """Power fails on real file systems: staging area and target are two ext4 on loop devices, which are shut down.
 
 EXT4_IOC_SHUTDOWN without a flush of the journal is as near to a loss of power as a running kernel gets. What was not
-synced is gone, in whatever order it was written, and every later call fails. The program is stopped before, so that it
-notices nothing, and is killed then. Both file systems are mounted again, which replays their journals. Recovery has to
-bring the file to what a flush or the close had promised.
+synced is gone, in whatever order it was written, and every later call fails. strace stops the program before, after one
+of its system calls, so that it notices nothing; it is killed then. Both file systems are mounted again, which replays
+their journals. Recovery has to bring the file to what a flush or the close had promised.
 
 A loop device keeps its number for as long as it is set up, and so does the st_dev of its file system. Mounted again on
 the same device, a file is the same one for recovery. On a device that was set up anew recovery would refuse it as
@@ -14,6 +14,7 @@ need root and loop devices.
 import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -24,14 +25,33 @@ from pathlib import Path
 
 import pytest
 from connector_environment import native
-from crash_environment import EPOCHS, LONG, SMALL, States, dead_directories, program, progress, staged, without_marks
+from crash_environment import (
+    EPOCHS,
+    LONG,
+    SMALL,
+    STRACE,
+    States,
+    dead_directories,
+    killing,
+    program,
+    progress,
+    staged,
+    without_marks,
+)
 from loop_file_system import FileSystem, run, skip_without_tools
+from seeds import seed_of
 from test_cli import FOREBAY, call, clean_environment
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.skipif(STRACE is None, reason="there is no strace"), pytest.mark.slow]
 SECONDS_MAX = 240  # for anything that is waited for
-SECONDS_OF_A_CASE = 150 if LONG else 30  # at most
-POINTS = 10_000 if LONG else 5  # at least, and until it was shown what each case must show
+POINTS = 100 if LONG else 4  # of each case, others in each run, besides those of TOLD
+TRIALS = 20
+# The program's only writes tell of its flushes: it stands still when it has told of the first one, and of the third.
+TOLD = [("write", 1), ("write", 3)]
+# System calls, and how many of them the thread with most of them makes, with durability=node.
+CALLS = [("pwritev", 45), ("fdatasync", 18), ("fallocate", 35), ("madvise", 37), ("munmap", 8), ("unlinkat", 4)]
+CALLS_OF_RECOVERY = [("pwritev", 12), ("fdatasync", 4), ("openat", 60), ("unlinkat", 6)]
+STOPPED = re.compile(r"^(\d+) +--- stopped by SIGSTOP ---", re.M)
 
 
 @dataclass
@@ -88,25 +108,34 @@ def states(tmp_path_factory):
     return States(tmp_path_factory.mktemp("native") / "latest", run_natively)
 
 
-def start(node, durability):
+def start(node, durability, before=(), stdout=subprocess.PIPE):
     area = node.staging.path / "area"
     return subprocess.Popen(
-        [program(), node.target.path / "file.h5", "latest", str(EPOCHS), "close"],
+        [*before, program(), node.target.path / "file.h5", "latest", str(EPOCHS), "close"],
         env=staged(area, **SMALL, FOREBAY_DURABILITY=durability),
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=subprocess.DEVNULL,
         text=True,
     )
 
 
-def lose_power(node, which, process):
-    """All of it stands still, loses what was not synced, and is dead."""
-    process.send_signal(signal.SIGSTOP)
-    if process.returncode is None:  # else it had ended
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+def stopping(system_call, nth, told_to):
+    """What to put before a command: it stands still after the `nth` of these calls that one of its threads makes."""
+    told_to.unlink(missing_ok=True)
+    return killing(system_call, nth, "STOP", told_to)
+
+
+def lose_power(node, which, process, told_to):
+    """Once all of it stands still it loses what was not synced, and is dead; or once it has ended."""
+    while (stopped := STOPPED.search(told_to.read_text() if told_to.exists() else "")) is None:
+        if process.poll() is not None:
+            break
+        time.sleep(0.005)
     node.fail(which)
-    process.kill()
+    if stopped is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(stopped[1]), signal.SIGKILL)
     stdout, _ = process.communicate(timeout=SECONDS_MAX)
     node.start_again(which)
     return stdout or ""
@@ -133,23 +162,16 @@ def difference(states, path, told):
     return "; ".join(texts)
 
 
-def duration(node, durability):
-    begin = time.monotonic()
-    stdout, _ = start(node, durability).communicate(timeout=SECONDS_MAX)
-    assert progress(stdout) == EPOCHS + 1, stdout
-    clear(node)
-    return time.monotonic() - begin
-
-
-def fail_while_recovering(node, which, longest):
+def fail_while_recovering(node, which, chance, told_to):
+    system_call, most = chance.choice(CALLS_OF_RECOVERY)
     process = subprocess.Popen(
-        [FOREBAY, "recover", "--json", node.staging.path / "area"],
+        [*stopping(system_call, chance.randint(1, most), told_to)]
+        + [FOREBAY, "recover", "--json", node.staging.path / "area"],
         env=clean_environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    time.sleep(random.uniform(0, longest))
-    lose_power(node, which, process)
+    lose_power(node, which, process, told_to)
 
 
 @dataclass
@@ -160,23 +182,14 @@ class Count:
     wrong: list[str] = field(default_factory=list)
 
 
-def try_points(node, states, durability, which, again, shown):
+def try_points(node, states, durability, which, again, points, chance, told_to):
     count = Count()
-    longest = duration(node, durability)
-    until = time.monotonic() + SECONDS_OF_A_CASE
-    while (
-        time.monotonic() < until
-        and not (count.points >= POINTS and shown(count))
-        and not (count.wrong and durability == "node")
-    ):
-        delay = random.uniform(0.02, 1.1 * longest)
-        process = start(node, durability)
-        time.sleep(delay)
-        told = progress(lose_power(node, which, process))
+    for system_call, nth in points:
+        told = progress(lose_power(node, which, start(node, durability, stopping(system_call, nth, told_to)), told_to))
         area, path = node.staging.path / "area", node.target.path / "file.h5"
-        if again:
-            fail_while_recovering(node, which, 0.05)
         left = len(dead_directories(area))
+        if again:
+            fail_while_recovering(node, which, chance, told_to)
         done = call("recover", "--json", area) if area.exists() else None
         count.points += 1
         count.told[told] = count.told.get(told, 0) + 1
@@ -193,7 +206,7 @@ def try_points(node, states, durability, which, again, shown):
             )
         if what:
             count.wrong.append(
-                f"after {told} steps were told of, {delay:.3f} s of {longest:.3f} s: {'; '.join(what)}; state {state}"
+                f"after {told} steps were told of, at {system_call} {nth}: {'; '.join(what)}; state {state}"
             )
         clear(node)
     print(
@@ -206,15 +219,21 @@ def try_points(node, states, durability, which, again, shown):
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "again-while-recovering"])
 @pytest.mark.parametrize("which", [BOTH, STAGING], ids=["both", "staging-area"])
-def test_with_durability_node_everything_promised_is_there_after_a_loss_of_power(node, states, which, again):
-    count = try_points(node, states, "node", which, again, lambda count: len(count.told) > 1 and count.recovered > 0)
+def test_with_durability_node_everything_promised_is_there_after_a_loss_of_power(node, states, which, again, tmp_path):
+    chance = random.Random(seed_of(f"power loss {which is BOTH} {again}"))
+    drawn = [(call, chance.randint(1, most)) for call, most in chance.choices(CALLS, k=POINTS)]
+    count = try_points(node, states, "node", which, again, [*TOLD, *drawn], chance, tmp_path / "strace")
     assert count.wrong == []
     # It was tried in the midst of things, and staging was on.
-    assert count.points >= 3 and len(count.told) > 1 and count.recovered > 0
+    assert count.points == len(TOLD) + POINTS and len(count.told) > 1 and count.recovered >= len(TOLD)
 
 
-def test_with_durability_process_a_loss_of_power_takes_what_was_not_synced(node, states):
+def test_with_durability_process_a_loss_of_power_takes_what_was_not_synced(node, states, tmp_path):
     """This level makes no promise. Such a loss does take something; else the tests above would show nothing."""
-    count = try_points(node, states, "process", BOTH, False, lambda count: count.wrong and max(count.told) > 0)
-    assert count.points >= 3 and max(count.told) > 0
-    assert count.wrong, "a loss of power that loses nothing that was flushed is none"
+    chance = random.Random(seed_of("power loss process"))
+    for _ in range(TRIALS):  # the kernel may have written all of it back
+        count = try_points(node, states, "process", BOTH, False, TOLD, chance, tmp_path / "strace")
+        assert count.points == len(TOLD) and max(count.told) > 0
+        if count.wrong:
+            return
+    pytest.fail("a loss of power that loses nothing that was flushed is none")
