@@ -1,10 +1,12 @@
 /* Small MPI programs that use HDF5 in ways which are unusual, or end badly.
  *
- *   mpiexec -n RANKS parallel_cases CASE
+ *   mpiexec -n RANKS parallel_cases CASE [CASE ...]
  *   parallel_cases serial | check FILE
  *
- * Every rank prints one line per fact, "rank R: what: ok", ": failed" or ": WRONG DATA", in one piece at its end, and
- * ends with 0, with 1 if a call failed, with 3 if data was wrong. The same lines must come natively and with forebay.
+ * Every rank prints one line per fact, "rank R: what: ok", ": failed" or ": WRONG DATA", in one piece at the end of a
+ * case, and ends with 0, with 1 if a call failed, with 3 if data was wrong. The same lines must come natively and with
+ * forebay. Several cases run one after the other, each in a folder of its own name; the facts of each are between the
+ * lines "rank R: case CASE" and "rank R: ends with STATUS".
  * The contents of a file follow from its name, its dataset and the position, so that anyone can check them. */
 #include "parallel_cases.h"
 
@@ -12,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* Creates a file through `communicator`, one row per rank of it, and looks at every row. */
 static void write_and_check(MPI_Comm communicator, const char *path) {
@@ -326,6 +330,27 @@ static const struct {
     {"two-groups-truncate", two_groups_truncate},
 };
 
+static void (*case_named(const char *name))(void) {
+    for (size_t i = 0; i < sizeof kCases / sizeof kCases[0]; ++i)
+        if (strcmp(name, kCases[i].name) == 0) return kCases[i].run;
+    fprintf(stderr, "parallel_cases: unknown case '%s'\n", name);
+    exit(kExitUsage);
+}
+
+/* One of several cases, in its folder. No rank begins before the others have ended the case before. */
+static int run_in_folder(const char *name, void (*run)(void)) {
+    const int made = rank != 0 || mkdir(name, 0755) == 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (!made || chdir(name) != 0) MPI_Abort(MPI_COMM_WORLD, kExitUsage);
+    exit_status = 0;
+    add_fact("rank %d: case %s\n", rank, name);
+    run();
+    add_fact("rank %d: ends with %d\n", rank, exit_status);
+    print_facts();
+    if (chdir("..") != 0) MPI_Abort(MPI_COMM_WORLD, kExitUsage);
+    return exit_status;
+}
+
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "";
     if (strcmp(name, "serial") == 0) { /* a program without MPI, of which mpiexec starts several */
@@ -343,16 +368,21 @@ int main(int argc, char **argv) {
         print_facts();
         return exit_status;
     }
-    for (size_t i = 0; i < sizeof kCases / sizeof kCases[0]; ++i) {
-        if (strcmp(name, kCases[i].name) != 0) continue;
-        MPI_Init(&argc, &argv);
-        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-        MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-        kCases[i].run();
+    for (int i = 1; i < argc || i == 1; ++i) (void)case_named(i < argc ? argv[i] : "");
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (argc == 2) {
+        case_named(name)();
         print_facts();
         MPI_Finalize();
         return exit_status;
     }
-    fprintf(stderr, "parallel_cases: unknown case '%s'\n", name);
-    return kExitUsage;
+    int worst = 0;
+    for (int i = 1; i < argc; ++i) {
+        const int status = run_in_folder(argv[i], case_named(argv[i]));
+        if (status > worst) worst = status;
+    }
+    MPI_Finalize();
+    return worst;
 }

@@ -4,77 +4,69 @@ These calls concern more than one object, or not all ranks make them.
 """
 
 import functools
+from pathlib import Path
 
 import pytest
-from connector_environment import bytes_staged, native, staged
-from parallel_environment import Launch, assert_staged, launch, node_names, process_lines, program
+from connector_environment import staged, statistics
+from parallel_call_parts import BAD_SPACE, FILES, Parts, assert_same_part, files_of, run_parts
+from parallel_environment import process_lines
 
 pytestmark = pytest.mark.slow
 
-SECONDS_MAX = 240
-# HDF5 leaves some bytes of its blocks as malloc has given them.
-SAME_MEMORY = {"MALLOC_PERTURB_": "165"}
-PARTS = ("multi", "nested", "closed", "rejected", "external", "alone", "strategies")
+SETTINGS = [(2, 1, "fast"), (2, 2, "fast"), (3, 2, "consistent")]
 
 
-@pytest.fixture(scope="session")
-def native_part(tmp_path_factory):
-    """What a part of the program says natively, and the folder with its files; each is run once."""
+def parts_with(crash: str) -> tuple[str, ...]:
+    """Two parts take long where nodes keep their files consistent."""
+    return tuple(part for part in FILES if crash == "fast" or part not in ("multi", "strategies"))
+
+
+@pytest.fixture(scope="module")
+def staged_parts(tmp_path_factory):
+    """All parts in one launch, with forebay on these nodes; and the folder of the statistics."""
 
     @functools.cache
-    def run(part: str, ranks: int):
-        folder = tmp_path_factory.mktemp(f"native-{part}-{ranks}")
-        done = launch([program("parallel_calls"), part], native(**SAME_MEMORY), folder, ranks, SECONDS_MAX)
-        assert done.hung is None and done.returncode == 0 and done.stdout, done.told()
-        return done, folder
+    def run(ranks: int, nodes: int, crash: str) -> tuple[Parts, Path]:
+        folder = tmp_path_factory.mktemp(f"staged-parts-{ranks}-{nodes}")
+        environment = staged(folder, FOREBAY_NODES=crash)
+        return run_parts(parts_with(crash), environment, folder / "run", ranks, nodes), folder
 
     return run
 
 
-def run_staged(part: str, tmp_path, ranks: int, nodes: int, **more: str) -> Launch:
-    done = launch(
-        [program("parallel_calls"), part],
-        staged(tmp_path, **SAME_MEMORY, **more),
-        tmp_path / "run",
-        ranks,
-        SECONDS_MAX,
-        node_names(ranks, nodes),
-    )
-    assert done.hung is None, done.told()
-    return done
+@pytest.mark.parametrize(
+    ("part", "ranks", "nodes", "crash"),
+    [(part, *setting) for setting in SETTINGS for part in parts_with(setting[2]) if part != BAD_SPACE],
+)
+def test_calls_return_and_store_the_same(part, ranks, nodes, crash, native_parts, staged_parts):
+    through, folder = staged_parts(ranks, nodes, crash)
+    assert_same_part(part, through, native_parts(ranks))
+    files = files_of(part, statistics(folder))
+    assert files and sum(entry["staged"] for entry in files) > 0, files
 
 
-RUNS = [(part, 2, nodes, "fast") for part in PARTS for nodes in (1, 2)]
-RUNS += [(part, 3, 2, "consistent") for part in PARTS if part not in ("multi", "strategies")]
+@pytest.mark.parametrize(("ranks", "nodes", "crash"), SETTINGS)
+def test_every_rank_stages_and_leaves_nothing(ranks, nodes, crash, staged_parts):
+    through, folder = staged_parts(ranks, nodes, crash)
+    assert through.done.returncode == 0, through.done.told()
+    # Each time the library begins anew the process counts anew.
+    processes = process_lines(folder)
+    assert len({process["pid"] for process in processes}) == ranks < len(processes), processes
+    for pid in {process["pid"] for process in processes}:
+        assert sum(process["files_staged"] for process in processes if process["pid"] == pid) > 0, processes
+    assert [entry for entry in statistics(folder) if entry["error"]] == []
+    left = [path for path in (folder / "staging-area").rglob("*") if path.is_file() and path.stat().st_size > 0]
+    assert left == [], "left on the staging area"
 
 
-@pytest.mark.parametrize(("part", "ranks", "nodes", "crash"), RUNS)
-def test_calls_return_and_store_the_same(part, ranks, nodes, crash, native_part, tmp_path):
-    plain, plain_folder = native_part(part, ranks)
-    done = run_staged(part, tmp_path, ranks, nodes, FOREBAY_NODES=crash)
-    assert done.stdout.splitlines() == plain.stdout.splitlines(), done.told()
-    assert done.returncode == 0, done.told()
-    names = sorted(path.name for path in plain_folder.glob("*.h5"))
-    assert names == sorted(path.name for path in (tmp_path / "run").glob("*.h5")) != []
-    if part == "strategies":
-        assert len(names) == 24
-        different = [
-            name for name in names if (plain_folder / name).read_bytes() != (tmp_path / "run" / name).read_bytes()
-        ]
-        assert different == []
-    if part == "closed":  # each time the library begins anew the process counts anew
-        assert len(process_lines(tmp_path)) >= ranks and bytes_staged(tmp_path) > 0
-    else:
-        assert_staged(tmp_path, ranks)
-
-
-@pytest.mark.parametrize("nodes", [1, 2])
-def test_an_error_of_one_rank_in_a_collective_write_is_its_own(nodes, tmp_path):
+@pytest.mark.parametrize(("ranks", "nodes", "crash"), SETTINGS)
+def test_an_error_of_one_rank_in_a_collective_write_is_its_own(ranks, nodes, crash, staged_parts):
     """Natively all others wait for that rank for ever."""
-    done = run_staged("bad-space", tmp_path, 2, nodes)
-    assert done.returncode == 0, done.told()
-    assert done.stdout.splitlines() == [
-        "collective write with a bad memory space on the last rank: 0 -1",
-        "closed: 0 0",
+    through, folder = staged_parts(ranks, nodes, crash)
+    others = " ".join(["0"] * (ranks - 1))
+    assert through.lines(BAD_SPACE) == [
+        f"collective write with a bad memory space on the last rank: {others} -1",
+        f"closed: {others} 0",
     ]
-    assert_staged(tmp_path, 2)
+    files = files_of(BAD_SPACE, statistics(folder))
+    assert len(files) == ranks and sum(entry["staged"] for entry in files) > 0, files

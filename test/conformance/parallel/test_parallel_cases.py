@@ -1,5 +1,9 @@
-"""Unusual and ill-behaved parallel programs: the right result, or a clear error on every rank, within bounded time."""
+"""Unusual and ill-behaved parallel programs: the right result, or a clear error on every rank, within bounded time.
 
+Most launches run several cases, one after the other; see parallel_case_runs.py.
+"""
+
+import functools
 import re
 import shutil
 import subprocess
@@ -7,10 +11,24 @@ from pathlib import Path
 
 import pytest
 from connector_environment import bytes_staged, native, plugin_folder, staged, statistics
+from parallel_case_runs import (
+    CASES,
+    IN_TURN,
+    RANKS,
+    SECONDS_MAX,
+    STAGING_NOTHING,
+    Cases,
+    assert_all_same,
+    assert_same,
+    facts,
+    run_case,
+    run_cases,
+)
 from parallel_comparison import assert_same_contents
 from parallel_environment import (
     BUILD,
     MPI,
+    PROGRAMS,
     Launch,
     asides_by_reason,
     assert_staged,
@@ -19,134 +37,103 @@ from parallel_environment import (
     node_names,
     process_lines,
     program,
-    PROGRAMS,
 )
 
 pytestmark = pytest.mark.slow
 
-RANKS = 3
-SECONDS_MAX = 240
-CASES = (
-    "plain",
-    "duplicated",
-    "split",
-    "reordered",
-    "some-ranks",
-    "each-alone",
-    "freed-early",
-    "anew-while-open",
-    "twice-through-one",
-    "twice-through-two",
-    "many-files",
-    "serial-beside-shared",
-    "serial-then-shared",
-    "atomic",
-    "read-in-turn",
-    "refused-opens",
-    "forgotten",
-)
-STAGING_NOTHING = {"refused-opens"}
 
+@pytest.fixture(scope="module")
+def staged_cases(tmp_path_factory):
+    """All cases on these nodes, in one launch, and the folder of its statistics."""
 
-def run_case(case: str, environment: dict[str, str], folder, per_rank=None, preload=()) -> Launch:
-    return launch([program("parallel_cases"), case], environment, folder, RANKS, SECONDS_MAX, per_rank, preload)
-
-
-def facts(done: Launch) -> list[str]:
-    return sorted(line for line in done.stdout.splitlines() if line.startswith("rank "))
-
-
-@pytest.fixture(scope="session")
-def native_case(tmp_path_factory):
-    """What a case does natively; each is run once."""
-    known = {}
-
-    def run(case: str):
-        if case not in known:
-            folder = tmp_path_factory.mktemp(f"native-{case}")
-            done = run_case(case, native(), folder)
-            assert done.hung is None and done.returncode == 0 and "WRONG" not in done.stdout and facts(done), (
-                done.told()
-            )
-            known[case] = done, folder
-        return known[case]
+    @functools.cache
+    def run(nodes: int, crash: str) -> tuple[Cases, Path]:
+        folder = tmp_path_factory.mktemp(f"staged-cases-{nodes}-{crash}")
+        environment = {**staged(folder), "FOREBAY_NODES": crash}
+        return run_cases(CASES, environment, folder / "run", node_names(RANKS, nodes)), folder
 
     return run
 
 
 @pytest.mark.parametrize(("nodes", "crash"), [(1, "fast"), (2, "fast"), (2, "consistent")])
 @pytest.mark.parametrize("case", CASES)
-def test_unusual_programs_see_the_same(case, nodes, crash, native_case, tmp_path):
-    plain, plain_folder = native_case(case)
-    environment = {**staged(tmp_path), "FOREBAY_NODES": crash}
-    done = run_case(case, environment, tmp_path / "run", node_names(RANKS, nodes))
-    assert done.hung is None, done.told()
-    assert facts(done) == facts(plain), done.told()
-    assert done.returncode == plain.returncode, done.told()
-    assert_same_contents(plain_folder, tmp_path / "run")
+def test_unusual_programs_see_the_same(case, nodes, crash, native_cases, staged_cases):
+    through, folder = staged_cases(nodes, crash)
+    assert_same(case, through, native_cases())
     if case not in STAGING_NOTHING:
-        assert bytes_staged(tmp_path) > 0
+        assert through.staged_bytes(case, statistics(folder)) > 0, through.done.told()
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("case", ["read-in-turn", "written-in-turn", "differing-in-turn"])
-def test_collective_transfers_come_one_after_the_other(case, native_case, tmp_path):
-    plain, plain_folder = native_case(case)
-    done = run_case(case, staged(tmp_path), tmp_path / "run")
-    assert done.hung is None and done.returncode == 0 and facts(done) == facts(plain), done.told()
-    assert_same_contents(plain_folder, tmp_path / "run")
+def test_every_rank_stages_and_leaves_nothing(staged_cases):
+    through, folder = staged_cases(1, "fast")
+    assert through.done.returncode == 0, through.done.told()
+    assert_staged(folder, RANKS)
+    assert [entry for entry in statistics(folder) if entry["pending"]] == []
+
+
+@pytest.mark.check
+def test_collective_transfers_come_one_after_the_other(native_cases, tmp_path):
+    through = run_cases(IN_TURN, staged(tmp_path), tmp_path / "run")
+    assert_all_same(IN_TURN, through, native_cases(), tmp_path)
+    for case in IN_TURN:
+        files = through.files(case, statistics(tmp_path))
+        assert len(files) == RANKS and all(entry["staged"] > 0 for entry in files), files
     assert_staged(tmp_path, RANKS)
 
 
 @pytest.mark.check
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_atomic_mode_ends_the_staging_for_good(nodes, native_case, tmp_path):
-    plain, plain_folder = native_case("atomic")
-    done = run_case("atomic", staged(tmp_path), tmp_path / "run", node_names(RANKS, nodes))
-    assert done.hung is None and facts(done) == facts(plain), done.told()
-    assert_same_contents(plain_folder, tmp_path / "run")
-    files = statistics(tmp_path)
+def test_atomic_mode_ends_the_staging_for_good(nodes, native_cases, staged_cases):
+    through, folder = staged_cases(nodes, "fast")
+    assert_same("atomic", through, native_cases())
+    files = through.files("atomic", statistics(folder))
     assert len(files) == RANKS and all(set(entry["reasons"]) == {"atomicity"} for entry in files), files
     row = 2 << 20
     # Each rank has written its row four times: once before, which may bypass the log on a target at memory speed, and
     # three times in atomic mode.
-    staged_bytes, through = (sum(entry[what] for entry in files) for what in ("staged", "through"))
-    assert staged_bytes > 0 and through >= 3 * RANKS * row and staged_bytes + through >= 4 * RANKS * row
+    staged_bytes, through_bytes = (sum(entry[what] for entry in files) for what in ("staged", "through"))
+    assert staged_bytes > 0 and through_bytes >= 3 * RANKS * row and staged_bytes + through_bytes >= 4 * RANKS * row
 
 
-def test_a_file_opened_twice_through_ranks_in_another_order(native_case, tmp_path):
-    """Natively that works as long as the second handle only moves raw data; forebay may refuse it."""
-    plain, _ = native_case("twice-through-reordered")
-    done = run_case("twice-through-reordered", staged(tmp_path), tmp_path / "run")
-    assert_right_or_refused(done, plain)
-    assert bytes_staged(tmp_path) > 0
+SECOND_OPEN = "H5Fopen(path, H5F_ACC_RDWR, second_access)"
+
+
+def test_a_file_opened_twice_through_ranks_in_another_order_is_refused_the_second_time(native_cases, tmp_path):
+    """Natively that works as long as the second handle only moves raw data. With forebay the first one goes on."""
+    case = "twice-through-reordered"
+    plain = native_cases().of(case)
+    done = run_case(case, staged(tmp_path), tmp_path / "run")
+    assert done.hung is None and done.returncode != 0 and "WRONG DATA" not in done.stdout, done.told()
+    assert [line for line in facts(done) if line.endswith(": failed")] == [
+        f"rank {rank}: {SECOND_OPEN}: failed" for rank in range(RANKS)
+    ], done.told()
+    for rank in range(RANKS):
+        assert f"rank {rank}: {SECOND_OPEN}: ok" in plain.facts
+        # What the second handle would have written is not there, and the first one's writes are.
+        row = (rank + 1) % RANKS
+        assert {
+            f"rank {rank}: row {row}, version 4: right",
+            f"rank {rank}: row {RANKS + row}, version 1: right",
+        } <= set(facts(done)), done.told()
+    assert_refusal_is_clear(done, tmp_path / "run" / f"{case}.h5", of_this_process=True)
+    assert_staged(tmp_path, RANKS)
+
+
+MEETING = ("plain", "duplicated", "reordered", "freed-early", "twice-through-one", "many-files", "atomic")
 
 
 @pytest.mark.check
 @pytest.mark.parametrize("nodes", [1, 2])
-@pytest.mark.parametrize(
-    "case", ["plain", "duplicated", "reordered", "freed-early", "twice-through-one", "many-files", "atomic"]
-)
-def test_ranks_that_meet_after_every_collective_call_see_the_same(case, nodes, native_case, tmp_path):
-    plain, plain_folder = native_case(case)
-    done = run_case(
-        case,
+def test_ranks_that_meet_after_every_collective_call_see_the_same(nodes, native_cases, tmp_path):
+    through = run_cases(
+        MEETING,
         staged(tmp_path),
         tmp_path / "run",
         node_names(RANKS, nodes),
         preload=(PROGRAMS / "barrier_interposer.so",),
     )
-    assert done.hung is None and facts(done) == facts(plain), done.told()
-    assert_same_contents(plain_folder, tmp_path / "run")
-    assert bytes_staged(tmp_path) > 0
-
-
-@pytest.mark.check
-def test_every_rank_stages_and_leaves_nothing(tmp_path):
-    done = run_case("plain", staged(tmp_path), tmp_path / "run")
-    assert done.returncode == 0, done.told()
-    assert_staged(tmp_path, RANKS)
-    assert [entry for entry in statistics(tmp_path) if entry["pending"]] == []
+    assert_all_same(MEETING, through, native_cases(), tmp_path)
 
 
 def test_forebay_run_reports_success_for_several_ranks(tmp_path):
@@ -178,25 +165,26 @@ def test_forebay_run_reports_success_for_several_ranks(tmp_path):
 
 # ---- ranks that are not alike ------------------------------------------------------------------------
 
+BOTH = ("plain", "reordered")
 
-def assert_right_or_refused(done: Launch, plain: Launch) -> None:
-    """All ranks were right, or every one of them was told that something failed; nobody died or got wrong data."""
-    assert done.hung is None, done.told()
+
+def assert_refused(done: Launch) -> None:
+    """Every rank was told that something failed. No rank died or got wrong data."""
+    assert done.hung is None and done.returncode != 0, done.told()
     assert "WRONG DATA" not in done.stdout and "BAD TERMINATION" not in done.stdout, done.told()
-    if facts(done) == facts(plain):
-        assert done.returncode == 0, done.told()
-        return
     for rank in range(RANKS):
         assert re.search(rf"^rank {rank}: .*: failed$", done.stdout, re.MULTILINE), (
             f"rank {rank} was not told: {done.told()}"
         )
-    assert "forebay" in done.stderr and done.returncode != 0, done.told()
+    assert "forebay" in done.stderr, done.told()
 
 
 def on_rank(which: int, **variables: str) -> list[dict[str, str]]:
     return [variables if rank == which else {} for rank in range(RANKS)]
 
 
+# How many files each rank opens, or makes.
+OPENED = {"plain": 2, "reordered": 2, "freed-early": 1, "many-files": 5, "refused-opens": 1}
 # The expected result: every rank stages; or none does, and the ranks count these reasons; or all ranks fail to open.
 STAGED, REFUSED = "staged", "refused"
 UNLIKE = {
@@ -228,38 +216,44 @@ UNLIKE = {
 }
 
 
-@pytest.mark.parametrize("case", ["plain", "reordered"])
 @pytest.mark.parametrize("how", UNLIKE)
-def test_ranks_with_different_options(how, case, native_case, tmp_path):
-    plain, plain_folder = native_case(case)
+def test_ranks_with_different_options(how, native_cases, tmp_path):
     variables, expected = UNLIKE[how]
-    done = run_case(case, staged(tmp_path), tmp_path / "run", variables)
+    through = run_cases(BOTH, staged(tmp_path), tmp_path / "run", variables)
     if expected == REFUSED:
-        assert_right_or_refused(done, plain)
-        assert done.returncode != 0 and "strict" in done.stderr, done.told()
+        assert_refused(through.done)
+        for case in BOTH:
+            assert set(through.of(case).statuses.values()) == {1}, through.done.told()
+            assert {line.split(":")[0] for line in through.of(case).facts if line.endswith(": failed")} == {
+                f"rank {rank}" for rank in range(RANKS)
+            }, through.done.told()
+        assert "strict" in through.done.stderr, through.done.told()
         assert bytes_staged(tmp_path) == 0
         return
-    assert done.hung is None and done.returncode == 0 and facts(done) == facts(plain), done.told()
-    assert_same_contents(plain_folder, tmp_path / "run")
+    assert_all_same(BOTH, through, native_cases(), tmp_path if expected == STAGED else None)
     if expected == STAGED:
         assert_staged(tmp_path, RANKS)
+        for case in BOTH:
+            files = through.files(case, statistics(tmp_path))
+            assert len(files) == RANKS and all(entry["staged"] > 0 for entry in files), files
         return
     assert bytes_staged(tmp_path) == 0
     assert asides_by_reason(tmp_path).keys() == expected
     counts = [sum(line["aside"].values()) for line in process_lines(tmp_path)]
-    assert len(counts) == RANKS and len(set(counts)) == 1 and counts[0] > 0, "every rank counts each of its files once"
+    assert len(counts) == RANKS and len(set(counts)) == 1 and counts[0] == sum(OPENED[case] for case in BOTH), counts
 
 
-@pytest.mark.parametrize("case", ["plain", "reordered", "twice-through-two"])
-def test_ranks_with_staging_areas_of_their_own(case, native_case, tmp_path):
-    plain, plain_folder = native_case(case)
+def test_ranks_with_staging_areas_of_their_own(native_cases, tmp_path):
+    cases = (*BOTH, "twice-through-two")
     areas = [tmp_path / f"area-{rank}" for rank in range(RANKS)]
     for area in areas:
         area.mkdir()
-    done = run_case(case, staged(tmp_path), tmp_path / "run", [{"FOREBAY_NLS": str(area)} for area in areas])
-    assert_right_or_refused(done, plain)
-    if done.returncode == 0:
-        assert_same_contents(plain_folder, tmp_path / "run")
+    through = run_cases(cases, staged(tmp_path), tmp_path / "run", [{"FOREBAY_NLS": str(area)} for area in areas])
+    assert_all_same(cases, through, native_cases(), tmp_path)
+    assert_staged(tmp_path, RANKS)
+    for area in areas:  # each was used, and nothing is left in it
+        assert list(area.glob("forebay-*")) != []
+        assert [path for path in area.rglob("*") if path.is_file() and path.stat().st_size > 0] == []
 
 
 # ---- programs without MPI, and ranks that die ----------------------------------------------------------
@@ -276,16 +270,17 @@ def test_programs_without_mpi_under_mpiexec(tmp_path):
 
 
 @pytest.mark.parametrize("case", ["killed", "killed-before-close", "aborted"])
-def test_the_death_of_a_rank_ends_the_others_and_the_next_run_is_right(case, native_case, tmp_path):
+def test_the_death_of_a_rank_ends_the_others_and_the_next_run_is_right(case, native_cases, tmp_path):
     environment = staged(tmp_path)
     died = run_case(case, environment, tmp_path / "run")
     assert died.hung is None, died.told()
     assert died.returncode != 0
+    left = list((tmp_path / "staging-area").glob("forebay-*/[0-9]*"))
+    assert left, "the dead ranks have staged nothing"
     # What the dead have left on the staging area is in nobody's way.
-    plain, plain_folder = native_case("plain")
     done = run_case("plain", environment, tmp_path / "again")
-    assert done.hung is None and done.returncode == 0 and facts(done) == facts(plain), done.told()
-    assert_same_contents(plain_folder, tmp_path / "again")
+    assert done.hung is None and done.returncode == 0 and facts(done) == native_cases().of("plain").facts, done.told()
+    assert_same_contents(native_cases().folder / "plain", tmp_path / "again")
     assert bytes_staged(tmp_path) > 0
 
 
@@ -306,17 +301,15 @@ def foreign(library: Path) -> None:
 
 
 @pytest.mark.parametrize("library", [missing, unreadable, foreign])
-def test_without_a_library_for_this_mpi_files_are_left_to_mpio(library, native_case, tmp_path):
-    plain, plain_folder = native_case("serial-beside-shared")
+def test_without_a_library_for_this_mpi_files_are_left_to_mpio(library, native_cases, tmp_path):
+    case = "serial-beside-shared"
     for folder in ("plugins", "lib"):
         (tmp_path / folder).mkdir()
     shutil.copy(plugin_folder() / "libforebay_vol.so", tmp_path / "plugins")
     library(tmp_path / "lib" / f"libforebay_mpi_{MPI}.so")
-    done = run_case(
-        "serial-beside-shared", staged(tmp_path, HDF5_PLUGIN_PATH=str(tmp_path / "plugins")), tmp_path / "run"
-    )
-    assert done.hung is None and done.returncode == 0 and facts(done) == facts(plain), done.told()
-    assert_same_contents(plain_folder, tmp_path / "run")
+    done = run_case(case, staged(tmp_path, HDF5_PLUGIN_PATH=str(tmp_path / "plugins")), tmp_path / "run")
+    assert done.hung is None and done.returncode == 0 and facts(done) == native_cases().of(case).facts, done.told()
+    assert_same_contents(native_cases().folder / case, tmp_path / "run")
     warnings = [line for line in done.stderr.splitlines() if "files opened with MPI are not staged: " in line]
     assert len(warnings) == RANKS and all("libforebay_mpi_" in line for line in warnings), done.told()
     # Counted, on every rank; the serial files beside them are staged all the same.
@@ -339,49 +332,64 @@ def by_group(done: Launch, what: str) -> dict[int, str]:
     return {group: outcomes.pop() for group, outcomes in told.items()}
 
 
-def assert_refusal_is_clear(done: Launch, path: Path) -> None:
+def assert_refusal_is_clear(done: Launch, path: Path, of_this_process: bool = False) -> None:
+    who = r"\s" if of_this_process else r", by process \d+ of this machine"
     assert re.search(
-        rf"open {re.escape(str(path))}: it is open for writing already, through another communicator, "
-        r"by process \d+ of this machine",
-        done.stderr,
+        rf"open {re.escape(str(path))}: it is open for writing already, through another communicator{who}", done.stderr
     ), done.told()
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
-def test_a_second_group_that_writes_is_refused_until_the_first_has_closed(nodes, tmp_path):
-    command = [program("parallel_cases"), "two-groups"]
-    plain = launch(command, native(), tmp_path / "native", GROUPS, SECONDS_MAX)
+@pytest.fixture(scope="module")
+def native_groups(tmp_path_factory) -> Path:
+    """The folder of what two groups leave natively: there the second one may open the file."""
+    folder = tmp_path_factory.mktemp("native-groups")
+    plain = launch([program("parallel_cases"), "two-groups"], native(), folder, GROUPS, SECONDS_MAX)
     assert plain.returncode == 0 and by_group(plain, "while others have it open") == {1: "opened"}, plain.told()
+    return folder
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_second_group_that_writes_is_refused_until_the_first_has_closed(nodes, native_groups, tmp_path):
+    command = [program("parallel_cases"), "two-groups"]
     done = launch(command, staged(tmp_path), tmp_path / "run", GROUPS, SECONDS_MAX, node_names(GROUPS, nodes))
     assert done.hung is None and done.returncode == 0, done.told()
     assert by_group(done, "while others have it open") == {1: "refused"}
     assert "failed" not in done.stdout and "WRONG DATA" not in done.stdout, done.told()
     assert_refusal_is_clear(done, tmp_path / "run" / "two-groups.h5")
-    assert_same_contents(tmp_path / "native", tmp_path / "run")
+    assert_same_contents(native_groups, tmp_path / "run")
     assert bytes_staged(tmp_path) > 0
     assert list((tmp_path / "staging-area").rglob("claims/*")) == []
 
 
-def test_of_two_groups_that_open_at_once_one_is_refused(tmp_path):
-    done = launch(
-        [program("parallel_cases"), "two-groups-at-once"], staged(tmp_path), tmp_path / "run", GROUPS, SECONDS_MAX
+@pytest.fixture(scope="module")
+def more_groups(tmp_path_factory) -> tuple[Cases, Path]:
+    """Two groups that open a file at once, and two of which the second would empty it."""
+    folder = tmp_path_factory.mktemp("groups")
+    cases = ("two-groups-at-once", "two-groups-truncate")
+    return run_cases(cases, staged(folder), folder / "run", ranks=GROUPS), folder
+
+
+def assert_one_group_is_refused(case: str, through: Cases, folder: Path) -> None:
+    assert set(through.of(case).statuses.values()) == {0} and "WRONG DATA" not in through.done.stdout, (
+        through.done.told()
     )
-    assert done.hung is None and done.returncode == 0 and "WRONG DATA" not in done.stdout, done.told()
-    rounds = len(re.findall(r"^rank 0: round \d+: ", done.stdout, re.MULTILINE))
+    assert_refusal_is_clear(through.done, through.folder / case / f"{case}.h5")
+    assert through.staged_bytes(case, statistics(folder)) > 0, through.done.told()
+
+
+def test_of_two_groups_that_open_at_once_one_is_refused(more_groups):
+    through, folder = more_groups
+    assert_one_group_is_refused("two-groups-at-once", through, folder)
+    rounds = len(re.findall(r"^rank 0: round \d+: ", through.done.stdout, re.MULTILINE))
     assert rounds > 0
     for number in range(rounds):
-        assert sorted(by_group(done, f"round {number}").values()) == ["opened", "refused"], done.told()
-    assert_refusal_is_clear(done, tmp_path / "run" / "two-groups-at-once.h5")
-    assert bytes_staged(tmp_path) > 0
+        assert sorted(by_group(through.done, f"round {number}").values()) == ["opened", "refused"], through.done.told()
 
 
-def test_a_second_group_does_not_empty_what_the_first_one_writes(tmp_path):
-    done = launch(
-        [program("parallel_cases"), "two-groups-truncate"], staged(tmp_path), tmp_path / "run", GROUPS, SECONDS_MAX
-    )
-    assert done.hung is None and done.returncode == 0 and "WRONG DATA" not in done.stdout, done.told()
-    assert by_group(done, "emptying it") == {1: "refused"}
-    assert_refusal_is_clear(done, tmp_path / "run" / "two-groups-truncate.h5")
+def test_a_second_group_does_not_empty_what_the_first_one_writes(more_groups):
+    through, folder = more_groups
+    assert_one_group_is_refused("two-groups-truncate", through, folder)
+    assert by_group(through.done, "emptying it") == {1: "refused"}
 
 
 # ---- a staging device without room -----------------------------------------------------------------------
@@ -404,26 +412,24 @@ def small_device(tmp_path):
 ONE_LOG = {"FOREBAY_SEGMENT": "4MiB", "FOREBAY_SIZE": "8MiB", "FOREBAY_RESERVE": "0"}
 
 
-@pytest.mark.parametrize("case", ["plain", "reordered", "many-files", "atomic"])
-def test_a_device_with_room_for_some_ranks_only(case, small_device, native_case, tmp_path):
-    plain, plain_folder = native_case(case)
-    done = run_case(case, staged(tmp_path, **ONE_LOG), tmp_path / "run")
-    assert done.hung is None and done.returncode == 0, done.told()
-    assert facts(done) == facts(plain), done.told()
-    assert_same_contents(plain_folder, tmp_path / "run")
+def test_a_device_with_room_for_some_ranks_only(small_device, native_cases, tmp_path):
+    cases = ("plain", "reordered", "many-files", "atomic")
+    through = run_cases(cases, staged(tmp_path, **ONE_LOG), tmp_path / "run")
+    assert_all_same(cases, through, native_cases())
     assert bytes_staged(tmp_path) == 0
-    assert {tuple(entry["reasons"])[0] for entry in statistics(tmp_path)} == {"staging_area"}
-    assert "no rank stages the file" in done.stderr and done.stderr.count("forebay:") <= RANKS * (
-        5 if case == "many-files" else 1
-    )
+    for case in cases:
+        files = through.files(case, statistics(tmp_path))
+        assert files and {entry["reasons"][0] for entry in files} == {"staging_area"}, files
+        assert re.search(rf"/{case}/.*no rank stages the file", through.done.stderr), through.done.told()
+    # One line for each rank and file that it opens for writing.
+    assert through.done.stderr.count("forebay:") <= RANKS * (1 + 1 + 5 + 1)
     assert [path.name for path in small_device.rglob("*") if path.is_file()] == []
 
 
-def test_a_device_with_room_for_some_ranks_only_and_strict(small_device, native_case, tmp_path):
-    plain, _ = native_case("plain")
+def test_a_device_with_room_for_some_ranks_only_and_strict(small_device, tmp_path):
     done = run_case("plain", staged(tmp_path, FOREBAY_STRICT="on", **ONE_LOG), tmp_path / "run")
-    assert_right_or_refused(done, plain)
-    assert done.returncode != 0 and "No space left on device" in done.stderr
+    assert_refused(done)
+    assert "No space left on device" in done.stderr and bytes_staged(tmp_path) == 0
 
 
 # ---- a rank without the connector ----------------------------------------------------------------------
@@ -434,43 +440,26 @@ def without_connector(*lacking: int) -> dict[int, list[str]]:
     return {rank: ["env", "-u", "HDF5_VOL_CONNECTOR", "-u", "HDF5_PLUGIN_PATH"] for rank in lacking}
 
 
-# How many files each rank opens, or makes.
-OPENED = {"plain": 2, "reordered": 2, "freed-early": 1, "many-files": 5, "refused-opens": 1}
-
-
-@pytest.mark.parametrize("case", OPENED)
 @pytest.mark.parametrize(("ranks", "lacking"), [(2, 0), (2, 1), (3, 0), (3, 1)])
-def test_a_rank_that_was_started_without_the_connector(ranks, lacking, case, tmp_path):
-    command = [program("parallel_cases"), case]
-    plain = launch(command, native(), tmp_path / "native", ranks, SECONDS_MAX)
-    done = launch(
-        command, staged(tmp_path), tmp_path / "run", ranks, SECONDS_MAX, before_rank=without_connector(lacking)
-    )
-    assert done.hung is None and done.returncode == plain.returncode, done.told()
-    assert facts(done) == facts(plain) != [], done.told()
-    assert_same_contents(tmp_path / "native", tmp_path / "run")
+def test_a_rank_that_was_started_without_the_connector(ranks, lacking, native_cases, tmp_path):
+    cases = tuple(OPENED)
+    through = run_cases(cases, staged(tmp_path), tmp_path / "run", ranks=ranks, before_rank=without_connector(lacking))
+    assert_all_same(cases, through, native_cases() if ranks == RANKS else native_cases(cases, ranks))
     with_it = 1 if lacking == 0 else 0
-    told = [line for line in done.stderr.splitlines() if "forebay" in line]
+    told = [line for line in through.done.stderr.splitlines() if "forebay" in line]
     assert told == [
         f"forebay: rank {lacking} was started without HDF5_VOL_CONNECTOR=forebay, rank {with_it} with it: "
         "files that they open together with MPI are not staged"
-    ], done.told()
+    ], through.done.told()
     processes = process_lines(tmp_path)
     assert len(processes) == ranks - 1 and all(process["files_staged"] == 0 for process in processes)
-    assert asides_by_reason(tmp_path) == {"mpi": (ranks - 1) * OPENED[case]}
+    assert asides_by_reason(tmp_path) == {"mpi": (ranks - 1) * sum(OPENED.values())}
 
 
-@pytest.mark.parametrize("case", ["some-ranks", "each-alone", "split"])
-def test_files_that_a_rank_without_the_connector_has_no_part_in_are_staged(case, tmp_path):
-    command = [program("parallel_cases"), case]
-    plain = launch(command, native(), tmp_path / "native", RANKS, SECONDS_MAX)
-    lacking = 1 if case == "split" else 0
-    done = launch(
-        command, staged(tmp_path), tmp_path / "run", RANKS, SECONDS_MAX, before_rank=without_connector(lacking)
-    )
-    assert done.hung is None and facts(done) == facts(plain), done.told()
-    assert_same_contents(tmp_path / "native", tmp_path / "run")
-    assert "was started without" not in done.stderr
+@pytest.mark.parametrize(("cases", "lacking"), [(("some-ranks", "each-alone"), 0), (("split", "each-alone"), 1)])
+def test_files_that_a_rank_without_the_connector_has_no_part_in_are_staged(cases, lacking, native_cases, tmp_path):
+    through = run_cases(cases, staged(tmp_path), tmp_path / "run", before_rank=without_connector(lacking))
+    assert_all_same(cases, through, native_cases(), tmp_path)
+    assert "was started without" not in through.done.stderr
     assert len(process_lines(tmp_path)) == RANKS - 1
     assert all(process["files_staged"] > 0 for process in process_lines(tmp_path))
-    assert bytes_staged(tmp_path) > 0

@@ -4,21 +4,23 @@ The other tests of this folder run with the MPI that the HDF5 of the build was c
 MPI. It needs an HDF5 of its own: tools/setup hdf5-openmpi.
 """
 
+import functools
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from connector_environment import bytes_staged, native, run, staged
+from connector_environment import native, run, staged, statistics
+from parallel_case_runs import CASES, RANKS, STAGING_NOTHING, Cases, assert_same, facts, run_cases, run_natively
 from parallel_comparison import assert_same_contents
 from parallel_environment import BUILD, MPI, assert_staged, launch, node_names, prefix_of
-from test_parallel_cases import CASES, RANKS, STAGING_NOTHING, facts
 
 pytestmark = pytest.mark.slow
 
 OTHER = "openmpi" if MPI == "mpich" else "mpich"
 NEEDS = {"mpich": [], "openmpi": ["libmpi.so.40"]}  # that of MPICH takes the one that the program has
+SOURCES = ("cases", "failures", "groups", "rows", "turns")  # of the program parallel_cases
 SECONDS_MAX = 240
 
 
@@ -45,11 +47,12 @@ def cases_program(tmp_path_factory) -> Path:
             "-std=gnu11",
             "-DOMPI_SKIP_MPICXX",
             f"-I{prefix}/include",
-            Path(__file__).with_name("parallel_cases.c"),
+            *(Path(__file__).with_name(f"parallel_{part}.c") for part in SOURCES),
             "-o",
             program,
             f"-L{prefix}/lib",
             "-lhdf5",
+            "-lpthread",
             f"-Wl,-rpath,{prefix}/lib",
         ],
         capture_output=True,
@@ -61,43 +64,34 @@ def cases_program(tmp_path_factory) -> Path:
     return program
 
 
-@pytest.fixture(scope="session")
-def native_case(cases_program, tmp_path_factory):
-    known = {}
+@pytest.fixture(scope="module")
+def native_cases_of_other(cases_program, tmp_path_factory) -> Cases:
+    return run_natively(CASES, tmp_path_factory.mktemp(OTHER) / "run", executable=cases_program, mpi=OTHER)
 
-    def run_once(case: str):
-        if case not in known:
-            folder = tmp_path_factory.mktemp(f"{OTHER}-{case}")
-            known[case] = launch([cases_program, case], native(), folder, RANKS, SECONDS_MAX, mpi=OTHER), folder
-            assert known[case][0].hung is None and known[case][0].returncode == 0 and facts(known[case][0]), known[
-                case
-            ][0].told()
-        return known[case]
 
-    return run_once
+@pytest.fixture(scope="module")
+def staged_cases_of_other(cases_program, tmp_path_factory):
+    """All cases on so many nodes, in one launch, and the folder of its statistics."""
+
+    @functools.cache
+    def run_on(nodes: int) -> tuple[Cases, Path]:
+        folder = tmp_path_factory.mktemp(f"{OTHER}-{nodes}")
+        per_rank = node_names(RANKS, nodes)
+        return run_cases(CASES, staged(folder), folder / "run", per_rank, executable=cases_program, mpi=OTHER), folder
+
+    return run_on
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
 @pytest.mark.parametrize("case", CASES)
-def test_unusual_programs_of_another_mpi_see_the_same(case, nodes, cases_program, native_case, tmp_path):
-    plain, plain_folder = native_case(case)
-    done = launch(
-        [cases_program, case],
-        staged(tmp_path),
-        tmp_path / "run",
-        RANKS,
-        SECONDS_MAX,
-        node_names(RANKS, nodes),
-        mpi=OTHER,
-    )
-    assert done.hung is None, done.told()
-    assert facts(done) == facts(plain), done.told()
-    assert done.returncode == plain.returncode, done.told()
-    assert_same_contents(plain_folder, tmp_path / "run")
+def test_unusual_programs_of_another_mpi_see_the_same(case, nodes, native_cases_of_other, staged_cases_of_other):
+    through, folder = staged_cases_of_other(nodes)
+    assert_same(case, through, native_cases_of_other)
     if case not in STAGING_NOTHING:
-        assert bytes_staged(tmp_path) > 0
+        assert through.staged_bytes(case, statistics(folder)) > 0, through.done.told()
     if case == "plain":
-        assert_staged(tmp_path, RANKS)
+        assert through.done.returncode == 0, through.done.told()
+        assert_staged(folder, RANKS)
 
 
 def test_programs_without_mpi_under_the_launcher_of_another_mpi(cases_program, tmp_path):

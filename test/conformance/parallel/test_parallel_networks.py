@@ -7,13 +7,14 @@ reads of windows too.
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 from comparison import Side, forebay_side
-from connector_environment import bytes_staged, hdf5_prefix, native, plugin_folder, staged
-from parallel_comparison import ParallelPrograms, assert_same_contents
-from parallel_environment import LONG, MPI, Launch, assert_staged, in_two_networks, launch, node_names, program
-from test_parallel_cases import CASES, RANKS, STAGING_NOTHING, facts
+from connector_environment import hdf5_prefix, plugin_folder, staged, statistics
+from parallel_case_runs import CASES, RANKS, STAGING_NOTHING, Cases, assert_same, run_cases
+from parallel_comparison import ParallelPrograms
+from parallel_environment import LONG, MPI, Launch, assert_staged, in_two_networks, node_names
 
 pytestmark = pytest.mark.slow
 
@@ -38,10 +39,6 @@ def networks():
         pytest.skip(f"network namespaces are not permitted here: {reason[-1]}")
 
 
-def launch_in_networks(command: list, environment: dict[str, str], folder, ranks: int) -> Launch:
-    return launch(command, environment, folder, ranks, SECONDS_MAX, node_names(ranks, NODES), networks=True)
-
-
 def sent(done: Launch) -> list[int]:
     """The bytes that either network sent to the other."""
     told = re.search(r"^over the wire: (\d+) (\d+)$", done.stderr, re.MULTILINE)
@@ -49,21 +46,28 @@ def sent(done: Launch) -> list[int]:
     return [int(told[1]), int(told[2])]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_unusual_programs_in_two_networks_see_the_same(case, tmp_path):
-    plain = launch([program("parallel_cases"), case], native(), tmp_path / "plain", RANKS, SECONDS_MAX)
-    done = launch_in_networks([program("parallel_cases"), case], staged(tmp_path), tmp_path / "run", RANKS)
-    assert plain.hung is None and plain.returncode == 0 and facts(plain), plain.told()
-    assert done.hung is None, done.told()
-    assert facts(done) == facts(plain), done.told()
-    assert done.returncode == 0, done.told()
-    assert_same_contents(tmp_path / "plain", tmp_path / "run")
+@pytest.fixture(scope="module")
+def cases_in_networks(tmp_path_factory) -> tuple[Cases, Path]:
+    """All cases in one launch, and the folder of its statistics."""
+    folder = tmp_path_factory.mktemp("cases-in-networks")
+    through = run_cases(CASES, staged(folder), folder / "run", node_names(RANKS, NODES), networks=True)
     # Not even the addresses of the ranks fit into less.
-    assert min(sent(done)) > 1000
+    assert min(sent(through.done)) > 1000 * len(CASES), through.done.told()
+    return through, folder
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_unusual_programs_in_two_networks_see_the_same(case, native_cases, cases_in_networks):
+    through, folder = cases_in_networks
+    assert_same(case, through, native_cases())
     if case not in STAGING_NOTHING:
-        assert bytes_staged(tmp_path) > 0
-    if case == "plain":
-        assert_staged(tmp_path, RANKS)
+        assert through.staged_bytes(case, statistics(folder)) > 0, through.done.told()
+
+
+def test_every_rank_in_two_networks_stages_and_leaves_nothing(cases_in_networks):
+    through, folder = cases_in_networks
+    assert through.done.returncode == 0, through.done.told()
+    assert_staged(folder, RANKS)
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

@@ -1,5 +1,6 @@
 """Files that the ranks of a program write together through a staging server equal those that HDF5 writes natively."""
 
+import functools
 import os
 import re
 import signal
@@ -11,23 +12,13 @@ import h5py
 import numpy
 import pytest
 from connector_environment import native, plugin_folder, run
+from parallel_call_parts import PARTS, assert_same_part, run_parts
+from parallel_case_runs import CASES, RANKS, STAGING_NOTHING, Cases, assert_same, facts, run_case, run_cases
 from parallel_comparison import assert_same_contents
-from parallel_environment import (
-    LONG,
-    PROGRAMS,
-    Launch,
-    asides_by_reason,
-    launch,
-    launcher,
-    node_names,
-    process_lines,
-    program,
-)
+from parallel_environment import LONG, PROGRAMS, Launch, asides_by_reason, launch, launcher, node_names, process_lines
 from parallel_oracle import assert_right, run_oracle
 from seeds import seeds
 from server_environment import Client, Server, command, through
-from test_parallel_calls import PARTS, SAME_MEMORY
-from test_parallel_cases import CASES, RANKS, facts, run_case
 
 pytestmark = pytest.mark.slow
 
@@ -59,65 +50,76 @@ def assert_forwarded(server: Server, folder: Path, ranks: int) -> None:
     assert not (folder / "there-is-none").exists()
 
 
-def test_random_programs_read_what_they_must(tmp_path, server):
-    for nodes in (1, 2):
-        folder = tmp_path / f"on-{nodes}"
-        first = seeds("parallel-server", 1)[0] % 1_000_000_000
-        programs = range(first, first + 4)
-        ran = run_oracle(folder / "run", 2, programs, of_server(server, folder), nodes, ("--max-ops", "18"))
+KNOWN_PROGRAMS = range(1, 5)  # these write raw data; of random ones perhaps none does
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_random_programs_read_what_they_must(nodes, tmp_path, server):
+    first = seeds("parallel-server", 1)[0] % 1_000_000_000 + 4 * nodes
+    for name, programs in ("known", KNOWN_PROGRAMS), ("random", range(first, first + 4)):
+        ran = run_oracle(tmp_path / name, 2, programs, of_server(server, tmp_path), nodes, ("--max-ops", "18"))
         assert_right(ran, programs, f"seeds {programs.start} to {programs.stop - 1}, {nodes} nodes")
-        assert_forwarded(server, folder, 2)
+        if name == "known":
+            assert_forwarded(server, tmp_path, 2)
     server.end()
     assert server.left() == []
 
 
-def run_part(part: str, variables: dict[str, str], folder: Path, nodes: int = 1) -> Launch:
-    done = launch(
-        [program("parallel_calls"), part],
-        {**variables, **SAME_MEMORY},
-        folder,
-        RANKS,
-        SECONDS_MAX,
-        node_names(RANKS, nodes),
-    )
-    assert done.hung is None and done.returncode == 0 and done.stdout, done.told()
-    return done
+@pytest.fixture(scope="module")
+def forwarded(tmp_path_factory):
+    """What came of a launch through a server of its own, the server, and the folder of the ranks' statistics."""
+
+    @functools.cache
+    def run_through(what: str, nodes: int):
+        folder = tmp_path_factory.mktemp(f"{what}-{nodes}")
+        with Server(folder, None, "-o", "segment=256KiB") as server:
+            variables = of_server(server, folder)
+            if what == "cases":
+                came = run_cases(CASES, variables, folder / "here", node_names(RANKS, nodes))
+            else:
+                came = run_parts(PARTS, variables, folder / "here", RANKS, nodes)
+        return came, server, folder
+
+    return run_through
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_calls_return_and_store_the_same(part, tmp_path, server):
-    plain = run_part(part, native(), tmp_path / "native")
-    done = run_part(part, of_server(server, tmp_path), tmp_path / "here", 2)
-    assert done.stdout.splitlines() == plain.stdout.splitlines(), done.told()
-    names = sorted(path.name for path in (tmp_path / "native").glob("*.h5"))
-    assert names == sorted(path.name for path in (tmp_path / "here").glob("*.h5")) != []
-    if part == "strategies":
-        for name in names:
-            assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "native" / name).read_bytes(), name
-    assert_forwarded(server, tmp_path, RANKS)
+def test_calls_return_and_store_the_same(part, native_parts, forwarded):
+    through, server, folder = forwarded("parts", 2)
+    assert_same_part(part, through, native_parts(RANKS))
+    assert_forwarded(server, folder, RANKS)
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
 @pytest.mark.parametrize("case", CASES)
-def test_unusual_programs_see_the_same(case, nodes, tmp_path, server):
-    plain = run_case(case, native(), tmp_path / "native")
-    done = run_case(case, of_server(server, tmp_path), tmp_path / "here", node_names(RANKS, nodes))
-    assert done.hung is None and done.returncode == plain.returncode, done.told()
-    assert facts(done) == facts(plain) != [], done.told()
-    assert_same_contents(tmp_path / "native", tmp_path / "here")
-    if case != "refused-opens":
-        assert sum(file["staged"] for file in server.files()) > 0
+def test_unusual_programs_see_the_same(case, nodes, native_cases, forwarded):
+    through, server, _ = forwarded("cases", nodes)
+    assert_same(case, through, native_cases())
+    if case not in STAGING_NOTHING:
+        assert through.staged_bytes(case, server.files()) > 0, through.done.told()
 
 
-def test_without_a_server_files_are_written_directly(tmp_path):
-    plain = run_case("plain", native(), tmp_path / "native")
+@pytest.mark.parametrize(("what", "nodes"), [("cases", 1), ("cases", 2), ("parts", 2)])
+def test_a_server_that_ends_has_brought_everything_home(what, nodes, forwarded):
+    through, server, folder = forwarded(what, nodes)
+    assert through.done.returncode == 0, through.done.told()
+    assert server.left() == []
+    assert_forwarded(server, folder, RANKS)
+
+
+def assert_same_as_native(done: Launch, folder: Path, plain: Cases) -> None:
+    """Of the case `plain`."""
+    assert done.hung is None and done.returncode == 0 and facts(done) == plain.of("plain").facts, done.told()
+    assert_same_contents(plain.folder / "plain", folder)
+
+
+def test_without_a_server_files_are_written_directly(native_cases, tmp_path):
     variables = native(
         HDF5_VOL_CONNECTOR=f"forebay server=unix:{tmp_path}/nobody;stats={tmp_path}/statistics.jsonl",
         HDF5_PLUGIN_PATH=str(plugin_folder()),
     )
     done = run_case("plain", variables, tmp_path / "here")
-    assert done.hung is None and done.returncode == 0 and facts(done) == facts(plain), done.told()
-    assert_same_contents(tmp_path / "native", tmp_path / "here")
+    assert_same_as_native(done, tmp_path / "here", native_cases())
     assert asides_by_reason(tmp_path)["server"] > 0
     assert "files are written directly, unstaged" in done.stderr
 
@@ -136,8 +138,7 @@ def test_ranks_with_different_servers_are_refused(tmp_path, server):
 
 
 @pytest.mark.parametrize("strict", ["off", "on"])
-def test_when_only_some_ranks_name_a_server_that_is_told(strict, tmp_path, server):
-    plain = run_case("plain", native(), tmp_path / "native")
+def test_when_only_some_ranks_name_a_server_that_is_told(strict, native_cases, tmp_path, server):
     variables = native(
         HDF5_VOL_CONNECTOR=f"forebay nls={tmp_path}/none;stats={tmp_path}/statistics.jsonl;strict={strict}",
         HDF5_PLUGIN_PATH=str(plugin_folder()),
@@ -147,8 +148,7 @@ def test_when_only_some_ranks_name_a_server_that_is_told(strict, tmp_path, serve
     if strict == "on":
         assert done.returncode != 0
         return
-    assert done.returncode == 0 and facts(done) == facts(plain), done.told()
-    assert_same_contents(tmp_path / "native", tmp_path / "here")
+    assert_same_as_native(done, tmp_path / "here", native_cases())
 
 
 BEHIND = """

@@ -5,7 +5,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from connector_environment import ROOT, bytes_staged, native, staged
+from connector_environment import ROOT, native, staged, statistics
+from parallel_case_runs import run_cases
 from parallel_environment import BUILD, MPI, PROGRAMS, Launch, assert_staged, launch, node_names, process_lines, program
 
 pytestmark = pytest.mark.slow
@@ -52,24 +53,20 @@ def test_a_call_on_another_thread_is_seen(tmp_path):
 
 
 # Much is drained while the ranks compute and meet; each case is written with MPI_Init, without threads.
+CASES = ("plain", "many-files", "twice-through-one", "atomic")
+
+
 @pytest.mark.parametrize("nodes", [1, 2])
-@pytest.mark.parametrize("case", ["plain", "many-files", "atomic", "twice-through-one"])
-def test_no_other_thread_calls_mpi(case, nodes, tmp_path):
-    done = launch(
-        [program("parallel_cases"), case],
-        staged(tmp_path),
-        tmp_path / "run",
-        RANKS,
-        SECONDS_MAX,
-        node_names(RANKS, nodes),
-        preload=(WITNESS,),
+def test_no_other_thread_calls_mpi(nodes, tmp_path):
+    through = run_cases(
+        CASES, staged(tmp_path), tmp_path / "run", node_names(RANKS, nodes), ranks=RANKS, preload=(WITNESS,)
     )
+    done = through.done
     assert done.hung is None and done.returncode == 0, done.told()
     assert len(calls_seen(done)) == RANKS, done.told()
     assert all(mine > 0 and others == 0 for mine, others in calls_seen(done)), done.told()
-    assert bytes_staged(tmp_path) > 0
-    if case != "atomic":
-        assert_staged(tmp_path, RANKS)
+    assert all(through.staged_bytes(case, statistics(tmp_path)) > 0 for case in CASES), done.told()
+    assert_staged(tmp_path, RANKS)
 
 
 def test_no_other_thread_calls_mpi_after_closes_that_do_not_wait(tmp_path):
