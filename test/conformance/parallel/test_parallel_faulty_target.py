@@ -1,16 +1,19 @@
-"""Parallel programs on a target whose writes fail for ever: all ranks get the error in time, recovery loses nothing.
+"""Parallel programs on a target whose writes fail for ever: after a few attempts all ranks get the error.
 
-The target is a slowfs mount. A native run makes the file there. Then a staged run overwrites it while all writes to the
-target fail. docs/consistency.md, "Files opened with MPI" and "Errors", says what is promised.
+Recovery loses nothing then. The target is a slowfs mount with a file that was made natively. A staged run overwrites it
+while all writes to the target fail. docs/consistency.md, "Files opened with MPI" and "Errors", says what is promised.
 """
 
 import errno
 import os
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 from connector_environment import bytes_staged, native, run, staged, statistics
 from parallel_environment import BUILD, Launch, launch, node_names, program
+from pairwise import pairwise
 
 from forebay.slowfs import SlowFS, available
 
@@ -18,15 +21,24 @@ _usable, _reason = available()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")]
 
 RANKS = 2
-# The program itself says when a flush or a close took more than ten seconds.
-SECONDS_MAX = 240
+# Of each node: of its own accord, at the flush and at the close the drain tries once each, and five times more between
+# them with on_error=retry. Metadata that bypass the log are written one by one, too.
+FAILED_WRITES_MAX = 16
+SECONDS_MAX = 240  # after so long a program counts as one that waits for ever
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("prepared")
+    made = launch([program("parallel_cases"), "prepared"], native(), folder, RANKS, SECONDS_MAX)
+    assert made.returncode == 0, made.told()
+    return folder / "prepared.h5"
 
 
 @pytest.fixture
-def target(tmp_path):
+def target(prepared, tmp_path):
     with SlowFS(tmp_path / "backing", tmp_path / "target") as fs:
-        made = launch([program("parallel_cases"), "prepared"], native(), tmp_path / "target", RANKS, SECONDS_MAX)
-        assert made.returncode == 0, made.told()
+        shutil.copy(prepared, fs / "prepared.h5")
         yield fs
 
 
@@ -37,9 +49,10 @@ def run_on(fs: SlowFS, tmp_path, case: str, cause: str, nodes: int, **options: s
     done = launch(
         command, staged(tmp_path, **options), tmp_path / "target", RANKS, SECONDS_MAX, node_names(RANKS, nodes)
     )
-    assert fs.stats()["faults"][0]["hit"] > 0, "the target has not failed"
     assert done.hung is None, done.told()
-    assert "took" not in done.stdout and "WRONG DATA" not in done.stdout, done.told()
+    # An error is told after a few attempts, and not after many.
+    assert 0 < fs.stats()["faults"][0]["hit"] <= FAILED_WRITES_MAX * nodes, (fs.stats()["faults"], done.told())
+    assert "WRONG DATA" not in done.stdout, done.told()
     return done
 
 
@@ -80,11 +93,12 @@ def assert_recovered_without_fault(tmp_path) -> None:
 
 
 ON_ERROR = ["fail", "retry"]
+CAUSES = ["EIO", "ENOSPC"]
 
 
-@pytest.mark.parametrize("case", ["overwritten", "overwritten-and-read"])
-@pytest.mark.parametrize("on_error", ON_ERROR)
-@pytest.mark.parametrize("cause", ["EIO", "ENOSPC"])
+@pytest.mark.parametrize(
+    ("cause", "on_error", "case"), pairwise("told at close", CAUSES, ON_ERROR, ["overwritten", "overwritten-and-read"])
+)
 def test_all_ranks_of_a_node_are_told_at_flush_and_close(cause, on_error, case, target, tmp_path):
     done = run_on(target, tmp_path, case, cause, 1, FOREBAY_ON_ERROR=on_error)
     assert failed(done, "flush") and failed(done, "close")
@@ -98,9 +112,7 @@ def test_all_ranks_of_a_node_are_told_at_flush_and_close(cause, on_error, case, 
     assert_recovered(target, tmp_path)
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
-@pytest.mark.parametrize("on_error", ON_ERROR)
-@pytest.mark.parametrize("cause", ["EIO", "ENOSPC"])
+@pytest.mark.parametrize(("cause", "on_error", "nodes"), pairwise("may give up", CAUSES, ON_ERROR, [1, 2]))
 def test_all_ranks_are_told_at_flush_and_may_give_up(cause, on_error, nodes, target, tmp_path):
     done = run_on(target, tmp_path, "overwritten-or-given-up", cause, nodes, FOREBAY_ON_ERROR=on_error)
     assert failed(done, "flush"), done.told()
