@@ -1,10 +1,10 @@
 /* Event sets of ranks that have one file open.
  *
- *   mpiexec -n RANKS parallel_events PART FILE
+ *   mpiexec -n RANKS parallel_events PART FILE [PART FILE ...]
  *
- * Parts: write (makes the file), update (opens it for writing), read (each rank by itself), together (collectively).
- * Every rank prints what it sees, the same natively and with forebay. What fails in an event set is printed with the
- * call and the cause, and the rank goes on. */
+ * Parts, which come one after the other: write (makes the file), update (opens it for writing), read (each rank by
+ * itself), together (collectively). Every rank prints what it sees, the same natively and with forebay. What fails in
+ * an event set is printed with the call and the cause, and the rank goes on. */
 #include <errno.h>
 #include <hdf5.h>
 #include <mpi.h>
@@ -100,18 +100,13 @@ static void read_rows(hid_t dataset, int version, int collective) {
     else H5ESclose(events);
 }
 
-int main(int argc, char **argv) {
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (argc != 3) MPI_Abort(MPI_COMM_WORLD, 2);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    const int makes = strcmp(argv[1], "write") == 0, updates = strcmp(argv[1], "update") == 0;
-    const int collective = strcmp(argv[1], "together") == 0;
+static void run_part(const char *part, const char *path) {
+    const int makes = strcmp(part, "write") == 0, updates = strcmp(part, "update") == 0;
+    const int collective = strcmp(part, "together") == 0;
     const hid_t access = H5Pcreate(H5P_FILE_ACCESS), events = H5EScreate();
     H5Pset_fapl_mpio(access, MPI_COMM_WORLD, MPI_INFO_NULL);
-    const hid_t file = makes ? H5Fcreate_async(argv[2], H5F_ACC_TRUNC, H5P_DEFAULT, access, events)
-                             : H5Fopen_async(argv[2], updates ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access, events);
+    const hid_t file = makes ? H5Fcreate_async(path, H5F_ACC_TRUNC, H5P_DEFAULT, access, events)
+                             : H5Fopen_async(path, updates ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access, events);
     if (!CHECK(file >= 0)) MPI_Abort(MPI_COMM_WORLD, 1);
     const hsize_t extent[] = {kRows, kWords};
     const hid_t space = H5Screate_simple(2, extent, NULL), creation = H5Pcreate(H5P_DATASET_CREATE);
@@ -131,6 +126,15 @@ int main(int argc, char **argv) {
     H5Sclose(space);
     H5Pclose(creation);
     H5Pclose(access);
+}
+
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (argc < 3 || argc % 2 == 0) MPI_Abort(MPI_COMM_WORLD, 2);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    for (int i = 1; i < argc; i += 2) run_part(argv[i], argv[i + 1]);
     MPI_Finalize();
     return exit_status;
 }

@@ -7,9 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from connector_environment import bytes_staged, native, run, staged
+from connector_environment import bytes_staged, native, run, staged, statistics
 from parallel_comparison import assert_same_contents
 from parallel_environment import BUILD, PROGRAMS, Launch, assert_staged, launch, node_names, process_lines, program
+from pairwise import pairwise
 
 from forebay.slowfs import SlowFS, available
 
@@ -27,8 +28,10 @@ def target(tmp_path):
         yield mounted.mount_point
 
 
-def run_part(part: str, environment: dict[str, str], folder: Path, ranks: int, per_rank=None) -> Launch:
-    done = launch([program("parallel_events"), part, "words.h5"], environment, folder, ranks, SECONDS_MAX, per_rank)
+def run_parts(parts, environment: dict[str, str], folder: Path, ranks: int, per_rank=None) -> Launch:
+    """`parts` are pairs of a part of the program and its file; all run in one launch."""
+    words = [word for part in parts for word in part]
+    done = launch([program("parallel_events"), *words], environment, folder, ranks, SECONDS_MAX, per_rank)
     assert done.hung is None, done.told()
     return done
 
@@ -42,44 +45,70 @@ def of_ranks(folder: Path) -> list[dict]:
     return [line["async"] for line in process_lines(folder) if "async" in line]
 
 
-@pytest.mark.parametrize("close", ["wait", "deferred"])
-@pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), (4, 1), (2, 2), (4, 2)])
-def test_what_ranks_write_with_event_sets_is_what_they_write_natively(ranks, nodes, close, target, tmp_path):
-    for part in "write", "update":
-        plain = run_part(part, native(), tmp_path / "native", ranks)
-        done = run_part(part, staged(tmp_path, f"close={close}"), target, ranks, node_names(ranks, nodes))
-        assert done.returncode == plain.returncode == 0 and told(done) == told(plain), done.told() + plain.told()
-        assert (tmp_path / "backing" / "words.h5").read_bytes() == (tmp_path / "native" / "words.h5").read_bytes()
-        assert bytes_staged(tmp_path) > 0
-    counted = of_ranks(tmp_path)[-ranks:]
+WRITING = (("write", "words.h5"), ("update", "other.h5"))
+READING = (("read", "words.h5"), ("together", "words.h5"))
+
+
+@pytest.fixture(scope="module")
+def native_words(tmp_path_factory):
+    """What ranks see natively, and the folder with words.h5 as it is made and other.h5, which was updated."""
+
+    @functools.cache
+    def run_natively(ranks: int) -> tuple[dict, Path]:
+        folder = tmp_path_factory.mktemp(f"native-words-{ranks}")
+        made = run_parts(WRITING[:1], native(), folder, ranks)
+        assert made.returncode == 0 and told(made) == [], made.told()  # who only writes sees nothing
+        shutil.copy(folder / "words.h5", folder / "other.h5")
+        seen = {}
+        for parts, ran in (WRITING, WRITING[1:]), (READING, READING):
+            done = run_parts(ran, native(), folder, ranks)
+            assert done.returncode == 0 and told(done) != [], done.told()
+            seen[parts] = told(done)
+        return seen, folder
+
+    return run_natively
+
+
+@pytest.mark.parametrize(
+    ("ranks", "nodes", "close"), pairwise("written with event sets", [2, 4], [1, 2], ["wait", "deferred"])
+)
+def test_what_ranks_write_with_event_sets_is_what_they_write_natively(
+    ranks, nodes, close, native_words, target, tmp_path
+):
+    seen, folder = native_words(ranks)
+    shutil.copy(folder / "words.h5", target / "other.h5")  # which is updated
+    done = run_parts(WRITING, staged(tmp_path, f"close={close}"), target, ranks, node_names(ranks, nodes))
+    assert done.returncode == 0 and told(done) == seen[WRITING], done.told()
+    for name in "words.h5", "other.h5":
+        assert (tmp_path / "backing" / name).read_bytes() == (folder / name).read_bytes(), name
+        assert sum(entry["staged"] for entry in statistics(tmp_path) if entry["path"] == str(target / name)) > 0, name
     # All is read before the call returns: ranks write the file.
-    assert [(one["reads"], one["at_once"]) for one in counted] == [(0, {"file": 2 * ROWS})] * ranks
+    assert [(one["reads"], one["at_once"]) for one in of_ranks(tmp_path)] == [(0, {"file": 2 * ROWS})] * ranks
     if close == "wait":
         return
     for line in process_lines(tmp_path):
         waited = line["waited_closes"]
-        assert line["deferred_closes"] + sum(waited.values()) == 1, line
+        assert line["deferred_closes"] + sum(waited.values()) == len(WRITING), line
         # A close that finds everything in the file has nothing to defer, and those of the others wait with it.
         assert waited.keys() == {"shared"} if nodes == 2 else waited.keys() <= {"nothing_left", "shared"}, line
 
 
 @pytest.fixture
-def made(target, tmp_path):
+def made(native_words, target):
     """A file on the target, old enough to be cached."""
-    run_part("write", native(), target, 2)
+    shutil.copy(native_words(2)[1] / "words.h5", target)
     os.utime(target / "words.h5", (1_000_000_000, 1_000_000_000))
     return target
 
 
-@pytest.mark.parametrize("part", ["read", "together"])
-@pytest.mark.parametrize("cache", ["on", "off"])
-@pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), (4, 1), (2, 2), (4, 2)])
-def test_what_ranks_read_in_the_background_is_what_they_read_natively(ranks, nodes, cache, part, made, tmp_path):
-    plain = run_part(part, native(), made, ranks)
-    done = run_part(part, staged(tmp_path, f"read_cache={cache}"), made, ranks, node_names(ranks, nodes))
-    assert done.returncode == plain.returncode == 0 and told(done) == told(plain) != [], done.told()
-    why = "file" if cache == "off" else "collective"  # without the cache mpio keeps such a file
-    expected = (ROWS, {}) if part == "read" and cache == "on" else (0, {why: ROWS})
+@pytest.mark.parametrize(("ranks", "nodes", "cache"), pairwise("read in the background", [2, 4], [1, 2], ["on", "off"]))
+def test_what_ranks_read_in_the_background_is_what_they_read_natively(
+    ranks, nodes, cache, native_words, made, tmp_path
+):
+    done = run_parts(READING, staged(tmp_path, f"read_cache={cache}"), made, ranks, node_names(ranks, nodes))
+    assert done.returncode == 0 and told(done) == native_words(ranks)[0][READING], done.told()
+    # Without the cache mpio keeps such a file. With it ranks that read together do so before the call returns.
+    expected = (ROWS, {"collective": ROWS}) if cache == "on" else (0, {"file": 2 * ROWS})
     assert [(one["reads"], one["at_once"]) for one in of_ranks(tmp_path)] == [expected] * ranks
 
 
@@ -107,7 +136,7 @@ def test_a_read_that_fails_in_the_background_of_one_rank_is_told_there_alone(ran
         area.mkdir()
         settings = {**settings, "FOREBAY_NLS": str(area)}
         variables[one] = settings
-    done = run_part("read", staged(tmp_path, "read_cache=on"), made, ranks, variables)
+    done = run_parts(READING[:1], staged(tmp_path, "read_cache=on"), made, ranks, variables)
     expected = [f"rank {one}: read: right" for one in range(ranks) if one != rank]
     expected += [f"rank {rank}: H5Dread_async failed: Input/output error", f"rank {rank}: read: failed"]
     assert done.returncode == 0 and told(done) == sorted(expected), done.told()
@@ -161,12 +190,18 @@ def drainers(ranks: int, nodes: int) -> set[int]:
     return {0} if nodes == 1 else {0, ranks // 2}
 
 
-WHERE = [(ranks, nodes, rank) for ranks in (2, 4) for nodes in (1, 2) for rank in sorted({0, ranks // 2, ranks - 1})]
+WHERE = ([2, 4], [1, 2], ["first", "half", "last"])
 
 
-@pytest.mark.parametrize("close", ["wait", "deferred"])
-@pytest.mark.parametrize(("ranks", "nodes", "rank"), WHERE)
-def test_a_target_that_fails_one_rank_fails_all_or_harms_nobody(ranks, nodes, rank, close, native_files, tmp_path):
+def rank_at(where: str, ranks: int) -> int:
+    return {"first": 0, "half": ranks // 2, "last": ranks - 1}[where]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "nodes", "where", "close"), pairwise("a target fails one rank", *WHERE, ["wait", "deferred"])
+)
+def test_a_target_that_fails_one_rank_fails_all_or_harms_nobody(ranks, nodes, where, close, native_files, tmp_path):
+    rank = rank_at(where, ranks)
     variables = failing(ranks, rank, tmp_path, "pwrite", "prepared.h5", errno.EIO)
     done, folder, expected = overwrite(ranks, tmp_path, native_files, f"close={close}", variables, nodes)
     flushed, closed = outcome(done, ranks, "flush"), outcome(done, ranks, "close")
@@ -184,9 +219,12 @@ def test_a_target_that_fails_one_rank_fails_all_or_harms_nobody(ranks, nodes, ra
 
 
 # The first segment, or a later one; a log that drains meanwhile may need few.
-@pytest.mark.parametrize(("after", "close"), [(0, "wait"), (2, "wait"), (2, "deferred")])
-@pytest.mark.parametrize(("ranks", "nodes", "rank"), WHERE)
-def test_a_log_of_one_rank_that_cannot_grow_harms_nobody(ranks, nodes, rank, after, close, native_files, tmp_path):
+@pytest.mark.parametrize(
+    ("ranks", "nodes", "where", "how"),
+    pairwise("a log cannot grow", *WHERE, [(0, "wait"), (2, "wait"), (2, "deferred")]),
+)
+def test_a_log_of_one_rank_that_cannot_grow_harms_nobody(ranks, nodes, where, how, native_files, tmp_path):
+    rank, (after, close) = rank_at(where, ranks), how
     variables = failing(ranks, rank, tmp_path, "fallocate", "staging-area", errno.ENOSPC, FAILING_AFTER=str(after))
     info = f"close={close};segment=64KiB;reserve=0"
     done, folder, expected = overwrite(ranks, tmp_path, native_files, info, variables, nodes)
