@@ -1,16 +1,26 @@
 """What a program sees of its files: access lists, errors, links to other files, and content."""
 
+from pathlib import Path
+
 import h5py
 import pytest
-from connector_environment import bytes_staged, native, run_python, staged, statistics
+from connector_environment import native, run_python, staged, statistics
 
 
-def same_output(code: str, folder, **more: str) -> str:
-    """Runs a script natively and through the connector, and returns what both printed."""
+def same_output(code: str, folder, *files: str, **more: str) -> str:
+    """Runs a script natively and through the connector, which stages `files`, and returns what both printed."""
     plain = run_python(code, native(**more), folder / "native")
     through = run_python(code, staged(folder, **more), folder / "through")
     assert through == plain
+    assert_staged(folder, *files)
     return through
+
+
+def assert_staged(folder, *files: str) -> None:
+    """These files, and no others, were staged as long as they were open; one that was opened twice is named twice."""
+    entries = statistics(folder)
+    assert sorted(Path(entry["path"]).name for entry in entries) == sorted(files), entries
+    assert all(entry["staged"] > 0 and entry["reasons"] == [] for entry in entries), entries
 
 
 def test_written_files_are_the_same_byte_for_byte(tmp_path):
@@ -31,9 +41,8 @@ with h5py.File("x.h5", "r+") as f:
     f["a"][50:60, ::3] = 7
     f["a"].attrs["unit"] = "m"
 """
-    same_output(code, tmp_path)
+    same_output(code, tmp_path, "x.h5", "x.h5")
     assert (tmp_path / "through" / "x.h5").read_bytes() == (tmp_path / "native" / "x.h5").read_bytes()
-    assert bytes_staged(tmp_path) > 0
 
 
 def test_a_file_is_counted_with_its_path_and_bytes(tmp_path):
@@ -76,6 +85,7 @@ g = h5py.Group(h5py.h5g.create(again, b"made-by-the-second"))
 assert "made-by-the-second" in f
 """
     run_python(code, staged(tmp_path, "drain_threads=2;under_vol=0;under_info={}"), tmp_path)
+    assert_staged(tmp_path, "x.h5")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +114,7 @@ except Exception as error:
 else:
     print("opened")
 """
-    same_output(code, tmp_path)
+    same_output(code, tmp_path, "there.h5")
 
 
 def test_a_file_that_is_locked_elsewhere_cannot_be_opened(tmp_path):
@@ -121,7 +131,7 @@ for mode in "r", "r+":
 with h5py.File("x.h5", "r", locking=False) as f:
     print("without locking:", list(f))
 """
-    assert "BlockingIOError" in same_output(code, tmp_path)
+    assert "BlockingIOError" in same_output(code, tmp_path, "x.h5")
 
 
 def test_an_external_link_reaches_the_staged_bytes_of_an_open_file(tmp_path):
@@ -142,7 +152,7 @@ named = h5py.Dataset(h5py.h5o.open(whole.id, b"link", lapl))
 named[1] = 43
 print(part["x"][:3], lapl.get_elink_fapl().get_driver() == h5py.h5fd.SEC2)
 """
-    same_output(code, tmp_path)
+    same_output(code, tmp_path, "whole.h5", "part.h5")
 
 
 def test_an_external_link_to_a_closed_file_is_staged_too(tmp_path):
@@ -156,7 +166,7 @@ with h5py.File("whole.h5", "w") as whole:
 with h5py.File("part.h5") as part:
     print(set(part["x"][:].tolist()))
 """
-    assert same_output(code, tmp_path) == "{5}\n"
+    assert same_output(code, tmp_path, "part.h5", "part.h5", "whole.h5") == "{5}\n"
 
 
 def test_a_virtual_dataset_reads_open_and_closed_sources(tmp_path):
@@ -178,7 +188,7 @@ for part in parts[1:]:
 with h5py.File("whole.h5") as whole:
     print(whole["all"][:, 999])
 """
-    same_output(code, tmp_path)
+    same_output(code, tmp_path, "part0.h5", "part0.h5", "part1.h5", "part2.h5", "part3.h5", "whole.h5")
 
 
 def test_reading_before_close_sees_what_was_written(tmp_path):
@@ -193,7 +203,7 @@ second = h5py.File("x.h5", "r+")
 print(second["d"][:].sum(), second.id.get_filesize() == f.id.get_filesize())
 f.close(); print(second["d"][450, 7]); second.close()
 """
-    same_output(code, tmp_path)
+    same_output(code, tmp_path, "x.h5")
 
 
 def test_an_object_stays_open_after_its_file_identifier(tmp_path):
@@ -209,7 +219,7 @@ del g, d
 with h5py.File("x.h5") as again:
     print(again["g/d"][:].sum())
 """
-    same_output(code, tmp_path)
+    same_output(code, tmp_path, "x.h5")
 
 
 def test_deleting_and_asking_for_a_file_by_name(tmp_path):
@@ -221,7 +231,7 @@ f = h5py.File("open.h5", "w"); f["x"] = range(10); f.flush()
 print(h5py.is_hdf5("open.h5"))
 f.close()
 """
-    same_output(code, tmp_path)
+    same_output(code, tmp_path, "x.h5", "open.h5")
 
 
 def test_the_plugin_needs_neither_hdf5_nor_mpi(tmp_path):
