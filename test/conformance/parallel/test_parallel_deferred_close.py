@@ -4,6 +4,7 @@ The target is a slowfs mount that is stopped: what is closed then has not draine
 ranks do what they say.
 """
 
+import functools
 import os
 
 import pytest
@@ -90,14 +91,24 @@ def start(tmp_path, mpi_python):
         one.__exit__()
 
 
-def native_bytes(tmp_path, mpi_python, name, *lines, ranks=RANKS):
-    """What the file holds after a native run of these lines."""
-    folder = tmp_path / "native"
-    (folder / "target").mkdir(parents=True, exist_ok=True)
-    with Ranks(folder, mpi_python, native(), ranks=ranks) as started:
-        started.must(*lines)
-        started.end()
-    return (folder / name).read_bytes()
+SEEDS = range(4)
+UPDATED = "updated"  # written with seed 1, then with seed 2
+
+
+@pytest.fixture(scope="module")
+def native_bytes(tmp_path_factory, mpi_python):
+    """What files hold that ranks have written natively, by seed. Their names and folders make no difference."""
+
+    @functools.cache
+    def of(ranks: int = RANKS) -> dict[object, bytes]:
+        folder = tmp_path_factory.mktemp(f"native-{ranks}")
+        with Ranks(folder, mpi_python, native(), ranks=ranks) as started:
+            started.must(*(f"write('{seed}.h5', {seed}).close()" for seed in SEEDS))
+            started.must(f"write('{UPDATED}.h5', 1).close()", f"write('{UPDATED}.h5', 2, 'r+').close()")
+            started.end()
+        return {name: (folder / f"{name}.h5").read_bytes() for name in (*SEEDS, UPDATED)}
+
+    return of
 
 
 def close_deferred(ranks, name=X, seed=1, mode="w"):
@@ -105,7 +116,7 @@ def close_deferred(ranks, name=X, seed=1, mode="w"):
 
 
 @pytest.mark.parametrize("count", [2, 4])
-def test_files_of_many_steps_are_what_they_are_natively(tmp_path, mpi_python, target, start, count):
+def test_files_of_many_steps_are_what_they_are_natively(tmp_path, native_bytes, target, start, count):
     names = [f"target/step{i}.h5" for i in range(3)]
     ranks = start(ranks=count)
     for step, name in enumerate(names):
@@ -114,13 +125,12 @@ def test_files_of_many_steps_are_what_they_are_natively(tmp_path, mpi_python, ta
     target.go()
     ranks.end()
     for step, name in enumerate(names):
-        expected = native_bytes(tmp_path, mpi_python, name, f"write({name!r}, {step}).close()", ranks=count)
-        assert target.written(os.path.basename(name)) == expected
+        assert target.written(os.path.basename(name)) == native_bytes(count)[step]
     assert closes(tmp_path) == (3 * count, {})
     assert {entry["pending"] for entry in statistics(tmp_path)} == {0}
 
 
-def test_the_communicator_may_be_freed_before_the_drain_and_mpi_ends_after_it(tmp_path, mpi_python, target, start):
+def test_the_communicator_may_be_freed_before_the_drain_and_mpi_ends_after_it(tmp_path, native_bytes, target, start):
     ranks = start()
     ranks.must("globals().update(other=world.Dup())", f"write({X!r}, comm=other).close()", "other.Free()")
     assert len(target.written("x.h5")) < 8 * 60_000  # not drained
@@ -128,7 +138,7 @@ def test_the_communicator_may_be_freed_before_the_drain_and_mpi_ends_after_it(tm
     target.go()
     assert ranks.reply() == "finalized"
     ranks.end()
-    assert target.written("x.h5") == native_bytes(tmp_path, mpi_python, X, f"write({X!r}).close()")
+    assert target.written("x.h5") == native_bytes()[1]
     assert closes(tmp_path) == (RANKS, {})
 
 
@@ -152,16 +162,14 @@ def test_opening_the_file_again_waits(tmp_path, target, start, opens):
 
 
 @pytest.mark.parametrize("mode", ["r+", "w"])
-def test_writing_the_file_again_waits(tmp_path, mpi_python, target, start, mode):
+def test_writing_the_file_again_waits(tmp_path, native_bytes, target, start, mode):
     ranks = start()
     close_deferred(ranks)
     ranks.begin(f"write({X!r}, 2, {mode!r}).close()")
     target.go()
     assert ranks.reply().startswith("ok")
     ranks.end()
-    lines = [f"write({X!r}).close()"] if mode == "r+" else []
-    expected = native_bytes(tmp_path, mpi_python, X, *lines, f"write({X!r}, 2, {mode!r}).close()")
-    assert target.written("x.h5") == expected
+    assert target.written("x.h5") == native_bytes()[UPDATED if mode == "r+" else 2]
     assert closes(tmp_path)[0] >= RANKS
 
 
@@ -177,7 +185,7 @@ def test_another_process_of_the_node_waits(tmp_path, target, start):
     assert closes(tmp_path) == (RANKS, {})
 
 
-def test_what_a_close_committed_outlives_all_ranks(tmp_path, mpi_python, target, start):
+def test_what_a_close_committed_outlives_all_ranks(tmp_path, native_bytes, target, start):
     ranks = start()
     close_deferred(ranks)
     ranks.begin("os.kill(os.getpid(), 9)")
@@ -185,7 +193,7 @@ def test_what_a_close_committed_outlives_all_ranks(tmp_path, mpi_python, target,
     target.go()
     recovered = forebay(tmp_path, "recover", "--nls", tmp_path / "staging-area")
     assert recovered.returncode == 0, recovered.stdout + recovered.stderr
-    assert target.written("x.h5") == native_bytes(tmp_path, mpi_python, X, f"write({X!r}).close()")
+    assert target.written("x.h5") == native_bytes()[1]
 
 
 @pytest.mark.parametrize("count", [2, 4])
@@ -239,7 +247,7 @@ if MPI.COMM_WORLD.rank == 0:
     assert forebay(tmp_path, "recover", "--nls", area).returncode == 0
 
 
-def test_a_full_staging_area_waits_for_closed_files(tmp_path, mpi_python, target, start):
+def test_a_full_staging_area_waits_for_closed_files(tmp_path, native_bytes, target, start):
     ranks = start("close=deferred;size=1MiB;segment=64KiB")
     close_deferred(ranks, X, 1)  # 480 kB of each rank
     ranks.begin(f"(write({Y!r}, 2).close(), write({Z!r}, 3).close())")
@@ -247,23 +255,22 @@ def test_a_full_staging_area_waits_for_closed_files(tmp_path, mpi_python, target
     assert ranks.reply().startswith("ok")
     ranks.end()
     for seed, name in enumerate((X, Y, Z), 1):
-        expected = native_bytes(tmp_path, mpi_python, name, f"write({name!r}, {seed}).close()")
-        assert target.written(os.path.basename(name)) == expected
+        assert target.written(os.path.basename(name)) == native_bytes()[seed]
 
 
-def test_ranks_of_several_nodes_wait_and_are_counted(tmp_path, mpi_python, target, start):
+def test_ranks_of_several_nodes_wait_and_are_counted(tmp_path, native_bytes, target, start):
     target.go()
     ranks = start(nodes=2)
     close_deferred(ranks)
-    assert target.written("x.h5") == native_bytes(tmp_path, mpi_python, X, f"write({X!r}).close()")
+    assert target.written("x.h5") == native_bytes()[1]
     ranks.end()
     assert closes(tmp_path) == (0, {"shared": RANKS})
 
 
-def test_with_linger_ranks_wait_and_are_counted(tmp_path, mpi_python, target, start):
+def test_with_linger_ranks_wait_and_are_counted(tmp_path, native_bytes, target, start):
     target.go()
     ranks = start("close=deferred;linger=on")
     close_deferred(ranks)
-    assert target.written("x.h5") == native_bytes(tmp_path, mpi_python, X, f"write({X!r}).close()")
+    assert target.written("x.h5") == native_bytes()[1]
     ranks.end()
     assert closes(tmp_path) == (0, {"shared": RANKS})
