@@ -30,13 +30,7 @@ class WrongOption(CannotEnable, ValueError):
 
 def texts_of(options: Mapping[str, Any]) -> dict[str, str]:
     """The options as text. Raises WrongOption for the first that cannot be used. Looks at the paths that are named."""
-    texts = {name: _text_of(name, value) for name, value in options.items()}
-    size = _bytes_of(texts.get("size", "").strip(_BLANKS).lower())
-    for name, most in (("segment", "half of size"), ("reserve", "size")) if size else ():
-        given = _bytes_of(texts.get(name, "0").strip(_BLANKS).lower()) or 0
-        if given > (size // 2 if most == "half of size" else size):
-            raise WrongOption(f"option {name}={texts[name]}: at most {most}, and size={texts['size']}")
-    return texts
+    return {name: _text_of(name, value) for name, value in options.items()}
 
 
 def _text_of(name: str, value: Any) -> str:
@@ -65,7 +59,7 @@ def _fault_of(name: str, text: str) -> str:
     if "\0" in text:
         return "contains a zero byte"
     if allowed == "any text":
-        return _fault_of_text(name, text)
+        return ""
     if allowed == "a path":
         return _fault_of_path(name, text)
     if allowed.startswith("a duration"):
@@ -95,17 +89,6 @@ def _bytes_of(text: str, units: str = _UNITS) -> int | None:
     if found is None:
         return None
     return int(found[1]) << (10 * (units.index(found[2]) + 1) if found[2] else 0)
-
-
-def _fault_of_text(name: str, text: str) -> str:
-    if name == "under_vol" and not text:
-        return "empty; give a connector's value or name, 0 is HDF5's own"
-    depth = 0
-    for mark in text if name == "under_info" else "":
-        depth += {"{": 1, "}": -1}.get(mark, 0)
-        if depth < 0:
-            break
-    return "its braces are not paired" if depth else ""
 
 
 def _fault_of_path(name: str, text: str) -> str:

@@ -18,19 +18,12 @@ class Options(TypedDict, total=False):
     strict: bool
     drain_threads: int
     stripe: Size
-    write_max: Size
-    segment: Size
-    reserve: Size
-    checksum: Literal["inline", "lazy"]
     flush: Literal["commit", "drain"]
-    close: Literal["wait", "deferred", "auto"]
-    async_write: Literal["stage", "drain"]
-    linger: bool
+    close: Literal["wait", "deferred", "auto", "linger"]
     deadline: str
     durability: Literal["process", "node"]
     on_error: Literal["fail", "retry", "through"]
     patience: int
-    recover: bool
     mpi: bool | Literal["on", "node", "off"]
     read_cache: bool
     read_cache_size: Size
@@ -46,8 +39,6 @@ class Options(TypedDict, total=False):
     stats: AnyPath
     trace: AnyPath
     registry: AnyPath
-    under_vol: str
-    under_info: str
 
 
 # The values of each, in the words of the table.
@@ -59,19 +50,12 @@ ALLOWED = {
     "strict": "on or off",
     "drain_threads": "1 to 256",
     "stripe": "0 B to 1 GiB",
-    "write_max": "4 KiB to 1 GiB",
-    "segment": "64 KiB to 1 GiB",
-    "reserve": "0 B to 1 PiB",
-    "checksum": "inline or lazy",
     "flush": "commit or drain",
-    "close": "wait or deferred or auto",
-    "async_write": "stage or drain",
-    "linger": "on or off",
+    "close": "wait or deferred or auto or linger",
     "deadline": "a duration such as 110m, a time such as 2025-06-30T17:00, or off",
     "durability": "process or node",
     "on_error": "fail or retry or through",
     "patience": "0 to 31536000",
-    "recover": "on or off",
     "mpi": "on or node or off",
     "read_cache": "on or off",
     "read_cache_size": "1 MiB to 1 PiB",
@@ -87,6 +71,4 @@ ALLOWED = {
     "stats": "a path",
     "trace": "a path",
     "registry": "a path",
-    "under_vol": "any text",
-    "under_info": "any text",
 }

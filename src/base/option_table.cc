@@ -35,35 +35,24 @@ constexpr std::array kTable{
     OptionSpec{"stripe", kSize, "0", "bytes", 0, kGiB, "",
                "Alignment of writes to the file; best the stripe size of the parallel file system. 0: "
                "what the file system names (Lustre's stripe size, or a large block size), else 1 MiB."},
-    OptionSpec{"write_max", kSize, "8MiB", "bytes", 4 * kKiB, kGiB, "", "Largest single write to the file."},
-    OptionSpec{"segment", kSize, "1MiB", "bytes", 64 * kKiB, kGiB, "",
-               "Unit in which log space is allocated and given back; at most half of size."},
-    OptionSpec{"reserve", kSize, "512MiB", "bytes", 0, kPiB, "",
-               "Log space made ready ahead of a burst of writes: "
-               "as much as was in use at one time before, at most this; at most size."},
-    OptionSpec{
-        "checksum", kChoice, "lazy", "", 0, 0, "inline|lazy",
-        "Payloads over 64 KiB:\ninline: checksummed as they are written\nlazy: only where a recovery would need it"},
     OptionSpec{
         "flush", kChoice, "commit", "", 0, 0, "commit|drain",
         "H5Fflush returns:\ncommit: when the state is committed to the log\ndrain: when it has reached the file"},
-    OptionSpec{"close", kChoice, "wait", "", 0, 0, "wait|deferred|auto",
-               "The last close of a file returns:\nwait: when everything has reached the file\n"
-               "deferred: when it is committed to the log, and the drain goes on behind the program\n"
-               "auto: as deferred, but only where no other process can open the file"},
-    OptionSpec{"async_write", kChoice, "stage", "", 0, 0, "stage|drain",
-               "An asynchronous write has ended, for its event set:\nstage: when its bytes are staged\n"
-               "drain: when they have reached the file"},
-    OptionSpec{"linger", kBool, "off", "", 0, 0, "",
-               "With close=deferred: at the end of a program its drains are left to another process, "
-               "`forebay drain`, and the program does not wait for them."},
+    OptionSpec{
+        "close", kChoice, "wait", "", 0, 0, "wait|deferred|auto|linger",
+        "The last close of a file returns:\nwait: when everything has reached the file\n"
+        "deferred: when it is committed to the log, and the drain goes on behind the program\n"
+        "auto: as deferred, but only where no other process can open the file\n"
+        "linger: as deferred, and at the end of the program another process drains what is left, `forebay drain`; "
+        "the program does not wait for it"},
     OptionSpec{"deadline", kTime, "", "", 0, 0, "",
                "End of the job. When what is staged takes more than half of the time that is left, closes and flushes "
                "wait for the drain, and writes for room. A duration counts from the start of the program; a time "
                "without Z is local. Empty: $SLURM_JOB_END_TIME, if set."},
     OptionSpec{"durability", kChoice, "process", "", 0, 0, "process|node",
                "A flush or close that has returned outlives:\nprocess: the death of the process\n"
-               "node: also the node's loss of power; it syncs the log, and close the file. Implies checksum=inline."},
+               "node: also the node's loss of power; it syncs the log, and close the file. "
+               "All that is staged has checksums then."},
     OptionSpec{
         "on_error", kChoice, "fail", "", 0, 0, "fail|retry|through",
         "A background write to the file fails:\nfail: flushes and close try again, and report it if they fail, too\n"
@@ -72,8 +61,6 @@ constexpr std::array kTable{
     OptionSpec{"patience", kCount, "600", "seconds", 0, 31'536'000, "",
                "A close, a flush that drains and a write that waits for room fail once nothing has reached "
                "the file for so many seconds; what is staged stays in the log. 0: they wait for ever."},
-    OptionSpec{"recover", kBool, "on", "", 0, 0, "",
-               "Opening a file that a dead process of this node had staged brings it to its last flush first."},
     OptionSpec{"mpi", kChoice, "on", "", 0, 0, "on|node|off",
                "Stage files that are opened for writing with MPI:\non: all\n"
                "node: only those opened by processes of one node\noff: none"},
@@ -126,10 +113,6 @@ constexpr std::array kTable{
     OptionSpec{"registry", kPath, "", "", 0, 0, "",
                "Directory on a local device, absolute, in which each user's staging areas are noted, "
                "so that commands find them; set it for programs and commands alike. Empty: /var/tmp, else /tmp."},
-    OptionSpec{"under_vol", kString, "0", "", 0, 0, "",
-               "Connector beneath, by value or name; 0 is HDF5's own. Above any other, nothing is staged."},
-    OptionSpec{"under_info", kString, "", "", 0, 0, "",
-               "Configuration string of the connector beneath, handed on as it is."},
 };
 
 // A cell of a Markdown table: what would end it or be taken for a tag is escaped.
@@ -179,12 +162,17 @@ that contains semicolons stands in braces, and those inside it come in pairs:
 HDF5_VOL_CONNECTOR="forebay nls=/local;size=16GiB;under_vol=0;under_info={}"
 ```
 
-## When sizes do not fit each other
+Two more names tell what lies beneath, as HDF5 asks every connector for them: `under_vol` is a
+connector's value or name (0, the default, is HDF5's own), and `under_info` is its string, in
+braces. Above any other connector than HDF5's own nothing is staged.
 
-`segment` may take at most half of `size`, and `reserve` at most all of it. Where only `size` was
-set, the other two are made to fit; where they were set as well, that is reported. A staging area
-smaller than the default of `size` makes that default shrink. A `size` that was set and does not fit
-is refused.
+## What follows from the size
+
+The log is allocated and given back in segments of `size` / 64, but of 64 KiB at least and 1 MiB at
+most. One write to the file has at most `size` / 64, too, but 64 KiB at least and 8 MiB at most.
+Ahead of a burst of writes as much of the log is made ready as was in use at one time before, up to
+512 MiB. A staging area smaller than the default of `size` makes that default shrink. A `size` that
+was set and does not fit is refused.
 )";
 
 }   // namespace

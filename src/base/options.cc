@@ -65,6 +65,12 @@ class Loader {
 
     void set(std::string_view name, std::string_view value, std::string_view source) {
         if (!given_.empty() && given_.find(fmt::format("\n{}={}\n", name, value)) != std::string::npos) source = "-o";
+        if (source == kConnectorString || source.starts_with(kDefaultBy)) {
+            const Status beneath = store_beneath(name, value, loaded_.options);
+            if (!beneath && beneath.code() != Code::kNotFound)
+                loaded_.problems.push_back(refusal(name, value, source, beneath.message()));
+            if (beneath.code() != Code::kNotFound) return;
+        }
         const OptionSpec* spec = find_option(name);
         if (spec == nullptr) {
             loaded_.problems.push_back(unknown_option(name, value, source));
@@ -176,27 +182,7 @@ void load_config(const std::string& path, Loader& loader) {
     }
 }
 
-// ---- What holds between options --------------------------------------------------------------------
-
-void fit(std::string_view name, std::uint64_t Options::* field, std::uint64_t most, std::string_view rule,
-         LoadedOptions& loaded) {
-    Options& options = loaded.options;
-    if (options.*field <= most) return;
-    std::string& origin = origin_in(loaded, name);
-    if (!origin.starts_with(kDefault))
-        loaded.problems.push_back(refusal(name, exact_size(options.*field), origin,
-                                          fmt::format("more than {} size={} ({})", rule, exact_size(options.size),
-                                                      origin_in(loaded, "size"))));
-    options.*field = most;
-    origin = "default, made to fit size";
-}
-
-void fit_to_size(LoadedOptions& loaded) {
-    constexpr std::uint64_t kPage = 4096;
-    const Options& options = loaded.options;
-    fit("segment", &Options::segment, options.size / 2 / kPage * kPage, "half of", loaded);
-    fit("reserve", &Options::reserve, options.size, "all of", loaded);
-}
+// ---- What nobody has set ---------------------------------------------------------------------------
 
 void choose_staging_area(const Getenv& getenv, Loader& loader) {
     Options& options = loader.loaded().options;
@@ -218,6 +204,15 @@ void choose_deadline(const Getenv& getenv, Loader& loader) {
 
 }   // namespace
 
+void Options::follow_size() noexcept {
+    constexpr std::uint64_t kPage = 4096, kLeast = std::uint64_t{64} << 10;
+    const Options most;
+    const std::uint64_t part = size / 64 / kPage * kPage;
+    segment = std::clamp(part, kLeast, most.segment);
+    write_max = std::clamp(part, kLeast, most.write_max);
+    reserve = std::min(size, most.reserve);
+}
+
 std::string_view LoadedOptions::origin_of(std::string_view name) const noexcept {
     for (const OptionOrigin& origin : origins)
         if (origin.name == name) return origin.source;
@@ -235,7 +230,7 @@ LoadedOptions load_options(std::string_view connector_string, const Getenv& gete
     if (const char* path = getenv("FOREBAY_CONFIG"); path != nullptr && *path != '\0') load_config(path, loader);
     load_environment(getenv, names_in_environment, loader);
     load_connector_string(connector_string, loader);
-    fit_to_size(loader.loaded());
+    loader.loaded().options.follow_size();
     choose_staging_area(getenv, loader);
     choose_deadline(getenv, loader);
     return std::move(loader.loaded());
@@ -248,7 +243,7 @@ void shrink_default_size(LoadedOptions& loaded, std::uint64_t most_bytes, std::s
     constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
     loaded.options.size = std::max(most_bytes / kMiB * kMiB, size.minimum);
     origin_in(loaded, size.name) = fmt::format("{}, {}", kDefault, why);
-    fit_to_size(loaded);
+    loaded.options.follow_size();
 }
 
 std::string quote_connector_value(std::string_view value) {
@@ -261,11 +256,10 @@ std::string to_connector_string(const Options& options) {
     std::string result;
     for (const OptionSpec& spec : option_table()) {
         const std::string value = option_text(options, spec.name);
-        if (!result.empty()) result += ';';
-        result += fmt::format("{}={}", spec.name,
-                              spec.name == "under_info" ? fmt::format("{{{}}}", value) : quote_connector_value(value));
+        result += fmt::format("{}={};", spec.name, quote_connector_value(value));
     }
-    return result;
+    return result +
+           fmt::format("under_vol={};under_info={{{}}}", quote_connector_value(options.under_vol), options.under_info);
 }
 
 }   // namespace forebay

@@ -41,15 +41,13 @@ struct OptionSpec {
 [[nodiscard]] std::span<const OptionSpec> option_table() noexcept;
 
 enum class WhenFull : std::uint8_t { kWait, kThrough };
-enum class Checksum : std::uint8_t { kInline, kLazy };
 enum class OnFlush : std::uint8_t { kCommit, kDrain };
-enum class AsyncWrite : std::uint8_t { kStage, kDrain };
 enum class OnError : std::uint8_t { kFail, kRetry, kThrough };
 enum class Durability : std::uint8_t { kProcess, kNode };
 enum class WithMpi : std::uint8_t { kOn, kNode, kOff };
 enum class SeveralNodes : std::uint8_t { kFast, kConsistent };
 enum class Prefetch : std::uint8_t { kOff, kOpen, kWritten };
-enum class OnClose : std::uint8_t { kWait, kDeferred, kAuto };
+enum class OnClose : std::uint8_t { kWait, kDeferred, kAuto, kLinger };
 
 // The word number `index` of a kCount option, as its value.
 [[nodiscard]] constexpr std::uint64_t word_value(std::size_t index) noexcept { return ~std::uint64_t{0} - index; }
@@ -65,20 +63,14 @@ struct Options {
     std::string nls;                               // staging area; resolved: never empty after load_options
     std::uint64_t size = std::uint64_t{8} << 30;   // most bytes of one process's logs on the staging area
     WhenFull full = WhenFull::kWait;
-    bool strict = false;                                // unusable staging: fail the open instead of running natively
-    std::uint64_t drain_threads = 4;                    // target writes in flight per process
-    std::uint64_t stripe = 0;                           // alignment of target writes; 0: the file system is asked
-    std::uint64_t write_max = std::uint64_t{8} << 20;   // largest single target write
-    std::uint64_t segment = std::uint64_t{1} << 20;     // unit of allocation and recycling in the log
-    std::uint64_t reserve = std::uint64_t{512} << 20;   // log space touched ahead of the first burst
-    Checksum checksum = Checksum::kLazy;                // payloads over 64 KiB: at write, or only where needed
-    OnFlush flush = OnFlush::kCommit;                   // H5Fflush returns at the commit, or once drained
-    OnClose close = OnClose::kWait;                     // H5Fclose returns once drained, or at the commit
-    AsyncWrite async_write = AsyncWrite::kStage;        // H5Dwrite_async has ended when staged, or once in the file
-    OnError on_error = OnError::kFail;                  // a background write to the file has failed
-    std::uint64_t patience = 600;   // seconds without a byte reaching the target before a call gives up; 0: never
+    bool strict = false;                 // unusable staging: fail the open instead of running natively
+    std::uint64_t drain_threads = 4;     // target writes in flight per process
+    std::uint64_t stripe = 0;            // alignment of target writes; 0: the file system is asked
+    OnFlush flush = OnFlush::kCommit;    // H5Fflush returns at the commit, or once drained
+    OnClose close = OnClose::kWait;      // H5Fclose returns once drained, or at the commit
+    OnError on_error = OnError::kFail;   // a background write to the file has failed
+    std::uint64_t patience = 600;        // seconds without a byte reaching the target before a call gives up; 0: never
     Durability durability = Durability::kProcess;   // what a commit outlives: the process, or the node's loss of power
-    bool recover = true;          // before a file is opened: bring home what a dead process has left of it
     WithMpi mpi = WithMpi::kOn;   // stage files that are opened with MPI; kNode: by ranks of one node only
     SeveralNodes nodes =
         SeveralNodes::kFast;   // kConsistent: a crash can be undone to the last commit, also with several nodes
@@ -89,19 +81,29 @@ struct Options {
     CacheLifetime read_cache_lifetime = CacheLifetime::kPermanent;      // kTemporal: what nobody has open is removed
     CacheReplacement read_cache_replacement = CacheReplacement::kLru;   // which files go first when it is full
     std::string read_cache_servers;   // staging servers of all nodes, whose read caches are asked; empty: none
-    bool linger = false;              // what is not drained at the end of the process is drained by another one
     std::string deadline;             // end of the job (base/job_end.h); empty: as Slurm says, if it does
     std::string node;                 // members of one name share memory; empty: those of one machine
-    std::string server;            // staging server that files are written through: unix:PATH, HOST:PORT; empty: none
-    std::string server_key;        // file with the key for servers on other machines; empty: the user's
-    std::string stats;             // append one JSON line per closed file; empty: none
-    std::string trace;             // append one JSON line per target write; empty: none
-    std::string registry;          // where the areas in use are noted for commands; empty: /var/tmp, else /tmp
+    std::string server;       // staging server that files are written through: unix:PATH, HOST:PORT; empty: none
+    std::string server_key;   // file with the key for servers on other machines; empty: the user's
+    std::string stats;        // append one JSON line per closed file; empty: none
+    std::string trace;        // append one JSON line per target write; empty: none
+    std::string registry;     // where the areas in use are noted for commands; empty: /var/tmp, else /tmp
+
+    // Of the connector string alone.
     std::string under_vol = "0";   // connector beneath: value or name
     std::string under_info;        // its info string, verbatim
 
+    // What follows from `size` (follow_size).
+    std::uint64_t write_max = std::uint64_t{8} << 20;   // largest single target write
+    std::uint64_t segment = std::uint64_t{1} << 20;     // unit of allocation and recycling in the log
+    std::uint64_t reserve = std::uint64_t{512} << 20;   // log space touched ahead of a burst
+
     // A staging server stages the files of this process.
     [[nodiscard]] bool forwards() const noexcept { return !server.empty(); }
+    // Closes are deferred, and what is left at the end of the process is another one's to drain.
+    [[nodiscard]] bool lingers() const noexcept { return close == OnClose::kLinger; }
+    // Sets what follows from `size`, after that has been changed.
+    void follow_size() noexcept;
 };
 
 // Where a value came from, for messages: "option size=12x (FOREBAY_SIZE): not a size".
@@ -131,16 +133,14 @@ struct DefaultValue {
 
 // Parses and merges all levels. Never fails as a whole: see `problems`. `nls` falls back to
 // $TMPDIR, then /tmp, `deadline` to $SLURM_JOB_END_TIME. Unknown FOREBAY_* variables are found by
-// `names_in_environment` (may be empty). An empty variable counts as unset. A `segment` or `reserve` that does not fit
-// into `size` is made to fit; that is a problem only when somebody asked for it. Grammar of the connector string:
+// `names_in_environment` (may be empty). An empty variable counts as unset. Grammar of the connector string:
 //   string = [ pair { ";" pair } ]     pair = name "=" value     blanks around either do not count
 //   value  = "{" anything with balanced braces "}"  |  anything without ";"
 [[nodiscard]] LoadedOptions load_options(std::string_view connector_string, const Getenv& getenv,
                                          std::span<const std::string> names_in_environment = {},
                                          std::span<const DefaultValue> defaults = {});
 
-// A size that nobody has set is made `most_bytes`, if it is more; `segment` and `reserve` are made to fit it, as above.
-// `why` becomes a part of its origin.
+// A size that nobody has set is made `most_bytes`, if it is more. `why` becomes a part of its origin.
 void shrink_default_size(LoadedOptions& loaded, std::uint64_t most_bytes, std::string_view why);
 
 // "8GiB", "64k", "1048576": binary units (k, M, G, T with or without iB / B), no sign, no fraction.

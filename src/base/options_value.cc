@@ -43,8 +43,8 @@ struct NamedBinding {
     std::string_view name;
     Binding field;
 };
-const std::array<NamedBinding, 38>& bindings() {
-    static const std::array<NamedBinding, 38> all{{
+const std::array<NamedBinding, 28>& bindings() {
+    static const std::array<NamedBinding, 28> all{{
         {"stage", &Options::stage},
         {"nls", &Options::nls},
         {"size", &Options::size},
@@ -53,18 +53,11 @@ const std::array<NamedBinding, 38>& bindings() {
         {"drain_threads", &Options::drain_threads},
         {"patience", &Options::patience},
         {"stripe", &Options::stripe},
-        {"write_max", &Options::write_max},
-        {"segment", &Options::segment},
-        {"reserve", &Options::reserve},
-        {"checksum", choice<&Options::checksum>()},
-        {"async_write", choice<&Options::async_write>()},
         {"on_error", choice<&Options::on_error>()},
         {"durability", choice<&Options::durability>()},
         {"flush", choice<&Options::flush>()},
         {"close", choice<&Options::close>()},
-        {"linger", &Options::linger},
         {"deadline", &Options::deadline},
-        {"recover", &Options::recover},
         {"mpi", choice<&Options::mpi>()},
         {"read_cache", &Options::read_cache},
         {"read_cache_size", &Options::read_cache_size},
@@ -80,8 +73,6 @@ const std::array<NamedBinding, 38>& bindings() {
         {"stats", &Options::stats},
         {"trace", &Options::trace},
         {"registry", &Options::registry},
-        {"under_vol", &Options::under_vol},
-        {"under_info", &Options::under_info},
     }};
     return all;
 }
@@ -159,10 +150,6 @@ Status store_text(const OptionSpec& spec, std::string_view text, Options& option
         return invalid("neither on nor off is a file; allowed: a path, such as /tmp/forebay.jsonl, or nothing");
     if ((spec.name == "nls" || spec.name == "registry") && !text.empty() && text.front() != '/')
         return invalid("not an absolute path; it would move with the program's working directory");
-    if (spec.name == "under_vol" && text.empty())
-        return invalid("empty; give a connector's value or name, 0 is HDF5's own");
-    if (spec.name == "under_info" && !options_internal::braces_balanced(text))
-        return invalid("its braces are not paired");
     if (spec.type == OptionType::kTime)
         if (const auto end = parse_job_end(trim(text)); !end)
             return invalid(end.status().message() + "; allowed: " + option_range(spec));
@@ -228,6 +215,15 @@ Status store_value(const OptionSpec& spec, std::string_view text, Options& optio
     const auto found = std::find(choices.begin(), choices.end(), lower(trim(text)));
     if (found == choices.end()) return invalid("unknown choice; allowed: " + joined_choices(spec.choices));
     std::get<ChoiceBinding>(*binding).store(options, static_cast<std::size_t>(found - choices.begin()));
+    return Status::ok();
+}
+
+Status store_beneath(std::string_view name, std::string_view text, Options& options) {
+    if (name != "under_vol" && name != "under_info") return {Code::kNotFound, "no name of what lies beneath"};
+    if (text.find('\0') != std::string_view::npos) return invalid("contains a zero byte");
+    if (name == "under_vol" && text.empty()) return invalid("empty; give a connector's value or name, 0 is HDF5's own");
+    if (name == "under_info" && !braces_balanced(text)) return invalid("its braces are not paired");
+    (name == "under_vol" ? options.under_vol : options.under_info) = std::string(text);
     return Status::ok();
 }
 

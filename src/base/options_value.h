@@ -12,6 +12,9 @@ namespace forebay::options_internal {
 // is allowed; the caller adds option, value and source with `refusal`.
 [[nodiscard]] Status store_value(const OptionSpec& spec, std::string_view text, Options& options);
 
+// The same for what the connector string alone may have: `under_vol` and `under_info`. kNotFound: another name.
+[[nodiscard]] Status store_beneath(std::string_view name, std::string_view text, Options& options);
+
 // "option size=12x (FOREBAY_SIZE): not a size; ..."
 [[nodiscard]] Status refusal(std::string_view name, std::string_view value, std::string_view source,
                              std::string_view reason);

@@ -207,8 +207,8 @@ class Examination {
         if (!loaded.options.stage)
             problem(fmt::format("option stage=off ({}): every file is passed through", loaded.origin_of("stage")));
         if (loaded.options.under_vol != "0" && loaded.options.under_vol != "native")
-            problem(fmt::format("option under_vol={} ({}): above another connector nothing is staged",
-                                loaded.options.under_vol, loaded.origin_of("under_vol")));
+            problem(fmt::format("under_vol={} of the connector string: above another connector nothing is staged",
+                                loaded.options.under_vol));
     }
 
     void examine_staging(const LoadedOptions& loaded) {

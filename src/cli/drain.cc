@@ -194,7 +194,7 @@ bool any_in_use(const recover::Report& report) {
     });
 }
 
-// Takes over what a process leaves at its end (option linger), which waits until this has said so. Nobody reads what it
+// Takes over what a process leaves at its end (close=linger), which waits until this has said so. Nobody reads what it
 // prints.
 int finish(const std::string& path) {
     if (const Status settled = io::settle_detached(); !settled)

@@ -88,7 +88,7 @@ std::string report_as_text(const Survey& asked, const recover::Report& report, b
         if (file.unchecked_bytes > 0 && file.outcome == Outcome::kRecovered)
             fmt::format_to(out,
                            "  of the log, {} have no checksum, and were believed: "
-                           "the machine was not restarted since (option checksum=inline)\n",
+                           "the machine was not restarted since (option durability=node)\n",
                            format_size(file.unchecked_bytes));
         if (file.unread_bytes > 0)
             fmt::format_to(out, "  of the log, {} behind damage could not be read\n", format_size(file.unread_bytes));

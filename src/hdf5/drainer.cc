@@ -38,7 +38,7 @@ Status start(const std::string& directory) {
 
 Status leave_to_drainer(const std::string& directory) {
     Status started = start(directory);
-    if (!started) warn_once("option linger: " + started.message() + "; the program waits for its drains");
+    if (!started) warn_once("close=linger: " + started.message() + "; the program waits for its drains");
     return started;
 }
 

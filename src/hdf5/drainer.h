@@ -1,4 +1,4 @@
-// The process that drains what this one leaves at its end (option linger).
+// The process that drains what this one leaves at its end (close=linger).
 #pragma once
 
 #include <string>

@@ -167,7 +167,7 @@ bool Session::wants(hid_t file_access_list, bool writable) {
 
 Status Session::find_under(const LoadedOptions& loaded, Route& route) {
     const std::string& name = loaded.options.under_vol;
-    const std::string what = "option under_vol=" + name + " (" + std::string(loaded.origin_of("under_vol")) + ")";
+    const std::string what = "under_vol=" + name + " of the connector string";
     Status problem;
     hid_t id = register_connector(name);
     H5VL_class_value_t value = -1;
@@ -181,9 +181,9 @@ Status Session::find_under(const LoadedOptions& loaded, Route& route) {
     } else if (!loaded.options.under_info.empty()) {
         const QuietErrors quiet;
         if (host().H5VLconnector_str_to_info(loaded.options.under_info.c_str(), id, &route.under_info) < 0)
-            problem = {Code::kInvalidArgument, "option under_info={" + loaded.options.under_info + "} (" +
-                                                   std::string(loaded.origin_of("under_info")) + "): connector " +
-                                                   name + " does not understand it"};
+            problem = {Code::kInvalidArgument, "under_info={" + loaded.options.under_info +
+                                                   "} of the connector string: connector " + name +
+                                                   " does not understand it"};
     }
     if (id < 0) {
         id = register_connector("0");
@@ -266,8 +266,8 @@ void Session::end_of_process() noexcept {
         else
             for (const auto& file : *shared) file->finish_unclosed();
         for (const auto& engine : alive)
-            for (const std::string& left :
-                 engine->end_of_process(engine->options().options.linger ? leave_to_drainer : stage::Engine::LeaveTo()))
+            for (const std::string& left : engine->end_of_process(
+                     engine->options().options.lingers() ? leave_to_drainer : stage::Engine::LeaveTo()))
                 warn_once(left);
         if (const Status failure = take_unreported(); !failure) warn_once(failure.message());
     } catch (...) {
@@ -286,8 +286,8 @@ void Session::end() {
             driver_ = H5I_INVALID_HID;
         }
         // Closes that nobody has waited for: no later close can report that one has failed.
-        // With option linger that is left to the end of the process: it may not be this.
-        const bool lingers = own != nullptr && own->options().options.linger && !own->inherited();
+        // With close=linger that is left to the end of the process: it may not be this.
+        const bool lingers = own != nullptr && own->options().options.lingers() && !own->inherited();
         if (lingers) lingering_.push_back(std::move(own));
         else if (own != nullptr)
             if (Status failure = own->await_all_closed(); !failure) keep_unreported(std::move(failure));

@@ -32,11 +32,9 @@ std::uint64_t random_number() {
 LoadedOptions options_of_a_file(LoadedOptions loaded, std::size_t clients_max) {
     Options& options = loaded.options;
     options.size = std::max(kLogMin, options.size / std::max<std::size_t>(1, clients_max));
-    options.segment = std::min(options.segment, options.size / 4);
-    options.reserve = std::min(options.reserve, options.size / 4);
+    options.follow_size();
     options.server.clear();
     options.close = OnClose::kWait;
-    options.linger = false;
     options.read_cache = false;
     return loaded;
 }

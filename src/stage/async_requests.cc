@@ -48,20 +48,16 @@ struct AsyncRequest::Core final : ForkParty {
 
 AsyncRequest::AsyncRequest(std::shared_ptr<Core> core, std::shared_ptr<StagedFile> file,
                            std::vector<StagedFile::ReadPart> parts)
-    : core_(std::move(core)), reads_(!parts.empty()), file_(std::move(file)), parts_(std::move(parts)) {}
+    : core_(std::move(core)), file_(std::move(file)), parts_(std::move(parts)) {}
 
 AsyncRequest::~AsyncRequest() = default;
 
 bool AsyncRequest::touches(const StagedFile& file, ByteRange range) const noexcept {
-    if (file_.get() != &file || !reads_) return false;
+    if (file_.get() != &file) return false;
     // The last piece that begins before the end of the range; pieces of a read seldom overlap each other.
     const auto after = std::ranges::lower_bound(parts_, range.end, {}, &StagedFile::ReadPart::offset);
     return std::any_of(parts_.begin(), after,
                        [&](const StagedFile::ReadPart& part) { return part.offset + part.into.size() > range.begin; });
-}
-
-Status AsyncRequest::carry_out() {
-    return !reads_ ? file_->drain_so_far() : file_->read(std::span<const StagedFile::ReadPart>(parts_));
 }
 
 void AsyncRequest::run() noexcept {
@@ -72,7 +68,7 @@ void AsyncRequest::run() noexcept {
         begin_ns_ = realtime_ns();
     }
     const std::uint64_t begin_ns = monotonic_ns();
-    Status outcome = attempt([&] { return carry_out(); });
+    Status outcome = attempt([&] { return file_->read(std::span<const StagedFile::ReadPart>(parts_)); });
     const std::uint64_t took_ns = monotonic_ns() - begin_ns;
     const std::lock_guard lock(core_->mutex);
     took_ns_ = took_ns;
@@ -113,7 +109,7 @@ AsyncRequest::State AsyncRequest::wait(std::uint64_t timeout_ns) noexcept {
 AsyncRequest::State AsyncRequest::cancel() noexcept {
     const auto held = shared_from_this();
     const std::lock_guard lock(core_->mutex);
-    if (!is_orphan_locked() && state_ == State::kWaiting && reads_) end_locked(State::kCanceled);
+    if (!is_orphan_locked() && state_ == State::kWaiting) end_locked(State::kCanceled);
     return state_;
 }
 
@@ -140,20 +136,6 @@ Result<std::shared_ptr<AsyncRequest>> AsyncRequests::read(std::shared_ptr<Staged
     const std::lock_guard lock(core_->mutex);
     ++core_->counters.reads;
     core_->counters.read_bytes += bytes;
-    return made;
-}
-
-Result<std::shared_ptr<AsyncRequest>> AsyncRequests::drain(std::shared_ptr<StagedFile> file) {
-    if (!core_->inherited()) {
-        const std::lock_guard lock(core_->mutex);
-        for (const auto& request : core_->open)
-            if (request->file_ == file && !request->reads_ && request->state_ == AsyncRequest::State::kWaiting)
-                return request;
-    }
-    auto made = submit(std::shared_ptr<AsyncRequest>(new AsyncRequest(core_, std::move(file), {})));
-    if (!made) return made;
-    const std::lock_guard lock(core_->mutex);
-    ++core_->counters.drains;
     return made;
 }
 

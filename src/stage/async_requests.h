@@ -1,4 +1,4 @@
-// What a program has asked for with an asynchronous call and does not wait for yet: reads of files, and drains.
+// Reads that a program has asked for with an asynchronous call and does not wait for yet.
 //
 // A request is carried out by a thread of this class, in no order. Whoever is about to change what a read has asked for
 // waits for that read first (`await_reads`), so a read gives what the file held when it was made. The bytes go to the
@@ -50,9 +50,8 @@ class AsyncRequest : public std::enable_shared_from_this<AsyncRequest> {
 
     // Blocks until it has ended, or for `timeout_ns`.
     State wait(std::uint64_t timeout_ns) noexcept;
-    // A read that has not begun never does; a drain goes on. What has become of it; does not block.
+    // One that has not begun never does. What has become of it; does not block.
     State cancel() noexcept;
-    [[nodiscard]] bool is_read() const noexcept { return reads_; }
     // Of one that has failed. `begin_ns`: CLOCK_REALTIME. Once it has ended.
     [[nodiscard]] const Status& failure() const noexcept { return failure_; }
     [[nodiscard]] std::uint64_t begin_ns() const noexcept { return begin_ns_; }
@@ -67,23 +66,21 @@ class AsyncRequest : public std::enable_shared_from_this<AsyncRequest> {
     struct Core;
     AsyncRequest(std::shared_ptr<Core> core, std::shared_ptr<StagedFile> file, std::vector<StagedFile::ReadPart> parts);
     [[nodiscard]] bool touches(const StagedFile& file, ByteRange range) const noexcept;
-    Status carry_out();
     void run() noexcept;
     // The state is taken as it is; those who wait learn of it.
     void end_locked(State state) noexcept;
     [[nodiscard]] bool is_orphan_locked() noexcept;
 
     const std::shared_ptr<Core> core_;
-    const bool reads_;
     std::shared_ptr<StagedFile> file_;          // until it has ended: the engine may end before the request is released
-    std::vector<StagedFile::ReadPart> parts_;   // ascending; of a drain: none
+    std::vector<StagedFile::ReadPart> parts_;   // ascending
     State state_ = State::kWaiting;             // as all below: under the lock of the core
     Status failure_;
     std::uint64_t begin_ns_ = 0, took_ns_ = 0;
 };
 
 struct AsyncCounters {
-    std::uint64_t reads = 0, read_bytes = 0, drains = 0, canceled = 0, failed = 0;
+    std::uint64_t reads = 0, read_bytes = 0, canceled = 0, failed = 0;
     std::uint64_t waits = 0;   // of calls that were about to change what a read had asked for
     std::array<std::uint64_t, static_cast<std::size_t>(AtOnce::kCount)> at_once{};
 };
@@ -101,9 +98,6 @@ class AsyncRequests {
     // room. kUnavailable: a forked child, or the process ends.
     Result<std::shared_ptr<AsyncRequest>> read(std::shared_ptr<StagedFile> file,
                                                std::vector<StagedFile::ReadPart> pieces);
-    // Ends once all that is staged of the file now is in it (StagedFile::drain_so_far). One that has not begun serves
-    // again. Errors as above.
-    Result<std::shared_ptr<AsyncRequest>> drain(std::shared_ptr<StagedFile> file);
 
     // Blocks until no read that was made before asks for any of these bytes.
     void await_reads(const StagedFile& file, ByteRange range) noexcept;

@@ -56,7 +56,7 @@ class Engine {
     // The process ends, and some files may never be closed (HDF5 keeps one open whose objects it cannot close): commits
     // and drains them, as a close does, within the option patience, tells the statistics and removes the log. Returns a
     // text for each file of which something stays in the log. From then on nothing is staged. Blocks as closing does.
-    // In a forked child it does nothing. `leave_to` (option linger) has another process take over, by the name of this
+    // In a forked child it does nothing. `leave_to` (close=linger) has another process take over, by the name of this
     // one's directory, what closes that were deferred have still to drain; then they are not waited for. If it fails
     // they are.
     using LeaveTo = std::function<Status(const std::string& directory)>;

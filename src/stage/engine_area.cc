@@ -65,11 +65,11 @@ std::string told(const AsyncCounters& counters) {
         if (counters.at_once[i] > 0)
             reasons += fmt::format(R"({}"{}":{})", reasons.empty() ? "" : ",", at_once_name(static_cast<AtOnce>(i)),
                                    counters.at_once[i]);
-    if (counters.reads + counters.drains == 0 && reasons.empty()) return {};
-    return fmt::format(R"(,"async":{{"reads":{},"read_bytes":{},"drains":{},"canceled":{},"failed":{},"waits":{},)"
+    if (counters.reads == 0 && reasons.empty()) return {};
+    return fmt::format(R"(,"async":{{"reads":{},"read_bytes":{},"canceled":{},"failed":{},"waits":{},)"
                        R"("at_once":{{{}}}}})",
-                       counters.reads, counters.read_bytes, counters.drains, counters.canceled, counters.failed,
-                       counters.waits, reasons);
+                       counters.reads, counters.read_bytes, counters.canceled, counters.failed, counters.waits,
+                       reasons);
 }
 
 }   // namespace

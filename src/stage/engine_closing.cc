@@ -55,9 +55,9 @@ std::optional<WaitedClose> Engine::State::why_not_deferred(StagedFile& file) {
 }
 
 // Of a file that several processes write. What another process is left to drain is drained by recovery, which wants all
-// of them to have ended; so with option linger the close waits.
+// of them to have ended; so with close=linger the close waits.
 std::optional<WaitedClose> Engine::State::why_close_waits(const StagedFile& file) {
-    if (loaded_.options.close == OnClose::kWait || loaded_.options.linger) return WaitedClose::kShared;
+    if (loaded_.options.close == OnClose::kWait || loaded_.options.lingers()) return WaitedClose::kShared;
     if (is_forked()) return WaitedClose::kForked;
     if (loaded_.options.close == OnClose::kAuto && file.has_name()) return WaitedClose::kNamed;
     if (too_many_closes()) return WaitedClose::kTooMany;

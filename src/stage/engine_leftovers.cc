@@ -66,9 +66,7 @@ io::Directory::Patience Engine::State::patience_with_others() const noexcept {
 
 // ---- what others have left ---------------------------------------------------------------------------
 
-bool Engine::State::looks_for_leftovers() const noexcept {
-    return loaded_.options.recover && loaded_.options.stage && !inherited();
-}
+bool Engine::State::looks_for_leftovers() const noexcept { return loaded_.options.stage && !inherited(); }
 
 // Without `looking_` while it waits: others of this process may look meanwhile.
 Result<std::string> Engine::State::await_settled(const OpenedFile& file) {

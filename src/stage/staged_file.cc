@@ -277,16 +277,6 @@ bool StagedFile::held_back() const {
     return outflow_.held_back();
 }
 
-// Without the writer's lock: the program writes on.
-Status StagedFile::drain_so_far() {
-    if (surroundings_.inherited()) return Status::ok();
-    FOREBAY_TRY(forward(&io::ForwardedTarget::drain));
-    const LockGuard lock(mutex());
-    if (state_ != State::kStaged || share_) return outflow_.error();
-    add(slot_->guarantee_given_up, bytes_.index().promote_held());
-    return drain_all(surroundings_.next_sequence());
-}
-
 Status StagedFile::step_aside(ledger::AsideReason reason) {
     FOREBAY_TRY(refuse_if_inherited("step aside for"));
     const LockGuard writer(writer_);
@@ -360,7 +350,7 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, ledger::Le
 void StagedFile::make_log(const log::Birth& born) {
     log_ = std::make_unique<log::FileLog>(*surroundings_.pool(), log_number_,
                                           log::LogTarget{identity_.device, identity_.inode, path_, {}, durable_, born},
-                                          surroundings_.options().checksum == Checksum::kInline || durable_);
+                                          durable_);
 }
 
 // As opening it anew does: the target alone tells how the file is.

@@ -204,10 +204,6 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     void let_go();
     [[nodiscard]] bool held_back() const;
 
-    // The same for what is staged when the call begins; the program may go on writing meanwhile. Of a file that is not
-    // shared.
-    Status drain_so_far();
-
     // Drains, then writes straight to the target until closed (SWMR, raw descriptor handed out).
     Status step_aside(ledger::AsideReason reason);
     // A file that is written through because nobody had asked for staging (kDisabled) is staged from now on. The

@@ -39,7 +39,7 @@ void pause_ns(std::uint64_t ns) {
 }
 
 Result<LoadedOptions> options_of(const ClientOrder& order) {
-    LoadedOptions loaded = load_options(fmt::format("nls={0};registry={0};server={1};patience={2};strict=on;reserve=0",
+    LoadedOptions loaded = load_options(fmt::format("nls={0};registry={0};server={1};patience={2};strict=on",
                                                     quote_connector_value(order.nls),
                                                     quote_connector_value(order.server), order.patience_s),
                                         [](const char*) -> const char* { return nullptr; });

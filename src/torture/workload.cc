@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kKiB = 1024;
 constexpr std::uint64_t kFileMax = 3 * kKiB * kKiB;
-constexpr std::uint64_t kEpochMax = 3 * kKiB * kKiB;   // between two commits; the staging area takes 32 MiB
+constexpr std::uint64_t kEpochMax = 3 * kKiB * kKiB;   // between two commits; a log takes 16 MiB at least
 constexpr std::uint64_t kOperationsMax = 40;           // the same
 
 // SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): the finalizer.
@@ -54,19 +54,15 @@ Operation Workload::next() noexcept {
 
 std::vector<std::string> Workload::settings(std::uint64_t seed) {
     const std::uint64_t choice = mixed(seed);
-    constexpr std::uint64_t kSegments[] = {64, 64, 256, 1024};
     constexpr std::uint64_t kThreads[] = {1, 2, 4, 8};
-    return {"reserve=0",
-            "stripe=64KiB",
-            "strict=on",
-            fmt::format("segment={}KiB", kSegments[choice % 4]),
-            fmt::format("write_max={}KiB", choice / 4 % 2 == 0 ? 64 : 1024),
+    constexpr std::uint64_t kLogs[] = {16, 16, 32, 64};
+    return {"stripe=64KiB", "strict=on", fmt::format("size={}MiB", kLogs[choice % 4]),
             fmt::format("drain_threads={}", kThreads[choice / 8 % 4]),
-            fmt::format("checksum={}", choice / 32 % 2 == 0 ? "lazy" : "inline")};
+            fmt::format("durability={}", choice / 32 % 8 == 0 ? "node" : "process")};
 }
 
 std::string Workload::connector_string(std::uint64_t seed, const std::string& nls) {
-    return fmt::format("nls={};size=32MiB;{}", quote_connector_value(nls), fmt::join(settings(seed), ";"));
+    return fmt::format("nls={};{}", quote_connector_value(nls), fmt::join(settings(seed), ";"));
 }
 
 std::vector<std::byte> Workload::initial(std::uint64_t seed) {

@@ -33,13 +33,13 @@ FIXED_SEEDS = range(1, 31)
 WORKERS = len(os.sched_getaffinity(0))
 
 # A log so small that many programs fill it, with segments so small that they are recycled all the time.
-TINY = {"size": "1MiB", "segment": "64KiB", "reserve": "0"}
+TINY = {"size": "1MiB"}
 SETTINGS = {
     "default": {},
     "tiny-log-that-waits": {**TINY, "full": "wait"},
     "tiny-log-written-through": {**TINY, "full": "through"},
     "flush-drains-without-file-locks": {"flush": "drain", "drain_threads": "1"},
-    "checksums-inline": {"checksum": "inline", "stripe": "4KiB", "write_max": "4KiB"},
+    "a-log-that-outlives-the-node": {"durability": "node", "stripe": "4KiB", "size": "4MiB"},
 }
 # Set on both sides. Without locks a file may be opened twice that should not be, which a lock would have told.
 BOTH_SIDES = {"flush-drains-without-file-locks": {"HDF5_USE_FILE_LOCKING": "FALSE"}}

@@ -21,13 +21,7 @@ EPOCHS = 4
 LONG = os.environ.get("FOREBAY_TEST_LONG") == "1"
 STRACE = shutil.which("strace")
 # So small that logs are used again and again, and the drain writes often.
-SMALL = {
-    "FOREBAY_SIZE": "4MiB",
-    "FOREBAY_SEGMENT": "64KiB",
-    "FOREBAY_STRIPE": "64KiB",
-    "FOREBAY_WRITE_MAX": "64KiB",
-    "FOREBAY_DRAIN_THREADS": "1",
-}
+SMALL = {"FOREBAY_SIZE": "4MiB", "FOREBAY_STRIPE": "64KiB", "FOREBAY_DRAIN_THREADS": "1"}
 SECONDS_HELD = 3600  # longer than any test
 # So long a launcher may be gone before the last rank is, which it has killed.
 GRACE_SECONDS = 20

@@ -24,8 +24,7 @@ void require(bool holds, const char* what) {
 
 void check(const Options& options) {
     require(!options.nls.empty(), "there is a staging area");
-    require(options.segment <= options.size / 2, "segments fit the log");
-    require(options.reserve <= options.size, "the reserve fits the log");
+    require(options.segment <= options.size / 2 && options.reserve <= options.size, "the parts fit the log");
 }
 
 }   // namespace

@@ -7,7 +7,7 @@ LIMITED = """
 import h5py, numpy, os, resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (48 << 20, resource.RLIM_INFINITY))
 """
-SMALL_AREA = "size=32MiB;reserve=1MiB;segment=1MiB"
+SMALL_AREA = "size=32MiB"
 
 
 def test_close_reports_what_could_not_be_written(tmp_path):

@@ -35,7 +35,7 @@ def test_the_variables_of_the_build_and_the_tests_are_no_options(tmp_path):
         "size=64MiB",
         "size=64MiB;under_vol=0;under_info={}",
         "under_vol=native",
-        "under_vol=0;under_info={};checksum=inline",
+        "under_vol=0;under_info={};durability=node",
     ],
 )
 def test_usable_options_are_silent(info, tmp_path):

@@ -13,9 +13,7 @@ _usable, _reason = available()
 pytestmark = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
 
 X = "target/x.h5"
-ONE_BY_ONE = (
-    "close=deferred;write_max=256KiB;stripe=256KiB;drain_threads=1"  # target writes, so a look comes after each
-)
+ONE_BY_ONE = "close=deferred;size=16MiB;stripe=256KiB;drain_threads=1"  # target writes, so a look comes after each
 CHANGES = {
     "cut": "os.truncate('target/x.h5', 100)",
     "copy": "shutil.copyfile('other', 'target/x.h5')",

@@ -220,7 +220,7 @@ def test_more_closes_than_descriptors_allow_wait(tmp_path, target, start):
 
 
 def test_a_full_staging_area_waits_for_closed_files(tmp_path, target, start):
-    program = start("close=deferred;size=8MiB;segment=64KiB")
+    program = start("close=deferred;size=8MiB")
     close_deferred(program, X, 1)  # 3.2 MB each
     close_deferred(program, Y, 2)
     program.begin(f"write({Z!r}, 3).close()")
@@ -446,7 +446,7 @@ with open("target/.slowfs", "w") as control:
 def test_near_the_end_of_the_job_a_close_waits_and_the_program_is_warned_once(tmp_path, target, start, by):
     target.go()
     over = {"FOREBAY_DEADLINE": "2001-01-01T00:00Z"} if by == "option" else {"SLURM_JOB_END_TIME": "1000000000"}
-    program = start("close=deferred;linger=on", **over)
+    program = start("close=linger", **over)
     for step in range(3):
         close_deferred(program, f"target/step{step}.h5", step)
         expected = native_bytes(tmp_path, f"target/step{step}.h5", f"write('target/step{step}.h5', {step}).close()")

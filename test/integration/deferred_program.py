@@ -44,7 +44,7 @@ def variables(folder, info="close=deferred", **more):
     area = folder / "staging-area"
     area.mkdir(parents=True, exist_ok=True)
     return native(
-        HDF5_VOL_CONNECTOR=f"forebay nls={area};reserve=0;stats={statistics_file(folder)};{info}",
+        HDF5_VOL_CONNECTOR=f"forebay nls={area};stats={statistics_file(folder)};{info}",
         HDF5_PLUGIN_PATH=str(plugin_folder()),
         **more,
     )

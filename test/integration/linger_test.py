@@ -1,4 +1,4 @@
-"""`linger=on`: the program ends, and a process of its own brings home what is left."""
+"""`close=linger`: the program ends, and a process of its own brings home what is left."""
 
 import fcntl
 import json
@@ -16,7 +16,7 @@ _usable, _reason = available()
 pytestmark = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
 
 X, Y = "target/x.h5", "target/y.h5"
-LINGER = "close=deferred;linger=on"
+LINGER = "close=linger"
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_the_program_ends_while_nothing_drains_and_the_files_come_home(tmp_path,
 def test_forebay_run_does_not_take_it_for_a_loss(tmp_path, target):
     area(tmp_path).mkdir()
     code = f"import h5py; f = h5py.File({X!r}, 'w'); f['x'] = range(100000); f.close()"
-    options = [word for option in ("close=deferred", "linger=on", f"nls={area(tmp_path)}") for word in ("-o", option)]
+    options = [word for option in ("close=linger", f"nls={area(tmp_path)}") for word in ("-o", option)]
     ran = forebay(tmp_path, "run", *options, "--", "python3", "-c", code)
     assert ran.returncode == 0, ran
     target.go()

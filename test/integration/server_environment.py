@@ -71,7 +71,7 @@ class Server:
     def start(self):
         self.process = subprocess.Popen(
             [*self.on, command(), "serve", "--listen", self.listen, "--nls", str(self.area), *self.more]
-            + ["-o", f"stats={self.statistics_file}", "-o", "reserve=0"],
+            + ["-o", f"stats={self.statistics_file}"],
             env=native(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -45,7 +45,7 @@ for word in sys.stdin:
 def environment(area, info="", **more):
     """Only the connector's own string names the area, as `forebay run -o nls=` or a program does."""
     return native(
-        HDF5_VOL_CONNECTOR=f"forebay nls={area};size=64MiB;reserve=0;drain_threads=1;{info}",
+        HDF5_VOL_CONNECTOR=f"forebay nls={area};size=64MiB;drain_threads=1;{info}",
         HDF5_PLUGIN_PATH=str(plugin_folder()),
         **more,
     )

@@ -362,11 +362,11 @@ def test_a_program_that_hears_nothing_is_told_of_a_target_that_hangs_on_standard
 
 
 def test_a_target_that_has_become_a_thousand_times_slower_is_waited_for_beyond_patience(tmp_path):
-    """One thread writes 20 pieces of 4 KiB and more, 0.2 s each. No piece takes as long as `patience`, but all do."""
+    """One thread writes 24 pieces of 64 KiB, 0.2 s each. No piece takes as long as `patience`, but all do."""
     make = """
 import h5py, numpy as np
 with h5py.File("target/x.h5", "w") as f:
-    f["old"] = np.arange(10_000)
+    f["old"] = np.arange(200_000)
 """
     code = (
         CALL
@@ -374,7 +374,7 @@ with h5py.File("target/x.h5", "w") as f:
 import h5py, numpy as np
 f = h5py.File("target/x.h5", "r+")
 def write():
-    f["old"][:] = -np.arange(10_000)
+    f["old"][:] = -np.arange(200_000)
     f["new"] = np.arange(100)
 call("write", write)
 call("flush", f.flush)
@@ -387,12 +387,12 @@ call("close", f.close)
         run_python(make, native(), tmp_path)
         slow.set_latency("200ms")
         slow.reset()
-        done = run(script(code), staged(tmp_path, "patience=2;drain_threads=1;write_max=4KiB"), tmp_path, HANGS_MAX)
+        done = run(script(code), staged(tmp_path, "patience=2;drain_threads=1;size=4MiB"), tmp_path, HANGS_MAX)
         written = slow.stats()["operations"]["write"]
     assert (done.returncode, done.stdout, done.stderr) == (0, "write ok\nflush ok\nclose ok\n", "")
     assert (tmp_path / "backing/x.h5").read_bytes() == (tmp_path / "native/target/x.h5").read_bytes()
     (file,) = statistics(tmp_path)
-    assert file["staged"] > 80_000 and file["drained"] > 0 and file["through"] == 0 and file["pending"] == 0
+    assert file["staged"] > 1_600_000 and file["drained"] > 0 and file["through"] == 0 and file["pending"] == 0
     assert file["error"] == 0 and file["reasons"] == []
     assert written["count"] >= 20 and written["time_s"] > 3, "it was not slow for longer than patience"
     assert left(tmp_path / "staging-area") == []

@@ -74,7 +74,7 @@ def test_a_file_that_was_open_before_stays_native(python, tmp_path):
 import os, numpy as np, h5py, forebay
 before = h5py.File("before.h5", "w")
 assert not forebay.is_enabled()
-forebay.enable(os.environ["AREA"], reserve=0)
+forebay.enable(os.environ["AREA"])
 before["x"] = np.arange(100000)
 before.close()
 """

@@ -271,7 +271,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     ended = subprocess.run(
         [sys.executable, "-c", program, path],
-        env=staged(area, "size=8MiB;segment=1MiB"),
+        env=staged(area, "size=8MiB"),
         timeout=120,
         capture_output=True,
         text=True,
@@ -551,13 +551,6 @@ def test_opening_a_file_recovers_it_first_and_says_so_once(killed, area, mode):
         assert without_marks(path) == without_marks(expected)
     again = open_with(path, mode, staged(area))
     assert again.returncode == 0 and again.stderr == ""
-
-
-def test_with_recover_off_nothing_is_done(killed, area):
-    path, _ = killed
-    before = path.read_bytes()
-    open_with(path, "r", staged(area, "recover=off"))
-    assert path.read_bytes() == before and left(area)
 
 
 def test_creating_a_file_anew_gives_up_what_was_left_of_the_old_one(killed, area):

@@ -159,7 +159,7 @@ def test_a_staging_area_without_room_slows_a_program_and_loses_nothing(tmp_path)
     try:
         (area / "of-somebody-else").write_bytes(bytes(52 << 20))
         natively(tmp_path / "native", *MANY_KINDS)
-        with Server(tmp_path, None, "--size", "64MiB", "--clients-max", "1", "-o", "segment=1MiB") as server:
+        with Server(tmp_path, None, "--size", "64MiB", "--clients-max", "1") as server:
             here = tmp_path / "here"
             here.mkdir()
             with Client(here, through(server.address, here)) as program:

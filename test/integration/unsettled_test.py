@@ -65,7 +65,7 @@ def killed_in_a_write(target, area, path, seconds):
     target.set_latency(f"{seconds}s", "write")
     writer = subprocess.Popen(
         [sys.executable, "-c", OPEN + WRITER, str(path)],
-        env=staged(area, "write_max=1MiB;drain_threads=1"),
+        env=staged(area, "size=64MiB;drain_threads=1"),
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -134,21 +134,6 @@ std::shared_ptr<AsyncRequest> begin_read(const Transfer<void*>& read) {
     return begun ? std::move(begun).value() : nullptr;
 }
 
-std::shared_ptr<AsyncRequest> begin_drain(const Transfer<const void*>& written) {
-    if (written.count == 0) return nullptr;
-    const auto engine = Session::get().engine();
-    if (engine == nullptr || engine->options().options.async_write != AsyncWrite::kDrain) return nullptr;
-    const std::shared_ptr<OpenFile> file = only_file(written.count, written.datasets);
-    if (file == nullptr || file->staged == nullptr || !file->staged->staged()) return nullptr;
-    // What HDF5 goes on holding is with the driver first; what it cannot be asked for comes with its next flush.
-    for (std::size_t i = 0; i < written.count; ++i) {
-        Object& dataset = *as_object(written.datasets[i]);
-        (void)bytes_of(dataset).settle(dataset);
-    }
-    auto begun = file->engine->async_requests().drain(file->staged);
-    return begun ? std::move(begun).value() : nullptr;
-}
-
 void end_reads_of(const Object& dataset) noexcept {
     if (dataset.bytes == nullptr) return;   // no read of it was asynchronous
     const std::shared_ptr<OpenFile>& file = dataset.bytes->file();

@@ -17,8 +17,6 @@ namespace forebay::hdf5 {
 
 // Null: the read has to be made by HDF5.
 [[nodiscard]] std::shared_ptr<stage::AsyncRequest> begin_read(const Transfer<void*>& read);
-// With async_write=drain, after a write: ends once the bytes are in the file. Null: there is nothing to wait for.
-[[nodiscard]] std::shared_ptr<stage::AsyncRequest> begin_drain(const Transfer<const void*>& written);
 
 // Before a call without an event set returns: reads of the dataset's file have ended, as if they had not been
 // asynchronous.

@@ -197,10 +197,7 @@ herr_t dataset_write(std::size_t count, void* datasets[], hid_t memory_types[], 
     };
     if (count == 0) return transfer_datasets("dataset_write", whole, request, write);
     const CallReport report(*as_object(datasets[0])->origin, request);
-    const herr_t result = transfer_datasets("dataset_write", whole, request, write);
-    if (result >= 0 && request != nullptr && *request == nullptr)
-        (void)begun(request, "dataset_write", datasets[0], [&] { return begin_drain(whole); });
-    return report.of(result);
+    return report.of(transfer_datasets("dataset_write", whole, request, write));
 }
 
 herr_t dataset_get(void* dataset, H5VL_dataset_get_args_t* args, hid_t transfer, void** request) {

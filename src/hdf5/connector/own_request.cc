@@ -32,9 +32,7 @@ H5VL_request_status_t BackgroundTransfer::cancel() {
 
 hid_t BackgroundTransfer::error_stack() {
     const ErrorStackKeeper keeper;
-    const bool reads = transfer_->is_read();
-    push_error(reads ? "asynchronous read" : "asynchronous write", host().H5E_IO_g,
-               reads ? host().H5E_READERROR_g : host().H5E_WRITEERROR_g, transfer_->failure());
+    push_error("asynchronous read", host().H5E_IO_g, host().H5E_READERROR_g, transfer_->failure());
     return host().H5Eget_current_stack();
 }
 

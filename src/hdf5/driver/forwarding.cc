@@ -90,7 +90,7 @@ struct DeadServer {
         options.server.clear();
         options.stats.clear();
         options.trace.clear();
-        options.stage = options.recover = true;
+        options.stage = true;
         options.strict = true;   // what cannot be read may be about this file
         const bool locked = holds_lock != nullptr && *holds_lock;
         const auto recovered = stage::Engine::create(loaded)->recover_opened({identity, path, true, locked,

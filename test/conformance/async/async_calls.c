@@ -272,7 +272,6 @@ static const struct {
     {"canceled", canceled},
     {"erring", erring},
     {"forked", forked},
-    {"drained", drained},
 };
 
 int main(int argc, char **argv) {

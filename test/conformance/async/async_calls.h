@@ -29,6 +29,5 @@ void hanging(void);
 void canceled(void);
 void erring(void);
 void forked(void);
-void drained(void);
 
 #endif

@@ -170,27 +170,3 @@ void forked(void) {
     for (int part = 0; part < kParts; ++part) CHECK(is_right(part));
     close_words(&opened);
 }
-
-/* With async_write=drain a write has ended once its bytes are in the file. */
-void drained(void) {
-    static int words[kWords], seen[kWords];
-    const hsize_t extent[] = {kWords};
-    for (int i = 0; i < kWords; ++i) words[i] = ~i;
-    const hid_t events = H5EScreate(), file = make_file("drained.h5", H5P_DEFAULT);
-    const hid_t dataset = make_dataset(file, "words", H5T_NATIVE_INT, 1, extent, NULL);
-    for (int i = 0; i < 3; ++i) {
-        words[0] = i;
-        CHECK(H5Dwrite_async(dataset, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, words, events) >= 0);
-    }
-    CHECK(wait_all(events, NULL) == 0);
-    FILE *plain = fopen("drained.h5", "rb"); /* beside HDF5: the dataset is the last of the file */
-    const long size = plain != NULL && fseek(plain, 0, SEEK_END) == 0 ? ftell(plain) : 0;
-    int there = 0;
-    for (long at = 0; !there && at + (long)sizeof seen <= size; at += 8)
-        if (fseek(plain, at, SEEK_SET) == 0 && fread(seen, sizeof seen, 1, plain) == 1)
-            there = memcmp(seen, words, sizeof seen) == 0;
-    printf("async in the file: %d\n", there);
-    if (plain != NULL) fclose(plain);
-    H5Dclose(dataset);
-    CHECK(H5Fclose(file) >= 0 && H5ESclose(events) >= 0);
-}

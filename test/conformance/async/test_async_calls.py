@@ -114,12 +114,6 @@ def test_a_wait_with_a_time_limit_ends_and_a_close_waits(remote, tmp_path):
     assert counted(tmp_path)["reads"] == 8
 
 
-def test_a_write_may_end_when_it_is_in_the_file(tmp_path):
-    done = run_case("drained", staged(tmp_path, "async_write=drain"), tmp_path / "run")
-    assert "async in the file: 1" in done.stdout
-    assert counted(tmp_path)["drains"] >= 1 and bytes_staged(tmp_path) > 0
-
-
 # h5py has no asynchronous calls, but the library that it brings has them.
 WITH_H5PY = """
 import ctypes, h5py, numpy as np

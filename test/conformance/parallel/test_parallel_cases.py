@@ -188,12 +188,9 @@ OPENED = {"plain": 2, "reordered": 2, "freed-early": 1, "many-files": 5, "refuse
 # The expected result: every rank stages; or none does, and the ranks count these reasons; or all ranks fail to open.
 STAGED, REFUSED = "staged", "refused"
 UNLIKE = {
-    "one-writes-small-pieces": (on_rank(1, FOREBAY_WRITE_MAX="4KiB", FOREBAY_STRIPE="4KiB"), STAGED),
-    "one-has-a-tiny-log": (on_rank(0, FOREBAY_SIZE="1MiB", FOREBAY_SEGMENT="64KiB", FOREBAY_RESERVE="0"), STAGED),
-    "one-writes-through-when-full": (
-        on_rank(2, FOREBAY_SIZE="1MiB", FOREBAY_SEGMENT="64KiB", FOREBAY_RESERVE="0", FOREBAY_FULL="through"),
-        STAGED,
-    ),
+    "one-writes-small-pieces": (on_rank(1, FOREBAY_SIZE="4MiB", FOREBAY_STRIPE="4KiB"), STAGED),
+    "one-has-a-tiny-log": (on_rank(0, FOREBAY_SIZE="1MiB"), STAGED),
+    "one-writes-through-when-full": (on_rank(2, FOREBAY_SIZE="1MiB", FOREBAY_FULL="through"), STAGED),
     "one-flush-drains": (on_rank(1, FOREBAY_FLUSH="drain"), STAGED),
     "one-does-not-stage": (on_rank(1, FOREBAY_STAGE="off"), {"mpi", "disabled"}),
     "first-does-not-stage": (on_rank(0, FOREBAY_STAGE="off"), {"mpi", "disabled"}),

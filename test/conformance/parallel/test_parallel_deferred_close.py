@@ -248,7 +248,7 @@ if MPI.COMM_WORLD.rank == 0:
 
 
 def test_a_full_staging_area_waits_for_closed_files(tmp_path, native_bytes, target, start):
-    ranks = start("close=deferred;size=1MiB;segment=64KiB")
+    ranks = start("close=deferred;size=1MiB")
     close_deferred(ranks, X, 1)  # 480 kB of each rank
     ranks.begin(f"(write({Y!r}, 2).close(), write({Z!r}, 3).close())")
     target.go()
@@ -269,7 +269,7 @@ def test_ranks_of_several_nodes_wait_and_are_counted(tmp_path, native_bytes, tar
 
 def test_with_linger_ranks_wait_and_are_counted(tmp_path, native_bytes, target, start):
     target.go()
-    ranks = start("close=deferred;linger=on")
+    ranks = start("close=linger")
     close_deferred(ranks)
     assert target.written("x.h5") == native_bytes()[1]
     ranks.end()

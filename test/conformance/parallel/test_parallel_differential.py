@@ -22,11 +22,11 @@ FIRST_SEED = int(os.environ.get("FOREBAY_PARALLEL_SEED") or seed_of("parallel di
 KNOWN_SEEDS: dict[str, tuple[int, ...]] = {}
 
 # A log so small that many programs fill it, with segments so small that they are recycled all the time.
-TINY = {"size": "1MiB", "segment": "64KiB", "reserve": "0"}
+TINY = {"size": "1MiB"}
 # name: (share of the programs in percent, ranks, nodes, with barriers after collective calls, options)
 SETTINGS = {
     "two-ranks": (25, 2, 1, False, {}),
-    "two-ranks-small-pieces": (15, 2, 1, False, {"stripe": "4KiB", "write_max": "4KiB", "checksum": "inline"}),
+    "two-ranks-small-pieces": (15, 2, 1, False, {"stripe": "4KiB", "size": "4MiB", "durability": "node"}),
     "two-ranks-tiny-log-that-waits": (15, 2, 1, False, {**TINY, "full": "wait"}),
     "two-ranks-tiny-log-written-through": (10, 2, 1, False, {**TINY, "full": "through"}),
     "two-ranks-flush-drains": (10, 2, 1, False, {"flush": "drain", "drain_threads": "1"}),

@@ -226,7 +226,7 @@ def test_a_target_that_fails_one_rank_fails_all_or_harms_nobody(ranks, nodes, wh
 def test_a_log_of_one_rank_that_cannot_grow_harms_nobody(ranks, nodes, where, how, native_files, tmp_path):
     rank, (after, close) = rank_at(where, ranks), how
     variables = failing(ranks, rank, tmp_path, "fallocate", "staging-area", errno.ENOSPC, FAILING_AFTER=str(after))
-    info = f"close={close};segment=64KiB;reserve=0"
+    info = f"close={close};size=4MiB"
     done, folder, expected = overwrite(ranks, tmp_path, native_files, info, variables, nodes)
     assert done.returncode == 0 and failed_calls(tmp_path) > 0, done.told()
     assert_same_contents(expected, folder)

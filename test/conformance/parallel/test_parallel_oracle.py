@@ -23,7 +23,7 @@ KNOWN_SEEDS = range(1, 5)  # of these programs each setting stages
 OPERATIONS_MAX = 18  # in a short run
 
 # A log so small that many programs fill it, with segments so small that they are used again all the time.
-TINY = {"FOREBAY_SIZE": "1MiB", "FOREBAY_SEGMENT": "64KiB", "FOREBAY_RESERVE": "0"}
+TINY = {"FOREBAY_SIZE": "1MiB"}
 # name: (ranks, nodes, slow target, options)
 SETTINGS = {
     "two-ranks": (2, 1, False, {}),

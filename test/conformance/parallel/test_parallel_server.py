@@ -27,7 +27,7 @@ SECONDS_MAX = 240
 
 @pytest.fixture
 def server(tmp_path):
-    with Server(tmp_path, None, "-o", "segment=256KiB") as running:
+    with Server(tmp_path, None) as running:
         yield running
 
 

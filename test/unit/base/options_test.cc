@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 #include <unistd.h>
+#include <array>
 
 #include <cstdlib>
 #include <map>
@@ -284,11 +285,8 @@ RC_GTEST_PROP(ConnectorString, what_is_written_is_read_back, ()) {
     written.nls = "/" + *any_text("ab ;{=/,\t");
     written.stats = *any_text("ab ;=/\n");
     written.size = size_of(1 << 20, std::uint64_t{1} << 50);
-    written.segment = size_of(64 << 10, std::min<std::uint64_t>(1 << 30, written.size / 2 / 4096 * 4096));
-    written.reserve = size_of(0, written.size);
     written.drain_threads = size_of(1, 257);
     written.full = *rc::gen::element(WhenFull::kWait, WhenFull::kThrough);
-    written.checksum = *rc::gen::element(Checksum::kInline, Checksum::kLazy);
     written.flush = *rc::gen::element(OnFlush::kCommit, OnFlush::kDrain);
     written.under_info = *rc::gen::element<std::string>("", "{}", "a;b", "x={y;{z}};", " {a} ");
     // The one thing the grammar cannot say.
@@ -301,19 +299,25 @@ RC_GTEST_PROP(ConnectorString, what_is_written_is_read_back, ()) {
         RC_ASSERT(option_text(read.options, spec.name) == option_text(written, spec.name));
 }
 
-// ---- What holds between options ----
+// ---- What follows from the size ----
 
-TEST(Options, segments_and_reserve_are_made_to_fit_a_small_size) {
-    const LoadedOptions loaded = load("size=1MiB");
-    EXPECT_THAT(messages(loaded), ::testing::IsEmpty());
-    EXPECT_EQ(loaded.options.segment, std::uint64_t{512} << 10);
-    EXPECT_EQ(loaded.options.reserve, std::uint64_t{1} << 20);
-    EXPECT_EQ(loaded.origin_of("segment"), "default, made to fit size");
+TEST(Options, the_parts_of_a_log_follow_its_size) {
+    const auto parts = [](const char* text) {
+        const LoadedOptions loaded = load(text);
+        EXPECT_THAT(messages(loaded), ::testing::IsEmpty());
+        return std::array{loaded.options.segment >> 10, loaded.options.write_max >> 10, loaded.options.reserve >> 20};
+    };
+    EXPECT_THAT(parts("size=1MiB"), ::testing::ElementsAre(64, 64, 1));
+    EXPECT_THAT(parts("size=16MiB"), ::testing::ElementsAre(256, 256, 16));
+    EXPECT_THAT(parts("size=256MiB"), ::testing::ElementsAre(1024, 4096, 256));
+    EXPECT_THAT(parts(""), ::testing::ElementsAre(1024, 8192, 512));
 }
 
-TEST(Options, asking_for_segments_that_do_not_fit_is_a_problem) {
-    EXPECT_EQ(the_problem(load("size=4MiB;segment=3MiB")),
-              "option segment=3MiB (connector string): more than half of size=4MiB (connector string)");
+TEST(Options, what_lies_beneath_is_of_the_connector_string_alone) {
+    EXPECT_THAT(the_problem(load("", {{"FOREBAY_UNDER_VOL", "512"}})), HasSubstr("FOREBAY_UNDER_VOL"));
+    EXPECT_THAT(messages(Config("under_vol = 512\n").load()), ::testing::ElementsAre(HasSubstr("no such option")));
+    EXPECT_EQ(load("under_vol=").options.under_vol, "0");
+    EXPECT_THAT(the_problem(load("under_vol=")), HasSubstr("empty"));
 }
 
 // ---- Sizes ----

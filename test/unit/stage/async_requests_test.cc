@@ -1,4 +1,4 @@
-// Asynchronous reads and drains of staged files: order, waiting, canceling, bounds.
+// Asynchronous reads of staged files: order, waiting, canceling, bounds.
 #include "stage/async_requests.h"
 
 #include <condition_variable>
@@ -169,17 +169,6 @@ TEST_F(AsyncRequestsTest, a_detach_waits_and_a_request_outlives_the_engine) {
     opener.join();
     EXPECT_EQ(request->wait(AsyncRequest::kForever), State::kDone);
     EXPECT_TRUE(same(found, {content.begin() + 4096, content.begin() + 8192}));
-}
-
-TEST_F(AsyncRequestsTest, a_drain_ends_when_what_was_staged_is_in_the_target) {
-    const auto staged = bytes_of(100'000, 4);
-    ASSERT_TRUE(file->write(0, staged, ByteClass::kRaw));
-    const auto request = engine->async_requests().drain(file).value();
-    EXPECT_EQ(request->cancel() == State::kCanceled, false);
-    EXPECT_EQ(request->wait(AsyncRequest::kForever), State::kDone);
-    auto expected = content;
-    std::copy(staged.begin(), staged.end(), expected.begin());
-    EXPECT_TRUE(same(target.contents(), expected));
 }
 
 TEST(AsyncRequestsFaults, a_read_that_fails_says_which_file) {

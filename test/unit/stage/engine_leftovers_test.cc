@@ -303,17 +303,15 @@ TEST_F(Leftovers, of_a_file_of_this_name_that_is_another_one_are_never_passed_ov
     EXPECT_FALSE(left_in_area().empty());
 }
 
-TEST_F(Leftovers, stay_with_recover_off_or_stage_off) {
+TEST_F(Leftovers, stay_with_stage_off) {
     leave(test::bytes_of(1000, 1));
-    for (bool Options::* const option : {&Options::recover, &Options::stage}) {
-        LoadedOptions off = loaded_;
-        off.options.*option = false;
-        auto engine = Engine::create(off);
-        EXPECT_EQ(engine->recover_before_open(target_, true).value(), "");
-        EXPECT_TRUE(engine->forget_before(io::identify(target_).value(), target_));
-        EXPECT_EQ(left_in_area().size(), 1u);
-        EXPECT_EQ(engine->listings(), 0u);
-    }
+    LoadedOptions off = loaded_;
+    off.options.stage = false;
+    auto engine = Engine::create(off);
+    EXPECT_EQ(engine->recover_before_open(target_, true).value(), "");
+    EXPECT_TRUE(engine->forget_before(io::identify(target_).value(), target_));
+    EXPECT_EQ(left_in_area().size(), 1u);
+    EXPECT_EQ(engine->listings(), 0u);
 }
 
 TEST_F(Leftovers, that_cannot_be_used_keep_the_file_from_being_written) {
