@@ -23,9 +23,14 @@ std::uint64_t mixed(std::uint64_t value) {   // splitmix64, by S. Vigna: public 
     return value ^ (value >> 31);
 }
 
+bool is_set(const char* name) {
+    const char* const value = std::getenv(name);
+    return value != nullptr && std::string(value) == "1";
+}
+
 std::size_t fitting(std::size_t count) {
-    const char* const taking_long = std::getenv("FOREBAY_TEST_LONG");
-    if (taking_long != nullptr && std::string(taking_long) == "1") return 20 * count;
+    if (is_set("FOREBAY_TEST_LONG")) return 20 * count;
+    if (is_set("FOREBAY_TEST_QUICK")) return (count + 4) / 5;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return (count + 3) / 4;
 #else
@@ -41,7 +46,8 @@ class SaysTheSeed : public testing::EmptyTestEventListener {
 
 // Before main: RapidCheck reads RC_PARAMS when its first property begins.
 const bool prepared = [] {
-    ::setenv("RC_PARAMS", ("seed=" + std::to_string(seed_of_run())).c_str(), 0);
+    const std::string attempts = is_set("FOREBAY_TEST_QUICK") ? " max_success=20" : "";   // of 100
+    ::setenv("RC_PARAMS", ("seed=" + std::to_string(seed_of_run()) + attempts).c_str(), 0);
     testing::UnitTest::GetInstance()->listeners().Append(new SaysTheSeed);   // which GoogleTest deletes
     return true;
 }();
