@@ -31,8 +31,9 @@ test:  ## build and run every test, about an hour on two cores; the last line is
 	@tools/setup
 	@tools/run-tests
 
-test-long:  ## all that, and what takes hours: every point of the kill campaigns, long fuzzing, HDF5's long suites
+test-long:  ## all that, packages, and what takes hours: every point of the kill campaigns, long fuzzing, HDF5's long suites
 	@tools/setup
+	@tools/setup hdf5-threadsafe wheel
 	@tools/run-tests --long
 
 demo:  ## two short programs, one that writes and one that reads, natively and with forebay; in build/demo

@@ -1,6 +1,7 @@
 """What came of tests: counted from the JUnit files of CTest and pytest, or from their logs when they broke off."""
 
 import re
+from fnmatch import fnmatchcase
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,16 @@ class Outcome:
         lines = [line for line in known.read_text().splitlines() if line.strip() and not line.startswith("#")]
         names = {line.split("|")[0].strip() for line in lines}
         return [name for name in self.unstable if name.split("  #")[0] not in names]
+
+    def unknown_skips(self, known: Path) -> list[str]:
+        """Skipped tests that are missing from `known`, whose lines have a pattern of names and one of reasons each."""
+        lines = [line for line in known.read_text().splitlines() if line.strip() and not line.startswith("#")]
+        pairs = [tuple(part.strip() for part in line.split("|", 1)) for line in lines]
+        return [
+            name
+            for name, reason in self.skipped
+            if not any(fnmatchcase(name, names) and fnmatchcase(reason, reasons) for names, reasons in pairs)
+        ]
 
 
 class StageBroke(Exception):

@@ -237,6 +237,7 @@ int main(void) {
 """
 
 
+@pytest.mark.long
 def test_threads_of_a_thread_safe_library_write_and_read_their_files(tmp_path):
     prefix = os.environ.get("FOREBAY_HDF5_THREADSAFE")
     if prefix is None:
@@ -278,6 +279,7 @@ int main(void) {
 """
 
 
+@pytest.mark.long
 def test_files_left_open_at_exit_are_complete(tmp_path):
     program = compile_program(UNCLOSED, _serial_prefix(), tmp_path)
     done = run([program], staged(tmp_path), tmp_path)
@@ -286,6 +288,7 @@ def test_files_left_open_at_exit_are_complete(tmp_path):
     assert bytes_staged(tmp_path) >= 400000
 
 
+@pytest.mark.long
 def test_the_library_can_be_closed_and_used_again(tmp_path):
     program = compile_program(REOPENED_LIBRARY, _serial_prefix(), tmp_path)
     done = run([program], staged(tmp_path), tmp_path)

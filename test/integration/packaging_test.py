@@ -119,6 +119,7 @@ def test_the_example_compiles_with_pkg_config_wherever_it_was_installed(prefix, 
     runs_staged(tmp_path / "checkpoint", prefix, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_debian_package_stages_what_is_written_and_lintian_finds_nothing(tmp_path):
     if shutil.which("dpkg-deb") is None:

@@ -20,7 +20,10 @@ BUILDER = os.environ.get("FOREBAY_HDF5_WHEEL_PYTHON")
 BUILD = Path(os.environ.get("FOREBAY_BUILD_DIR", ROOT / "build" / "release"))
 PASSED_ON = ("FOREBAY_WERROR", "HDF5_ROOT", "CMAKE_C_COMPILER", "CMAKE_CXX_COMPILER")
 
-pytestmark = pytest.mark.skipif(BUILDER is None, reason="nothing here builds wheels: tools/setup wheel")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(BUILDER is None, reason="nothing here builds wheels: tools/setup wheel"),
+]
 
 
 def definitions():

@@ -3,7 +3,6 @@
 h5py brings its own libhdf5 (serial, not thread-safe, of another version than the plugin was compiled against).
 """
 
-import os
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -43,8 +42,8 @@ def test_h5py_tests_come_out_the_same(tmp_path):
     assert bytes_staged(tmp_path) > 0
 
 
+@pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.skipif(os.environ.get("FOREBAY_TEST_LONG") != "1", reason="FOREBAY_TEST_LONG is not set")
 def test_h5py_tests_come_out_the_same_with_the_read_cache(tmp_path):
     """On a file system that is not local, whose files seem old: they are stored at once."""
     usable, reason = available()

@@ -60,6 +60,7 @@ def assert_same_outcomes(plain: dict[str, str], through: dict[str, str]) -> None
     assert sum(kind == "passed" for kind in through.values()) > 800
 
 
+@pytest.mark.long
 def test_h5py_tests_come_out_the_same_without_a_launcher(mpi_python, tmp_path):
     plain = in_process(mpi_python, native(), tmp_path / "native")
     through = in_process(mpi_python, staged(tmp_path), tmp_path / "through")
@@ -72,7 +73,7 @@ def native_ranks(mpi_python, tmp_path_factory):
     return in_ranks(mpi_python, native(), tmp_path_factory.mktemp("h5py-ranks-native"))
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("nodes", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_h5py_tests_come_out_the_same_on_several_ranks(nodes, mpi_python, native_ranks, tmp_path):
     through = in_ranks(mpi_python, staged(tmp_path), tmp_path / "through", nodes)
     for plain, mine in zip(native_ranks, through, strict=True):

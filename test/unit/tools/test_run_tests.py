@@ -98,6 +98,23 @@ def test_durations_are_kept_the_longest_first(runner, read, tmp_path):
     assert runner.read_durations(kept) == {"stage: x::d": 71.5, "stage: x::b c": 12.3}
 
 
+@pytest.mark.parametrize("complete", [False, True])
+def test_a_skip_that_is_not_listed_fails_a_complete_run(runner, tmp_path, monkeypatch, capsys, complete):
+    known = tmp_path / "skips.txt"
+    known.write_text("# names | reasons\ntsan: * | this sanitizer does not *\n")
+    monkeypatch.setattr(runner, "SKIPS", known)
+    monkeypatch.setattr(runner, "DURATIONS", tmp_path / "durations.txt")
+    report = runner.Report(complete)
+    report.total = runner.Outcome(
+        passed=3, skipped=[("tsan: a.b", "this sanitizer does not fork"), ("python: c", "there is no FUSE")]
+    )
+    assert report.end([], "") == (1 if complete else 0)
+    shown = capsys.readouterr().out
+    assert ("python: c (skipped, which test/skips.txt does not allow)" in shown) == complete
+    assert ("1 of these run on a machine that has what they need" in shown) == (not complete)
+    assert shown.splitlines()[-1] == f"3 passed, {1 if complete else 0} failed, 2 skipped"
+
+
 def test_a_torn_result_breaks_the_stage(runner, tmp_path):
     (tmp_path / "result.xml").write_text("<testsuite><testcase")
     with pytest.raises(runner.StageBroke, match="no readable result"):
@@ -379,8 +396,10 @@ def test_the_first_error_is_found_in_a_log(runner, tmp_path):
 
 def test_without_a_clang_fuzzing_is_skipped_by_name(runner, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "RESULTS", tmp_path)
+    monkeypatch.setattr(runner, "ROOT", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
-    outcome = runner.fuzz_stage("fuzz", 1)
+    assert runner.sanitizing_compiler(tmp_path / "log") == []
+    outcome = runner.fuzz_stage("fuzz")
     assert (outcome.passed, outcome.failed) == (0, [])
     assert [name for name, _ in outcome.skipped] == [f"fuzz: {one}" for one, _, _ in runner.FUZZERS]
     assert all("clang++" in reason for _, reason in outcome.skipped)
