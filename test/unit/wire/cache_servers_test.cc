@@ -301,7 +301,7 @@ TEST_F(CacheServersTest, a_server_that_dies_or_lies_at_any_place_gives_no_bytes)
         for (const Type place : {Type::kHello, Type::kOpen, Type::kRead}) {
             SCOPED_TRACE(what + " at " + std::to_string(static_cast<int>(place)));
             std::atomic<bool> faulty{true};
-            played_->interfere_ = [&](Connection& connection, const Connection::Frame& frame) {
+            played_->interfere_ = [&, &fault = fault](Connection& connection, const Connection::Frame& frame) {
                 if (!faulty || frame.header.type != place) return true;
                 fault(connection, frame);
                 return false;
