@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from connector_environment import _lines, hdf5_prefix, native, run, staged
+from connector_environment import _lines, hdf5_prefix, run, staged
 from seeds import SEED
 from test_cli import FOREBAY
 

@@ -331,7 +331,7 @@ def test_what_a_process_has_written_is_fetched_when_it_opens_it_again(mounted, t
         CALLS
         + "import numpy"
         + WRITE_OWN
-        + f"""
+        + """
 write(3)
 with h5py.File("target/own.h5") as f, h5py.File("target/data.h5") as other:
     assert await_prefetch(b"target/own.h5") == 0 and calls.forebay_prefetch_left(b"target/data.h5") == 0
