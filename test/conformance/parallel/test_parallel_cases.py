@@ -398,15 +398,17 @@ def small_device(tmp_path):
     area = tmp_path / "staging-area"
     area.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=11m,mode=0700", "forebay-test", area], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=67m,mode=0700", "forebay-test", area], capture_output=True, check=False
     )
     if mounted.returncode != 0:
         pytest.skip("a file system cannot be mounted here")
+    (area / FILLER).write_bytes(bytes((64 << 20) + (256 << 10)))  # leaves 2.75 segments
     yield area
     subprocess.run(["umount", area], check=True)
 
 
-ONE_LOG = {"FOREBAY_SEGMENT": "4MiB", "FOREBAY_SIZE": "8MiB", "FOREBAY_RESERVE": "0"}
+FILLER = "what-somebody-else-has-there"
+ONE_LOG = {"FOREBAY_SIZE": "64MiB"}
 
 
 def test_a_device_with_room_for_some_ranks_only(small_device, native_cases, tmp_path):
@@ -420,7 +422,7 @@ def test_a_device_with_room_for_some_ranks_only(small_device, native_cases, tmp_
         assert re.search(rf"/{case}/.*no rank stages the file", through.done.stderr), through.done.told()
     # One line for each rank and file that it opens for writing.
     assert through.done.stderr.count("forebay:") <= RANKS * (1 + 1 + 5 + 1)
-    assert [path.name for path in small_device.rglob("*") if path.is_file()] == []
+    assert [path.name for path in small_device.rglob("*") if path.is_file()] == [FILLER]
 
 
 def test_a_device_with_room_for_some_ranks_only_and_strict(small_device, tmp_path):

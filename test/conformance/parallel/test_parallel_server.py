@@ -72,7 +72,7 @@ def forwarded(tmp_path_factory):
     @functools.cache
     def run_through(what: str, nodes: int):
         folder = tmp_path_factory.mktemp(f"{what}-{nodes}")
-        with Server(folder, None, "-o", "segment=256KiB") as server:
+        with Server(folder, None) as server:
             variables = of_server(server, folder)
             if what == "cases":
                 came = run_cases(CASES, variables, folder / "here", node_names(RANKS, nodes))
