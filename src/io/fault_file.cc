@@ -43,7 +43,7 @@ void FaultPlan::let_go() {
 
 bool FaultPlan::await_hanging(std::chrono::milliseconds at_most) {
     std::unique_lock lock(mutex_);
-    return hanging_changed_.wait_for(lock, at_most, [this] { return hanging_ > 0; });
+    return hanging_changed_.wait_for(lock, at_most, [this] { return hanging_ > passes_; });
 }
 
 bool FaultPlan::hanging() const {

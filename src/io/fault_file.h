@@ -42,7 +42,7 @@ class FaultPlan {
     void let_go();
     // One of them, or the next one, is carried out.
     void let_one_go();
-    // Blocks until a call hangs. False: none has.
+    // Blocks until a call hangs that nothing has let go yet. False: none has.
     bool await_hanging(std::chrono::milliseconds at_most = std::chrono::minutes(1));
     // Whether a call hangs that nothing has let go yet.
     [[nodiscard]] bool hanging() const;
