@@ -168,7 +168,8 @@ void Engine::State::run_closing_thread() {
     }
 }
 
-// In this order: whoever waits for the file finds it unlocked, and its descriptor closed.
+// In this order: whoever waits for the file, in this process or with an open, finds it unlocked, and its descriptor
+// closed.
 void Engine::State::end_deferred(Deferred close) noexcept {
     StagedFile& file = *close.file;
     const io::Identity identity = file.identity();
@@ -179,6 +180,7 @@ void Engine::State::end_deferred(Deferred close) noexcept {
     const bool gone = end_handle(close.file, true);
     const Status ended = attempt([&] { return close.afterwards({left, gone}); });
     if (outcome) outcome = ended;
+    file.let_others_open();
     close.claim.reset();
     if (outcome && file.nameless_bytes() > 0) (void)attempt([&] { tell_nameless(file); });
     {

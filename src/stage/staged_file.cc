@@ -393,11 +393,13 @@ std::uint64_t StagedFile::log_mount() {
 Status StagedFile::finish(Finish how) {
     const LockGuard writer(writer_);
     const Status closed = close_staged(how);
-    {
-        const LockGuard lock(mutex());
-        outflow_.let_others_open();
-    }
+    if (how == Finish::kProgramWaits) let_others_open();
     return closed;
+}
+
+void StagedFile::let_others_open() noexcept {
+    const LockGuard lock(mutex());
+    outflow_.let_others_open();
 }
 
 Status StagedFile::finish_unclosed() {

@@ -5,6 +5,7 @@ import os
 import shutil
 import struct
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -61,10 +62,21 @@ class FileSystem:
             os.close(directory)
 
     def mount_again(self):
-        done = run("umount", self.path)
-        assert done.returncode == 0, done.stderr
-        self.mounted = False
-        assert (why := self.mount()) is None, why
+        """Mounts it as after a restart. Where another process has made a mount namespace meanwhile, that has the file
+        system that was shut down, and one that is mounted then is the same: it is tried until that process has ended.
+        """
+        for _ in range(600):
+            done = run("umount", self.path)
+            assert done.returncode == 0, done.stderr
+            self.mounted = False
+            assert (why := self.mount()) is None, why
+            try:
+                os.stat(self.path / "nothing has this name")
+            except FileNotFoundError:
+                return
+            except OSError:
+                time.sleep(0.1)
+        raise AssertionError(f"{self.path} is what was shut down, for a minute")
 
     def take_down(self):
         if self.mounted and run("umount", self.path).returncode != 0:

@@ -29,7 +29,7 @@ class NoThreads {
 }   // namespace forebay::test
 
 // The sanitizers have their own in this place, which they need.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(FOREBAY_SANITIZES_ADDRESS) || defined(FOREBAY_SANITIZES_THREAD)
 #define FOREBAY_THREADS_ALWAYS_START 1
 #else
 #define FOREBAY_THREADS_ALWAYS_START 0

@@ -27,7 +27,7 @@
 
 namespace forebay::test {
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(FOREBAY_SANITIZES_THREAD)
 inline constexpr bool kForkedTeams = false;   // that sanitizer does not follow threads started after a fork
 #else
 inline constexpr bool kForkedTeams = true;

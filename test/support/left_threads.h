@@ -9,12 +9,12 @@ inline bool left_on_purpose = false;
 
 }   // namespace forebay::test
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(FOREBAY_SANITIZES_THREAD)
 extern "C" __attribute__((visibility("default"), used)) inline const char* __tsan_default_suppressions() {
     return "thread:forebay::task::Engine::Core::start_thread_locked\n";
 }
 #endif
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(FOREBAY_SANITIZES_ADDRESS)
 extern "C" __attribute__((visibility("default"), used)) inline int __lsan_is_turned_off() {
     return forebay::test::left_on_purpose ? 1 : 0;
 }

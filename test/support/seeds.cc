@@ -31,7 +31,7 @@ bool is_set(const char* name) {
 std::size_t fitting(std::size_t count) {
     if (is_set("FOREBAY_TEST_LONG")) return 20 * count;
     if (is_set("FOREBAY_TEST_QUICK")) return (count + 4) / 5;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(FOREBAY_SANITIZES_ADDRESS) || defined(FOREBAY_SANITIZES_THREAD)
     return (count + 3) / 4;
 #else
     return count;

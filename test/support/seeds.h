@@ -21,7 +21,7 @@ inline constexpr std::uint64_t kFixedSeedMax = 100;
                                                std::initializer_list<std::uint64_t> known = {});
 
 // Tests of every place try each of so many: under a sanitizer one in four.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(FOREBAY_SANITIZES_ADDRESS) || defined(FOREBAY_SANITIZES_THREAD)
 inline constexpr int kEachNth = 4;
 #else
 inline constexpr int kEachNth = 1;

@@ -309,8 +309,8 @@ TEST(Scheduler, destruction_waits_for_the_work_in_flight_and_leaves_what_is_queu
     Event started;
     const auto busy = std::make_shared<ListSource>(), queued = std::make_shared<ListSource>();
     {
-        Scheduler scheduler(1);
         Event release;
+        Scheduler scheduler(1);
         busy->add([&] {
             started.set();
             EXPECT_TRUE(release.wait());

@@ -231,7 +231,7 @@ TEST_F(TheirFaults, inside_a_guard_of_other_memory_are_still_theirs) {
 }
 
 TEST_F(TheirFaults, end_a_program_without_a_handler_as_ever) {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(FOREBAY_SANITIZES_ADDRESS)
     GTEST_SKIP() << "this sanitizer has a handler of its own";
 #endif
     EXPECT_EXIT(

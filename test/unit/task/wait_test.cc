@@ -321,7 +321,7 @@ TEST(TaskFork, a_child_lets_go_of_the_engine_without_hanging) {
     EXPECT_TRUE(engine->wait(child_task));
 }
 
-#ifndef __SANITIZE_THREAD__   // which lets no child of several threads start one
+#ifndef FOREBAY_SANITIZES_THREAD   // which lets no child of several threads start one
 TEST(TaskFork, a_child_can_have_an_engine_of_its_own) {
     Engine engine({.threads_max = 2});
     EXPECT_TRUE(engine.wait(submit(engine, {.run = nothing})));
