@@ -57,8 +57,7 @@ std::vector<std::string> Workload::settings(std::uint64_t seed) {
     constexpr std::uint64_t kThreads[] = {1, 2, 4, 8};
     constexpr std::uint64_t kLogs[] = {16, 16, 32, 64};
     return {"stripe=64KiB", "strict=on", fmt::format("size={}MiB", kLogs[choice % 4]),
-            fmt::format("drain_threads={}", kThreads[choice / 8 % 4]),
-            fmt::format("durability={}", choice / 32 % 8 == 0 ? "node" : "process")};
+            fmt::format("drain_threads={}", kThreads[choice / 8 % 4])};
 }
 
 std::string Workload::connector_string(std::uint64_t seed, const std::string& nls) {

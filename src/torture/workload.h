@@ -43,7 +43,7 @@ class Workload {
     explicit Workload(std::uint64_t seed) noexcept;
     [[nodiscard]] Operation next() noexcept;
 
-    // Options of the engine, "name=value": the size of the log, the drain and the durability differ from seed to seed.
+    // Options of the engine, "name=value": the size of the log and the drain differ from seed to seed.
     [[nodiscard]] static std::vector<std::string> settings(std::uint64_t seed);
     [[nodiscard]] static std::string connector_string(std::uint64_t seed, const std::string& nls);
     // What the file holds before it is opened.
