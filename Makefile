@@ -27,7 +27,7 @@ check:  ## what to try each commit with, under 5 minutes: style, release build, 
 	@tools/setup
 	@tools/run-tests --check
 
-test:  ## build and run every test, about an hour on two cores; the last line is the sum
+test:  ## build and run the tests, about an hour on two cores; the last line is the sum
 	@tools/setup
 	@tools/run-tests
 

@@ -16,12 +16,12 @@ namespace forebay {
                                       std::chrono::nanoseconds(1));
 }
 
-// The clock that a wait with an end is measured by: CLOCK_MONOTONIC. A test has one whose time it moves on itself.
+// The clock for waits with a time limit: CLOCK_MONOTONIC. A test can pass one that it advances itself.
 class WaitClock {
   public:
     virtual ~WaitClock() = default;
     [[nodiscard]] virtual std::uint64_t now_ns() noexcept { return monotonic_ns(); }
-    // When a thread that sleeps until `at_ns` of this clock has to look at it again.
+    // When a thread that sleeps until `at_ns` must wake to read this clock again.
     [[nodiscard]] virtual std::chrono::steady_clock::time_point wake_at(std::uint64_t at_ns) noexcept {
         return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(at_ns));
     }

@@ -52,7 +52,7 @@ constexpr std::array kTable{
     OptionSpec{"durability", kChoice, "process", "", 0, 0, "process|node",
                "A flush or close that has returned outlives:\nprocess: the death of the process\n"
                "node: also the node's loss of power; it syncs the log, and close the file. "
-               "All that is staged has checksums then."},
+               "All staged bytes have checksums then."},
     OptionSpec{
         "on_error", kChoice, "fail", "", 0, 0, "fail|retry|through",
         "A background write to the file fails:\nfail: flushes and close try again, and report it if they fail, too\n"
@@ -162,17 +162,17 @@ that contains semicolons stands in braces, and those inside it come in pairs:
 HDF5_VOL_CONNECTOR="forebay nls=/local;size=16GiB;under_vol=0;under_info={}"
 ```
 
-Two more names tell what lies beneath, as HDF5 asks every connector for them: `under_vol` is a
-connector's value or name (0, the default, is HDF5's own), and `under_info` is its string, in
-braces. Above any other connector than HDF5's own nothing is staged.
+A connector string may also name the connector beneath: `under_vol` is its value or name (default 0,
+HDF5's own), and `under_info` is its configuration string, in braces. Above any connector other than
+HDF5's own, nothing is staged.
 
-## What follows from the size
+## Sizes that are derived from `size`
 
-The log is allocated and given back in segments of `size` / 64, but of 64 KiB at least and 1 MiB at
-most. One write to the file has at most `size` / 64, too, but 64 KiB at least and 8 MiB at most.
-Ahead of a burst of writes as much of the log is made ready as was in use at one time before, up to
-512 MiB. A staging area smaller than the default of `size` makes that default shrink. A `size` that
-was set and does not fit is refused.
+The log is allocated and given back in segments of `size` / 64, at least 64 KiB and at most 1 MiB.
+`write_max`, the largest write to the file, is `size` / 64 too, from 64 KiB to 8 MiB. Ahead of a
+burst of writes forebay prepares as much of the log as was in use at one time before, up to
+512 MiB. On a staging area that is too small for the default `size`, forebay lowers that default. A
+`size` that was set and does not fit is refused.
 )";
 
 }   // namespace

@@ -182,7 +182,7 @@ void load_config(const std::string& path, Loader& loader) {
     }
 }
 
-// ---- What nobody has set ---------------------------------------------------------------------------
+// ---- Fallbacks for options that are not set --------------------------------------------------------
 
 void choose_staging_area(const Getenv& getenv, Loader& loader) {
     Options& options = loader.loaded().options;
@@ -204,7 +204,7 @@ void choose_deadline(const Getenv& getenv, Loader& loader) {
 
 }   // namespace
 
-void Options::follow_size() noexcept {
+void Options::derive_from_size() noexcept {
     constexpr std::uint64_t kPage = 4096, kLeast = std::uint64_t{64} << 10;
     const Options most;
     const std::uint64_t part = size / 64 / kPage * kPage;
@@ -230,7 +230,7 @@ LoadedOptions load_options(std::string_view connector_string, const Getenv& gete
     if (const char* path = getenv("FOREBAY_CONFIG"); path != nullptr && *path != '\0') load_config(path, loader);
     load_environment(getenv, names_in_environment, loader);
     load_connector_string(connector_string, loader);
-    loader.loaded().options.follow_size();
+    loader.loaded().options.derive_from_size();
     choose_staging_area(getenv, loader);
     choose_deadline(getenv, loader);
     return std::move(loader.loaded());
@@ -243,7 +243,7 @@ void shrink_default_size(LoadedOptions& loaded, std::uint64_t most_bytes, std::s
     constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
     loaded.options.size = std::max(most_bytes / kMiB * kMiB, size.minimum);
     origin_in(loaded, size.name) = fmt::format("{}, {}", kDefault, why);
-    loaded.options.follow_size();
+    loaded.options.derive_from_size();
 }
 
 std::string quote_connector_value(std::string_view value) {

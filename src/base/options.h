@@ -89,21 +89,21 @@ struct Options {
     std::string trace;        // append one JSON line per target write; empty: none
     std::string registry;     // where the areas in use are noted for commands; empty: /var/tmp, else /tmp
 
-    // Of the connector string alone.
+    // Only the connector string sets these.
     std::string under_vol = "0";   // connector beneath: value or name
     std::string under_info;        // its info string, verbatim
 
-    // What follows from `size` (follow_size).
+    // Derived from `size` (derive_from_size).
     std::uint64_t write_max = std::uint64_t{8} << 20;   // largest single target write
     std::uint64_t segment = std::uint64_t{1} << 20;     // unit of allocation and recycling in the log
     std::uint64_t reserve = std::uint64_t{512} << 20;   // log space touched ahead of a burst
 
     // A staging server stages the files of this process.
     [[nodiscard]] bool forwards() const noexcept { return !server.empty(); }
-    // Closes are deferred, and what is left at the end of the process is another one's to drain.
+    // Closes are deferred, and another process drains what is left at the end of this one.
     [[nodiscard]] bool lingers() const noexcept { return close == OnClose::kLinger; }
-    // Sets what follows from `size`, after that has been changed.
-    void follow_size() noexcept;
+    // Sets `write_max`, `segment` and `reserve`. To be called after `size` has changed.
+    void derive_from_size() noexcept;
 };
 
 // Where a value came from, for messages: "option size=12x (FOREBAY_SIZE): not a size".
@@ -140,7 +140,7 @@ struct DefaultValue {
                                          std::span<const std::string> names_in_environment = {},
                                          std::span<const DefaultValue> defaults = {});
 
-// A size that nobody has set is made `most_bytes`, if it is more. `why` becomes a part of its origin.
+// Lowers a `size` that was not set to `most_bytes`. `why` becomes a part of its origin.
 void shrink_default_size(LoadedOptions& loaded, std::uint64_t most_bytes, std::string_view why);
 
 // "8GiB", "64k", "1048576": binary units (k, M, G, T with or without iB / B), no sign, no fraction.

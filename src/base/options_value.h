@@ -12,7 +12,7 @@ namespace forebay::options_internal {
 // is allowed; the caller adds option, value and source with `refusal`.
 [[nodiscard]] Status store_value(const OptionSpec& spec, std::string_view text, Options& options);
 
-// The same for what the connector string alone may have: `under_vol` and `under_info`. kNotFound: another name.
+// Stores `under_vol` or `under_info`, which only the connector string may set. kNotFound: any other name.
 [[nodiscard]] Status store_beneath(std::string_view name, std::string_view text, Options& options);
 
 // "option size=12x (FOREBAY_SIZE): not a size; ..."

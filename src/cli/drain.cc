@@ -194,8 +194,8 @@ bool any_in_use(const recover::Report& report) {
     });
 }
 
-// Takes over what a process leaves at its end (close=linger), which waits until this has said so. Nobody reads what it
-// prints.
+// Takes over the drains that a process leaves at its end (close=linger). That process waits for the confirmation. The
+// output is not read.
 int finish(const std::string& path) {
     if (const Status settled = io::settle_detached(); !settled)
         return complain_of_drain(settled.message(), kExitProblem);

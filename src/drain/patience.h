@@ -22,7 +22,7 @@ class Progress {
   public:
     explicit Progress(std::shared_ptr<WaitClock> clock) noexcept : clock_(std::move(clock)) {}
     void note() noexcept { last_ns_.store(clock_->now_ns(), std::memory_order_relaxed); }
-    // What all times of waiting are of.
+    // All waiting times are measured by this clock.
     [[nodiscard]] WaitClock& clock() const noexcept { return *clock_; }
     [[nodiscard]] std::uint64_t last_ns() const noexcept { return last_ns_.load(std::memory_order_relaxed); }
 
@@ -46,7 +46,7 @@ class Wait {
     // Nothing has reached any target for so long, since the wait began. Asks for a thread more once it has lasted for a
     // while, and again each time that nothing has reached any target since: that thread may have got stuck as well.
     [[nodiscard]] bool over();
-    // `over` says that nothing has reached the target since `progress_ns` either.
+    // The same for one target, last reached at `progress_ns`.
     [[nodiscard]] bool over(std::uint64_t progress_ns);
     // When to ask again, if nobody wakes the waiting thread before; `max`: never.
     [[nodiscard]] TimePoint until() const noexcept;

@@ -286,7 +286,7 @@ void Session::end() {
             driver_ = H5I_INVALID_HID;
         }
         // Closes that nobody has waited for: no later close can report that one has failed.
-        // With close=linger that is left to the end of the process: it may not be this.
+        // With close=linger, end_of_process does this: HDF5 may be used again.
         const bool lingers = own != nullptr && own->options().options.lingers() && !own->inherited();
         if (lingers) lingering_.push_back(std::move(own));
         else if (own != nullptr)

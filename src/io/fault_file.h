@@ -42,9 +42,9 @@ class FaultPlan {
     void let_go();
     // One of them, or the next one, is carried out.
     void let_one_go();
-    // Blocks until a call hangs that nothing has let go yet. False: none has.
+    // Blocks until an unreleased call hangs. False: none does in `at_most`.
     bool await_hanging(std::chrono::milliseconds at_most = std::chrono::minutes(1));
-    // Whether a call hangs that nothing has let go yet.
+    // True while a call hangs that is not released yet.
     [[nodiscard]] bool hanging() const;
     void clear();
 

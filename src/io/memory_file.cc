@@ -19,11 +19,11 @@ namespace forebay::io {
 
 namespace {
 
-// Address space of files that are gone, with their pages: tests make thousands of files, and the system takes longer to
-// give a page than they take to fill it. Whoever still uses a file that is gone fails as without this. Thread-safe.
+// Keeps the pages of destroyed files for new ones: tests make thousands of files, and the system takes longer to supply
+// a page than a test takes to fill it. A late access to a destroyed file still faults. Thread-safe.
 class Pages {
   public:
-    // Zeros, as many as a file can have. Null: the system has no address space left.
+    // kMemoryFileMax zero bytes. Null: the system has no address space left.
     static std::byte* take() noexcept {
         const std::lock_guard lock(mutex);
         while (count > 0) {
@@ -70,7 +70,7 @@ class Content {
     const Identity identity{0, next_number()};
     std::mutex mutex;
     std::byte* const base_;
-    std::uint64_t size = 0, used = 0;   // used: it was never larger, nor mapped beyond that
+    std::uint64_t size = 0, used = 0;   // used: largest size or mapped end so far
 
   private:
     static std::uint64_t next_number() noexcept {

@@ -91,7 +91,7 @@ struct alignas(64) LedgerHeader {
     char boot_id[40];
     std::uint64_t slots;
     std::uint64_t size;      // option size
-    std::uint64_t segment;   // option segment
+    std::uint64_t segment;   // segment bytes
     std::atomic<std::uint64_t> segments_allocated, segments_free;
     std::atomic<std::uint64_t> files_opened, files_staged, files_without_slot;
     std::array<std::atomic<std::uint64_t>, kReasonCount> aside;   // files that stepped aside, by reason

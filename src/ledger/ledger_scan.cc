@@ -43,7 +43,7 @@ Status read_whole(io::File& file, std::uint64_t offset, io::MutableBytes into) {
     return got.value() == into.size() ? Status::ok() : short_of(file.name());
 }
 
-// Another process has taken over what this one has left (close=linger).
+// True if another process drains this directory (close=linger), or if that is unknown.
 bool is_taken_over(const std::string& directory) {
     const std::size_t slash = directory.rfind('/');
     if (slash == std::string::npos) return false;

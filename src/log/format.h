@@ -27,7 +27,7 @@ inline constexpr std::size_t kNeededOffset = 96;
 inline constexpr std::size_t kRecordHeaderBytes = 64;
 inline constexpr std::size_t kExtentBytes = 16;
 inline constexpr std::size_t kRecordAlignment = 64;
-inline constexpr std::uint64_t kCheckedPayloadMax = 64 * 1024;   // larger payloads: option checksum
+inline constexpr std::uint64_t kCheckedPayloadMax = 64 * 1024;   // larger ones: durability=node
 
 enum class RecordKind : std::uint8_t { kOpen = 1, kData, kTruncate, kCommit, kClose, kThrough };
 enum class DataClass : std::uint8_t { kRaw = 0, kMetadata = 1 };

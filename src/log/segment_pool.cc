@@ -120,7 +120,7 @@ std::uint64_t SegmentPool::new_slot_locked() {
 }
 
 // A device that is full stays so. What the process may have changes: descriptors, the size of a file, memory.
-// `taken` is what `taken_` was when the segment was asked for: who asks in the meantime does not count as refused.
+// `taken`: the value of `taken_` when this segment was requested. Later requests do not count as refused.
 void SegmentPool::give_up_slot_locked(std::uint64_t index, const Status& why, std::uint64_t taken) noexcept {
     const bool of_the_process = why.sys_errno() == EFBIG || why.sys_errno() == EMFILE || why.sys_errno() == ENFILE ||
                                 why.sys_errno() == ENOMEM || why.sys_errno() == EAGAIN;

@@ -241,7 +241,6 @@ std::size_t ServedFiles::clients() const {
 LoadedOptions ServedFiles::options_of(const wire::Open::Team& team) const {
     LoadedOptions loaded = options_;
     loaded.options.size *= std::max<std::uint64_t>(1, team.members);
-    loaded.options.follow_size();
     return loaded;
 }
 

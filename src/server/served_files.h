@@ -117,8 +117,8 @@ class ServedFiles {
   public:
     // `options`: those of the engine of each file that one client writes; a team has so many times its `size`. At most
     // `clients_max` clients write at a time.
-    // `reach`: for tests, what a file that clients write is reached through; null: itself. `clock`: of the waits for a
-    // file that another client has.
+    // `reach`: for tests, wraps each file that clients write; null: does not. `clock`: measures waits for a file that
+    // another client has open.
     using Reach = std::function<std::unique_ptr<io::File>(std::unique_ptr<io::File> file)>;
     ServedFiles(LoadedOptions options, std::size_t clients_max, Reach reach = nullptr,
                 std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>())
@@ -168,7 +168,7 @@ class ServedFiles {
     // How long who opens a file waits for the end of its former sessions: option patience.
     template <class Over>
     [[nodiscard]] bool wait_with_patience(std::unique_lock<std::mutex>& lock, Over over);
-    // Until `over`, or for so long.
+    // Waits for `over`. False: not within `at_most`.
     template <class Over>
     [[nodiscard]] bool wait_at_most(std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds at_most, Over over);
     [[nodiscard]] LoadedOptions options_of(const wire::Open::Team& team) const;

@@ -31,8 +31,10 @@ std::uint64_t random_number() {
 // Each file has an engine of its own, and its part of the log.
 LoadedOptions options_of_a_file(LoadedOptions loaded, std::size_t clients_max) {
     Options& options = loaded.options;
+    const std::uint64_t write_max = options.write_max;   // not smaller because the log is divided
     options.size = std::max(kLogMin, options.size / std::max<std::size_t>(1, clients_max));
-    options.follow_size();
+    options.derive_from_size();
+    options.write_max = write_max;
     options.server.clear();
     options.close = OnClose::kWait;
     options.read_cache = false;

@@ -50,7 +50,7 @@ class AsyncRequest : public std::enable_shared_from_this<AsyncRequest> {
 
     // Blocks until it has ended, or for `timeout_ns`.
     State wait(std::uint64_t timeout_ns) noexcept;
-    // One that has not begun never does. What has become of it; does not block.
+    // Cancels a request that has not begun. Returns its state. Does not block.
     State cancel() noexcept;
     // Of one that has failed. `begin_ns`: CLOCK_REALTIME. Once it has ended.
     [[nodiscard]] const Status& failure() const noexcept { return failure_; }

@@ -287,7 +287,7 @@ Status Engine::State::await_end_of_process(const StagedFile& file) noexcept {
 
 bool Engine::State::come_to_rest() {
     const std::uint64_t patience_ns = drain::patience_ns(loaded_.options);
-    if (patience_ns == 0) return true;   // whoever destroys it waits
+    if (patience_ns == 0) return true;   // the destructor waits
     // Whoever closed a file has waited for so long already. What hangs then is of files that were given up, however
     // well others do.
     const auto now = std::chrono::steady_clock::now();

@@ -46,8 +46,8 @@ class Engine {
     // The usual engine: its staging area is where the options say.
     [[nodiscard]] static std::unique_ptr<Engine> create(
         LoadedOptions options, std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>());
-    // For tests: `open_area` yields the directory in which the engine keeps its own. The pauses between attempts, and
-    // what option patience ends, are measured by `clock`.
+    // For tests: `open_area` returns the directory in which the engine makes its own. `clock` measures the pauses
+    // between attempts, and the waits that option patience ends.
     using OpenArea = std::function<Result<std::unique_ptr<io::Directory>>()>;
     [[nodiscard]] static std::unique_ptr<Engine> create(
         LoadedOptions options, OpenArea open_area, std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>());
@@ -56,9 +56,8 @@ class Engine {
     // The process ends, and some files may never be closed (HDF5 keeps one open whose objects it cannot close): commits
     // and drains them, as a close does, within the option patience, tells the statistics and removes the log. Returns a
     // text for each file of which something stays in the log. From then on nothing is staged. Blocks as closing does.
-    // In a forked child it does nothing. `leave_to` (close=linger) has another process take over, by the name of this
-    // one's directory, what closes that were deferred have still to drain; then they are not waited for. If it fails
-    // they are.
+    // In a forked child it does nothing. `leave_to` (close=linger) gets the name of this process's directory, and lets
+    // another process take over the drains of deferred closes. If it fails, this process waits for them.
     using LeaveTo = std::function<Status(const std::string& directory)>;
     [[nodiscard]] std::vector<std::string> end_of_process(const LeaveTo& leave_to = {});
     // Returns once no thread of the engine is in a call of a target, or begins one, however long that takes: nothing of
@@ -82,7 +81,7 @@ class Engine {
     [[nodiscard]] Status admit();
 
     // Before the existing file at `path` is opened: if a process of this node has died and left a log of it, the file
-    // is brought to its last commit (option recover). Blocks until that is done, also by another process. The text
+    // is brought to its last commit. Blocks until that is done, also by another process. The text
     // tells the user what happened; empty: nothing. It is an error if the log cannot be used and the file is to be
     // written: its bytes would be mixed with those of the log later. It may be tried again if somebody else uses the
     // file. A log of another file of this name (its file system was mounted again, or it was replaced) is told of, and
@@ -215,9 +214,8 @@ class Engine {
     // The directory of this process on the staging area, once a file is staged; else null.
     [[nodiscard]] io::Directory* directory() noexcept;
 
-    // So many processes of this node, this one included, stage together: what each touches ahead (option reserve) is
-    // bounded so that all of them together take no more of the machine's memory than one would. Once the staging area
-    // is in use.
+    // `processes` processes of this node, this one included, stage together. Bounds the reserve of each, so that all
+    // together take no more of the machine's memory than one would. To be called once the staging area is in use.
     void share_reserve(std::uint64_t processes) noexcept;
 
     // A file that stepped aside before it reached the engine (other driver, SWMR, ...): counted.

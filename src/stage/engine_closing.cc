@@ -54,8 +54,8 @@ std::optional<WaitedClose> Engine::State::why_not_deferred(StagedFile& file) {
     return !waits && deadline_presses() ? std::optional(WaitedClose::kDeadline) : waits;
 }
 
-// Of a file that several processes write. What another process is left to drain is drained by recovery, which wants all
-// of them to have ended; so with close=linger the close waits.
+// For a file that several processes write. With close=linger its close waits: the process that takes over the drain
+// uses recovery, and recovery requires that all of them have ended.
 std::optional<WaitedClose> Engine::State::why_close_waits(const StagedFile& file) {
     if (loaded_.options.close == OnClose::kWait || loaded_.options.lingers()) return WaitedClose::kShared;
     if (is_forked()) return WaitedClose::kForked;
@@ -168,8 +168,8 @@ void Engine::State::run_closing_thread() {
     }
 }
 
-// In this order: whoever waits for the file, in this process or with an open, finds it unlocked, and its descriptor
-// closed.
+// In this order: a thread of this process, or another process, that waits to open the file finds it unlocked and its
+// descriptor closed.
 void Engine::State::end_deferred(Deferred close) noexcept {
     StagedFile& file = *close.file;
     const io::Identity identity = file.identity();

@@ -276,7 +276,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     bool began_ = false;   // run_ has been told; guarded by opening_
     area::TallyWriter tally_;
     std::atomic<std::uint64_t> sequence_{1};
-    drain::Progress progress_;   // and the clock of all that waits for it
+    drain::Progress progress_;   // and the clock of waits for it
     SpareTime spare_time_{monotonic_ns()};
     std::atomic<bool> ended_{false};            // see end_of_process
     std::atomic<std::uint64_t> stranded_{0};    // files opened of whose name a log of another file is left

@@ -237,11 +237,11 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     [[nodiscard]] std::uint64_t stripe() const noexcept { return outflow_.stripe(); }
     // Commits, drains, sets the target's size, gives the log back: -> passive. On failure -> failed. After ETIMEDOUT a
     // drain thread may still be in a call that does not return: the file and the engine have to stay.
-    // kBehindProgram: no call of the program waits for it, and others that want to open the file wait until
-    // `let_others_open`.
+    // kBehindProgram: no call of the program waits for it. Other processes that open the file wait until
+    // `let_others_open` is called.
     enum class Finish : std::uint8_t { kProgramWaits, kBehindProgram };
     Status finish(Finish how = Finish::kProgramWaits);
-    // After that, once the file is unlocked.
+    // To be called after finish(kBehindProgram), once the file is unlocked.
     void let_others_open() noexcept;
     // Commits, so that `finish` may come later; from then on the drain minds other programs (Outflow::guard). Nothing:
     // it may; the death of the process loses nothing then. Else why it had better come at once; it reports what has

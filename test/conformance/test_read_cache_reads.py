@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "differential"))
 from comparison import PERTURBATIONS  # noqa: E402
 from test_differential import EXECUTABLE  # noqa: E402
-from connector_environment import _lines, native, run, staged, statistics_file  # noqa: E402
+from connector_environment import CLOCK_BEHIND_S, _lines, native, run, staged, statistics_file  # noqa: E402
 from seeds import SEED
 from test_cli import FOREBAY
 
@@ -27,7 +27,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(not _usable, reason=f"slowfs 
 
 FILES = 36  # at least so many, of random programs
 KNOWN_SEEDS, KNOWN_FILES = range(1, 11), 12  # the same ones always: what is counted, they show; at least so many files
-CLOCK_BEHIND_S = 3600  # what the file system has is old at once, and is cached
 
 READ = """
 import random, sys, zlib

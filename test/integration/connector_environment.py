@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("FOREBAY_CACHE", Path.home() / ".cache" / "forebay"))
+CLOCK_BEHIND_S = 3600  # of a SlowFS: its files look an hour old, so the read cache stores them at once
 
 
 def plugin_folder() -> Path:

@@ -15,7 +15,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from connector_environment import _lines, native, run, staged
+from connector_environment import CLOCK_BEHIND_S, _lines, native, run, staged
 from test_cli import FOREBAY
 from test_recover_terminal import at_terminal
 
@@ -29,8 +29,6 @@ pytestmark = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_r
 
 BLOCK, UNIT = 4096, 256 << 10
 ROWS, ROW_BYTES = 64, 64 << 10
-# The file system's clock is an hour behind: its files seem old at once, and are cached.
-CLOCK_BEHIND_S = 3600
 
 READ = """
 import sys, zlib, h5py

@@ -12,7 +12,7 @@ import time
 import zlib
 
 import pytest
-from connector_environment import _lines, native, run, run_python, staged
+from connector_environment import CLOCK_BEHIND_S, _lines, native, run, run_python, staged
 from test_cli import FOREBAY
 
 from forebay.slowfs import SlowFS, available
@@ -27,8 +27,6 @@ ROWS, ROW_BYTES = 512, 64 << 10
 DATA_BYTES = ROWS * ROW_BYTES
 UNIT = 256 << 10  # the cache's own
 YOUNG_SECONDS = 3.2  # a file that changed later than so long ago is not stored
-# A file system whose clock is so far behind tells of files that are old at once, and are cached.
-CLOCK_BEHIND_S = 3600
 
 MAKE = f"""
 import sys, h5py, numpy as np

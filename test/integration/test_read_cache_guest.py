@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from connector_environment import _lines, native, run, run_python, staged
+from connector_environment import CLOCK_BEHIND_S, _lines, native, run, run_python, staged
 
 from forebay.slowfs import SlowFS, available
 
@@ -15,7 +15,6 @@ pytest.importorskip("numpy")
 _usable, _reason = available()
 pytestmark = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
 
-CLOCK_BEHIND_S = 3600  # what the file system has is old at once, and is cached
 ROWS, ROW_BYTES, FILES = 300, 16 << 10, 120
 DATA_BYTES = ROWS * ROW_BYTES
 

@@ -13,9 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from connector_environment import native, plugin_folder, run, run_python
+from connector_environment import CLOCK_BEHIND_S, native, plugin_folder, run, run_python
 from server_environment import Server, tcp_address
-from test_read_cache import CLOCK_BEHIND_S
 from two_machines import Machines
 
 from forebay.slowfs import SlowFS, available

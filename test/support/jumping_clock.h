@@ -1,5 +1,5 @@
-// A clock for waits that nothing ends but their time. It stands still. A thread that sleeps until some time moves it to
-// that time, if the test allows that, and looks again after a millisecond.
+// A clock for waits that only their time limit ends. It stands still, except that a thread about to sleep moves it to
+// the end of its sleep, if the test allows that. The thread reads it again after a millisecond.
 #pragma once
 
 #include <algorithm>

@@ -12,8 +12,8 @@ namespace forebay::test {
 
 // For `for (const std::uint64_t seed : seeds("name", 12, {3, 17}))`: first those that failed once, which stay for ever,
 // then `count` new ones that depend on FOREBAY_SEED and the name. All are less than 2^31, and the new ones more than
-// kFixedSeedMax. There are a quarter as many new ones under a sanitizer, where everything takes longer, and twenty
-// times as many with FOREBAY_TEST_LONG=1.
+// kFixedSeedMax. There are a quarter as many new ones under a sanitizer, where everything takes longer, twenty times
+// as many with FOREBAY_TEST_LONG=1, and a fifth with FOREBAY_TEST_QUICK=1.
 //
 // That something happens at all is asserted for fixed seeds only: new ones may miss it by chance.
 inline constexpr std::uint64_t kFixedSeedMax = 100;

@@ -1,7 +1,7 @@
 // What dead processes have left of a file that is being opened: it is brought home before anything is read.
 //
-// Both functions look by the engine, do what option `recover` says, and write at most one line about it to standard
-// error. Blocking: until the file is recovered, also by another process.
+// Both functions recover the file through the engine, and write at most one line about it to standard error.
+// Blocking: until the file is recovered, also by another process.
 #pragma once
 
 #include "base/status.h"

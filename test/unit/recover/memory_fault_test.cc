@@ -6,6 +6,7 @@
 #include "support/failing_allocations.h"
 #include "support/no_thread.h"
 #include "support/recovery_fixture.h"
+#include "support/seeds.h"
 
 namespace forebay::recover {
 namespace {
@@ -46,17 +47,12 @@ class MemoryFault : public RecoveryTest {
             each_allocation(ground, expected);
         }
     }
-#if defined(FOREBAY_SANITIZES_ADDRESS) || defined(FOREBAY_SANITIZES_THREAD)
-    static constexpr long kStep = 5;   // each one would take minutes
-#else
-    static constexpr long kStep = 1;
-#endif
     void each_allocation(Crash& ground, const std::vector<std::byte>& expected) {
         for (for_ever_ = false;; for_ever_ = true) {
             bool hit = true;
             long nth = 0;
             while (hit) {
-                nth += kStep;
+                nth += test::kEachNth;
                 SCOPED_TRACE(testing::Message() << "allocation " << nth << (for_ever_ ? " and all later ones" : ""));
                 Crash crash(ground);
                 const auto report = recover_without(nth, crash, hit);
