@@ -141,6 +141,7 @@ def run_program(program: Program, prefix: list[str], environment: dict[str, str]
 
     def fail(test: str, said: list[str], how: str) -> None:
         outcome.failed.append(f"{names[test]} ({how})")
+        outcome.said[outcome.failed[-1]] = failure_of(said)
         log(f"{names[test]} failed: {how}. What it said:\n{''.join(said)}\n")
 
     while left and not stopping.is_set():
@@ -180,14 +181,22 @@ def run_program(program: Program, prefix: list[str], environment: dict[str, str]
         alone = run_alone(program, test, prefix, environment, started)
         if alone.ended.get(test) == "OK" and not alone.how and not any(map(REPORT.search, alone.output)):
             outcome.unstable.append(names[test])
+            outcome.said[names[test]] = failure_of(told.splitlines(keepends=True))
             log(f"{names[test]} failed beside others, and passed alone. What it said beside others:\n{told}\n")
         else:
             outcome.failed.append(names[test] + (f" ({alone.how})" if alone.how else ""))
+            outcome.said[outcome.failed[-1]] = failure_of(told.splitlines(keepends=True))
             log(
                 f"{names[test]} failed. What it said beside others:\n{told}\n"
                 f"and alone:\n{''.join(alone.output[-200:])}\n"
             )
     return outcome
+
+
+def failure_of(said: list[str]) -> str:
+    """From the first failed assertion, or sanitizer's report, on; all there is if there is none."""
+    first = next((i for i, line in enumerate(said) if line.rstrip().endswith(": Failure") or REPORT.search(line)), 0)
+    return "".join(said[first:])
 
 
 def reason_of(said: list[str]) -> str:

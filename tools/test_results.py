@@ -6,6 +6,8 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 from pathlib import Path
 
+FAILURE_LINES = 12  # that a summary repeats of one test
+
 
 @dataclass
 class Outcome:
@@ -15,6 +17,7 @@ class Outcome:
     failed: list[str] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unstable: list[str] = field(default_factory=list)  # failed, and passed when they were run once more
+    said: dict[str, str] = field(default_factory=dict)  # what a test said when it failed, by its name
     took: list[tuple[float, str]] = field(default_factory=list)  # seconds and names
 
     def add(self, other: "Outcome") -> None:
@@ -22,11 +25,17 @@ class Outcome:
         self.failed += other.failed
         self.skipped += other.skipped
         self.unstable += other.unstable
+        self.said.update(other.said)
         self.took += other.took
 
     def __str__(self) -> str:
         unstable = f", {len(self.unstable)} unstable" if self.unstable else ""
         return f"{self.passed} passed, {len(self.failed)} failed, {len(self.skipped)} skipped{unstable}"
+
+    def words_of(self, name: str) -> str:
+        """What a test said when it failed, as indented lines; nothing if nothing is known."""
+        lines = self.said.get(name, "").splitlines()
+        return "".join(f"\n      {line[:200]}" for line in lines[:FAILURE_LINES])
 
     def unknown_unstable(self, known: Path) -> list[str]:
         """Unstable tests that are missing from `known`, whose lines have a name, a date and a reason each."""
@@ -92,8 +101,10 @@ def read_junit(path: Path, prefix: str) -> Outcome:
             name = prefix + (case.get("name") or "")
         outcome.took.append((float(case.get("time") or 0), name))
         skipped = case.find("skipped")
-        if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
+        failure = next((found for found in map(case.find, ("failure", "error")) if found is not None), None)
+        if failure is not None or case.get("status") == "fail":
             outcome.failed.append(name)
+            outcome.said[name] = (failure.get("message") or "") if failure is not None else ""
         elif skipped is not None or case.get("status") == "disabled":
             reason = why_skipped(case, skipped) if skipped is not None else "disabled"
             # CTest also calls a test skipped whose program is missing. That is a failure.

@@ -197,6 +197,8 @@ for name in wanted:
     if "skip" in name:
         print("x.cc:3: Skipped\\nno network here")
     fails = "bad" in name or "crowd" in name and len(wanted) > 1
+    if fails:
+        print("before\\nx.cc:7: Failure\\nExpected: a crowd of " + name)
     word = "  FAILED  " if fails else "  SKIPPED " if "skip" in name else "       OK "
     status |= "FAILED" in word
     print(f"unfinished[{{word}}] {{name}} (0 ms)", flush=True)
@@ -241,6 +243,11 @@ def test_a_test_that_fails_and_then_passes_alone_is_unstable(run_fake, tmp_path)
     outcome = run_fake("A.one", "A.crowd", "A.two")
     assert (outcome.passed, outcome.failed, outcome.unstable) == (2, [], ["unit.A.crowd"])
     assert str(outcome) == "2 passed, 0 failed, 0 skipped, 1 unstable"
+    assert (
+        outcome.words_of("unit.A.crowd")
+        == "\n      x.cc:7: Failure\n      Expected: a crowd of A.crowd\n      unfinished[  FAILED  ] A.crowd (0 ms)"
+    )
+    assert outcome.words_of("unit.A.one") == ""
     assert "A.crowd failed beside others, and passed alone" in (tmp_path / "log").read_text()
     known = tmp_path / "unstable.txt"
     known.write_text("# none\n")
