@@ -277,6 +277,8 @@ class Outflow final : public Source {
     Found plan_from(std::uint64_t begin) REQUIRES(mutex_);
     void add_planned(plan::TargetWrite write) REQUIRES(mutex_);
     void drop_planned() REQUIRES(mutex_);
+    // Ends a planned write that has not begun.
+    void drop(const plan::TargetWrite& write) REQUIRES(mutex_);
     void release(const plan::TargetWrite& write) REQUIRES(mutex_);
     [[nodiscard]] bool worth_draining() const noexcept REQUIRES(mutex_);
     // outflow_target.cc

@@ -89,7 +89,7 @@ void Outflow::put_off(io::File& target, const plan::TargetWrite* write) noexcept
     {
         const LockGuard lock(mutex_);
         if (write != nullptr) {
-            release(*write);
+            drop(*write);
             --running_;
         } else {
             resizing_ = false;

@@ -114,8 +114,14 @@ void Outflow::add_planned(plan::TargetWrite write) {
 
 // What was planned stays staged, and is planned again.
 void Outflow::drop_planned() {
-    for (const plan::TargetWrite& write : planned_) release(write);
+    for (const plan::TargetWrite& write : planned_) drop(write);
     planned_.clear();
+}
+
+// The next plan begins with it, so that writes still come in ascending order.
+void Outflow::drop(const plan::TargetWrite& write) {
+    release(write);
+    cursor_ = std::min(cursor_, write.range.begin);
 }
 
 // The end of a write in flight: its range may be written again, its segments may go.

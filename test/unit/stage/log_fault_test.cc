@@ -214,7 +214,7 @@ TEST_F(LogFault, a_staging_device_that_goes_away_costs_no_more_than_what_was_onl
         ASSERT_TRUE(other->write(0, theirs, ByteClass::kMetadata));
         ASSERT_TRUE(device.shut_down());
         append(70'000, 4, ByteClass::kRaw);
-        append(300, 5, ByteClass::kMetadata);
+        append(1 << 20, 5, ByteClass::kMetadata);   // more than the segments that are there and had been touched before
         EXPECT_TRUE(test::same(test::read(*file, 0, now.size()), now));
         EXPECT_TRUE(file->commit());
         EXPECT_FALSE(file->staged());
