@@ -175,10 +175,11 @@ std::optional<std::vector<ByteRange>> places_of_rows(const char* function, const
         std::ranges::sort(walk.found, [](const ChunkPlace& a, const ChunkPlace& b) {
             return a.first_row != b.first_row ? a.first_row < b.first_row : a.range.begin < b.range.begin;
         });
-        for (const std::uint64_t row : rows)
-            for (const ChunkPlace& place :
-                 std::ranges::equal_range(walk.found, row / rows_of_chunk * rows_of_chunk, {}, &ChunkPlace::first_row))
-                add(place.range);
+        for (const std::uint64_t row : rows) {
+            const hsize_t first_row = row / rows_of_chunk * rows_of_chunk;
+            auto place = std::ranges::lower_bound(walk.found, first_row, {}, &ChunkPlace::first_row);
+            for (; place != walk.found.end() && place->first_row == first_row; ++place) add(place->range);
+        }
     } else if (layout == H5D_CONTIGUOUS) {
         std::uint64_t row_bytes = host().H5Tget_size(type.id());
         for (std::size_t axis = 1; axis < static_cast<std::size_t>(extent.rank); ++axis) row_bytes *= extent.dims[axis];

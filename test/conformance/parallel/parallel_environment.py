@@ -120,7 +120,9 @@ def launch(
     """
     folder.mkdir(parents=True, exist_ok=True)
     leaving = (PROGRAMS / "quiet_leave.so",) if networks else ()
-    libraries = ":".join(str(path) for path in (*preload, *leaving, PROGRAMS / "yielding_progress.so"))
+    # A sanitizer that programs were built with has to come before all other libraries.
+    first = filter(None, [os.environ.get("FOREBAY_SANITIZER_LIBRARY")])
+    libraries = ":".join(str(path) for path in (*first, *preload, *leaving, PROGRAMS / "yielding_progress.so"))
     before, after, more = in_two_networks(ranks) if networks else ([], [], {})
     words = [*before, *launcher(mpi), *after]
     outputs = folder.with_name(folder.name + "-outputs")

@@ -424,6 +424,7 @@ def test_stages_are_listed():
         "style",
         "release",
         "asan",
+        "guest",
         "tsan",
         "fuzz",
         "python",

@@ -1,6 +1,7 @@
 // What `forebay torture` calls recovered, and what lost: a process that dies, its recovery, and files that are damaged
 // after it.
 #include "torture/judgement.h"
+#include "support/seeds.h"
 
 #include <gtest/gtest.h>
 
@@ -88,7 +89,7 @@ TEST(Judgement, every_other_state_has_gone_wrong) {
 TEST(Judgement, one_byte_that_changes_after_recovery_is_noticed_wherever_it_is) {
     Victim victim(7, 4, 5);
     ASSERT_GT(victim.content.size(), 4096U);
-    for (std::size_t at = 0; at < victim.content.size(); at += 1 + victim.content.size() / 50) {
+    for (std::size_t at = 0; at < victim.content.size(); at += test::kEachNth * (1 + victim.content.size() / 50)) {
         victim.content[at] ^= std::byte{1};
         const Judgement judgement = judge(7, 4, victim.content);
         EXPECT_NE(judgement.verdict, Verdict::kRecovered) << "at " << at;
