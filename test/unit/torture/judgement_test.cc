@@ -11,6 +11,7 @@
 #include "support/crash.h"
 #include "support/engine_fixture.h"
 #include "support/scripted_file.h"
+#include "support/seeds.h"
 #include "torture/fault_case.h"
 
 namespace forebay::torture {
