@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from connector_environment import bytes_staged, hdf5_prefix, native, reasons, run, run_python, staged, statistics
 
+pytestmark = pytest.mark.slow
+
 BEGIN = """
 import h5py, numpy as np, os
 f = h5py.File("x.h5", "w", libver="latest")
@@ -160,6 +162,7 @@ print(hashlib.sha256(open("x.h5", "rb").read()).hexdigest())
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_whoever_is_handed_an_address_finds_the_bytes_there(name, tmp_path):
     code = BEGIN + PROGRAMS[name] + END

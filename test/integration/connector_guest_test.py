@@ -19,6 +19,8 @@ from connector_environment import (
     statistics_file,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def build(folder: Path, code: str) -> Path:
     """A C program against the HDF5 of the build."""
@@ -110,6 +112,7 @@ with h5py.File('settings.h5', 'r') as g: print(bool((g['n'][:] == np.arange(2000
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("when", ["before", "between"])
 @pytest.mark.parametrize("how", ["files", "appended", "pipes", "sockets", "folders", "target"])
 def test_numbers_that_the_program_takes_over_are_its_own(tmp_path, how, when):

@@ -17,7 +17,7 @@ from forebay.slowfs import available
 h5py = pytest.importorskip("h5py")
 
 _usable, _reason = available()
-pytestmark = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
+pytestmark = [pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}"), pytest.mark.slow]
 
 X, Y, Z = "target/x.h5", "target/y.h5", "target/z.h5"
 
@@ -50,6 +50,7 @@ def close_deferred(program, name=X, seed=1, mode="w"):
 # ---- the same process ----------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_files_of_many_steps_are_what_they_are_natively(tmp_path, target, start):
     names = [f"target/step{i}.h5" for i in range(5)]
     program = start()

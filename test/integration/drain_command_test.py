@@ -78,8 +78,9 @@ def test_it_tells_what_cannot_be_recovered(tmp_path, area):
     holder = Holder(tmp_path / "x.h5", environment(area))
     holder.kill()
     holder.end()
-    os.unlink(tmp_path / "x.h5")
+    (tmp_path / "x.h5").write_bytes(b"another program's")
     done = forebay(tmp_path, "drain", area)
+    assert (tmp_path / "x.h5").read_bytes() == b"another program's"
     assert done.returncode == 1 and "NOT RECOVERED" in done.stdout and "x.h5" in done.stdout
 
 
@@ -136,7 +137,7 @@ def test_the_epilog_takes_the_node_out_of_service_if_bytes_are_left(tmp_path, ar
     holder = Holder(tmp_path / "x.h5", environment(area))
     holder.kill()
     holder.end()
-    os.unlink(tmp_path / "x.h5")
+    (tmp_path / "x.h5").write_bytes(b"another program's")
     assert epilog(tmp_path, commands, area).returncode == 0
     assert "nodename=node7 state=drain" in (tmp_path / "scontrol.txt").read_text()
     assert "x.h5" in (tmp_path / "logger.txt").read_text()

@@ -12,6 +12,8 @@ import pytest
 from connector_environment import asides, bytes_staged, native, run, staged
 from test_cli import binary, call, environment_of, nls  # noqa: F401 (fixtures)
 
+pytestmark = pytest.mark.slow
+
 # The option as it is given, and what is said of it.
 BAD = {
     "no size": ("size", "12x", "option size=12x"),

@@ -14,6 +14,8 @@ import pytest
 from staged_program import environment, holding, process_directories
 from test_cli import FOREBAY, call, clean_environment
 
+pytestmark = pytest.mark.slow
+
 h5py = pytest.importorskip("h5py")
 
 FINE, PROBLEM, USAGE, UNKNOWN = 0, 1, 2, 3
@@ -75,6 +77,7 @@ def spellings(path):
     }
 
 
+@pytest.mark.check
 def test_a_file_that_is_being_written_is_told_of_by_every_name(path, area):
     with holding(path, area) as holder:
         for spelling, (name, cwd) in spellings(path).items():

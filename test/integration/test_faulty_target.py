@@ -21,7 +21,7 @@ from forebay.slowfs import SlowFS, available
 h5py = pytest.importorskip("h5py")
 
 _usable, _reason = available()
-pytestmark = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
+pytestmark = [pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}"), pytest.mark.slow]
 
 CAUSES = ["EIO", "ENOSPC", "EDQUOT", "ESTALE"]
 # A call that has to fail may try again for a while. It must not wait for `patience`, which is 600 s.
@@ -138,6 +138,7 @@ def recovered(tmp_path):
 # ---- a fault that passes -----------------------------------------------------------------------------
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("flush", ["commit", "drain"])
 @pytest.mark.parametrize("cause", CAUSES)
 def test_a_write_that_fails_once_is_tried_again_and_nobody_is_told(cause, flush, target, tmp_path, expected):

@@ -17,6 +17,8 @@ import pytest
 from connector_environment import hdf5_prefix, native, plugin_folder
 from test_cli import call
 
+pytestmark = pytest.mark.slow
+
 h5py = pytest.importorskip("h5py")
 
 # Sees processes of its own only, under other numbers, as in a container.
@@ -100,6 +102,7 @@ def write(locking=None):
     return WRITE.replace("LOCK", locking_text(locking))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("mode", ["r", "r+", "a"])
 def test_a_child_that_was_killed_and_not_waited_for_is_dead(path, area, mode):
     parent = f"""

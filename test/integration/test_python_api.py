@@ -17,6 +17,8 @@ from forebay.byte_ranges import merged
 from forebay.enabling import plugin_folder as found_plugin_folder
 from forebay.slowfs import SlowFS, available
 
+pytestmark = pytest.mark.slow
+
 h5py = pytest.importorskip("h5py")
 np = pytest.importorskip("numpy")
 
@@ -59,6 +61,7 @@ with h5py.File("a.h5") as f:
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_files_are_staged_whether_h5py_was_imported_before_or_after(order, python, tmp_path):
     lines = ["import os, numpy as np, forebay", "import h5py", "forebay.enable(os.environ['AREA'])"]

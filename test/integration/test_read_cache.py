@@ -21,7 +21,7 @@ h5py = pytest.importorskip("h5py")
 numpy = pytest.importorskip("numpy")
 
 _usable, _reason = available()
-pytestmark = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
+pytestmark = [pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}"), pytest.mark.slow]
 
 ROWS, ROW_BYTES = 512, 64 << 10
 DATA_BYTES = ROWS * ROW_BYTES
@@ -87,6 +87,7 @@ def prefetch(environment, folder):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.check
 def test_later_epochs_and_processes_read_from_the_node(mounted, tmp_path):
     folder, fs = mounted
     expected = read(native(), folder, "3").stdout

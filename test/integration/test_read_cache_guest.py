@@ -13,7 +13,7 @@ h5py = pytest.importorskip("h5py")
 pytest.importorskip("numpy")
 
 _usable, _reason = available()
-pytestmark = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
+pytestmark = [pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}"), pytest.mark.slow]
 
 ROWS, ROW_BYTES, FILES = 300, 16 << 10, 120
 DATA_BYTES = ROWS * ROW_BYTES
@@ -98,6 +98,7 @@ if __name__ == "__main__":
 )
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("ending", ["os._exit", "sys.exit"])
 @pytest.mark.parametrize("file", ["again", "inherited"])
 def test_workers_that_are_forked_beside_an_open_file_read_it_once_together(mounted, tmp_path, file, ending):

@@ -23,7 +23,7 @@ h5py = pytest.importorskip("h5py")
 numpy = pytest.importorskip("numpy")
 
 _usable, _reason = available()
-pytestmark = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
+pytestmark = [pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}"), pytest.mark.slow]
 
 ROWS, ROW_BYTES = 192, 64 << 10
 # Times the file. Without servers it is 2.
@@ -195,6 +195,7 @@ def expected(folder):
     return [(arguments, natively(*arguments)) for arguments in (("1", "7"), ("1", "8"))]
 
 
+@pytest.mark.check
 def test_each_byte_of_the_file_is_read_once_for_all_nodes(folder, expected):
     def trial(nodes):
         once = read_once(nodes, read_one_after_the_other(nodes, expected))

@@ -16,6 +16,8 @@ import pytest
 from connector_environment import hdf5_prefix, native, plugin_folder
 from test_cli import FOREBAY, call
 
+pytestmark = pytest.mark.slow
+
 h5py = pytest.importorskip("h5py")
 
 # The flags of a superblock of version 3, and its checksum: they differ between a file that is open and one that is not.
@@ -125,6 +127,7 @@ def killed(tmp_path, area, libver):
     return path, expected
 
 
+@pytest.mark.check
 def test_a_recovered_file_holds_everything_up_to_the_last_flush_byte_for_byte(killed, area, libver):
     path, expected = killed
     status, report = recover(area)

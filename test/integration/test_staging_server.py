@@ -11,6 +11,8 @@ from connector_environment import native
 from seeds import seeds
 from server_environment import Client, Server, client_reasons, command, natively, tcp_address, through
 
+pytestmark = pytest.mark.slow
+
 MANY_KINDS = (
     "f = h5py.File('x.h5', 'w')",
     "rows = np.arange(3_000_000, dtype='f8').reshape(3000, 1000)",
@@ -42,6 +44,7 @@ def write_through(server, folder, *lines):
         assert program.end() == ""
 
 
+@pytest.mark.check
 def test_what_is_written_through_a_server_equals_native(tmp_path, server):
     natively(tmp_path / "native", *MANY_KINDS)
     write_through(server, tmp_path / "here", *MANY_KINDS)

@@ -13,7 +13,7 @@ from server_environment import Client, client_reasons, command, natively, throug
 from test_staging_server import AGAIN, MANY_KINDS
 
 _usable, _reason = available()
-pytestmark = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
+pytestmark = [pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}"), pytest.mark.slow]
 
 
 @pytest.fixture
@@ -30,6 +30,7 @@ def run_through(machines, server, target, folder, *lines):
         return program.end()
 
 
+@pytest.mark.check
 def test_stages_what_a_program_on_another_machine_writes(machines, server, target, tmp_path):
     for lines in (MANY_KINDS, AGAIN):
         natively(tmp_path / "native", *lines)

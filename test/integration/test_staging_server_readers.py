@@ -10,6 +10,8 @@ from connector_environment import native
 from seeds import seeds
 from server_environment import Client, Server, client_reasons, command, natively, tcp_address, through
 
+pytestmark = pytest.mark.slow
+
 # What each flush finds. The last lines of a step come after its flush, and no reader sees them.
 STEPS = (
     (
@@ -60,6 +62,7 @@ def unmarked(image: bytes) -> bytes:
     )
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
 def test_a_reader_sees_the_last_flush_and_the_next_one_when_it_opens_the_file_again(tmp_path, server, libver):
     states = flushed_natively(tmp_path / "native", libver)

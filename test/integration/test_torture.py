@@ -13,6 +13,8 @@ import pytest
 from forebay.slowfs import SlowFS, available
 from test_cli import FOREBAY, call, clean_environment
 
+pytestmark = pytest.mark.slow
+
 CAMPAIGNS = [
     "killed while writing",
     "killed at the Nth write call",
