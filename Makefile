@@ -23,11 +23,11 @@ format:  ## lay out all code, with clang-format and ruff
 	@tools/setup python
 	@tools/env tools/format
 
-check:  ## what to try each commit with, under 5 minutes: style, release build, compiled tests, some of the others
+check:  ## what to try each commit with, 5 minutes on two cores: style, compiled tests, some of the others
 	@tools/setup
 	@tools/run-tests --check
 
-test:  ## build and run the tests, about an hour on two cores; the last line is the sum
+test:  ## build and run the tests, about 40 minutes on two cores; the last line is the sum
 	@tools/setup
 	@tools/run-tests
 

@@ -37,6 +37,8 @@ from parallel_environment import launch, node_names
 from seeds import seed_of
 from test_cli import call
 
+pytestmark = pytest.mark.slow
+
 RANKS = 2
 SECONDS_MAX = 240  # for anything that is waited for
 
@@ -156,6 +158,7 @@ CRASHES = ["at once", "all drained"]
 needs_strace = pytest.mark.skipif(STRACE is None, reason="there is no strace")
 
 
+@pytest.mark.check
 @needs_strace
 @pytest.mark.parametrize("how", CRASHES)
 @pytest.mark.parametrize("libver", ["earliest", "latest"])

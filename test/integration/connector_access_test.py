@@ -6,6 +6,8 @@ import h5py
 import pytest
 from connector_environment import native, run_python, staged, statistics
 
+pytestmark = pytest.mark.slow
+
 
 def same_output(code: str, folder, *files: str, **more: str) -> str:
     """Runs a script natively and through the connector, which stages `files`, and returns what both printed."""
@@ -23,6 +25,7 @@ def assert_staged(folder, *files: str) -> None:
     assert all(entry["staged"] > 0 and entry["reasons"] == [] for entry in entries), entries
 
 
+@pytest.mark.check
 def test_written_files_are_the_same_byte_for_byte(tmp_path):
     code = """
 import h5py, numpy

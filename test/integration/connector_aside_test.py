@@ -6,7 +6,10 @@ import subprocess
 import pytest
 from connector_environment import asides, native, reasons, run_python, staged, statistics
 
+pytestmark = pytest.mark.slow
 
+
+@pytest.mark.check
 @pytest.mark.parametrize(
     "driver, options", [("core", {}), ("core", {"backing_store": False}), ("stdio", {}), ("family", {}), ("split", {})]
 )

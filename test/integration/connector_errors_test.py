@@ -12,6 +12,8 @@ import pytest
 from connector_addresses_test import compile_c
 from connector_environment import bytes_staged, native, plugin_folder, run, run_python, staged, statistics_file
 
+pytestmark = pytest.mark.slow
+
 # What the folder holds, made without forebay in either case.
 GROUND = """
 import h5py, os, numpy as np
@@ -119,6 +121,7 @@ def both(code: str, tmp_path, through=staged, **more: str) -> tuple[str, str]:
     return tuple(outputs)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("locking", [None, "FALSE", "BEST_EFFORT"])
 def test_an_open_that_fails_gives_python_the_error_that_it_gives_natively(locking, tmp_path):
     plain, through = both(H5PY, tmp_path, **({"HDF5_USE_FILE_LOCKING": locking} if locking else {}))

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 TIME_LIMIT_S = 300
 SMALL = ("--size", "32", "--steps", "3", "--samples", "96", "--epochs", "4")
 SAMPLES_BYTES = 96 * 224 * 224 * 3

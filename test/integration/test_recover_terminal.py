@@ -11,6 +11,8 @@ from connector_environment import native
 from test_cli import FOREBAY
 from test_recover import area, killed, left, libver  # noqa: F401  fixtures
 
+pytestmark = pytest.mark.slow
+
 
 def at_terminal(*arguments, answer=None, wait_for=None):
     """Exit status and everything that the command wrote, its input, output and messages being one terminal."""
@@ -35,6 +37,7 @@ def at_terminal(*arguments, answer=None, wait_for=None):
     return process.wait(timeout=60), shown.decode()
 
 
+@pytest.mark.check
 def test_a_bar_is_drawn_and_taken_away(killed, area):  # noqa: F811
     status, shown = at_terminal("recover", area)
     assert status == 0 and "file 1 of 1" in shown

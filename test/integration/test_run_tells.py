@@ -16,6 +16,8 @@ from test_cli import EXIT_NOT_DRAINED, FOREBAY
 
 from forebay.slowfs import SlowFS, available
 
+pytestmark = pytest.mark.slow
+
 _usable, _reason = available()
 
 NO_FILE = "no HDF5 file went through forebay"
@@ -78,6 +80,7 @@ STAGED = {
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", STAGED)
 def test_a_program_that_forebay_has_served_is_never_said_to_have_no_file(name, tmp_path):
     done = run(tmp_path, *python(STAGED[name]))

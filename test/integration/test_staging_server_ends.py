@@ -13,6 +13,8 @@ from server_environment import Client, Server, natively, tcp_address, through
 
 from forebay.slowfs import SlowFS, available
 
+pytestmark = pytest.mark.slow
+
 _usable, _reason = available()
 needs_slowfs = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
 
@@ -55,6 +57,7 @@ def slow(tmp_path):
         yield mounted
 
 
+@pytest.mark.check
 @needs_slowfs
 def test_a_client_that_dies_keeps_others_out_until_the_file_is_at_its_last_flush(tmp_path, server, slow):
     here = slow.mount_point

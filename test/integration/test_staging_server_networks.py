@@ -17,6 +17,8 @@ from server_environment import Client, Server, client_reasons, natively, through
 from test_staging_server import FLUSHED, MANY_KINDS
 from two_machines import Machines
 
+pytestmark = pytest.mark.slow
+
 _usable, _reason = available()
 needs_slowfs = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_reason}")
 HELLO = bytes.fromhex("46425750020001000800000000000000010000000000000025196ac077a5aaa10200020007000000")

@@ -7,6 +7,8 @@ import pytest
 from cache_vol_environment import STACK, configuration, with_cache_vol
 from connector_environment import asides, bytes_staged, native, run, run_python, statistics
 
+pytestmark = pytest.mark.slow
+
 
 WRITE = """
 import h5py, numpy
@@ -33,6 +35,7 @@ def written(environment: dict[str, str], folder: Path) -> tuple[bytes, list[str]
     return (folder / "data.h5").read_bytes(), done.stderr.splitlines()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("separator", [":", ": ", " ", "\t"])
 def test_the_stack_of_the_papers_stages_where_the_configuration_says(
     tmp_path: Path, expected: bytes, separator: str

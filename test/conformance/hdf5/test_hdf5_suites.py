@@ -14,6 +14,8 @@ from connector_environment import CACHE, _lines, bytes_staged, hdf5_prefix, nati
 
 from forebay.slowfs import SlowFS, available
 
+pytestmark = pytest.mark.slow
+
 
 def program(name: str) -> Path:
     path = hdf5_prefix() / "bin" / name

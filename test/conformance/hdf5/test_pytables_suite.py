@@ -11,6 +11,8 @@ import sys
 import pytest
 from connector_environment import bytes_staged, native, reasons, run, staged
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("tables")
 LONG = os.environ.get("FOREBAY_TEST_LONG") == "1"
 # Those that read around HDF5, and those that look at the size of the file.

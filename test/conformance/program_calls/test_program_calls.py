@@ -13,6 +13,8 @@ from connector_environment import ROOT, bytes_staged, native, reasons, run, stag
 
 from forebay.slowfs import SlowFS, available
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(os.environ.get("FOREBAY_BUILD_DIR", ROOT / "build" / "release")) / "test" / "program_calls"
 
 
@@ -22,6 +24,7 @@ def call(part: str, environment: dict[str, str], folder: Path) -> tuple[str, str
     return done.stdout, done.stderr
 
 
+@pytest.mark.check
 def test_a_drain_is_paused_and_waited_for_and_the_file_is_the_same(tmp_path: Path) -> None:
     call("write", native(), tmp_path / "native")
     told, _ = call("write", staged(tmp_path), tmp_path)
