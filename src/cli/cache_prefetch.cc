@@ -25,6 +25,7 @@
 #include "cli/commands.h"
 #include "cli/progress_bar.h"
 #include "cli/shown.h"
+#include "io/open_existing.h"
 #include "io/posix_file.h"
 #include "wire/cache_servers.h"
 
@@ -96,7 +97,7 @@ class Prefetching {
     Prefetched operator()(const std::string& path, std::size_t number, std::size_t count) {
         Prefetched result;
         result.path = path;
-        const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        const int descriptor = io::open_patiently(path, O_RDONLY);
         if (descriptor < 0) {
             result.problem = Status::from_errno(errno, "open").message();
             return result;

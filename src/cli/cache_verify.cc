@@ -13,6 +13,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/shown.h"
+#include "io/open_existing.h"
 #include "io/posix_file.h"
 
 namespace forebay::cli {
@@ -46,7 +47,7 @@ std::unique_ptr<io::File> open_source(const Survey& asked, Checked& checked) {
         checked.unknown = true;
         return nullptr;
     }
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int descriptor = io::open_patiently(path, O_RDONLY);
     if (descriptor < 0) {
         checked.note = Status::from_errno(errno, "open " + path).message();
         checked.unknown = true;

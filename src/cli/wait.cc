@@ -27,6 +27,7 @@
 #include "cli/progress_bar.h"
 #include "cli/shown.h"
 #include "cli/staging_areas.h"
+#include "io/open_existing.h"
 #include "io/posix_file.h"
 #include "ledger/drain_state.h"
 #include "ledger/ledger.h"
@@ -258,7 +259,7 @@ class Look {
 // The file, and its name in its directory, are on the device.
 Status make_durable(const recover::Wanted& file) {
     const auto sync = [](const std::string& path, int flags, const io::Identity* expected) -> Status {
-        const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
+        const int descriptor = io::open_patiently(path, O_RDONLY | flags);
         if (descriptor < 0) return Status::from_errno(errno, "open " + path);
         Status outcome;
         const auto identity = io::identify(descriptor, path);

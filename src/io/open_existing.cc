@@ -7,10 +7,24 @@
 
 namespace forebay::io {
 
+int open_patiently(const std::string& path, int flags) noexcept {
+    const auto open_with = [&](int more) {
+        int number = -1;
+        do number = ::open(path.c_str(), flags | more | O_CLOEXEC | O_NOCTTY);
+        while (number < 0 && errno == EINTR);
+        return number;
+    };
+    const int number = open_with(O_NONBLOCK);
+    if (number >= 0 || errno != EWOULDBLOCK) return number;
+    struct stat facts{};
+    if (::stat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode)) return open_with(0);
+    errno = EWOULDBLOCK;
+    return -1;
+}
+
 Result<OpenedExisting> open_existing(const std::string& path, Access access) {
-    // Not to wait for whoever has the other end of a pipe of that name.
-    const int flags = (access == Access::kRead ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK;
-    const int number = ::open(path.c_str(), flags);
+    const int flags = access == Access::kRead ? O_RDONLY : O_RDWR;
+    const int number = open_patiently(path, flags);
     if (number < 0) return Status::from_errno(errno, "open " + path);
     auto descriptor = std::make_shared<Descriptor>(number, path, flags);
     struct stat facts{};

@@ -23,6 +23,7 @@
 #include "io/file_system.h"
 #include "io/guarded_access.h"
 #include "io/lock_wait.h"
+#include "io/open_existing.h"
 #include "io/path.h"
 #include "io/posix_mapping.h"
 #include "io/process_limits.h"
@@ -528,8 +529,7 @@ bool lock_within(Descriptor& descriptor, std::chrono::milliseconds at_most) {
 }   // namespace
 
 Result<ExistingFile> open_existing_file(const std::string& path, Directory::Patience patience) {
-    // Not blocking: what has taken the file's place may be a pipe.
-    const int descriptor = restarted([&] { return ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); });
+    const int descriptor = open_patiently(path, O_RDWR);
     if (descriptor < 0) return Status::from_errno(errno, "open " + path);
     const auto owned = std::make_shared<Descriptor>(descriptor, complete_path(path), O_RDWR);
     ExistingFile existing = existing_by(owned, path);

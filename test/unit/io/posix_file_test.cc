@@ -13,8 +13,11 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <future>
 
 #include "io/append.h"
+#include "io/file_control.h"
+#include "io/open_existing.h"
 
 namespace forebay::io {
 namespace {
@@ -120,6 +123,30 @@ TEST_F(PosixFileTest, a_descriptor_is_shared_and_closed_with_the_last_who_has_it
 TEST_F(PosixFileTest, a_bad_descriptor_is_refused_by_name) {
     EXPECT_THAT(adopt_posix_file(-1, "/scratch/run.h5")->size().status().message(), HasSubstr("/scratch/run.h5"));
     EXPECT_THAT(identify(-1, "/scratch/run.h5").status().message(), HasSubstr("/scratch/run.h5"));
+}
+
+// A file that is drained behind its close.
+TEST_F(PosixFileTest, who_opens_a_leased_file_waits_until_the_lease_is_given_back) {
+    const std::string name = path_ + "/file";
+    auto file = std::move(directory_->open_file("file", OpenMode::kCreateNew)).value();
+    for (const auto& open : {std::function<bool()>([&] {
+                                 const int number = open_patiently(name, O_RDONLY);
+                                 if (number >= 0) ::close(number);
+                                 return number >= 0;
+                             }),
+                             std::function<bool()>([&] { return open_existing(name, Access::kRead).is_ok(); }),
+                             std::function<bool()>([&] { return open_existing_file(name, {}).is_ok(); })}) {
+        auto lease = Lease::take(*file);
+        if (lease == nullptr) GTEST_SKIP() << "this file system has no leases";
+        ASSERT_EQ(::open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC), -1);
+        ASSERT_EQ(errno, EWOULDBLOCK);
+        auto opened = std::async(std::launch::async, open);
+        EXPECT_EQ(opened.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+        lease.reset();
+        EXPECT_TRUE(opened.get());
+    }
+    ASSERT_EQ(::mkfifo((path_ + "/pipe").c_str(), 0600), 0);
+    EXPECT_FALSE(open_existing(path_ + "/pipe", Access::kRead).is_ok());   // at once
 }
 
 TEST_F(PosixFileTest, two_names_of_one_file_have_one_identity) {
