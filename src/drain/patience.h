@@ -46,7 +46,7 @@ class Wait {
     // Nothing has reached any target for so long, since the wait began. Asks for a thread more once it has lasted for a
     // while, and again each time that nothing has reached any target since: that thread may have got stuck as well.
     [[nodiscard]] bool over();
-    // The same for one target, last reached at `progress_ns`.
+    // As `over()`, but for one target that was last reached at `progress_ns`.
     [[nodiscard]] bool over(std::uint64_t progress_ns);
     // When to ask again, if nobody wakes the waiting thread before; `max`: never.
     [[nodiscard]] TimePoint until() const noexcept;
