@@ -25,7 +25,6 @@ from forebay.plugin import NotEnabled, loaded_plugins
 
 CONNECTOR = "forebay"
 CONNECTOR_VARIABLE, PLUGIN_VARIABLE = "HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH"
-DEFAULTS = {"read_cache": "on"}
 _HDF5_OWN_FOLDER = "/usr/local/hdf5/lib/plugin"  # where HDF5 looks by itself; the variable replaces it
 
 
@@ -35,7 +34,7 @@ def is_enabled() -> bool:
 
 
 def enable(nls: AnyPath | None = None, **options: Unpack[Options]) -> None:
-    """Switches forebay on, with the read cache, for this process and for the processes that it starts.
+    """Switches forebay on for this process and for the processes that it starts.
 
     `nls` is a directory on node-local storage, as in the option of that name; None leaves the choice to forebay. The
     other options are those of docs/options.md, without their prefix: ``enable("/local", read_cache_size="64GiB")``.
@@ -65,9 +64,6 @@ def enable(nls: AnyPath | None = None, **options: Unpack[Options]) -> None:
     given_info = info.strip()
     if given_info:  # it beats the environment, so what is asked for has to be in it as well
         given_info = ";".join([given_info, *(f"{option}={_quoted(value)}" for option, value in values.items())])
-    for option, default in DEFAULTS.items():
-        if not os.environ.get(_variable(option)):
-            values.setdefault(option, default)
     if library is not None and (not is_default or given_info != info.strip()):
         _use_for_files(library, given_info, folder)
     os.environ.update({_variable(option): value for option, value in values.items()})
@@ -86,7 +82,7 @@ def staging(nls: AnyPath | None = None, **options: Unpack[Options]) -> Iterator[
     """
     import h5py  # noqa: F401  # HDF5 starts natively, so files outside of the block stay native
 
-    names = {CONNECTOR_VARIABLE, PLUGIN_VARIABLE, *map(_variable, (*DEFAULTS, *options, "nls"))}
+    names = {CONNECTOR_VARIABLE, PLUGIN_VARIABLE, *map(_variable, (*options, "nls"))}
     environment, late_info = {name: os.environ.get(name) for name in names}, dict(_late_info)
     try:
         enable(nls, **options)

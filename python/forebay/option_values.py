@@ -75,7 +75,9 @@ def _fault_of(name: str, text: str) -> str:
         least, most = (_bytes_of(bound.lower(), _UNITS + "pe") for bound in size.groups())
         assert least is not None and most is not None
         return _fault_of_number(_bytes_of(word), least, most, allowed)
-    return "" if word in allowed.split(" or ") else f"unknown choice; allowed: {allowed}"
+    choices = allowed.split(" or ")
+    switched = "on" if word in _YES else "off" if word in _NO else ""  # other words for what a choice may offer
+    return "" if word in choices or switched in choices else f"unknown choice; allowed: {allowed}"
 
 
 def _fault_of_number(number: int | None, least: int, most: int, allowed: str) -> str:

@@ -25,7 +25,7 @@ class Options(TypedDict, total=False):
     on_error: Literal["fail", "retry", "through"]
     patience: int
     mpi: bool | Literal["on", "node", "off"]
-    read_cache: bool
+    read_cache: bool | Literal["off", "auto", "on"]
     read_cache_size: Size
     read_cache_lifetime: Literal["permanent", "temporal"]
     read_cache_replacement: Literal["lru", "lfu", "fifo", "lifo"]
@@ -57,7 +57,7 @@ ALLOWED = {
     "on_error": "fail or retry or through",
     "patience": "0 to 31536000",
     "mpi": "on or node or off",
-    "read_cache": "on or off",
+    "read_cache": "off or auto or on",
     "read_cache_size": "1 MiB to 1 PiB",
     "read_cache_lifetime": "permanent or temporal",
     "read_cache_replacement": "lru or lfu or fifo or lifo",

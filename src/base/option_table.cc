@@ -65,13 +65,17 @@ constexpr std::array kTable{
                "Stage files that are opened for writing with MPI:\non: all\n"
                "node: only those opened by processes of one node\noff: none"},
     OptionSpec{
-        "read_cache", kBool, "off", "", 0, 0, "",
+        "read_cache", kChoice, "auto", "", 0, 0, "off|auto|on",
         "Files that are opened read-only are read through a cache on the staging area, which all processes of the "
-        "node share. Files on a local file system are left alone."},
+        "node share. Files on a local file system are left alone.\n"
+        "off: no file is\n"
+        "auto: files that a process reads again, or in no order, without MPI, on a file system whose times can be "
+        "relied on; what is cached goes with the last process that has read it\n"
+        "on: all files, and what is cached stays as read_cache_lifetime says"},
     OptionSpec{"read_cache_size", kSize, "8GiB", "bytes", kMiB, kPiB, "",
                "Most space that the read cache takes on the staging area, for all processes and files together."},
     OptionSpec{"read_cache_lifetime", kChoice, "permanent", "", 0, 0, "permanent|temporal",
-               "What the cache holds of a file:\npermanent: stays for later processes and jobs\n"
+               "What the cache holds of a file with read_cache=on:\npermanent: stays for later processes and jobs\n"
                "temporal: goes when the last process that reads the file closes it"},
     OptionSpec{
         "read_cache_replacement", kChoice, "lru", "", 0, 0, "lru|lfu|fifo|lifo",

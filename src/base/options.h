@@ -54,6 +54,7 @@ enum class OnClose : std::uint8_t { kWait, kDeferred, kAuto, kLinger };
 // `revalidate`; other values are seconds.
 inline constexpr std::uint64_t kRevalidateOpen = word_value(0), kRevalidateAlways = word_value(1),
                                kRevalidateNever = word_value(2);
+enum class ReadCacheMode : std::uint8_t { kOff, kAuto, kOn };
 enum class CacheLifetime : std::uint8_t { kPermanent, kTemporal };
 enum class CacheReplacement : std::uint8_t { kLru, kLfu, kFifo, kLifo };
 
@@ -74,7 +75,7 @@ struct Options {
     WithMpi mpi = WithMpi::kOn;   // stage files that are opened with MPI; kNode: by ranks of one node only
     SeveralNodes nodes =
         SeveralNodes::kFast;   // kConsistent: a crash can be undone to the last commit, also with several nodes
-    bool read_cache = false;   // read files through the read cache
+    ReadCacheMode read_cache = ReadCacheMode::kAuto;          // kAuto: those that are read again, for this process
     std::uint64_t revalidate = kRevalidateOpen;               // when a cached file is compared with its source
     Prefetch prefetch = Prefetch::kOff;                       // which files are fetched into the read cache at the open
     std::uint64_t read_cache_size = std::uint64_t{8} << 30;   // most bytes of it, of all processes together

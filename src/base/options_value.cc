@@ -59,7 +59,7 @@ const std::array<NamedBinding, 28>& bindings() {
         {"close", choice<&Options::close>()},
         {"deadline", &Options::deadline},
         {"mpi", choice<&Options::mpi>()},
-        {"read_cache", &Options::read_cache},
+        {"read_cache", choice<&Options::read_cache>()},
         {"read_cache_size", &Options::read_cache_size},
         {"revalidate", &Options::revalidate},
         {"prefetch", choice<&Options::prefetch>()},
@@ -212,7 +212,11 @@ Status store_value(const OptionSpec& spec, std::string_view text, Options& optio
         return Status::ok();
     }
     const std::vector<std::string_view> choices = split_choices(spec.choices);
-    const auto found = std::find(choices.begin(), choices.end(), lower(trim(text)));
+    const std::string word = lower(trim(text));
+    auto found = std::find(choices.begin(), choices.end(), word);
+    // A choice that can be switched on and off takes the other words for that, too.
+    if (const auto flag = parse_bool(word); found == choices.end() && flag)
+        found = std::find(choices.begin(), choices.end(), flag.value() ? "on" : "off");
     if (found == choices.end()) return invalid("unknown choice; allowed: " + joined_choices(spec.choices));
     std::get<ChoiceBinding>(*binding).store(options, static_cast<std::size_t>(found - choices.begin()));
     return Status::ok();

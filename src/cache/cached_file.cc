@@ -1,473 +1,22 @@
 #include "cache/cached_file.h"
 
-#include <algorithm>
-#include <chrono>
-#include <new>
 #include <utility>
-#include <vector>
 
 #include "base/attempt.h"
 #include "cache/cached_file_core.h"
-#include "cache/peer_read.h"
 #include "io/process_lock.h"
 
 namespace forebay::cache {
 
 namespace {
 
-constexpr std::uint64_t kMissMax = 8 << 20;                     // of one request, while what is read is stored
-constexpr std::uint64_t kJoinedMax = 64 << 10;                  // read again along with what is missing beside it
-constexpr std::uint64_t kJudged = 32;                           // requests, before the source is called fast
-constexpr std::uint64_t kJudgeAgain = std::uint64_t{1} << 30;   // bytes
-constexpr std::uint64_t kFastRequestNs = 20'000, kFastBytesPerNs = 2;
-constexpr std::uint64_t kWaitMaxNs = 200'000'000;
-constexpr std::chrono::seconds kCloseMax{10};
-
 Status refuse_writing(const std::string& name) {
     return {Code::kUnsupported, "a file that is read through the cache cannot be written: " + name};
 }
 
+Status refuse_uncached(const std::string& name) { return {Code::kUnsupported, name + " has no replica"}; }
+
 }   // namespace
-
-// Bytes of the replica and bytes of the file are of one version, or all of them are read from the file.
-Result<std::size_t> CachedFile::Core::read(const std::shared_ptr<Core>& self, std::uint64_t offset,
-                                           io::MutableBytes into) {
-    const std::uint64_t size = replica_->source().size;
-    if (offset >= size || replica_->unusable()) return read_source(offset, into);
-    if (io::forks_so_far() != forks_) {   // another thread of the parent may have held any lock of the replica
-        step_aside(Aside::kForked);
-        return offset + into.size() <= size ? read_unstored(offset, into) : read_source(offset, into);
-    }
-    look_if_due(self);
-    if (has_peers_.load(std::memory_order_relaxed))
-        if (const auto peers = peers_here()) peers->help();
-    Sources from;
-    const std::uint64_t remote = counters.remote_bytes.load(std::memory_order_relaxed);
-    const std::uint64_t end = std::min<std::uint64_t>(size, offset + into.size());
-    auto got = read_known(self, offset, into.first(end - offset), from);
-    if (!got) return got;
-    if (offset + into.size() > end && got.value() == end - offset) {   // it may be longer now
-        const auto rest = read_source(end, into.subspan(end - offset));
-        if (!rest) return rest;
-        from.file = from.file || rest.value() > 0;
-        got = end - offset + rest.value();
-    }
-    const bool kept = from.kept > 0 || counters.remote_bytes.load(std::memory_order_relaxed) != remote;
-    if (kept && from.file && !is_still_source()) return read_source(offset, into);
-    counters.hit_bytes.fetch_add(from.kept, std::memory_order_relaxed);
-    return got;
-}
-
-// Of a range of the file as it was when it was opened. Returns fewer bytes if the file is shorter now.
-Result<std::size_t> CachedFile::Core::read_known(const std::shared_ptr<Core>& self, std::uint64_t offset,
-                                                 io::MutableBytes into, Sources& from) {
-    const std::uint64_t end = offset + into.size();
-    bool may_join = servers_ == nullptr && !has_peers_.load(std::memory_order_relaxed);
-    for (std::uint64_t at = offset; at < end;) {
-        const std::size_t hit = replica_->read(at, into.subspan(at - offset));
-        note_hit(at, hit, from);
-        at += hit;
-        if (at == end) break;
-        if (Replica::revive(replica_, at)) continue;
-        // A block may have come or gone meanwhile: then the gap is what is left of the block.
-        std::uint64_t gap_end = std::max(replica_->end_of_gap(at, end), std::min(end, block_floor(at) + kBlockBytes));
-        // A little that is there beside the gap comes from the file with it: one version, and nothing to be compared.
-        // Not across units: another thread may be fetching the next one.
-        if (may_join && offset / kUnitBytes == at / kUnitBytes && end - offset <= kMissMax && !from.file &&
-            end - gap_end + (at - offset) <= kJoinedMax) {
-            may_join = false;
-            from.kept = 0;
-            at = offset;
-            gap_end = end;
-        }
-        // A larger one would not fit into the byte budget.
-        if (gap_end - at > kMissMax && stores()) gap_end = block_floor(at) + kMissMax;
-        gap_end = std::min(gap_end, end_of_claim(at));
-        const auto got = fetch(self, {at, gap_end}, into.subspan(at - offset, gap_end - at), from);
-        if (!got) return got;
-        at += got.value();
-        if (got.value() == 0) return at - offset;   // it is shorter now
-    }
-    return into.size();
-}
-
-void CachedFile::Core::note_hit(std::uint64_t offset, std::size_t bytes, Sources& from) noexcept {
-    unread_.note_read({offset, offset + bytes});
-    from.kept += bytes;
-}
-
-// The version is compared after the bytes were read, unless all of them came from the replica. So is whether that is
-// void: then it was another version.
-Result<std::size_t> CachedFile::Core::read_version(const std::shared_ptr<Core>& self, std::uint64_t offset,
-                                                   io::MutableBytes into) {
-    const std::uint64_t missed = counters.missed_bytes.load();
-    auto got = read(self, offset, into);
-    if (!got) return got;
-    if (!replica_->unusable() && counters.missed_bytes.load() != missed) {   // another thread's misses do no harm
-        const auto state = source_->state(io::File::Ask::kTimes);
-        if (!state) return state.status();
-        if (!is_source(state.value())) replica_->make_void();
-    }
-    if (replica_->unusable()) return Status(Code::kUnavailable, source_->name() + ": it is another version by now");
-    return got;
-}
-
-// What this process cannot store, or not now: another node may. A young file is nobody's.
-Result<std::size_t> CachedFile::Core::read_unstored(std::uint64_t offset, io::MutableBytes into) {
-    if (servers_ == nullptr || replica_->unusable() || is_young() ||
-        fast_bytes_left_.load(std::memory_order_relaxed) > 0)
-        return read_source(offset, into);
-    const ByteRange range{offset, offset + into.size()};
-    const auto got = read_whole(servers_.get(), range, range, into);
-    return got && got.value() == into.size() ? got : read_source(offset, into);
-}
-
-Result<std::size_t> CachedFile::Core::read_source(std::uint64_t offset, io::MutableBytes into) {
-    const auto got = source_->read_at(offset, into);
-    if (got) {
-        counters.missed_bytes.fetch_add(got.value(), std::memory_order_relaxed);
-        counters.fetched_bytes.fetch_add(got.value(), std::memory_order_relaxed);
-        count_down(got.value());
-    }
-    return got;
-}
-
-// A source that was fast is timed again later.
-void CachedFile::Core::count_down(std::uint64_t bytes) noexcept {
-    std::uint64_t left = fast_bytes_left_.load(std::memory_order_relaxed);
-    while (left > 0 && !fast_bytes_left_.compare_exchange_weak(left, left - std::min(left, bytes))) {
-    }
-    if (left == 0 || left > bytes) return;
-    request_ns_.store(0);
-    request_bytes_.store(0);
-    requests_.store(0);
-}
-
-// Reads what is missing, and has it stored if that can be had. Returns fewer bytes if somebody else has brought only
-// those, and none if the source ends there.
-Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, ByteRange missing, io::MutableBytes into,
-                                            Sources& from) {
-    const bool from_file = std::exchange(from.file, true);
-    if (!stores()) return read_unstored(missing.begin, into);
-    if (all_once_old_.load(std::memory_order_relaxed)) (void)attempt([&] { prefetch_all(self); });
-    const std::uint64_t size = replica_->source().size;
-    const std::shared_ptr<Peers> joined = has_peers_.load(std::memory_order_relaxed) ? peers_here() : nullptr;
-    Peers* const peers = servers_ != nullptr ? servers_.get() : joined.get();
-    const std::uint64_t piece = peers != nullptr ? peers->piece_bytes() : kBlockBytes;
-    ByteRange whole{missing.begin / piece * piece, std::min(size, (missing.end + piece - 1) / piece * piece)};
-    std::vector<Replica::Claim> claims;
-    try {
-        claims = claim_units(whole);
-    } catch (const std::bad_alloc&) {
-        return read_source(missing.begin, into);
-    }
-    if (claims.empty()) {
-        const std::size_t hit = await_others(whole, {into.data(), missing.size()}, missing.begin, claims);
-        if (hit > 0) {
-            note_hit(missing.begin, hit, from);
-            from.file = from_file;
-            return hit;
-        }
-        if (claims.empty()) return read_unstored(missing.begin, into);
-    }
-    whole.end = std::min(whole.end, (claims.back().unit() + 1) * kUnitBytes);
-    if (!take_budget(whole.size())) {
-        claims.clear();
-        return read_unstored(missing.begin, into);
-    }
-    Fetched fetched;
-    fetched.budget = Budget(self, whole.size());
-    try {
-        fetched.offset = whole.begin;
-        fetched.bytes.resize(whole.size());
-    } catch (const std::bad_alloc&) {
-        fetched.budget.shrink(0);
-        claims.clear();
-        return read_source(missing.begin, into);
-    }
-    const std::uint64_t to = std::min(whole.end, missing.end);
-    const auto got = read_whole(peers, whole, {missing.begin, to}, fetched.bytes);
-    if (!got || got.value() < fetched.bytes.size()) {
-        fetched.budget.shrink(0);
-        claims.clear();
-        if (got) {
-            step_aside(Aside::kChanged);
-            replica_->make_void();
-        }
-        return read_source(missing.begin, into);   // fails as it does natively, or is shorter
-    }
-    std::copy_n(fetched.bytes.begin() + static_cast<std::ptrdiff_t>(missing.begin - whole.begin), to - missing.begin,
-                into.begin());
-    fetched.claims = std::move(claims);
-    // Without memory it is not stored, and the claims end here.
-    (void)attempt([&] {
-        auto shared = std::make_shared<Fetched>(std::move(fetched));
-        submit([self, shared] {
-            self->store(*shared);
-            return Status::ok();
-        });
-    });
-    ByteRange ahead;
-    if (policy_.read_ahead) {
-        const std::lock_guard lock(mutex_);
-        ahead = ahead_.after_miss({missing.begin, to});
-    }
-    // Without memory nothing more is read ahead.
-    if (!ahead.empty()) (void)attempt([&] { read_ahead(self, ahead, joined.get()); });
-    if (to == missing.end) return to - missing.begin;
-    const auto rest = read_unstored(to, into.subspan(to - missing.begin));
-    return rest ? Result<std::size_t>(to - missing.begin + rest.value()) : rest;
-}
-
-// Somebody else is at the first unit of `whole`. Returns how many bytes from `offset` on they have brought, up to the
-// unit's end. None: it was another part of the unit, and it is claimed now; or they were too slow. The wait ends once
-// the source could have been read: the largest piece that is fetched at once, at the pace so far.
-std::size_t CachedFile::Core::await_others(ByteRange whole, io::MutableBytes into, std::uint64_t offset,
-                                           std::vector<Replica::Claim>& claims) {
-    const std::uint64_t requests = requests_.load(), bytes = std::max<std::uint64_t>(1, request_bytes_.load());
-    const std::uint64_t total_ns = request_ns_.load(), mean_ns = requests == 0 ? 0 : total_ns / requests;
-    const std::uint64_t piece_ns = static_cast<std::uint64_t>(
-        static_cast<double>(total_ns) / static_cast<double>(bytes) * static_cast<double>(kFetchMax));
-    const std::uint64_t wait_ns = std::clamp(std::max(mean_ns, piece_ns), policy_.wait_min_ns,
-                                             std::max(policy_.wait_min_ns, kWaitMaxNs));
-    const std::uint64_t unit_end = (offset / kUnitBytes + 1) * kUnitBytes;
-    const io::MutableBytes first = into.first(std::min<std::uint64_t>(into.size(), unit_end - offset));
-    const std::uint64_t begin_ns = policy_.steady_ns();
-    counters.waits.fetch_add(1, std::memory_order_relaxed);
-    for (std::uint64_t left_ns = wait_ns;;) {
-        const std::uint32_t seen = replica_->arrivals();
-        const std::size_t hit = replica_->read(offset, first);
-        if (hit > 0) return hit;
-        (void)attempt([&] { claims = claim_units(whole); });
-        if (!claims.empty() || left_ns == 0) return 0;
-        replica_->await(seen, std::chrono::milliseconds(std::max<std::uint64_t>(1, left_ns / 1'000'000)));
-        const std::uint64_t waited_ns = policy_.steady_ns() - begin_ns;
-        left_ns = waited_ns < wait_ns && replica_->arrivals() != seen ? wait_ns - waited_ns : 0;
-    }
-}
-
-// The units of `range` from its first on, as long as nobody else has them.
-std::vector<Replica::Claim> CachedFile::Core::claim_units(ByteRange range) const {
-    std::vector<Replica::Claim> claims;
-    claims.reserve((range.end - 1) / kUnitBytes - range.begin / kUnitBytes + 1);
-    for (std::uint64_t unit = range.begin / kUnitBytes; unit * kUnitBytes < range.end; ++unit) {
-        auto claim = Replica::claim(replica_, unit);
-        if (!claim) break;
-        claims.push_back(std::move(*claim));
-    }
-    return claims;
-}
-
-// Of a miss: from other nodes, if they have it, else from the source.
-Result<std::size_t> CachedFile::Core::read_whole(Peers* peers, ByteRange whole, ByteRange asked,
-                                                 io::MutableBytes into) {
-    const bool paced = peers != nullptr && peers != servers_.get();   // then this is the program's thread
-    const auto read_timed = [&](std::uint64_t offset, io::MutableBytes part) {
-        const std::uint64_t begin_ns = policy_.steady_ns();
-        auto got = source_->read_at(offset, part);
-        const std::uint64_t took_ns = policy_.steady_ns() - begin_ns;
-        judge(part.size(), took_ns);
-        if (paced) pace_.note(part.size(), took_ns);
-        return got;
-    };
-    PeerRead done{.source_bytes = whole.size()};
-    Result<std::size_t> got = out_of_memory();
-    if (peers == nullptr) {
-        got = read_timed(whole.begin, into);
-    } else {
-        done = {};
-        const PeerReadSource source{read_timed, [&](std::uint64_t bytes) { return paced ? pace_.cost_ns(bytes) : 0; },
-                                    policy_.steady_ns};
-        const Status asked_peers = attempt([&] { got = read_with_peers(*peers, source, whole, asked, into, done); });
-        if (!asked_peers) got = asked_peers;
-        counters.remote_bytes.fetch_add(done.peer_asked, std::memory_order_relaxed);
-        counters.remote_ns.fetch_add(done.peer_ns, std::memory_order_relaxed);
-        counters.late_answers.fetch_add(done.late, std::memory_order_relaxed);
-    }
-    if (!got || got.value() < whole.size()) return got;   // the reader reads it again
-    counters.missed_bytes.fetch_add(asked.size() - done.peer_asked, std::memory_order_relaxed);
-    counters.fetched_bytes.fetch_add(done.source_bytes, std::memory_order_relaxed);
-    return got;
-}
-
-// Those that this thread may ask. In a forked child there are none.
-std::shared_ptr<Peers> CachedFile::Core::peers_here() noexcept {
-    if (io::forks_so_far() != forks_) return nullptr;
-    std::shared_ptr<Peers> peers;
-    {
-        const std::lock_guard lock(mutex_);
-        peers = peers_;
-    }
-    return peers != nullptr && peers->usable() ? peers : nullptr;
-}
-
-bool CachedFile::Core::join(std::shared_ptr<Peers> peers) noexcept {
-    const std::lock_guard lock(mutex_);
-    if (peers_ != nullptr || servers_ != nullptr) return false;
-    ahead_ = ReadAhead(replica_->source().size, peers->first_byte());
-    peers_ = std::move(peers);
-    has_peers_.store(true);
-    return true;
-}
-
-void CachedFile::Core::part() noexcept {
-    const std::lock_guard lock(mutex_);
-    has_peers_.store(false);
-    peers_ = nullptr;
-}
-
-// In pieces of whole blocks; what is there already is left out, and what somebody else has.
-void CachedFile::Core::read_ahead(const std::shared_ptr<Core>& self, ByteRange range, Peers* peers) {
-    const std::uint64_t size = replica_->source().size;
-    const std::uint64_t step = peers != nullptr ? peers->piece_bytes() : kBlockBytes;
-    for (std::uint64_t at = range.begin / step * step; at < range.end;) {
-        const std::uint64_t end = std::min({size, (range.end + step - 1) / step * step, at + kFetchMax,
-                                            end_of_claim(at)});
-        (void)Replica::revive(replica_, at);
-        const std::uint64_t gap_end = replica_->end_of_gap(at, end);
-        if (gap_end == at) {
-            at = std::min(end, at + step);
-            continue;
-        }
-        if (!has_budget(gap_end - at)) return;
-        const ByteRange piece{at, peers != nullptr ? std::min(size, (gap_end + step - 1) / step * step) : gap_end};
-        at = piece.end;
-        if (peers == nullptr) {
-            (void)fetch_ahead(self, piece);
-            continue;
-        }
-        PeerRead done;
-        for (const Peers::Run& part : tell_ahead(*peers, piece, pace_.cost_ns(piece.size()), done)) {
-            const std::uint64_t to = fetch_ahead(self, part.range);
-            // What this node has said before may be on its way to the replica.
-            if (to < part.range.end && part.holder == Peers::kNobody)
-                peers->take_back({{to, part.range.end}, part.holder});
-        }
-        counters.late_answers.fetch_add(done.late, std::memory_order_relaxed);
-    }
-}
-
-// Returns where what is fetched, or was before, ends.
-std::uint64_t CachedFile::Core::fetch_ahead(const std::shared_ptr<Core>& self, ByteRange piece) {
-    if (!take_budget(piece.size())) return piece.begin;
-    Budget budget(self, piece.size());
-    auto shared = std::make_shared<Fetched>();
-    shared->budget = std::move(budget);
-    shared->claims = claim_units(piece);
-    // Whoever had them before may have stored what was missing a moment ago.
-    const std::uint64_t to = shared->claims.empty()
-                                 ? piece.begin
-                                 : replica_->end_of_gap(piece.begin,
-                                                        std::min(piece.end,
-                                                                 (shared->claims.back().unit() + 1) * kUnitBytes));
-    shared->budget.shrink(to - piece.begin);
-    if (to == piece.begin) return to;
-    shared->offset = piece.begin;
-    const std::uint64_t bytes = to - piece.begin;
-    submit([self, shared, bytes] {
-        if (!self->closing_.load()) self->fetch_claimed(*shared, bytes);
-        return Status::ok();
-    });
-    return to;
-}
-
-// What nobody has asked for yet, in a task. May throw std::bad_alloc.
-void CachedFile::Core::fetch_claimed(Fetched& fetched, std::uint64_t bytes) {
-    fetched.bytes.resize(bytes);
-    const auto got = read_whole(servers_.get(), {fetched.offset, fetched.offset + bytes}, {}, fetched.bytes);
-    if (!got || got.value() != bytes) return;
-    unread_.note_fetched({fetched.offset, fetched.offset + bytes});
-    store(fetched);
-}
-
-// Where no thread can be had nobody would run it: it is canceled, and gives back what it holds. False: so it was.
-bool CachedFile::Core::submit(std::function<Status()> run) {
-    const task::Submitted submitted = tasks_.submit({.run = std::move(run)});
-    if (submitted.task && !submitted.has_thread) return !tasks_.cancel(submitted.task);
-    return static_cast<bool>(submitted.task);
-}
-
-// ---- storing ---------------------------------------------------------------------------------------
-
-// The version is compared after the bytes were read. It was the same when the file was opened, and was old enough then
-// that a change in between would show.
-void CachedFile::Core::store(Fetched& fetched) {
-    if (!stopped_.load() && !replica_->unusable()) {
-        const auto state = source_->state(io::File::Ask::kTimes);
-        if (!state || !is_source(state.value())) {
-            if (state) note_changed();
-            else step_aside(Aside::kFault);
-            stopped_.store(true);
-        } else {
-            for (const Replica::Claim& claim : fetched.claims) {
-                const Status stored = replica_->store(claim, fetched.offset, fetched.bytes);
-                if (stored) continue;
-                if (io::lacks_descriptors(stored)) break;   // not now
-                step_aside(stored.code() == Code::kNoSpace ? Aside::kFull : Aside::kFault);
-                stopped_.store(true);
-                break;
-            }
-            if (!stopped_.load()) counters.stored_bytes.fetch_add(fetched.bytes.size(), std::memory_order_relaxed);
-        }
-    }
-    fetched.claims.clear();
-}
-
-bool CachedFile::Core::stores() {
-    if (stopped_.load(std::memory_order_relaxed)) return false;
-    if (io::forks_so_far() != forks_) {
-        step_aside(Aside::kForked);
-        return false;
-    }
-    if (fast_bytes_left_.load(std::memory_order_relaxed) > 0) return false;
-    if (is_young()) {
-        step_aside(Aside::kYoung);
-        return false;
-    }
-    return true;
-}
-
-void CachedFile::Core::judge(std::uint64_t bytes, std::uint64_t took_ns) noexcept {
-    const std::uint64_t total_ns = request_ns_.fetch_add(took_ns) + took_ns;
-    const std::uint64_t total_bytes = request_bytes_.fetch_add(bytes) + bytes;
-    if (requests_.fetch_add(1) + 1 != kJudged || !policy_.judge_speed) return;
-    if (total_ns < kJudged * kFastRequestNs + total_bytes / kFastBytesPerNs) {
-        step_aside(Aside::kFast);
-        fast_bytes_left_.store(kJudgeAgain);
-    }
-}
-
-bool CachedFile::Core::take_budget(std::uint64_t bytes) {
-    const std::lock_guard lock(mutex_);
-    if (closing_.load() || pending_bytes_ + bytes > policy_.budget_bytes) return false;
-    pending_bytes_ += bytes;
-    return true;
-}
-
-bool CachedFile::Core::has_budget(std::uint64_t bytes) {
-    const std::lock_guard lock(mutex_);
-    return !closing_.load() && pending_bytes_ + bytes <= policy_.budget_bytes;
-}
-
-void CachedFile::Core::give_back_budget(std::uint64_t bytes) {
-    const std::lock_guard lock(mutex_);
-    pending_bytes_ -= bytes;
-    if (pending_bytes_ == 0) idle_.notify_all();
-}
-
-void CachedFile::Core::await_stored() {
-    std::unique_lock lock(mutex_);
-    idle_.wait(lock, [this] { return pending_bytes_ == 0; });
-}
-
-// What was asked for is stored first: a program may open the file for each read. What was to be read ahead is not read
-// any more. A source that does not answer is not waited for to the end: tasks keep what they need. In a forked child
-// there are no tasks, and the lock may be taken for ever.
-void CachedFile::Core::close() {
-    if (io::forks_so_far() != forks_ || closing_.exchange(true)) return;
-    std::unique_lock lock(mutex_);
-    idle_.wait_for(lock, kCloseMax, [this] { return pending_bytes_ == 0; });
-}
 
 const char* aside_name(Aside why) noexcept {
     switch (why) {
@@ -478,6 +27,9 @@ const char* aside_name(Aside why) noexcept {
         case Aside::kFull: return "full";
         case Aside::kFault: return "fault";
         case Aside::kForked: return "forked";
+        case Aside::kUnsure: return "unsure";
+        case Aside::kOnce: return "once";
+        case Aside::kSlow: return "slow";
     }
     return "none";
 }
@@ -485,23 +37,100 @@ const char* aside_name(Aside why) noexcept {
 CachedFile::CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<Replica> replica, task::Engine& tasks,
                        const CachePolicy& policy, std::shared_ptr<Peers> peers)
     : ForwardingFile(source),
-      core_(std::make_shared<Core>(std::move(source), std::move(replica), tasks, policy, std::move(peers))) {}
+      counters_(std::make_shared<CacheCounters>()),
+      core_(std::make_shared<Core>(std::move(source), std::move(replica), tasks, policy, std::move(peers), counters_)),
+      live_(core_.get()),
+      forks_(io::forks_so_far()) {}
 
-CachedFile::~CachedFile() { core_->close(); }
+CachedFile::CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<SharedTrial> trial, task::Engine& tasks,
+                       Attach attach, std::uint64_t (*steady_ns)() noexcept)
+    : ForwardingFile(source),
+      counters_(std::make_shared<CacheCounters>()),
+      source_(std::move(source)),
+      tasks_(&tasks),
+      trial_(std::move(trial)),
+      attach_(std::move(attach)),
+      steady_ns_(steady_ns),
+      forks_(io::forks_so_far()) {
+    counters_->settle(trial_ != nullptr ? Aside::kOnce : Aside::kUnsure);
+}
 
-void CachedFile::close() { core_->close(); }
+CachedFile::~CachedFile() { close(); }
+
+void CachedFile::close() {
+    if (Core* const core = live()) core->close();
+}
+
+// ---- on trial --------------------------------------------------------------------------------------
+
+// The thread that shows that caching pays makes the replica. Others read on meanwhile.
+Result<std::size_t> CachedFile::read_on_trial(std::uint64_t offset, io::MutableBytes into) {
+    if (early_.load(std::memory_order_relaxed) && early_.exchange(false) && io::forks_so_far() == forks_ &&
+        attach(false))
+        return core_->read(core_, offset, into);
+    const std::uint64_t begin_ns = steady_ns_();
+    const auto got = source_->read_at(offset, into);
+    if (!got || got.value() == 0 || io::forks_so_far() != forks_) return got;
+    const std::uint64_t took_ns = steady_ns_() - begin_ns;
+    counters_->missed_bytes.fetch_add(got.value(), std::memory_order_relaxed);
+    counters_->fetched_bytes.fetch_add(got.value(), std::memory_order_relaxed);
+    if (trial_ == nullptr || refused_.load(std::memory_order_relaxed)) return got;
+    switch (trial_->note({offset, offset + got.value()}, took_ns)) {
+        case Trial::Verdict::kPays: (void)attach(false); break;
+        case Trial::Verdict::kFast: counters_->settle(Aside::kFast); break;
+        case Trial::Verdict::kUndecided: break;
+    }
+    return got;
+}
+
+bool CachedFile::attach(bool wanted) noexcept {
+    const std::unique_lock lock(attaching_, std::try_to_lock);   // another thread does it
+    if (!lock || refused_.load(std::memory_order_relaxed)) return live() != nullptr;
+    if (live() != nullptr) return true;
+    Attached made{.replica = nullptr, .why = Aside::kFault};
+    const Status done = attempt([&] {
+        made = attach_(wanted);
+        if (made.replica == nullptr) return;
+        core_ = std::make_shared<Core>(source_, std::move(made.replica), *tasks_, made.policy, std::move(made.peers),
+                                       counters_);
+    });
+    if (done && core_ != nullptr) {
+        counters_->settle(Aside::kNone);
+        live_.store(core_.get(), std::memory_order_release);
+        return true;
+    }
+    counters_->settle(done ? made.why : Aside::kFault);
+    if (made.why != Aside::kYoung) refused_.store(true, std::memory_order_relaxed);
+    return false;
+}
+
+bool CachedFile::ensure_cached() noexcept {
+    if (live() != nullptr) return true;
+    return io::forks_so_far() == forks_ && attach(true);
+}
+
+// ---- calls -----------------------------------------------------------------------------------------
 
 Result<std::size_t> CachedFile::read_at(std::uint64_t offset, io::MutableBytes into) {
-    return core_->read(core_, offset, into);
+    if (Core* const core = live()) return core->read(core_, offset, into);
+    return read_on_trial(offset, into);
 }
 
 Result<std::size_t> CachedFile::read_version(std::uint64_t offset, io::MutableBytes into) {
-    return core_->read_version(core_, offset, into);
+    return ensure_cached() ? core_->read_version(core_, offset, into) : refuse_uncached(name());
 }
-bool CachedFile::unusable() const noexcept { return core_->replica()->unusable(); }
-std::string CachedFile::replica_label() const { return core_->replica()->label(); }
+bool CachedFile::unusable() const noexcept {
+    const Core* const core = live();
+    return core != nullptr && core->replica()->unusable();
+}
+std::shared_ptr<Replica> CachedFile::replica() const { return live() != nullptr ? core_->replica() : nullptr; }
+std::string CachedFile::replica_label() const {
+    const Core* const core = live();
+    return core != nullptr ? core->replica()->label() : std::string();
+}
 
 Result<CachedFile::Exposed> CachedFile::expose() const {
+    if (live() == nullptr) return refuse_uncached(name());
     Exposed exposed{core_->replica(), nullptr, nullptr};
     auto bytes = exposed.replica->map_bytes();
     if (!bytes) return bytes.status();
@@ -510,9 +139,12 @@ Result<CachedFile::Exposed> CachedFile::expose() const {
     return exposed;
 }
 
-void CachedFile::set_pinned(bool pinned) noexcept { core_->replica()->set_pinned(pinned); }
+void CachedFile::set_pinned(bool pinned) noexcept {
+    if (ensure_cached()) core_->replica()->set_pinned(pinned);
+}
 
 Result<std::uint64_t> CachedFile::evict() {
+    if (live() == nullptr) return std::uint64_t{0};
     const std::shared_ptr<Replica>& replica = core_->replica();
     std::uint64_t bytes = 0;
     for (std::uint64_t unit = 0; unit < replica->units(); ++unit) {
@@ -527,22 +159,41 @@ Result<std::uint64_t> CachedFile::evict() {
 }
 
 const Version& CachedFile::version() const noexcept { return core_->replica()->source(); }
-bool CachedFile::join(std::shared_ptr<Peers> peers) noexcept { return core_->join(std::move(peers)); }
-void CachedFile::part() noexcept { core_->part(); }
-bool CachedFile::has_peers() const noexcept { return core_->has_peers(); }
+bool CachedFile::join(std::shared_ptr<Peers> peers) noexcept {
+    Core* const core = live();
+    return core != nullptr && core->join(std::move(peers));
+}
+void CachedFile::part() noexcept {
+    if (Core* const core = live()) core->part();
+}
+bool CachedFile::has_peers() const noexcept {
+    const Core* const core = live();
+    return core != nullptr && core->has_peers();
+}
 
-void CachedFile::look_again() { core_->look_again(); }
+void CachedFile::look_again() {
+    if (Core* const core = live()) core->look_again();
+}
 Status CachedFile::prefetch(std::span<const ByteRange> ranges) {
+    if (!ensure_cached()) return refuse_uncached(name());
     Status outcome;
     const Status enough = attempt([&] { outcome = core_->prefetch(core_, ranges); });
     return enough ? outcome : enough;
 }
 void CachedFile::prefetch_all() noexcept {
-    (void)attempt([&] { core_->prefetch_all(core_); });
+    if (ensure_cached()) (void)attempt([&] { core_->prefetch_all(core_); });
 }
-std::uint64_t CachedFile::prefetch_left() const { return core_->prefetch_left(); }
-std::uint64_t CachedFile::unread_bytes() const noexcept { return core_->unread_bytes(); }
-void CachedFile::cancel_prefetch() { core_->cancel_prefetch(); }
+std::uint64_t CachedFile::prefetch_left() const {
+    const Core* const core = live();
+    return core != nullptr ? core->prefetch_left() : 0;
+}
+std::uint64_t CachedFile::unread_bytes() const noexcept {
+    const Core* const core = live();
+    return core != nullptr ? core->unread_bytes() : 0;
+}
+void CachedFile::cancel_prefetch() {
+    if (Core* const core = live()) core->cancel_prefetch();
+}
 
 Status CachedFile::write_at(std::uint64_t, io::Bytes) { return refuse_writing(name()); }
 Status CachedFile::write_gather_at(std::uint64_t, std::span<const io::Bytes>) { return refuse_writing(name()); }
@@ -550,8 +201,8 @@ Status CachedFile::resize(std::uint64_t) { return refuse_writing(name()); }
 Status CachedFile::allocate(std::uint64_t, std::uint64_t) { return refuse_writing(name()); }
 Status CachedFile::punch(std::uint64_t, std::uint64_t) { return refuse_writing(name()); }
 
-const CacheCounters& CachedFile::counters() const noexcept { return core_->counters; }
-void CachedFile::count_into(area::ReadTally& tally) noexcept { core_->counters.count_into(tally); }
+const CacheCounters& CachedFile::counters() const noexcept { return *counters_; }
+void CachedFile::count_into(area::ReadTally& tally) noexcept { counters_->count_into(tally); }
 
 void CacheCounters::count_into(area::ReadTally& tally) noexcept {
     hit_bytes.count_into(tally.hit_bytes);
@@ -567,6 +218,10 @@ void CacheCounters::step_aside(Aside why) noexcept {
     // An earlier reason stays counted: in a forked child it is the parent's.
     sums->aside[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
 }
-void CachedFile::await_stored() { core_->await_stored(); }
+void CacheCounters::settle(Aside why) noexcept { aside.store(why, std::memory_order_relaxed); }
+
+void CachedFile::await_stored() {
+    if (Core* const core = live()) core->await_stored();
+}
 
 }   // namespace forebay::cache

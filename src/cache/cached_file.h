@@ -4,13 +4,18 @@
 // reads just that from the source and returns. Storing it, and reading ahead, is done by tasks, under a byte budget. A
 // fault of the cache is never the reader's: the source is read instead, and the reason is counted. docs/read-cache.md.
 //
+// A file may be on trial first: its source is read, without a replica, until its reads show that one pays
+// (cache/trial.h) or the program asks for something that takes one. Until then nothing of it is on the staging area.
+//
 // Thread-safety: all reads from any thread, at once; a hit takes no lock and no memory. In a forked child the source is
 // read, and nothing is stored. Writing is refused: a file that is written is not cached.
 // Blocks as its source does; at destruction as `close`.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -19,6 +24,7 @@
 #include "cache/peers.h"
 #include "cache/read_ahead.h"
 #include "cache/replica.h"
+#include "cache/trial.h"
 #include "io/forwarding_file.h"
 #include "task/engine.h"
 
@@ -33,8 +39,11 @@ enum class Aside : std::uint32_t {
     kFull,      // no room
     kFault,     // the staging area failed
     kForked,    // a forked child
+    kUnsure,    // its file system does not tell one file, or one version of it, from another for good
+    kOnce,      // its reads did not show that caching pays
+    kSlow,      // the staging area answers slower than the file system
 };
-inline constexpr std::size_t kAsideCount = 7;
+inline constexpr std::size_t kAsideCount = 10;
 // "young", "fast", ...: as statistics name it.
 [[nodiscard]] const char* aside_name(Aside why) noexcept;
 
@@ -70,17 +79,41 @@ struct CacheCounters {
 
     // Before the first read.
     void count_into(area::ReadTally& tally) noexcept;
+    // The reason is known once all is: it counts at the close.
+    void settle(Aside why) noexcept;
     void step_aside(Aside why) noexcept;
 };
 
+// Bytes that all files of a process have read and not stored yet. Thread-safe.
+class SharedBudget {
+  public:
+    explicit SharedBudget(std::uint64_t bytes) noexcept : left_(bytes) {}
+    [[nodiscard]] bool take(std::uint64_t bytes) noexcept {
+        std::uint64_t left = left_.load(std::memory_order_relaxed);
+        while (left >= bytes)
+            if (left_.compare_exchange_weak(left, left - bytes)) return true;
+        return false;
+    }
+    void give_back(std::uint64_t bytes) noexcept { left_.fetch_add(bytes); }
+    [[nodiscard]] bool has(std::uint64_t bytes) const noexcept {
+        return left_.load(std::memory_order_relaxed) >= bytes;
+    }
+
+  private:
+    std::atomic<std::uint64_t> left_;
+};
+
 struct CachePolicy {
-    std::uint64_t budget_bytes = 32 << 20;    // of what is read and not stored yet
-    std::uint64_t young_ns = 2'000'000'000;   // a file is not stored before its last change is so long ago
-    std::uint64_t (*now_ns)() noexcept;       // CLOCK_REALTIME
-    std::uint64_t (*steady_ns)() noexcept;    // CLOCK_MONOTONIC
-    bool judge_speed = true;                  // step aside where the source is as fast as a replica
-    bool read_ahead = true;                   // fetch what is likely to be asked for next
-    std::uint64_t wait_min_ns = 1'000'000;    // so long at least somebody else who fetches the same is waited for
+    std::uint64_t budget_bytes = 32 << 20;         // of what is read and not stored yet
+    std::shared_ptr<SharedBudget> shared{};        // the same of all files of the process; null: no bound
+    std::uint64_t young_ns = 2'000'000'000;        // a file is not stored before its last change is so long ago
+    std::uint64_t (*now_ns)() noexcept;            // CLOCK_REALTIME
+    std::uint64_t (*steady_ns)() noexcept;         // CLOCK_MONOTONIC
+    bool judge_speed = true;                       // step aside where the source is as fast as a replica
+    bool read_ahead = true;                        // fetch what is likely to be asked for next
+    std::uint64_t sample_share = kSampleShare;     // asked for less than this part (1 / n) of the file: a sample
+    std::chrono::milliseconds close_max{10'000};   // that a close waits for what is stored
+    std::uint64_t wait_min_ns = 1'000'000;         // so long at least somebody else who fetches the same is waited for
     // A read compares the version first if the last look is so long ago. kOffsetMax: no read does.
     std::uint64_t look_every_ns = kOffsetMax;
     // The same behind the program: the read goes on meanwhile. Only if `look_every_ns` is kOffsetMax.
@@ -92,7 +125,27 @@ class CachedFile final : public io::ForwardingFile {
     // `source` is open for reading. `tasks` outlives this. `peers`: that any thread may ask, a forked child too.
     CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<Replica> replica, task::Engine& tasks,
                const CachePolicy& policy, std::shared_ptr<Peers> peers = nullptr);
+    // What the replica needs, once there is to be one. No replica: `why` says the reason; kYoung: perhaps later.
+    struct Attached {
+        std::shared_ptr<Replica> replica;
+        CachePolicy policy{};
+        std::shared_ptr<Peers> peers{};
+        Aside why = Aside::kNone;
+    };
+    using Attach = std::function<Attached(bool wanted)>;   // wanted: the program asks for it
+    // On trial, of which `trial` knows what earlier opens of this file have shown; null: its reads decide nothing, as
+    // its file system is none to be cached unasked. `attach` is called by the thread
+    // that reads, or asks for something that takes a replica; never twice at once, and not any more once it gave one.
+    CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<SharedTrial> trial, task::Engine& tasks, Attach attach,
+               std::uint64_t (*steady_ns)() noexcept);
     ~CachedFile() override;
+
+    // The file gets its replica now, if it is on trial. False: it cannot have one; all else is as a file that is not
+    // cached: what asks for the replica does nothing, and fails with kUnsupported.
+    bool ensure_cached() noexcept;
+    // On trial: there is a replica already, which somebody else has made, so the first read takes it. Before that read.
+    void attach_early() noexcept { early_.store(true, std::memory_order_relaxed); }
+    [[nodiscard]] bool on_trial() const noexcept { return live_.load(std::memory_order_acquire) == nullptr; }
 
     Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override;
     Status write_at(std::uint64_t offset, io::Bytes bytes) override;
@@ -107,6 +160,7 @@ class CachedFile final : public io::ForwardingFile {
     [[nodiscard]] bool unusable() const noexcept;
     // Which replica it is (Replica::label).
     [[nodiscard]] std::string replica_label() const;
+    [[nodiscard]] std::shared_ptr<Replica> replica() const;   // null: on trial
 
     // The file is opened once more: compares the version. If it is another one, the source is read from now on.
     void look_again();
@@ -136,6 +190,7 @@ class CachedFile final : public io::ForwardingFile {
         std::unique_ptr<io::Replaceable> guard;   // a page that faults reads as zeros, which no checksum fits
     };
     [[nodiscard]] Result<Exposed> expose() const;
+    // Not of a file on trial.
     [[nodiscard]] const Version& version() const noexcept;
     // Other nodes read the file, too; null: no more. False: there are some already.
     [[nodiscard]] bool join(std::shared_ptr<Peers> peers) noexcept;
@@ -153,7 +208,23 @@ class CachedFile final : public io::ForwardingFile {
 
   private:
     class Core;
-    std::shared_ptr<Core> core_;
+    Result<std::size_t> read_on_trial(std::uint64_t offset, io::MutableBytes into);
+    bool attach(bool wanted) noexcept;
+    [[nodiscard]] Core* live() const noexcept { return live_.load(std::memory_order_acquire); }
+
+    const std::shared_ptr<CacheCounters> counters_;
+    std::shared_ptr<Core> core_;         // set once, before `live_`
+    std::atomic<Core*> live_{nullptr};   // null: on trial
+    // On trial. `attaching_` guards `attach_` and `core_`.
+    std::shared_ptr<io::File> source_;
+    task::Engine* tasks_ = nullptr;
+    std::shared_ptr<SharedTrial> trial_;
+    std::mutex attaching_;
+    Attach attach_;
+    std::uint64_t (*steady_ns_)() noexcept = nullptr;
+    std::atomic<bool> early_{false};
+    std::atomic<bool> refused_{false};   // there will be no replica
+    const std::uint64_t forks_;
 };
 
 }   // namespace forebay::cache

@@ -33,13 +33,15 @@ inline constexpr std::uint64_t kFetchMax = 1 << 20;   // of one request for what
 class CachedFile::Core {
   public:
     Core(std::shared_ptr<io::File> source, std::shared_ptr<Replica> replica, task::Engine& tasks,
-         const CachePolicy& policy, std::shared_ptr<Peers> servers)
-        : source_(std::move(source)),
+         const CachePolicy& policy, std::shared_ptr<Peers> servers, std::shared_ptr<CacheCounters> counted)
+        : counted_(std::move(counted)),
+          counters(*counted_),
+          source_(std::move(source)),
           replica_(std::move(replica)),
           tasks_(tasks),
           policy_(policy),
           servers_(std::move(servers)),
-          ahead_(replica_->source().size, servers_ != nullptr ? servers_->first_byte() : 0),
+          ahead_(replica_->source().size, servers_ != nullptr ? servers_->first_byte() : 0, policy_.sample_share),
           unread_(replica_->source().size),
           old_enough_ns_(std::max(replica_->source().modified_ns, replica_->source().changed_ns) + policy.young_ns),
           forks_(io::forks_so_far()),
@@ -60,7 +62,11 @@ class CachedFile::Core {
     [[nodiscard]] bool has_peers() const noexcept { return servers_ != nullptr || has_peers_.load(); }
     [[nodiscard]] const std::shared_ptr<Replica>& replica() const noexcept { return replica_; }
 
-    CacheCounters counters;
+  private:
+    const std::shared_ptr<CacheCounters> counted_;   // first
+
+  public:
+    CacheCounters& counters;
 
   private:
     // A part of the byte budget, for as long as it lives.
@@ -134,6 +140,8 @@ class CachedFile::Core {
     [[nodiscard]] bool has_budget(std::uint64_t bytes);
     void give_back_budget(std::uint64_t bytes);
     void judge(std::uint64_t bytes, std::uint64_t took_ns) noexcept;
+    void judge_hit(std::uint64_t bytes, std::uint64_t took_ns) noexcept;
+    std::size_t read_replica(std::uint64_t offset, io::MutableBytes into);
     void count_down(std::uint64_t bytes) noexcept;
     void step_aside(Aside why) noexcept { counters.step_aside(why); }
 
@@ -158,6 +166,9 @@ class CachedFile::Core {
     const std::uint64_t old_enough_ns_, forks_;
     std::atomic<std::uint64_t> looked_ns_{0};
     std::atomic<std::uint64_t> requests_{0}, request_ns_{0}, request_bytes_{0}, fast_bytes_left_{0};
+    // Some hits are timed, and what the source would have taken.
+    std::atomic<std::uint64_t> hits_{0}, timed_hits_{0}, timed_ns_{0}, timed_source_ns_{0};
+    std::atomic<bool> passes_by_{false};      // hits are slower than the source: that is read
     std::atomic<bool> stopped_{false};        // nothing more is stored
     std::atomic<bool> closing_{false};        // nothing more is read ahead
     std::atomic<bool> looking_{false};        // a task compares the version

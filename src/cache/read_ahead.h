@@ -12,11 +12,15 @@
 
 namespace forebay::cache {
 
+inline constexpr std::uint64_t kSampleShare = 12;
+
 class ReadAhead {
   public:
     // At random the file is read from `first_byte` on, and then from its beginning.
-    explicit ReadAhead(std::uint64_t file_bytes, std::uint64_t first_byte = 0) noexcept
-        : file_bytes_(file_bytes), first_byte_(first_byte) {}
+    // Asked for less than 1 / `sample_share` of the file: a sample.
+    explicit ReadAhead(std::uint64_t file_bytes, std::uint64_t first_byte = 0,
+                       std::uint64_t sample_share = kSampleShare) noexcept
+        : file_bytes_(file_bytes), first_byte_(first_byte), sample_share_(sample_share) {}
 
     // What may be fetched now beside a request that missed: a range, empty for nothing.
     [[nodiscard]] ByteRange after_miss(ByteRange asked) noexcept {
@@ -35,7 +39,6 @@ class ReadAhead {
   private:
     static constexpr unsigned kFollowing = 3;
     static constexpr std::uint64_t kBlock = 4 << 10, kUnit = 256 << 10, kWindowMax = 8 << 20, kSweep = 1 << 20;
-    static constexpr std::uint64_t kSampleShare = 12;   // asked for less than 1/12 of the file: a sample
     static constexpr std::uint64_t kPerByte = 4;
 
     // What was a hit in between is not told: what was read ahead, and the rest of the last block.
@@ -49,7 +52,7 @@ class ReadAhead {
 
     // The next piece of the file in order, if what was asked for warrants it.
     ByteRange sweep() noexcept {
-        const std::uint64_t sample = file_bytes_ / kSampleShare;
+        const std::uint64_t sample = file_bytes_ / sample_share_;
         if (asked_bytes_ <= sample || cursor_ >= file_bytes_) return {};
         const std::uint64_t allowed = (asked_bytes_ - sample) * kPerByte;
         if (cursor_ >= allowed) return {};
@@ -59,7 +62,7 @@ class ReadAhead {
         return next;
     }
 
-    std::uint64_t file_bytes_, first_byte_;
+    std::uint64_t file_bytes_, first_byte_, sample_share_;
     std::uint64_t asked_bytes_ = 0, window_ = 0, cursor_ = 0;
     std::uint64_t last_end_ = kOffsetMax;   // of the request before
     std::uint64_t ahead_end_ = 0;           // of the window

@@ -1,5 +1,6 @@
 #include "cache/read_cache.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -8,9 +9,12 @@
 #include <utility>
 
 #include "area/process.h"
+#include "area/staging_area.h"
 #include "base/attempt.h"
 #include "base/clock.h"
+#include "io/file_system.h"
 #include "io/path.h"
+#include "io/process_limits.h"
 #include "io/spare_descriptors.h"
 
 namespace forebay::cache {
@@ -18,9 +22,10 @@ namespace forebay::cache {
 namespace {
 
 constexpr const char* kCacheFolder = "cache";
-constexpr std::size_t kThreads = 4;         // two may prefetch
-constexpr std::size_t kWrittenMax = 1024;   // files; of more, those that were written first are forgotten
-constexpr std::size_t kNamedMax = 1000;     // files that are counted by themselves
+constexpr std::size_t kThreads = 4;                  // two may prefetch
+constexpr std::chrono::milliseconds kIdleMax{200};   // then they end: a program that forks or unshares may mind them
+constexpr std::size_t kWrittenMax = 1024;            // files; of more, those that were written first are forgotten
+constexpr std::size_t kNamedMax = 1000;              // files that are counted by themselves
 // A change of the same size within this time need not show in a file's times: ticks of its file system's clock, and the
 // difference of that clock from ours. The longest for which NFS caches attributes, where they are those.
 constexpr std::uint64_t kSecond = 1'000'000'000;
@@ -28,6 +33,16 @@ constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kLookBehindNs = 5 * kSecond;
 // Somebody on this node fetches what another node asks for: reading it twice is worse than waiting. And the other way
 // round, for a program.
+// Nobody has asked for the cache: a file is stored once its times say for sure that nobody is about to change it.
+// Clocks of a cluster differ by seconds, and servers and clients may tell times of a while ago.
+constexpr std::uint64_t kUnaskedYoungNs = 61 * kSecond;
+constexpr std::uint64_t kUnaskedSampleShare = 2;
+constexpr std::chrono::milliseconds kUnaskedCloseMax{1000};
+constexpr std::uint64_t kUnaskedMemoryShare = 32;   // of a staging area in memory: the program may want the rest
+constexpr std::uint64_t kMapShare = 16;             // of the capacity, that the map of one file may take
+constexpr std::uint64_t kPendingMax = 64 << 20;     // bytes read and not stored, of all files
+constexpr std::size_t kTrialsMax = 4096;            // files whose earlier opens are remembered
+constexpr std::size_t kKeptMax = 64;                // replicas of closed files
 constexpr std::uint64_t kWaitForOthersNs = 2 * kSecond, kWaitWithPeersNs = kSecond / 50;
 
 constexpr std::uint64_t young_ns(io::TimesKind times) noexcept {
@@ -57,9 +72,18 @@ ReadCache::ReadCache(const Options& options, OpenArea open_area, Manner manner)
       trace_(options.trace),
       open_area_(std::move(open_area)),
       manner_(manner),
-      tasks_({.threads_max = kThreads}) {}
+      pending_(std::make_shared<SharedBudget>(kPendingMax)),
+      tasks_({.threads_max = kThreads, .idle_max = kIdleMax}) {}
 
 ReadCache::~ReadCache() = default;
+
+// Of a staging area in memory nobody has set aside anything for the cache.
+std::uint64_t ReadCache::capacity_on(const std::string& area) const {
+    if (asked()) return options_.read_cache_size;
+    const auto kind = io::file_system_of(area);
+    if (!kind || !kind.value().memory) return options_.read_cache_size;
+    return std::min(options_.read_cache_size, io::usable_memory_bytes() / kUnaskedMemoryShare);
+}
 
 Status ReadCache::open_store() {
     const std::lock_guard lock(store_mutex_);
@@ -74,8 +98,7 @@ Status ReadCache::open_store() {
         FOREBAY_TRY(folder.status());
         const std::string path = folder.value()->name();
         auto store = Store::open({.folder = std::move(folder).value(),
-                                  .capacity_bytes = options_.read_cache_size,
-                                  .permanent = options_.read_cache_lifetime == CacheLifetime::kPermanent,
+                                  .capacity_bytes = capacity_on(path),
                                   .replacement = static_cast<Replacement>(options_.read_cache_replacement),
                                   .boot_id = process.value().boot_id,
                                   .now_ns = realtime_ns,
@@ -105,6 +128,33 @@ void ReadCache::leave_alone(io::File& source, Aside why) noexcept {
     (void)attempt([&] { ++of_path(by_path_, source.name()).asides[static_cast<std::size_t>(why)]; });
 }
 
+// The error is one of the staging area, as a whole or of this replica.
+Result<CachedFile::Attached> ReadCache::open_replica(const Version& version, io::File& source,
+                                                     const io::FileTraits& traits) {
+    if (const Status opened = open_store(); !opened) {
+        if (!passes(opened)) return opened;
+        return CachedFile::Attached{.replica = nullptr, .why = Aside::kFull};
+    }
+    auto replica = store_->replica(version, {.path = io::complete_path(source.name()),
+                                             .permanent = is_permanent() && traits.sure_versions,
+                                             .only_in_use = !traits.sure_versions});
+    const Status& problem = replica.status();
+    if (problem.sys_errno() == EBUSY) return CachedFile::Attached{.replica = nullptr, .why = Aside::kChanged};
+    if (problem.code() == Code::kNoSpace || problem.sys_errno() == EMFILE)
+        return CachedFile::Attached{.replica = nullptr, .why = Aside::kFull};
+    FOREBAY_TRY(problem);
+    CachedFile::Attached opened{.replica = std::move(replica).value(), .policy = policy_for(traits)};
+    if (find_peers_ != nullptr)
+        opened.peers = find_peers_({opened.replica->source(), io::complete_path(source.name()),
+                                    opened.replica->label()});
+    if (manner_.for_others) opened.policy.wait_min_ns = kWaitForOthersNs;
+    else if (opened.peers != nullptr) opened.policy.wait_min_ns = kWaitWithPeersNs;
+    if (tally_ != nullptr) tally_->files.fetch_add(1, std::memory_order_relaxed);
+    const std::lock_guard lock(mutex_);
+    ++totals_.files;
+    return opened;
+}
+
 Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io::File>& source) {
     const io::FileTraits traits = source->traits();
     if (traits.local) {
@@ -112,41 +162,76 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
         return std::shared_ptr<CachedFile>();
     }
     const auto identity = source->identity();
-    const auto state = source->state(io::File::Ask::kOfServer);
+    const auto state = source->state(asked() ? io::File::Ask::kOfServer : io::File::Ask::kTimes);
     if (!identity || !state || !S_ISREG(state.value().mode) || state.value().size == 0)
         return std::shared_ptr<CachedFile>();
-    if (const Status opened = open_store(); !opened) {
-        if (!passes(opened)) return opened;
-        leave_alone(*source, Aside::kFull);
+    // Without times one version looks like the other.
+    if (!traits.sure_versions && (state.value().modified_ns == 0 || state.value().changed_ns == 0)) {
+        leave_alone(*source, Aside::kUnsure);
         return std::shared_ptr<CachedFile>();
     }
-    auto replica = store_->replica(version_of(identity.value(), state.value()), io::complete_path(source->name()));
-    const bool is_written = replica.status().sys_errno() == EBUSY;
-    const bool no_room = replica.status().code() == Code::kNoSpace || replica.status().sys_errno() == EMFILE;
-    if (is_written || no_room) {
-        leave_alone(*source, is_written ? Aside::kChanged : Aside::kFull);
-        return std::shared_ptr<CachedFile>();
+    const Version version = version_of(identity.value(), state.value());
+    const auto traced = io::traced_reads(source, trace_);
+    std::shared_ptr<CachedFile> file;
+    if (asked()) {
+        auto opened = open_replica(version, *source, traits);
+        FOREBAY_TRY(opened.status());
+        if (opened.value().replica == nullptr) {
+            leave_alone(*source, opened.value().why);
+            return file;
+        }
+        file = std::make_shared<CachedFile>(traced, std::move(opened.value().replica), tasks_, opened.value().policy,
+                                            std::move(opened.value().peers));
+    } else {
+        file = std::make_shared<CachedFile>(
+            traced, traits.sure_versions ? trial_of(version) : nullptr, tasks_,
+            [this, source, traits](bool wanted) { return attach(source, traits, wanted); }, monotonic_ns);
+        if (traits.sure_versions && has_replica(version.identity)) file->attach_early();
     }
-    FOREBAY_TRY(replica.status());
-    std::shared_ptr<Peers> peers;
-    CachePolicy policy = policy_for(traits);
-    if (find_peers_ != nullptr)
-        peers = find_peers_({replica.value()->source(), io::complete_path(source->name()), replica.value()->label()});
-    if (manner_.for_others) policy.wait_min_ns = kWaitForOthersNs;
-    else if (peers != nullptr) policy.wait_min_ns = kWaitWithPeersNs;
-    auto file = std::make_shared<CachedFile>(io::traced_reads(source, trace_), std::move(replica).value(), tasks_,
-                                             policy, std::move(peers));
-    if (tally_ != nullptr) {
-        file->count_into(*tally_);
-        tally_->files.fetch_add(1, std::memory_order_relaxed);
-    }
-    const std::lock_guard lock(mutex_);
-    ++totals_.files;
+    if (tally_ != nullptr) file->count_into(*tally_);
     return file;
 }
 
+// What the program's reads have shown so far, also those of earlier opens.
+std::shared_ptr<SharedTrial> ReadCache::trial_of(const Version& version) {
+    const std::lock_guard lock(mutex_);
+    if (trials_.size() == kTrialsMax && !trials_.contains(version.identity)) trials_.clear();
+    KnownTrial& known = trials_[version.identity];
+    if (known.trial == nullptr || known.version != version)
+        known = {version, std::make_shared<SharedTrial>(version.size, manner_.judge_speed)};
+    return known.trial;
+}
+
+// A file on trial gets its replica. Silent, as nobody has asked for a cache. `wanted`: the program has, for this file.
+CachedFile::Attached ReadCache::attach(const std::shared_ptr<io::File>& source, const io::FileTraits& traits,
+                                       bool wanted) {
+    CachedFile::Attached none{.replica = nullptr, .why = Aside::kFault};
+    const auto identity = source->identity();
+    const auto state = source->state(io::File::Ask::kOfServer);
+    if (!identity || !state) return none;
+    const Version version = version_of(identity.value(), state.value());
+    if (!wanted && realtime_ns() < std::max(version.modified_ns, version.changed_ns) + kUnaskedYoungNs) {
+        none.why = Aside::kYoung;
+        return none;
+    }
+    // Of a file far larger than the cache the map alone would take it.
+    if (!wanted && Presence::bytes_for(version.size) > options_.read_cache_size / kMapShare) {
+        none.why = Aside::kFull;
+        return none;
+    }
+    auto opened = open_replica(version, *source, traits);
+    if (!opened) return none;
+    if (opened.value().replica == nullptr || wanted) return std::move(opened).value();
+    CachePolicy& policy = opened.value().policy;
+    policy.young_ns = kUnaskedYoungNs;
+    policy.sample_share = kUnaskedSampleShare;
+    policy.close_max = kUnaskedCloseMax;
+    return std::move(opened).value();
+}
+
 CachePolicy ReadCache::policy_for(const io::FileTraits& traits) const noexcept {
-    CachePolicy policy{.young_ns = young_ns(traits.times),
+    CachePolicy policy{.shared = pending_,
+                       .young_ns = young_ns(traits.times),
                        .now_ns = realtime_ns,
                        .steady_ns = monotonic_ns,
                        .judge_speed = manner_.judge_speed,
@@ -161,8 +246,9 @@ CachePolicy ReadCache::policy_for(const io::FileTraits& traits) const noexcept {
 void ReadCache::prefetch_opened(CachedFile& file) noexcept {
     bool wanted = options_.prefetch == Prefetch::kOpen;
     if (options_.prefetch == Prefetch::kWritten) {
+        const auto identity = file.identity();
         const std::lock_guard lock(mutex_);
-        wanted = std::ranges::find(written_, file.version().identity) != written_.end();
+        wanted = identity && std::ranges::find(written_, identity.value()) != written_.end();
     }
     if (wanted) file.prefetch_all();
 }
@@ -172,7 +258,7 @@ void ReadCache::opened_again(CachedFile& file) noexcept {
 }
 
 std::shared_ptr<CachedFile> ReadCache::open(const std::shared_ptr<io::File>& source, std::string& warning) noexcept {
-    if (!options_.read_cache) return nullptr;
+    if (options_.read_cache == ReadCacheMode::kOff) return nullptr;
     std::shared_ptr<CachedFile> file;
     const Status outcome = attempt([&]() -> Status {
         auto opened = try_open(source);
@@ -206,8 +292,12 @@ void ReadCache::add(const CachedFile& file, CacheTotals& totals) noexcept {
 }
 
 void ReadCache::note_closed(const CachedFile& file) noexcept {
+    if (!asked()) keep(file);
     const std::lock_guard lock(mutex_);
     add(file, totals_);
+    // The reasons of others counted when they came.
+    if (const Aside why = file.counters().aside.load(); file.on_trial() && why != Aside::kNone && tally_ != nullptr)
+        tally_->aside[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
     (void)attempt([&] {
         CacheTotals& own = of_path(by_path_, file.name());
         ++own.files;
@@ -215,12 +305,56 @@ void ReadCache::note_closed(const CachedFile& file) noexcept {
     });
 }
 
+// A program may open its file anew for each sample, or each epoch: what it has cached goes with the process.
+void ReadCache::keep(const CachedFile& file) noexcept {
+    std::shared_ptr<Replica> replica = file.replica();
+    if (replica == nullptr || replica->unusable()) return;
+    std::deque<std::shared_ptr<Replica>> gone;   // ends without the lock: it may be removed
+    (void)attempt([&] {
+        const std::lock_guard lock(mutex_);
+        const auto same = std::ranges::find_if(kept_, [&](const std::shared_ptr<Replica>& one) {
+            return one->source().identity == replica->source().identity;
+        });
+        if (same != kept_.end()) {
+            gone.push_back(std::move(*same));
+            *same = std::move(replica);
+            return;
+        }
+        kept_.push_back(std::move(replica));
+        if (kept_.size() <= kKeptMax) return;
+        gone.push_back(std::move(kept_.front()));
+        kept_.pop_front();
+    });
+}
+
+bool ReadCache::stop(std::chrono::steady_clock::time_point until) {
+    const bool rests = tasks_.stop(until);
+    std::deque<std::shared_ptr<Replica>> gone;
+    {
+        const std::lock_guard lock(mutex_);
+        gone.swap(kept_);
+    }
+    return rests;
+}
+
+// Without opening the staging area: most files were never cached.
+bool ReadCache::has_replica(const io::Identity& identity) const {
+    {
+        const std::lock_guard lock(mutex_);
+        if (std::ranges::any_of(kept_, [&](const auto& one) { return one->source().identity == identity; }))
+            return true;
+    }
+    std::error_code failed;
+    return std::filesystem::exists(
+        fmt::format("{}/{}/{}/{}", options_.nls, area::staging_folder(), kCacheFolder, replica_name(identity)), failed);
+}
+
 std::unique_ptr<io::Lock> ReadCache::begin_writing(io::File& target) noexcept {
     std::unique_ptr<io::Lock> lock;
-    if (!options_.read_cache) return lock;
+    if (options_.read_cache == ReadCacheMode::kOff) return lock;
     (void)attempt([&] {
         const auto identity = target.identity();
-        if (!identity || target.traits().local || !open_store()) return;
+        if (!identity || (!asked() && !has_replica(identity.value())) || target.traits().local || !open_store()) return;
         if (auto begun = store_->begin_writing(identity.value())) lock = std::move(begun).value();
         if (options_.prefetch == Prefetch::kWritten) note_written(identity.value());
     });

@@ -1,8 +1,9 @@
 // The read cache of one process: which files are read through it, and what they have in common.
 //
 // A file is read through the cache if option `read_cache` is on, if it is a regular file, and if its file system is not
-// known to be on this machine: there a replica would be a second copy at the same speed. What keeps the cache from its
-// work is never the reader's: the file is read itself, the reason is counted, and a fault is told once.
+// known to be on this machine: there a replica would be a second copy at the same speed. With `auto` nobody has asked
+// for a cache, so a file is on trial first, and nothing is told. What keeps the cache from its work is never the
+// reader's: the file is read itself, the reason is counted, and with `on` a fault is told once.
 // docs/read-cache.md.
 //
 // Thread-safety: all calls from any thread. `open` blocks on metadata of the file and of the staging area. In a forked
@@ -78,13 +79,26 @@ class ReadCache {
         std::span<const std::shared_ptr<CachedFile>> open = {}) const;
     // Nothing is read ahead or stored any more. False: at `until` a thread has not come back from the source or the
     // staging area, and this must stay to the end of the process.
-    [[nodiscard]] bool stop(std::chrono::steady_clock::time_point until) { return tasks_.stop(until); }
+    [[nodiscard]] bool stop(std::chrono::steady_clock::time_point until);
     // The threads belong to the parent: in a forked child, before anything else.
     void forget_threads() noexcept { tasks_.forget_threads(); }
 
   private:
     [[nodiscard]] Result<std::shared_ptr<CachedFile>> try_open(const std::shared_ptr<io::File>& source);
     [[nodiscard]] Status open_store();
+    [[nodiscard]] Result<CachedFile::Attached> open_replica(const Version& version, io::File& source,
+                                                            const io::FileTraits& traits);
+    [[nodiscard]] CachedFile::Attached attach(const std::shared_ptr<io::File>& source, const io::FileTraits& traits,
+                                              bool wanted);
+    [[nodiscard]] std::shared_ptr<SharedTrial> trial_of(const Version& version);
+    [[nodiscard]] std::uint64_t capacity_on(const std::string& area) const;
+    [[nodiscard]] bool has_replica(const io::Identity& identity) const;
+    // The user has asked for a cache, of all files.
+    [[nodiscard]] bool asked() const noexcept { return options_.read_cache == ReadCacheMode::kOn; }
+    [[nodiscard]] bool is_permanent() const noexcept {
+        return asked() && options_.read_cache_lifetime == CacheLifetime::kPermanent;
+    }
+    void keep(const CachedFile& file) noexcept;
     void leave_alone(io::File& source, Aside why) noexcept;
     void note_written(const io::Identity& identity);
     [[nodiscard]] CachePolicy policy_for(const io::FileTraits& traits) const noexcept;
@@ -95,13 +109,20 @@ class ReadCache {
     const io::Trace trace_;
     const OpenArea open_area_;
     const Manner manner_;
+    const std::shared_ptr<SharedBudget> pending_;
     FindPeers find_peers_;
     area::ReadTally* tally_ = nullptr;
     mutable std::mutex mutex_;   // guards what follows; never held over a call of the system
     CacheTotals totals_;
     std::map<std::string, CacheTotals> by_path_;
     std::deque<io::Identity> written_;   // by this process, the last ones; with prefetch=written
-    std::mutex store_mutex_;             // guards what follows
+    struct KnownTrial {
+        Version version;
+        std::shared_ptr<SharedTrial> trial;
+    };
+    std::map<io::Identity, KnownTrial> trials_;
+    std::deque<std::shared_ptr<Replica>> kept_;   // of closed files, until the process ends; the last ones
+    std::mutex store_mutex_;                      // guards what follows
     bool store_tried_ = false, warned_ = false;
     Status store_problem_;
     std::shared_ptr<Store> store_;

@@ -160,6 +160,7 @@ Result<std::shared_ptr<Replica>> Replica::open(std::unique_ptr<io::Directory> fo
     if (there) {
         const auto map = Presence::open(there.value().mapping->bytes());
         if (map && !map.value().is_void() && map.value().header().source == source &&
+            (!keeping.only_in_use || somebody_owns(*folder)) &&
             (map.value().header().boot_id == boot_id || !somebody_owns(*folder))) {
             if (map.value().header().boot_id != boot_id) map.value().doubt_all(boot_id);
             replica.reset(new Replica(std::move(folder), std::move(there.value().bytes),

@@ -43,6 +43,9 @@ inline constexpr std::size_t kSourcePathMax = 4096;
 struct Keeping {
     std::string path{};      // of the source; empty: unknown
     bool permanent = true;   // false: it goes when nobody has it open. One that is permanent already stays so
+    // One that nobody has open is made anew: its file system may have been unmounted since, and another one with the
+    // same numbers and times be in its place. As long as a process has the file open, its file system stays.
+    bool only_in_use = false;
 };
 
 class Replica {

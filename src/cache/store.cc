@@ -20,6 +20,10 @@ constexpr std::uint64_t kBookBytes = 4096;
 constexpr std::uint64_t kBookMagic = 0x31544e4341434246;   // "FBCACNT1" in memory
 constexpr std::uint64_t kLookEvery = 64 << 20;             // bytes taken between two looks at the device
 constexpr std::uint32_t kWritersMax = 4096;
+// Of many processes that start together one looks through the cache. One that was killed meanwhile is not waited for.
+constexpr std::uint64_t kCountMaxNs = 10'000'000'000;
+constexpr std::size_t kReplicasMax = 16'384;      // more are removed, those that go first
+constexpr std::uint64_t kTriesApart = 64 << 20;   // bytes refused between two looks for something to remove
 // A folder that somebody removes while it is opened is made anew so often.
 constexpr int kFolderTries = 5;
 
@@ -145,7 +149,7 @@ std::vector<ReplicaView> list_replicas(io::Directory& cache) {
 // docs/cache-format.md.
 struct Store::Book {
     std::uint64_t magic;
-    std::atomic<std::uint64_t> stored_bytes, capacity_bytes;
+    std::atomic<std::uint64_t> stored_bytes, capacity_bytes, counting_ns;
 };
 
 Result<AccountView> read_account(io::Directory& cache) {
@@ -164,7 +168,10 @@ class Store::Share final : public Account {
     Share(std::shared_ptr<Store> store, std::string name) : store_(std::move(store)), name_(std::move(name)) {
         ++store_->open_replicas_;
     }
-    ~Share() override { --store_->open_replicas_; }
+    ~Share() override {
+        --store_->open_replicas_;
+        store_->refused_bytes_.store(0);   // it may be removed now
+    }
     bool take(std::uint64_t bytes) noexcept override { return store_->take(bytes); }
     void give_back(std::uint64_t bytes) noexcept override { store_->give_back(bytes); }
     // The other one that closes it at the same moment may have the lock, and still see this one.
@@ -179,19 +186,45 @@ class Store::Share final : public Account {
 
 Result<std::shared_ptr<Store>> Store::open(StoreSetup setup) {
     std::shared_ptr<Store> store(new Store(std::move(setup)));
-    const auto locked = store->setup_.folder->lock(io::Directory::Patience{kFolderPatience});
-    if (!locked) return locked.status();
-    FOREBAY_TRY(store->open_book());
+    {
+        const auto locked = store->setup_.folder->lock(io::Directory::Patience{kFolderPatience});
+        if (!locked) return locked.status();
+        FOREBAY_TRY(store->open_book());
+    }
     store->setup_.folder->rest();
-    bool in_use = false;
-    std::uint64_t bytes = 0;
-    for (const ReplicaView& view : store->list()) {
-        in_use = in_use || view.in_use;
-        if (view.is_leftover() && store->remove(view.name, Which::kLeftover, io::Directory::Patience::kTry)) continue;
+    store->count_anew();
+    return store;
+}
+
+// Without the lock: others may open, store and remove meanwhile. Whoever does changes the account, and then that stays.
+void Store::count_anew() {
+    const std::uint64_t now_ns = setup_.now_ns != nullptr ? setup_.now_ns() : 1;
+    std::uint64_t begun_ns = book_->counting_ns.load();
+    if (begun_ns != 0 && now_ns >= begun_ns && now_ns - begun_ns < kCountMaxNs) return;
+    if (!book_->counting_ns.compare_exchange_strong(begun_ns, now_ns)) return;   // another process does it
+    count_all();
+    book_->counting_ns.store(0);
+}
+
+void Store::count_all() {
+    std::vector<ReplicaView> views = list();
+    std::erase_if(views, [&](const ReplicaView& view) {
+        return view.is_leftover() && remove(view.name, Which::kLeftover, io::Directory::Patience::kTry);
+    });
+    put_in_order(views, setup_.replacement);
+    std::size_t too_many = views.size() > kReplicasMax ? views.size() - kReplicasMax : 0;
+    std::erase_if(views, [&](const ReplicaView& view) {
+        if (too_many == 0 || view.in_use || view.pinned) return false;
+        --too_many;
+        return remove(view.name, Which::kUnused, io::Directory::Patience::kTry).has_value();
+    });
+    if (std::ranges::any_of(views, &ReplicaView::in_use)) return;
+    std::uint64_t stored = book_->stored_bytes.load(), bytes = 0;
+    for (const ReplicaView& view : list()) {
+        if (view.in_use) return;
         bytes += view.bytes();
     }
-    if (!in_use) store->book_->stored_bytes.store(bytes);
-    return store;
+    (void)book_->stored_bytes.compare_exchange_strong(stored, bytes);
 }
 
 Store::~Store() = default;
@@ -225,13 +258,12 @@ Result<std::unique_ptr<io::Directory>> Store::make_folder(const std::string& nam
                                                                      : std::move(folder);
 }
 
-Result<std::shared_ptr<Replica>> Store::replica(const Version& source, std::string path) {
+Result<std::shared_ptr<Replica>> Store::replica(const Version& source, const Keeping& keeping) {
     const std::string name = replica_name(source.identity);
     const auto share = std::make_shared<Share>(shared_from_this(), name);
     if (open_replicas_.load() > kOpenReplicasMax)
         return Status(Code::kUnavailable, fmt::format("{} files are read through the cache already", kOpenReplicasMax),
                       EMFILE);
-    const Keeping keeping{std::move(path), setup_.permanent};
     for (int tries = 1;; ++tries) {
         Result<std::shared_ptr<Replica>> opened(Status(Code::kNotFound, {}));
         if (auto folder = make_folder(name))
@@ -315,14 +347,17 @@ Result<Store::Evicted> Store::evict_one(const std::string& name) {
     return evicted;
 }
 
-std::uint64_t Store::evict(std::uint64_t bytes, bool all) {
+std::uint64_t Store::evict(std::uint64_t bytes, bool all, std::uint64_t at_least) {
     const std::lock_guard lock(evicting_);
     std::vector<ReplicaView> views = list();
     put_in_order(views, setup_.replacement);
-    std::uint64_t freed = 0;
+    const auto stays = [&](const ReplicaView& view) { return view.in_use || (view.pinned && !all); };
+    std::uint64_t freed = 0, evictable = 0;
+    for (const ReplicaView& view : views) evictable += stays(view) ? 0 : view.bytes();
+    if (evictable < at_least) return 0;
     for (const ReplicaView& view : views) {
         if (freed >= bytes) break;
-        if (view.in_use || (view.pinned && !all)) continue;
+        if (stays(view)) continue;
         freed += remove(view.name, Which::kUnused, io::Directory::Patience::kTry).value_or(0);
     }
     return freed;
@@ -344,11 +379,17 @@ bool Store::take(std::uint64_t bytes) noexcept {
         const bool has_room = device_has_room(bytes);
         while (has_room && stored + bytes <= setup_.capacity_bytes)
             if (book_->stored_bytes.compare_exchange_weak(stored, stored + bytes)) return true;
-        if (evicted) return false;
+        if (evicted || bytes > setup_.capacity_bytes) return false;
+        // What found nothing to remove is not repeated for each unit.
+        if (refused_bytes_.fetch_add(bytes) % kTriesApart >= bytes) return false;
         // A tenth more than is needed, so that not every unit asks for room.
         std::uint64_t freed = 0;
-        (void)attempt([&] { freed = evict(std::max(bytes, setup_.capacity_bytes / 10)); });
+        const std::uint64_t room = setup_.capacity_bytes - std::min(stored, setup_.capacity_bytes);
+        (void)attempt([&] {
+            freed = evict(std::max(bytes, setup_.capacity_bytes / 10), false, bytes - std::min(bytes, room));
+        });
         if (freed == 0) return false;
+        refused_bytes_.store(0);
     }
 }
 

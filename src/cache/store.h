@@ -35,7 +35,6 @@ inline constexpr std::size_t kOpenReplicasMax = 128;
 struct StoreSetup {
     std::unique_ptr<io::Directory> folder;   // `cache`, of the calling user
     std::uint64_t capacity_bytes = 0;        // 0: of whoever only looks and removes; nothing can be stored
-    bool permanent = true;                   // of replicas that are made
     Replacement replacement = Replacement::kLru;
     area::BootId boot_id{};
     std::uint64_t (*now_ns)() noexcept = nullptr;   // CLOCK_REALTIME
@@ -78,9 +77,9 @@ class Store final : public std::enable_shared_from_this<Store> {
     [[nodiscard]] static Result<std::shared_ptr<Store>> open(StoreSetup setup);
     ~Store();
 
-    // That of the file, opened or made; `path` is noted in one that is made. Errors as of Replica::open; with EMFILE
+    // That of the file, opened or made. Errors as of Replica::open; with EMFILE
     // too, so many are open already.
-    [[nodiscard]] Result<std::shared_ptr<Replica>> replica(const Version& source, std::string path = {});
+    [[nodiscard]] Result<std::shared_ptr<Replica>> replica(const Version& source, const Keeping& keeping = {});
     // One of list(). Errors as of Replica::open_existing.
     [[nodiscard]] Result<std::shared_ptr<Replica>> existing(const std::string& name);
     // The file is written: whoever has its replica open reads nothing more from it, and as long as the lock lives
@@ -90,8 +89,8 @@ class Store final : public std::enable_shared_from_this<Store> {
     // What cannot be read is left out.
     [[nodiscard]] std::vector<ReplicaView> list() { return list_replicas(*setup_.folder); }
     // Removes those that nobody uses, in the order of the policy, until so many bytes are free of it; pinned ones stay
-    // unless `all`. Returns the bytes.
-    std::uint64_t evict(std::uint64_t bytes, bool all = false);
+    // unless `all`. Removes nothing if fewer than `at_least` could become free. Returns the bytes.
+    std::uint64_t evict(std::uint64_t bytes, bool all = false, std::uint64_t at_least = 0);
     // Empties one of list(), pinned or not. One that nobody uses is removed; of one in use, those units stay that
     // somebody is just changing. Errors: of the staging area.
     struct Evicted {
@@ -103,12 +102,14 @@ class Store final : public std::enable_shared_from_this<Store> {
     [[nodiscard]] std::uint64_t capacity_bytes() const noexcept { return setup_.capacity_bytes; }
 
   private:
-    struct Book;   // the account's bytes, shared
-    class Share;   // the Account that replicas have
+    struct Book;                                                         // the account's bytes, shared
+    static constexpr std::uint64_t kAskFirst = std::uint64_t{1} << 40;   // the device is asked before the first byte
+    class Share;                                                         // the Account that replicas have
 
     explicit Store(StoreSetup setup) : setup_(std::move(setup)) {}
     Status open_book();
-    std::uint64_t count_anew();
+    void count_anew();
+    void count_all();
     bool take(std::uint64_t bytes) noexcept;
     void give_back(std::uint64_t bytes) noexcept;
     [[nodiscard]] bool device_has_room(std::uint64_t bytes) noexcept;
@@ -121,7 +122,8 @@ class Store final : public std::enable_shared_from_this<Store> {
     Book* book_ = nullptr;
     std::unique_ptr<io::Replaceable> replaceable_;
     std::mutex evicting_;   // one thread at a time makes room
-    std::atomic<std::uint64_t> taken_since_look_{0};
+    std::atomic<std::uint64_t> taken_since_look_{kAskFirst};
+    std::atomic<std::uint64_t> refused_bytes_{0};   // since something was removed
     std::atomic<std::size_t> open_replicas_{0};
 };
 

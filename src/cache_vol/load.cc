@@ -75,13 +75,14 @@ Loaded load(std::string_view text, const Getenv& look_up, std::span<const std::s
     meaning.loaded = load_options(parsed.options, look_up, names, translated.defaults);
     const Options& options = meaning.loaded.options;
     meaning.writes = decide(meaning.loaded, "stage", options.stage, look_up, "HDF5_CACHE_WR", meaning.notices);
-    meaning.reads = decide(meaning.loaded, "read_cache", options.read_cache, look_up, "HDF5_CACHE_RD", meaning.notices);
+    meaning.reads = decide(meaning.loaded, "read_cache", options.read_cache != ReadCacheMode::kOff, look_up,
+                           "HDF5_CACHE_RD", meaning.notices);
     // The others are asked for by themselves; here it is told that a word means nothing.
     for (const char* const variable : {"DATASET_PREFETCH_AT_OPEN", "HDF5_CACHE_DELAY_CLOSE"})
         (void)switch_of(look_up, variable, &meaning.notices);
     meaning.asynchronous = parsed.asynchronous;
     if (parsed.asynchronous) meaning.notice_of_user = std::string(kOwnAsynchrony);
-    if (meaning.reads == Switch::kOff) meaning.loaded.options.read_cache = false;
+    if (meaning.reads == Switch::kOff) meaning.loaded.options.read_cache = ReadCacheMode::kOff;
     for (auto* notices : {&parsed.notices, &settings.notices, &translated.notices})
         for (std::string& notice : *notices) meaning.notices.push_back(std::move(notice));
     for (auto* list : {&problems, &translated.problems})

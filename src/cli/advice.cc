@@ -154,7 +154,7 @@ class Advising {
                 "What it did not keep is read from the file system again.");
         const auto reasons = aside_by_reason(summary_.statistics);
         const auto only_read = reasons.find("read_only");
-        if (!options_.read_cache && only_read != reasons.end())
+        if (options_.read_cache == ReadCacheMode::kOff && only_read != reasons.end())
             add(fmt::format("{} files were opened for reading only.", only_read->second),
                 "If they are read more than once, the node serves them from the second time on.", "read_cache=on");
     }

@@ -73,7 +73,12 @@ std::string reason_of(cache::Aside why, io::File& source) {
         case cache::Aside::kFull:
             return "there is no more room: option read_cache_size, or what the device has free beside option size";
         case cache::Aside::kFault: return "the staging area, or the file, cannot be read or written";
+        case cache::Aside::kUnsure:
+            return "its file system may show another file under the same numbers and times later, so a file on it is "
+                   "cached only while a program has it open";
+        case cache::Aside::kSlow: return "the staging area answers slower than the file system";
         case cache::Aside::kForked:
+        case cache::Aside::kOnce:
         case cache::Aside::kNone: break;
     }
     return "not all of it was stored";
@@ -82,7 +87,7 @@ std::string reason_of(cache::Aside why, io::File& source) {
 class Prefetching {
   public:
     Prefetching(LoadedOptions loaded, bool terminal) : loaded_(std::move(loaded)), terminal_(terminal) {
-        loaded_.options.read_cache = true;
+        loaded_.options.read_cache = ReadCacheMode::kOn;
         // What is fetched for others must outlive this process.
         loaded_.options.read_cache_lifetime = CacheLifetime::kPermanent;
         const std::string& servers = loaded_.options.read_cache_servers;
@@ -109,6 +114,10 @@ class Prefetching {
             return result;
         }
         result.size = state.value().size;
+        if (const io::FileTraits traits = source->traits(); !traits.local && !traits.sure_versions) {
+            result.problem = reason_of(cache::Aside::kUnsure, *source);
+            return result;
+        }
         const auto before = cache_.totals().asides;
         std::string warning;
         const auto file = cache_.open(source, warning);

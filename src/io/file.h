@@ -58,6 +58,9 @@ struct FileTraits {
     bool page_cache = false;          // a write returns once this machine's memory has it
     std::uint64_t stripe_bytes = 0;   // the unit in which it likes to be written; 0: it names none (io/stripe_size.h)
     TimesKind times = TimesKind::kServed;
+    // Identity and state name one content for good: every change changes the times, and no other file ever has the same
+    // numbers and times. False where that is not known.
+    bool sure_versions = false;
 };
 
 // A shared mapping of a part of a file; ends when destroyed. Bytes stored through it are in the file

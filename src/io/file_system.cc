@@ -1,10 +1,15 @@
 #include "io/file_system.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/sysmacros.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <fstream>
+#include <sstream>
 #include <string_view>
 
 #include "io/stripe_size.h"
@@ -37,6 +42,22 @@ constexpr std::array kFileSystems{
     KnownFileSystem{0xBACBACBC, "vmhgfs", Where::kNetwork},   KnownFileSystem{0x786F4256, "vboxsf", Where::kNetwork},
 };
 
+constexpr std::uint64_t kFuse = 0x65735546;
+
+// Servers keep the times of these, and number inodes for good or set their birth. Not so: SMB and 9p, whose numbers a
+// client may make up, and whatever FUSE programs there are.
+constexpr std::array<std::string_view, 5> kSure{"lustre", "gpfs", "nfs", "beegfs", "ceph"};
+constexpr std::array<std::string_view, 4> kSureFuse{"fuse.glusterfs", "fuse.juicefs", "fuse.ceph-fuse", "fuse.slowfs"};
+
+bool is_listed(std::uint64_t magic) {
+    return std::ranges::any_of(kFileSystems, [&](const KnownFileSystem& known) { return known.magic == magic; });
+}
+
+// squashfs, erofs, FAT and others that are not listed, and NTFS by FUSE: they are on a device of this machine.
+bool is_on_block_device(std::uint64_t magic, unsigned major) {
+    return major != 0 && (magic == kFuse || !is_listed(magic));
+}
+
 }   // namespace
 
 FileSystemKind file_system_kind(std::uint64_t magic) {
@@ -58,16 +79,42 @@ TimesKind times_kind(std::uint64_t magic) {
                : TimesKind::kServed;
 }
 
+bool has_sure_versions(std::uint64_t magic, std::string_view type) {
+    if (magic == kFuse) return std::ranges::find(kSureFuse, type) != kSureFuse.end();
+    return std::ranges::find(kSure, std::string_view(file_system_kind(magic).name)) != kSure.end();
+}
+
+// Source: proc_pid_mountinfo(5). The device is the third word; the type follows the word "-".
+std::string mounted_type(std::istream& table, unsigned major, unsigned minor) {
+    const std::string device = fmt::format("{}:{}", major, minor);
+    for (std::string line; std::getline(table, line);) {
+        std::istringstream words(line);
+        std::string mount, parent, number, type;
+        if (!(words >> mount >> parent >> number) || number != device) continue;
+        while (words >> type)
+            if (type == "-") return words >> type ? type : std::string();
+    }
+    return {};
+}
+
 FileTraits traits_of(int descriptor) {
     struct statfs facts{};
-    if (::fstatfs(descriptor, &facts) != 0) return {};
+    struct stat file{};
+    if (::fstatfs(descriptor, &facts) != 0 || ::fstat(descriptor, &file) != 0) return {};
     const auto magic = static_cast<std::uint32_t>(facts.f_type);
-    const bool local = file_system_kind(magic).local;
+    const unsigned major = gnu_dev_major(file.st_dev), minor = gnu_dev_minor(file.st_dev);
+    const bool local = file_system_kind(magic).local || is_on_block_device(magic, major);
+    std::string type;
+    if (magic == kFuse && !local) {
+        std::ifstream table("/proc/self/mountinfo");
+        type = mounted_type(table, major, minor);
+    }
     return {.local = local,
             .may_hang = !local,
             .page_cache = local,
             .stripe_bytes = ask_stripe_size(descriptor),
-            .times = times_kind(magic)};
+            .times = times_kind(magic),
+            .sure_versions = has_sure_versions(magic, type)};
 }
 
 Result<FileSystemKind> file_system_of(const std::string& path) {

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <istream>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "io/file.h"
@@ -25,6 +27,12 @@ struct FileSystemKind {
 
 // Of the open file. One that cannot be asked has the traits of an unknown file.
 [[nodiscard]] FileTraits traits_of(int descriptor);
+
+// Whether identity and state of a file name one content for good on the file system with this magic number; `type` is
+// its type in the mount table ("fuse.glusterfs"), which only FUSE needs. An allow-list.
+[[nodiscard]] bool has_sure_versions(std::uint64_t magic, std::string_view type);
+// The type of the file system with the device number `major`:`minor`, in a table as /proc/self/mountinfo. Empty: none.
+[[nodiscard]] std::string mounted_type(std::istream& table, unsigned major, unsigned minor);
 
 // The kind of file system that holds `path`.
 [[nodiscard]] Result<FileSystemKind> file_system_of(const std::string& path);

@@ -53,6 +53,14 @@ bool names_memory(std::string_view controllers) {
 
 std::optional<std::uint64_t> memory_limit_bytes() { return memory_limit_bytes("/proc/self", "/sys/fs/cgroup"); }
 
+std::uint64_t usable_memory_bytes() {
+    const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGE_SIZE);
+    const std::uint64_t all = pages > 0 && page > 0
+                                  ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page)
+                                  : 0;
+    return std::min(all, memory_limit_bytes().value_or(all));
+}
+
 // Source: cgroups(7); Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of Linux.
 std::optional<std::uint64_t> memory_limit_bytes(const std::string& proc, const std::string& cgroups) {
     std::optional<std::uint64_t> least;

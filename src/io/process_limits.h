@@ -23,7 +23,9 @@ namespace forebay::io {
 // The memory that the process's control group may use, and all groups above it (memory.max, memory.high;
 // memory.limit_in_bytes of version 1); nothing: there is no limit. What is stored in a tmpfs counts there.
 [[nodiscard]] std::optional<std::uint64_t> memory_limit_bytes();
-// The same, as if `proc` were /proc/self and `cgroups` /sys/fs/cgroup.
+// The machine's memory, or that limit where it is less.
+[[nodiscard]] std::uint64_t usable_memory_bytes();
+// `memory_limit_bytes`, as if `proc` were /proc/self and `cgroups` /sys/fs/cgroup.
 [[nodiscard]] std::optional<std::uint64_t> memory_limit_bytes(const std::string& proc, const std::string& cgroups);
 
 }   // namespace forebay::io

@@ -19,7 +19,7 @@ namespace {
 constexpr std::chrono::seconds kEnding{10};
 
 LoadedOptions with_read_cache(LoadedOptions loaded) {
-    loaded.options.read_cache = true;
+    loaded.options.read_cache = ReadCacheMode::kOn;
     loaded.options.prefetch = Prefetch::kOff;
     return loaded;
 }

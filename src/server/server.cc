@@ -37,19 +37,19 @@ LoadedOptions options_of_a_file(LoadedOptions loaded, std::size_t clients_max) {
     options.write_max = write_max;
     options.server.clear();
     options.close = OnClose::kWait;
-    options.read_cache = false;
+    options.read_cache = ReadCacheMode::kOff;
     return loaded;
 }
 
 std::unique_ptr<CachedFiles> cached_files_of(const LoadedOptions& loaded) {
-    return loaded.options.read_cache ? std::make_unique<CachedFiles>(loaded) : nullptr;
+    return loaded.options.read_cache == ReadCacheMode::kOn ? std::make_unique<CachedFiles>(loaded) : nullptr;
 }
 
 }   // namespace
 
 Server::Server(Setup setup, std::unique_ptr<io::Listener> listener)
     : sessions_max_(kSessionsPerFile * setup.clients_max +
-                    (setup.options.options.read_cache ? CachedFiles::kReadersMax : 0)),
+                    (setup.options.options.read_cache == ReadCacheMode::kOn ? CachedFiles::kReadersMax : 0)),
       report_(std::move(setup.report)),
       key_(setup.key),
       epoch_(random_number()),

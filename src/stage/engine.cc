@@ -224,7 +224,7 @@ std::shared_ptr<cache::CachedFile> Engine::State::cached(const io::Identity& ide
 }
 
 void Engine::State::compare_cached() noexcept {
-    if (!loaded_.options.read_cache || inherited()) return;
+    if (loaded_.options.read_cache == ReadCacheMode::kOff || inherited()) return;
     (void)attempt([&] {
         for (const auto& file : files_read()) (void)attempt([&] { file->look_again(); });
     });

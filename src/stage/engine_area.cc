@@ -35,15 +35,6 @@ constexpr std::uint64_t kMapBytes = std::uint64_t{64} << 20, kMapBytesWithLimit 
 // More than engines of one process, and such as look at the staging area at the same time.
 constexpr unsigned kDirectoryNumbers = 1000;
 
-// Of the machine, or the part of it that the process may use.
-std::uint64_t usable_memory_bytes() {
-    const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGE_SIZE);
-    const std::uint64_t all = pages > 0 && page > 0
-                                  ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page)
-                                  : 0;
-    return std::min(all, io::memory_limit_bytes().value_or(all));
-}
-
 // A member of a line of statistics; empty without a file that the read cache had to do with.
 std::string told(const cache::CacheTotals& totals) {
     std::string reasons;
@@ -142,7 +133,7 @@ std::optional<Engine::Obstacle> Engine::State::make_process_directory_opening() 
                        fmt::format("the process may map only {} more (ulimit -v, ulimit -d), and staging begins at {}",
                                    format_size(*mappable), format_size(kMappableMin)),
                        ENOMEM});
-    usable_memory_bytes_ = usable_memory_bytes();
+    usable_memory_bytes_ = io::usable_memory_bytes();
     ledger::remove_leftovers(*area_);
     if (const Status made = make_living_directory_opening(process.value()); !made) return refuse(made);
     run_.tell_area(::getpid(), directory_->name());

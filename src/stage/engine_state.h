@@ -92,7 +92,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     std::shared_ptr<StagedFile> find(const io::Identity& identity);
     std::shared_ptr<cache::CachedFile> cached(const io::Identity& identity);
     void opened_again(const io::Identity& identity) noexcept {
-        if (!loaded_.options.read_cache) return;
+        if (loaded_.options.read_cache == ReadCacheMode::kOff) return;
         if (const auto file = cached(identity)) read_cache_.opened_again(*file);
     }
     void compare_cached() noexcept;

@@ -158,6 +158,7 @@ class Engine::Core {
 
   private:
     void serve();
+    void leave_locked();
     void begin_stop();
 
     // Links and states
@@ -201,6 +202,7 @@ class Engine::Core {
     std::size_t looking_ = 0;     // threads that will look for a task before they sleep
     std::size_t waiters_ = 0, all_waiters_ = 0;
     std::vector<std::jthread> threads_;
+    std::vector<std::jthread> left_;   // have ended, or are about to
 };
 
 // ---- Links and states ------------------------------------------------------------------------------
@@ -391,10 +393,22 @@ void Engine::Core::serve() {
             continue;
         }
         ++asleep_;
-        ready_.wait(lock, [this] { return summonses_ > 0 || stopping_; });
+        const auto called = [this] { return summonses_ > 0 || stopping_; };
+        if (limits_.idle_max == std::chrono::milliseconds::max()) ready_.wait(lock, called);
+        else if (!ready_.wait_for(lock, limits_.idle_max, called)) return leave_locked();
         if (summonses_ == 0) return;
         --summonses_;
     }
+}
+
+// The thread is idle and ends. Whoever starts the next one, or destroys this, joins it.
+void Engine::Core::leave_locked() {
+    --asleep_;
+    const auto self = std::find_if(threads_.begin(), threads_.end(), [](const std::jthread& thread) {
+        return thread.get_id() == std::this_thread::get_id();
+    });
+    left_.push_back(std::move(*self));   // there is room: start_thread_locked has seen to it
+    threads_.erase(self);
 }
 
 // Sees to it that what may begin does: every thread that is about to look finds one task.
@@ -415,7 +429,10 @@ void Engine::Core::summon_locked() {
 bool Engine::Core::start_thread_locked() {
     if (stopping_ || threads_.size() >= limits_.threads_max) return false;
     try {
+        for (std::jthread& thread : left_) thread.join();   // they take no lock any more
+        left_.clear();
         threads_.reserve(threads_.size() + 1);   // a thread that cannot be kept must not start
+        left_.reserve(threads_.size() + 1);
         threads_.push_back(limits_.start_thread([this] { serve(); }));
     } catch (const std::system_error&) {
         return false;   // fewer threads than wanted serve as well, only slower
@@ -471,6 +488,7 @@ void Engine::Core::allow(std::size_t threads) {
 
 Engine::Core::~Core() {
     begin_stop();
+    for (std::jthread& thread : left_) thread.join();
     for (std::jthread& thread : threads_) thread.join();   // what becomes free to run meanwhile is canceled
 }
 

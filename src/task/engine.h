@@ -40,8 +40,8 @@
 //      after its function, with all it holds, was destroyed; a canceled task's is destroyed right after.
 //
 // Threads start when there is more to do than threads to do it, and sleep on a condition variable
-// otherwise: an idle engine costs no CPU, nothing is polled. If not one thread can be had, `submit` says
-// so, and whoever waits runs the tasks, with the same order and budget.
+// otherwise, until they have been idle for `idle_max`: an idle engine costs no CPU, nothing is polled. If not one
+// thread can be had, `submit` says so, and whoever waits runs the tasks, with the same order and budget.
 //
 // Thread-safe, but for construction, destruction and forget_threads. Locks are held for bookkeeping only,
 // never while a task's function is called or destroyed.
@@ -109,7 +109,8 @@ using StartThread = std::function<std::jthread(std::function<void()> serve)>;
 struct Limits {
     std::size_t threads_max = 1;   // 0 is taken as 1
     std::uint64_t budget_bytes = std::numeric_limits<std::uint64_t>::max();
-    StartThread start_thread = {};   // empty: a plain thread. Tests let it fail
+    StartThread start_thread = {};                                           // empty: a plain thread. Tests let it fail
+    std::chrono::milliseconds idle_max = std::chrono::milliseconds::max();   // a thread without work ends after that
 };
 
 class Engine {

@@ -174,9 +174,10 @@ def test_a_file_on_a_local_file_system_is_left_alone(tmp_path):
     assert not list((tmp_path / "staging-area").rglob("replica"))
 
 
-def test_without_the_option_nothing_is_cached(mounted, tmp_path):
+def test_switched_off_nothing_is_cached(mounted, tmp_path):
     folder, _ = mounted
-    assert read(staged(tmp_path), folder, "1").stdout == read(native(), folder, "1").stdout
+    off = staged(tmp_path, "read_cache=off")
+    assert read(off, folder, "3").stdout == read(native(), folder, "3").stdout
     assert caches(tmp_path) == [None]
     assert not list((tmp_path / "staging-area").rglob("cache"))
 
@@ -414,7 +415,7 @@ assert calls.forebay_prefetch_left(b"target/data.h5") == -1
 def test_a_file_that_is_not_cached_cannot_be_prefetched(mounted, tmp_path):
     folder, _ = mounted
     code = CALLS + 'with h5py.File("target/data.h5"): assert prefetch(b"target/data.h5", (0, 100)) == errno.ENOTSUP'
-    done = run([sys.executable, "-c", code], staged(tmp_path), folder)
+    done = run([sys.executable, "-c", code], staged(tmp_path, "read_cache=off"), folder)
     assert done.returncode == 0, done.stderr
 
 

@@ -184,8 +184,8 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags, For what) 
     const bool may = !aside_ && mpi != WithMpi::kOff && wanted;
     const bool goes_on = may && open != nullptr && open->shared();
     const bool served = may && engine->options().options.forwards();   // a server does not care for nodes
-    const bool caches = may && !writes && what == For::kOpen && engine->options().options.read_cache &&
-                        may_be_cached(path);
+    const bool caches = may && !writes && what == For::kOpen &&
+                        engine->options().options.read_cache == ReadCacheMode::kOn && may_be_cached(path);
     const bool beside_a_writer = served && !writes && what == For::kOpen;
     const auto obstacle = may && writes && !goes_on && !served ? engine->obstacle() : std::nullopt;
     const bool can = goes_on || caches || beside_a_writer || (may && writes && !obstacle);

@@ -53,7 +53,8 @@ std::shared_ptr<cache::CachedFile> cached_of(const OpenFile& file) {
 Result<std::shared_ptr<cache::CachedFile>> cache_of(const OpenFile* file) {
     if (file == nullptr) return Status(Code::kUnsupported, "the file is not opened through forebay's driver");
     auto cached = cached_of(*file);
-    if (cached == nullptr) return Status(Code::kUnsupported, file->path + " is not read through the read cache");
+    if (cached == nullptr || !cached->ensure_cached())
+        return Status(Code::kUnsupported, file->path + " is not read through the read cache");
     return cached;
 }
 
@@ -72,9 +73,9 @@ herr_t create_cache(const char* function, const OpenFile* file, const CreateArgu
         return cannot("it was opened natively; HDF5_CACHE_WR=yes and HDF5_CACHE_RD=yes, or the file access list, have "
                       "files cached from the beginning");
     if (!file->writable)
-        return cached_of(*file) != nullptr ? 0
-                                           : cannot("it is open for reading, and not read through the cache; "
-                                                    "HDF5_CACHE_RD=yes, or the file access list, has it cached");
+        return cache_of(file) ? 0
+                              : cannot("it is open for reading, and not read through the cache; "
+                                       "HDF5_CACHE_RD=yes, or the file access list, has it cached");
     if (asked->purpose == CreateArguments::kRead) return 0;   // a file that is written is read from the log as it is
     stage::StagedFile* const staged = staged_of(*file);
     if (staged != nullptr && staged->staged()) return 0;

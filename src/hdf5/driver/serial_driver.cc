@@ -119,7 +119,7 @@ void leave_parents_engine(SerialFile& file) {
     std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (engine == nullptr || engine->inherited()) return;
     const Options& options = engine->options().options;
-    if (!options.read_cache || options.forwards()) return;
+    if (options.read_cache == ReadCacheMode::kOff || options.forwards()) return;
     Result<stage::Engine::Attached> attached = engine->attach(target_of(open));
     if (!attached) return;
     if (!attached.value().warning.empty()) warn_once(attached.value().warning);

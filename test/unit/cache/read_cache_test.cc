@@ -6,10 +6,12 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <filesystem>
 
 #include "base/clock.h"
 #include "io/forwarding_file.h"
 #include "io/memory_file.h"
+#include "support/scratch_folder.h"
 #include "support/team_files.h"
 
 namespace forebay::cache {
@@ -36,13 +38,19 @@ class ServedFile final : public io::ForwardingFile {
     }
 
     io::FileState state_;
-    io::FileTraits traits_{.local = false, .times = io::TimesKind::kServed};
+    io::FileTraits traits_{.local = false, .times = io::TimesKind::kServed, .sure_versions = true};
+    void replace(io::Bytes content) { EXPECT_TRUE(file().write_at(0, content)); }
     std::atomic<int> reads_{0};
 };
 
 class ReadCacheTest : public testing::Test {
   protected:
-    ReadCacheTest() { options_.read_cache = true; }
+    ReadCacheTest() {
+        options_.read_cache = ReadCacheMode::kOn;
+        options_.size = kUnitBytes;
+        std::filesystem::create_directories(place_ + "/forebay-0/cache");   // whose device is asked for its room
+    }
+    ~ReadCacheTest() override { std::filesystem::remove_all(place_); }
 
     std::unique_ptr<ReadCache> cache() {
         return std::make_unique<ReadCache>(options_, [this]() -> Result<std::unique_ptr<io::Directory>> {
@@ -62,7 +70,8 @@ class ReadCacheTest : public testing::Test {
     Options options_;
     Status area_;
     int opened_areas_ = 0;
-    std::unique_ptr<io::Directory> root_ = io::make_memory_directory("/local");
+    const std::string place_ = test::make_scratch_folder();
+    std::unique_ptr<io::Directory> root_ = io::make_memory_directory(place_);
     const std::vector<std::byte> content_ = test::bytes_of(3 * kUnitBytes + 1000, 5);
     std::shared_ptr<ServedFile> source_ = std::make_shared<ServedFile>(content_);
     std::string warning_;
@@ -116,7 +125,7 @@ TEST_F(ReadCacheTest, of_many_files_the_last_share_a_name) {
 }
 
 TEST_F(ReadCacheTest, without_the_option_nothing_is_looked_at) {
-    options_.read_cache = false;
+    options_.read_cache = ReadCacheMode::kOff;
     const auto cache = this->cache();
     EXPECT_EQ(cache->open(source_, warning_), nullptr);
     EXPECT_EQ(cache->begin_writing(*source_), nullptr);
@@ -213,6 +222,198 @@ TEST_F(ReadCacheTest, a_file_that_has_just_been_written_is_not_stored) {
     }
     EXPECT_EQ(cache->totals().stored_bytes, 0u);
     EXPECT_EQ(cache->totals().hit_bytes, 0u);
+}
+
+// ---- on a file system whose times and numbers say little -------------------------------------------
+
+TEST_F(ReadCacheTest, another_file_with_the_same_numbers_and_times_is_not_taken_for_the_first) {
+    source_->traits_.sure_versions = false;
+    const auto cache = this->cache();
+    {
+        const auto file = cache->open(source_, warning_);
+        ASSERT_NE(file, nullptr) << warning_;
+        EXPECT_EQ(read(*file), content_);
+        file->await_stored();
+        EXPECT_EQ(read(*file), content_);
+        EXPECT_EQ(file->counters().hit_bytes.load(), content_.size()) << "while it is open";
+        cache->note_closed(*file);
+    }
+    // Its file system is unmounted, and another image is mounted in its place.
+    const auto other = test::bytes_of(content_.size(), 6);
+    source_->replace(other);
+    const auto file = cache->open(source_, warning_);
+    ASSERT_NE(file, nullptr) << warning_;
+    EXPECT_EQ(read(*file), other);
+    EXPECT_EQ(file->counters().hit_bytes.load(), 0u);
+}
+
+TEST_F(ReadCacheTest, processes_that_have_it_open_at_once_share_what_they_read) {
+    source_->traits_.sure_versions = false;
+    const auto one = cache(), two = cache();
+    const auto first = one->open(source_, warning_), second = two->open(source_, warning_);
+    ASSERT_TRUE(first != nullptr && second != nullptr) << warning_;
+    EXPECT_EQ(read(*first), content_);
+    first->await_stored();
+    EXPECT_EQ(read(*second), content_);
+    EXPECT_EQ(second->counters().hit_bytes.load(), content_.size());
+}
+
+TEST_F(ReadCacheTest, a_file_without_times_is_left_alone) {
+    source_->traits_.sure_versions = false;
+    source_->state_.changed_ns = 0;
+    const auto cache = this->cache();
+    EXPECT_EQ(cache->open(source_, warning_), nullptr);
+    EXPECT_EQ(cache->totals().asides[static_cast<std::size_t>(Aside::kUnsure)], 1u);
+}
+
+// ---- read_cache=auto: nobody has asked -------------------------------------------------------------
+
+class UnaskedTest : public ReadCacheTest {
+  protected:
+    UnaskedTest() { options_.read_cache = ReadCacheMode::kAuto; }
+    // Sources here are memory: they must not be called fast.
+    std::unique_ptr<ReadCache> unasked() {
+        return std::make_unique<ReadCache>(
+            options_,
+            [this]() -> Result<std::unique_ptr<io::Directory>> {
+                ++opened_areas_;
+                auto area = root_->create_directory("forebay-0");
+                return area ? std::move(area) : root_->open_directory("forebay-0");
+            },
+            ReadCache::Manner{.judge_speed = false});
+    }
+    static constexpr std::uint64_t kRow = 8192;
+    std::uint64_t rows() const { return content_.size() / kRow; }
+    // One epoch, in an order that follows nothing.
+    void train(io::File& file) const {
+        std::vector<std::byte> row(kRow);
+        for (std::uint64_t i = 0; i < rows(); ++i) {
+            const std::uint64_t at = i * 37 % rows() * kRow;
+            const auto got = file.read_at(at, row);
+            ASSERT_TRUE(got && got.value() == kRow);
+            ASSERT_TRUE(std::ranges::equal(row, std::span(content_).subspan(at, kRow)));
+        }
+    }
+    std::vector<std::string> cached() const {
+        const auto area = root_->open_directory("forebay-0");
+        if (!area) return {};
+        const auto cache = area.value()->open_directory("cache");
+        std::vector<std::string> names;
+        if (cache)
+            for (const ReplicaView& view : list_replicas(*cache.value())) names.push_back(view.name);
+        return names;
+    }
+    static std::uint64_t count(const CacheTotals& totals, Aside why) {
+        return totals.asides[static_cast<std::size_t>(why)];
+    }
+};
+
+TEST_F(UnaskedTest, a_file_that_is_read_once_leaves_no_trace_on_the_node) {
+    const auto cache = unasked();
+    const auto file = cache->open(source_, warning_);
+    ASSERT_NE(file, nullptr);
+    std::vector<std::byte> piece(4096);
+    for (std::uint64_t at = 0; at + piece.size() <= content_.size(); at += piece.size())
+        ASSERT_TRUE(file->read_at(at, piece));
+    EXPECT_TRUE(file->on_trial());
+    cache->note_closed(*file);
+    EXPECT_EQ(opened_areas_, 0);
+    EXPECT_EQ(cache->totals().files, 0u);
+    EXPECT_EQ(count(cache->totals(), Aside::kOnce), 1u);
+}
+
+TEST_F(UnaskedTest, a_training_is_cached_and_nothing_is_left_after_it) {
+    const auto cache = unasked();
+    {
+        const auto file = cache->open(source_, warning_);
+        ASSERT_NE(file, nullptr);
+        for (int epoch = 0; epoch < 3; ++epoch) {
+            train(*file);
+            file->await_stored();
+        }
+        EXPECT_FALSE(file->on_trial());
+        EXPECT_GT(file->counters().hit_bytes.load(), content_.size());
+        EXPECT_EQ(cached().size(), 1u);
+        cache->note_closed(*file);
+    }
+    EXPECT_EQ(cached().size(), 1u) << "the process may open it again";
+    EXPECT_TRUE(cache->stop(std::chrono::steady_clock::time_point::max()));
+    EXPECT_EQ(cached().size(), 0u);
+    EXPECT_EQ(cache->totals().files, 1u);
+}
+
+TEST_F(UnaskedTest, a_file_that_is_opened_for_each_sample_is_cached_all_the_same) {
+    const auto cache = unasked();
+    std::uint64_t hit_bytes = 0;
+    std::vector<std::byte> row(kRow);
+    for (int epoch = 0; epoch < 3; ++epoch)
+        for (std::uint64_t i = 0; i < rows(); ++i) {
+            const auto file = cache->open(source_, warning_);
+            ASSERT_NE(file, nullptr);
+            ASSERT_TRUE(file->read_at(i * 37 % rows() * kRow, row));
+            file->close();
+            cache->note_closed(*file);
+        }
+    hit_bytes = cache->totals().hit_bytes;
+    EXPECT_GT(hit_bytes, content_.size());
+}
+
+TEST_F(UnaskedTest, a_young_file_is_read_itself_and_cached_once_it_is_older) {
+    source_->state_.modified_ns = realtime_ns() - 30'000'000'000;
+    const auto cache = unasked();
+    const auto file = cache->open(source_, warning_);
+    ASSERT_NE(file, nullptr);
+    train(*file);
+    EXPECT_TRUE(file->on_trial());
+    EXPECT_EQ(opened_areas_, 0);
+    EXPECT_EQ(file->counters().aside.load(), Aside::kYoung);
+    source_->state_.modified_ns = realtime_ns() - kHour;
+    train(*file);
+    EXPECT_FALSE(file->on_trial());
+}
+
+TEST_F(UnaskedTest, where_versions_are_not_sure_a_file_is_cached_only_on_demand) {
+    source_->traits_.sure_versions = false;
+    const auto cache = unasked();
+    const auto file = cache->open(source_, warning_);
+    ASSERT_NE(file, nullptr);
+    for (int epoch = 0; epoch < 3; ++epoch) train(*file);
+    EXPECT_TRUE(file->on_trial());
+    EXPECT_EQ(file->counters().aside.load(), Aside::kUnsure);
+    ASSERT_TRUE(file->prefetch(std::array{ByteRange{0, content_.size()}}));
+    EXPECT_FALSE(file->on_trial());
+    while (file->prefetch_left() > 0) file->await_stored();
+    EXPECT_EQ(read(*file), content_);
+    EXPECT_EQ(file->counters().hit_bytes.load(), content_.size());
+}
+
+TEST_F(UnaskedTest, a_staging_area_that_fails_is_told_nobody) {
+    options_.nls = "/nowhere";
+    const auto cache = std::make_unique<ReadCache>(
+        options_, []() -> Result<std::unique_ptr<io::Directory>> { return Status::from_errno(EIO, "open the area"); },
+        ReadCache::Manner{.judge_speed = false});
+    const auto file = cache->open(source_, warning_);
+    ASSERT_NE(file, nullptr);
+    for (int epoch = 0; epoch < 3; ++epoch) train(*file);
+    EXPECT_EQ(warning_, "");
+    EXPECT_EQ(file->counters().aside.load(), Aside::kFault);
+    EXPECT_FALSE(file->prefetch(std::array{ByteRange{0, 1}}));
+}
+
+TEST_F(UnaskedTest, a_file_that_is_written_and_was_not_cached_opens_no_staging_area) {
+    const auto cache = unasked();
+    EXPECT_EQ(cache->begin_writing(*source_), nullptr);
+    EXPECT_EQ(opened_areas_, 0);
+}
+
+TEST_F(UnaskedTest, a_file_whose_map_would_take_the_cache_is_read_itself) {
+    options_.read_cache_size = 64 << 10;
+    const auto cache = unasked();
+    const auto file = cache->open(source_, warning_);
+    ASSERT_NE(file, nullptr);
+    for (int epoch = 0; epoch < 3; ++epoch) train(*file);
+    EXPECT_EQ(opened_areas_, 0);
+    EXPECT_EQ(file->counters().aside.load(), Aside::kFull);
 }
 
 }   // namespace

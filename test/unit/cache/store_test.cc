@@ -23,21 +23,19 @@ class StoreTest : public testing::Test {
     }
     static constexpr std::uint64_t kMapBytes = 4096 + 4096 + 4 * kUnitBlocks * 4;   // of four units
 
-    std::shared_ptr<Store> open(std::uint64_t capacity, Replacement replacement = Replacement::kLru,
-                                bool permanent = true) {
+    std::shared_ptr<Store> open(std::uint64_t capacity, Replacement replacement = Replacement::kLru) {
         auto folder = area_->create_directory("cache");
         if (!folder) folder = area_->open_directory("cache");
         auto store = Store::open({.folder = std::move(folder).value(),
                                   .capacity_bytes = capacity,
-                                  .permanent = permanent,
                                   .replacement = replacement,
                                   .now_ns = ticking});
         EXPECT_TRUE(store) << store.status().message();
         return store.value();
     }
     // Stores so many units of the file, and closes it.
-    static Status fill(Store& store, const Version& version, std::uint64_t units) {
-        const auto replica = store.replica(version);
+    static Status fill(Store& store, const Version& version, std::uint64_t units, bool permanent = true) {
+        const auto replica = store.replica(version, {.permanent = permanent});
         if (!replica) return replica.status();
         const auto bytes = test::bytes_of(kUnitBytes, version.identity.inode);
         for (std::uint64_t unit = 0; unit < units; ++unit) {
@@ -162,11 +160,10 @@ TEST_F(StoreTest, folders_that_are_no_replicas_are_left_alone) {
 }
 
 TEST_F(StoreTest, a_temporal_replica_goes_when_its_last_user_closes_it) {
-    const auto one = open(100 * kUnitBytes, Replacement::kLru, false);
-    const auto other = open(100 * kUnitBytes, Replacement::kLru, false);
-    auto first = one->replica(file(1)), second = other->replica(file(1));
+    const auto one = open(100 * kUnitBytes), other = open(100 * kUnitBytes);
+    auto first = one->replica(file(1), {.permanent = false}), second = other->replica(file(1), {.permanent = false});
     ASSERT_TRUE(first && second);
-    ASSERT_TRUE(fill(*one, file(1), 2));
+    ASSERT_TRUE(fill(*one, file(1), 2, false));
     first = Status(Code::kInternal, "closed");
     EXPECT_THAT(names(*one), testing::ElementsAre("7-1")) << "somebody has it open";
     second = Status(Code::kInternal, "closed");
@@ -175,15 +172,15 @@ TEST_F(StoreTest, a_temporal_replica_goes_when_its_last_user_closes_it) {
 }
 
 TEST_F(StoreTest, a_replica_is_permanent_once_anybody_wants_it_so) {
-    const auto temporal = open(100 * kUnitBytes, Replacement::kLru, false), permanent = open(100 * kUnitBytes);
+    const auto store = open(100 * kUnitBytes);
     {
-        const auto first = temporal->replica(file(1));
+        const auto first = store->replica(file(1), {.permanent = false});
         ASSERT_TRUE(first);
-        ASSERT_TRUE(fill(*permanent, file(1), 1));
+        ASSERT_TRUE(fill(*store, file(1), 1));
     }
-    ASSERT_TRUE(fill(*temporal, file(1), 2));
-    ASSERT_EQ(names(*permanent).size(), 1u);
-    EXPECT_TRUE(permanent->list().front().permanent);
+    ASSERT_TRUE(fill(*store, file(1), 2, false));
+    ASSERT_EQ(names(*store).size(), 1u);
+    EXPECT_TRUE(store->list().front().permanent);
 }
 
 TEST_F(StoreTest, a_temporal_replica_whose_users_died_is_removed_by_the_next_process) {
@@ -209,17 +206,17 @@ TEST_F(StoreTest, a_temporal_replica_whose_users_died_is_removed_by_the_next_pro
 }
 
 TEST_F(StoreTest, a_pinned_replica_stays_also_when_its_file_changes) {
-    const auto store = open(8 * kUnitBytes + 2 * kMapBytes, Replacement::kLru, false);
+    const auto store = open(8 * kUnitBytes + 2 * kMapBytes);
     {
-        const auto replica = store->replica(file(1));
+        const auto replica = store->replica(file(1), {.permanent = false});
         ASSERT_TRUE(replica);
         replica.value()->set_pinned(true);
-        ASSERT_TRUE(fill(*store, file(1), 4));
+        ASSERT_TRUE(fill(*store, file(1), 4, false));
     }
     EXPECT_THAT(names(*store), testing::ElementsAre("7-1")) << "though it is temporal";
     Version changed = file(1);
     changed.modified_ns += 1;
-    ASSERT_TRUE(fill(*store, changed, 4));
+    ASSERT_TRUE(fill(*store, changed, 4, false));
     ASSERT_EQ(names(*store).size(), 1u);
     EXPECT_TRUE(store->list().front().pinned);
     EXPECT_EQ(store->evict(kUnitBytes), 0u);
@@ -251,7 +248,7 @@ TEST_F(StoreTest, a_replica_in_use_is_evicted_by_units_but_for_those_that_somebo
 TEST_F(StoreTest, the_view_tells_the_path_the_state_and_the_use) {
     const auto store = open(100 * kUnitBytes);
     {
-        const auto replica = store->replica(file(1), "/scratch/a \x1b[2Jfile.h5");
+        const auto replica = store->replica(file(1), {.path = "/scratch/a \x1b[2Jfile.h5"});
         ASSERT_TRUE(replica);
         const ReplicaView view = store->list().front();
         EXPECT_EQ(view.path, "/scratch/a \x1b[2Jfile.h5");
@@ -281,10 +278,9 @@ TEST_F(StoreTest, the_nth_call_fails_and_the_account_is_right_afterwards) {
         auto folder = area_->create_directory("cache");
         auto store = Store::open({.folder = io::make_fault_directory(std::move(folder).value(), faults),
                                   .capacity_bytes = 100 * kUnitBytes,
-                                  .permanent = nth % 2 == 0,
                                   .now_ns = ticking});
         if (store) {
-            (void)fill(*store.value(), file(1), 2);
+            (void)fill(*store.value(), file(1), 2, nth % 2 == 0);
             Version changed = file(1);
             changed.size += 1;
             (void)fill(*store.value(), changed, 1);

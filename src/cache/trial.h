@@ -1,0 +1,86 @@
+// Whether reads of a file show that caching it pays, where the program has not asked for that (read_cache=auto).
+//
+// A copy on the node is worth its bytes if they are read again. Two patterns say so:
+//   repeated   most of what is read now was read before;
+//   scattered  most of what is read follows nothing that was read before, and it is more than metadata would be: so
+//              reads a training, which comes back in its next epoch.
+// A program that reads a file once from front to back, in several streams or with gaps, shows neither. A file system
+// that answers as fast as the node would shows nothing either: its reads are not looked at.
+// docs/read-cache.md, "Without being asked". Pure; not thread-safe. Memory: 40 KiB at most.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <unordered_set>
+
+#include "extent/range.h"
+
+namespace forebay::cache {
+
+// A source that answers `requests` requests of `bytes` bytes together in less than this is as fast as a replica.
+[[nodiscard]] constexpr std::uint64_t fast_ns(std::uint64_t requests, std::uint64_t bytes) noexcept {
+    constexpr std::uint64_t kRequestNs = 20'000, kBytesPerNs = 2;
+    return requests * kRequestNs + bytes / kBytesPerNs;
+}
+
+class Trial {
+  public:
+    enum class Verdict : std::uint8_t { kUndecided, kFast, kPays };
+    static constexpr std::uint64_t kWindow = 32;   // requests that are judged together
+
+    // `judge_speed` false: no file system is called fast.
+    explicit Trial(std::uint64_t file_bytes, bool judge_speed = true) noexcept
+        : file_bytes_(file_bytes), judge_speed_(judge_speed) {}
+
+    // The program has read `asked`, in `took_ns`. May throw std::bad_alloc; then the request counts half, or not.
+    [[nodiscard]] Verdict note(ByteRange asked, std::uint64_t took_ns);
+
+  private:
+    static constexpr std::size_t kStreams = 8;
+    static constexpr std::size_t kPlacesMax = 1024;
+    static constexpr std::uint64_t kGapMax = 4 << 20;       // within a stream
+    static constexpr std::uint64_t kGapShare = 64;          // of the file, where that is less
+    static constexpr std::uint64_t kScatteredShare = 100;   // scattered reads must be so much of the file
+
+    struct Window {
+        std::uint64_t requests = 0, bytes = 0, ns = 0;
+        std::uint64_t telling = 0;   // bytes of the kind that is looked for
+    };
+
+    [[nodiscard]] bool follows(ByteRange asked) noexcept;
+    [[nodiscard]] bool is_sampled(std::uint64_t place) const noexcept;
+    void remember(std::uint64_t place);
+
+    std::uint64_t file_bytes_;
+    bool judge_speed_;
+    std::array<std::uint64_t, kStreams> stream_ends_{};
+    std::array<std::uint64_t, kStreams> stream_used_{};
+    std::uint64_t tick_ = 0;
+    std::uint64_t read_bytes_ = 0, scattered_bytes_ = 0;
+    Window all_, sampled_;
+    std::unordered_set<std::uint64_t> places_;   // where sampled requests began, and about how large they were
+    unsigned thinned_ = 0;                       // one place of 2^thinned_ is sampled
+};
+
+// Of all opens of a file in one process. Thread-safe.
+class SharedTrial {
+  public:
+    SharedTrial(std::uint64_t file_bytes, bool judge_speed) noexcept : trial_(file_bytes, judge_speed) {}
+    // Without memory nothing is decided.
+    [[nodiscard]] Trial::Verdict note(ByteRange asked, std::uint64_t took_ns) noexcept {
+        const std::lock_guard lock(mutex_);
+        try {
+            return trial_.note(asked, took_ns);
+        } catch (const std::bad_alloc&) {
+            return Trial::Verdict::kUndecided;
+        }
+    }
+
+  private:
+    std::mutex mutex_;
+    Trial trial_;
+};
+
+}   // namespace forebay::cache
