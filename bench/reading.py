@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 YOUNG_SECONDS = 4  # a file that changed later than so long ago is not stored
+CLOCK_BEHIND = 3600  # seconds; of a slow file system, where a file is to look old at once
 
 MAKE = """
 import sys, h5py, numpy as np
@@ -28,12 +29,13 @@ def plain_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("HDF5_VOL", "LD_PRELOAD"))}
 
 
-def environment_of(side: str, area: Path, cache: str = "8GiB") -> dict[str, str]:
-    """Of a program on the side `native` or `forebay`, with a cache of this size in the staging area `area`."""
+def environment_of(side: str, area: Path, cache: str = "8GiB", mode: str = "on") -> dict[str, str]:
+    """Of a program on the side `native` or `forebay`, with a cache of this size in the staging area `area`. `mode` is
+    the option read_cache."""
     if side == "native":
         return plain_environment()
     return plain_environment() | {
-        "HDF5_VOL_CONNECTOR": f"forebay read_cache=on;read_cache_size={cache}",
+        "HDF5_VOL_CONNECTOR": f"forebay read_cache={mode};read_cache_size={cache}",
         "HDF5_PLUGIN_PATH": os.environ["FOREBAY_PLUGIN_DIR"],
         "FOREBAY_NLS": str(area),
         "FOREBAY_STATS": str(area / "statistics"),

@@ -8,6 +8,7 @@ memory, as from a page cache that holds all of the file.
     tools/env bench/reading_again.py --processes 1 --share 0.05   one epoch of a random twentieth
     tools/env bench/reading_again.py --cache 128MiB               a cache of half the data
     tools/env bench/reading_again.py --processes 1 --warm         beside a warm page cache
+    tools/env bench/reading_again.py --mode auto --epochs 5       a program that has not asked for a cache
 
 Prints for each epoch the seconds of both sides, medians over the repetitions, and their ratio; the time to the first
 batch; the private memory of a process at its end; and the bytes that the file system saw. What is read is compared.
@@ -20,11 +21,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from forebay.slowfs import SlowFS
-from reading import YOUNG_SECONDS, environment_of, make_rows
+from reading import CLOCK_BEHIND, environment_of, make_rows
 
 READ = """
 import json, sys, time, zlib, h5py, numpy as np
@@ -58,7 +58,7 @@ def run(side: str, path: Path, area: Path, options: argparse.Namespace, processe
     readers = [
         subprocess.Popen(
             [sys.executable, "-c", READ, *map(str, words), str(seed)],
-            env=environment_of("forebay" if side == "forebay" else "native", area, options.cache),
+            env=environment_of("forebay" if side == "forebay" else "native", area, options.cache, options.mode),
             stdout=subprocess.PIPE,
         )
         for seed in range(processes)
@@ -83,6 +83,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--cache", default="8GiB", help="size of the cache")
+    parser.add_argument("--mode", default="on", choices=["on", "auto"], help="the option read_cache")
     parser.add_argument("--warm", action="store_true", help="natively from memory, too")
     parser.add_argument("--bandwidth", default="200MiB/s")
     parser.add_argument("--latency", default="0.5ms")
@@ -91,13 +92,16 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="forebay-again-", dir="/dev/shm"))
     try:
         with SlowFS(
-            folder / "backing", folder / "mount", bandwidth=options.bandwidth, latency=options.latency
+            folder / "backing",
+            folder / "mount",
+            bandwidth=options.bandwidth,
+            latency=options.latency,
+            clock_behind=CLOCK_BEHIND,
         ) as file_system:
             paths = {side: file_system / "data.h5" for side in ("native", "forebay")}
             if options.warm:
                 paths["warm"] = folder / "backing" / "data.h5"
             make_rows(folder / "backing" / "data.h5", options.rows, options.row_bytes)
-            time.sleep(YOUNG_SECONDS)
             for processes in options.processes:
                 took: dict[str, list[dict]] = {side: [] for side in paths}
                 seen: dict[str, list[int]] = {side: [] for side in paths}

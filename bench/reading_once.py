@@ -5,10 +5,11 @@ One run measures both sides: native, and forebay with read_cache=on, by an unmod
 
     tools/env bench/reading_once.py                 all cases
     tools/env bench/reading_once.py opens opens_c   10,000 opens, read-only, of small files, by h5py and in C
+    tools/env bench/reading_once.py --mode auto     a program that has not asked for a cache
     tools/env bench/reading_once.py --folder DIR    where the local files are; best on a disk
 
 Cases: `opens` and `opens_c`; `warm`, a local file that is in the page cache; `cold`, a local file that is not; `fast`,
-a file system that is not local, and answers at once. Prints the medians of both sides, and their ratio; also of the
+a file system that is not local, and answers at once; `slow`, one of 200 MiB/s and 0.5 ms. Prints the medians of both sides, and their ratio; also of the
 time on a processor, which other work on the machine changes less. What is read is compared.
 """
 
@@ -20,7 +21,7 @@ import time
 from pathlib import Path
 
 from forebay.slowfs import SlowFS
-from reading import YOUNG_SECONDS, environment_of, in_turns, make_rows, median_of, told_by, told_by_program
+from reading import CLOCK_BEHIND, YOUNG_SECONDS, environment_of, in_turns, make_rows, median_of, told_by, told_by_program
 
 ROWS, ROW_BYTES, BATCH = 4096, 65536, 16
 OPENS, FILES = 10_000, 100
@@ -59,7 +60,7 @@ def drop_from_page_cache(path: Path) -> None:
         os.close(descriptor)
 
 
-def measure(case: str, pairs: int, folder: Path) -> None:
+def measure(case: str, pairs: int, folder: Path, mode: str) -> None:
     """One case, in a folder of its own."""
     area = folder / "area"
     area.mkdir()
@@ -67,10 +68,10 @@ def measure(case: str, pairs: int, folder: Path) -> None:
     def read(path: Path, side: str) -> dict:
         if case == "cold":
             drop_from_page_cache(path)
-        return told_by(READ, [path], environment_of(side, area))
+        return told_by(READ, [path], environment_of(side, area, mode=mode))
 
     def open_all(side: str) -> dict:
-        words, environment = [folder, OPENS, FILES], environment_of(side, area)
+        words, environment = [folder, OPENS, FILES], environment_of(side, area, mode=mode)
         if case == "opens":
             return told_by(OPEN, words, environment)
         return told_by_program([Path(os.environ["FOREBAY_BUILD_DIR"]) / "bench" / "opens", *words], environment)
@@ -80,10 +81,10 @@ def measure(case: str, pairs: int, folder: Path) -> None:
             make_rows(folder / f"{number}.h5", 16, 64)
         time.sleep(YOUNG_SECONDS)
         told = in_turns(pairs, open_all)
-    elif case == "fast":
-        with SlowFS(folder / "backing", folder / "mount", bandwidth=None, latency="0ms") as mounted:
+    elif case in ("fast", "slow"):
+        speed = {"bandwidth": None, "latency": "0ms"} if case == "fast" else {"bandwidth": "200MiB/s", "latency": "0.5ms"}
+        with SlowFS(folder / "backing", folder / "mount", clock_behind=CLOCK_BEHIND, **speed) as mounted:
             make_rows(folder / "backing" / "data.h5", ROWS, ROW_BYTES)
-            time.sleep(YOUNG_SECONDS)
             told = in_turns(pairs, lambda side: read(mounted / "data.h5", side))
     else:
         make_rows(folder / "data.h5", ROWS, ROW_BYTES)
@@ -100,15 +101,16 @@ def measure(case: str, pairs: int, folder: Path) -> None:
 def main() -> None:
     """Case by case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", default=["opens", "opens_c", "warm", "cold", "fast"])
+    parser.add_argument("cases", nargs="*", default=["opens", "opens_c", "warm", "cold", "fast", "slow"])
     parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--mode", default="on", choices=["on", "auto"], help="the option read_cache")
     parser.add_argument("--folder", type=Path, default=Path(os.environ["FOREBAY_BUILD_DIR"]) / "bench")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     for case in options.cases:
         folder = Path(tempfile.mkdtemp(prefix="reading-once-", dir=options.folder))
         try:
-            measure(case, options.pairs, folder)
+            measure(case, options.pairs, folder, options.mode)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -335,5 +335,45 @@ TEST(TaskFork, a_child_can_have_an_engine_of_its_own) {
 }
 #endif
 
+// ---- idle threads ----------------------------------------------------------------------------------
+
+TEST(TaskThreads, a_thread_that_has_been_idle_ends_and_another_one_runs_the_next_task) {
+    std::atomic<int> started{0}, ended{0};
+    Engine engine({.threads_max = 2,
+                   .start_thread =
+                       [&](std::function<void()> serve) {
+                           ++started;
+                           return std::jthread([&, serve = std::move(serve)] {
+                               serve();
+                               ++ended;
+                               ended.notify_all();
+                           });
+                       },
+                   .idle_max = std::chrono::milliseconds(1)});
+    for (int round = 1; round <= 20; ++round) {
+        const Task task = submit(engine, {.run = nothing});
+        EXPECT_TRUE(engine.wait(task));
+        for (int now = ended; now < started; now = ended) ended.wait(now);
+        EXPECT_GE(started, round) << "the thread of the round before has ended";
+    }
+}
+
+TEST(TaskThreads, tasks_that_come_as_threads_end_are_all_run) {
+    std::atomic<int> runs{0};
+    constexpr int kTasks = 2000;
+    {
+        Engine engine({.threads_max = 3, .idle_max = std::chrono::milliseconds(0)});
+        for (int i = 0; i < kTasks; ++i) {
+            const Task task = submit(engine, {.run = [&] {
+                                         ++runs;
+                                         return Status::ok();
+                                     }});
+            if (i % 7 == 0) EXPECT_TRUE(engine.wait(task));
+        }
+        EXPECT_TRUE(engine.wait_all());
+    }
+    EXPECT_EQ(runs, kTasks);
+}
+
 }   // namespace
 }   // namespace forebay::task
