@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sized
 from typing import Any
 
 from forebay.following import follow
+from forebay.locality import LocalitySampler
+
+__all__ = ["FollowingSampler", "LocalitySampler"]
 
 
 class FollowingSampler:
