@@ -1,4 +1,7 @@
-"""``python -m forebay`` and the script ``forebay``: the command, which is a program of its own beside this package."""
+"""``python -m forebay`` and the script ``forebay``: the command, which is a program of its own beside this package.
+
+``python -m forebay run train.py`` is ``forebay run -- python train.py``, with this interpreter.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import sys
 
 from forebay.installation import NotInstalled, command
 
+_WITH_VALUE = ("-o", "--option", "--nls", "--json", "--report", "--folder", "--copies", "--runs")
+
 
 def main() -> None:
     """Becomes the command, with this process's arguments, environment and descriptors. Returns only by SystemExit."""
@@ -14,7 +19,20 @@ def main() -> None:
         path = command()
     except NotInstalled as reason:
         sys.exit(f"forebay: {reason}")
-    os.execv(path, ["forebay", *sys.argv[1:]])
+    os.execv(path, ["forebay", *with_interpreter(sys.argv[1:])])
+
+
+def with_interpreter(words: list[str]) -> list[str]:
+    """The command line with this interpreter before a Python file that ``run`` is to run."""
+    if words[:1] != ["run"]:
+        return words
+    at = 1
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        at += 2 if words[at] in _WITH_VALUE else 1
+    program = at + 1 if words[at : at + 1] == ["--"] else at
+    if program < len(words) and words[program].endswith(".py") and os.path.isfile(words[program]):
+        return [*words[:at], "--", sys.executable, *words[program:]]
+    return words
 
 
 if __name__ == "__main__":

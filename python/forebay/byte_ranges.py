@@ -64,6 +64,12 @@ class ByteRanges:
         item = self._item_bytes
         return merged((self._offset + begin * item, (end - begin) * item) for begin, end in pieces)
 
+    def detach(self) -> None:
+        """Looks up at once what is to be looked up, and lets the dataset go: it may be closed from now on."""
+        if self._shape is not None and self._chunk_shape is not None and self._chunks is None:
+            self._chunks = _chunk_table(self._dataset, self._chunk_shape)
+        self._dataset = None
+
     def _touched(self, axes: list[list[_Run]], chunk: tuple[int, ...], everything: bool) -> Iterable[Range]:
         if self._chunks is None:
             self._chunks = _chunk_table(self._dataset, chunk)

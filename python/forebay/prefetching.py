@@ -16,7 +16,7 @@ from typing import Any
 
 from forebay.byte_ranges import ByteRanges, Range
 from forebay.notebook_bar import NotebookBar
-from forebay.plugin import left_of, require_plugins
+from forebay.plugin import Plugin, left_of, require_plugins
 
 _POLL_S_MIN, _POLL_S_MAX = 0.001, 0.05
 
@@ -113,14 +113,21 @@ def _path_of(what: Any) -> bytes:
     return os.path.abspath(os.fsencode(name))
 
 
-def _ask(path: bytes, ranges: Sequence[Range]) -> None:
+def ask(plugins: Sequence[Plugin], path: bytes, ranges: Sequence[Range]) -> int:
+    """Asks these copies of the plugin for ranges of an open file; none: the whole file. Returns 0, or an errno value."""
     offsets, lengths = (_words([one[part] for one in ranges]) for part in (0, 1))
     refusal = errno.ENOENT
-    for plugin in require_plugins():
+    for plugin in plugins:
         refusal = plugin.prefetch(path, offsets, lengths)
         if refusal == 0:
-            return
-    raise OSError(refusal, f"forebay does not prefetch: {os.strerror(refusal)}", os.fsdecode(path))
+            break
+    return refusal
+
+
+def _ask(path: bytes, ranges: Sequence[Range]) -> None:
+    refusal = ask(require_plugins(), path, ranges)
+    if refusal != 0:
+        raise OSError(refusal, f"forebay does not prefetch: {os.strerror(refusal)}", os.fsdecode(path))
 
 
 def _words(numbers: list[int]) -> ctypes.Array[Any]:

@@ -37,12 +37,12 @@ constexpr std::string_view kConnectorString = "connector string";
 constexpr std::string_view kDefault = "default";
 constexpr std::string_view kDefaultBy = "default, by ";
 
-// Variables of forebay that are not options: the configuration file, and what the project's own tools,
-// builds and tests read.
+// Variables of forebay that are not options: the configuration file, the switch of the Python package, and what the
+// project's own tools, builds and tests read.
 constexpr const char* kGivenVariable = "FOREBAY_RUN_OPTIONS";
-constexpr std::array<std::string_view, 11> kOtherVariables{
+constexpr std::array<std::string_view, 12> kOtherVariables{
     kGivenVariable,       "FOREBAY_ENV",    "FOREBAY_CONFIG", "FOREBAY_CACHE", "FOREBAY_BUILD_DIR", "FOREBAY_HDF5",
-    "FOREBAY_PLUGIN_DIR", "FOREBAY_PYTHON", "FOREBAY_WERROR", "FOREBAY_RUN",   "FOREBAY_SEED"};
+    "FOREBAY_PLUGIN_DIR", "FOREBAY_PYTHON", "FOREBAY_WERROR", "FOREBAY_RUN",   "FOREBAY_SEED",      "FOREBAY_FOLLOW"};
 constexpr std::array<std::string_view, 6> kOtherPrefixes{"FOREBAY_TEST_", "FOREBAY_BENCH_",        "FOREBAY_DEMO_",
                                                          "FOREBAY_HDF5_", "FOREBAY_DIFFERENTIAL_", "FOREBAY_PARALLEL_"};
 

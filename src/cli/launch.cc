@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 
@@ -51,6 +52,13 @@ std::string plugin_path_with(const std::string& folder) {
 
 std::string_view name_of(std::string_view connector) { return connector.substr(0, connector.find_first_of(" \t")); }
 
+// Whether FOREBAY_FOLLOW says so; the Python package has the same words (loader_hook.py).
+bool following_is_off() {
+    std::string value = variable("FOREBAY_FOLLOW");
+    std::transform(value.begin(), value.end(), value.begin(), [](unsigned char c) { return std::tolower(c); });
+    return value == "off" || value == "no" || value == "false" || value == "0";
+}
+
 }   // namespace
 
 bool names_cache_vol(std::string_view connector) { return name_of(connector) == kCacheVolConnector; }
@@ -95,6 +103,29 @@ Result<std::string> plugin_folder() {
         looked += (looked.empty() ? "" : " and in ") + folder.string();
     }
     return Status(Code::kNotFound, fmt::format("find the plugin: there is none in {}", looked));
+}
+
+std::optional<std::string> python_startup_folder() {
+    const Result<std::string> self = own_path();
+    if (!self || following_is_off()) return std::nullopt;
+    const fs::path prefix = fs::path(self.value()).parent_path().parent_path();
+    // In a wheel the prefix is the package; a build folder is two below the checkout.
+    std::vector<fs::path> packages{prefix};
+    std::error_code error;
+    if (fs::exists(prefix / "CMakeCache.txt", error))
+        packages.push_back(prefix.parent_path().parent_path() / "python" / "forebay");
+    for (fs::directory_iterator entry(prefix / "lib", error), end; !error && entry != end; entry.increment(error))
+        if (entry->path().filename().string().starts_with("python"))
+            packages.push_back(entry->path() / "site-packages" / "forebay");
+    for (const fs::path& package : packages)
+        if (fs::exists(package / "startup" / "sitecustomize.py", error)) return (package / "startup").string();
+    return std::nullopt;
+}
+
+std::string python_path_with(const std::string& folder) {
+    const std::string present = variable(kPythonPathVariable);
+    if (names_folder(present, folder)) return present;
+    return present.empty() ? folder : folder + ":" + present;
 }
 
 Result<Variables> launch_variables(const std::vector<std::string>& settings, const std::string& folder) {

@@ -30,6 +30,13 @@ inline constexpr const char* kCacheVolPlugin = "libh5cache_vol.so";
 // Whether a value of the latter has the folder in it.
 [[nodiscard]] bool names_folder(std::string_view plugin_path, std::string_view folder);
 
+// The package's folder with the module that each Python of a program imports at its start, which follows DataLoaders
+// (python/forebay/startup). Nothing if this installation has no Python package, or FOREBAY_FOLLOW switches it off.
+[[nodiscard]] std::optional<std::string> python_startup_folder();
+inline constexpr const char* kPythonPathVariable = "PYTHONPATH";
+// Our PYTHONPATH with that folder in front, unless it is in there already.
+[[nodiscard]] std::string python_path_with(const std::string& folder);
+
 // Variables to set, by name.
 using Variables = std::map<std::string, std::string>;
 

@@ -67,6 +67,8 @@ std::optional<PreparedRun> prepare_run(const std::vector<std::string>& settings,
         return std::nullopt;
     }
     prepared.variables = std::move(variables).value();
+    if (const std::optional<std::string> startup = python_startup_folder())
+        prepared.variables[kPythonPathVariable] = python_path_with(*startup);
     const LoadedOptions loaded = options_with(prepared.variables);
     for (const Status& problem : loaded.problems) complain_of_run(problem.message());
     if (!loaded.problems.empty()) return std::nullopt;

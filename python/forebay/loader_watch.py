@@ -1,0 +1,238 @@
+"""What a data set reads of HDF5 files, seen while a DataLoader fetches items of it, and what it is going to read.
+
+A `Watch` belongs to one data set in one process. It sees each read that h5py makes during a fetch, learns the rule from
+item to rows, and asks the read cache for the rows of the items that come. The first read that does not fit ends it.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import math
+import os
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from forebay.byte_ranges import ByteRanges, Range
+from forebay.plugin import Plugin, loaded_plugins
+from forebay.prefetching import ask
+from forebay.row_rules import Key, Misfit, Read, RowRules, read_of
+
+WAITING_MAX = 1 << 16  # items that are noted and not asked for yet
+CHUNKS_MAX = 1 << 18  # of one dataset: a table of them is kept
+_SUBSETS_MAX = 8
+
+# What came of it in this process: loaders that were followed, items that were asked for, and why following ended.
+counts: Counter[str] = Counter()
+
+_now = threading.local()
+
+
+class Watch:
+    """Sees the fetches of one data set. Not for several threads at once."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._rules = RowRules()
+        self._waiting: deque[int] = deque(maxlen=WAITING_MAX)
+        self._layouts: dict[Key, ByteRanges | None] = {}  # None: nothing can be asked for
+        self._plugins: list[Plugin] | None = None
+        # Of the fetch that is under way:
+        self._dataset: Any = None
+        self._item: int | None = None
+        self._reads: list[Read] = []
+        self._seen: dict[Key, Any] = {}
+
+    def expect(self, items: list[int]) -> None:
+        """Notes items that are going to be fetched, in this order."""
+        if not self.ended:
+            self._waiting.extend(items)
+
+    def fetch(self, fetch: Callable[[Any, Any], Any], fetcher: Any, index: Any) -> Any:
+        """What ``fetch(fetcher, index)`` returns or raises."""
+        watch_reads()
+        self._dataset, self._item = fetcher.dataset, None
+        self._reads, self._seen = [], {}
+        given = index
+        by_item = fetcher.auto_collation and not getattr(fetcher.dataset, "__getitems__", None)
+        if by_item and type(index) is list:
+            given = _Steps(index, self._step)
+        elif not fetcher.auto_collation:
+            self._item = index
+        before = getattr(_now, "watch", None)
+        _now.watch = self
+        try:
+            result = fetch(fetcher, given)
+        finally:
+            _now.watch = before
+            self._dataset = None
+        try:
+            if not self.ended:
+                self._settle(index, fetcher.dataset)
+        except Misfit:
+            self.end("misfit")
+        except Exception:
+            self.end("error")
+        finally:
+            self._reads, self._seen = [], {}
+        return result
+
+    def see(self, dataset: Any, arguments: Any) -> None:
+        """Notes a read of an h5py.Dataset that has succeeded."""
+        if self.ended:
+            return
+        try:
+            h5py: Any = sys.modules["h5py"]
+            key = (h5py.h5f.get_name(dataset.id), h5py.h5i.get_name(dataset.id))
+            shape = dataset.shape
+            if shape and None not in key and (read := read_of(key, shape[0], arguments)) is not None:
+                self._reads.append(read)
+                self._seen.setdefault(key, dataset)
+        except Misfit:
+            self.end("misfit")
+        except Exception:
+            self.end("error")
+
+    def end(self, why: str) -> None:
+        """Ends the watch for good, and gives back what it holds."""
+        counts[f"ended: {why}"] += 1
+        self.ended = True
+        self._waiting.clear()
+        self._layouts.clear()
+        self._rules = RowRules()
+
+    def _step(self, item: Any) -> None:
+        """Called before each item that is fetched singly, and with None behind the last one."""
+        if self.ended:
+            return
+        try:
+            if self._item is not None:
+                self._note_item()
+            self._item = item
+        except Misfit:
+            self.end("misfit")
+        except Exception:
+            self.end("error")
+
+    def _note_item(self) -> None:
+        assert self._item is not None
+        reads, self._reads = self._reads, []
+        self._rules.note(inner_item(self._dataset, self._item), reads)
+
+    def _settle(self, index: Any, dataset: Any) -> None:
+        self._dataset = dataset
+        if self._item is not None:
+            self._note_item()
+        elif self._reads:
+            self._rules.note_batch([inner_item(dataset, item) for item in index], self._reads)
+        if self._rules.known and self._waiting:
+            self._look_up()
+            self._ask([inner_item(dataset, item) for item in self._waiting])
+            self._waiting.clear()
+        self._dataset = None
+
+    def _look_up(self) -> None:
+        for key, dataset in self._seen.items():
+            if key not in self._layouts:
+                self._layouts[key] = _layout(dataset)
+
+    def _ask(self, items: list[int]) -> None:
+        ranges: dict[bytes, list[Range]] = {}
+        for item in items:
+            for key, row in self._rules.rows_of(item):
+                layout = self._layouts.get(key)
+                if layout is not None and (places := layout.of(self._rules.selection(key, row))):
+                    ranges.setdefault(key[0], []).extend(places)
+        if self._plugins is None:
+            self._plugins = loaded_plugins()
+        if not self._plugins:
+            self.end("not enabled")
+            return
+        accepted = False
+        for name, places in ranges.items():
+            refusal = ask(self._plugins, os.path.abspath(name), places)
+            accepted = accepted or refusal == 0
+            if refusal == errno.ENOTSUP:
+                self._leave_alone(name)
+            elif refusal not in (0, errno.EAGAIN, errno.ENOENT):  # too many wait already; the file is closed
+                self.end("refused")
+                return
+        if accepted:
+            counts["items"] += len(items)
+
+    def _leave_alone(self, name: bytes) -> None:
+        """The file is not cached, because it is local, for example."""
+        for key in self._layouts:
+            if key[0] == name:
+                self._layouts[key] = None
+        if all(layout is None for layout in self._layouts.values()):
+            self.end("not cached")
+
+
+class _Steps(list[Any]):
+    """The items of a batch. Whoever iterates over them tells which one is fetched now."""
+
+    def __init__(self, items: list[Any], step: Callable[[Any], None]) -> None:
+        super().__init__(items)
+        self._step = step
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in super().__iter__():
+            self._step(item)
+            yield item
+
+
+def inner_item(dataset: Any, item: Any) -> int:
+    """The item of the data set that a Subset of PyTorch stands for; any other data set's items stay."""
+    subset = sys.modules["torch.utils.data"].Subset
+    for _ in range(_SUBSETS_MAX):
+        if type(dataset) is not subset:
+            break
+        item, dataset = dataset.indices[item], dataset.dataset
+    return int(item)
+
+
+def _layout(dataset: Any) -> ByteRanges | None:
+    """None: its bytes lie in other files, its file is closed, or it has too many chunks to keep a table of them."""
+    if not dataset.id.valid:
+        return None
+    if dataset.chunks and math.prod(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks)) > CHUNKS_MAX:
+        return None
+    try:
+        layout = ByteRanges(dataset)
+    except ValueError:
+        return None
+    layout.detach()
+    return layout
+
+
+def watch_reads() -> None:
+    """Has reads by h5py seen from now on, once h5py is there."""
+    h5py: Any = sys.modules.get("h5py")
+    kind = getattr(h5py, "Dataset", None)
+    if kind is None or hasattr(kind.__getitem__, "forebay_sees"):
+        return
+    get, read_direct = kind.__getitem__, kind.read_direct
+
+    @functools.wraps(get)
+    def __getitem__(self: Any, *arguments: Any, **named: Any) -> Any:
+        result = get(self, *arguments, **named)
+        watch = getattr(_now, "watch", None)
+        if watch is not None:
+            watch.see(self, arguments[0] if arguments else ())
+        return result
+
+    @functools.wraps(read_direct)
+    def read_directly(self: Any, dest: Any, source_sel: Any = None, dest_sel: Any = None) -> Any:
+        result = read_direct(self, dest, source_sel, dest_sel)
+        watch = getattr(_now, "watch", None)
+        if watch is not None:
+            # A selection made beforehand (h5py.MultiBlockSlice, numpy.s_ is a tuple) is not understood.
+            watch.see(self, () if source_sel is None else source_sel)
+        return result
+
+    __getitem__.forebay_sees = True  # type: ignore[attr-defined]
+    kind.__getitem__, kind.read_direct = __getitem__, read_directly
