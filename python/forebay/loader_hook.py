@@ -88,7 +88,7 @@ _watches: weakref.WeakKeyDictionary[Any, Watch] = weakref.WeakKeyDictionary()
 class _Epoch:
     """One pass of a loader, in the process that has the sampler."""
 
-    def __init__(self, iterator: Any, ahead: int, multiple: type, is_map: Any) -> None:
+    def __init__(self, iterator: Any, ahead: int, multiple: Any, is_map: Any) -> None:
         """Called before the first index is taken from the sampler."""
         self.followed = False
         self._begin: Callable[[], ComingOrder] | None = None

@@ -114,7 +114,7 @@ def _path_of(what: Any) -> bytes:
 
 
 def ask(plugins: Sequence[Plugin], path: bytes, ranges: Sequence[Range]) -> int:
-    """Asks these copies of the plugin for ranges of an open file; none: the whole file. Returns 0, or an errno value."""
+    """Asks these copies of the plugin for ranges of an open file, or for all of it. Returns 0, or an errno value."""
     offsets, lengths = (_words([one[part] for one in ranges]) for part in (0, 1))
     refusal = errno.ENOENT
     for plugin in plugins:

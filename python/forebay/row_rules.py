@@ -40,7 +40,7 @@ class _Rule:
 
 
 class RowRules:
-    """The rules of one data set. `note` and `note_batch` raise Misfit for a read that does not fit; then all is over."""
+    """The rules of one data set. `note` and `note_batch` raise Misfit for a read that does not fit; then it is over."""
 
     def __init__(self) -> None:
         self.stride = 0  # 0: not known yet

@@ -5,7 +5,6 @@ PyTorch nor forebay before. A `sitecustomize` of the user's or of the distributi
 and this folder leaves `sys.path` at once. Any Python 3 may come here; following wants 3.11.
 """
 
-import importlib.util
 import os
 import sys
 from importlib.machinery import PathFinder
@@ -21,6 +20,8 @@ class _Waiting:
     def find_spec(self, name, path=None, target=None):
         if name != AWAITED:
             return None
+        import importlib.util  # takes some milliseconds, which most programs of Python need not spend
+
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None and hasattr(spec.loader, "exec_module"):
@@ -44,6 +45,8 @@ def _run_behind(loader):
 
 def _forebay(module):
     """A module of the package that this folder belongs to, wherever that is."""
+    import importlib.util
+
     if "forebay" not in sys.modules:
         place = os.path.join(PACKAGE, "__init__.py")
         spec = importlib.util.spec_from_file_location("forebay", place, submodule_search_locations=[PACKAGE])
@@ -67,6 +70,8 @@ def _import_the_next():
     spec = PathFinder.find_spec(__name__, sys.path)
     if spec is None or spec.loader is None:
         raise ImportError("there is no other sitecustomize", name=__name__)
+    import importlib.util
+
     module = importlib.util.module_from_spec(spec)
     sys.modules[__name__] = module
     spec.loader.exec_module(module)
