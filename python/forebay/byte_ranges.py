@@ -44,6 +44,7 @@ class ByteRanges:
         stored = layout == h5d.CONTIGUOUS and dataset.id.get_storage_size() > 0
         self._offset: int | None = dataset.id.get_offset() if stored else None
         self._chunks: dict[tuple[int, ...], Range] | None = None
+        self._sieve_bytes = 0 if self._offset is None else _sieve_bytes(dataset)
 
     def of(self, selection: Any = None) -> list[Range]:
         """The ranges of a selection, in the order of the file. None selects everything, as ``...`` does.
@@ -63,6 +64,19 @@ class ByteRanges:
         pieces = _pieces(axes, self._shape)
         item = self._item_bytes
         return merged((self._offset + begin * item, (end - begin) * item) for begin, end in pieces)
+
+    def read_for(self, selection: Any = None) -> list[Range]:
+        """The ranges that HDF5 reads for a selection, where `of` has those of its values.
+
+        Of a contiguous dataset HDF5 reads a whole sieve buffer (64 KiB, unless the program sets another size) from a
+        smaller piece on. The buffer's end is that of the dataset at the latest.
+        """
+        if self._offset is None or self._shape is None:
+            return self.of(selection)
+        end = self._offset + math.prod(self._shape) * self._item_bytes
+        return merged(
+            (offset, max(length, min(self._sieve_bytes, end - offset))) for offset, length in self.of(selection)
+        )
 
     def detach(self) -> None:
         """Looks up at once what is to be looked up, and lets the dataset go: it may be closed from now on."""
@@ -87,6 +101,12 @@ class ByteRanges:
                 if all(number in touched for number, touched in zip(at, numbers, strict=True))
             ]
         return [chunks[at] for at in itertools.product(*numbers) if at in chunks]
+
+
+def _sieve_bytes(dataset: Any) -> int:
+    from h5py import h5i
+
+    return int(h5i.get_file_id(dataset.id).get_access_plist().get_sieve_buf_size())
 
 
 def _chunk_table(dataset: Any, chunk: tuple[int, ...]) -> dict[tuple[int, ...], Range]:

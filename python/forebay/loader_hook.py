@@ -152,17 +152,17 @@ class _Epoch:
         return self._more(len(items), is_first)
 
     def _more(self, size: int, is_first: bool) -> list[int]:
-        assert self._order is not None
+        ahead = min(max(self._ahead, 2 * size), _AHEAD_MAX)
         if not self._workers:
-            wanted = self._ahead - len(self._known)
-            return self._order_take(wanted) if wanted >= self._ahead // 2 else []
+            wanted = ahead - len(self._known)
+            return self._order_take(wanted) if wanted >= ahead // 2 else []
         # Several workers read at once, so the items of their batches are left out at first. Each batch takes a share of
         # the rest along.
         being_read = size * self._workers
         if is_first:
             self._order_take(being_read)
-        wanted = min(self._ahead + being_read, _AHEAD_MAX) - len(self._known)
-        return self._order_take(min(wanted, size + -(-self._ahead // self._queued)))
+        wanted = ahead + being_read - len(self._known)
+        return self._order_take(min(wanted, size + -(-ahead // self._queued)))
 
     def _order_take(self, count: int) -> list[int]:
         assert self._order is not None

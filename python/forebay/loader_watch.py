@@ -144,7 +144,7 @@ class Watch:
         for item in items:
             for key, row in self._rules.rows_of(item):
                 layout = self._layouts.get(key)
-                if layout is not None and (places := layout.of(self._rules.selection(key, row))):
+                if layout is not None and (places := layout.read_for(self._rules.selection(key, row))):
                     ranges.setdefault(key[0], []).extend(places)
         if self._plugins is None:
             self._plugins = loaded_plugins()

@@ -12,12 +12,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from connector_environment import ROOT, native, run
+from connector_environment import CLOCK_BEHIND_S, ROOT, native, run, statistics_file
+
+from forebay.slowfs import SlowFS, available
 
 STARTUP = ROOT / "python" / "forebay" / "startup"
 PROGRAM = Path(__file__).with_name("loader_program.py")
 STAND_IN = ROOT / "test" / "support" / "plugin_stand_in.c"
-LENGTH, WIDTH, SIZE = 300, 5000, 8
+# A row is larger than HDF5's sieve buffer, so it is asked for alone.
+LENGTH, WIDTH, SIZE = 300, 70000, 8
 
 KINDS = [
     "sequential", "random", "last dropped", "own generator", "replacement", "replacement, global", "many rounds",
@@ -240,6 +243,24 @@ for module, name in ((loader_watch, "read_of"), (loader_watch, "_layout"), (load
 """)  # fmt: skip
 
 
+def test_of_small_rows_what_hdf5_reads_at_once_is_asked_for(python, stand_in, rows, tmp_path):
+    loads(python, stand_in, rows, tmp_path, """
+whole = epoch(Data(lambda f, i: f["y"][i], 300))
+assert whole == {"epochs": 1, "items": 292}, whole
+with h5py.File(path) as f: begin = f["y"].id.get_offset()
+words = [word for line in open(os.environ["STAND_IN_RECORDS"]) for word in line.split()[2:]]
+assert words == [f"{begin + 8 * i}+{8 * (300 - i)}" for i in range(8, 300)], words[:3]
+with h5py.File("wide.h5", "w") as f: f["wide"] = np.zeros((100, 5000), np.uint8)
+os.remove(os.environ["STAND_IN_RECORDS"])
+class Wide(Data):
+    def __init__(self): super().__init__(lambda f, i: f["wide"][i], 100, "wide.h5")
+epoch(Wide())
+with h5py.File("wide.h5") as f: begin = f["wide"].id.get_offset()
+words = [word for line in open(os.environ["STAND_IN_RECORDS"]) for word in line.split()[2:]]
+assert words == [f"{begin + 5000 * i}+{min(65536, 5000 * (100 - i))}" for i in range(8, 100)], words[:3]
+""")  # fmt: skip
+
+
 def test_a_loader_with_a_locality_sampler_is_followed(python, stand_in, rows, tmp_path):
     loads(python, stand_in, rows, tmp_path, """
 from forebay.torch import LocalitySampler
@@ -294,3 +315,60 @@ def test_run_starts_a_script_as_python_does_and_follows(tmp_path):
     assert off.stdout.strip() == f"{expected} {ROOT / 'python'}" and off.stderr == ""
     for words in (["run", "--nls", "x.py", "ls"], ["run", "none.py"], ["run"], ["status", str(script)], []):
         assert with_interpreter(words) == words
+
+
+# --- against the plugin itself ---
+
+TRAIN = """
+import os, sys, time, h5py, numpy as np, torch
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+class Rows(Dataset):
+    file, seen = None, 0
+    def __len__(self): return 2000
+    def __getitem__(self, i):
+        if self.file is None: self.file = h5py.File("target/rows.h5")
+        self.seen += 1
+        if self.seen > 8 and "forebay.loader_hook" in sys.modules:   # what was asked for may come as slowly as it likes
+            from forebay.plugin import left_of
+            end = time.monotonic() + 60
+            while left_of(os.path.abspath(self.file.filename).encode()) and time.monotonic() < end: time.sleep(0.002)
+        return int(self.file["x"][i].sum(dtype=np.int64))
+
+if __name__ == "__main__":
+    rows = Rows()
+    # A twentieth of the rows: too few for the cache to read the rest ahead by itself.
+    loader = DataLoader(rows, batch_size=8, sampler=DistributedSampler(rows, 20, 3), num_workers=int(sys.argv[1]))
+    print(*(number for batch in loader for number in batch.tolist()))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_the_first_epoch_is_read_from_the_node(workers, python, tmp_path):
+    usable, reason = available()
+    if not usable:
+        pytest.skip(f"slowfs cannot be used: {reason}")
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "backing").mkdir()
+    with h5py.File(tmp_path / "backing" / "rows.h5", "w") as file:
+        file["x"] = np.random.default_rng(3).integers(0, 256, (2000, 16384), dtype=np.uint8)
+    missed, printed = {}, {}
+    with SlowFS(tmp_path / "backing", tmp_path / "target", latency={"read": "2ms"}, clock_behind=CLOCK_BEHIND_S):
+        for follow in ("off", "100"):
+            here = tmp_path / follow
+            (here / "area").mkdir(parents=True)
+            environment = native(
+                PYTHONPATH=str(ROOT / "python"), FOREBAY_FOLLOW=follow, FOREBAY_STATS=str(statistics_file(here))
+            )
+            options = ["-q", "-o", f"nls={here / 'area'}", "-o", "read_cache=on"]
+            done = run([python, "-m", "forebay", "run", *options, "train.py", workers], environment, tmp_path)
+            assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+            printed[follow] = done.stdout
+            lines = [json.loads(line) for line in statistics_file(here).read_text().splitlines()]
+            caches = [line["process"]["cache"] for line in lines if "cache" in line.get("process", {})]
+            assert sum(cache["hit_bytes"] + cache["missed_bytes"] for cache in caches) >= 100 * 16384
+            missed[follow] = sum(cache["missed_bytes"] for cache in caches)
+    assert printed["100"] == printed["off"]
+    assert missed["off"] >= 90 * 16384
+    assert missed["100"] <= missed["off"] / 2, missed
