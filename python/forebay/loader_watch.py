@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from forebay.byte_ranges import ByteRanges, Range
@@ -24,6 +24,8 @@ from forebay.row_rules import Key, Misfit, Read, RowRules, read_of
 WAITING_MAX = 1 << 16  # items that are noted and not asked for yet
 CHUNKS_MAX = 1 << 18  # of one dataset: a table of them is kept
 _SUBSETS_MAX = 8
+_DRY_MIN = 2  # times that nothing had to be fetched, before a watch rests
+_REST_MIN, _REST_MAX = 8, 1024  # fetches
 
 # What came of it in this process: loaders that were followed, items that were asked for, and why following ended.
 counts: Counter[str] = Counter()
@@ -40,6 +42,7 @@ class Watch:
         self._waiting: deque[int] = deque(maxlen=WAITING_MAX)
         self._layouts: dict[Key, ByteRanges | None] = {}  # None: nothing can be asked for
         self._plugins: list[Plugin] | None = None
+        self._supply = _Supply()
         # Of the fetch that is under way:
         self._dataset: Any = None
         self._item: int | None = None
@@ -53,6 +56,9 @@ class Watch:
 
     def fetch(self, fetch: Callable[[Any, Any], Any], fetcher: Any, index: Any) -> Any:
         """What ``fetch(fetcher, index)`` returns or raises."""
+        if self._supply.rests():
+            self._waiting.clear()
+            return fetch(fetcher, index)
         watch_reads()
         self._dataset, self._item = fetcher.dataset, None
         self._reads, self._seen = [], {}
@@ -162,6 +168,7 @@ class Watch:
                 return
         if accepted:
             counts["items"] += len(items)
+            self._supply.judge(self._plugins, ranges)
 
     def _leave_alone(self, name: bytes) -> None:
         """The file is not cached, because it is local, for example."""
@@ -170,6 +177,39 @@ class Watch:
                 self._layouts[key] = None
         if all(layout is None for layout in self._layouts.values()):
             self.end("not cached")
+
+
+class _Supply:
+    """Whether asking is worth its time: not where the node has all that is asked for, as in a later epoch.
+
+    Then the watch rests, each time twice as long, until something had to be fetched again.
+    """
+
+    def __init__(self) -> None:
+        self._fetched: int | None = None  # bytes that the cache of this process has read of files
+        self._dry = 0
+        self._rest, self._left = _REST_MIN, 0
+
+    def rests(self) -> bool:
+        """Whether the next fetch is to be left alone; each call stands for one fetch."""
+        self._left -= self._left > 0
+        return self._left > 0
+
+    def judge(self, plugins: list[Plugin], asked: Iterable[bytes]) -> None:
+        """Called when these files were asked for something."""
+        caches = [plugin.statistics().get("cache") or {} for plugin in plugins]
+        before, self._fetched = self._fetched, sum(int(cache.get("fetched_bytes", 0)) for cache in caches)
+        if not any("fetched_bytes" in cache for cache in caches) or before is None:
+            return
+        if self._fetched != before:
+            self._dry, self._rest = 0, _REST_MIN
+            return
+        if any(plugin.prefetch_left(os.path.abspath(name)) > 0 for name in asked for plugin in plugins):
+            return  # the file system is slow, and it is on its way
+        self._dry += 1
+        if self._dry >= _DRY_MIN:
+            self._left, self._rest = self._rest, min(2 * self._rest, _REST_MAX)
+            counts["rests"] += 1
 
 
 class _Steps(list[Any]):

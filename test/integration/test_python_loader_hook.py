@@ -261,6 +261,42 @@ assert words == [f"{begin + 5000 * i}+{min(65536, 5000 * (100 - i))}" for i in r
 """)  # fmt: skip
 
 
+def test_where_the_node_has_everything_the_asking_rests_longer_and_longer():
+    from forebay.loader_watch import _Supply
+
+    class Plugin:
+        fetched, left = 0, 0
+
+        def statistics(self):
+            return {"cache": {"fetched_bytes": self.fetched}}
+
+        def prefetch_left(self, path):
+            return self.left
+
+    plugin, supply = Plugin(), _Supply()
+
+    def asks_until_rest(most=100):
+        """Fetches that are left alone behind the next asks."""
+        for _ in range(most):
+            supply.judge([plugin], [b"x.h5"])
+            left_alone = 0
+            while supply.rests():
+                left_alone += 1
+            if left_alone:
+                return left_alone
+        return 0
+
+    assert [asks_until_rest() for _ in range(9)] == [7, 15, 31, 63, 127, 255, 511, 1023, 1023]
+    plugin.fetched += 4096
+    assert asks_until_rest(1) == 0, "something had to be fetched"
+    plugin.left = 4096
+    assert asks_until_rest() == 0, "what was asked for is on its way"
+    plugin.left = 0
+    assert asks_until_rest() == 7
+    plugin.statistics = dict
+    assert asks_until_rest() == 0, "a plugin that does not tell"
+
+
 def test_a_loader_with_a_locality_sampler_is_followed(python, stand_in, rows, tmp_path):
     loads(python, stand_in, rows, tmp_path, """
 from forebay.torch import LocalitySampler
