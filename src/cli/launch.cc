@@ -55,7 +55,7 @@ std::string_view name_of(std::string_view connector) { return connector.substr(0
 // Whether FOREBAY_FOLLOW says so; the Python package has the same words (loader_hook.py).
 bool following_is_off() {
     std::string value = variable("FOREBAY_FOLLOW");
-    std::transform(value.begin(), value.end(), value.begin(), [](unsigned char c) { return std::tolower(c); });
+    for (char& c : value) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     return value == "off" || value == "no" || value == "false" || value == "0";
 }
 
