@@ -63,8 +63,7 @@ class Watch:
         self._dataset, self._item = fetcher.dataset, None
         self._reads, self._seen = [], {}
         given = index
-        by_item = fetcher.auto_collation and not getattr(fetcher.dataset, "__getitems__", None)
-        if by_item and type(index) is list:
+        if fetcher.auto_collation and type(index) is list and _reads_singly(fetcher.dataset):
             given = _Steps(index, self._step)
         elif not fetcher.auto_collation:
             self._item = index
@@ -233,6 +232,13 @@ def inner_item(dataset: Any, item: Any) -> int:
             break
         item, dataset = dataset.indices[item], dataset.dataset
     return int(item)
+
+
+def _reads_singly(dataset: Any) -> bool:
+    """Whether PyTorch's own code goes through the items of a batch, so that it may get another kind of list."""
+    if type(dataset) is sys.modules["torch.utils.data"].Subset:
+        dataset = dataset.dataset  # if that takes batches, they are made before the first read
+    return not getattr(dataset, "__getitems__", None)
 
 
 def _layout(dataset: Any) -> ByteRanges | None:
