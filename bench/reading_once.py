@@ -9,7 +9,8 @@ One run measures both sides: native, and forebay with read_cache=on, by an unmod
     tools/env bench/reading_once.py --folder DIR    where the local files are; best on a disk
 
 Cases: `opens` and `opens_c`; `warm`, a local file that is in the page cache; `cold`, a local file that is not; `fast`,
-a file system that is not local, and answers at once; `slow`, one of 200 MiB/s and 0.5 ms. Prints the medians of both sides, and their ratio; also of the
+a file system that is not local, and answers at once; `slow`, one of 200 MiB/s and 0.5 ms.
+Prints the medians of both sides, and their ratio; also of the
 time on a processor, which other work on the machine changes less. What is read is compared.
 """
 
@@ -21,7 +22,16 @@ import time
 from pathlib import Path
 
 from forebay.slowfs import SlowFS
-from reading import CLOCK_BEHIND, YOUNG_SECONDS, environment_of, in_turns, make_rows, median_of, told_by, told_by_program
+from reading import (
+    CLOCK_BEHIND,
+    YOUNG_SECONDS,
+    environment_of,
+    in_turns,
+    make_rows,
+    median_of,
+    told_by,
+    told_by_program,
+)
 
 ROWS, ROW_BYTES, BATCH = 4096, 65536, 16
 OPENS, FILES = 10_000, 100
@@ -82,7 +92,9 @@ def measure(case: str, pairs: int, folder: Path, mode: str) -> None:
         time.sleep(YOUNG_SECONDS)
         told = in_turns(pairs, open_all)
     elif case in ("fast", "slow"):
-        speed = {"bandwidth": None, "latency": "0ms"} if case == "fast" else {"bandwidth": "200MiB/s", "latency": "0.5ms"}
+        speed = (
+            {"bandwidth": None, "latency": "0ms"} if case == "fast" else {"bandwidth": "200MiB/s", "latency": "0.5ms"}
+        )
         with SlowFS(folder / "backing", folder / "mount", clock_behind=CLOCK_BEHIND, **speed) as mounted:
             make_rows(folder / "backing" / "data.h5", ROWS, ROW_BYTES)
             told = in_turns(pairs, lambda side: read(mounted / "data.h5", side))

@@ -135,8 +135,8 @@ class Advising {
                 fmt::format("Let it take more than {}.", format_size(options_.read_cache_size)), "read_cache_size");
         if (aside("young") > 0)
             add(fmt::format("{} files were too young to be cached.", aside("young")),
-                "A file is cached once its last change is some seconds ago: nothing needs to be done for data that are "
-                "read in later jobs.");
+                "A file is cached once its last change is a minute ago at most: nothing needs to be done for data that "
+                "are read in later jobs.");
         if (aside("forked") > 0)
             add(fmt::format("Forked children read files that their parent had opened, without the read cache ({} "
                             "times).",
@@ -148,7 +148,8 @@ class Advising {
         if (aside("fault") > 0)
             add(fmt::format("The read cache of {} files failed on the staging area.", aside("fault")),
                 "`forebay doctor` says what is wrong with it.", "nls");
-        if (cache.missed_bytes > kNoticedMisses && cache.stored_bytes < cache.missed_bytes / 2)
+        if (options_.read_cache == ReadCacheMode::kOn && cache.missed_bytes > kNoticedMisses &&
+            cache.stored_bytes < cache.missed_bytes / 2)
             add(fmt::format("{} were read from the files, and the node kept {} of them.",
                             format_size(cache.missed_bytes), format_size(cache.stored_bytes)),
                 "What it did not keep is read from the file system again.");

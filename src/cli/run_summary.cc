@@ -38,7 +38,7 @@ std::string cache_line(const CacheStatistics& cache, bool is_whole) {
     if (cache.remote_bytes > 0) text += fmt::format(", {} from other nodes", format_size(cache.remote_bytes));
     if (cache.unread_bytes > 0) text += fmt::format(", {} fetched and not read", format_size(cache.unread_bytes));
     for (const auto& [reason, count] : cache.aside)
-        text += fmt::format("; {} {}", reason, counted(count, "file", "files"));
+        text += fmt::format("; {} {}", reason == "once" ? "read once" : reason, counted(count, "file", "files"));
     return text;
 }
 
@@ -156,7 +156,9 @@ std::string as_text(const RunSummary& summary) {
     }
     for (const std::string& remark : summary.remarks) line(remark);
     const CacheStatistics cache = cache_totals(summary.statistics);
-    const bool is_whole = missing.empty() && cache.aside.empty() && summary.remarks.empty();
+    // Of a file on trial all reads are counted.
+    const bool all_counted = std::ranges::all_of(cache.aside, [](const auto& one) { return one.first == "once"; });
+    const bool is_whole = missing.empty() && all_counted && summary.remarks.empty();
     if (const std::string cached = cache_line(cache, is_whole); !cached.empty()) line(cached);
     std::string reasons;
     auto asides = aside_by_reason(summary.statistics);

@@ -118,8 +118,7 @@ Status Task::status() const {
 
 namespace {
 
-Status call(const std::function<Status()>& run) noexcept {
-    // The texts are short enough to need no memory.
+Status call(const std::function<Status()>& run) noexcept {   // texts are short enough to need no memory
     try {
         return run();
     } catch (const std::bad_alloc&) {
@@ -404,9 +403,7 @@ void Engine::Core::serve() {
 // The thread is idle and ends. Whoever starts the next one, or destroys this, joins it.
 void Engine::Core::leave_locked() {
     --asleep_;
-    const auto self = std::find_if(threads_.begin(), threads_.end(), [](const std::jthread& thread) {
-        return thread.get_id() == std::this_thread::get_id();
-    });
+    const auto self = std::ranges::find(threads_, std::this_thread::get_id(), &std::jthread::get_id);
     left_.push_back(std::move(*self));   // there is room: start_thread_locked has seen to it
     threads_.erase(self);
 }
@@ -488,8 +485,8 @@ void Engine::Core::allow(std::size_t threads) {
 
 Engine::Core::~Core() {
     begin_stop();
-    for (std::jthread& thread : left_) thread.join();
-    for (std::jthread& thread : threads_) thread.join();   // what becomes free to run meanwhile is canceled
+    for (auto* threads : {&left_, &threads_})
+        for (std::jthread& thread : *threads) thread.join();   // what becomes free to run meanwhile is canceled
 }
 
 Submitted Engine::Core::submit(Request request) {
@@ -596,8 +593,7 @@ bool Engine::assist() { return core_ && core_->assist(); }
 bool Engine::stop(std::chrono::steady_clock::time_point until) { return !core_ || core_->stop(until); }
 
 void Engine::forget_threads() noexcept {
-    // Not even destroyed: a thread object without its thread would end the process, and a condition
-    // variable whose sleepers are gone would wait for them for ever.
+    // Not even destroyed: threads that do not exist cannot be joined, and sleepers that are gone do not wake.
     (void)core_.release();
 }
 

@@ -84,6 +84,21 @@ def read(environment, folder, epochs, order, workers=0):
     return done.stdout
 
 
+def read_and_wait(environment, folder):
+    """A program that has read three shuffled epochs, has the file open, and waits for a line."""
+    code = READ.replace("print(read(rows, 0, 7), flush=True)", "print(read(rows, 0, 7), flush=True); input()")
+    reader = subprocess.Popen(
+        [sys.executable, "-c", code, "3", "shuffled", "0"],
+        env=environment,
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert reader.stdout.readline()
+    return reader
+
+
 def caches(tmp_path):
     return [line["process"]["cache"] for line in _lines(tmp_path) if "cache" in line.get("process", {})]
 
@@ -140,12 +155,7 @@ def test_forked_workers_share_what_they_read(mounted, tmp_path):
 def test_what_a_killed_program_left_goes_with_the_next_one_that_caches(mounted, tmp_path):
     folder, _ = mounted
     environment = staged(tmp_path)
-    reader = subprocess.Popen(
-        [sys.executable, "-c", READ.replace("print(read(rows, 0, 7), flush=True)", "print(read(rows, 0, 7), flush=True); input()"),
-         "3", "shuffled", "0"],
-        env=environment, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    reader.stdout.readline()
+    reader = read_and_wait(environment, folder)
     assert len(replicas(environment["FOREBAY_NLS"])) == 1
     reader.send_signal(signal.SIGKILL)
     reader.wait()
@@ -195,12 +205,7 @@ def test_of_a_staging_area_in_memory_a_little_is_taken(mounted, tmp_path):
     nls.mkdir()
     try:
         environment = staged(tmp_path) | {"FOREBAY_NLS": str(nls), "FOREBAY_READ_CACHE_SIZE": "1TiB"}
-        reader = subprocess.Popen(
-            [sys.executable, "-c", READ.replace("print(read(rows, 0, 7), flush=True)", "print(read(rows, 0, 7), flush=True); input()"),
-             "3", "shuffled", "0"],
-            env=environment, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        reader.stdout.readline()
+        reader = read_and_wait(environment, folder)
         shown = run([FOREBAY, "status", "--json", str(nls)], environment, folder)
         reader.communicate("\n")
         (cache,) = json.loads(shown.stdout)["read_caches"]

@@ -28,10 +28,11 @@ TEST(FileSystem, versions_are_not_sure_on_any_other) {
 }
 
 TEST(FileSystem, the_type_is_that_of_the_mount_with_the_device_number) {
-    std::istringstream table("22 1 254:0 / / rw,relatime - ext4 /dev/root rw\n"
-                             "garbage\n"
-                             "36 22 0:33 / /data\\040one rw shared:7 master:2 - fuse.glusterfs server:/vol rw,user_id=0\n"
-                             "37 22 0:34 / /cut rw -\n");
+    std::istringstream table(
+        "22 1 254:0 / / rw,relatime - ext4 /dev/root rw\n"
+        "garbage\n"
+        "36 22 0:33 / /data\\040one rw shared:7 master:2 - fuse.glusterfs server:/vol rw,user_id=0\n"
+        "37 22 0:34 / /cut rw -\n");
     EXPECT_EQ(mounted_type(table, 0, 33), "fuse.glusterfs");
     table.clear();
     table.seekg(0);
