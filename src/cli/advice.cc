@@ -157,7 +157,7 @@ class Advising {
         const auto only_read = reasons.find("read_only");
         if (options_.read_cache == ReadCacheMode::kOff && only_read != reasons.end())
             add(fmt::format("{} files were opened for reading only.", only_read->second),
-                "If they are read more than once, the node serves them from the second time on.", "read_cache=on");
+                "If they are read more than once, the node serves them from the second time on.", "read_cache=auto");
     }
 
     void asides() {

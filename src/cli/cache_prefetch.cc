@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -42,6 +44,7 @@ constexpr int kIdlePassesMax = 3;
 
 struct PrefetchRequest {
     std::vector<std::string> names;
+    std::string from;   // a file with a name in each line; "-": standard input; empty: none
     std::string nls;
     bool json = false;
 };
@@ -223,8 +226,35 @@ Prefetched named(const std::string& name) {
     file.path = failed ? name : path.string();
     if (failed == std::errc::no_such_file_or_directory) file.problem = "there is no such file or directory";
     else if (failed) file.problem = failed.message();
-    else if (std::filesystem::is_directory(path, failed)) file.problem = "it is a directory: name files";
     return file;
+}
+
+// Of a directory the regular files in it and below, in the order of their names; links are not followed.
+std::vector<Prefetched> named_files(const std::string& name) {
+    std::vector<Prefetched> files{named(name)};
+    std::error_code failed;
+    if (!files.front().problem.empty() || !std::filesystem::is_directory(files.front().path, failed)) return files;
+    std::vector<std::string> paths;
+    std::filesystem::recursive_directory_iterator entry(files.front().path, failed), end;
+    for (; !failed && entry != end; entry.increment(failed))
+        if (std::error_code gone; entry->symlink_status(gone).type() == std::filesystem::file_type::regular)
+            paths.push_back(entry->path().string());
+    if (failed) files.front().problem = "list the directory: " + failed.message();
+    else if (paths.empty()) files.front().problem = "there is no file in the directory";
+    else files.clear();
+    std::ranges::sort(paths);
+    for (std::string& path : paths) files.emplace_back().path = std::move(path);
+    return files;
+}
+
+// False: it cannot be read.
+bool read_names(const std::string& from, std::vector<std::string>& names) {
+    std::ifstream file;
+    if (from != "-") file.open(from);
+    std::istream& lines = from == "-" ? std::cin : file;
+    for (std::string line; std::getline(lines, line);)
+        if (!line.empty()) names.push_back(line);
+    return from == "-" || file.eof();
 }
 
 int prefetch(const PrefetchRequest& request) {
@@ -232,13 +262,20 @@ int prefetch(const PrefetchRequest& request) {
     if (!loaded) return complain_of_cache("prefetch", loaded.status());
     if (!request.nls.empty()) loaded.value().options.nls = std::filesystem::absolute(request.nls).string();
     area::fit_to_staging_area(loaded.value());
+    std::vector<std::string> names = request.names;
+    if (!request.from.empty() && !read_names(request.from, names))
+        return complain_of_cache("prefetch",
+                                 {Code::kInvalidArgument, "--from " + request.from + ": it cannot be read"});
+    if (names.empty())
+        return complain_of_cache("prefetch", {Code::kInvalidArgument, "name files or directories, or use --from"});
     std::vector<Prefetched> all;
     std::size_t files = 0;
-    for (const std::string& name : request.names) {
-        all.push_back(named(name));
-        if (all.back().problem.empty()) ++files;
-        else fmt::print(stderr, "forebay cache prefetch: {}: {}\n", printable(name), all.back().problem);
-    }
+    for (const std::string& name : names)
+        for (Prefetched& one : named_files(name)) {
+            if (one.problem.empty()) ++files;
+            else fmt::print(stderr, "forebay cache prefetch: {}: {}\n", printable(name), one.problem);
+            all.push_back(std::move(one));
+        }
     if (files == 0) return kExitUsage;
     const std::string nls = loaded.value().options.nls;
     const bool terminal = !request.json && progress_is_shown();
@@ -263,7 +300,9 @@ int prefetch(const PrefetchRequest& request) {
 void add_cache_prefetch(CLI::App& cache, int& exit_status) {
     CLI::App* command = cache.add_subcommand("prefetch", "Read files into the cache before a program needs them");
     auto request = std::make_shared<PrefetchRequest>();
-    command->add_option("FILE", request->names, "The files")->required();
+    command->add_option("FILE", request->names, "The files; of a directory, those in it and below");
+    command->add_option("--from", request->from, "A file that names more of them, one in each line; -: standard input")
+        ->type_name("LIST");
     command->add_option("--nls", request->nls, "The staging area; default: that of option nls")->type_name("DIR");
     command->add_flag("--json", request->json, "As JSON");
     command->footer(

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string_view>
 
@@ -53,9 +54,11 @@ bool is_listed(std::uint64_t magic) {
     return std::ranges::any_of(kFileSystems, [&](const KnownFileSystem& known) { return known.magic == magic; });
 }
 
-// squashfs, erofs, FAT and others that are not listed, and NTFS by FUSE: they are on a device of this machine.
-bool is_on_block_device(std::uint64_t magic, unsigned major) {
-    return major != 0 && (magic == kFuse || !is_listed(magic));
+// The device number, where the magic number does not tell enough: of FUSE, and of what is not listed.
+std::optional<dev_t> telling_device(int descriptor, std::uint64_t magic) {
+    struct stat file{};
+    if ((magic != kFuse && is_listed(magic)) || ::fstat(descriptor, &file) != 0) return std::nullopt;
+    return file.st_dev;
 }
 
 }   // namespace
@@ -99,15 +102,15 @@ std::string mounted_type(std::istream& table, unsigned major, unsigned minor) {
 
 FileTraits traits_of(int descriptor) {
     struct statfs facts{};
-    struct stat file{};
-    if (::fstatfs(descriptor, &facts) != 0 || ::fstat(descriptor, &file) != 0) return {};
+    if (::fstatfs(descriptor, &facts) != 0) return {};
     const auto magic = static_cast<std::uint32_t>(facts.f_type);
-    const unsigned major = gnu_dev_major(file.st_dev), minor = gnu_dev_minor(file.st_dev);
-    const bool local = file_system_kind(magic).local || is_on_block_device(magic, major);
+    const std::optional<dev_t> device = telling_device(descriptor, magic);
+    // squashfs, erofs, FAT and others, and NTFS by FUSE, are on a device of this machine.
+    const bool local = file_system_kind(magic).local || (device && gnu_dev_major(*device) != 0);
     std::string type;
-    if (magic == kFuse && !local) {
+    if (magic == kFuse && device && !local) {
         std::ifstream table("/proc/self/mountinfo");
-        type = mounted_type(table, major, minor);
+        type = mounted_type(table, gnu_dev_major(*device), gnu_dev_minor(*device));
     }
     return {.local = local,
             .may_hang = !local,

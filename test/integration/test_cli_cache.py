@@ -188,7 +188,26 @@ def test_what_cannot_be_cached_is_refused_with_the_reason(target, tmp_path):
     assert "local file system" in cache(tmp_path, "prefetch", tmp_path / "local.h5", status=1)
     (target / "empty").touch()
     assert "empty" in cache(tmp_path, "prefetch", target / "empty", status=1)
-    assert "directory" in cache(tmp_path, "prefetch", target, status=2)
+    (target / "none").mkdir()
+    assert "no file in the directory" in cache(tmp_path, "prefetch", target / "none", status=2)
+    assert "--from" in cache(tmp_path, "prefetch", status=2)
+    assert "--from /no/list" in cache(tmp_path, "prefetch", "--from", "/no/list", status=2)
+
+
+def test_the_files_of_a_directory_and_of_a_list_are_prefetched(target, tmp_path):
+    folder = target / "set"
+    (folder / "inner").mkdir(parents=True)
+    paths = [folder / "inner" / "b.h5", folder / "z.h5", target / "listed.h5"]
+    for number, path in enumerate(paths):
+        make(path, 20 + number, rows=1)
+    (folder / "link.h5").symlink_to(paths[2])
+    names = tmp_path / "names"
+    names.write_text(f"\n{paths[2]}\n")
+    told = cache_json(tmp_path, "prefetch", folder, "--from", names)["files"]
+    assert [one["path"] for one in told] == list(map(str, paths))
+    assert all(one["cached_bytes"] == one["size"] > ROW_BYTES for one in told), told
+    listed = run([FOREBAY, "cache", "list", "--json"], staged(tmp_path, "read_cache=on"), tmp_path)
+    assert all(str(path) in listed.stdout for path in paths), listed.stdout
     assert "there is no such file" in cache(tmp_path, "prefetch", target / "none.h5", status=2)
     full = cache(tmp_path, "prefetch", target / "one.h5", status=1, FOREBAY_READ_CACHE_SIZE="1MiB")
     assert "NOT CACHED WHOLLY: there is no more room" in full

@@ -161,7 +161,7 @@ with h5py.File(NAME, 'w') as f:
     "options, code, option",
     [
         (["-o", "flush=drain"], "import h5py\nh5py.File(NAME, 'w', driver='core').close()", ""),
-        ([], WRITE + "h5py.File(NAME).close()", "read_cache=on"),
+        (["-o", "read_cache=off"], WRITE + "h5py.File(NAME).close()", "read_cache=auto"),
         ([], PIECES_APART, "stripe"),
     ],
     ids=["driver", "only_read", "pieces_apart"],
