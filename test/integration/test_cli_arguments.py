@@ -148,12 +148,12 @@ echo "$FOREBAY_NLS $HDF5_PLUGIN_PATH <${HDF5_VOL_CONNECTOR-unset}>"
 def test_prefetch_goes_on_behind_a_file_that_is_missing(tmp_path):
     (tmp_path / "a").write_bytes(bytes(1 << 20))
     (tmp_path / "area").mkdir()
-    done = run("cache", "prefetch", "--nls", "area", "a", "missing", ".", cwd=tmp_path)
+    done = run("cache", "prefetch", "--nls", "area", "a", "missing", "area", cwd=tmp_path)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert lines[0] == str(tmp_path / "a")
     assert lines[lines.index("missing") + 1] == "  NOT CACHED: there is no such file or directory"
-    assert "it is a directory" in done.stdout
+    assert "there is no file in the directory" in done.stdout
 
 
 @pytest.mark.parametrize("command", ["status", "recover", "verify", "cache list"])
