@@ -41,7 +41,7 @@ constexpr std::chrono::milliseconds kUnaskedCloseMax{1000};
 constexpr std::uint64_t kUnaskedMemoryShare = 32;   // of a staging area in memory: the program may want the rest
 constexpr std::uint64_t kMapShare = 16;             // of the capacity, that the map of one file may take
 constexpr std::uint64_t kPendingMax = 64 << 20;     // bytes read and not stored, of all files
-constexpr std::size_t kTrialsMax = 4096;            // files whose earlier opens are remembered
+constexpr std::size_t kTrialsMax = 512;             // files whose earlier opens are remembered
 constexpr std::size_t kKeptMax = 64;                // replicas of closed files
 constexpr std::uint64_t kWaitForOthersNs = 2 * kSecond, kWaitWithPeersNs = kSecond / 50;
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
-#include <iterator>
+#include <vector>
 
 namespace forebay::cache {
 
@@ -43,7 +43,7 @@ bool Trial::is_sampled(std::uint64_t place) const noexcept {
 }
 
 void Trial::remember(std::uint64_t place) {
-    places_.insert(place);
+    places_.insert(std::ranges::lower_bound(places_, place), place);
     while (places_.size() > kPlacesMax) {
         ++thinned_;
         std::erase_if(places_, [this](std::uint64_t known) { return !is_sampled(known); });
@@ -66,7 +66,7 @@ Trial::Verdict Trial::note(ByteRange asked, std::uint64_t took_ns) {
     if (is_sampled(place)) {
         ++sampled_.requests;
         sampled_.bytes += bytes;
-        if (places_.contains(place)) sampled_.telling += bytes;
+        if (std::ranges::binary_search(places_, place)) sampled_.telling += bytes;
         else remember(place);
     }
     if (all_.requests < kWindow) return Verdict::kUndecided;
