@@ -368,7 +368,9 @@ TEST(TaskThreads, tasks_that_come_as_threads_end_are_all_run) {
                                          ++runs;
                                          return Status::ok();
                                      }});
-            if (i % 7 == 0) EXPECT_TRUE(engine.wait(task));
+            if (i % 7 == 0) {
+                EXPECT_TRUE(engine.wait(task));
+            }
         }
         EXPECT_TRUE(engine.wait_all());
     }
