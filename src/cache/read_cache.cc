@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "area/process.h"
 #include "area/staging_area.h"
@@ -309,27 +310,27 @@ void ReadCache::note_closed(const CachedFile& file) noexcept {
 void ReadCache::keep(const CachedFile& file) noexcept {
     std::shared_ptr<Replica> replica = file.replica();
     if (replica == nullptr || replica->unusable()) return;
-    std::deque<std::shared_ptr<Replica>> gone;   // ends without the lock: it may be removed
+    std::shared_ptr<Replica> gone;   // ends without the lock: it may be removed
     (void)attempt([&] {
         const std::lock_guard lock(mutex_);
         const auto same = std::ranges::find_if(kept_, [&](const std::shared_ptr<Replica>& one) {
             return one->source().identity == replica->source().identity;
         });
         if (same != kept_.end()) {
-            gone.push_back(std::move(*same));
-            *same = std::move(replica);
+            gone = std::exchange(*same, std::move(replica));
             return;
         }
+        if (kept_.size() == kKeptMax) {
+            gone = std::move(kept_.front());
+            kept_.erase(kept_.begin());
+        }
         kept_.push_back(std::move(replica));
-        if (kept_.size() <= kKeptMax) return;
-        gone.push_back(std::move(kept_.front()));
-        kept_.pop_front();
     });
 }
 
 bool ReadCache::stop(std::chrono::steady_clock::time_point until) {
     const bool rests = tasks_.stop(until);
-    std::deque<std::shared_ptr<Replica>> gone;
+    std::vector<std::shared_ptr<Replica>> gone;   // takes no memory, as a deque would
     {
         const std::lock_guard lock(mutex_);
         gone.swap(kept_);

@@ -21,6 +21,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/options.h"
 #include "cache/cached_file.h"
@@ -121,8 +122,8 @@ class ReadCache {
         std::shared_ptr<SharedTrial> trial;
     };
     std::map<io::Identity, KnownTrial> trials_;
-    std::deque<std::shared_ptr<Replica>> kept_;   // of closed files, until the process ends; the last ones
-    std::mutex store_mutex_;                      // guards what follows
+    std::vector<std::shared_ptr<Replica>> kept_;   // of closed files, until the process ends; the last ones
+    std::mutex store_mutex_;                       // guards what follows
     bool store_tried_ = false, warned_ = false;
     Status store_problem_;
     std::shared_ptr<Store> store_;
