@@ -319,6 +319,19 @@ def test_a_living_program_is_not_disturbed(tmp_path, area):
 
 
 # Sees processes of its own only, under other numbers, as in a container.
+def await_end(process_id):
+    """Until a process has let go of its files: its output ends before it gives up its locks."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        try:
+            if Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
+                return
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        time.sleep(0.01)
+    raise AssertionError("the process does not end")
+
+
 ANOTHER_PID_NAMESPACE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
@@ -374,8 +387,10 @@ f.close()
         with h5py.File(path) as f:
             assert list(f) == ["kept", "last", "late"] and (f["late"][:] == range(200000)).all()
     else:
+        (program_id,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         process.kill()
         process.communicate(timeout=60)
+        await_end(program_id)
         status, report = recover(area)
         assert status == 0 and [file["outcome"] for file in report["files"]] == ["recovered"]
         with h5py.File(path) as f:
