@@ -63,10 +63,10 @@ void CachedFile::close() {
 
 // ---- on trial --------------------------------------------------------------------------------------
 
-// The thread that shows that caching pays makes the replica. Others read on meanwhile.
+// The thread whose read shows that caching pays makes the replica. Other threads read on meanwhile.
 Result<std::size_t> CachedFile::read_on_trial(std::uint64_t offset, io::MutableBytes into) {
     if (early_.load(std::memory_order_relaxed) && early_.exchange(false) && io::forks_so_far() == forks_ &&
-        attach(false))
+        attach(Cause::kThere))
         return core_->read(core_, offset, into);
     const std::uint64_t begin_ns = steady_ns_();
     const auto got = source_->read_at(offset, into);
@@ -76,20 +76,21 @@ Result<std::size_t> CachedFile::read_on_trial(std::uint64_t offset, io::MutableB
     counters_->fetched_bytes.fetch_add(got.value(), std::memory_order_relaxed);
     if (trial_ == nullptr || refused_.load(std::memory_order_relaxed)) return got;
     switch (trial_->note({offset, offset + got.value()}, took_ns)) {
-        case Trial::Verdict::kPays: (void)attach(false); break;
+        case Trial::Verdict::kPays: (void)attach(Cause::kPays); break;
         case Trial::Verdict::kFast: counters_->settle(Aside::kFast); break;
         case Trial::Verdict::kUndecided: break;
     }
     return got;
 }
 
-bool CachedFile::attach(bool wanted) noexcept {
-    const std::unique_lock lock(attaching_, std::try_to_lock);   // another thread does it
-    if (!lock || refused_.load(std::memory_order_relaxed)) return live() != nullptr;
+bool CachedFile::attach(Cause cause) noexcept {
+    std::unique_lock lock(attaching_, std::defer_lock);
+    if (cause == Cause::kWanted) lock.lock();
+    else if (!lock.try_lock()) return false;   // another thread is at it
     if (live() != nullptr) return true;
     Attached made{.replica = nullptr, .why = Aside::kFault};
     const Status done = attempt([&] {
-        made = attach_(wanted);
+        made = attach_(cause);
         if (made.replica == nullptr) return;
         core_ = std::make_shared<Core>(source_, std::move(made.replica), *tasks_, made.policy, std::move(made.peers),
                                        counters_);
@@ -100,13 +101,13 @@ bool CachedFile::attach(bool wanted) noexcept {
         return true;
     }
     counters_->settle(done ? made.why : Aside::kFault);
-    if (made.why != Aside::kYoung) refused_.store(true, std::memory_order_relaxed);
+    if (made.why != Aside::kYoung && made.why != Aside::kOnce) refused_.store(true, std::memory_order_relaxed);
     return false;
 }
 
 bool CachedFile::ensure_cached() noexcept {
     if (live() != nullptr) return true;
-    return io::forks_so_far() == forks_ && attach(true);
+    return io::forks_so_far() == forks_ && attach(Cause::kWanted);
 }
 
 // ---- calls -----------------------------------------------------------------------------------------
@@ -123,15 +124,18 @@ bool CachedFile::unusable() const noexcept {
     const Core* const core = live();
     return core != nullptr && core->replica()->unusable();
 }
-std::shared_ptr<Replica> CachedFile::replica() const { return live() != nullptr ? core_->replica() : nullptr; }
+std::shared_ptr<Replica> CachedFile::replica_to_keep() const {
+    const Core* const core = live();
+    return core != nullptr && core->outlives_close() ? core->replica() : nullptr;
+}
 std::string CachedFile::replica_label() const {
     const Core* const core = live();
     return core != nullptr ? core->replica()->label() : std::string();
 }
 
 Result<CachedFile::Exposed> CachedFile::expose() const {
-    if (live() == nullptr) return refuse_uncached(name());
-    Exposed exposed{core_->replica(), nullptr, nullptr};
+    Exposed exposed{replica_to_keep(), nullptr, nullptr};
+    if (exposed.replica == nullptr) return refuse_uncached(name());
     auto bytes = exposed.replica->map_bytes();
     if (!bytes) return bytes.status();
     exposed.bytes = std::move(bytes).value();

@@ -104,16 +104,19 @@ class SharedBudget {
 };
 
 struct CachePolicy {
-    std::uint64_t budget_bytes = 32 << 20;         // of what is read and not stored yet
-    std::shared_ptr<SharedBudget> shared{};        // the same of all files of the process; null: no bound
-    std::uint64_t young_ns = 2'000'000'000;        // a file is not stored before its last change is so long ago
-    std::uint64_t (*now_ns)() noexcept;            // CLOCK_REALTIME
-    std::uint64_t (*steady_ns)() noexcept;         // CLOCK_MONOTONIC
-    bool judge_speed = true;                       // step aside where the source is as fast as a replica
+    std::uint64_t budget_bytes = 32 << 20;    // of what is read and not stored yet
+    std::shared_ptr<SharedBudget> shared{};   // the same of all files of the process; null: no bound
+    std::uint64_t young_ns = 2'000'000'000;   // a file is not stored before its last change is so long ago
+    std::uint64_t (*now_ns)() noexcept;       // CLOCK_REALTIME
+    std::uint64_t (*steady_ns)() noexcept;    // CLOCK_MONOTONIC
+    bool judge_speed = true;                  // step aside where the source is as fast as a replica
+    // The replica may be in use when the file is not open any more: no other file will be taken for it.
+    bool outlives_close = true;
     bool read_ahead = true;                        // fetch what is likely to be asked for next
     std::uint64_t sample_share = kSampleShare;     // asked for less than this part (1 / n) of the file: a sample
     std::chrono::milliseconds close_max{10'000};   // that a close waits for what is stored
-    std::uint64_t wait_min_ns = 1'000'000;         // so long at least somebody else who fetches the same is waited for
+    std::uint64_t wait_min_ns =
+        1'000'000;   // the least time that a read waits for another process that fetches the same bytes
     // A read compares the version first if the last look is so long ago. kOffsetMax: no read does.
     std::uint64_t look_every_ns = kOffsetMax;
     // The same behind the program: the read goes on meanwhile. Only if `look_every_ns` is kOffsetMax.
@@ -125,25 +128,33 @@ class CachedFile final : public io::ForwardingFile {
     // `source` is open for reading. `tasks` outlives this. `peers`: that any thread may ask, a forked child too.
     CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<Replica> replica, task::Engine& tasks,
                const CachePolicy& policy, std::shared_ptr<Peers> peers = nullptr);
-    // What the replica needs, once there is to be one. No replica: `why` says the reason; kYoung: perhaps later.
+    // Why a file on trial is to get its replica.
+    enum class Cause : std::uint8_t {
+        kPays,     // its reads show that caching pays
+        kThere,    // another process, or a command, has made one: that one, or none
+        kWanted,   // the program asks for it
+    };
+    // The replica of a file, and how it is used. Null: `why` is the reason; after kYoung and kOnce it is asked for
+    // again.
     struct Attached {
         std::shared_ptr<Replica> replica;
         CachePolicy policy{};
         std::shared_ptr<Peers> peers{};
         Aside why = Aside::kNone;
     };
-    using Attach = std::function<Attached(bool wanted)>;   // wanted: the program asks for it
+    using Attach = std::function<Attached(Cause cause)>;
     // On trial, of which `trial` knows what earlier opens of this file have shown; null: its reads decide nothing, as
     // its file system is none to be cached unasked. `attach` is called by the thread
-    // that reads, or asks for something that takes a replica; never twice at once, and not any more once it gave one.
+    // that reads or asks, never twice at once, and not again after it has given a replica.
     CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<SharedTrial> trial, task::Engine& tasks, Attach attach,
                std::uint64_t (*steady_ns)() noexcept);
     ~CachedFile() override;
 
-    // The file gets its replica now, if it is on trial. False: it cannot have one; all else is as a file that is not
-    // cached: what asks for the replica does nothing, and fails with kUnsupported.
+    // Gives a file on trial its replica; waits for another thread that does. False: it cannot have one now. Calls that
+    // need the replica then do nothing, and those that return a status fail with kUnsupported. Blocks on the staging
+    // area.
     bool ensure_cached() noexcept;
-    // On trial: there is a replica already, which somebody else has made, so the first read takes it. Before that read.
+    // The first read of a file on trial takes the replica that another process has made. Before that read.
     void attach_early() noexcept { early_.store(true, std::memory_order_relaxed); }
     [[nodiscard]] bool on_trial() const noexcept { return live_.load(std::memory_order_acquire) == nullptr; }
 
@@ -160,7 +171,8 @@ class CachedFile final : public io::ForwardingFile {
     [[nodiscard]] bool unusable() const noexcept;
     // Which replica it is (Replica::label).
     [[nodiscard]] std::string replica_label() const;
-    [[nodiscard]] std::shared_ptr<Replica> replica() const;   // null: on trial
+    // For use after the file is closed. Null: on trial, or its file system does not tell versions for sure.
+    [[nodiscard]] std::shared_ptr<Replica> replica_to_keep() const;
 
     // The file is opened once more: compares the version. If it is another one, the source is read from now on.
     void look_again();
@@ -183,7 +195,8 @@ class CachedFile final : public io::ForwardingFile {
     // Removes what is stored of it, pinned or not, but for units that somebody is just changing. Returns the bytes.
     // Blocks on the staging area.
     [[nodiscard]] Result<std::uint64_t> evict();
-    // What others read of the replica by themselves: its bytes and its map, for as long as this lives.
+    // What others read of the replica by themselves: its bytes and its map, for as long as this lives, also when the
+    // file is closed. kUnsupported: on trial, or the file system does not tell versions for sure.
     struct Exposed {
         std::shared_ptr<Replica> replica;
         std::unique_ptr<io::Mapping> bytes;
@@ -209,7 +222,7 @@ class CachedFile final : public io::ForwardingFile {
   private:
     class Core;
     Result<std::size_t> read_on_trial(std::uint64_t offset, io::MutableBytes into);
-    bool attach(bool wanted) noexcept;
+    bool attach(Cause cause) noexcept;
     [[nodiscard]] Core* live() const noexcept { return live_.load(std::memory_order_acquire); }
 
     const std::shared_ptr<CacheCounters> counters_;
@@ -223,7 +236,7 @@ class CachedFile final : public io::ForwardingFile {
     Attach attach_;
     std::uint64_t (*steady_ns_)() noexcept = nullptr;
     std::atomic<bool> early_{false};
-    std::atomic<bool> refused_{false};   // there will be no replica
+    std::atomic<bool> refused_{false};   // its reads decide nothing any more
     const std::uint64_t forks_;
 };
 

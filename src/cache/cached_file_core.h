@@ -61,6 +61,7 @@ class CachedFile::Core {
     void part() noexcept;
     [[nodiscard]] bool has_peers() const noexcept { return servers_ != nullptr || has_peers_.load(); }
     [[nodiscard]] const std::shared_ptr<Replica>& replica() const noexcept { return replica_; }
+    [[nodiscard]] bool outlives_close() const noexcept { return policy_.outlives_close; }
 
   private:
     const std::shared_ptr<CacheCounters> counted_;   // first

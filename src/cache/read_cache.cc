@@ -34,7 +34,7 @@ constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kLookBehindNs = 5 * kSecond;
 // Somebody on this node fetches what another node asks for: reading it twice is worse than waiting. And the other way
 // round, for a program.
-// Nobody has asked for the cache: a file is stored once its times say for sure that nobody is about to change it.
+// The user has not asked for a cache: a file is stored only once its last change is long ago.
 // Clocks of a cluster differ by seconds, and servers and clients may tell times of a while ago.
 constexpr std::uint64_t kUnaskedYoungNs = 61 * kSecond;
 constexpr std::uint64_t kUnaskedSampleShare = 2;
@@ -78,7 +78,7 @@ ReadCache::ReadCache(const Options& options, OpenArea open_area, Manner manner)
 
 ReadCache::~ReadCache() = default;
 
-// Of a staging area in memory nobody has set aside anything for the cache.
+// A staging area in memory takes what the program may need.
 std::uint64_t ReadCache::capacity_on(const std::string& area) const {
     if (asked()) return options_.read_cache_size;
     const auto kind = io::file_system_of(area);
@@ -129,17 +129,19 @@ void ReadCache::leave_alone(io::File& source, Aside why) noexcept {
     (void)attempt([&] { ++of_path(by_path_, source.name()).asides[static_cast<std::size_t>(why)]; });
 }
 
-// The error is one of the staging area, as a whole or of this replica.
+// `make`: if there is none of this version. The error is one of the staging area, as a whole or of this replica.
 Result<CachedFile::Attached> ReadCache::open_replica(const Version& version, io::File& source,
-                                                     const io::FileTraits& traits) {
+                                                     const io::FileTraits& traits, bool make) {
     if (const Status opened = open_store(); !opened) {
         if (!passes(opened)) return opened;
         return CachedFile::Attached{.replica = nullptr, .why = Aside::kFull};
     }
     auto replica = store_->replica(version, {.path = io::complete_path(source.name()),
                                              .permanent = is_permanent() && traits.sure_versions,
-                                             .only_in_use = !traits.sure_versions});
+                                             .only_in_use = !traits.sure_versions,
+                                             .make = make});
     const Status& problem = replica.status();
+    if (!make && problem.sys_errno() == ESTALE) return CachedFile::Attached{.replica = nullptr, .why = Aside::kOnce};
     if (problem.sys_errno() == EBUSY) return CachedFile::Attached{.replica = nullptr, .why = Aside::kChanged};
     if (problem.code() == Code::kNoSpace || problem.sys_errno() == EMFILE)
         return CachedFile::Attached{.replica = nullptr, .why = Aside::kFull};
@@ -175,7 +177,7 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
     const auto traced = io::traced_reads(source, trace_);
     std::shared_ptr<CachedFile> file;
     if (asked()) {
-        auto opened = open_replica(version, *source, traits);
+        auto opened = open_replica(version, *source, traits, true);
         FOREBAY_TRY(opened.status());
         if (opened.value().replica == nullptr) {
             leave_alone(*source, opened.value().why);
@@ -186,7 +188,7 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
     } else {
         file = std::make_shared<CachedFile>(
             traced, traits.sure_versions ? trial_of(version) : nullptr, tasks_,
-            [this, source, traits](bool wanted) { return attach(source, traits, wanted); }, monotonic_ns);
+            [this, source, traits](CachedFile::Cause cause) { return attach(source, traits, cause); }, monotonic_ns);
         if (traits.sure_versions && has_replica(version.identity)) file->attach_early();
     }
     if (tally_ != nullptr) file->count_into(*tally_);
@@ -203,9 +205,10 @@ std::shared_ptr<SharedTrial> ReadCache::trial_of(const Version& version) {
     return known.trial;
 }
 
-// A file on trial gets its replica. Silent, as nobody has asked for a cache. `wanted`: the program has, for this file.
+// A file on trial gets its replica. No fault is told: the user has not asked for a cache.
 CachedFile::Attached ReadCache::attach(const std::shared_ptr<io::File>& source, const io::FileTraits& traits,
-                                       bool wanted) {
+                                       CachedFile::Cause cause) {
+    const bool wanted = cause == CachedFile::Cause::kWanted;
     CachedFile::Attached none{.replica = nullptr, .why = Aside::kFault};
     const auto identity = source->identity();
     const auto state = source->state(io::File::Ask::kOfServer);
@@ -220,7 +223,7 @@ CachedFile::Attached ReadCache::attach(const std::shared_ptr<io::File>& source, 
         none.why = Aside::kFull;
         return none;
     }
-    auto opened = open_replica(version, *source, traits);
+    auto opened = open_replica(version, *source, traits, cause != CachedFile::Cause::kThere);
     if (!opened) return none;
     if (opened.value().replica == nullptr || wanted) return std::move(opened).value();
     CachePolicy& policy = opened.value().policy;
@@ -236,6 +239,7 @@ CachePolicy ReadCache::policy_for(const io::FileTraits& traits) const noexcept {
                        .now_ns = realtime_ns,
                        .steady_ns = monotonic_ns,
                        .judge_speed = manner_.judge_speed,
+                       .outlives_close = traits.sure_versions,
                        .read_ahead = !manner_.for_others};
     const std::uint64_t when = options_.revalidate;
     if (when == kRevalidateAlways) policy.look_every_ns = 0;
@@ -308,7 +312,7 @@ void ReadCache::note_closed(const CachedFile& file) noexcept {
 
 // A program may open its file anew for each sample, or each epoch: what it has cached goes with the process.
 void ReadCache::keep(const CachedFile& file) noexcept {
-    std::shared_ptr<Replica> replica = file.replica();
+    std::shared_ptr<Replica> replica = file.replica_to_keep();
     if (replica == nullptr || replica->unusable()) return;
     std::shared_ptr<Replica> gone;   // ends without the lock: it may be removed
     (void)attempt([&] {

@@ -88,9 +88,9 @@ class ReadCache {
     [[nodiscard]] Result<std::shared_ptr<CachedFile>> try_open(const std::shared_ptr<io::File>& source);
     [[nodiscard]] Status open_store();
     [[nodiscard]] Result<CachedFile::Attached> open_replica(const Version& version, io::File& source,
-                                                            const io::FileTraits& traits);
+                                                            const io::FileTraits& traits, bool make);
     [[nodiscard]] CachedFile::Attached attach(const std::shared_ptr<io::File>& source, const io::FileTraits& traits,
-                                              bool wanted);
+                                              CachedFile::Cause cause);
     [[nodiscard]] std::shared_ptr<SharedTrial> trial_of(const Version& version);
     [[nodiscard]] std::uint64_t capacity_on(const std::string& area) const;
     [[nodiscard]] bool has_replica(const io::Identity& identity) const;

@@ -172,6 +172,8 @@ Result<std::shared_ptr<Replica>> Replica::open(std::unique_ptr<io::Directory> fo
             flags |= map.value().header().flags.load() & kPinned;   // it is the file that was pinned
         }
     }
+    if (replica == nullptr && !keeping.make)
+        return Status(Code::kUnavailable, "there is no replica of this version", ESTALE);
     if (replica == nullptr) {
         auto made = make_both(*folder, source, *account, keeping.path);
         if (!made) return made.status();

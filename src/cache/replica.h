@@ -46,6 +46,7 @@ struct Keeping {
     // One that nobody has open is made anew: its file system may have been unmounted since, and another one with the
     // same numbers and times be in its place. As long as a process has the file open, its file system stays.
     bool only_in_use = false;
+    bool make = true;   // false: where there is none of this version, nothing is made
 };
 
 class Replica {
@@ -53,7 +54,8 @@ class Replica {
     // Opens the replica of `source` in `folder`, or makes it; one of another version, or a damaged one, is removed
     // first. Its folder is locked meanwhile. Errors are those of the staging area; kNoSpace: the account, or the
     // device, has no room for its map; kNotFound: somebody has removed the folder; kUnavailable: all numbers of owners
-    // are taken; with EMFILE, the process has too many maps; with EBUSY, a process writes the source.
+    // are taken; with EMFILE, the process has too many maps; with EBUSY, a process writes the source; with ESTALE,
+    // there is none of this version, and none was to be made.
     [[nodiscard]] static Result<std::shared_ptr<Replica>> open(std::unique_ptr<io::Directory> folder,
                                                                const Version& source, const area::BootId& boot_id,
                                                                std::uint64_t now_ns, std::shared_ptr<Account> account,

@@ -77,8 +77,8 @@ class Store final : public std::enable_shared_from_this<Store> {
     [[nodiscard]] static Result<std::shared_ptr<Store>> open(StoreSetup setup);
     ~Store();
 
-    // That of the file, opened or made. Errors as of Replica::open; with EMFILE
-    // too, so many are open already.
+    // That of the file, opened or made. Errors as of Replica::open; with EMFILE, too: kOpenReplicasMax are open
+    // already.
     [[nodiscard]] Result<std::shared_ptr<Replica>> replica(const Version& source, const Keeping& keeping = {});
     // One of list(). Errors as of Replica::open_existing.
     [[nodiscard]] Result<std::shared_ptr<Replica>> existing(const std::string& name);

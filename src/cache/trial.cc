@@ -43,11 +43,11 @@ bool Trial::is_sampled(std::uint64_t place) const noexcept {
 }
 
 void Trial::remember(std::uint64_t place) {
-    places_.insert(std::ranges::lower_bound(places_, place), place);
-    while (places_.size() > kPlacesMax) {
+    while (places_.size() >= kPlacesMax) {
         ++thinned_;
         std::erase_if(places_, [this](std::uint64_t known) { return !is_sampled(known); });
     }
+    if (is_sampled(place)) places_.insert(std::ranges::lower_bound(places_, place), place);
 }
 
 Trial::Verdict Trial::note(ByteRange asked, std::uint64_t took_ns) {

@@ -2,10 +2,10 @@
 //
 // A copy on the node is worth its bytes if they are read again. Two patterns say so:
 //   repeated   most of what is read now was read before;
-//   scattered  most of what is read follows nothing that was read before, and it is more than metadata would be: so
-//              reads a training, which comes back in its next epoch.
+//   scattered  most reads do not continue an earlier one, and they are more than metadata would be. A training reads
+//              so, and comes back in its next epoch.
 // A program that reads a file once from front to back, in several streams or with gaps, shows neither. A file system
-// that answers as fast as the node would shows nothing either: its reads are not looked at.
+// that answers as fast as the node would shows neither, whatever is read.
 // docs/read-cache.md, "Without being asked". Pure; not thread-safe. Memory: 9 KiB at most.
 #pragma once
 
@@ -34,7 +34,7 @@ class Trial {
     explicit Trial(std::uint64_t file_bytes, bool judge_speed = true) noexcept
         : file_bytes_(file_bytes), judge_speed_(judge_speed) {}
 
-    // The program has read `asked`, in `took_ns`. May throw std::bad_alloc; then the request counts half, or not.
+    // The program has read `asked`, in `took_ns`. May throw std::bad_alloc.
     [[nodiscard]] Verdict note(ByteRange asked, std::uint64_t took_ns);
 
   private:
@@ -46,7 +46,7 @@ class Trial {
 
     struct Window {
         std::uint64_t requests = 0, bytes = 0, ns = 0;
-        std::uint64_t telling = 0;   // bytes of the kind that is looked for
+        std::uint64_t telling = 0;   // bytes that are scattered, or repeated
     };
 
     [[nodiscard]] bool follows(ByteRange asked) noexcept;

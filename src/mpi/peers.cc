@@ -178,11 +178,12 @@ std::shared_ptr<cache::Peers> join_peers(node::Team& team, const void* communica
     std::vector<std::byte> words;
     const Status ready = attempt([&] {
         Told mine;
-        mine.joins = wanted.file != nullptr && !wanted.file->has_peers() ? 1 : 0;
+        const bool is_cached = wanted.file != nullptr && !wanted.file->on_trial();
+        mine.joins = is_cached && !wanted.file->has_peers() ? 1 : 0;
         mine.nonce = nonce_of(wanted.node);
         AllWindows::get().tell_left(mine);
         if (mine.left_count == kLeftMax) mine.joins = 0;
-        if (wanted.file != nullptr) mine.version = wanted.file->version();
+        if (is_cached) mine.version = wanted.file->version();
         if (mine.joins == 1 && wanted.leads) {
             auto shown = wanted.file->expose();
             if (shown) exposed = std::move(shown).value();

@@ -1,145 +1,11 @@
 // A file read through its replica gives the bytes of its source, whatever the cache does; counters show where from.
-#include "cache/cached_file.h"
-
-#include <gtest/gtest.h>
-
-#include <condition_variable>
 #include <random>
 #include <thread>
 
-#include "io/memory_file.h"
-#include "support/memory_source.h"
-#include "support/team_files.h"
+#include "unit/cache/cached_file_steps.h"
 
 namespace forebay::cache {
 namespace {
-
-using test::bytes_of;
-using test::same;
-
-std::uint64_t later() noexcept { return 1'000'000'000'000; }
-std::uint64_t early() noexcept { return 1; }
-std::uint64_t standing() noexcept { return 5; }
-
-class Purse final : public Account {
-  public:
-    explicit Purse(std::uint64_t bytes) : left_(bytes) {}
-    bool take(std::uint64_t bytes) noexcept override {
-        std::uint64_t left = left_.load();
-        while (left >= bytes)
-            if (left_.compare_exchange_weak(left, left - bytes)) return true;
-        return false;
-    }
-    void give_back(std::uint64_t bytes) noexcept override { left_ += bytes; }
-    std::uint64_t left() const { return left_; }
-
-  private:
-    std::atomic<std::uint64_t> left_;
-};
-
-// A source whose reads are counted, and held up or failed when the test says so; its times are the test's.
-class Source final : public test::MemorySource {
-  public:
-    using MemorySource::MemorySource;
-    Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override {
-        {
-            std::unique_lock lock(mutex_);
-            ++reads_;
-            bytes_ += into.size();
-            changed_.notify_all();
-            changed_.wait(lock, [this] { return !shut_; });
-            if (failing_) return Status::from_errno(EIO, "read");
-        }
-        return file().read_at(offset, into);
-    }
-    Result<io::FileState> state(Ask) override {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return !unanswered_; });
-        if (nameless_) return Status::from_errno(ESTALE, "fstat");
-        return known_;
-    }
-    void change(const std::vector<std::byte>& content) {
-        EXPECT_TRUE(file().write_at(0, content));
-        const std::lock_guard lock(mutex_);
-        known_.modified_ns += 1;
-    }
-    void set_shut(bool shut) {
-        const std::lock_guard lock(mutex_);
-        shut_ = shut;
-        changed_.notify_all();
-    }
-    void set_unanswered(bool unanswered) {
-        const std::lock_guard lock(mutex_);
-        unanswered_ = unanswered;
-        changed_.notify_all();
-    }
-    void set_failing(bool failing) {
-        const std::lock_guard lock(mutex_);
-        failing_ = failing;
-    }
-    void set_nameless() {
-        const std::lock_guard lock(mutex_);
-        nameless_ = true;
-    }
-    void await_reads(std::uint64_t count) {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return reads_ >= count; });
-    }
-    std::uint64_t bytes() const {
-        const std::lock_guard lock(mutex_);
-        return bytes_;
-    }
-
-  private:
-    mutable std::mutex mutex_;
-    std::condition_variable changed_;
-    std::uint64_t reads_ = 0, bytes_ = 0;
-    bool shut_ = false, failing_ = false, nameless_ = false, unanswered_ = false;
-};
-
-class CachedFileTest : public testing::Test {
-  protected:
-    static constexpr std::uint64_t kSize = 10 * kUnitBytes + 12345;
-
-    CachedFileTest() : content_(bytes_of(kSize, 1)), source_(std::make_shared<Source>(content_)) {}
-
-    std::shared_ptr<Replica> replica(std::byte boot = std::byte{0}) {
-        area::BootId boot_id{};
-        boot_id[0] = boot;
-        auto opened = Replica::open(folder(), version(), boot_id, 1, purse_);
-        EXPECT_TRUE(opened) << opened.status().message();
-        return opened.value();
-    }
-    Version version() const { return version_of({1, 2}, source_->state(io::File::Ask::kTimes).value()); }
-    std::unique_ptr<io::Directory> folder() {
-        auto made = area_->create_directory("1-2");
-        return made ? std::move(made).value() : std::move(area_->open_directory("1-2")).value();
-    }
-    std::unique_ptr<CachedFile> open(std::shared_ptr<Replica> replica, CachePolicy policy = policy_of()) {
-        return std::make_unique<CachedFile>(source_, std::move(replica), tasks_, policy);
-    }
-    static CachePolicy policy_of() {
-        return {.young_ns = 1000, .now_ns = later, .steady_ns = standing, .judge_speed = false};
-    }
-    static std::vector<std::byte> read(CachedFile& file, std::uint64_t offset, std::size_t size) {
-        std::vector<std::byte> bytes(size);
-        const auto got = file.read_at(offset, bytes);
-        EXPECT_TRUE(got) << got.status().message();
-        bytes.resize(got ? got.value() : 0);
-        return bytes;
-    }
-    std::vector<std::byte> expected(std::uint64_t offset, std::size_t size) const {
-        const std::uint64_t end = std::min<std::uint64_t>(offset + size, content_.size());
-        return {content_.begin() + static_cast<std::ptrdiff_t>(std::min(offset, end)),
-                content_.begin() + static_cast<std::ptrdiff_t>(end)};
-    }
-
-    std::vector<std::byte> content_;
-    std::shared_ptr<Source> source_;
-    std::shared_ptr<Purse> purse_ = std::make_shared<Purse>(std::uint64_t{1} << 30);
-    std::unique_ptr<io::Directory> area_ = io::make_memory_directory("/local/forebay-0/cache");
-    task::Engine tasks_{{.threads_max = 2}};
-};
 
 TEST_F(CachedFileTest, what_was_read_once_comes_from_the_replica) {
     const auto file = open(replica());
@@ -356,6 +222,56 @@ TEST_F(CachedFileTest, a_source_that_answers_at_once_is_left_alone) {
     EXPECT_LT(shared->stored_bytes(), 40 * kBlockBytes);
 }
 
+// Each look at the clock takes so long.
+std::uint64_t ticks_ns = 0;
+std::uint64_t ticking() noexcept {
+    static std::uint64_t now_ns = 0;
+    return now_ns += ticks_ns;
+}
+
+TEST_F(CachedFileTest, a_staging_area_that_answers_slower_than_the_source_is_passed_by) {
+    constexpr std::uint64_t kSourceNs = 1'000'000;
+    CachePolicy policy = policy_of();
+    policy.judge_speed = true;
+    policy.steady_ns = ticking;
+    const auto file = open(replica(), policy);
+    const auto read_blocks = [&](std::uint64_t blocks) {
+        for (std::uint64_t i = 0; i < blocks; ++i) {
+            const std::uint64_t at = i % 100 * 3 * kBlockBytes;
+            EXPECT_TRUE(same(read(*file, at, kBlockBytes), expected(at, kBlockBytes)));
+            file->await_stored();
+        }
+    };
+    ticks_ns = kSourceNs;
+    read_blocks(100);
+    ticks_ns = kSourceNs / 10;
+    read_blocks(4000);
+    EXPECT_EQ(file->counters().aside, Aside::kNone) << "the node is faster";
+    EXPECT_EQ(file->counters().hit_bytes, 4000 * kBlockBytes);
+    ticks_ns = kSourceNs * 2;
+    read_blocks(3000);
+    EXPECT_EQ(file->counters().aside, Aside::kSlow);
+    const std::uint64_t hit_bytes = file->counters().hit_bytes, read_bytes = source_->bytes();
+    read_blocks(100);
+    EXPECT_EQ(file->counters().hit_bytes, hit_bytes);
+    EXPECT_EQ(source_->bytes(), read_bytes + 100 * kBlockBytes);
+}
+
+TEST_F(CachedFileTest, what_other_files_of_the_process_have_not_stored_yet_counts) {
+    CachePolicy policy = policy_of();
+    policy.shared = std::make_shared<SharedBudget>(2 * kBlockBytes);
+    const auto shared = replica();
+    const auto file = open(shared, policy);
+    ASSERT_TRUE(policy.shared->take(2 * kBlockBytes));   // another file
+    EXPECT_TRUE(same(read(*file, 0, kBlockBytes), expected(0, kBlockBytes)));
+    EXPECT_EQ(shared->stored_bytes(), 0u);
+    policy.shared->give_back(2 * kBlockBytes);
+    EXPECT_TRUE(same(read(*file, 0, kBlockBytes), expected(0, kBlockBytes)));
+    file->await_stored();
+    EXPECT_EQ(shared->stored_bytes(), kBlockBytes);
+    EXPECT_TRUE(policy.shared->take(2 * kBlockBytes)) << "all is given back";
+}
+
 TEST_F(CachedFileTest, a_full_cache_goes_on_serving_what_it_has) {
     purse_ = std::make_shared<Purse>(2 * kUnitBytes + Presence::bytes_for(kSize));
     const auto file = open(replica());
@@ -378,116 +294,6 @@ TEST_F(CachedFileTest, a_source_that_fails_gives_its_error) {
     EXPECT_EQ(got.status().sys_errno(), EIO);
     source_->set_failing(false);
     EXPECT_TRUE(same(read(*file, 0, 1000), expected(0, 1000)));
-}
-
-TEST_F(CachedFileTest, what_was_fetched_unasked_and_is_not_read_is_counted) {
-    const auto file = open(replica());
-    (void)read(*file, 9 * kUnitBytes, kBlockBytes);
-    file->await_stored();
-    EXPECT_EQ(file->unread_bytes(), 0u) << "that was asked for";
-    const std::vector<ByteRange> wanted{{0, 2 * kUnitBytes}, {5 * kUnitBytes, 5 * kUnitBytes + kBlockBytes}};
-    ASSERT_TRUE(file->prefetch(wanted));
-    (void)tasks_.wait_all();
-    EXPECT_EQ(file->unread_bytes(), 2 * kUnitBytes + kBlockBytes);
-    for (int turn = 0; turn < 2; ++turn) (void)read(*file, kUnitBytes - 1, 2 * kBlockBytes);
-    EXPECT_EQ(file->unread_bytes(), 2 * kUnitBytes - 2 * kBlockBytes) << "the last of the first unit, two of the next";
-}
-
-TEST_F(CachedFileTest, what_is_prefetched_is_read_from_the_file_once_and_in_the_order_that_was_asked_for) {
-    const auto file = open(replica());
-    const std::vector<ByteRange> wanted{{5 * kUnitBytes, 7 * kUnitBytes}, {0, kUnitBytes}, {kSize - 10, kOffsetMax}};
-    source_->set_shut(true);
-    ASSERT_TRUE(file->prefetch(wanted));
-    EXPECT_EQ(file->prefetch_left(), 3 * kUnitBytes + 10);
-    source_->set_shut(false);
-    (void)tasks_.wait_all();
-    const std::uint64_t fetched = source_->bytes();
-    for (const ByteRange range : {wanted[0], wanted[1], ByteRange{kSize - 10, kSize}})
-        EXPECT_TRUE(same(read(*file, range.begin, range.size()), expected(range.begin, range.size())));
-    EXPECT_EQ(source_->bytes(), fetched) << "nothing was read from the file twice";
-    EXPECT_LE(fetched, 3 * kUnitBytes + kBlockBytes);
-    EXPECT_EQ(file->counters().hit_bytes.load(), 3 * kUnitBytes + 10);
-}
-
-TEST_F(CachedFileTest, what_the_program_asks_for_overtakes_a_prefetch) {
-    const auto file = open(replica());
-    source_->set_shut(true);
-    const ByteRange whole{0, kOffsetMax};
-    ASSERT_TRUE(file->prefetch({&whole, 1}));
-    source_->await_reads(2);   // both are held up
-    std::thread reader([&] { EXPECT_TRUE(same(read(*file, kSize - 100, 100), expected(kSize - 100, 100))); });
-    source_->await_reads(3);
-    EXPECT_GT(file->prefetch_left(), kSize / 2);
-    source_->set_shut(false);
-    reader.join();
-}
-
-TEST_F(CachedFileTest, a_prefetch_that_is_canceled_fetches_no_more) {
-    const auto file = open(replica());
-    source_->set_shut(true);
-    const ByteRange whole{0, kOffsetMax};
-    ASSERT_TRUE(file->prefetch({&whole, 1}));
-    source_->await_reads(2);
-    file->cancel_prefetch();
-    source_->set_shut(false);
-    (void)tasks_.wait_all();
-    EXPECT_EQ(file->prefetch_left(), 0U);
-    EXPECT_LE(source_->bytes(), std::uint64_t{2} << 20);
-    ASSERT_TRUE(file->prefetch({&whole, 1})) << "it can be asked for again";
-    (void)tasks_.wait_all();
-    EXPECT_EQ(replica()->stored_bytes(), (kSize + kBlockBytes - 1) / kBlockBytes * kBlockBytes);
-}
-
-TEST_F(CachedFileTest, a_prefetch_ends_with_the_file) {
-    auto file = open(replica());
-    source_->set_shut(true);
-    const ByteRange whole{0, kOffsetMax};
-    ASSERT_TRUE(file->prefetch({&whole, 1}));
-    source_->await_reads(2);
-    file.reset();
-    source_->set_shut(false);
-    (void)tasks_.wait_all();
-    EXPECT_LE(source_->bytes(), std::uint64_t{2} << 20);
-}
-
-TEST_F(CachedFileTest, a_prefetch_of_what_cannot_be_stored_ends) {
-    CachePolicy policy = policy_of();
-    policy.now_ns = early;
-    const auto file = open(replica(), policy);
-    const ByteRange whole{0, kOffsetMax};
-    ASSERT_TRUE(file->prefetch({&whole, 1}));
-    (void)tasks_.wait_all();
-    EXPECT_EQ(file->prefetch_left(), 0U);
-    EXPECT_EQ(source_->bytes(), 0U);
-}
-
-std::atomic<std::uint64_t> told_ns{0};
-std::uint64_t as_told() noexcept { return told_ns; }
-
-TEST_F(CachedFileTest, the_whole_file_is_prefetched_once_it_is_old_enough) {
-    CachePolicy policy = policy_of();
-    policy.now_ns = as_told;
-    told_ns = early();
-    const auto file = open(replica(), policy);
-    file->prefetch_all();
-    EXPECT_TRUE(same(read(*file, 0, 1000), expected(0, 1000)));
-    (void)tasks_.wait_all();
-    EXPECT_EQ(file->prefetch_left(), 0U) << "nobody waits for it meanwhile";
-    EXPECT_EQ(source_->bytes(), 1000U);
-    told_ns = later();
-    EXPECT_TRUE(same(read(*file, 0, 1000), expected(0, 1000)));
-    (void)tasks_.wait_all();
-    const std::uint64_t fetched = source_->bytes();
-    EXPECT_GE(fetched, kSize);
-    EXPECT_TRUE(same(read(*file, 0, kSize), expected(0, kSize)));
-    EXPECT_EQ(source_->bytes(), fetched);
-}
-
-TEST_F(CachedFileTest, more_ranges_than_can_wait_are_refused_as_a_whole) {
-    const auto file = open(replica());
-    const std::vector<ByteRange> wanted((std::size_t{1} << 20) + 1, ByteRange{0, 1});
-    EXPECT_EQ(file->prefetch(wanted).code(), Code::kNoSpace);
-    EXPECT_EQ(file->prefetch_left(), 0U);
 }
 
 TEST_F(CachedFileTest, a_change_is_seen_by_the_next_read_if_the_policy_says_so) {
@@ -548,22 +354,6 @@ TEST_F(CachedFileTest, after_a_restart_what_fits_its_checksum_is_taken_and_the_r
     EXPECT_EQ(purse_->left(), left);
     EXPECT_TRUE(same(read(*open(replica(std::byte{1})), 0, kSize), content_));
     EXPECT_LE(source_->bytes() - before, 3 * kBlockBytes);
-}
-
-TEST_F(CachedFileTest, a_prefetch_after_a_restart_reads_only_what_was_lost) {
-    {
-        const auto file = open(replica());
-        (void)read(*file, 0, 4 * kUnitBytes);
-        file->await_stored();
-    }
-    (void)tasks_.wait_all();
-    const std::uint64_t before = source_->bytes();
-    const auto file = open(replica(std::byte{1}));
-    const ByteRange whole{0, kOffsetMax};
-    ASSERT_TRUE(file->prefetch({&whole, 1}));
-    (void)tasks_.wait_all();
-    EXPECT_EQ(source_->bytes() - before, kSize - 4 * kUnitBytes);
-    EXPECT_TRUE(same(read(*file, 0, kSize), content_));
 }
 
 TEST_F(CachedFileTest, what_another_machine_uses_is_made_anew) {

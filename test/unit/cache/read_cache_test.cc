@@ -416,5 +416,69 @@ TEST_F(UnaskedTest, a_file_whose_map_would_take_the_cache_is_read_itself) {
     EXPECT_EQ(file->counters().aside.load(), Aside::kFull);
 }
 
+TEST_F(UnaskedTest, where_versions_are_not_sure_no_replica_is_kept_when_the_file_is_closed) {
+    source_->traits_.sure_versions = false;
+    const auto cache = unasked();
+    for (const unsigned seed : {5U, 6U}) {   // unmounted in between, and another image in its place
+        const auto content = test::bytes_of(content_.size(), seed);
+        source_->replace(content);
+        const auto file = cache->open(source_, warning_);
+        ASSERT_NE(file, nullptr);
+        ASSERT_TRUE(file->prefetch(std::array{ByteRange{0, content.size()}}));
+        while (file->prefetch_left() > 0) file->await_stored();
+        EXPECT_EQ(read(*file), content) << seed;
+        EXPECT_EQ(file->counters().hit_bytes.load(), content.size()) << seed;
+        file->close();
+        cache->note_closed(*file);
+    }
+}
+
+TEST_F(UnaskedTest, what_its_reads_cannot_have_the_program_can_ask_for) {
+    options_.read_cache_size = 64 << 10;   // the map would take too much of it
+    const auto cache = unasked();
+    const auto file = cache->open(source_, warning_);
+    ASSERT_NE(file, nullptr);
+    train(*file);
+    ASSERT_EQ(file->counters().aside.load(), Aside::kFull);
+    EXPECT_TRUE(file->ensure_cached());
+    EXPECT_EQ(file->counters().aside.load(), Aside::kNone);
+}
+
+TEST_F(UnaskedTest, a_replica_of_an_older_version_makes_no_new_one_of_a_file_that_is_read_once) {
+    const auto cache = unasked();
+    {
+        const auto file = cache->open(source_, warning_);
+        ASSERT_NE(file, nullptr);
+        train(*file);
+        ASSERT_FALSE(file->on_trial());
+        file->close();
+        cache->note_closed(*file);
+    }
+    source_->state_.modified_ns += 1;
+    const auto file = cache->open(source_, warning_);
+    ASSERT_NE(file, nullptr);
+    EXPECT_EQ(read(*file), content_);
+    EXPECT_TRUE(file->on_trial());
+    EXPECT_EQ(file->counters().stored_bytes.load(), 0u);
+    for (int epoch = 0; epoch < 2; ++epoch) train(*file);
+    EXPECT_FALSE(file->on_trial()) << "it is trained on again";
+}
+
+TEST_F(UnaskedTest, a_replica_that_is_there_is_used_from_the_first_read_on) {
+    const auto cache = unasked();
+    {
+        const auto file = cache->open(source_, warning_);
+        ASSERT_NE(file, nullptr);
+        ASSERT_TRUE(file->prefetch(std::array{ByteRange{0, content_.size()}}));
+        while (file->prefetch_left() > 0) file->await_stored();
+        file->close();
+        cache->note_closed(*file);
+    }
+    const auto file = cache->open(source_, warning_);
+    ASSERT_NE(file, nullptr);
+    EXPECT_EQ(read(*file), content_);
+    EXPECT_EQ(file->counters().hit_bytes.load(), content_.size());
+}
+
 }   // namespace
 }   // namespace forebay::cache

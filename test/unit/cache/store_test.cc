@@ -363,5 +363,42 @@ TEST_F(StoreTest, a_device_without_room_is_asked_again_each_time) {
     EXPECT_TRUE(fill(*store.value(), file(1, 2000 * kUnitBytes), 300));
 }
 
+TEST_F(StoreTest, a_device_without_room_is_asked_before_the_first_byte) {
+    auto store = Store::open({.folder = area_->create_directory("cache").value(),
+                              .capacity_bytes = 100 * kUnitBytes,
+                              .now_ns = ticking,
+                              .keep_free_bytes = 1 << 20,
+                              .free_bytes = []() -> std::uint64_t { return 1 << 20; }});
+    ASSERT_TRUE(store);
+    EXPECT_EQ(fill(*store.value(), file(1), 1).code(), Code::kNoSpace);
+    EXPECT_EQ(store.value()->stored_bytes(), 0u);
+}
+
+TEST_F(StoreTest, nothing_is_removed_for_what_cannot_fit) {
+    const auto store = open(20 * kUnitBytes);
+    ASSERT_TRUE(fill(*store, file(1), 4));
+    EXPECT_FALSE(store->replica(file(2, std::uint64_t{1} << 40))) << "its map is larger than the cache";
+    EXPECT_THAT(names(*store), testing::Contains("7-1"));
+    EXPECT_EQ(store->evict(kUnitBytes, false, 30 * kUnitBytes), 0u);
+    EXPECT_THAT(names(*store), testing::Contains("7-1"));
+    EXPECT_GE(store->evict(kUnitBytes, false, 4 * kUnitBytes), 4 * kUnitBytes);
+}
+
+TEST_F(StoreTest, of_processes_that_start_together_one_counts) {
+    ASSERT_TRUE(fill(*open(100 * kUnitBytes), file(1), 3));
+    const auto account = [&] {
+        const auto cache = area_->open_directory("cache").value();
+        return cache->open_file("account", io::OpenMode::kReadWrite).value()->map(0, 4096).value();
+    };
+    const auto map = account();
+    auto* const words = reinterpret_cast<std::uint64_t*>(map->bytes().data());
+    words[1] += kUnitBytes;   // a process that was killed had taken this
+    words[3] = ticking();     // another one has just begun to count
+    EXPECT_EQ(open(100 * kUnitBytes)->stored_bytes(), 4 * kUnitBytes + kMapBytes);
+    words[3] = 0;
+    EXPECT_EQ(open(100 * kUnitBytes)->stored_bytes(), 3 * kUnitBytes + kMapBytes);
+    EXPECT_EQ(words[3], 0u);
+}
+
 }   // namespace
 }   // namespace forebay::cache
