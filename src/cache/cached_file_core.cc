@@ -54,7 +54,7 @@ Result<std::size_t> CachedFile::Core::read(const std::shared_ptr<Core>& self, st
     return got;
 }
 
-// Of a range of the file as it was when it was opened. Returns fewer bytes if the file is shorter now.
+// Reads a range of the file as it was when it was opened. Returns fewer bytes if the file is shorter now.
 Result<std::size_t> CachedFile::Core::read_known(const std::shared_ptr<Core>& self, std::uint64_t offset,
                                                  io::MutableBytes into, Sources& from) {
     const std::uint64_t end = offset + into.size();
@@ -87,7 +87,7 @@ Result<std::size_t> CachedFile::Core::read_known(const std::shared_ptr<Core>& se
     return into.size();
 }
 
-// Some are timed.
+// Reads the replica. Every kTimeEvery-th read is timed.
 std::size_t CachedFile::Core::read_replica(std::uint64_t offset, io::MutableBytes into) {
     if (!policy_.judge_speed || hits_.fetch_add(1, std::memory_order_relaxed) % kTimeEvery != 0)
         return replica_->read(offset, into);
@@ -97,8 +97,8 @@ std::size_t CachedFile::Core::read_replica(std::uint64_t offset, io::MutableByte
     return hit;
 }
 
-// Against requests to the source of that size or less. A hit that is much smaller says nothing: the source takes some
-// time for each request, and how much is not known.
+// Compares the time of hits with the time that the source took for as many bytes. Hits of less than half the source's
+// mean request are left out: the source takes a fixed time for each request, which is not known.
 void CachedFile::Core::judge_hit(std::uint64_t bytes, std::uint64_t took_ns) noexcept {
     const std::uint64_t requests = requests_.load(), request_bytes = request_bytes_.load();
     if (requests < kJudged || bytes < request_bytes / requests / 2) return;

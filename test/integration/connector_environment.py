@@ -3,11 +3,15 @@
 Used by the tests of the connector here and by the conformance tests beside them. `tools/env` provides the variables.
 """
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+from forebay.slowfs import SlowFS
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("FOREBAY_CACHE", Path.home() / ".cache" / "forebay"))
@@ -104,3 +108,20 @@ def run_python(code: str, environment: dict[str, str], cwd: Path, seconds_max: f
     done = run([sys.executable, "-c", code], environment, cwd, seconds_max)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@contextlib.contextmanager
+def slow_files(folder: Path, make: str) -> Iterator[SlowFS]:
+    """A slow file system at `target` in the folder, with files that the Python program `make` writes there natively.
+
+    Their times are an hour ago, so the read cache stores them at once.
+    """
+    with SlowFS(
+        folder / "backing",
+        folder / "target",
+        bandwidth="400MiB/s",
+        latency={"read": "0.3ms"},
+        clock_behind=CLOCK_BEHIND_S,
+    ) as fs:
+        run_python(make, native(), folder)
+        yield fs

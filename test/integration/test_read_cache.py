@@ -12,7 +12,7 @@ import time
 import zlib
 
 import pytest
-from connector_environment import CLOCK_BEHIND_S, _lines, native, run, run_python, staged
+from connector_environment import CLOCK_BEHIND_S, _lines, native, run, run_python, slow_files, staged
 from test_cli import FOREBAY
 
 from forebay.slowfs import SlowFS, available
@@ -55,14 +55,7 @@ with h5py.File("target/data.h5") as f:
 def mounted(tmp_path_factory):
     """A slow file system with a file on it that is old enough to be cached, and what reading it gives natively."""
     folder = tmp_path_factory.mktemp("read-cache")
-    with SlowFS(
-        folder / "backing",
-        folder / "target",
-        bandwidth="400MiB/s",
-        latency={"read": "0.3ms"},
-        clock_behind=CLOCK_BEHIND_S,
-    ) as fs:
-        run_python(MAKE, native(), folder)
+    with slow_files(folder, MAKE) as fs:
         yield folder, fs
 
 

@@ -5,9 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from connector_environment import CLOCK_BEHIND_S, _lines, native, run, run_python, staged
+from connector_environment import _lines, native, run, run_python, slow_files, staged
 
-from forebay.slowfs import SlowFS, available
+from forebay.slowfs import available
 
 h5py = pytest.importorskip("h5py")
 pytest.importorskip("numpy")
@@ -31,14 +31,7 @@ for number in range({FILES}):
 @pytest.fixture(scope="module")
 def mounted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("read-cache-guest")
-    with SlowFS(
-        folder / "backing",
-        folder / "target",
-        bandwidth="400MiB/s",
-        latency={"read": "0.3ms"},
-        clock_behind=CLOCK_BEHIND_S,
-    ) as fs:
-        run_python(MAKE, native(), folder)
+    with slow_files(folder, MAKE) as fs:
         yield folder, fs
 
 

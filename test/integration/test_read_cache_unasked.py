@@ -13,10 +13,10 @@ import uuid
 from pathlib import Path
 
 import pytest
-from connector_environment import CLOCK_BEHIND_S, _lines, native, run, run_python, staged
+from connector_environment import _lines, native, run, slow_files, staged
 from test_cli import FOREBAY
 
-from forebay.slowfs import SlowFS, available
+from forebay.slowfs import available
 
 h5py = pytest.importorskip("h5py")
 numpy = pytest.importorskip("numpy")
@@ -66,14 +66,7 @@ with h5py.File("target/data.h5") as f:
 @pytest.fixture(scope="module")
 def mounted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("unasked")
-    with SlowFS(
-        folder / "backing",
-        folder / "target",
-        bandwidth="400MiB/s",
-        latency={"read": "0.3ms"},
-        clock_behind=CLOCK_BEHIND_S,
-    ) as fs:
-        run_python(MAKE, native(), folder)
+    with slow_files(folder, MAKE) as fs:
         yield folder, fs
 
 
