@@ -1,16 +1,17 @@
-"""Follows the DataLoaders of a program that knows nothing of forebay: what they read next is prefetched.
+"""Prefetches the rows that a program's PyTorch DataLoaders read next; the program needs no change.
 
 `install` is called when PyTorch's DataLoader has been imported (see startup/sitecustomize.py). It wraps three methods:
 
 - ``_next_index`` of a loader's iterator, which gives the next batch of indices. The order of the epoch is computed
   beside it (`forebay.sampler_order`) and compared with each batch. Nothing is taken from the sampler.
-- ``_reset`` of the same, with which a persistent loader begins an epoch.
+- ``_reset`` of a loader's iterator, with which a persistent loader begins an epoch.
 - ``fetch`` of the fetcher that reads a batch, in this process or in a worker (`forebay.loader_watch`).
 
 With workers, each batch travels with the indices of later ones, and the worker that gets it asks for those. A worker
 without this hook, such as one whose environment was cleared, gets the batch alone.
 
-Every error of the hook ends the following of that loader, is counted in `counts`, and never reaches the program.
+An error in predicting the order ends following for that epoch; an error in a `Watch` ends it for that data set. The
+hook counts both in `counts` and raises neither in the program.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ __all__ = ["AHEAD", "VARIABLE", "ahead_of", "counts", "install"]
 
 
 def ahead_of(value: str | None) -> int:
-    """The items ahead that a value of FOREBAY_FOLLOW stands for; 0: following is off."""
+    """Number of items to prefetch ahead, from FOREBAY_FOLLOW: 256 by default, 32768 at most; 0 if it is off."""
     text = (value or "").strip().lower()
     if text in ("off", "no", "false", "0"):
         return 0
@@ -108,7 +109,7 @@ class _Epoch:
             counts["errors"] += 1
 
     def given(self, iterator: Any, index: Any) -> Any:
-        """What the iterator goes on with, in the place of the index that the sampler has given."""
+        """Returns the index for the iterator: `index`, or with workers a parcel of it and the items to prefetch."""
         try:
             coming = self._coming(index)
             if coming is None:
@@ -134,7 +135,7 @@ class _Epoch:
         self._known.clear()
 
     def _coming(self, index: Any) -> list[int] | None:
-        """Items to ask for now; None: the order is another one than was computed."""
+        """Returns the items to prefetch now, or None if `index` differs from the predicted order."""
         is_first = self._order is None
         if is_first:
             assert self._begin is not None

@@ -1,4 +1,4 @@
-"""What a data set reads of HDF5 files, seen while a DataLoader fetches items of it, and what it is going to read.
+"""Learns from h5py's reads which rows each item of a data set needs, and prefetches the rows of the next items.
 
 A `Watch` belongs to one data set in one process. It sees each read that h5py makes during a fetch, learns the rule from
 item to rows, and asks the read cache for the rows of the items that come. The first read that does not fit ends it.
@@ -27,7 +27,7 @@ _SUBSETS_MAX = 8
 _DRY_MIN = 2  # times that nothing had to be fetched, before a watch rests
 _REST_MIN, _REST_MAX = 8, 1024  # fetches
 
-# What came of it in this process: loaders that were followed, items that were asked for, and why following ended.
+# Counters of this process: epochs followed, items prefetched, pauses, errors, and why following ended.
 counts: Counter[str] = Counter()
 
 _now = threading.local()
@@ -55,7 +55,7 @@ class Watch:
             self._waiting.extend(items)
 
     def fetch(self, fetch: Callable[[Any, Any], Any], fetcher: Any, index: Any) -> Any:
-        """What ``fetch(fetcher, index)`` returns or raises."""
+        """Calls ``fetch(fetcher, index)`` and notes the reads. Returns its result, and raises what it raises."""
         if self._supply.rests():
             self._waiting.clear()
             return fetch(fetcher, index)
@@ -110,7 +110,7 @@ class Watch:
         self._rules = RowRules()
 
     def _step(self, item: Any) -> None:
-        """Called before each item that is fetched singly, and with None behind the last one."""
+        """Called before each item that is fetched singly, and once with None after the last item."""
         if self.ended:
             return
         try:
@@ -179,9 +179,10 @@ class Watch:
 
 
 class _Supply:
-    """Whether asking is worth its time: not where the node has all that is asked for, as in a later epoch.
+    """Pauses prefetching while the node already holds all requested rows, as in a second epoch.
 
-    Then the watch rests, each time twice as long, until something had to be fetched again.
+    After two requests that fetched nothing the watch skips 8 fetches, then 16, and so on up to 1024. A request that
+    fetches bytes resets the pause to 8.
     """
 
     def __init__(self) -> None:
@@ -212,7 +213,7 @@ class _Supply:
 
 
 class _Steps(list[Any]):
-    """The items of a batch. Whoever iterates over them tells which one is fetched now."""
+    """The items of a batch. Iterating over the list calls `step` with each item before it is fetched."""
 
     def __init__(self, items: list[Any], step: Callable[[Any], None]) -> None:
         super().__init__(items)
@@ -242,7 +243,7 @@ def _reads_singly(dataset: Any) -> bool:
 
 
 def _layout(dataset: Any) -> ByteRanges | None:
-    """None: its bytes lie in other files, its file is closed, or it has too many chunks to keep a table of them."""
+    """Returns the dataset's byte ranges; None if it is virtual or external, closed, or has too many chunks."""
     if not dataset.id.valid:
         return None
     if dataset.chunks and math.prod(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks)) > CHUNKS_MAX:
@@ -256,7 +257,7 @@ def _layout(dataset: Any) -> ByteRanges | None:
 
 
 def watch_reads() -> None:
-    """Has reads by h5py seen from now on, once h5py is there."""
+    """Wraps h5py's reads so that watches see them. Does nothing until h5py is imported."""
     h5py: Any = sys.modules.get("h5py")
     kind = getattr(h5py, "Dataset", None)
     if kind is None or hasattr(kind.__getitem__, "forebay_sees"):
@@ -276,7 +277,7 @@ def watch_reads() -> None:
         result = read_direct(self, dest, source_sel, dest_sel)
         watch = getattr(_now, "watch", None)
         if watch is not None:
-            # A selection made beforehand (h5py.MultiBlockSlice, numpy.s_ is a tuple) is not understood.
+            # Tuples (numpy.s_) are understood; selection objects such as h5py.MultiBlockSlice end the watch.
             watch.see(self, () if source_sel is None else source_sel)
         return result
 

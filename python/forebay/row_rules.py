@@ -1,7 +1,8 @@
-"""Which rows of which datasets an item of a data set reads: learned from the first items, and checked with each later.
+"""Rules from an item of a data set to the dataset rows that it reads.
 
-A rule says of one dataset that item i reads from row ``stride * i + first`` on. Datasets of several files have a rule
-each, with one stride; which file an item is in follows from the lengths. This module knows no HDF5 and no PyTorch.
+The first items teach the rules, and each later item checks them. A rule says that item i reads one dataset from row
+``stride * i + first`` on. If the data set spans several files, each file's dataset has its own `first`, and all share
+one stride. The lengths of the datasets tell which file holds an item. This module knows neither HDF5 nor PyTorch.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ class _Rule:
 
 
 class RowRules:
-    """The rules of one data set. `note` and `note_batch` raise Misfit for a read that does not fit; then it is over."""
+    """The rules of one data set. `note` and `note_batch` raise Misfit for a read that breaks a rule.
+
+    Do not use the object after that.
+    """
 
     def __init__(self) -> None:
         self.stride = 0  # 0: not known yet
@@ -68,7 +72,7 @@ class RowRules:
         self._fits += 1
 
     def note_batch(self, items: Sequence[int], reads: Sequence[Read]) -> None:
-        """The same for items that were read together. Each dataset has to have one row of each item."""
+        """Like `note`, for items that were read together. Each dataset must give one row for each item."""
         rows_of: dict[Key, list[int]] = {}
         for read in reads:
             rows_of.setdefault(read.key, []).extend(read.rows)
@@ -102,7 +106,7 @@ class RowRules:
         return found
 
     def selection(self, key: Key, row: int) -> tuple[Any, ...]:
-        """What the dataset is going to be indexed with."""
+        """The index expression for the read that begins at `row`."""
         rule = self._rules[key]
         part = row if rule.span is None else slice(row, min(row + rule.span, rule.length))
         return (part, *rule.rest)
@@ -132,7 +136,7 @@ class RowRules:
             raise Misfit
 
     def _place(self, key: Key, rule: _Rule) -> None:
-        """Notes which items are in the dataset. Those of two files with the same dataset have to be apart."""
+        """Notes the items that the dataset holds. Two files with a dataset of one name must hold different items."""
         rule.first = rule.row - self.stride * rule.item
         begin = max(0, -(rule.first // self.stride))
         end = -((rule.first - rule.length) // self.stride)
@@ -161,7 +165,7 @@ def _spans_alike(read: Read, rule: _Rule) -> bool:
 
 
 def read_of(key: Key, length: int, arguments: Any) -> Read | None:
-    """The read that ``dataset[arguments]`` is; None: it reads all rows, so it is not about one item.
+    """Returns the read that ``dataset[arguments]`` makes, or None if it covers all rows and so tells of no item.
 
     Raises Misfit for a selection by anything but numbers, slices and lists of numbers.
     """

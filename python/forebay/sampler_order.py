@@ -1,7 +1,8 @@
-"""The order that a sampler of PyTorch is about to give, computed beside it and not taken from it.
+"""Predicts the order in which a PyTorch sampler or a LocalitySampler will give its items.
 
-The sampler itself is never asked. Its order is computed a second time, from copies of its generator's state, so that
-order, exceptions and states of generators stay those of the training. This module does not import torch.
+A sampler of PyTorch is not iterated: its order is computed a second time, from a copy of its generator's state. A
+LocalitySampler is iterated once more, which changes no state. So the training's order, exceptions and random states
+stay the same. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ class ComingOrder:
 def begin(index_sampler: Any) -> Callable[[], ComingOrder] | None:
     """Notes the state that decides the order; called before the sampler's first item is taken.
 
-    Returns a function that computes the order, to be called once. Returns None for samplers whose order is not known:
-    those of the program, subclasses, samplers on another device than the CPU, more than ITEMS_MAX items.
+    Returns a function that computes the order; call it once. Returns None if the order cannot be predicted: the sampler
+    is a class of the program, a subclass, or uses a generator that is not on the CPU. The function, or the first
+    `take`, raises ValueError if a shuffled order has more than ITEMS_MAX items.
     """
     torch = sys.modules["torch"]
     samplers = sys.modules["torch.utils.data.sampler"]

@@ -68,10 +68,11 @@ constexpr std::array kTable{
         "read_cache", kChoice, "auto", "", 0, 0, "off|auto|on",
         "Files that are opened read-only are read through a cache on the staging area, which all processes of the "
         "node share. Files on a local file system are left alone.\n"
-        "off: no file is\n"
-        "auto: files that a process reads again, or in no order, without MPI, on a file system whose times can be "
-        "relied on; what is cached goes with the last process that has read it\n"
-        "on: all files, and what is cached stays as read_cache_lifetime says"},
+        "off: no file is cached\n"
+        "auto: caches a file once a process reads it repeatedly or in random order, on file systems with reliable "
+        "times, unless MPI ranks open it together; the last process that has read it removes the replica\n"
+        "on: caches every file; read_cache_lifetime says how long a replica stays, on file systems with reliable "
+        "times"},
     OptionSpec{"read_cache_size", kSize, "8GiB", "bytes", kMiB, kPiB, "",
                "Most space that the read cache takes on the staging area, for all processes and files together."},
     OptionSpec{"read_cache_lifetime", kChoice, "permanent", "", 0, 0, "permanent|temporal",

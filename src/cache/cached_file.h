@@ -7,9 +7,10 @@
 // A file may be on trial first: its source is read, without a replica, until its reads show that one pays
 // (cache/trial.h) or the program asks for something that takes one. Until then nothing of it is on the staging area.
 //
-// Thread-safety: all reads from any thread, at once; a hit takes no lock and no memory. In a forked child the source is
-// read, and nothing is stored. Writing is refused: a file that is written is not cached.
-// Blocks as its source does; at destruction as `close`.
+// Thread-safety: any thread may read, concurrently. A hit takes no lock and allocates no memory, unless the file has
+// joined peers or the replica's descriptor is not kept open. A forked child stores nothing: it reads the source, or
+// asks the servers of `read_cache_servers`. Writes fail with kUnsupported. Blocks on the source, and also on the
+// staging area, on another process that fetches the same bytes, and on peers. The destructor blocks as `close` does.
 #pragma once
 
 #include <atomic>
@@ -30,24 +31,24 @@
 
 namespace forebay::cache {
 
-// Why a file that could be cached is not, or not any more.
+// Why bytes of a file are not stored in the cache, or not read from it.
 enum class Aside : std::uint32_t {
     kNone,
-    kYoung,     // it changed so recently that another change might not show
+    kYoung,     // its last change is too recent: a further change might not show in its times
     kFast,      // its file system answers as fast as the replica would
     kChanged,   // another version was seen
     kFull,      // no room
     kFault,     // the staging area failed
     kForked,    // a forked child
-    kUnsure,    // its file system does not tell one file, or one version of it, from another for good
-    kOnce,      // its reads did not show that caching pays
+    kUnsure,    // its file system may reuse an inode number and times for another content
+    kOnce,      // on trial: its reads have not shown that caching pays
     kSlow,      // the staging area answers slower than the file system
 };
 inline constexpr std::size_t kAsideCount = 10;
 // "young", "fast", ...: as statistics name it.
 [[nodiscard]] const char* aside_name(Aside why) noexcept;
 
-// Of one file, and added to the process's sum at the same time, which outlives the process.
+// A counter of one file. Each addition also goes to the process's sum, if `count_into` has set one.
 class CacheCounter {
   public:
     void fetch_add(std::uint64_t more, std::memory_order order) noexcept {
@@ -69,22 +70,23 @@ struct CacheCounters {
     CacheCounter hit_bytes;                       // read from the replica
     CacheCounter missed_bytes;                    // asked for, and read from the source
     CacheCounter remote_bytes;                    // asked for, and given by another node
-    std::atomic<std::uint64_t> remote_ns{0};      // that took
+    std::atomic<std::uint64_t> remote_ns{0};      // time spent on reads from other nodes
     std::atomic<std::uint64_t> late_answers{0};   // questions to other nodes that were not answered, or not in time
     CacheCounter fetched_bytes;                   // read from the source, bytes around a request included
     CacheCounter stored_bytes;
-    std::atomic<std::uint64_t> waits{0};      // for what another thread or process fetched
+    std::atomic<std::uint64_t> waits{0};      // reads that waited for the fetch of another thread or process
     std::atomic<Aside> aside{Aside::kNone};   // the last reason
     area::ReadTally* sums = nullptr;
 
-    // Before the first read.
+    // Also adds to `tally` from now on. Call before the first read.
     void count_into(area::ReadTally& tally) noexcept;
-    // The reason is known once all is: it counts at the close.
+    // Sets the reason without counting it. `ReadCache::note_closed` counts it if the file is still on trial.
     void settle(Aside why) noexcept;
+    // Sets the reason and counts it in the process's sums, unless it is the current one.
     void step_aside(Aside why) noexcept;
 };
 
-// Bytes that all files of a process have read and not stored yet. Thread-safe.
+// Limits the bytes that all files of a process have read and not stored yet. Holds the rest of the limit. Thread-safe.
 class SharedBudget {
   public:
     explicit SharedBudget(std::uint64_t bytes) noexcept : left_(bytes) {}
@@ -104,22 +106,21 @@ class SharedBudget {
 };
 
 struct CachePolicy {
-    std::uint64_t budget_bytes = 32 << 20;    // of what is read and not stored yet
-    std::shared_ptr<SharedBudget> shared{};   // the same of all files of the process; null: no bound
-    std::uint64_t young_ns = 2'000'000'000;   // a file is not stored before its last change is so long ago
+    std::uint64_t budget_bytes = 32 << 20;    // most bytes of the file that are read and not stored yet
+    std::shared_ptr<SharedBudget> shared{};   // the limit for all files of the process; null: no limit
+    std::uint64_t young_ns = 2'000'000'000;   // least age of the last change before bytes are stored
     std::uint64_t (*now_ns)() noexcept;       // CLOCK_REALTIME
     std::uint64_t (*steady_ns)() noexcept;    // CLOCK_MONOTONIC
     bool judge_speed = true;                  // step aside where the source is as fast as a replica
-    // The replica may be in use when the file is not open any more: no other file will be taken for it.
+    // A process may use the replica after the file is closed. Set if the file system's versions are sure.
     bool outlives_close = true;
     bool read_ahead = true;                        // fetch what is likely to be asked for next
-    std::uint64_t sample_share = kSampleShare;     // asked for less than this part (1 / n) of the file: a sample
-    std::chrono::milliseconds close_max{10'000};   // that a close waits for what is stored
-    std::uint64_t wait_min_ns =
-        1'000'000;   // the least time that a read waits for another process that fetches the same bytes
-    // A read compares the version first if the last look is so long ago. kOffsetMax: no read does.
+    std::uint64_t sample_share = kSampleShare;     // read-ahead at random starts after 1 / sample_share of the file
+    std::chrono::milliseconds close_max{10'000};   // longest wait of `close` for bytes that are being stored
+    std::uint64_t wait_min_ns = 1'000'000;         // least wait of a read for another process's fetch of the same bytes
+    // Least time between two version checks that a read makes itself. kOffsetMax: a read makes none.
     std::uint64_t look_every_ns = kOffsetMax;
-    // The same behind the program: the read goes on meanwhile. Only if `look_every_ns` is kOffsetMax.
+    // Least time between two version checks in the background. Used only if `look_every_ns` is kOffsetMax.
     std::uint64_t look_behind_ns = kOffsetMax;
 };
 
@@ -128,14 +129,14 @@ class CachedFile final : public io::ForwardingFile {
     // `source` is open for reading. `tasks` outlives this. `peers`: that any thread may ask, a forked child too.
     CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<Replica> replica, task::Engine& tasks,
                const CachePolicy& policy, std::shared_ptr<Peers> peers = nullptr);
-    // Why a file on trial is to get its replica.
+    // Why `attach` is called.
     enum class Cause : std::uint8_t {
-        kPays,     // its reads show that caching pays
-        kThere,    // another process, or a command, has made one: that one, or none
-        kWanted,   // the program asks for it
+        kPays,     // the reads show that caching pays
+        kThere,    // a replica may exist already: open it, make none
+        kWanted,   // the program asks for the cache
     };
-    // The replica of a file, and how it is used. Null: `why` is the reason; after kYoung and kOnce it is asked for
-    // again.
+    // The replica of a file and its policy. If `replica` is null, `why` is the reason. After kYoung and kOnce later
+    // reads call `attach` again; after other reasons only a request of the program does.
     struct Attached {
         std::shared_ptr<Replica> replica;
         CachePolicy policy{};
@@ -143,18 +144,18 @@ class CachedFile final : public io::ForwardingFile {
         Aside why = Aside::kNone;
     };
     using Attach = std::function<Attached(Cause cause)>;
-    // On trial, of which `trial` knows what earlier opens of this file have shown; null: its reads decide nothing, as
-    // its file system is none to be cached unasked. `attach` is called by the thread
-    // that reads or asks, never twice at once, and not again after it has given a replica.
+    // Starts on trial. `trial` holds the reads of earlier opens of this file. If it is null, reads never cause caching;
+    // only a request of the program does. `attach` makes the replica. The reading or asking thread calls it, one call
+    // at a time, and not again once it has returned a replica.
     CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<SharedTrial> trial, task::Engine& tasks, Attach attach,
                std::uint64_t (*steady_ns)() noexcept);
     ~CachedFile() override;
 
-    // Gives a file on trial its replica; waits for another thread that does. False: it cannot have one now. Calls that
-    // need the replica then do nothing, and those that return a status fail with kUnsupported. Blocks on the staging
-    // area.
+    // Attaches a replica to a file on trial. Waits if another thread is doing so. Returns false if no replica can be
+    // had now. `prefetch` and `read_version` then fail with kUnsupported; `prefetch_all` and `set_pinned` do nothing.
+    // Blocks on the file server and the staging area.
     bool ensure_cached() noexcept;
-    // The first read of a file on trial takes the replica that another process has made. Before that read.
+    // Makes the first read of a file on trial use an existing replica. Call before that read.
     void attach_early() noexcept { early_.store(true, std::memory_order_relaxed); }
     [[nodiscard]] bool on_trial() const noexcept { return live_.load(std::memory_order_acquire) == nullptr; }
 
@@ -165,56 +166,58 @@ class CachedFile final : public io::ForwardingFile {
     Status allocate(std::uint64_t offset, std::uint64_t length) override;
     Status punch(std::uint64_t offset, std::uint64_t length) override;
 
-    // The same, for somebody who has to be sure of the version: kUnavailable: some of the bytes may be of another one.
+    // Reads bytes of the replica's version only. Attaches a replica first if the file is on trial. kUnavailable: the
+    // file changed, so bytes may be of another version; kUnsupported: the file has no replica.
     [[nodiscard]] Result<std::size_t> read_version(std::uint64_t offset, io::MutableBytes into);
-    // Another version was seen, or the staging area failed: nothing is read from the replica any more.
+    // True if the version changed or the staging area failed: later reads go to the source. False on trial.
     [[nodiscard]] bool unusable() const noexcept;
-    // Which replica it is (Replica::label).
+    // Replica::label, or an empty string on trial.
     [[nodiscard]] std::string replica_label() const;
-    // For use after the file is closed. Null: on trial, or its file system does not tell versions for sure.
+    // The replica, to be kept after the close. Null on trial, or if the file system's versions are not sure.
     [[nodiscard]] std::shared_ptr<Replica> replica_to_keep() const;
 
-    // The file is opened once more: compares the version. If it is another one, the source is read from now on.
+    // Compares the version, as the file is opened again. After a change, reads go to the source. Nothing on trial.
     void look_again();
 
-    // Fetches what is missing of these ranges, in this order, after those of earlier calls. In the background: the call
-    // does not wait for the file. With peers that the calling thread may ask, each node fetches the parts whose home it
-    // is; what another has said to have comes from there when it is read. kNoSpace: too many ranges wait already, none
-    // of these is taken; kUnavailable: a forked child.
+    // Queues the ranges for background fetching, in this order, after earlier calls. Does not wait for the file. With
+    // peers that this thread may ask, the node fetches only the parts that it is the home of; reads take the rest from
+    // peers. kNoSpace: the queue is full, and none of the ranges was added. kUnavailable: in a forked child.
+    // kUnsupported: the file has no replica.
     [[nodiscard]] Status prefetch(std::span<const ByteRange> ranges);
-    // The same with the whole file, once it is so old that it can be stored: now, or beside the first read after that.
+    // Prefetches the whole file: now, or beside the first read after the file is old enough to be stored.
     void prefetch_all() noexcept;
-    // How many bytes of those ranges have not been seen to yet, and how many that were read are not stored yet. 0 too
-    // once nothing more can be stored.
+    // Bytes that are queued, being fetched, or fetched and not stored yet. 0 once nothing more can be stored.
     [[nodiscard]] std::uint64_t prefetch_left() const;
     void cancel_prefetch();
-    // Of what was fetched unasked, how many bytes this process has not read since; in whole blocks.
+    // Bytes, in whole blocks, that were fetched ahead and that this process has not read since.
     [[nodiscard]] std::uint64_t unread_bytes() const noexcept;
     // A pinned replica stays when the cache is full, also when no process has it open.
     void set_pinned(bool pinned) noexcept;
-    // Removes what is stored of it, pinned or not, but for units that somebody is just changing. Returns the bytes.
-    // Blocks on the staging area.
+    // Removes the stored bytes, pinned or not, except units that a process is changing. Returns the bytes removed; 0 on
+    // trial. Blocks on the staging area.
     [[nodiscard]] Result<std::uint64_t> evict();
-    // What others read of the replica by themselves: its bytes and its map, for as long as this lives, also when the
-    // file is closed. kUnsupported: on trial, or the file system does not tell versions for sure.
+    // A mapping of the replica, for readers that bypass this object. Valid until destroyed, also after the close.
+    // kUnsupported: on trial, or the file system's versions are not sure.
     struct Exposed {
         std::shared_ptr<Replica> replica;
         std::unique_ptr<io::Mapping> bytes;
         std::unique_ptr<io::Replaceable> guard;   // a page that faults reads as zeros, which no checksum fits
     };
     [[nodiscard]] Result<Exposed> expose() const;
-    // Not of a file on trial.
+    // Requires `!on_trial()`.
     [[nodiscard]] const Version& version() const noexcept;
-    // Other nodes read the file, too; null: no more. False: there are some already.
+    // Adds the nodes that read the file together with this one. `peers` is not null. Returns false if the file is on
+    // trial or has peers already.
     [[nodiscard]] bool join(std::shared_ptr<Peers> peers) noexcept;
+    // Removes them.
     void part() noexcept;
     [[nodiscard]] bool has_peers() const noexcept;
 
     [[nodiscard]] const CacheCounters& counters() const noexcept;
-    // From now on also counted there. Before the first read.
+    // Also adds to `tally` from now on. Call before the first read.
     void count_into(area::ReadTally& tally) noexcept;
-    // No more is read ahead or prefetched. Waits until what was asked for is stored, for 10 s at most. The destructor
-    // does the same.
+    // Stops read-ahead and prefetching, then waits until fetched bytes are stored, for `CachePolicy::close_max` at
+    // most. On trial and in a forked child it returns at once. The destructor calls it.
     void close();
     // Waits until nothing is left to be stored.
     void await_stored();

@@ -40,7 +40,7 @@ constexpr std::uint64_t kUnaskedYoungNs = 61 * kSecond;
 constexpr std::uint64_t kUnaskedSampleShare = 2;
 constexpr std::chrono::milliseconds kUnaskedCloseMax{1000};
 constexpr std::uint64_t kUnaskedMemoryShare = 32;   // of a staging area in memory: the program may want the rest
-constexpr std::uint64_t kMapShare = 16;             // of the capacity, that the map of one file may take
+constexpr std::uint64_t kMapShare = 16;             // of option read_cache_size, that the map of one file may take
 constexpr std::uint64_t kPendingMax = 64 << 20;     // bytes read and not stored, of all files
 constexpr std::size_t kTrialsMax = 512;             // files whose earlier opens are remembered
 constexpr std::size_t kKeptMax = 64;                // replicas of closed files
@@ -359,9 +359,10 @@ std::unique_ptr<io::Lock> ReadCache::begin_writing(io::File& target) noexcept {
     if (options_.read_cache == ReadCacheMode::kOff) return lock;
     (void)attempt([&] {
         const auto identity = target.identity();
-        if (!identity || (!asked() && !has_replica(identity.value())) || target.traits().local || !open_store()) return;
+        if (!identity) return;
+        if (options_.prefetch == Prefetch::kWritten && !target.traits().local) note_written(identity.value());
+        if ((!asked() && !has_replica(identity.value())) || target.traits().local || !open_store()) return;
         if (auto begun = store_->begin_writing(identity.value())) lock = std::move(begun).value();
-        if (options_.prefetch == Prefetch::kWritten) note_written(identity.value());
     });
     return lock;
 }

@@ -1,12 +1,14 @@
-// Whether reads of a file show that caching it pays, where the program has not asked for that (read_cache=auto).
+// Decides from the reads of a file whether a replica would pay, for programs that did not ask (read_cache=auto).
 //
-// A copy on the node is worth its bytes if they are read again. Two patterns say so:
-//   repeated   most of what is read now was read before;
-//   scattered  most reads do not continue an earlier one, and they are more than metadata would be. A training reads
-//              so, and comes back in its next epoch.
-// A program that reads a file once from front to back, in several streams or with gaps, shows neither. A file system
-// that answers as fast as the node would shows neither, whatever is read.
-// docs/read-cache.md, "Without being asked". Pure; not thread-safe. Memory: 9 KiB at most.
+// After every 32 requests the verdict is kPays for one of two patterns:
+//   repeated   more than half of the bytes were read before;
+//   scattered  more than half of the bytes do not continue one of the last 8 streams, and all such bytes so far are
+//   more
+//              than half of what was read, and at least 1 % of the file. A shuffled training reads like this, and reads
+//              the file again in its next epoch.
+// It is kFast if the file system answered as fast as the node would, and kUndecided otherwise: for one pass from front
+// to back, in several streams or with gaps. docs/read-cache.md, "Without being asked". `Trial` does no I/O and is not
+// thread-safe; `SharedTrial` is thread-safe. Memory: 9 KiB at most.
 #pragma once
 
 #include <array>

@@ -72,8 +72,7 @@ bool Descriptor::is_same(int number, bool compare_birth) const noexcept {
     return !compare_birth || now.born_ns == 0 || facts_.born_ns == 0 || now.born_ns == facts_.born_ns;
 }
 
-bool Descriptor::is_ours() const noexcept {
-    const int number = number_.load(std::memory_order_acquire);
+bool Descriptor::is_ours(int number) const noexcept {
     if (number < 0) return false;
     if (const std::int64_t mark = mark_.load(std::memory_order_acquire); mark >= 0)
         return ::lseek(number, 0, SEEK_CUR) == mark;
@@ -89,17 +88,17 @@ int* Descriptor::lend() noexcept {
 
 // Its position was moved, by a child process that was lent it, or another descriptor of the same file has its number:
 // good to be used, and not to be closed.
-bool Descriptor::is_as_good() const noexcept {
+bool Descriptor::is_as_good(int number) const noexcept {
     constexpr int kCompared = O_ACCMODE | O_APPEND | O_DIRECT | O_PATH;
-    const int number = number_.load(std::memory_order_acquire);
     if (number < 0 || facts_.inode == 0 || !is_same(number, true)) return false;
     const int flags = ::fcntl(number, F_GETFL);
     return flags >= 0 && (flags & kCompared) == (flags_ & kCompared);
 }
 
+// The number that was looked at is the one that is used: while another thread opens the file anew there is none.
 Result<Descriptor::Use> Descriptor::use() {
-    if (is_ours() || is_as_good()) return Use(number_.load(std::memory_order_acquire), false);
-    return open_anew();
+    const int number = number_.load(std::memory_order_acquire);
+    return is_ours(number) || is_as_good(number) ? Use(number, false) : open_anew();
 }
 
 Status Descriptor::lost(int error, const char* why) const {
@@ -112,7 +111,8 @@ Status Descriptor::lost(int error, const char* why) const {
 Result<Descriptor::Use> Descriptor::open_anew() {
     const std::lock_guard opening(opening_);
     if (closed_) return Status::from_errno(EBADF, "use " + path_ + ", which is closed");
-    if (is_ours() || is_as_good()) return Use(number_.load(std::memory_order_acquire), false);   // another thread has
+    if (const int found = number_.load(std::memory_order_acquire); is_ours(found) || is_as_good(found))
+        return Use(found, false);   // another thread has opened it
     if (!path_.starts_with('/') || facts_.inode == 0) return lost(EBADF, "its path is not known");
     // Not blocking, and not followed where it was not: what has taken the name may be anything.
     const int kept_flags = flags_ & (O_ACCMODE | O_DIRECTORY | O_NOFOLLOW | O_DIRECT | O_SYNC | O_DSYNC);

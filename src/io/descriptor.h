@@ -57,7 +57,7 @@ class Descriptor {
     [[nodiscard]] Result<Use> use();
 
     // Whether the number still stands for the file.
-    [[nodiscard]] bool is_ours() const noexcept;
+    [[nodiscard]] bool is_ours() const noexcept { return is_ours(number()); }
     // The number as it is now, for messages and for who will look at it himself; where it is kept, for
     // H5Fget_vfd_handle. From then on the program may move its position.
     [[nodiscard]] int number() const noexcept { return number_.load(std::memory_order_acquire); }
@@ -81,7 +81,8 @@ class Descriptor {
     };
     [[nodiscard]] static bool find_facts(int number, Facts& facts) noexcept;
     [[nodiscard]] bool is_same(int number, bool compare_birth) const noexcept;
-    [[nodiscard]] bool is_as_good() const noexcept;
+    [[nodiscard]] bool is_ours(int number) const noexcept;
+    [[nodiscard]] bool is_as_good(int number) const noexcept;
     void set_mark(int number) noexcept;
     Result<Use> open_anew();
     [[nodiscard]] Status lost(int error, const char* why) const;

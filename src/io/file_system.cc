@@ -45,9 +45,10 @@ constexpr std::array kFileSystems{
 
 constexpr std::uint64_t kFuse = 0x65735546;
 
-// Servers keep the times of these, and number inodes for good or set their birth. Not so: SMB and 9p, whose numbers a
-// client may make up, and whatever FUSE programs there are.
+// Servers keep the times of these, and do not give an inode number again with the same times. Clients of SMB and 9p may
+// make up inode numbers, and so may FUSE programs.
 constexpr std::array<std::string_view, 5> kSure{"lustre", "gpfs", "nfs", "beegfs", "ceph"};
+// fuse.slowfs is the file system of the tests (tools/slowfs).
 constexpr std::array<std::string_view, 4> kSureFuse{"fuse.glusterfs", "fuse.juicefs", "fuse.ceph-fuse", "fuse.slowfs"};
 
 bool is_listed(std::uint64_t magic) {

@@ -1,6 +1,7 @@
-// What kind of file system a file is on, by the magic number that statfs(2) gives.
+// Looks up a file system's properties by its statfs(2) magic number.
 //
-// Thread-safety: all of it. Pure but for `file_system_of` and `traits_of`, which block as statfs(2) does.
+// Thread-safety: any thread may call any function. `file_system_of` and `traits_of` block as statfs(2) and fstat(2) do;
+// `traits_of` may also read /proc/self/mountinfo. `mounted_type` reads its stream. The others do no I/O.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +22,18 @@ struct FileSystemKind {
     bool memory = false;
     bool local = false;   // known to be on this machine
 };
-// What the times of files tell there.
+// How the file system sets a file's times.
 [[nodiscard]] TimesKind times_kind(std::uint64_t magic);
 [[nodiscard]] FileSystemKind file_system_kind(std::uint64_t magic);
 
-// Of the open file. One that cannot be asked has the traits of an unknown file.
+// Traits of an open file. If statfs fails: those of a file on an unknown file system.
 [[nodiscard]] FileTraits traits_of(int descriptor);
 
-// Whether identity and state of a file name one content for good on the file system with this magic number; `type` is
-// its type in the mount table ("fuse.glusterfs"), which only FUSE needs. An allow-list.
+// Whether a file's identity and state identify its content, so that no other content ever has the same. `type` is the
+// mount type ("fuse.glusterfs"); only FUSE needs it. Returns true for the file systems of an allow-list only.
 [[nodiscard]] bool has_sure_versions(std::uint64_t magic, std::string_view type);
-// The type of the file system with the device number `major`:`minor`, in a table as /proc/self/mountinfo. Empty: none.
+// The mount type of device `major`:`minor` in `table`, which has the form of /proc/self/mountinfo; empty if it is not
+// listed.
 [[nodiscard]] std::string mounted_type(std::istream& table, unsigned major, unsigned minor);
 
 // The kind of file system that holds `path`.

@@ -480,5 +480,18 @@ TEST_F(UnaskedTest, a_replica_that_is_there_is_used_from_the_first_read_on) {
     EXPECT_EQ(file->counters().hit_bytes.load(), content_.size());
 }
 
+TEST_F(UnaskedTest, what_the_process_has_written_is_prefetched_if_an_option_says_so) {
+    options_.prefetch = Prefetch::kWritten;
+    const auto cache = unasked();
+    EXPECT_EQ(cache->begin_writing(*source_), nullptr);
+    EXPECT_EQ(opened_areas_, 0);
+    const auto file = cache->open(source_, warning_);
+    ASSERT_NE(file, nullptr);
+    cache->prefetch_opened(*file);
+    while (file->prefetch_left() > 0) file->await_stored();
+    EXPECT_EQ(read(*file), content_);
+    EXPECT_EQ(file->counters().hit_bytes.load(), content_.size());
+}
+
 }   // namespace
 }   // namespace forebay::cache
