@@ -4,6 +4,7 @@
 
 #include "base/attempt.h"
 #include "cache/cached_file_core.h"
+#include "cache/small_copy.h"
 #include "io/process_lock.h"
 
 namespace forebay::cache {
@@ -63,11 +64,18 @@ void CachedFile::close() {
 
 // ---- on trial --------------------------------------------------------------------------------------
 
+void CachedFile::read_by(std::unique_ptr<SmallCopy> copy) noexcept {
+    small_ = std::move(copy);
+    counters_->settle(Aside::kNone);
+}
+
 // The thread whose read shows that caching pays makes the replica. Other threads read on meanwhile.
 Result<std::size_t> CachedFile::read_on_trial(std::uint64_t offset, io::MutableBytes into) {
     if (early_.load(std::memory_order_relaxed) && early_.exchange(false) && io::forks_so_far() == forks_ &&
         attach(Cause::kThere))
         return core_->read(core_, offset, into);
+    if (small_ != nullptr)
+        if (const auto got = small_->read(*source_, *counters_, offset, into)) return *got;
     const std::uint64_t begin_ns = steady_ns_();
     const auto got = source_->read_at(offset, into);
     if (!got || got.value() == 0 || io::forks_so_far() != forks_) return got;
@@ -177,6 +185,7 @@ bool CachedFile::has_peers() const noexcept {
 
 void CachedFile::look_again() {
     if (Core* const core = live()) core->look_again();
+    else if (small_ != nullptr) small_->look_again(*source_, *counters_);
 }
 Status CachedFile::prefetch(std::span<const ByteRange> ranges) {
     if (!ensure_cached()) return refuse_uncached(name());

@@ -124,6 +124,8 @@ struct CachePolicy {
     std::uint64_t look_behind_ns = kOffsetMax;
 };
 
+class SmallCopy;
+
 class CachedFile final : public io::ForwardingFile {
   public:
     // `source` is open for reading. `tasks` outlives this. `peers`: that any thread may ask, a forked child too.
@@ -157,6 +159,8 @@ class CachedFile final : public io::ForwardingFile {
     bool ensure_cached() noexcept;
     // Makes the first read of a file on trial use an existing replica. Call before that read.
     void attach_early() noexcept { early_.store(true, std::memory_order_relaxed); }
+    // Reads of a file on trial take its bytes from `copy`. Call before the first read.
+    void read_by(std::unique_ptr<SmallCopy> copy) noexcept;
     [[nodiscard]] bool on_trial() const noexcept { return live_.load(std::memory_order_acquire) == nullptr; }
 
     Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override;
@@ -235,6 +239,7 @@ class CachedFile final : public io::ForwardingFile {
     std::shared_ptr<io::File> source_;
     task::Engine* tasks_ = nullptr;
     std::shared_ptr<SharedTrial> trial_;
+    std::unique_ptr<SmallCopy> small_;
     std::mutex attaching_;
     Attach attach_;
     std::uint64_t (*steady_ns_)() noexcept = nullptr;

@@ -108,7 +108,8 @@ Status ReadCache::open_store() {
                                       std::error_code failed;
                                       const auto space = std::filesystem::space(path, failed);
                                       return failed ? 0 : space.available;   // in doubt nothing is stored
-                                  }});
+                                  },
+                                  .let_go = [this] { let_go(); }});
         FOREBAY_TRY(store.status());
         store_ = std::move(store).value();
         return Status::ok();
@@ -136,10 +137,13 @@ Result<CachedFile::Attached> ReadCache::open_replica(const Version& version, io:
         if (!passes(opened)) return opened;
         return CachedFile::Attached{.replica = nullptr, .why = Aside::kFull};
     }
-    auto replica = store_->replica(version, {.path = io::complete_path(source.name()),
-                                             .permanent = is_permanent() && traits.sure_versions,
-                                             .only_in_use = !traits.sure_versions,
-                                             .make = make});
+    auto replica = Result<std::shared_ptr<Replica>>(take_kept(version));
+    if (replica.value() != nullptr) replica.value()->note_opened(realtime_ns());
+    else
+        replica = store_->replica(version, {.path = io::complete_path(source.name()),
+                                            .permanent = is_permanent() && traits.sure_versions,
+                                            .only_in_use = !traits.sure_versions,
+                                            .make = make});
     const Status& problem = replica.status();
     if (!make && problem.sys_errno() == ESTALE) return CachedFile::Attached{.replica = nullptr, .why = Aside::kOnce};
     if (problem.sys_errno() == EBUSY) return CachedFile::Attached{.replica = nullptr, .why = Aside::kChanged};
@@ -158,7 +162,7 @@ Result<CachedFile::Attached> ReadCache::open_replica(const Version& version, io:
     return opened;
 }
 
-Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io::File>& source) {
+Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io::File>& source, bool alone) {
     const io::FileTraits traits = source->traits();
     if (traits.local) {
         leave_alone(*source, Aside::kFast);
@@ -176,7 +180,8 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
     const Version version = version_of(identity.value(), state.value());
     const auto traced = io::traced_reads(source, trace_);
     std::shared_ptr<CachedFile> file;
-    if (asked()) {
+    auto small = alone ? small_copy_of(version, traits) : nullptr;
+    if (asked() && small == nullptr) {
         auto opened = open_replica(version, *source, traits, true);
         FOREBAY_TRY(opened.status());
         if (opened.value().replica == nullptr) {
@@ -187,12 +192,45 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
                                             std::move(opened.value().peers));
     } else {
         file = std::make_shared<CachedFile>(
-            traced, traits.sure_versions ? trial_of(version) : nullptr, tasks_,
+            traced, traits.sure_versions && small == nullptr ? trial_of(version) : nullptr, tasks_,
             [this, source, traits](CachedFile::Cause cause) { return attach(source, traits, cause); }, monotonic_ns);
-        if (traits.sure_versions && has_replica(version.identity)) file->attach_early();
+        if (small != nullptr) file->read_by(std::move(small));
+        else if (traits.sure_versions && has_replica(version.identity)) file->attach_early();
     }
     if (tally_ != nullptr) file->count_into(*tally_);
     return file;
+}
+
+// The copy by which a small file is read, if the program opens many of them. Null: it is read as any other file.
+std::unique_ptr<SmallCopy> ReadCache::small_copy_of(const Version& version, const io::FileTraits& traits) {
+    if (!traits.sure_versions || version.size > kSmallFileBytes || find_peers_ != nullptr || manner_.for_others)
+        return nullptr;
+    ManyFiles::Verdict verdict;
+    {
+        const std::lock_guard lock(mutex_);
+        const bool kept = std::ranges::any_of(kept_, [&](const auto& one) { return one->source() == version; });
+        if (kept) return nullptr;
+        verdict = small_opens_.note(small_file_key(version), asked());
+    }
+    if (verdict == ManyFiles::Verdict::kFew) return nullptr;
+    const bool pays = verdict == ManyFiles::Verdict::kPays;
+    auto files = small_files(pays);
+    if (files == nullptr) return nullptr;
+    CachePolicy policy = policy_for(traits);
+    if (!asked()) policy.young_ns = kUnaskedYoungNs;
+    if (tally_ != nullptr) tally_->files.fetch_add(1, std::memory_order_relaxed);
+    const std::lock_guard lock(mutex_);
+    ++totals_.files;
+    return std::make_unique<SmallCopy>(std::move(files), version, policy, pays);
+}
+
+// `make` false: only if this process has it open already. What fails once is not tried again.
+std::shared_ptr<SmallFiles> ReadCache::small_files(bool make) {
+    if (make && !open_store()) return nullptr;
+    const std::lock_guard lock(store_mutex_);
+    if (!make || small_files_ != nullptr || std::exchange(small_tried_, true)) return small_files_;
+    if (auto opened = store_->small_files(is_permanent())) small_files_ = std::move(opened).value();
+    return small_files_;
 }
 
 // What the program's reads have shown so far, also those of earlier opens.
@@ -262,11 +300,12 @@ void ReadCache::opened_again(CachedFile& file) noexcept {
     if (options_.revalidate != kRevalidateNever) (void)attempt([&] { file.look_again(); });
 }
 
-std::shared_ptr<CachedFile> ReadCache::open(const std::shared_ptr<io::File>& source, std::string& warning) noexcept {
+std::shared_ptr<CachedFile> ReadCache::open(const std::shared_ptr<io::File>& source, std::string& warning,
+                                            bool alone) noexcept {
     if (options_.read_cache == ReadCacheMode::kOff) return nullptr;
     std::shared_ptr<CachedFile> file;
     const Status outcome = attempt([&]() -> Status {
-        auto opened = try_open(source);
+        auto opened = try_open(source, alone);
         FOREBAY_TRY(opened.status());
         file = std::move(opened).value();
         return Status::ok();
@@ -297,7 +336,7 @@ void ReadCache::add(const CachedFile& file, CacheTotals& totals) noexcept {
 }
 
 void ReadCache::note_closed(const CachedFile& file) noexcept {
-    if (!asked()) keep(file);
+    if (!manner_.for_others) keep(file);
     const std::lock_guard lock(mutex_);
     add(file, totals_);
     // The reasons of others counted when they came.
@@ -332,12 +371,37 @@ void ReadCache::keep(const CachedFile& file) noexcept {
     });
 }
 
-bool ReadCache::stop(std::chrono::steady_clock::time_point until) {
-    const bool rests = tasks_.stop(until);
-    std::vector<std::shared_ptr<Replica>> gone;   // takes no memory, as a deque would
+// One that is of another version, or not to be used any more, ends here.
+std::shared_ptr<Replica> ReadCache::take_kept(const Version& version) {
+    std::shared_ptr<Replica> found;
     {
         const std::lock_guard lock(mutex_);
-        gone.swap(kept_);
+        const auto same = std::ranges::find_if(kept_, [&](const std::shared_ptr<Replica>& one) {
+            return one->source().identity == version.identity;
+        });
+        if (same == kept_.end()) return nullptr;
+        found = std::move(*same);
+        kept_.erase(same);
+    }
+    if (found->source() != version || !found->may_be_shared()) found.reset();
+    return found;
+}
+
+// The cache is full: what this process only keeps may be removed.
+void ReadCache::let_go() noexcept {
+    std::vector<std::shared_ptr<Replica>> gone;
+    const std::lock_guard lock(mutex_);
+    gone.swap(kept_);
+}
+
+bool ReadCache::stop(std::chrono::steady_clock::time_point until) {
+    const bool rests = tasks_.stop(until);
+    let_go();
+    std::shared_ptr<SmallFiles> small;
+    {
+        const std::lock_guard lock(store_mutex_);
+        small.swap(small_files_);
+        small_tried_ = true;
     }
     return rests;
 }

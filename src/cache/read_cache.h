@@ -25,6 +25,8 @@
 
 #include "base/options.h"
 #include "cache/cached_file.h"
+#include "cache/many_files.h"
+#include "cache/small_copy.h"
 #include "cache/store.h"
 #include "io/trace.h"
 #include "task/engine.h"
@@ -60,8 +62,9 @@ class ReadCache {
     ReadCache& operator=(const ReadCache&) = delete;
 
     // `source`, which is open for reading, as it is to be read. Null: as it is. `warning` is set once, for the user.
-    [[nodiscard]] std::shared_ptr<CachedFile> open(const std::shared_ptr<io::File>& source,
-                                                   std::string& warning) noexcept;
+    // `alone` false: other nodes will join the file.
+    [[nodiscard]] std::shared_ptr<CachedFile> open(const std::shared_ptr<io::File>& source, std::string& warning,
+                                                   bool alone = true) noexcept;
     // `file` was opened, and other nodes have joined if there are any: fetches all of it if option `prefetch` says so.
     void prefetch_opened(CachedFile& file) noexcept;
     // A file of this process is opened once more: whether it is still the same, if option `revalidate` says so.
@@ -85,7 +88,11 @@ class ReadCache {
     void forget_threads() noexcept { tasks_.forget_threads(); }
 
   private:
-    [[nodiscard]] Result<std::shared_ptr<CachedFile>> try_open(const std::shared_ptr<io::File>& source);
+    [[nodiscard]] Result<std::shared_ptr<CachedFile>> try_open(const std::shared_ptr<io::File>& source, bool alone);
+    [[nodiscard]] std::unique_ptr<SmallCopy> small_copy_of(const Version& version, const io::FileTraits& traits);
+    [[nodiscard]] std::shared_ptr<SmallFiles> small_files(bool make);
+    [[nodiscard]] std::shared_ptr<Replica> take_kept(const Version& version);
+    void let_go() noexcept;
     [[nodiscard]] Status open_store();
     [[nodiscard]] Result<CachedFile::Attached> open_replica(const Version& version, io::File& source,
                                                             const io::FileTraits& traits, bool make);
@@ -123,10 +130,13 @@ class ReadCache {
     };
     std::map<io::Identity, KnownTrial> trials_;
     std::vector<std::shared_ptr<Replica>> kept_;   // of closed files, until the process ends; the last ones
+    ManyFiles small_opens_;                        // of small files without a kept replica
     std::mutex store_mutex_;                       // guards what follows
     bool store_tried_ = false, warned_ = false;
     Status store_problem_;
     std::shared_ptr<Store> store_;
+    std::shared_ptr<SmallFiles> small_files_;
+    bool small_tried_ = false;
     task::Engine tasks_;   // last: its threads end first
 };
 

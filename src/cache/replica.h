@@ -73,6 +73,12 @@ class Replica {
     [[nodiscard]] const Version& source() const noexcept { return source_; }
     // Another version of the file was seen, or the staging area failed: nothing more is read from here or stored.
     [[nodiscard]] bool unusable() const noexcept { return failed_.load(std::memory_order_relaxed) || map_.is_void(); }
+    // Of a replica that the process has kept: another file may have it.
+    [[nodiscard]] bool may_be_shared() const noexcept { return !unusable() && !lost() && !inherited(); }
+    void note_opened(std::uint64_t now_ns) noexcept {
+        map_.header().opens.fetch_add(1, std::memory_order_relaxed);
+        map_.header().used_ns.store(now_ns, std::memory_order_relaxed);
+    }
     void make_void() noexcept { map_.make_void(); }
     // Which one it is, among those of all machines: "/<boot id>/<device>-<inode>", of its bytes. Empty: unknown.
     [[nodiscard]] const std::string& label() const noexcept { return label_; }

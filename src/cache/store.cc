@@ -24,6 +24,8 @@ constexpr std::uint32_t kWritersMax = 4096;
 constexpr std::uint64_t kCountMaxNs = 10'000'000'000;
 constexpr std::size_t kReplicasMax = 16'384;      // more are removed, those that go first
 constexpr std::uint64_t kTriesApart = 64 << 20;   // bytes refused between two looks for something to remove
+// Bytes of the ring of small files: a share of the capacity, within these bounds.
+constexpr std::uint64_t kRingShare = 4, kRingMin = 16 << 20, kRingMax = std::uint64_t{64} << 30;
 // A folder that somebody removes while it is opened is made anew so often.
 constexpr int kFolderTries = 5;
 
@@ -103,6 +105,17 @@ Result<ReplicaView> view(const std::string& name, io::Directory& folder) {
     view.name = name;
     view.in_use = somebody_uses(folder, names.value());
     auto file = folder.open_file(kPresenceFile, io::OpenMode::kRead);
+    if (!file && name == kSmallFilesFolder) {
+        if (const auto ring = SmallFiles::view(folder)) {
+            view.path = "(copies of small files)";
+            view.state = ReplicaView::State::kValid;
+            view.map_bytes = ring->taken_bytes;
+            view.used_ns = ring->used_ns;
+            view.made_ns = ring->made_ns;
+            view.permanent = ring->permanent;
+            return view;
+        }
+    }
     if (!file) return file.status().code() == Code::kNotFound ? Result<ReplicaView>(view) : file.status();
     const auto size = file.value()->size();
     if (!size) return size.status();
@@ -273,6 +286,19 @@ Result<std::shared_ptr<Replica>> Store::replica(const Version& source, const Kee
     }
 }
 
+Result<std::shared_ptr<SmallFiles>> Store::small_files(bool permanent) {
+    const std::uint64_t ring_bytes = std::min(setup_.capacity_bytes / kRingShare, kRingMax) / kBlockBytes * kBlockBytes;
+    if (ring_bytes < kRingMin) return Status(Code::kUnsupported, "the cache is too small for copies of small files");
+    for (int tries = 1;; ++tries) {
+        Result<std::shared_ptr<SmallFiles>> opened(Status(Code::kNotFound, {}));
+        if (auto folder = make_folder(kSmallFilesFolder))
+            opened = SmallFiles::open(std::move(folder).value(), ring_bytes, permanent, setup_.now_ns(),
+                                      std::make_shared<Share>(shared_from_this(), kSmallFilesFolder));
+        else opened = folder.status();
+        if (opened || opened.status().code() != Code::kNotFound || tries == kFolderTries) return opened;
+    }
+}
+
 Result<std::shared_ptr<Replica>> Store::existing(const std::string& name) {
     auto folder = setup_.folder->open_directory(name);
     if (!folder) return folder.status();
@@ -382,6 +408,7 @@ bool Store::take(std::uint64_t bytes) noexcept {
         if (evicted || bytes > setup_.capacity_bytes) return false;
         // What found nothing to remove is not repeated for each unit.
         if (refused_bytes_.fetch_add(bytes) % kTriesApart >= bytes) return false;
+        if (setup_.let_go) setup_.let_go();
         // A tenth more than is needed, so that not every unit asks for room.
         std::uint64_t freed = 0;
         const std::uint64_t room = setup_.capacity_bytes - std::min(stored, setup_.capacity_bytes);

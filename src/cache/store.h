@@ -22,6 +22,7 @@
 #include "area/process.h"
 #include "base/status.h"
 #include "cache/replica.h"
+#include "cache/small_files.h"
 #include "io/file.h"
 
 namespace forebay::cache {
@@ -41,6 +42,8 @@ struct StoreSetup {
     // Bytes that the device must keep free for write staging; what it has free now. Unset: not asked.
     std::uint64_t keep_free_bytes = 0;
     std::function<std::uint64_t()> free_bytes = {};
+    // Called before something is removed to make room: the process gives up replicas that it keeps and does not use.
+    std::function<void()> let_go = {};
 };
 
 // One replica, as commands show it. What its files say is believed only as far as it is possible.
@@ -82,6 +85,9 @@ class Store final : public std::enable_shared_from_this<Store> {
     [[nodiscard]] Result<std::shared_ptr<Replica>> replica(const Version& source, const Keeping& keeping = {});
     // One of list(). Errors as of Replica::open_existing.
     [[nodiscard]] Result<std::shared_ptr<Replica>> existing(const std::string& name);
+    // The ring of copies of small files, opened or made. Errors as of SmallFiles::open; kUnsupported: the capacity is
+    // too small for one.
+    [[nodiscard]] Result<std::shared_ptr<SmallFiles>> small_files(bool permanent);
     // The file is written: whoever has its replica open reads nothing more from it, and as long as the lock lives
     // nobody opens or makes one. Errors: of the staging area; the replica is void all the same, if there is one.
     [[nodiscard]] Result<std::unique_ptr<io::Lock>> begin_writing(const io::Identity& identity);

@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -54,16 +55,25 @@ void Descriptor::set_mark(int number) noexcept {
 // Without asking a server: what it would tell is not what is compared.
 bool Descriptor::find_facts(int number, Facts& facts) noexcept {
     struct statx found{};
-    if (::statx(number, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO | STATX_BTIME, &found) != 0)
+    if (::statx(number, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO | STATX_BTIME | kMountUnique,
+                &found) != 0)
         return false;
-    facts.device = static_cast<std::uint64_t>(found.stx_dev_major) << 32 | found.stx_dev_minor;
+    facts.device = makedev(found.stx_dev_major, found.stx_dev_minor);
     facts.inode = found.stx_ino;
     facts.mode = found.stx_mode;
+    facts.block_bytes = found.stx_blksize;
+#ifdef STATX_MNT_ID
+    facts.mount = (found.stx_mask & kMountUnique) != 0 ? found.stx_mnt_id : 0;
+#endif
     constexpr std::uint64_t kSecond = 1'000'000'000;
     facts.born_ns = (found.stx_mask & STATX_BTIME) == 0
                         ? 0
                         : static_cast<std::uint64_t>(found.stx_btime.tv_sec) * kSecond + found.stx_btime.tv_nsec;
     return true;
+}
+
+std::optional<Identity> Descriptor::identity() const noexcept {
+    return facts_.inode == 0 ? std::nullopt : std::optional(Identity{facts_.device, facts_.inode});
 }
 
 bool Descriptor::is_same(int number, bool compare_birth) const noexcept {

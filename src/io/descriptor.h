@@ -21,12 +21,18 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/status.h"
+#include "io/file.h"
 
 namespace forebay::io {
+
+// STATX_MNT_ID_UNIQUE, since Linux 6.8: a number of the mount that is not given again. Kernels before leave it out of
+// their answer.
+inline constexpr unsigned kMountUnique = 0x4000;
 
 class Descriptor {
   public:
@@ -56,6 +62,14 @@ class Descriptor {
     // EBADF: ours is gone, and cannot be had again; the message says why.
     [[nodiscard]] Result<Use> use();
 
+    // Device (st_dev) and inode, as they were when this was made. Does not block. No value: the system did not tell
+    // them.
+    [[nodiscard]] std::optional<Identity> identity() const noexcept;
+    // The mount's number, which the system gives once (STATX_MNT_ID_UNIQUE, Linux 6.8). 0: not known. Does not block.
+    [[nodiscard]] std::uint64_t mount() const noexcept { return facts_.mount; }
+    // st_blksize (stat(2)), as it was when this was made. 0: not known. Does not block.
+    [[nodiscard]] std::uint64_t block_bytes() const noexcept { return facts_.block_bytes; }
+
     // Whether the number still stands for the file.
     [[nodiscard]] bool is_ours() const noexcept { return is_ours(number()); }
     // The number as it is now, for messages and for who will look at it himself; where it is kept, for
@@ -76,7 +90,7 @@ class Descriptor {
 
   private:
     struct Facts {
-        std::uint64_t device = 0, inode = 0, born_ns = 0;
+        std::uint64_t device = 0, inode = 0, born_ns = 0, mount = 0, block_bytes = 0;
         std::uint32_t mode = 0;
     };
     [[nodiscard]] static bool find_facts(int number, Facts& facts) noexcept;

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <fstream>
+#include <mutex>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -62,6 +63,42 @@ std::optional<dev_t> telling_device(int descriptor, std::uint64_t magic) {
     return file.st_dev;
 }
 
+// What all files of a mount have in common.
+struct MountFacts {
+    std::uint32_t magic = 0;
+    bool local = false, sure_versions = false;
+    bool whole = true;   // false: the table of mounts could not be read, and may be another time
+};
+
+// The mounts of the files that this process has asked about. Holds kMountsMax at most. Thread-safe.
+class MountTable {
+  public:
+    static MountTable& of_process() noexcept {
+        static MountTable table;
+        return table;
+    }
+    [[nodiscard]] std::optional<MountFacts> find(std::uint64_t mount) noexcept {
+        const std::lock_guard lock(mutex_);
+        const auto end = known_.begin() + static_cast<std::ptrdiff_t>(count_);
+        const auto found = std::find_if(known_.begin(), end, [&](const Known& one) { return one.mount == mount; });
+        return mount == 0 || found == end ? std::nullopt : std::optional(found->facts);
+    }
+    void add(std::uint64_t mount, const MountFacts& facts) noexcept {
+        const std::lock_guard lock(mutex_);
+        if (mount != 0 && count_ < known_.size()) known_[count_++] = {mount, facts};
+    }
+
+  private:
+    static constexpr std::size_t kMountsMax = 64;
+    struct Known {
+        std::uint64_t mount = 0;
+        MountFacts facts;
+    };
+    std::mutex mutex_;
+    std::array<Known, kMountsMax> known_;
+    std::size_t count_ = 0;
+};
+
 }   // namespace
 
 FileSystemKind file_system_kind(std::uint64_t magic) {
@@ -101,9 +138,11 @@ std::string mounted_type(std::istream& table, unsigned major, unsigned minor) {
     return {};
 }
 
-FileTraits traits_of(int descriptor) {
+namespace {
+
+std::optional<MountFacts> ask_mount(int descriptor) {
     struct statfs facts{};
-    if (::fstatfs(descriptor, &facts) != 0) return {};
+    if (::fstatfs(descriptor, &facts) != 0) return std::nullopt;
     const auto magic = static_cast<std::uint32_t>(facts.f_type);
     const std::optional<dev_t> device = telling_device(descriptor, magic);
     // squashfs, erofs, FAT and others, and NTFS by FUSE, are on a device of this machine.
@@ -113,12 +152,25 @@ FileTraits traits_of(int descriptor) {
         std::ifstream table("/proc/self/mountinfo");
         type = mounted_type(table, gnu_dev_major(*device), gnu_dev_minor(*device));
     }
-    return {.local = local,
-            .may_hang = !local,
-            .page_cache = local,
-            .stripe_bytes = ask_stripe_size(descriptor),
-            .times = times_kind(magic),
-            .sure_versions = has_sure_versions(magic, type)};
+    const bool asks_table = magic == kFuse && !local;
+    return MountFacts{magic, local, has_sure_versions(magic, type), !asks_table || !type.empty()};
+}
+
+}   // namespace
+
+FileTraits traits_of(int descriptor, std::uint64_t block_bytes, std::uint64_t mount) {
+    std::optional<MountFacts> facts = MountTable::of_process().find(mount);
+    if (!facts) {
+        facts = ask_mount(descriptor);
+        if (!facts) return {};
+        if (facts->whole) MountTable::of_process().add(mount, *facts);
+    }
+    return {.local = facts->local,
+            .may_hang = !facts->local,
+            .page_cache = facts->local,
+            .stripe_bytes = ask_stripe_size(descriptor, facts->magic, block_bytes),
+            .times = times_kind(facts->magic),
+            .sure_versions = facts->sure_versions};
 }
 
 Result<FileSystemKind> file_system_of(const std::string& path) {

@@ -26,8 +26,10 @@ struct FileSystemKind {
 [[nodiscard]] TimesKind times_kind(std::uint64_t magic);
 [[nodiscard]] FileSystemKind file_system_kind(std::uint64_t magic);
 
-// Traits of an open file. If statfs fails: those of a file on an unknown file system.
-[[nodiscard]] FileTraits traits_of(int descriptor);
+// Traits of an open file with this st_blksize (stat(2)). If statfs fails: those of a file on an unknown file system.
+// `mount` is the number of the file's mount, which the system gives once; the answer for a mount that was asked about
+// is kept. 0: not known, and nothing is kept.
+[[nodiscard]] FileTraits traits_of(int descriptor, std::uint64_t block_bytes, std::uint64_t mount = 0);
 
 // Whether a file's identity and state identify its content, so that no other content ever has the same. `type` is the
 // mount type ("fuse.glusterfs"); only FUSE needs it. Returns true for the file systems of an allow-list only.

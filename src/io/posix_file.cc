@@ -54,10 +54,6 @@ std::uint64_t nanoseconds(const struct statx_timestamp& time) noexcept {
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
 
-// STATX_MNT_ID_UNIQUE, since Linux 6.8: a number of the mount that is not given again. Kernels before leave it out of
-// their answer.
-constexpr unsigned kMountUnique = 0x4000;
-
 // Nothing: errno says why.
 std::optional<FileState> state_of(int at, const char* path, int flags) noexcept {
     struct statx facts{};
@@ -148,10 +144,11 @@ class PosixFile final : public File {
 
     FileTraits traits() override {
         const auto use = descriptor_->use();
-        return use ? traits_of(use.value().number()) : FileTraits{};
+        return use ? traits_of(use.value().number(), descriptor_->block_bytes(), descriptor_->mount()) : FileTraits{};
     }
 
     Result<Identity> identity() override {
+        if (const auto known = descriptor_->identity()) return *known;
         const auto use = descriptor_->use();
         if (!use) return use.status();
         return identify(use.value().number(), name_);

@@ -86,6 +86,10 @@ void SpareDescriptors::look() noexcept {
     if (count_.load(std::memory_order_relaxed) > limit / kShare || are_scarce(limit)) (void)give_all_back_locked();
 }
 
+void SpareDescriptors::note_open() noexcept {
+    if (opens_.fetch_add(1, std::memory_order_relaxed) % kOpensBetweenLooks == 0) look();
+}
+
 bool lacks_descriptors(const Status& status) noexcept {
     return status.sys_errno() == EMFILE || status.sys_errno() == ENFILE;
 }

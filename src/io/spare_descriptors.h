@@ -37,6 +37,8 @@ class SpareDescriptors {
     void forget(SpareDescriptor& holder) noexcept;
     // The program is about to need a descriptor: gives all back if they are scarce.
     void look() noexcept;
+    // The program opens a file: looks, at one of eight.
+    void note_open() noexcept;
     // True: there were some, so an open that has failed may be tried again.
     bool give_all_back() noexcept;
     [[nodiscard]] std::size_t kept() const noexcept { return count_.load(std::memory_order_relaxed); }
@@ -46,9 +48,11 @@ class SpareDescriptors {
     bool give_all_back_locked() noexcept;
 
     static constexpr std::size_t kMax = 128;
+    static constexpr std::uint64_t kOpensBetweenLooks = 8;
     std::mutex mutex_;
     std::array<SpareDescriptor*, kMax> holders_{};
     std::atomic<std::size_t> count_{0};
+    std::atomic<std::uint64_t> opens_{0};
 };
 
 // An open has failed because the process, or the machine, has no descriptor left.

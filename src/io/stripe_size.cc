@@ -1,7 +1,5 @@
 #include "io/stripe_size.h"
 
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <sys/xattr.h>
 
 #include <new>
@@ -36,25 +34,20 @@ std::uint64_t stripe_size(Bytes lustre_layout, std::uint64_t block_bytes) noexce
     return if_telling(block_bytes);
 }
 
-std::uint64_t ask_stripe_size(int descriptor) noexcept {
-    struct stat facts{};
-    if (::fstat(descriptor, &facts) != 0) return 0;
+std::uint64_t ask_stripe_size(int descriptor, std::uint64_t file_system, std::uint64_t block_bytes) noexcept {
     // A layout is as long as it has stripes; its beginning does not come alone, so the longest one that Lustre allows
     // must fit.
     static constexpr std::size_t kLayoutMax = 64 << 10;
-    struct statfs system{};
     // Elsewhere the question may go to a server, for nothing.
-    const bool lustre = ::fstatfs(descriptor, &system) == 0 && static_cast<std::uint32_t>(system.f_type) == kLustre;
-    const ssize_t bytes = lustre ? ::fgetxattr(descriptor, "lustre.lov", nullptr, 0) : -1;
+    const ssize_t bytes = file_system == kLustre ? ::fgetxattr(descriptor, "lustre.lov", nullptr, 0) : -1;
     if (bytes < static_cast<ssize_t>(kFixedPartBytes) || bytes > static_cast<ssize_t>(kLayoutMax))
-        return stripe_size({}, static_cast<std::uint64_t>(facts.st_blksize));
+        return stripe_size({}, block_bytes);
     try {
         std::vector<std::byte> layout(static_cast<std::size_t>(bytes));
         const ssize_t got = ::fgetxattr(descriptor, "lustre.lov", layout.data(), layout.size());
-        return stripe_size(Bytes(layout).first(got > 0 ? static_cast<std::size_t>(got) : 0),
-                           static_cast<std::uint64_t>(facts.st_blksize));
+        return stripe_size(Bytes(layout).first(got > 0 ? static_cast<std::size_t>(got) : 0), block_bytes);
     } catch (const std::bad_alloc&) {
-        return stripe_size({}, static_cast<std::uint64_t>(facts.st_blksize));
+        return stripe_size({}, block_bytes);
     }
 }
 

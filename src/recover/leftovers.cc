@@ -125,6 +125,10 @@ const ProcessDirectory* Leftovers::find_dead(const io::Identity& identity, std::
     return nullptr;
 }
 
+bool Leftovers::found_any() const noexcept {
+    return !unseen_.empty() || std::ranges::any_of(areas_, [](const Area& area) { return !area.dead.empty(); });
+}
+
 Result<bool> Leftovers::concern(const io::Identity& identity, std::uint64_t owner, const log::Birth& born) {
     FOREBAY_TRY(look());
     return find_dead(identity, owner, born, false) != nullptr;

@@ -33,6 +33,9 @@ class Leftovers {
     Leftovers(FindArea find_area, FindAreas find_others, io::Directory::Patience patience)
         : find_area_(std::move(find_area)), find_others_(std::move(find_others)), patience_(patience) {}
 
+    // Whether the last look found a directory that a dead process has left, or one that cannot be looked into. Does not
+    // look: `unsettled` has.
+    [[nodiscard]] bool found_any() const noexcept;
     // Whether a dead process may have left something of this file, which belongs to this user. An error: the system
     // lacks what it takes to look.
     [[nodiscard]] Result<bool> concern(const io::Identity& identity, std::uint64_t owner, const log::Birth& born = {});

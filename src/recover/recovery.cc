@@ -464,7 +464,7 @@ Result<Report> recover(std::span<io::Directory* const> areas, const Request& req
 Result<std::unique_ptr<io::Directory>> find_area(const std::string& nls) {
     auto area = io::open_posix_directory(nls + "/" + area::staging_folder());   // one descriptor at a time
     if (area || area.status().code() != Code::kNotFound) return area;
-    const auto parent = io::open_posix_directory(nls);
+    const auto parent = io::identify(nls);
     return parent ? Result(std::unique_ptr<io::Directory>()) : parent.status();
 }
 

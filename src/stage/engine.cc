@@ -49,7 +49,8 @@ Result<Engine::Attached> Engine::State::attach(OpenTarget target) {
     std::shared_ptr<cache::CachedFile> cached;
     if (!writable) {
         source = std::move(target.file);
-        if (!aside && find(identity) == nullptr) cached = read_cache_.open(source, attached.warning);
+        if (!aside && find(identity) == nullptr)
+            cached = read_cache_.open(source, attached.warning, !target.with_peers);
         if (cached != nullptr && !target.with_peers) read_cache_.prefetch_opened(*cached);
     }
     // The handle is counted first, so that nobody forgets the file meanwhile; map nodes do not move.

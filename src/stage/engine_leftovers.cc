@@ -113,6 +113,7 @@ Result<std::string> Engine::State::recover_opened(const OpenedFile& file) {
     const auto settled = await_settled(file);
     if (!settled) return settled;
     const std::lock_guard looking(looking_);
+    if (!leftovers_.found_any()) return settled;   // neither the file nor the area is asked again
     const std::uint64_t owner = io::owner_of(file.path);
     const log::Birth born{io::born_ns(file.path), 0};
     const auto concerned = leftovers_.concern(file.identity, owner, born);

@@ -55,7 +55,7 @@ int open_flags(unsigned flags) noexcept {
 Status open_target(DriverFile& file, io::MadeFile& made, const char* name, unsigned flags, int o_flags) {
     OpenFile& open = *file.open;
     io::SpareDescriptors& spare = io::SpareDescriptors::of_process();
-    spare.look();
+    spare.note_open();
     int descriptor = made.open(name, o_flags);
     if (descriptor < 0 && (errno == EMFILE || errno == ENFILE) && spare.give_all_back())
         descriptor = made.open(name, o_flags);

@@ -48,10 +48,22 @@ TEST(FileSystem, the_type_is_that_of_the_mount_with_the_device_number) {
 TEST(FileSystem, a_file_in_proc_is_of_no_device_and_not_local) {
     const int descriptor = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
     ASSERT_GE(descriptor, 0);
-    const FileTraits traits = traits_of(descriptor);
+    const FileTraits traits = traits_of(descriptor, 4096);
     ::close(descriptor);
     EXPECT_FALSE(traits.local);
     EXPECT_FALSE(traits.sure_versions);
+}
+
+TEST(FileSystem, what_a_mount_has_said_is_kept_by_its_number_and_nothing_without_one) {
+    constexpr std::uint64_t kMount = ~std::uint64_t{0};
+    const int descriptor = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    ASSERT_GE(descriptor, 0);
+    const FileTraits traits = traits_of(descriptor, 4096, kMount);
+    ::close(descriptor);
+    ASSERT_TRUE(traits.local);
+    EXPECT_TRUE(traits_of(-1, 4096, kMount).local);
+    EXPECT_EQ(traits_of(-1, 1 << 20, kMount).stripe_bytes, std::uint64_t{1} << 20) << "of each file by itself";
+    EXPECT_FALSE(traits_of(-1, 4096).local);
 }
 
 }   // namespace

@@ -40,7 +40,7 @@ TEST(StripeSize, is_not_told_by_small_blocks_or_nonsense) {
     EXPECT_EQ(stripe_size(Bytes(whole).first(28), 4096), 0u) << "cut off";
 }
 
-TEST(StripeSize, of_what_is_no_file_is_not_told) { EXPECT_EQ(ask_stripe_size(-1), 0u); }
+TEST(StripeSize, of_what_is_no_file_is_not_told) { EXPECT_EQ(ask_stripe_size(-1, 0x0BD00BD0, 0), 0u); }
 
 }   // namespace
 

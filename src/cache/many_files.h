@@ -1,0 +1,35 @@
+// Decides from the opens of small files whether copies of them would pay (cache/small_files.h).
+//
+// A program that opens few files has replicas of them. One that has opened more than `kFew` small files is one of many.
+// If the user has asked for a cache, copies pay from then on. If not, they pay once the program opens files again:
+// after every 64 opens it is asked whether more than half of them were of versions that had been opened before. Pure,
+// and not thread-safe. Memory: 128 KiB, from the first of many files on.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace forebay::cache {
+
+class ManyFiles {
+  public:
+    static constexpr std::uint64_t kFew = 64;
+    static constexpr std::uint64_t kWindow = 64;
+
+    enum class Verdict : std::uint8_t {
+        kFew,       // a replica of its own
+        kUnknown,   // copies that exist may be used; none is made
+        kPays,
+    };
+    // A file was opened; `hash` is of its version. May throw std::bad_alloc.
+    [[nodiscard]] Verdict note(std::uint64_t hash, bool asked);
+
+  private:
+    static constexpr std::uint64_t kBits = std::uint64_t{1} << 20, kMarksMax = kBits / 4;
+
+    std::vector<std::uint64_t> seen_;   // a bit for each hash; forgotten once a quarter of them is set
+    std::uint64_t opens_ = 0, marks_ = 0, window_ = 0, again_ = 0;
+    bool pays_ = false;
+};
+
+}   // namespace forebay::cache

@@ -1,0 +1,258 @@
+#include "cache/small_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "cache/many_files.h"
+#include "cache/small_copy.h"
+#include "cache/store.h"
+#include "io/memory_file.h"
+#include "support/memory_source.h"
+#include "support/team_files.h"
+
+namespace forebay::cache {
+namespace {
+
+std::uint64_t fixed() noexcept { return 1'000'000'000'000; }
+std::uint64_t steady_ns = 0;
+std::uint64_t steady() noexcept { return steady_ns; }
+
+class SmallFilesTest : public testing::Test {
+  protected:
+    static constexpr std::uint64_t kCapacity = 256 << 20, kRing = kCapacity / 4;
+
+    static Version file(std::uint64_t inode, std::uint64_t size) { return {{7, inode}, 1, 2, size, 3, 4}; }
+    static std::vector<std::byte> content(std::uint64_t inode, std::uint64_t size) {
+        return test::bytes_of(size, inode);
+    }
+    std::shared_ptr<Store> open_store(std::uint64_t capacity = kCapacity) {
+        auto folder = area_->create_directory("cache");
+        if (!folder) folder = area_->open_directory("cache");
+        auto store = Store::open(
+            {.folder = std::move(folder).value(), .capacity_bytes = capacity, .boot_id = {}, .now_ns = fixed});
+        EXPECT_TRUE(store) << store.status().message();
+        return store.value();
+    }
+    std::vector<std::string> in_cache() { return area_->open_directory("cache").value()->list().value(); }
+
+    std::unique_ptr<io::Directory> area_ = io::make_memory_directory("/local/forebay-0");
+};
+
+TEST_F(SmallFilesTest, a_copy_is_there_for_every_process_and_for_its_version_only) {
+    const auto store = open_store(), other = open_store();
+    const auto mine = store->small_files(false), theirs = other->small_files(false);
+    ASSERT_TRUE(mine) << mine.status().message();
+    ASSERT_TRUE(theirs) << theirs.status().message();
+    for (const std::uint64_t inode : {1, 2, 3})
+        ASSERT_TRUE(mine.value()->store(file(inode, 1000 * inode), content(inode, 1000 * inode)));
+    for (const std::uint64_t inode : {1, 2, 3})
+        EXPECT_EQ(theirs.value()->load(file(inode, 1000 * inode)), content(inode, 1000 * inode));
+    Version changed = file(1, 1000);
+    changed.changed_ns = 5;
+    EXPECT_EQ(theirs.value()->load(changed), std::nullopt);
+    ASSERT_TRUE(theirs.value()->store(changed, content(9, 1000)));
+    EXPECT_EQ(mine.value()->load(changed), content(9, 1000));
+    EXPECT_EQ(mine.value()->load(file(4, 1000)), std::nullopt);
+}
+
+TEST_F(SmallFilesTest, the_ring_writes_over_the_oldest_and_never_returns_other_bytes) {
+    const auto store = open_store();
+    const auto ring = store->small_files(false).value();
+    const std::uint64_t size = kSmallFileBytes - 100, fits = kRing / kSmallFileBytes;
+    for (std::uint64_t inode = 0; inode < 3 * fits; ++inode)
+        ASSERT_TRUE(ring->store(file(inode, size), content(inode, size)));
+    std::uint64_t there = 0;
+    for (std::uint64_t inode = 0; inode < 3 * fits; ++inode) {
+        const auto found = ring->load(file(inode, size));
+        if (!found) continue;
+        ++there;
+        EXPECT_GE(inode, 2 * fits - 1) << "one of the oldest";
+        EXPECT_EQ(*found, content(inode, size));
+    }
+    EXPECT_GE(there, fits - 1);
+    EXPECT_LE(store->stored_bytes(), kRing + (32 << 20)) << "the ring and its index";
+}
+
+TEST_F(SmallFilesTest, threads_that_store_and_load_the_same_files_see_whole_copies) {
+    const auto store = open_store(64 << 20);   // a ring of 16 MiB, written over many times
+    const auto ring = store->small_files(false).value();
+    constexpr std::uint64_t kFiles = 300, kSize = 200'000;
+    std::atomic<std::uint64_t> wrong{0}, right{0};
+    {
+        std::vector<std::jthread> threads;
+        for (std::uint64_t first = 0; first < 3; ++first)
+            threads.emplace_back([&, first] {
+                for (std::uint64_t i = 0; i < kFiles; ++i) {
+                    const std::uint64_t inode = (i * 7 + first) % 60;
+                    const auto found = ring->load(file(inode, kSize));
+                    if (found) ++(*found == content(inode, kSize) ? right : wrong);
+                    else (void)ring->store(file(inode, kSize), content(inode, kSize));
+                }
+            });
+    }
+    EXPECT_EQ(wrong.load(), 0u);
+    EXPECT_GT(right.load(), 0u);
+}
+
+TEST_F(SmallFilesTest, a_damaged_copy_is_a_miss) {
+    const auto store = open_store();
+    const auto ring = store->small_files(false).value();
+    ASSERT_TRUE(ring->store(file(1, 5000), content(1, 5000)));
+    const auto folder = area_->open_directory("cache").value()->open_directory(kSmallFilesFolder);
+    const auto data = folder.value()->open_file(kSmallDataFile, io::OpenMode::kReadWrite);
+    ASSERT_TRUE(data.value()->write_at(4999, test::bytes_of(1, 77)));
+    EXPECT_EQ(ring->load(file(1, 5000)), std::nullopt);
+}
+
+TEST_F(SmallFilesTest, it_goes_with_its_last_user_unless_it_is_permanent) {
+    for (const bool permanent : {false, true}) {
+        area_ = io::make_memory_directory("/local/forebay-0");
+        auto store = open_store(), other = open_store();
+        auto mine = store->small_files(permanent).value(), theirs = other->small_files(permanent).value();
+        ASSERT_TRUE(mine->store(file(1, 100), content(1, 100)));
+        mine.reset();
+        EXPECT_EQ(theirs->load(file(1, 100)), content(1, 100));
+        theirs.reset();
+        EXPECT_EQ(testing::Value(in_cache(), testing::Contains(kSmallFilesFolder)), permanent);
+        if (!permanent) {
+            EXPECT_EQ(store->stored_bytes(), 0u) << "the account has everything back";
+            continue;
+        }
+        store.reset();
+        other.reset();
+        EXPECT_EQ(open_store()->small_files(true).value()->load(file(1, 100)), content(1, 100));
+    }
+}
+
+TEST_F(SmallFilesTest, what_a_killed_process_has_left_is_removed_by_the_next_one) {
+    {
+        auto store = open_store();
+        auto ring = store->small_files(false).value();
+        ASSERT_TRUE(ring->store(file(1, 100), content(1, 100)));
+        const auto folder = area_->open_directory("cache").value()->open_directory(kSmallFilesFolder);
+        const auto copy = area_->open_directory("cache").value()->create_directory("0-0x");   // no folder of a replica
+        ASSERT_TRUE(copy);
+    }
+    const auto folder = area_->open_directory("cache").value()->create_directory(kSmallFilesFolder);
+    ASSERT_TRUE(folder);
+    ASSERT_TRUE(folder.value()->open_file(kSmallIndexFile, io::OpenMode::kCreateNew));
+    const auto store = open_store();
+    EXPECT_THAT(in_cache(), testing::Not(testing::Contains(kSmallFilesFolder)));
+}
+
+TEST_F(SmallFilesTest, a_cache_without_room_has_none) {
+    EXPECT_EQ(open_store(1 << 20)->small_files(false).status().code(), Code::kUnsupported);
+}
+
+TEST(ManyFiles, few_files_have_replicas_and_many_have_copies_if_they_are_read_again) {
+    ManyFiles asked, once, again;
+    for (std::uint64_t i = 0; i < ManyFiles::kFew; ++i) {
+        EXPECT_EQ(asked.note(i * 7919, true), ManyFiles::Verdict::kFew);
+        EXPECT_EQ(once.note(i * 7919, false), ManyFiles::Verdict::kFew);
+        EXPECT_EQ(again.note(i * 7919, false), ManyFiles::Verdict::kFew);
+    }
+    EXPECT_EQ(asked.note(1, true), ManyFiles::Verdict::kPays);
+    for (std::uint64_t i = 0; i < 100'000; ++i)
+        ASSERT_EQ(once.note(i * 0x9E3779B97F4A7C15, false), ManyFiles::Verdict::kUnknown) << i;
+    auto verdict = ManyFiles::Verdict::kUnknown;
+    for (int epoch = 0; epoch < 3; ++epoch)
+        for (std::uint64_t i = 0; i < 1000; ++i) verdict = again.note(i * 0x9E3779B97F4A7C15, false);
+    EXPECT_EQ(verdict, ManyFiles::Verdict::kPays);
+}
+
+class SmallCopyTest : public SmallFilesTest {
+  protected:
+    static CachePolicy policy() { return {.young_ns = 10, .now_ns = fixed, .steady_ns = steady}; }
+    std::vector<std::byte> read(SmallCopy& copy, std::uint64_t offset, std::uint64_t size) {
+        std::vector<std::byte> into(size);
+        const auto got = copy.read(source_, counters_, offset, into);
+        into.resize(got.value_or(0));
+        return into;
+    }
+    test::CountedSource source_{content(1, 3000)};
+    Version version_ = version_of(source_.identity().value(), source_.state(io::File::Ask::kTimes).value());
+    CacheCounters counters_;
+    std::shared_ptr<Store> store_ = open_store();
+    std::shared_ptr<SmallFiles> ring_ = store_->small_files(false).value();
+};
+
+TEST_F(SmallCopyTest, one_request_brings_the_file_and_the_next_open_needs_none) {
+    const auto whole = content(1, 3000);
+    {
+        SmallCopy copy(ring_, version_, policy(), true);
+        for (const std::uint64_t at : {0, 1000, 2000})
+            EXPECT_EQ(read(copy, at, 1000),
+                      std::vector(whole.begin() + static_cast<long>(at), whole.begin() + static_cast<long>(at) + 1000));
+    }
+    EXPECT_EQ(counters_.fetched_bytes.load(), 3000u);
+    EXPECT_EQ(counters_.missed_bytes.load(), 1000u);
+    EXPECT_EQ(counters_.hit_bytes.load(), 2000u);
+    EXPECT_EQ(counters_.stored_bytes.load(), 3000u);
+    SmallCopy again(ring_, version_, policy(), true);
+    EXPECT_EQ(read(again, 0, 3000), whole);
+    EXPECT_EQ(counters_.fetched_bytes.load(), 3000u);
+    EXPECT_EQ(counters_.hit_bytes.load(), 5000u);
+}
+
+TEST_F(SmallCopyTest, what_reaches_beyond_the_end_is_read_from_the_file) {
+    SmallCopy copy(ring_, version_, policy(), true);
+    EXPECT_TRUE(read(copy, 2500, 1000).empty());
+    EXPECT_TRUE(read(copy, 3000, 1).empty());
+    EXPECT_TRUE(read(copy, ~std::uint64_t{0}, 1).empty());
+    EXPECT_EQ(counters_.fetched_bytes.load(), 0u);
+}
+
+TEST_F(SmallCopyTest, a_young_file_and_one_that_has_changed_are_read_themselves) {
+    CachePolicy young = policy();
+    young.young_ns = fixed();
+    SmallCopy one(ring_, version_, young, true);
+    EXPECT_TRUE(read(one, 0, 10).empty());
+    EXPECT_EQ(counters_.aside.load(), Aside::kYoung);
+    Version older = version_;
+    older.size = 2999;
+    SmallCopy other(ring_, older, policy(), true);
+    EXPECT_TRUE(read(other, 0, 10).empty());
+    EXPECT_EQ(counters_.aside.load(), Aside::kChanged);
+    EXPECT_EQ(counters_.stored_bytes.load(), 0u);
+    EXPECT_EQ(ring_->load(older), std::nullopt);
+}
+
+TEST_F(SmallCopyTest, a_reader_that_stays_open_sees_a_change_once_it_is_due) {
+    CachePolicy looks = policy();
+    looks.look_behind_ns = 5;
+    steady_ns = 100;
+    SmallCopy copy(ring_, version_, looks, true);
+    EXPECT_EQ(read(copy, 0, 10).size(), 10u);
+    source_.changes_ = 1;
+    EXPECT_EQ(read(copy, 0, 10).size(), 10u) << "not due";
+    steady_ns = 105;
+    EXPECT_TRUE(read(copy, 0, 10).empty());
+    EXPECT_EQ(counters_.aside.load(), Aside::kChanged);
+    EXPECT_TRUE(read(copy, 0, 10).empty()) << "for good";
+}
+
+TEST_F(SmallCopyTest, files_that_do_not_pay_yet_are_found_and_not_stored) {
+    SmallCopy copy(ring_, version_, policy(), false);
+    EXPECT_TRUE(read(copy, 0, 10).empty());
+    EXPECT_EQ(ring_->load(version_), std::nullopt);
+    ASSERT_TRUE(ring_->store(version_, content(1, 3000)));
+    SmallCopy next(ring_, version_, policy(), false);
+    EXPECT_EQ(read(next, 0, 10).size(), 10u);
+}
+
+TEST_F(SmallCopyTest, its_memory_is_part_of_the_budget_of_the_process) {
+    CachePolicy limited = policy();
+    limited.shared = std::make_shared<SharedBudget>(4000);
+    {
+        SmallCopy one(ring_, version_, limited, true), other(ring_, version_, limited, true);
+        EXPECT_EQ(read(one, 0, 10).size(), 10u);
+        EXPECT_TRUE(read(other, 0, 10).empty());
+    }
+    EXPECT_TRUE(limited.shared->has(4000));
+}
+
+}   // namespace
+}   // namespace forebay::cache
