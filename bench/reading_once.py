@@ -4,11 +4,13 @@
 One run measures both sides: native, and forebay with read_cache=on, by an unmodified h5py program.
 
     tools/env bench/reading_once.py                 all cases
-    tools/env bench/reading_once.py opens opens_c   10,000 opens, read-only, of small files, by h5py and in C
+    tools/env bench/reading_once.py opens opens_c   5,000 opens, read-only, of 1,000 small files, by h5py and in C
+    tools/env bench/reading_once.py opens_cached    the same of files that are cached, against local ones natively
     tools/env bench/reading_once.py --mode auto     a program that has not asked for a cache
     tools/env bench/reading_once.py --folder DIR    where the local files are; best on a disk
 
-Cases: `opens` and `opens_c`; `warm`, a local file that is in the page cache; `cold`, a local file that is not; `fast`,
+Cases: `opens` and `opens_c`; `opens_cached`: forebay opens files of a slow file system, all of them cached, and
+natively the same files are opened where the slow file system keeps them, in the page cache; `warm`, a local file that is in the page cache; `cold`, a local file that is not; `fast`,
 a file system that is not local, and answers at once; `slow`, one of 200 MiB/s and 0.5 ms.
 Prints the medians of both sides, and their ratio; also of the
 time on a processor, which other work on the machine changes less. What is read is compared.
@@ -34,7 +36,7 @@ from reading import (
 )
 
 ROWS, ROW_BYTES, BATCH = 4096, 65536, 16
-OPENS, FILES = 10_000, 100
+OPENS, FILES = 5_000, 1_000
 
 READ = f"""
 import json, sys, time, zlib, h5py, numpy as np
@@ -52,7 +54,9 @@ OPEN = """
 import json, sys, time, h5py
 folder, opens, files = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 names = [f"{folder}/{number}.h5" for number in range(files)]
-h5py.File(names[0]).close()
+for name in names * int(sys.argv[4]):
+    with h5py.File(name) as f:
+        f["rows"].shape
 total, start, ran = 0, time.monotonic(), time.process_time()
 for number in range(opens):
     with h5py.File(names[number % files]) as f:
@@ -81,12 +85,20 @@ def measure(case: str, pairs: int, folder: Path, mode: str) -> None:
         return told_by(READ, [path], environment_of(side, area, mode=mode))
 
     def open_all(side: str) -> dict:
-        words, environment = [folder, OPENS, FILES], environment_of(side, area, mode=mode)
+        words, environment = [folder, OPENS, FILES, 0], environment_of(side, area, mode=mode)
         if case == "opens":
             return told_by(OPEN, words, environment)
         return told_by_program([Path(os.environ["FOREBAY_BUILD_DIR"]) / "bench" / "opens", *words], environment)
 
-    if case.startswith("opens"):
+    if case == "opens_cached":
+        with SlowFS(folder / "backing", folder / "mount", clock_behind=CLOCK_BEHIND):
+            for number in range(FILES):
+                make_rows(folder / "backing" / f"{number}.h5", 16, 64)
+            where = {"native": folder / "backing", "forebay": folder / "mount"}
+            told = in_turns(
+                pairs, lambda side: told_by(OPEN, [where[side], OPENS, FILES, 3], environment_of(side, area, mode=mode))
+            )
+    elif case.startswith("opens"):
         for number in range(FILES):
             make_rows(folder / f"{number}.h5", 16, 64)
         time.sleep(YOUNG_SECONDS)
