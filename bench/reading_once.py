@@ -10,8 +10,9 @@ One run measures both sides: native, and forebay with read_cache=on, by an unmod
     tools/env bench/reading_once.py --folder DIR    where the local files are; best on a disk
 
 Cases: `opens` and `opens_c`; `opens_cached`: forebay opens files of a slow file system, all of them cached, and
-natively the same files are opened where the slow file system keeps them, in the page cache; `warm`, a local file that is in the page cache; `cold`, a local file that is not; `fast`,
-a file system that is not local, and answers at once; `slow`, one of 200 MiB/s and 0.5 ms.
+natively the same files are opened where the slow file system keeps them, in the page cache; `warm`, a local file that
+is in the page cache; `cold`, a local file that is not; `fast`, a file system that is not local, and answers at once;
+`slow`, one of 200 MiB/s and 0.5 ms.
 Prints the medians of both sides, and their ratio; also of the
 time on a processor, which other work on the machine changes less. What is read is compared.
 """
