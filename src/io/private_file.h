@@ -21,4 +21,12 @@ namespace forebay::io {
 // find the same one. Errors: those of the system calls. A process that is killed may leave a file PATH.XXXXXX.
 [[nodiscard]] Status make_private_file(const std::string& path, std::string_view text);
 
+// Makes such a file, or puts it in the place of the one that has the name. Others see the old content or the new one.
+// Its directory has to be there. Errors: those of the system calls.
+[[nodiscard]] Status replace_private_file(const std::string& path, std::string_view text);
+
+// Makes a directory with mode 0700 if it is missing. kPermissionDenied: it belongs to another user, or others have
+// rights to it. kInvalidArgument: `path` is a link, or no directory. The one above has to be there.
+[[nodiscard]] Status make_private_directory(const std::string& path);
+
 }   // namespace forebay::io

@@ -7,7 +7,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -24,6 +23,7 @@
 #include <sstream>
 #include <utility>
 
+#include "io/own_descriptor.h"
 #include "io/passed_number.h"
 
 namespace forebay::io {
@@ -32,8 +32,7 @@ namespace {
 
 constexpr int kBacklog = 128;
 constexpr std::size_t kSentPiecesMax = 64;
-constexpr unsigned kEstablished = 1, kListening = 10;                 // in /proc/net/tcp
-constexpr std::chrono::milliseconds kPauseMin{50}, kPauseMax{1000};   // between two tries to connect again
+constexpr unsigned kEstablished = 1, kListening = 10;   // in /proc/net/tcp
 
 union AnyAddress {
     sockaddr any;
@@ -203,21 +202,46 @@ std::string format_address(const Address& address) {
                        address.host & 0xFF, address.port);
 }
 
+namespace {
+
+std::uint64_t inode_of(int number) noexcept {
+    struct stat facts{};
+    return ::fstat(number, &facts) == 0 ? facts.st_ino : 0;
+}
+
+// Whether the number still stands for the socket with this inode.
+bool is_socket(int number, std::uint64_t inode) noexcept {
+    struct stat facts{};
+    return ::fstat(number, &facts) == 0 && S_ISSOCK(facts.st_mode) && facts.st_ino == inode;
+}
+
+}   // namespace
+
+Result<std::uint32_t> own_host_towards(const Address& other) {
+    if (!other.path.empty()) return Status(Code::kUnsupported, "a Unix socket is on this machine");
+    AnyAddress made;
+    const auto length = make_address(other, made);
+    if (!length) return length.status();
+    if (made.tcp.sin_port == 0) made.tcp.sin_port = htons(1);
+    const std::string doing = "find the way to " + format_address(other);
+    const OwnDescriptor datagrams(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (!datagrams) return Status::from_errno(errno, doing);
+    if (::connect(datagrams.number(), &made.any, length.value()) != 0) return Status::from_errno(errno, doing);
+    AnyAddress own{};
+    socklen_t own_length = sizeof own;
+    if (::getsockname(datagrams.number(), &own.any, &own_length) != 0) return Status::from_errno(errno, doing);
+    return ntohl(own.tcp.sin_addr.s_addr);
+}
+
 // ---- Socket ------------------------------------------------------------------------------------------
 
-Socket::Socket(int number) noexcept : number_(number) {
-    struct stat facts{};
-    if (::fstat(number, &facts) == 0) inode_ = facts.st_ino;
-}
+Socket::Socket(int number) noexcept : number_(number), inode_(inode_of(number)) {}
 
 Socket::~Socket() {
     if (is_ours()) ::close(number_);
 }
 
-bool Socket::is_ours() const noexcept {
-    struct stat facts{};
-    return ::fstat(number_, &facts) == 0 && S_ISSOCK(facts.st_mode) && facts.st_ino == inode_;
-}
+bool Socket::is_ours() const noexcept { return is_socket(number_, inode_); }
 
 Status Socket::check_ours() const {
     return is_ours() ? Status::ok() : Status::from_errno(EBADF, "use a socket that the program has closed");
@@ -236,7 +260,7 @@ Result<std::unique_ptr<Socket>> Socket::connect(const Address& address, std::chr
     const int number = make_socket(address);
     if (number < 0) return Status::from_errno(errno, "make a socket");
     auto socket = std::make_unique<Socket>(number);
-    socket->forked_.name(number, socket->inode_);
+    socket->close_in_children();
     FOREBAY_TRY(socket->set_patience(patience, patience));   // of connect(2) too: socket(7), SO_SNDTIMEO
     const auto connect_once = [&] { return ::connect(number, &made.any, length.value()) == 0 ? 0 : errno; };
     int error = connect_once();
@@ -406,65 +430,6 @@ void Socket::shut_down() noexcept {
     if (is_ours()) (void)::shutdown(number_, SHUT_RDWR);
 }
 
-// ---- ListenerWatch -----------------------------------------------------------------------------------
-
-ListenerWatch::ListenerWatch(const Address& address) noexcept : pause_(kPauseMin) {
-    const std::size_t slash = address.path.rfind('/');
-    if (slash == std::string::npos) return;
-    try {
-        name_ = address.path.substr(slash + 1);
-        const std::string folder = address.path.substr(0, std::max<std::size_t>(slash, 1));
-        number_ = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-        struct stat facts{};
-        if (number_ >= 0 && ::fstat(number_, &facts) == 0) {
-            device_ = facts.st_dev;
-            inode_ = facts.st_ino;
-        }
-        if (number_ >= 0) (void)::inotify_add_watch(number_, folder.c_str(), IN_MOVED_TO | IN_CREATE | IN_ATTRIB);
-    } catch (const std::bad_alloc&) {   // the pauses do
-    }
-}
-
-ListenerWatch::~ListenerWatch() {
-    if (is_ours()) ::close(number_);
-}
-
-// The program may have closed it, and have another file of this number.
-bool ListenerWatch::is_ours() const noexcept {
-    struct stat facts{};
-    return number_ >= 0 && ::fstat(number_, &facts) == 0 && facts.st_dev == device_ && facts.st_ino == inode_;
-}
-
-bool ListenerWatch::named(std::span<const std::byte> events) const noexcept {
-    inotify_event event;
-    while (events.size() >= sizeof event) {
-        std::memcpy(&event, events.data(), sizeof event);
-        const auto* const name = reinterpret_cast<const char*>(events.data() + sizeof event);
-        if (event.len > 0 && name_ == name) return true;
-        events = events.subspan(std::min(events.size(), sizeof event + event.len));
-    }
-    return false;
-}
-
-void ListenerWatch::await(std::optional<std::chrono::milliseconds> at_most) noexcept {
-    using Clock = std::chrono::steady_clock;
-    const auto until = Clock::now() + std::min(pause_, at_most.value_or(pause_));
-    pause_ = std::min(2 * pause_, kPauseMax);
-    for (;;) {
-        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-        pollfd look{is_ours() ? number_ : -1, POLLIN, 0};   // -1: the pause only
-        const int ready = left > 0 ? ::poll(&look, 1, static_cast<int>(left)) : 0;
-        if (ready == 0) return;
-        std::array<std::byte, 4096> events;
-        if (ready > 0 && ((look.revents & POLLIN) == 0 || !is_ours())) {
-            number_ = -1;
-            continue;
-        }
-        const ssize_t got = ready > 0 ? ::read(number_, events.data(), events.size()) : 0;
-        if (got > 0 && named(std::span(events).first(static_cast<std::size_t>(got)))) return;
-    }
-}
-
 // ---- Listener ----------------------------------------------------------------------------------------
 
 namespace {
@@ -520,7 +485,7 @@ Result<std::unique_ptr<Listener>> Listener::open(const Address& address) {
     if (!address.path.empty()) FOREBAY_TRY(free_name(address).with_context(doing));
     const int number = make_socket(address);
     if (number < 0) return Status::from_errno(errno, doing);
-    std::unique_ptr<Listener> listener(new Listener(number, {}));   // without a name to be removed
+    std::unique_ptr<Listener> listener(new Listener(number));   // without a name to be removed
     const int on = 1;
     if (address.path.empty()) (void)::setsockopt(number, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (::bind(number, &made.any, length.value()) != 0) return Status::from_errno(errno, doing);
@@ -552,10 +517,16 @@ void Listener::remove_name() const noexcept {
     if (facts.st_dev == device_ && facts.st_ino == inode_) (void)::unlink(address_.path.c_str());
 }
 
+Listener::Listener(int number) noexcept : number_(number), socket_inode_(inode_of(number)) {
+    forked_.name(number, socket_inode_);
+}
+
 Listener::~Listener() {
     remove_name();
-    if (number_ >= 0) ::close(number_);
+    if (is_ours()) ::close(number_);
 }
+
+bool Listener::is_ours() const noexcept { return is_socket(number_, socket_inode_); }
 
 Result<std::unique_ptr<Socket>> Listener::accept(std::span<const int> wakes) {
     std::array<pollfd, 1 + kWakesMax> look{{{number_, POLLIN, 0}}};
@@ -569,11 +540,19 @@ Result<std::unique_ptr<Socket>> Listener::accept(std::span<const int> wakes) {
         const auto woken = std::span(look).subspan(1, count);
         if (std::any_of(woken.begin(), woken.end(), [](const pollfd& each) { return each.revents != 0; }))
             return std::unique_ptr<Socket>();
+        if (!is_ours()) return Status::from_errno(EBADF, "use a socket that the program has closed");
         const int number = ::accept4(number_, nullptr, nullptr, SOCK_CLOEXEC);
         if (number < 0 && (errno == EINTR || errno == ECONNABORTED || errno == EAGAIN)) continue;
-        if (number < 0) return Status::from_errno(errno, "accept a connection");
+        if (number < 0) {
+            const int error = errno;
+            constexpr int kWithoutDescriptorsMs = 100;   // it stays readable until there is one
+            if (error == EMFILE || error == ENFILE) (void)::poll(look.data() + 1, count, kWithoutDescriptorsMs);
+            return Status::from_errno(error, "accept a connection");
+        }
         if (address_.path.empty()) watch_other_side(number);
-        return std::make_unique<Socket>(number);
+        auto socket = std::make_unique<Socket>(number);
+        socket->close_in_children();
+        return socket;
     }
 }
 

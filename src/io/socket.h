@@ -80,6 +80,8 @@ class Socket {
     [[nodiscard]] bool hung_up() const noexcept;
     // Whether the system takes a short message at once.
     [[nodiscard]] bool may_send() const noexcept;
+    // From now on forked children do not have it. Once.
+    void close_in_children() noexcept { forked_.name(number_, inode_); }
     // Whether the program has not closed it.
     [[nodiscard]] bool is_ours() const noexcept;
     // Neither that, nor has the other side.
@@ -124,7 +126,11 @@ class ListenerWatch {
     std::chrono::milliseconds pause_;
 };
 
-// Listens until destroyed, which removes a Unix socket's name.
+// This machine's address on the way to another one. Nothing is sent. kUnsupported: `other` is a Unix socket.
+[[nodiscard]] Result<std::uint32_t> own_host_towards(const Address& other);
+
+// Listens until destroyed, which removes a Unix socket's name. Forked children have neither it nor what it has
+// accepted: else they would keep the port open, and clients waiting, once this process has ended.
 class Listener {
   public:
     // Only this user may connect to a Unix socket: its mode is 0600. A socket left by a dead server of this user
@@ -135,7 +141,8 @@ class Listener {
     Listener(const Listener&) = delete;
     Listener& operator=(const Listener&) = delete;
 
-    // The next connection; null: one of `wakes` is readable. Blocks until either. Negative ones do not count.
+    // The next connection; null: one of `wakes` is readable. Blocks until either. Negative ones do not count. EBADF:
+    // the program has closed it. Without a descriptor for the connection it fails after a pause.
     [[nodiscard]] Result<std::unique_ptr<Socket>> accept(std::span<const int> wakes);
     [[nodiscard]] Result<std::unique_ptr<Socket>> accept(int wake) { return accept(std::span(&wake, 1)); }
     static constexpr std::size_t kWakesMax = 2;
@@ -143,11 +150,14 @@ class Listener {
     [[nodiscard]] const Address& address() const noexcept { return address_; }
 
   private:
-    Listener(int number, Address address) noexcept : number_(number), address_(std::move(address)) {}
+    explicit Listener(int number) noexcept;
+    [[nodiscard]] bool is_ours() const noexcept;
     void note_name() noexcept;
     void remove_name() const noexcept;
-    int number_;
+    const int number_;
     Address address_;
+    std::uint64_t socket_inode_ = 0;
+    ClosedOnFork forked_;
     std::uint64_t device_ = 0, inode_ = 0;   // what has a Unix socket's name
 };
 
