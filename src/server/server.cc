@@ -49,7 +49,8 @@ std::unique_ptr<CachedFiles> cached_files_of(const LoadedOptions& loaded) {
 
 Server::Server(Setup setup, std::unique_ptr<io::Listener> listener)
     : sessions_max_(kSessionsPerFile * setup.clients_max +
-                    (setup.options.options.read_cache == ReadCacheMode::kOn ? CachedFiles::kReadersMax : 0)),
+                    (setup.options.options.read_cache == ReadCacheMode::kOn ? setup.readers_max : 0)),
+      stages_(setup.clients_max > 0),
       report_(std::move(setup.report)),
       key_(setup.key),
       epoch_(random_number()),
@@ -98,7 +99,8 @@ void Server::admit(std::unique_ptr<io::Socket> socket) {
         return;
     }
     begin(slots_, std::move(socket), [this](Slot& slot) {
-        Session session(files_, cached_files_.get(), epoch_, report_, key_ ? &*key_ : nullptr, slot.writes);
+        Session session(stages_ ? &files_ : nullptr, cached_files_.get(), epoch_, report_, key_ ? &*key_ : nullptr,
+                        slot.writes);
         session.run(*slot.connection);
     });
 }

@@ -27,11 +27,12 @@ class Server {
   public:
     struct Setup {
         LoadedOptions options;   // of all files together: `size` is shared out; `read_cache`: of programs elsewhere
-        std::size_t clients_max = 0;
+        std::size_t clients_max = 0;   // that write; 0: it serves nothing but reads through the cache
         Report report;
         std::optional<wire::SealKey> key{};   // shared with clients on other machines; none: they are refused
         ServedFiles::Reach reach{};           // for tests
         std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>();   // of ServedFiles
+        std::size_t readers_max = CachedFiles::kReadersMax;                 // of the read cache; each has a descriptor
     };
     Server(Setup setup, std::unique_ptr<io::Listener> listener);
     ~Server();
@@ -64,6 +65,7 @@ class Server {
     void remove_ended(std::list<Slot>& slots);
 
     const std::size_t sessions_max_;
+    const bool stages_;
     const Report report_;
     const std::optional<wire::SealKey> key_;
     const std::uint64_t epoch_;

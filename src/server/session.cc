@@ -97,7 +97,8 @@ Status Session::begin(Connection& connection) {
         return connection.socket().set_patience(kWithoutEnd, kSending);
     }
     Status opened;
-    if (connection.sealed()) opened = files_.recognise(request.value());
+    if (files_ == nullptr) opened = {Code::kUnsupported, "this server serves nothing but reads through its cache"};
+    else if (connection.sealed()) opened = files_->recognise(request.value());
     if (opened) opened = open(connection, request.value());
     connection.close_passed();
     if (!opened) {
@@ -116,21 +117,21 @@ Status Session::open(Connection& connection, const wire::Open& request) {
     switch (request.purpose) {
         case wire::Purpose::kWrite: {
             writes_ = true;
-            auto opened = files_.open(request, connection);
+            auto opened = files_->open(request, connection);
             if (!opened) return opened.status();
             served_ = std::move(opened).value();
             answer = {served_->file().size(), served_->log_directory()};
             break;
         }
         case wire::Purpose::kRead: {
-            auto opened = files_.open_to_read(request);
+            auto opened = files_->open_to_read(request);
             if (!opened) return opened.status();
             snapshot_ = std::move(opened).value();
             answer.size = snapshot_->size();
             break;
         }
         case wire::Purpose::kFollow: {
-            auto opened = files_.open_to_follow(request);
+            auto opened = files_->open_to_follow(request);
             if (!opened) return opened.status();
             observers_ = std::move(opened).value();
             break;

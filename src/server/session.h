@@ -21,9 +21,9 @@ using Report = std::function<void(const std::string& line)>;
 
 class Session {
   public:
-    // `key`: the key shared with clients on other machines; null: such clients are refused. `writes`: set before it
-    // opens a file to write. `cached`: null: the server has no read cache.
-    Session(ServedFiles& files, CachedFiles* cached, std::uint64_t epoch, const Report& report,
+    // `files`: null: the server stages none. `key`: the key shared with clients on other machines; null: such clients
+    // are refused. `writes`: set before it opens a file to write. `cached`: null: the server has no read cache.
+    Session(ServedFiles* files, CachedFiles* cached, std::uint64_t epoch, const Report& report,
             const wire::SealKey* key, std::atomic<bool>& writes) noexcept
         : files_(files), cached_files_(cached), epoch_(epoch), report_(report), key_(key), writes_(writes) {}
 
@@ -53,7 +53,7 @@ class Session {
     void end_file(const Status& end);
     [[nodiscard]] Status follow(wire::Connection& connection, const wire::Connection::Frame& frame);
 
-    ServedFiles& files_;
+    ServedFiles* const files_;
     CachedFiles* const cached_files_;
     const std::uint64_t epoch_;
     const Report& report_;
