@@ -86,7 +86,9 @@ constexpr std::array kTable{
         "read_cache_servers", kString, "", "", 0, 0, "",
         "Staging servers (`forebay serve`) of all nodes that read the same files, one for each node, as HOST:PORT "
         "with commas between and in the same words everywhere. Each part of a file has one of them, which reads "
-        "it from the file system for all nodes, through its node's read cache. Empty: none."},
+        "it from the file system for all nodes, through its node's read cache. In a job that torchrun has started no "
+        "servers are needed: job, or job:/FOLDER with a folder that all nodes see, lets the job's processes find each "
+        "other, and switches read_cache on. Empty: none."},
     OptionSpec{"revalidate", kCount, "open", "seconds", 1, 31'536'000, "open|always|never",
                "When a file in the read cache is compared with the file itself:\n"
                "open: at each open, and in the background every 5 s while it is read\n"

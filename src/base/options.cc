@@ -202,7 +202,24 @@ void choose_deadline(const Getenv& getenv, Loader& loader) {
     loader.origin("deadline") = "SLURM_JOB_END_TIME";
 }
 
+// Whoever asks for the peers of a job asks for the cache.
+void choose_read_cache(Loader& loader) {
+    LoadedOptions& loaded = loader.loaded();
+    if (!loaded.options.reads_from_job() || !loaded.is_default("read_cache")) return;
+    loaded.options.read_cache = ReadCacheMode::kOn;
+    loader.origin("read_cache") = "read_cache_servers=job";
+}
+
 }   // namespace
+
+// A host of this name has a port behind it.
+bool Options::reads_from_job() const noexcept {
+    constexpr std::string_view kJob = "job", kPath = "job:";
+    const std::string_view value = read_cache_servers;
+    return value == kJob ||
+           (value.starts_with(kPath) && value.find_first_not_of("0123456789", kPath.size()) != std::string_view::npos &&
+            value.find(',') == std::string_view::npos);
+}
 
 void Options::derive_from_size() noexcept {
     constexpr std::uint64_t kPage = 4096, kLeast = std::uint64_t{64} << 10;
@@ -233,6 +250,7 @@ LoadedOptions load_options(std::string_view connector_string, const Getenv& gete
     loader.loaded().options.derive_from_size();
     choose_staging_area(getenv, loader);
     choose_deadline(getenv, loader);
+    choose_read_cache(loader);
     return std::move(loader.loaded());
 }
 

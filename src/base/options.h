@@ -81,9 +81,10 @@ struct Options {
     std::uint64_t read_cache_size = std::uint64_t{8} << 30;   // most bytes of it, of all processes together
     CacheLifetime read_cache_lifetime = CacheLifetime::kPermanent;      // kTemporal: what nobody has open is removed
     CacheReplacement read_cache_replacement = CacheReplacement::kLru;   // which files go first when it is full
-    std::string read_cache_servers;   // staging servers of all nodes, whose read caches are asked; empty: none
-    std::string deadline;             // end of the job (base/job_end.h); empty: as Slurm says, if it does
-    std::string node;                 // members of one name share memory; empty: those of one machine
+    // Staging servers of all nodes, whose read caches are asked; empty: none. Or the word "job", or "job:/FOLDER".
+    std::string read_cache_servers;
+    std::string deadline;     // end of the job (base/job_end.h); empty: as Slurm says, if it does
+    std::string node;         // members of one name share memory; empty: those of one machine
     std::string server;       // staging server that files are written through: unix:PATH, HOST:PORT; empty: none
     std::string server_key;   // file with the key for servers on other machines; empty: the user's
     std::string stats;        // append one JSON line per closed file; empty: none
@@ -99,6 +100,8 @@ struct Options {
     std::uint64_t segment = std::uint64_t{1} << 20;     // unit of allocation and recycling in the log
     std::uint64_t reserve = std::uint64_t{512} << 20;   // log space touched ahead of a burst
 
+    // `read_cache_servers` names no servers: the nodes of a job find each other (docs/read-cache.md, "In a job").
+    [[nodiscard]] bool reads_from_job() const noexcept;
     // A staging server stages the files of this process.
     [[nodiscard]] bool forwards() const noexcept { return !server.empty(); }
     // Closes are deferred, and another process drains what is left at the end of this one.

@@ -94,7 +94,7 @@ class Prefetching {
         // What is fetched for others must outlive this process.
         loaded_.options.read_cache_lifetime = CacheLifetime::kPermanent;
         const std::string& servers = loaded_.options.read_cache_servers;
-        if (servers.empty()) return;
+        if (servers.empty() || loaded_.options.reads_from_job()) return;   // this process is none of a job's
         auto asked = wire::CacheServers::create(servers, loaded_.options.server_key);
         if (asked) cache_.find_peers_by(wire::find_peers(std::move(asked).value()));
         else servers_problem_ = asked.status();

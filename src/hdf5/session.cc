@@ -11,6 +11,7 @@
 #include "hdf5/open_files.h"
 #include "hdf5/telling.h"
 #include "hdf5/warning.h"
+#include "server/job_peers.h"
 #include "stage/fork.h"
 #include "wire/cache_servers.h"
 
@@ -88,7 +89,9 @@ Route Session::judge(const std::string& text) {
 void Session::make_engine(const LoadedOptions& loaded, const std::string& text) {
     engine_ = stage::Engine::create(loaded);
     engine_->warn_by([](const std::string& message) { warn_once(message); });
-    if (const std::string& servers = loaded.options.read_cache_servers; !servers.empty()) {
+    if (const std::string& servers = loaded.options.read_cache_servers; loaded.options.reads_from_job()) {
+        if (auto find = server::find_job_peers(loaded, look_up_variable, warn_once)) engine_->find_peers_by(find);
+    } else if (!servers.empty()) {
         auto asked = wire::CacheServers::create(servers, loaded.options.server_key);
         if (asked) engine_->find_peers_by(wire::find_peers(std::move(asked).value()));
         else warn_once("option read_cache_servers: " + asked.status().message());

@@ -1,5 +1,7 @@
 #include "wire/cache_servers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
@@ -93,8 +95,14 @@ struct CacheServers::Pool {
     }
 };
 
-CacheServers::CacheServers(std::vector<std::string> names, std::string key_file, const Bounds& bounds)
-    : names_(std::move(names)), key_file_(std::move(key_file)), bounds_(bounds), pool_(new Pool(names_.size())) {}
+CacheServers::CacheServers(std::vector<std::string> names, std::string key_file, const Bounds& bounds, Find find,
+                           std::optional<std::size_t> own)
+    : names_(std::move(names)),
+      key_file_(std::move(key_file)),
+      bounds_(bounds),
+      find_(std::move(find)),
+      own_(own),
+      pool_(new Pool(names_.size())) {}
 
 // That of a parent is its parent's.
 CacheServers::~CacheServers() {
@@ -105,7 +113,14 @@ Result<std::shared_ptr<CacheServers>> CacheServers::create(const std::string& se
                                                            const Bounds& bounds) {
     auto names = server_names(servers);
     if (!names) return names.status();
-    return std::shared_ptr<CacheServers>(new CacheServers(std::move(names).value(), key_file, bounds));
+    return std::shared_ptr<CacheServers>(new CacheServers(std::move(names).value(), key_file, bounds, {}, {}));
+}
+
+std::shared_ptr<CacheServers> CacheServers::of_job(std::size_t nodes, std::size_t own, Find find,
+                                                   const Bounds& bounds) {
+    std::vector<std::string> names;
+    for (std::size_t node = 0; node < nodes; ++node) names.push_back(fmt::format("node {}", node));
+    return std::shared_ptr<CacheServers>(new CacheServers(std::move(names), {}, bounds, std::move(find), own));
 }
 
 CacheServers::Pool& CacheServers::pool() {
@@ -116,21 +131,24 @@ CacheServers::Pool& CacheServers::pool() {
     return *known;
 }
 
-Status CacheServers::connect(Pool& pool, std::size_t server, std::unique_ptr<Session>& made) {
-    std::optional<io::Address> address;
+Result<io::Address> CacheServers::address_of(Pool& pool, std::size_t server) {
+    if (find_) return find_(server);
     {
         const std::lock_guard lock(pool.mutex);
-        address = pool.lines[server].address;
+        if (const auto& known = pool.lines[server].address) return *known;
     }
-    if (!address) {
-        const auto parsed = io::parse_address(names_[server]);
-        if (!parsed) return parsed.status();
-        address = parsed.value();
-        address->key_file = key_file_;
-        const std::lock_guard lock(pool.mutex);
-        pool.lines[server].address = address;
-    }
-    auto begun = begin_session(*address, bounds_.connect, std::chrono::steady_clock::now() + bounds_.answer);
+    auto parsed = io::parse_address(names_[server]);
+    if (!parsed) return parsed;
+    parsed.value().key_file = key_file_;
+    const std::lock_guard lock(pool.mutex);
+    pool.lines[server].address = parsed.value();
+    return parsed;
+}
+
+Status CacheServers::connect(Pool& pool, std::size_t server, std::unique_ptr<Session>& made) {
+    const auto address = address_of(pool, server);
+    if (!address) return address.status();
+    auto begun = begin_session(address.value(), bounds_.connect, std::chrono::steady_clock::now() + bounds_.answer);
     if (!begun) return begun.status();
     FOREBAY_TRY(begun.value().connection->socket().set_patience(bounds_.answer, bounds_.answer));
     made = std::make_unique<Session>();
@@ -255,6 +273,7 @@ class ServerPeers final : public cache::Peers {
     ServerPeers(std::shared_ptr<CacheServers> servers, const cache::PeersWanted& wanted)
         : servers_(std::move(servers)), replica_(wanted.replica), states_(servers_->names().size()) {
         const cache::Version& version = wanted.version;
+        if (const auto own = servers_->own()) states_[*own].ours = true;
         file_.id = servers_->new_id();
         file_.open.purpose = Purpose::kReadCached;
         file_.open.identity = version.identity;

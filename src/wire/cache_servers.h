@@ -12,12 +12,15 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
 #include "cache/peers.h"
+#include "io/socket.h"
 #include "wire/frame.h"
 
 namespace forebay::wire {
@@ -42,11 +45,19 @@ class CacheServers {
                                                                       const std::string& key_file) {
         return create(servers, key_file, Bounds{});
     }
+    // Where server number `server` is now. kNotFound: nowhere. Blocks on the file system. Asked for each connection.
+    using Find = std::function<Result<io::Address>(std::size_t server)>;
+    // The peers of a job of `nodes` nodes. This process's node is number `own`: its own peer is asked by nobody but
+    // children that store nothing.
+    [[nodiscard]] static std::shared_ptr<CacheServers> of_job(std::size_t nodes, std::size_t own, Find find,
+                                                              const Bounds& bounds);
     ~CacheServers();
     CacheServers(const CacheServers&) = delete;
     CacheServers& operator=(const CacheServers&) = delete;
 
     [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
+    // The server of this process's node, if it is known before it is asked.
+    [[nodiscard]] std::optional<std::size_t> own() const noexcept { return own_; }
 
     // A file, as this process has it open.
     struct File {
@@ -71,7 +82,9 @@ class CacheServers {
   private:
     struct Session;
     struct Pool;
-    CacheServers(std::vector<std::string> names, std::string key_file, const Bounds& bounds);
+    CacheServers(std::vector<std::string> names, std::string key_file, const Bounds& bounds, Find find,
+                 std::optional<std::size_t> own);
+    [[nodiscard]] Result<io::Address> address_of(Pool& pool, std::size_t server);
     [[nodiscard]] Pool& pool();
     [[nodiscard]] Answer take(Pool& pool, std::size_t server, const File& file, bool fresh,
                               std::unique_ptr<Session>& taken);
@@ -82,6 +95,8 @@ class CacheServers {
     const std::vector<std::string> names_;
     const std::string key_file_;
     const Bounds bounds_;
+    const Find find_;   // null: they are where their names say
+    const std::optional<std::size_t> own_;
     std::atomic<std::uint64_t> ids_{0};
     std::atomic<Pool*> pool_;   // of this process
 };

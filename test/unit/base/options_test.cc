@@ -112,6 +112,21 @@ TEST(Options, the_end_of_the_job_is_what_Slurm_says_unless_an_option_does) {
 
 // ---- Levels ----
 
+TEST(Options, who_reads_from_a_job_has_the_read_cache_unless_an_option_says_otherwise) {
+    for (const char* const value : {"job", "job:/shared", "job:not-absolute"}) {
+        const auto loaded = load(std::string("read_cache_servers=") + value);
+        EXPECT_TRUE(loaded.options.reads_from_job()) << value;
+        EXPECT_EQ(loaded.options.read_cache, ReadCacheMode::kOn) << value;
+        EXPECT_EQ(loaded.origin_of("read_cache"), "read_cache_servers=job");
+    }
+    EXPECT_EQ(load("read_cache_servers=job;read_cache=auto").options.read_cache, ReadCacheMode::kAuto);
+    for (const char* const servers : {"", "job:5000", "job1:5000,job2:5000", "jobs", "unix:/job"}) {
+        const auto loaded = load(std::string("read_cache_servers=") + servers);
+        EXPECT_FALSE(loaded.options.reads_from_job()) << servers;
+        EXPECT_EQ(loaded.options.read_cache, ReadCacheMode::kAuto) << servers;
+    }
+}
+
 TEST(Options, the_connector_string_beats_the_environment_which_beats_the_file) {
     const Config config("size = \"1GiB\"\nstripe = \"2MiB\"\nflush = \"drain\"\n");
     const LoadedOptions loaded = load(
