@@ -117,6 +117,17 @@ Status CachedFiles::read(cache::CachedFile& file, std::uint64_t offset, io::Muta
     return Status::ok();
 }
 
+// The one that was used last: the processor may have it at hand.
+wire::Payload CachedFiles::take_buffer() {
+    const std::lock_guard lock(mutex_);
+    return buffers_kept_ > 0 ? std::move(buffers_[--buffers_kept_]) : wire::Payload();
+}
+
+void CachedFiles::give_back(wire::Payload&& buffer) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (buffers_kept_ < kBuffersKept) buffers_[buffers_kept_++] = std::move(buffer);
+}
+
 std::shared_ptr<cache::CachedFile> CachedFiles::find(const cache::Version& version) {
     const std::lock_guard lock(mutex_);
     for (auto file = open_.begin(); file != open_.end(); ++file) {

@@ -8,6 +8,8 @@
 // Thread-safety: all calls from any thread. Blocking: as reading the file and its replica does.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -51,9 +53,15 @@ class CachedFiles {
     // Fills `into`, which lies in the file. kUnavailable: it is another version by now.
     [[nodiscard]] static Status read(cache::CachedFile& file, std::uint64_t offset, io::MutableBytes into);
 
+    // Memory for an answer, of any size and content, which goes back with `give_back`. So there is as much of it as
+    // there are answers under way, and kBuffersKept, and not as much as there are sessions.
+    [[nodiscard]] wire::Payload take_buffer();
+    void give_back(wire::Payload&& buffer) noexcept;
+
     [[nodiscard]] cache::CacheTotals totals();
 
   private:
+    static constexpr std::size_t kBuffersKept = 8;
     void leave() noexcept;
     [[nodiscard]] std::shared_ptr<cache::CachedFile> find(const cache::Version& version);
     void keep(const std::shared_ptr<cache::CachedFile>& file);
@@ -64,6 +72,8 @@ class CachedFiles {
     std::mutex mutex_;
     std::size_t readers_ = 0;
     std::list<std::shared_ptr<cache::CachedFile>> open_;   // the one that was opened last first
+    std::array<wire::Payload, kBuffersKept> buffers_;      // the first so many
+    std::size_t buffers_kept_ = 0;
 };
 
 }   // namespace forebay::server

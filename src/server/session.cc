@@ -188,11 +188,14 @@ Status Session::read_cached(Connection& connection, const Connection::Frame& fra
     const std::uint64_t size = cached_->version().size;
     if (request.value().offset > size || request.value().bytes > size - request.value().offset)
         return {Code::kCorrupt, "a request for what is behind the end of the file"};
-    if (buffer_.size() < request.value().bytes) buffer_.resize(request.value().bytes);
-    const io::MutableBytes into = io::MutableBytes(buffer_).first(request.value().bytes);
+    wire::Payload buffer = cached_files_->take_buffer();
+    if (buffer.size() < request.value().bytes) buffer.resize(request.value().bytes);
+    const io::MutableBytes into = io::MutableBytes(buffer).first(request.value().bytes);
     const Status done = CachedFiles::read(*cached_, request.value().offset, into);
-    if (!done) return answer(connection, frame, done);
-    return connection.send(Type::kData, frame.header.request, into);
+    const Status sent = done ? connection.send(Type::kData, frame.header.request, into)
+                             : answer(connection, frame, done);
+    cached_files_->give_back(std::move(buffer));
+    return sent;
 }
 
 bool Session::allows(Type type) const noexcept {

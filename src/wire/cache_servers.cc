@@ -23,8 +23,8 @@ namespace forebay::wire {
 namespace {
 
 constexpr std::size_t kAhead = 4;   // READs that are sent before the first is answered
-// Of one READ: while one part is on its way, the server reads the next.
-constexpr std::size_t kReadBytes = std::size_t{256} << 10;
+// Of one READ. Each answer wakes this side, and each request the server: what that costs is as much as copying 256 KiB.
+constexpr std::size_t kReadBytes = kDataMax;
 constexpr std::uint64_t kCostTimes = 8;   // a server is left alone for so many times what its failure has cost
 
 bool has_left(const Status& failure) noexcept { return failure.code() == Code::kNotFound || failure.sys_errno() != 0; }

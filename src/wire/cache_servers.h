@@ -75,7 +75,7 @@ class CacheServers {
     };
     // Fills `into` from `offset` on. `own`: the label of a replica; a server that reads that one is not asked. Empty:
     // there is none. Blocks: no longer than the bounds for a free connection, for making one and for each answer (one
-    // to each 256 KiB); and while a name is looked up, as the system does.
+    // to each MiB); and while a name is looked up, as the system does.
     [[nodiscard]] Answer read(std::size_t server, const File& file, const std::string& own, std::uint64_t offset,
                               io::MutableBytes into);
 
