@@ -90,7 +90,10 @@ void Session::make_engine(const LoadedOptions& loaded, const std::string& text) 
     engine_ = stage::Engine::create(loaded);
     engine_->warn_by([](const std::string& message) { warn_once(message); });
     if (const std::string& servers = loaded.options.read_cache_servers; loaded.options.reads_from_job()) {
-        if (auto find = server::find_job_peers(loaded, look_up_variable, warn_once)) engine_->find_peers_by(find);
+        const auto warn = [options = loaded.options](const std::string& message) {
+            tell(options, message, Audience::kNode);
+        };
+        if (auto find = server::find_job_peers(loaded, look_up_variable, warn)) engine_->find_peers_by(std::move(find));
     } else if (!servers.empty()) {
         auto asked = wire::CacheServers::create(servers, loaded.options.server_key);
         if (asked) engine_->find_peers_by(wire::find_peers(std::move(asked).value()));

@@ -120,7 +120,8 @@ class JobPeers {
                 return nullptr;
             }
             serve();
-            meet();
+            if (cannot_serve_ && !folder_->has_met(job_.own)) tell_of_forks();   // it may be the same elsewhere
+            else meet();
         } else {
             serve();
         }
@@ -163,6 +164,11 @@ class JobPeers {
             if (missing.empty() || left.count() <= 0) return;
             pause.await(left);
         }
+    }
+    void tell_of_forks() const {
+        if (io::is_forked())
+            tell({Code::kUnavailable, "this node has no peer, as a forked process is none: open a file in each rank's "
+                                      "own process before its DataLoader makes workers"});
     }
     void give_up(const Status& why) {
         unusable_ = true;

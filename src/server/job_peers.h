@@ -7,7 +7,8 @@
 // nothing ends with it there.
 //
 // Thread-safety: all calls from any thread. Blocking: the first call waits for the peers of the other nodes, kMeeting
-// at most; later ones block on metadata of the staging area only. The end waits for reads that are under way.
+// at most, unless this is a forked process on a node without a peer; later ones block on metadata of the staging area
+// only. The end waits for reads that are under way.
 #pragma once
 
 #include <chrono>

@@ -7,6 +7,7 @@ a slowfs mount, which counts what is read of it. torchrun itself is not needed: 
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -298,9 +299,9 @@ if child == 0:
     f.close()
     f = h5py.File("target/data.h5")
     print(zlib.crc32(f["rows"][:].tobytes()), flush=True)
-    f.close()
-    os._exit(0)
+    sys.exit(0)  # through all handlers of exit, which end nothing of the parent's
 assert os.waitpid(child, 0)[1] == 0
+print("ended", flush=True)
 sys.stdin.readline()
 """
 
@@ -319,9 +320,34 @@ def test_a_forked_child_reads_and_does_not_serve(folder):
         assert len(serving) == NODES
         for rank in ranks:
             rank.go()
-            assert [rank.line() for _ in range(3)] == ["0", expected, expected]
+            assert [rank.line() for _ in range(4)] == ["0", expected, expected, "ended"]
         assert all(rank.serves() for rank in serving)
+        (shared,) = job.rendezvous()
+        for rank in serving:
+            (address,) = [line for line in (shared / f"node-{rank.node}").read_text().splitlines() if ":" in line]
+            host, port = address.split()[-1].split(":")
+            socket.create_connection((host, int(port)), timeout=TIMEOUT).close()
         assert [rank.end() for rank in ranks] == [""] * len(ranks)
+
+
+# Only children open files, as workers of a DataLoader do.
+WORKERS = """
+import os, h5py, zlib
+child = os.fork()
+if child == 0:
+    print(zlib.crc32(h5py.File("target/data.h5")["rows"][:].tobytes()), flush=True)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_ranks_whose_workers_alone_open_files_are_told_what_to_do(folder):
+    expected = run_python(WHOLE, native(), folder[0]).strip()
+    with Job(*folder, "workers") as job:
+        ranks = job.begin(code=WORKERS)
+        assert [rank.line() for rank in ranks] == [expected] * len(ranks)
+        assert not any(sockets(rank.process.pid) for rank in ranks if rank.process.poll() is None)
+        assert "open a file in each rank's own process" in "".join(rank.end() for rank in ranks)
 
 
 def test_a_folder_that_cannot_be_trusted_is_told_of_once_and_not_used(folder):
