@@ -36,10 +36,10 @@ def is_enabled() -> bool:
 def enable(nls: AnyPath | None = None, **options: Unpack[Options]) -> None:
     """Switches forebay on for this process and for the processes that it starts.
 
-    `nls` is a directory on node-local storage, as in the option of that name; None leaves the choice to forebay. The
-    other options are those of docs/options.md, without their prefix: ``enable("/local", read_cache_size="64GiB")``.
-    Sizes are strings with a unit, or numbers of bytes. Options count from the first file on that the process opens
-    through forebay.
+    `nls` is a directory on node-local storage, or several, as in the option of that name; None leaves the choice to
+    forebay. A path object is one directory. The other options are those of docs/options.md, without their prefix:
+    ``enable("/local", read_cache_size="64GiB")``. Sizes are strings with a unit, or numbers of bytes. Options count
+    from the first file on that the process opens through forebay.
 
     Best called before the first ``import h5py``. Called later it holds for what `h5py.File` opens from then on; files
     that are open stay native, and so do those of other HDF5 libraries that are loaded already, such as PyTables'.

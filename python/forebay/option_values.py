@@ -22,6 +22,8 @@ _UNITS = "kmgt"  # of users; the table has larger ones
 _SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _SECONDS_MAX = 9e9  # what 64 bits hold in nanoseconds
 _DIRECTORIES, _FILES = ("nls", "registry"), ("stats", "trace")
+_DEVICES_MAX = 8
+_ESCAPED = re.compile(r"\\([:=\\])")  # of option nls
 
 
 class WrongOption(CannotEnable, ValueError):
@@ -40,6 +42,8 @@ def _text_of(name: str, value: Any) -> str:
         raise WrongOption(f"option {name}: no such option; {hint}")
     if isinstance(value, bool):
         text = "on" if value else "off"
+    elif isinstance(value, os.PathLike) and name == "nls":
+        text = _escaped(os.fsdecode(value))
     elif isinstance(value, str | os.PathLike):
         text = os.fsdecode(value)
     elif hasattr(value, "__index__"):  # NumPy's numbers, too
@@ -49,7 +53,45 @@ def _text_of(name: str, value: Any) -> str:
     fault = _fault_of(name, text)
     if fault:
         raise WrongOption(f"option {name}={text}: {fault}")
+    if name == "nls":
+        return ":".join(_absolute_device(device) for device in _devices_of(text)) if text else text
     return os.path.abspath(text) if ALLOWED[name] == "a path" and text else text
+
+
+def _devices_of(text: str) -> list[str]:
+    """The directories of option nls, each with its size: a colon before a slash separates, unless it is escaped."""
+    return re.split(r"(?<!\\):(?=/)", re.sub(r"\\\\", "\0", text))
+
+
+def _path_and_size(device: str) -> tuple[str, str | None]:
+    """Of one of `_devices_of`. None: it has no size."""
+    found = re.fullmatch(r"(.*)(?<!\\)=([^/]*)", device, re.DOTALL)
+    path, size = (found[1], found[2]) if found else (device, None)
+    return _ESCAPED.sub(r"\1", path).replace("\0", "\\"), size
+
+
+def _escaped(path: str) -> str:
+    head, tail = os.path.split(path.replace("\\", "\\\\"))
+    return re.sub(r":(?=/)", r"\\:", os.path.join(head, tail.replace("=", "\\=")))
+
+
+def _absolute_device(device: str) -> str:
+    path, size = _path_and_size(device)
+    return _escaped(os.path.abspath(path)) + ("" if size is None else f"={size}")
+
+
+def _fault_of_devices(text: str) -> str:
+    devices = [_path_and_size(device) for device in _devices_of(text)]
+    if len(devices) > _DEVICES_MAX:
+        return f"{len(devices)} directories; at most {_DEVICES_MAX} are allowed"
+    for number, (path, size) in enumerate(devices):
+        if path in (other for other, _ in devices[:number]):
+            return f"{path} is named twice"
+        if size is not None and not 1 << 20 <= (_bytes_of(size.lower()) or 0) <= 1 << 50:
+            return f"'{size}' after {path} is not a size; allowed: 1 MiB to 1 PiB. In a path, write \\= for ="
+        if fault := _fault_of_path("nls", path):
+            return fault
+    return ""
 
 
 def _fault_of(name: str, text: str) -> str:
@@ -60,6 +102,8 @@ def _fault_of(name: str, text: str) -> str:
         return "contains a zero byte"
     if allowed == "any text":
         return ""
+    if name == "nls" and text:
+        return _fault_of_devices(text)
     if allowed == "a path":
         return _fault_of_path(name, text)
     if allowed.startswith("a duration"):

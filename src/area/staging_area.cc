@@ -29,6 +29,8 @@ class Refusal {
   public:
     Refusal(const LoadedOptions& loaded, std::string_view name)
         : who_(fmt::format("option {}={} ({})", name, option_text(loaded.options, name), loaded.origin_of(name))) {}
+    // Of one directory of option `nls`.
+    explicit Refusal(const Options& options) : who_(fmt::format("option nls={}", option_text(options, "nls"))) {}
     [[nodiscard]] Status because(Code code, std::string_view what, int error = 0) const {
         return {code, fmt::format("{}: {}", who_, what), error};
     }
@@ -119,49 +121,83 @@ void fit_to_staging_area(LoadedOptions& loaded) {
 
 std::string staging_folder() { return fmt::format("{}{}", kStagingFolderPrefix, ::geteuid()); }
 
-Result<StagingArea> open_staging_area(const LoadedOptions& loaded) {
-    const Refusal refusal(loaded, "nls");
-    const std::string nls = without_trailing_slashes(loaded.options.nls);
+namespace {
+
+// `path` as it must be, and with its folder `forebay-<uid>`. `parent`: the directory itself.
+Result<StagingArea> enter_area(const std::string& path, const Refusal& refusal,
+                               std::unique_ptr<io::Directory>& parent) {
     struct stat facts{};
-    if (::lstat(nls.c_str(), &facts) != 0) {
-        if (errno != ENOENT) return refusal.because_errno(errno, "look at " + nls);
+    if (::lstat(path.c_str(), &facts) != 0) {
+        if (errno != ENOENT) return refusal.because_errno(errno, "look at " + path);
         return refusal.because(
             Code::kNotFound,
-            fmt::format("staging area {} does not exist: create it, or set nls= to a directory on a local device", nls),
+            fmt::format("staging area {} does not exist: create it, or set nls= to a directory on a local device",
+                        path),
             ENOENT);
     }
-    FOREBAY_TRY(check_is_directory(nls, facts, refusal));
-    const Result<io::FileSystemKind> kind = io::file_system_of(nls);
+    FOREBAY_TRY(check_is_directory(path, facts, refusal));
+    const Result<io::FileSystemKind> kind = io::file_system_of(path);
     if (!kind) return refusal.because(kind.status());
     if (kind.value().network)
         return refusal.because(Code::kUnsupported,
                                fmt::format("{} is on a network file system ({}): name a directory on a local device",
-                                           nls, kind.value().name));
-
-    const bool durable = loaded.options.durability == Durability::kNode;
-    if (durable && kind.value().memory)
-        return Refusal(loaded, "durability")
-            .because(Code::kUnsupported, fmt::format("{} is in memory ({}), which does not outlive a loss of power",
-                                                     nls, kind.value().name));
-
-    auto parent = io::open_posix_directory(nls);
-    if (!parent) return refusal.because(parent.status());
+                                           path, kind.value().name));
     StagingArea area;
-    area.root = (nls == "/" ? "" : nls) + "/" + staging_folder();
+    area.root = (path == "/" ? "" : path) + "/" + staging_folder();
     area.file_system = kind.value().name;
     area.is_memory = kind.value().memory;
+    auto opened = io::open_posix_directory(path);
+    if (!opened) return refusal.because(opened.status());
+    parent = std::move(opened).value();
+    return area;
+}
+
+Status open_root(StagingArea& area, io::Directory& parent, const Refusal& refusal) {
     // Another process of this user may create it at the same moment; what is there is checked either way.
-    if (auto created = parent.value()->create_directory(staging_folder());
+    if (auto created = parent.create_directory(staging_folder());
         !created && created.status().code() != Code::kAlreadyExists)
         return refusal.because(created.status());
     FOREBAY_TRY(check_root(area.root, refusal));
     // Where nls is private or sticky, as /tmp is, nobody else can replace a directory of this user: what is
     // opened is what was checked. `forebay doctor` points out an nls that is neither.
-    auto root = parent.value()->open_directory(staging_folder());
+    auto root = parent.open_directory(staging_folder());
     if (!root) return refusal.because(root.status());
     area.directory = std::move(root).value();
+    return Status::ok();
+}
+
+}   // namespace
+
+Result<StagingArea> open_staging_area(const LoadedOptions& loaded) {
+    const Refusal refusal(loaded, "nls");
+    const std::string nls = without_trailing_slashes(loaded.options.nls);
+    std::unique_ptr<io::Directory> parent;
+    auto entered = enter_area(nls, refusal, parent);
+    FOREBAY_TRY(entered.status());
+    StagingArea area = std::move(entered).value();
+    const bool durable = loaded.options.durability == Durability::kNode;
+    if (durable && area.is_memory)
+        return Refusal(loaded, "durability")
+            .because(Code::kUnsupported, fmt::format("{} is in memory ({}), which does not outlive a loss of power",
+                                                     nls, area.file_system));
+    FOREBAY_TRY(open_root(area, *parent, refusal));
     FOREBAY_TRY(measure_space(area, loaded));
-    if (const Status synced = durable ? parent.value()->sync() : Status::ok(); !synced) return refusal.because(synced);
+    if (const Status synced = durable ? parent->sync() : Status::ok(); !synced) return refusal.because(synced);
+    return area;
+}
+
+Result<StagingArea> open_further_area(const Options& options, const std::string& path) {
+    const Refusal refusal(options);
+    std::unique_ptr<io::Directory> parent;
+    auto entered = enter_area(without_trailing_slashes(path), refusal, parent);
+    FOREBAY_TRY(entered.status());
+    StagingArea area = std::move(entered).value();
+    FOREBAY_TRY(open_root(area, *parent, refusal));
+    int error = 0;
+    const struct statfs facts = facts_of(area.root, error);
+    if (error != 0) return refusal.because_errno(error, "look at the file system of " + area.root);
+    area.device_bytes = device_bytes_of(facts);
+    area.free_bytes = static_cast<std::uint64_t>(facts.f_bavail) * unit_of(facts);
     return area;
 }
 

@@ -22,7 +22,11 @@ constexpr std::array kTable{
                "Stage written bytes on node-local storage; off passes every file through untouched."},
     OptionSpec{"nls", kPath, "", "", 0, 0, "",
                "Directory on node-local storage, absolute and not a symbolic link; empty: $TMPDIR, else /tmp. Logs "
-               "live in its folder forebay-<uid>."},
+               "live in its folder forebay-<uid>. Several with : between, such as "
+               "/nvme0:/nvme1=200GiB:/dev/shm=16GiB: the read cache spreads over all of them, by their sizes, and "
+               "logs stay in the first. Memory at the front of the list is filled first. A size, 1 MiB to 1 PiB, is "
+               "the most that the read cache takes of that directory, instead of read_cache_size. In a path, "
+               "\\= is =, and \\: is : before a slash."},
     OptionSpec{"size", kSize, "8GiB", "bytes", kMiB, kPiB, "",
                "Most space that the logs of one process take on the staging area."},
     OptionSpec{"full", kChoice, "wait", "", 0, 0, "wait|through",
@@ -73,8 +77,10 @@ constexpr std::array kTable{
         "times, unless MPI ranks open it together; the last process that has read it removes the replica\n"
         "on: caches every file; read_cache_lifetime says how long a replica stays, on file systems with reliable "
         "times"},
-    OptionSpec{"read_cache_size", kSize, "8GiB", "bytes", kMiB, kPiB, "",
-               "Most space that the read cache takes on the staging area, for all processes and files together."},
+    OptionSpec{
+        "read_cache_size", kSize, "8GiB", "bytes", kMiB, kPiB, "",
+        "Most space that the read cache takes on the staging area, for all processes and files together; of each "
+        "directory of option nls that has no size there."},
     OptionSpec{"read_cache_lifetime", kChoice, "permanent", "", 0, 0, "permanent|temporal",
                "What the cache holds of a file with read_cache=on:\npermanent: stays for later processes and jobs\n"
                "temporal: goes when the last process that reads the file closes it"},

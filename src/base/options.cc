@@ -221,6 +221,12 @@ bool Options::reads_from_job() const noexcept {
             value.find(',') == std::string_view::npos);
 }
 
+std::vector<StagingDevice> Options::devices() const {
+    std::vector<StagingDevice> all{{nls, nls_bytes}};
+    all.insert(all.end(), more_devices.begin(), more_devices.end());
+    return all;
+}
+
 void Options::derive_from_size() noexcept {
     constexpr std::uint64_t kPage = 4096, kLeast = std::uint64_t{64} << 10;
     const Options most;

@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/staging_devices.h"
 #include "base/status.h"
 
 namespace forebay {
@@ -60,8 +61,12 @@ enum class CacheReplacement : std::uint8_t { kLru, kLfu, kFifo, kLifo };
 
 // Parsed values. Sizes are bytes.
 struct Options {
-    bool stage = true;                             // off: pass everything through
-    std::string nls;                               // staging area; resolved: never empty after load_options
+    bool stage = true;   // off: pass everything through
+    // Of option `nls`: the first directory, in which the logs live, and with it the home of the read cache; resolved:
+    // never empty after load_options. Other directories hold bytes of the read cache only.
+    std::string nls;
+    std::uint64_t nls_bytes = 0;                   // most that the read cache takes of the first; 0: read_cache_size
+    std::vector<StagingDevice> more_devices;       // the others
     std::uint64_t size = std::uint64_t{8} << 30;   // most bytes of one process's logs on the staging area
     WhenFull full = WhenFull::kWait;
     bool strict = false;                 // unusable staging: fail the open instead of running natively
@@ -102,6 +107,8 @@ struct Options {
 
     // `read_cache_servers` names no servers: the nodes of a job find each other (docs/read-cache.md, "In a job").
     [[nodiscard]] bool reads_from_job() const noexcept;
+    // All directories of option `nls`, in its order: what the read cache spreads its bytes over.
+    [[nodiscard]] std::vector<StagingDevice> devices() const;
     // A staging server stages the files of this process.
     [[nodiscard]] bool forwards() const noexcept { return !server.empty(); }
     // Closes are deferred, and another process drains what is left at the end of this one.

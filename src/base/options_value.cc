@@ -38,7 +38,9 @@ constexpr ChoiceBinding choice() {
             [](const Options& options) { return static_cast<std::size_t>(options.*Member); }};
 }
 
-using Binding = std::variant<bool Options::*, std::string Options::*, std::uint64_t Options::*, ChoiceBinding>;
+struct DevicesBinding {};   // of option nls, which is more than one field
+using Binding =
+    std::variant<bool Options::*, std::string Options::*, std::uint64_t Options::*, ChoiceBinding, DevicesBinding>;
 struct NamedBinding {
     std::string_view name;
     Binding field;
@@ -46,7 +48,7 @@ struct NamedBinding {
 const std::array<NamedBinding, 28>& bindings() {
     static const std::array<NamedBinding, 28> all{{
         {"stage", &Options::stage},
-        {"nls", &Options::nls},
+        {"nls", DevicesBinding{}},
         {"size", &Options::size},
         {"full", choice<&Options::full>()},
         {"strict", &Options::strict},
@@ -148,12 +150,24 @@ Status store_text(const OptionSpec& spec, std::string_view text, Options& option
     // What is meant as a switch would become a file of that name.
     if ((spec.name == "stats" || spec.name == "trace") && parse_bool(trim(text)))
         return invalid("neither on nor off is a file; allowed: a path, such as /tmp/forebay.jsonl, or nothing");
-    if ((spec.name == "nls" || spec.name == "registry") && !text.empty() && text.front() != '/')
+    if (spec.name == "registry" && !text.empty() && text.front() != '/')
         return invalid("not an absolute path; it would move with the program's working directory");
     if (spec.type == OptionType::kTime)
         if (const auto end = parse_job_end(trim(text)); !end)
             return invalid(end.status().message() + "; allowed: " + option_range(spec));
     options.*field = std::string(text);
+    return Status::ok();
+}
+
+Status store_devices(std::string_view text, Options& options) {
+    if (text.find('\0') != std::string_view::npos) return invalid("contains a zero byte");
+    auto devices = parse_staging_devices(text);
+    if (!devices) return devices.status();
+    std::vector<StagingDevice>& all = devices.value();
+    options.nls = all.empty() ? std::string() : all.front().path;
+    options.nls_bytes = all.empty() ? 0 : all.front().bytes;
+    if (!all.empty()) all.erase(all.begin());
+    options.more_devices = std::move(all);
     return Status::ok();
 }
 
@@ -211,6 +225,7 @@ Status store_value(const OptionSpec& spec, std::string_view text, Options& optio
         options.*(*field) = parsed.value();
         return Status::ok();
     }
+    if (std::holds_alternative<DevicesBinding>(*binding)) return store_devices(text, options);
     const std::vector<std::string_view> choices = split_choices(spec.choices);
     const std::string word = lower(trim(text));
     auto found = std::find(choices.begin(), choices.end(), word);
@@ -334,6 +349,8 @@ std::string option_text(const Options& options, std::string_view name) {
     if (spec == nullptr || binding == nullptr) return {};
     if (const auto* field = std::get_if<std::string Options::*>(binding)) return options.*(*field);
     if (const auto* field = std::get_if<bool Options::*>(binding)) return options.*(*field) ? "on" : "off";
+    if (std::holds_alternative<DevicesBinding>(*binding))
+        return options.nls.empty() ? std::string() : staging_devices_text(options.devices());
     const std::vector<std::string_view> choices = split_choices(spec->choices);
     if (const auto* field = std::get_if<std::uint64_t Options::*>(binding)) {
         const std::uint64_t value = options.*(*field);

@@ -106,13 +106,14 @@ class Translator {
         const std::string kind = type != nullptr ? lower(type->value) : "ssd";
         if (kind == "gpu") notice(*type, "nothing is staged on a GPU; it is staged in memory");
         if (kind == "memory" || kind == "gpu") {
-            set("nls", std::string(memory_), *type);
+            set("nls", as_staging_device(memory_), *type);
             return;
         }
         if (kind != "ssd" && kind != "burst_buffer") return problem(*type, "expected SSD, BURST_BUFFER, MEMORY or GPU");
         if (path == nullptr || path->value == "NULL") return;   // forebay's own default
         const bool absolute = path->value.starts_with('/');
-        set("nls", absolute ? path->value : fmt::format("{}/{}", working_directory_, path->value), *path);
+        set("nls", as_staging_device(absolute ? path->value : fmt::format("{}/{}", working_directory_, path->value)),
+            *path);
     }
 
     void sizes() {

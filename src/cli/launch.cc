@@ -163,16 +163,23 @@ Status check_named_area(const std::vector<std::string>& settings) {
     for (const std::string& setting : settings)
         if (setting.starts_with("nls=")) folder = setting.substr(4);
     if (!folder) return Status::ok();
-    const auto refuse = [&](std::string_view why) {
-        return Status(Code::kInvalidArgument,
-                      fmt::format("{} {}; `-o nls={}` goes on without staging", *folder, why, *folder));
-    };
-    std::error_code error;
-    const fs::file_status facts = fs::status(*folder, error);
-    if (facts.type() == fs::file_type::not_found) return refuse("does not exist");
-    if (error) return refuse("cannot be looked at: " + error.message());
-    if (!fs::is_directory(facts)) return refuse("is not a directory");
-    if (::access(folder->c_str(), W_OK | X_OK) != 0) return refuse("cannot be written to");
+    const auto text = absolute(*find_option("nls"), *folder);
+    const auto devices = text ? parse_staging_devices(text.value()) : text.status();
+    if (!devices) return Status(Code::kInvalidArgument, fmt::format("{}: {}", *folder, devices.status().message()));
+    for (const StagingDevice& device : devices.value()) {
+        const std::string& path = devices.value().size() == 1 ? *folder : device.path;
+        const auto refuse = [&](std::string_view why) {
+            return Status(Code::kInvalidArgument,
+                          fmt::format("{} {}; `-o nls={}` goes on without {}", path, why, *folder,
+                                      device.path == devices.value().front().path ? "staging" : "that device"));
+        };
+        std::error_code error;
+        const fs::file_status facts = fs::status(device.path, error);
+        if (facts.type() == fs::file_type::not_found) return refuse("does not exist");
+        if (error) return refuse("cannot be looked at: " + error.message());
+        if (!fs::is_directory(facts)) return refuse("is not a directory");
+        if (::access(device.path.c_str(), W_OK | X_OK) != 0) return refuse("cannot be written to");
+    }
     return Status::ok();
 }
 

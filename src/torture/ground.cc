@@ -43,7 +43,7 @@ Status Ground::open(const std::string& nls, const std::string& nls_origin, const
     if (!files) return files.status();
     target_ = std::move(files).value();
     // As an engine would: a network file system is no staging area, and it wants some room.
-    LoadedOptions loaded = load_options("nls=" + quote_connector_value(nls_),
+    LoadedOptions loaded = load_options("nls=" + quote_connector_value(as_staging_device(nls_)),
                                         [](const char*) -> const char* { return nullptr; });
     for (OptionOrigin& origin : loaded.origins)
         if (origin.name == "nls") origin.source = nls_origin;

@@ -39,7 +39,8 @@ void pause_ns(std::uint64_t ns) {
 }
 
 Result<LoadedOptions> options_of(const ClientOrder& order) {
-    LoadedOptions loaded = load_options(fmt::format("nls={0};registry={0};server={1};patience={2};strict=on",
+    LoadedOptions loaded = load_options(fmt::format("nls={};registry={};server={};patience={};strict=on",
+                                                    quote_connector_value(as_staging_device(order.nls)),
                                                     quote_connector_value(order.nls),
                                                     quote_connector_value(order.server), order.patience_s),
                                         [](const char*) -> const char* { return nullptr; });

@@ -57,7 +57,7 @@ Status live(const VictimOrder& order) {
     ::signal(SIGPIPE, SIG_IGN);
     std::string options = Workload::connector_string(order.seed, order.nls);
     if (order.bulk_bytes > 0)
-        options = fmt::format("nls={};strict=on;size={}", quote_connector_value(order.nls),
+        options = fmt::format("nls={};strict=on;size={}", quote_connector_value(as_staging_device(order.nls)),
                               order.bulk_bytes + order.bulk_bytes / 4 + (std::uint64_t{64} << 20));
     for (const std::string& setting : order.settings) {
         FOREBAY_TRY(check_setting(setting));

@@ -61,7 +61,7 @@ std::vector<std::string> Workload::settings(std::uint64_t seed) {
 }
 
 std::string Workload::connector_string(std::uint64_t seed, const std::string& nls) {
-    return fmt::format("nls={};{}", quote_connector_value(nls), fmt::join(settings(seed), ";"));
+    return fmt::format("nls={};{}", quote_connector_value(as_staging_device(nls)), fmt::join(settings(seed), ";"));
 }
 
 std::vector<std::byte> Workload::initial(std::uint64_t seed) {

@@ -87,6 +87,7 @@ struct DeadServer {
             return {Code::kUnavailable, "its process lives still, and has bytes of it in " + log};
         Options& options = loaded.options;
         options.nls = std::filesystem::path(log).parent_path().parent_path().string();
+        options.more_devices.clear();
         options.server.clear();
         options.stats.clear();
         options.trace.clear();
