@@ -64,6 +64,7 @@ Result<std::size_t> CachedFile::Core::read_known(const std::shared_ptr<Core>& se
         note_hit(at, hit, from);
         at += hit;
         if (at == end) break;
+        if (replica_->take_fault()) step_aside(Aside::kFault);
         if (Replica::revive(replica_, at)) continue;
         // A block may have come or gone meanwhile: then the gap is what is left of the block.
         std::uint64_t gap_end = std::max(replica_->end_of_gap(at, end), std::min(end, block_floor(at) + kBlockBytes));

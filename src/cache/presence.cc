@@ -17,6 +17,8 @@ static_assert(offsetof(PresenceHeader, boot_id) == 72);
 static_assert(offsetof(PresenceHeader, checksum) == 88);
 static_assert(offsetof(PresenceHeader, stored_bytes) == 128);
 static_assert(offsetof(PresenceHeader, arrivals) == 160);
+static_assert(offsetof(PresenceHeader, device_bytes) == 256);
+static_assert(sizeof(PresenceHeader) <= kMapHeaderBytes);
 static_assert(sizeof(Version) == 56);
 
 // Of what does not change once the map is made.
@@ -44,10 +46,10 @@ std::uint64_t Presence::bytes_for(std::uint64_t source_bytes) noexcept {
     return checksums_offset(source_bytes) + units_of(source_bytes) * kUnitBlocks * sizeof(std::uint32_t);
 }
 
-void Presence::make(io::MutableBytes memory, const Version& source, const area::BootId& boot_id,
-                    std::uint64_t now_ns) noexcept {
+void Presence::make(io::MutableBytes memory, const Version& source, const area::BootId& boot_id, std::uint64_t now_ns,
+                    std::uint32_t version) noexcept {
     auto* const header = reinterpret_cast<PresenceHeader*>(memory.data());
-    header->version = kPresenceVersion;
+    header->version = version;
     header->source = source;
     header->boot_id = boot_id;
     header->made_ns = now_ns;
@@ -59,7 +61,7 @@ void Presence::make(io::MutableBytes memory, const Version& source, const area::
 Status Presence::check(const PresenceHeader& header) {
     if (header.state.load(std::memory_order_acquire) == MapState::kBeingMade || header.magic != kPresenceMagic)
         return {Code::kCorrupt, "a presence map was not finished"};
-    if (header.version != kPresenceVersion)
+    if (header.version != kPresenceVersion && header.version != kSpreadVersion)
         return {Code::kUnsupported, "a presence map is of another version of the format"};
     if (header.checksum != seal_of(header)) return {Code::kCorrupt, "the header of a presence map is damaged"};
     return Status::ok();
@@ -82,32 +84,52 @@ Result<Presence> Presence::open(io::MutableBytes memory) {
 void Presence::doubt_all(const area::BootId& boot_id) const noexcept {
     for (UnitEntry& entry : units_) {
         entry.doubtful.fetch_or(entry.present.exchange(0));
-        entry.owner.store(0);
+        entry.owner.fetch_and(~kOwnerMask);
     }
     header_->boot_id = boot_id;
     header_->checksum = seal_of(*header_);
 }
 
+void Presence::spread() const noexcept {
+    header_->version = kSpreadVersion;
+    header_->checksum = seal_of(*header_);
+}
+
+void Presence::set_device(std::uint64_t unit, std::uint32_t device) const noexcept {
+    std::atomic<std::uint32_t>& owner = units_[unit].owner;
+    owner.store((owner.load(std::memory_order_relaxed) & kOwnerMask) | device << kDeviceShift,
+                std::memory_order_release);
+}
+
+bool Presence::change_owner(std::uint64_t unit, std::uint32_t& owner, std::uint32_t next) const noexcept {
+    std::atomic<std::uint32_t>& word = units_[unit].owner;
+    std::uint32_t now = word.load(std::memory_order_acquire);
+    while ((now & kOwnerMask) == owner)
+        if (word.compare_exchange_weak(now, (now & ~kOwnerMask) | next, std::memory_order_acq_rel)) return true;
+    owner = now & kOwnerMask;
+    return false;
+}
+
 bool Presence::claim(std::uint64_t unit, std::uint32_t self, std::uint32_t& found) const noexcept {
     found = 0;
-    return units_[unit].owner.compare_exchange_strong(found, self, std::memory_order_acq_rel);
+    return change_owner(unit, found, self);
 }
 
 bool Presence::take_over(std::uint64_t unit, std::uint32_t dead, std::uint32_t self) const noexcept {
-    return units_[unit].owner.compare_exchange_strong(dead, self, std::memory_order_acq_rel);
+    return change_owner(unit, dead, self);
 }
 
 void Presence::forget_owner(std::uint32_t number) const noexcept {
     bool any = false;
-    for (UnitEntry& entry : units_) {
+    for (std::uint64_t unit = 0; unit < units_.size(); ++unit) {
         std::uint32_t owner = number;
-        any = entry.owner.compare_exchange_strong(owner, 0, std::memory_order_acq_rel) || any;
+        any = change_owner(unit, owner, 0) || any;
     }
     if (any) io::raise_and_wake(header_->arrivals);
 }
 
 void Presence::give_up(std::uint64_t unit) const noexcept {
-    units_[unit].owner.store(0, std::memory_order_release);
+    units_[unit].owner.fetch_and(~kOwnerMask, std::memory_order_release);
     io::raise_and_wake(header_->arrivals);
 }
 

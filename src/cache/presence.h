@@ -28,7 +28,9 @@ inline constexpr std::uint64_t kBlockBytes = 4096;
 inline constexpr std::uint64_t kUnitBlocks = 64;
 inline constexpr std::uint64_t kUnitBytes = kBlockBytes * kUnitBlocks;
 inline constexpr std::uint64_t kPresenceMagic = 0x3145484341434246;   // "FBCACHE1" in memory
-inline constexpr std::uint32_t kPresenceVersion = 2;
+// kSpreadVersion: units may lie on further devices.
+inline constexpr std::uint32_t kPresenceVersion = 2, kSpreadVersion = 3;
+inline constexpr std::uint32_t kDevicesMax = 32;   // of one cache, the first one included
 inline constexpr std::uint32_t kOwnersMax = 4095;
 inline constexpr std::uint32_t kPinned = 1, kPermanent = 2;   // PresenceHeader::flags
 
@@ -58,12 +60,24 @@ struct PresenceHeader {
     std::uint64_t made_ns;
     io::SharedWord arrivals;   // raised when something was published or given up
     std::atomic<std::uint32_t> flags;
+    std::uint64_t unused_too[11];
+    std::atomic<std::uint64_t> device_bytes[kDevicesMax];   // of further devices; stored_bytes is that of the first one
+
+    // Of all devices.
+    [[nodiscard]] std::uint64_t all_bytes() const noexcept {
+        std::uint64_t bytes = stored_bytes.load(std::memory_order_relaxed);
+        for (const auto& one : device_bytes) bytes += one.load(std::memory_order_relaxed);
+        return bytes;
+    }
+    [[nodiscard]] std::atomic<std::uint64_t>& bytes_on(std::uint32_t device) noexcept {
+        return device == 0 ? stored_bytes : device_bytes[device];
+    }
 };
 
 struct UnitEntry {
     std::atomic<std::uint64_t> present;
     std::atomic<std::uint32_t> generation;
-    std::atomic<std::uint32_t> owner;
+    std::atomic<std::uint32_t> owner;      // and the unit's device
     std::atomic<std::uint64_t> doubtful;   // blocks that were there before the machine was restarted
 };
 static_assert(sizeof(UnitEntry) == 24);
@@ -101,13 +115,24 @@ class Presence {
     [[nodiscard]] static std::uint64_t bytes_for(std::uint64_t source_bytes) noexcept;
 
     // Writes a header into zeroed memory; the state becomes valid last.
-    static void make(io::MutableBytes memory, const Version& source, const area::BootId& boot_id,
-                     std::uint64_t now_ns) noexcept;
+    static void make(io::MutableBytes memory, const Version& source, const area::BootId& boot_id, std::uint64_t now_ns,
+                     std::uint32_t version = kPresenceVersion) noexcept;
     // kCorrupt: no presence map, or not one that was finished. kUnsupported: of another version of this format.
     [[nodiscard]] static Result<Presence> open(io::MutableBytes memory);
 
     [[nodiscard]] PresenceHeader& header() const noexcept { return *header_; }
     [[nodiscard]] std::uint64_t units() const noexcept { return units_.size(); }
+    // Whether units may lie on further devices.
+    [[nodiscard]] bool spreads() const noexcept { return header_->version == kSpreadVersion; }
+    // From now on they may. Nobody else maps the file.
+    void spread() const noexcept;
+    // Of the unit's bytes, whoever owns it. Looked at after the bits: a device that is set later goes with a generation
+    // that differs.
+    [[nodiscard]] std::uint32_t device_of(std::uint64_t unit) const noexcept {
+        return units_[unit].owner.load(std::memory_order_acquire) >> kDeviceShift;
+    }
+    // By the owner, while no bit of the unit is set or in doubt.
+    void set_device(std::uint64_t unit, std::uint32_t device) const noexcept;
     [[nodiscard]] bool is_void() const noexcept {
         return header_->state.load(std::memory_order_relaxed) != MapState::kValid;
     }
@@ -165,6 +190,10 @@ class Presence {
     }
 
   private:
+    static constexpr std::uint32_t kDeviceShift = 24, kOwnerMask = 0xffff;
+    // Puts `next` in the place of `owner`; the device stays. False: it has another owner, which is put into `owner`.
+    [[nodiscard]] bool change_owner(std::uint64_t unit, std::uint32_t& owner, std::uint32_t next) const noexcept;
+
     Presence(PresenceHeader* header, std::span<UnitEntry> units, std::span<std::atomic<std::uint32_t>> checksums)
         : header_(header), units_(units), checksums_(checksums) {}
 

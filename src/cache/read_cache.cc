@@ -13,9 +13,8 @@
 #include "area/staging_area.h"
 #include "base/attempt.h"
 #include "base/clock.h"
-#include "io/file_system.h"
+#include "cache/further_devices.h"
 #include "io/path.h"
-#include "io/process_limits.h"
 #include "io/spare_descriptors.h"
 
 namespace forebay::cache {
@@ -39,11 +38,10 @@ constexpr std::uint64_t kLookBehindNs = 5 * kSecond;
 constexpr std::uint64_t kUnaskedYoungNs = 61 * kSecond;
 constexpr std::uint64_t kUnaskedSampleShare = 2;
 constexpr std::chrono::milliseconds kUnaskedCloseMax{1000};
-constexpr std::uint64_t kUnaskedMemoryShare = 32;   // of a staging area in memory: the program may want the rest
-constexpr std::uint64_t kMapShare = 16;             // of option read_cache_size, that the map of one file may take
-constexpr std::uint64_t kPendingMax = 64 << 20;     // bytes read and not stored, of all files
-constexpr std::size_t kTrialsMax = 512;             // files whose earlier opens are remembered
-constexpr std::size_t kKeptMax = 64;                // replicas of closed files
+constexpr std::uint64_t kMapShare = 16;           // of option read_cache_size, that the map of one file may take
+constexpr std::uint64_t kPendingMax = 64 << 20;   // bytes read and not stored, of all files
+constexpr std::size_t kTrialsMax = 512;           // files whose earlier opens are remembered
+constexpr std::size_t kKeptMax = 64;              // replicas of closed files
 constexpr std::uint64_t kWaitForOthersNs = 2 * kSecond, kWaitWithPeersNs = kSecond / 50;
 
 constexpr std::uint64_t young_ns(io::TimesKind times) noexcept {
@@ -78,14 +76,6 @@ ReadCache::ReadCache(const Options& options, OpenArea open_area, Manner manner)
 
 ReadCache::~ReadCache() = default;
 
-// A staging area in memory takes what the program may need.
-std::uint64_t ReadCache::capacity_on(const std::string& area) const {
-    if (asked()) return options_.read_cache_size;
-    const auto kind = io::file_system_of(area);
-    if (!kind || !kind.value().memory) return options_.read_cache_size;
-    return std::min(options_.read_cache_size, io::usable_memory_bytes() / kUnaskedMemoryShare);
-}
-
 Status ReadCache::open_store() {
     const std::lock_guard lock(store_mutex_);
     if (std::exchange(store_tried_, true) && !passes(store_problem_)) return store_problem_;
@@ -98,18 +88,13 @@ Status ReadCache::open_store() {
         if (folder.status().code() == Code::kAlreadyExists) folder = area.value()->open_directory(kCacheFolder);
         FOREBAY_TRY(folder.status());
         const std::string path = folder.value()->name();
-        auto store = Store::open({.folder = std::move(folder).value(),
-                                  .capacity_bytes = capacity_on(path),
-                                  .replacement = static_cast<Replacement>(options_.read_cache_replacement),
-                                  .boot_id = process.value().boot_id,
-                                  .now_ns = realtime_ns,
-                                  .keep_free_bytes = options_.size,
-                                  .free_bytes = [path]() -> std::uint64_t {
-                                      std::error_code failed;
-                                      const auto space = std::filesystem::space(path, failed);
-                                      return failed ? 0 : space.available;   // in doubt nothing is stored
-                                  },
-                                  .let_go = [this] { let_go(); }});
+        StoreSetup setup{.folder = std::move(folder).value(),
+                         .replacement = static_cast<Replacement>(options_.read_cache_replacement),
+                         .boot_id = process.value().boot_id,
+                         .now_ns = realtime_ns,
+                         .let_go = [this] { let_go(); }};
+        device_problem_ = add_devices(setup, options_, path);
+        auto store = Store::open(std::move(setup));
         FOREBAY_TRY(store.status());
         store_ = std::move(store).value();
         return Status::ok();
@@ -310,7 +295,12 @@ std::shared_ptr<CachedFile> ReadCache::open(const std::shared_ptr<io::File>& sou
         file = std::move(opened).value();
         return Status::ok();
     });
-    if (outcome) return file;
+    if (outcome) {
+        const std::lock_guard lock(store_mutex_);
+        if (asked() && !device_problem_ && !std::exchange(warned_, true))
+            (void)attempt([&] { warning = device_problem_.message() + " (the read cache goes on without it)"; });
+        return file;
+    }
     const bool lacks = io::lacks_descriptors(outcome);
     if (lacks) (void)io::SpareDescriptors::of_process().give_all_back();
     leave_alone(*source, lacks ? Aside::kFull : Aside::kFault);

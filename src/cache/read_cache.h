@@ -99,7 +99,6 @@ class ReadCache {
     [[nodiscard]] CachedFile::Attached attach(const std::shared_ptr<io::File>& source, const io::FileTraits& traits,
                                               CachedFile::Cause cause);
     [[nodiscard]] std::shared_ptr<SharedTrial> trial_of(const Version& version);
-    [[nodiscard]] std::uint64_t capacity_on(const std::string& area) const;
     [[nodiscard]] bool has_replica(const io::Identity& identity) const;
     // The user has asked for a cache, of all files.
     [[nodiscard]] bool asked() const noexcept { return options_.read_cache == ReadCacheMode::kOn; }
@@ -133,7 +132,7 @@ class ReadCache {
     ManyFiles small_opens_;                        // of small files without a kept replica
     std::mutex store_mutex_;                       // guards what follows
     bool store_tried_ = false, warned_ = false;
-    Status store_problem_;
+    Status store_problem_, device_problem_;   // the second: of a further device
     std::shared_ptr<Store> store_;
     std::shared_ptr<SmallFiles> small_files_;
     bool small_tried_ = false;

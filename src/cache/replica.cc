@@ -20,6 +20,12 @@ namespace {
 // Of one look at the map: the generations of so many units are compared after the replica was read.
 constexpr std::size_t kLookUnits = 64;
 
+constexpr std::uint64_t bytes_of(std::uint64_t blocks) noexcept {
+    return static_cast<std::uint64_t>(std::popcount(blocks)) * kBlockBytes;
+}
+
+Status cache_is_full() { return {Code::kNoSpace, "the cache is full"}; }
+
 std::string owner_file(std::uint32_t number) { return std::string(kOwnerPrefix) + std::to_string(number); }
 
 Status too_many_maps() {
@@ -101,12 +107,21 @@ std::uint64_t size_of_map(io::Directory& folder) {
     return size ? size.value() : 0;
 }
 
+// Of a void replica: its bytes go back to the accounts, and the files on further devices go.
+void remove_parts(PresenceHeader& header, Account& account) {
+    account.give_back(header.stored_bytes.exchange(0));
+    for (const PartFolder& where : account.parts()) {
+        account.give_back_on(where.device, header.device_bytes[where.device].exchange(0));
+        if (where.folder != nullptr) (void)where.folder->remove_file(part_name(header.source.identity, header.made_ns));
+    }
+}
+
 // In the place of what is there.
 Result<Opened> make_both(io::Directory& folder, const Version& source, Account& account, std::string_view path) {
     account.give_back(size_of_map(folder));
     remove_both(folder);
     const std::uint64_t map_bytes = Presence::bytes_for(source.size);
-    if (!account.take(map_bytes)) return Status(Code::kNoSpace, "the cache is full");
+    if (!account.take(map_bytes)) return cache_is_full();
     auto made = open_both(folder, io::OpenMode::kCreateNew, source.size);
     if (made) {
         note_source(folder, path);
@@ -122,14 +137,14 @@ Result<Opened> make_both(io::Directory& folder, const Version& source, Account& 
 Replica::Replica(std::unique_ptr<io::Directory> folder, std::unique_ptr<io::File> bytes,
                  std::unique_ptr<io::Mapping> mapping, Presence map, std::shared_ptr<Account> account)
     : folder_(std::move(folder)),
-      bytes_(std::make_unique<ReplicaBytes>(*folder_, kReplicaFile, std::move(bytes))),
+      parts_(*folder_, kReplicaFile, std::move(bytes)),
       mapping_(std::move(mapping)),
       replaceable_(mapping_->bytes()),
       map_(map),
       source_(map.header().source),
       account_(std::move(account)),
       forks_(io::forks_so_far()) {
-    if (const io::Identity& own = bytes_->identity(); own != io::Identity{})
+    if (const io::Identity& own = parts_.first_identity(); own != io::Identity{})
         label_ = fmt::format("/{}/{:x}-{:x}", area::to_text(map_.header().boot_id), own.device, own.inode);
 }
 
@@ -153,6 +168,7 @@ Result<std::shared_ptr<Replica>> Replica::open(std::unique_ptr<io::Directory> fo
     const auto locked = folder->lock(io::Directory::Patience{kFolderPatience});
     if (!locked) return locked.status();
     FOREBAY_TRY(see_no_writer(*folder));
+    auto parts = MakeParts::kIfAlone;
     std::uint32_t flags = keeping.permanent ? kPermanent : 0;
     std::shared_ptr<Replica> replica;
     auto there = open_both(*folder, io::OpenMode::kReadWrite, source.size);
@@ -163,12 +179,13 @@ Result<std::shared_ptr<Replica>> Replica::open(std::unique_ptr<io::Directory> fo
             (!keeping.only_in_use || somebody_owns(*folder)) &&
             (map.value().header().boot_id == boot_id || !somebody_owns(*folder))) {
             if (map.value().header().boot_id != boot_id) map.value().doubt_all(boot_id);
+            if (!map.value().spreads() && !account->parts().empty() && !somebody_owns(*folder)) map.value().spread();
             replica.reset(new Replica(std::move(folder), std::move(there.value().bytes),
                                       std::move(there.value().mapping), map.value(), std::move(account)));
         } else if (map) {
             // Whoever reads it still learns that it is not the file's any more.
             map.value().make_void();
-            account->give_back(map.value().header().stored_bytes.exchange(0));
+            remove_parts(map.value().header(), *account);
             flags |= map.value().header().flags.load() & kPinned;   // it is the file that was pinned
         }
     }
@@ -177,13 +194,16 @@ Result<std::shared_ptr<Replica>> Replica::open(std::unique_ptr<io::Directory> fo
     if (replica == nullptr) {
         auto made = make_both(*folder, source, *account, keeping.path);
         if (!made) return made.status();
-        Presence::make(made.value().mapping->bytes(), source, boot_id, now_ns);
+        Presence::make(made.value().mapping->bytes(), source, boot_id, now_ns,
+                       account->parts().empty() ? kPresenceVersion : kSpreadVersion);
         const auto map = Presence::open(made.value().mapping->bytes());
         if (!map) return map.status();
+        parts = MakeParts::kAlways;
         replica.reset(new Replica(std::move(folder), std::move(made.value().bytes), std::move(made.value().mapping),
                                   map.value(), std::move(account)));
     }
     if (!replica->replaceable_.protects()) return too_many_maps();
+    replica->open_parts(parts);
     FOREBAY_TRY(replica->take_number());
     replica->folder_->rest();
     PresenceHeader& header = replica->map_.header();
@@ -202,16 +222,48 @@ Result<std::shared_ptr<Replica>> Replica::open_existing(std::unique_ptr<io::Dire
     const auto map = Presence::open(there.value().mapping->bytes());
     if (!map) return Status(Code::kNotFound, map.status().message());
     if (map.value().is_void()) return Status(Code::kNotFound, "the replica is void");
+    auto parts = MakeParts::kNever;
     if (map.value().header().boot_id != boot_id) {
         if (somebody_owns(*folder)) return Status(Code::kUnavailable, "another machine uses the replica");
         map.value().doubt_all(boot_id);
+        parts = MakeParts::kAlways;   // those in memory are gone
     }
     std::shared_ptr<Replica> replica(new Replica(std::move(folder), std::move(there.value().bytes),
                                                  std::move(there.value().mapping), map.value(), std::move(account)));
     if (!replica->replaceable_.protects()) return too_many_maps();
+    replica->open_parts(parts);
     FOREBAY_TRY(replica->take_number());
     replica->folder_->rest();
     return replica;
+}
+
+// What cannot be opened now is missing for this process. Without memory, all of the rest.
+void Replica::open_parts(MakeParts make) {
+    if (!map_.spreads() || account_->parts().empty()) return;
+    const bool alone = make == MakeParts::kAlways || (make == MakeParts::kIfAlone && !somebody_owns(*folder_));
+    const std::string name = part_name(source_.identity, map_.header().made_ns);
+    for (const PartFolder& where : account_->parts()) {
+        Result<std::unique_ptr<io::File>> file(Status(Code::kNotFound, "its device cannot be used"));
+        if (where.folder != nullptr) file = where.folder->open_file(name, io::OpenMode::kReadWrite);
+        if (!file && io::lacks_descriptors(file.status())) continue;
+        if (!file && alone) {
+            drop_device(where.device);
+            if (where.folder != nullptr) file = where.folder->open_file(name, io::OpenMode::kCreateNew);
+            if (file)
+                if (const Status resized = file.value()->resize(source_.size); !resized) file = resized;
+        }
+        if (file) parts_.add(where, name, std::move(file).value());
+    }
+}
+
+// No other process has it open.
+void Replica::drop_device(std::uint32_t device) noexcept {
+    for (std::uint64_t unit = 0; unit < map_.units(); ++unit) {
+        if (map_.device_of(unit) != device || (map_.present(unit) | map_.doubtful(unit)) == 0) continue;
+        (void)map_.withdraw(unit, ~std::uint64_t{0});
+        (void)map_.end_doubt(unit);
+    }
+    account_->give_back_on(device, map_.header().device_bytes[device].exchange(0));
 }
 
 // Processes begin to look at different places, so that many of them do not ask for the same numbers in turn.
@@ -235,14 +287,16 @@ Status Replica::take_number() {
     return {Code::kUnavailable, "every number of an owner of cached units is taken"};
 }
 
-Result<std::unique_ptr<io::File>> Replica::open_bytes() const {
-    auto file = bytes_->open();
+Result<std::unique_ptr<io::File>> Replica::open_bytes(std::uint32_t device) const {
+    if (!parts_.usable(device)) return Status(Code::kIo, "a device of the read cache has failed");
+    auto file = parts_.open(device);
     if (file && map_.is_void()) return Status(Code::kUnavailable, "the replica is void");
     return file;
 }
 
 Result<std::unique_ptr<io::Mapping>> Replica::map_bytes() const {
-    const auto file = open_bytes();
+    if (map_.spreads()) return Status(Code::kUnsupported, "the replica lies on several devices");
+    const auto file = open_bytes(0);
     return file ? file.value()->map(0, source_.size) : file.status();
 }
 
@@ -255,11 +309,15 @@ std::size_t Replica::read(std::uint64_t offset, io::MutableBytes into) noexcept 
         std::array<Presence::Seen, kLookUnits> seen;
         std::size_t count = 0;
         std::uint64_t to = at;
+        std::uint32_t device = 0;
         while (to < end && count < kLookUnits) {
             const std::uint64_t unit = first + count;
             const std::uint64_t unit_end = std::min((unit + 1) * kUnitBytes, end);
             seen[count] = map_.look(unit, touched_blocks(unit, {to, unit_end}));
             if (!seen[count].whole) break;
+            const std::uint32_t its = map_.device_of(unit);   // after the bits
+            if (count > 0 && its != device) break;
+            device = its;
             to = unit_end;
             ++count;
         }
@@ -269,17 +327,19 @@ std::size_t Replica::read(std::uint64_t offset, io::MutableBytes into) noexcept 
             if (to <= at) break;
             seen[0] = map_.look(first, touched_blocks(first, {at, to}));
             if (!seen[0].whole) break;
+            device = map_.device_of(first);
             count = 1;
         }
+        if (!parts_.usable(device)) break;
         std::size_t got = 0;
         // The text of an error takes memory.
         const Status done = attempt([&]() -> Status {
-            const auto read = bytes_->read_at(at, into.subspan(at - offset, to - at));
+            const auto read = parts_.read_at(device, at, into.subspan(at - offset, to - at));
             if (read) got = read.value();
             return read.status();
         });
         if (!done || got != to - at) {
-            (void)fail(done);
+            (void)fail(done, device);
             break;
         }
         bool same = !lost() && !map_.is_void();   // void: what was read may be another replica's
@@ -291,7 +351,7 @@ std::size_t Replica::read(std::uint64_t offset, io::MutableBytes into) noexcept 
 }
 
 std::uint64_t Replica::end_of_presence(std::uint64_t unit, std::uint64_t at) const noexcept {
-    const std::uint64_t begin = unit * kUnitBytes, present = map_.present(unit);
+    const std::uint64_t begin = unit * kUnitBytes, present = readable(unit);
     std::uint64_t block = (at - begin) / kBlockBytes;
     while (block < kUnitBlocks && (present >> block & 1) != 0) ++block;
     return begin + block * kBlockBytes;
@@ -301,7 +361,7 @@ std::uint64_t Replica::end_of_gap(std::uint64_t offset, std::uint64_t end) const
     std::uint64_t at = offset;
     while (at < end) {
         const std::uint64_t unit = at / kUnitBytes, block = at % kUnitBytes / kBlockBytes;
-        const std::uint64_t present = map_.present(unit) >> block;
+        const std::uint64_t present = readable(unit) >> block;
         if ((present & 1) != 0) break;
         if (present != 0) {
             at = unit * kUnitBytes + (block + static_cast<std::uint64_t>(std::countr_zero(present))) * kBlockBytes;
@@ -335,12 +395,13 @@ bool Replica::take_over(std::uint64_t unit, std::uint32_t dead) {
     return locked && is_dead() && map_.take_over(unit, dead, number_);
 }
 
-void Replica::uncount(std::uint64_t bytes) noexcept {
-    std::atomic<std::uint64_t>& stored = map_.header().stored_bytes;
+void Replica::uncount(std::uint64_t bytes, std::uint32_t device) noexcept {
+    if (device >= kDevicesMax) return;   // a damaged map
+    std::atomic<std::uint64_t>& stored = map_.header().bytes_on(device);
     std::uint64_t now = stored.load(), less = 0;
     do less = std::min(now, bytes);
     while (!stored.compare_exchange_weak(now, now - less));
-    account_->give_back(less);
+    account_->give_back_on(device, less);
 }
 
 Status Replica::store(const Claim& claim, std::uint64_t offset, io::Bytes bytes) {
@@ -357,33 +418,73 @@ Status Replica::store(const Claim& claim, std::uint64_t offset, io::Bytes bytes)
     const std::uint64_t end = (to - unit_begin + kBlockBytes - 1) / kBlockBytes;
     // Bytes of before are compared before others are stored beside them, or dropped.
     if (const std::uint64_t dropped = map_.end_doubt(unit); dropped != 0)
-        uncount(static_cast<std::uint64_t>(std::popcount(dropped)) * kBlockBytes);
-    const std::uint64_t missing = block_mask(first, end) & ~map_.present(unit);
-    if (missing == 0) return Status::ok();
-    const std::uint64_t taken = static_cast<std::uint64_t>(std::popcount(missing)) * kBlockBytes;
-    if (!account_->take(taken)) return {Code::kNoSpace, "the cache is full"};
-    const io::Bytes stored = bytes.subspan(from - offset, to - from);
+        uncount(bytes_of(dropped), map_.device_of(unit));
+    return store_piece({unit, first, end, from, bytes.subspan(from - offset, to - from)});
+}
+
+Status Replica::store_piece(const Piece& piece) {
+    std::uint32_t device = map_.device_of(piece.unit);
+    if (const std::uint64_t present = map_.present(piece.unit); present != 0) {
+        // One on a device that only other processes can read stays theirs.
+        if (!parts_.has(device)) return Status::ok();
+        const std::uint64_t taken = bytes_of(block_mask(piece.first, piece.end) & ~present);
+        Status stored = Status::ok();
+        if (!parts_.usable(device)) stored = {Code::kIo, "a device of the read cache has failed"};
+        else if (taken == 0) return stored;
+        else if (!account_->take_on(device, taken)) stored = cache_is_full();
+        else stored = write_piece(piece, device, taken);
+        if (stored || !parts_.several() || io::lacks_descriptors(stored) || unusable()) return stored;
+        leave_device(piece.unit, device);
+    }
+    // Only further devices of a map that knows of them.
+    std::uint32_t devices = parts_.usable();
+    const std::uint64_t taken = bytes_of(block_mask(piece.first, piece.end));
+    for (Status last = cache_is_full();;) {
+        const auto place = account_->place(taken, devices);
+        if (!place) return last;
+        device = *place;
+        if (map_.device_of(piece.unit) != device) map_.set_device(piece.unit, device);
+        last = write_piece(piece, device, taken);
+        devices &= ~(std::uint32_t{1} << device);
+        if (last || io::lacks_descriptors(last) || unusable() || devices == 0) return last;
+    }
+}
+
+// The account has taken the bytes.
+Status Replica::write_piece(const Piece& piece, std::uint32_t device, std::uint64_t taken) {
     const Status written = attempt([&]() -> Status {
-        const auto file = open_bytes();
-        return file ? file.value()->write_at(from, stored) : file.status();
+        const auto file = open_bytes(device);
+        return file ? file.value()->write_at(piece.offset, piece.bytes) : file.status();
     });
     if (!written) {
-        account_->give_back(taken);
+        account_->give_back_on(device, taken);
         // A full device is no fault of it: what is there can be read.
-        return written.code() == Code::kNoSpace ? written : fail(written);
+        return written.code() == Code::kNoSpace || map_.is_void() ? written : fail(written, device);
     }
-    for (std::uint64_t block = first; block < end; ++block) {
-        const std::uint64_t at = (block - first) * kBlockBytes;
-        map_.set_checksum(unit, block, block_checksum(stored.subspan(at, std::min(kBlockBytes, stored.size() - at))));
+    for (std::uint64_t block = piece.first; block < piece.end; ++block) {
+        const std::uint64_t at = (block - piece.first) * kBlockBytes;
+        map_.set_checksum(piece.unit, block,
+                          block_checksum(piece.bytes.subspan(at, std::min(kBlockBytes, piece.bytes.size() - at))));
     }
-    map_.publish(unit, block_mask(first, end));
-    map_.header().stored_bytes.fetch_add(taken);
+    map_.publish(piece.unit, block_mask(piece.first, piece.end));
+    map_.header().bytes_on(device).fetch_add(taken);
     // Whoever made it void meanwhile has given back what was stored before this.
     if (map_.header().state.load() != MapState::kValid) {
-        uncount(taken);
+        uncount(taken, device);
         return {Code::kUnavailable, "the replica is not used any more"};
     }
-    return lost() ? fail({Code::kIo, "the presence map cannot be reached"}) : Status::ok();
+    if (!lost()) return Status::ok();
+    failed_.store(true, std::memory_order_relaxed);
+    return {Code::kIo, "the presence map cannot be reached"};
+}
+
+void Replica::leave_device(std::uint64_t unit, std::uint32_t device) noexcept {
+    uncount(bytes_of(map_.withdraw(unit, ~std::uint64_t{0})), device);
+    const std::uint64_t begin = unit * kUnitBytes;
+    (void)attempt([&] {
+        if (const auto file = open_bytes(device))
+            (void)file.value()->punch(begin, std::min(kUnitBytes, source_.size - begin));
+    });
 }
 
 bool Replica::revive(const std::shared_ptr<Replica>& replica, std::uint64_t offset) {
@@ -392,7 +493,8 @@ bool Replica::revive(const std::shared_ptr<Replica>& replica, std::uint64_t offs
     if (self.unusable() || offset >= self.source_.size || self.map_.doubtful(unit) == 0) return false;
     const auto claimed = claim(replica, unit);
     if (!claimed) return false;
-    const auto file = self.open_bytes();   // what cannot be looked at now stays doubtful
+    const std::uint32_t device = self.map_.device_of(unit);
+    const auto file = self.open_bytes(device);   // what cannot be looked at now stays doubtful
     if (!file) return false;
     const std::uint64_t doubtful = self.map_.end_doubt(unit);
     std::uint64_t whole = 0;
@@ -411,22 +513,25 @@ bool Replica::revive(const std::shared_ptr<Replica>& replica, std::uint64_t offs
     }
     // What is there by now was counted when it was stored.
     const std::uint64_t published = self.map_.publish(unit, whole);
-    self.uncount(static_cast<std::uint64_t>(std::popcount(doubtful & ~published)) * kBlockBytes);
+    self.uncount(bytes_of(doubtful & ~published), device);
     return published != 0;
 }
 
 Result<std::uint64_t> Replica::evict(const Claim& claim) {
     const std::uint64_t unit = claim.unit();
     if (map_.is_void()) return std::uint64_t{0};
-    const auto file = open_bytes();
-    if (!file) return fail(file.status());
-    const std::uint64_t withdrawn = map_.withdraw(unit, ~std::uint64_t{0}) | map_.end_doubt(unit);
-    const auto bytes = static_cast<std::uint64_t>(std::popcount(withdrawn)) * kBlockBytes;
+    const std::uint32_t device = map_.device_of(unit);
+    // The space of a device that cannot be used comes back when the replica is removed.
+    const bool usable = parts_.usable(device);
+    const auto file = open_bytes(device);
+    if (usable && !file) return fail(file.status(), device);
+    const std::uint64_t bytes = bytes_of(map_.withdraw(unit, ~std::uint64_t{0}) | map_.end_doubt(unit));
     if (bytes == 0) return bytes;
-    uncount(bytes);
+    uncount(bytes, device);
     const std::uint64_t begin = unit * kUnitBytes;
+    if (!usable) return bytes;
     if (const Status punched = file.value()->punch(begin, std::min(kUnitBytes, source_.size - begin)); !punched)
-        return fail(punched);
+        return fail(punched, device);
     return bytes;
 }
 
@@ -439,8 +544,9 @@ Result<Replica::Verified> Replica::verify(const Claim& claim, io::File* source) 
         if (!read) return read.status();
         expected.resize(read.value());
     }
-    const auto file = open_bytes();
-    if (!file) return fail(file.status());
+    const std::uint32_t device = map_.device_of(unit);
+    const auto file = open_bytes(device);
+    if (!file) return parts_.usable(device) ? fail(file.status(), device) : file.status();
     Verified result;
     const std::uint64_t doubtful = map_.end_doubt(unit), present = map_.present(unit) | doubtful;
     for (std::uint64_t i = 0; i < kUnitBlocks; ++i) {
@@ -459,7 +565,7 @@ Result<Replica::Verified> Replica::verify(const Claim& claim, io::File* source) 
         }
         (whole ? result.different_bytes : result.damaged_bytes) += part.size();
         map_.withdraw(unit, std::uint64_t{1} << i);
-        uncount(kBlockBytes);
+        uncount(kBlockBytes, device);
         (void)file.value()->punch(begin + at, part.size());
     }
     return result;

@@ -1,21 +1,22 @@
 // The replica of one source file on the staging area, as one process uses it.
 //
-// A sparse file of the source's size, and the presence map that all processes of the node share (presence.h). Readers
-// need neither lock nor memory. Whoever stores claims a unit first; a claim ends with its object, and with the process:
-// another process takes over what a dead one had claimed. After a crash at any instant a block that counts is whole.
-// Thread-safety: all calls from any thread. Blocks on reads and writes of the staging area; `await` for so long at
-// most.
+// A sparse file of the source's size on each device of the cache, and the presence map that all processes of the node
+// share (presence.h). Readers need neither lock nor memory. Whoever stores claims a unit first; a claim ends with its
+// object, and with the process: another process takes over what a dead one had claimed. After a crash at any instant a
+// block that counts is whole. Thread-safety: all calls from any thread. Blocks on reads and writes of the staging area;
+// `await` for so long at most.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/status.h"
 #include "cache/presence.h"
-#include "cache/replica_bytes.h"
+#include "cache/replica_parts.h"
 #include "extent/range.h"
 #include "io/file.h"
 #include "io/guarded_access.h"
@@ -23,12 +24,26 @@
 
 namespace forebay::cache {
 
-// How many bytes the staging area holds for the cache, over all its files and processes.
+// How many bytes each device holds for the cache, over all its files and processes. Device 0 is the first one.
 class Account {
   public:
     virtual ~Account() = default;
-    [[nodiscard]] virtual bool take(std::uint64_t bytes) noexcept = 0;   // false: there is no room for so many
+    // Of the first device. False: there is no room for so many.
+    [[nodiscard]] virtual bool take(std::uint64_t bytes) noexcept = 0;
     virtual void give_back(std::uint64_t bytes) noexcept = 0;
+    // Of one device.
+    [[nodiscard]] virtual bool take_on(std::uint32_t device, std::uint64_t bytes) noexcept {
+        return device == 0 && take(bytes);
+    }
+    virtual void give_back_on(std::uint32_t device, std::uint64_t bytes) noexcept {
+        if (device == 0) give_back(bytes);
+    }
+    // Takes them on the device that comes next, of `devices`, which has a bit for each. None: no device has room.
+    [[nodiscard]] virtual std::optional<std::uint32_t> place(std::uint64_t bytes, std::uint32_t devices) noexcept {
+        return (devices & 1) != 0 && take(bytes) ? std::optional<std::uint32_t>(0) : std::nullopt;
+    }
+    // All further devices that the cache has had. They outlive the account.
+    [[nodiscard]] virtual std::span<const PartFolder> parts() const noexcept { return {}; }
     // A temporal replica was closed, and the caller does not count as one of its users any more.
     virtual void temporal_closed() noexcept {}
 };
@@ -71,7 +86,7 @@ class Replica {
     Replica& operator=(const Replica&) = delete;
 
     [[nodiscard]] const Version& source() const noexcept { return source_; }
-    // Another version of the file was seen, or the staging area failed: nothing more is read from here or stored.
+    // Another version of the file was seen, or all devices failed: nothing more is read from here or stored.
     [[nodiscard]] bool unusable() const noexcept { return failed_.load(std::memory_order_relaxed) || map_.is_void(); }
     // Of a replica that the process has kept: another file may have it.
     [[nodiscard]] bool may_be_shared() const noexcept { return !unusable() && !lost() && !inherited(); }
@@ -82,7 +97,9 @@ class Replica {
     void make_void() noexcept { map_.make_void(); }
     // Which one it is, among those of all machines: "/<boot id>/<device>-<inode>", of its bytes. Empty: unknown.
     [[nodiscard]] const std::string& label() const noexcept { return label_; }
-    [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return map_.header().stored_bytes.load(); }
+    // True, once, after a device has failed. Its units are missing from now on, and are stored elsewhere.
+    [[nodiscard]] bool take_fault() noexcept { return parts_.take_fault(); }
+    [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return map_.header().all_bytes(); }
     [[nodiscard]] std::uint64_t units() const noexcept { return map_.units(); }
     [[nodiscard]] bool has_any(std::uint64_t unit) const noexcept { return map_.present(unit) != 0; }
     // A pinned one stays when the cache is full.
@@ -90,7 +107,8 @@ class Replica {
         if (pinned) map_.header().flags.fetch_or(kPinned);
         else map_.header().flags.fetch_and(~kPinned);
     }
-    // For whoever reads it from afar: the map's memory, and the bytes of the source's size, mapped anew.
+    // For whoever reads it from afar: the map's memory, and the bytes of the source's size, mapped anew. kUnsupported:
+    // the bytes lie on several devices.
     [[nodiscard]] io::MutableBytes map_memory() const noexcept { return mapping_->bytes(); }
     [[nodiscard]] Result<std::unique_ptr<io::Mapping>> map_bytes() const;
 
@@ -147,26 +165,47 @@ class Replica {
     Replica(std::unique_ptr<io::Directory> folder, std::unique_ptr<io::File> bytes,
             std::unique_ptr<io::Mapping> mapping, Presence map, std::shared_ptr<Account> account);
 
-    // Its folder is locked.
+    // Its folder is locked. Parts that are missing are made: never, if no other process has it open, or always.
+    enum class MakeParts : std::uint8_t { kNever, kIfAlone, kAlways };
+    void open_parts(MakeParts make);
+    void drop_device(std::uint32_t device) noexcept;
     [[nodiscard]] Status take_number();
     [[nodiscard]] bool take_over(std::uint64_t unit, std::uint32_t dead);
     // So much less is stored, and the account has it back; not what it has back already, as the replica is void.
-    void uncount(std::uint64_t bytes) noexcept;
+    void uncount(std::uint64_t bytes, std::uint32_t device) noexcept;
+    // The blocks of a unit that this process can read.
+    [[nodiscard]] std::uint64_t readable(std::uint64_t unit) const noexcept {
+        const std::uint64_t present = map_.present(unit);
+        return parts_.usable(map_.device_of(unit)) ? present : 0;
+    }
+    // Which blocks of the claimed unit are stored, and with which bytes.
+    struct Piece {
+        std::uint64_t unit = 0, first = 0, end = 0, offset = 0;
+        io::Bytes bytes;
+    };
+    // Stores those that are missing where the unit is, or puts the unit on a device that has room.
+    [[nodiscard]] Status store_piece(const Piece& piece);
+    [[nodiscard]] Status write_piece(const Piece& piece, std::uint32_t device, std::uint64_t taken);
+    // Takes the unit's blocks away, as another device gets it.
+    void leave_device(std::uint64_t unit, std::uint32_t device) noexcept;
     // From `at`, which lies in the unit, on: where the blocks that are there without a gap end.
     [[nodiscard]] std::uint64_t end_of_presence(std::uint64_t unit, std::uint64_t at) const noexcept;
     [[nodiscard]] bool lost() const noexcept { return replaceable_.replaced(); }
     // This is a forked child, and its parent has opened the replica.
     [[nodiscard]] bool inherited() const noexcept { return io::forks_so_far() != forks_; }
-    // A process without a descriptor left goes on: the next call may have one.
-    Status fail(Status why) noexcept {
-        if (!io::lacks_descriptors(why)) failed_.store(true, std::memory_order_relaxed);
+    // Of one device. A process without a descriptor left goes on: the next call may have one.
+    Status fail(Status why, std::uint32_t device) noexcept {
+        if (io::lacks_descriptors(why)) return why;
+        const bool is_void = map_.is_void();   // then the device is none the worse for it
+        if (!is_void) parts_.fail(device);
+        if (is_void || parts_.usable() == 0) failed_.store(true, std::memory_order_relaxed);
         return why;
     }
-    // Of a call that changes the replica: it is not void, so the file is its own.
-    [[nodiscard]] Result<std::unique_ptr<io::File>> open_bytes() const;
+    // Of a call that changes the replica: it is not void, so the file is its own. kIo: the device has failed.
+    [[nodiscard]] Result<std::unique_ptr<io::File>> open_bytes(std::uint32_t device) const;
 
     std::unique_ptr<io::Directory> folder_;
-    std::unique_ptr<ReplicaBytes> bytes_;
+    ReplicaParts parts_;
     std::unique_ptr<io::Mapping> mapping_;
     io::Replaceable replaceable_;   // a page of the map that faults: the replica has failed
     Presence map_;

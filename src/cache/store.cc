@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstddef>
 #include <utility>
 
@@ -15,17 +16,12 @@ namespace forebay::cache {
 
 namespace {
 
-constexpr const char* kAccountFile = "account";
-constexpr std::uint64_t kBookBytes = 4096;
-constexpr std::uint64_t kBookMagic = 0x31544e4341434246;   // "FBCACNT1" in memory
-constexpr std::uint64_t kLookEvery = 64 << 20;             // bytes taken between two looks at the device
 constexpr std::uint32_t kWritersMax = 4096;
-// Of many processes that start together one looks through the cache. One that was killed meanwhile is not waited for.
-constexpr std::uint64_t kCountMaxNs = 10'000'000'000;
 constexpr std::size_t kReplicasMax = 16'384;      // more are removed, those that go first
 constexpr std::uint64_t kTriesApart = 64 << 20;   // bytes refused between two looks for something to remove
 // Bytes of the ring of small files: a share of the capacity, within these bounds.
 constexpr std::uint64_t kRingShare = 4, kRingMin = 16 << 20, kRingMax = std::uint64_t{64} << 30;
+constexpr std::uint64_t kMapShareMax = 8, kMapShareOfAll = 256;   // parts of the first device, and of all, for maps
 // A folder that somebody removes while it is opened is made anew so often.
 constexpr int kFolderTries = 5;
 
@@ -36,10 +32,6 @@ bool somebody_uses(io::Directory& folder, const std::vector<std::string>& names)
         const auto holder = folder.holder_of(name);
         return !holder || holder.value() == io::Holder::kSomebody;
     });
-}
-
-Status no_account(const io::Directory& cache) {
-    return {Code::kCorrupt, fmt::format("{}/{} is no account of a read cache", cache.name(), kAccountFile)};
 }
 
 // What goes first comes first.
@@ -130,7 +122,11 @@ Result<ReplicaView> view(const std::string& name, io::Directory& folder) {
     view.state = valid ? ReplicaView::State::kValid : ReplicaView::State::kVoid;
     view.source = header.source;
     const std::uint64_t blocks_max = view.map_bytes / sizeof(UnitEntry) * kUnitBlocks;   // more cannot be told there
-    view.stored_bytes = std::min(header.stored_bytes.load(), blocks_max * kBlockBytes);
+    for (std::uint32_t device = 0; device < kDevicesMax; ++device) {
+        const std::uint64_t bytes = device == 0 ? header.stored_bytes.load() : header.device_bytes[device].load();
+        view.device_bytes[device] = std::min(bytes, blocks_max * kBlockBytes);
+        view.stored_bytes += view.device_bytes[device];
+    }
     view.opens = header.opens.load();
     view.used_ns = header.used_ns.load();
     view.made_ns = header.made_ns;
@@ -141,10 +137,6 @@ Result<ReplicaView> view(const std::string& name, io::Directory& folder) {
 }
 
 }   // namespace
-
-std::string replica_name(const io::Identity& identity) {
-    return fmt::format("{:x}-{:x}", identity.device, identity.inode);
-}
 
 std::vector<ReplicaView> list_replicas(io::Directory& cache) {
     std::vector<ReplicaView> views;
@@ -159,22 +151,6 @@ std::vector<ReplicaView> list_replicas(io::Directory& cache) {
     return views;
 }
 
-// docs/cache-format.md.
-struct Store::Book {
-    std::uint64_t magic;
-    std::atomic<std::uint64_t> stored_bytes, capacity_bytes, counting_ns;
-};
-
-Result<AccountView> read_account(io::Directory& cache) {
-    const auto file = cache.open_file(kAccountFile, io::OpenMode::kRead);
-    if (!file) return file.status();
-    std::array<std::uint64_t, 3> words{};   // as Store::Book
-    const auto read = file.value()->read_at(0, std::as_writable_bytes(std::span(words)));
-    if (!read) return read.status();
-    if (read.value() < sizeof words || words[0] != kBookMagic) return no_account(cache);
-    return AccountView{words[1], words[2]};
-}
-
 // Of one replica. Keeps the store, which may have been closed meanwhile.
 class Store::Share final : public Account {
   public:
@@ -185,8 +161,19 @@ class Store::Share final : public Account {
         --store_->open_replicas_;
         store_->refused_bytes_.store(0);   // it may be removed now
     }
-    bool take(std::uint64_t bytes) noexcept override { return store_->take(bytes); }
-    void give_back(std::uint64_t bytes) noexcept override { store_->give_back(bytes); }
+    bool take(std::uint64_t bytes) noexcept override { return store_->place(bytes, 1, Kind::kMap).has_value(); }
+    void give_back(std::uint64_t bytes) noexcept override { give_back_on(0, bytes); }
+    bool take_on(std::uint32_t device, std::uint64_t bytes) noexcept override {
+        if (parts().empty()) return store_->place(bytes, 1, Kind::kUnit).has_value();   // there is no other place
+        return store_->devices_[device] != nullptr && store_->devices_[device]->take(bytes);
+    }
+    void give_back_on(std::uint32_t device, std::uint64_t bytes) noexcept override {
+        if (store_->devices_[device] != nullptr) store_->devices_[device]->give_back(bytes);
+    }
+    std::optional<std::uint32_t> place(std::uint64_t bytes, std::uint32_t devices) noexcept override {
+        return store_->place(bytes, devices, Kind::kUnit);
+    }
+    std::span<const PartFolder> parts() const noexcept override { return store_->parts_; }
     // The other one that closes it at the same moment may have the lock, and still see this one.
     void temporal_closed() noexcept override {
         (void)attempt([&] { (void)store_->remove(name_, Which::kLeftover, io::Directory::Patience{kFolderPatience}); });
@@ -202,7 +189,7 @@ Result<std::shared_ptr<Store>> Store::open(StoreSetup setup) {
     {
         const auto locked = store->setup_.folder->lock(io::Directory::Patience{kFolderPatience});
         if (!locked) return locked.status();
-        FOREBAY_TRY(store->open_book());
+        FOREBAY_TRY(store->open_devices());
     }
     store->setup_.folder->rest();
     store->count_anew();
@@ -211,12 +198,9 @@ Result<std::shared_ptr<Store>> Store::open(StoreSetup setup) {
 
 // Without the lock: others may open, store and remove meanwhile. Whoever does changes the account, and then that stays.
 void Store::count_anew() {
-    const std::uint64_t now_ns = setup_.now_ns != nullptr ? setup_.now_ns() : 1;
-    std::uint64_t begun_ns = book_->counting_ns.load();
-    if (begun_ns != 0 && now_ns >= begun_ns && now_ns - begun_ns < kCountMaxNs) return;
-    if (!book_->counting_ns.compare_exchange_strong(begun_ns, now_ns)) return;   // another process does it
+    if (!devices_[0]->begin_count(setup_.now_ns != nullptr ? setup_.now_ns() : 1)) return;
     count_all();
-    book_->counting_ns.store(0);
+    devices_[0]->end_count();
 }
 
 void Store::count_all() {
@@ -231,39 +215,111 @@ void Store::count_all() {
         --too_many;
         return remove(view.name, Which::kUnused, io::Directory::Patience::kTry).has_value();
     });
+    remove_leftover_parts(views);
     if (std::ranges::any_of(views, &ReplicaView::in_use)) return;
-    std::uint64_t stored = book_->stored_bytes.load(), bytes = 0;
+    std::array<std::uint64_t, kDevicesMax> stored{}, counted{};
+    for (std::uint32_t device = 0; device < kDevicesMax; ++device)
+        if (devices_[device] != nullptr) stored[device] = devices_[device]->stored_bytes();
     for (const ReplicaView& view : list()) {
         if (view.in_use) return;
-        bytes += view.bytes();
+        for (std::uint32_t device = 0; device < kDevicesMax; ++device) counted[device] += view.bytes_on(device);
     }
-    (void)book_->stored_bytes.compare_exchange_strong(stored, bytes);
+    for (std::uint32_t device = 0; device < kDevicesMax; ++device)
+        if (devices_[device] != nullptr) devices_[device]->set_stored(stored[device], counted[device]);
+}
+
+// Of replicas that are gone, and of those that were in their place before.
+void Store::remove_leftover_parts(const std::vector<ReplicaView>& views) {
+    for (const PartFolder& where : parts_) {
+        if (where.folder == nullptr) continue;
+        const auto names = where.folder->list();
+        if (!names) continue;
+        for (const std::string& file : names.value()) {
+            const std::size_t dash = file.rfind('-');
+            if (dash == std::string::npos || !is_replica_name(std::string_view(file).substr(0, dash))) continue;
+            std::uint64_t made_ns = 0;
+            const char* const end = file.data() + file.size();
+            if (const auto made = std::from_chars(file.data() + dash + 1, end, made_ns, 16);
+                made.ec != std::errc{} || made.ptr != end)
+                continue;
+            const std::string name = file.substr(0, dash);
+            if (std::ranges::any_of(views, [&](const ReplicaView& one) {
+                    return one.name == name && one.state == ReplicaView::State::kValid && one.made_ns == made_ns;
+                }))
+                continue;
+            if (is_leftover_part(name, made_ns)) (void)where.folder->remove_file(file);
+        }
+    }
+}
+
+// A part is made under the lock of its replica's folder, so what is found there under the lock is true.
+bool Store::is_leftover_part(const std::string& name, std::uint64_t made_ns) {
+    auto folder = setup_.folder->open_directory(name);
+    if (!folder) return folder.status().code() == Code::kNotFound;
+    const auto locked = folder.value()->lock(io::Directory::Patience::kTry);
+    if (!locked) return false;
+    const auto seen = view(name, *folder.value());
+    return seen && seen.value().state != ReplicaView::State::kUnknown && seen.value().made_ns != made_ns;
 }
 
 Store::~Store() = default;
 
-Status Store::open_book() {
-    auto file = setup_.folder->open_file(kAccountFile, io::OpenMode::kReadWrite);
-    const bool fresh = !file && file.status().code() == Code::kNotFound;
-    if (fresh) file = setup_.folder->open_file(kAccountFile, io::OpenMode::kCreateNew);
-    if (!file) return file.status();
-    const auto size = file.value()->size();
-    if (!size) return size.status();
-    if (size.value() < kBookBytes) FOREBAY_TRY(file.value()->allocate(0, kBookBytes));
-    auto mapping = file.value()->map(0, kBookBytes);
-    if (!mapping) return mapping.status();
-    mapping_ = std::move(mapping).value();
-    replaceable_ = std::make_unique<io::Replaceable>(mapping_->bytes());
-    if (!replaceable_->protects())
-        return {Code::kUnavailable, "the process has too many files mapped that its cache needs", EMFILE};
-    book_ = reinterpret_cast<Book*>(mapping_->bytes().data());
-    if (book_->magic == 0) book_->magic = kBookMagic;   // under the folder's lock
-    if (book_->magic != kBookMagic) return no_account(*setup_.folder);
-    if (setup_.capacity_bytes != 0) book_->capacity_bytes.store(setup_.capacity_bytes);   // for people
+void Store::add_device(std::uint32_t number, std::unique_ptr<io::Directory> folder, DeviceLimits limits) {
+    parts_.push_back({number, nullptr});
+    PartFolder& part = parts_.back();
+    if (folder == nullptr) return;
+    // Processes of other caches have other part folders; those of this one hold its lock.
+    auto device = Device::open(*folder, std::move(limits));
+    if (!device) return;
+    folder->rest();
+    part.folder = std::move(folder);
+    devices_[number] = std::move(device).value();
+}
+
+// Its folder is locked. Without one of the further devices the cache does its work.
+Status Store::open_devices() {
+    auto first = Device::open(*setup_.folder,
+                              {setup_.capacity_bytes, setup_.keep_free_bytes, std::move(setup_.free_bytes)});
+    FOREBAY_TRY(first.status());
+    devices_[0] = std::move(first).value();
+    std::vector<std::string> paths;
+    for (const StoreSetup::Further& one : setup_.further) paths.push_back(one.path);
+    const auto noted = note_devices(*setup_.folder, paths);
+    const std::vector<std::uint32_t> numbers = noted ? noted.value() : std::vector<std::uint32_t>();
+    if (setup_.capacity_bytes != 0) order_.push_back(0);
+    if (setup_.filled_first > 0) filled_first_ = 1;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+        StoreSetup::Further& one = setup_.further[i];
+        const bool fills = one.limits.capacity_bytes != 0;
+        add_device(numbers[i], std::move(one.folder), std::move(one.limits));
+        if (!fills || devices_[numbers[i]] == nullptr) continue;
+        order_.push_back(numbers[i]);
+        if (i + 1 < setup_.filled_first) filled_first_ |= std::uint32_t{1} << numbers[i];
+    }
+    // All maps lie on the first device: once units fill it, the others could not be filled.
+    if (order_.size() > 1)
+        held_for_maps_ = std::min(devices_[0]->capacity_bytes() / kMapShareMax, capacity_bytes() / kMapShareOfAll);
+    const std::vector<std::string> known = read_devices(*setup_.folder);
+    for (std::uint32_t number = 1; number <= known.size(); ++number) {
+        if (std::ranges::find(numbers, number) != numbers.end()) continue;
+        auto folder = setup_.open_part ? setup_.open_part(known[number - 1])
+                                       : Result<std::unique_ptr<io::Directory>>(Status(Code::kNotFound, {}));
+        add_device(number, folder ? std::move(folder).value() : nullptr, {});
+    }
     return Status::ok();
 }
 
-std::uint64_t Store::stored_bytes() const noexcept { return book_->stored_bytes.load(std::memory_order_relaxed); }
+std::uint64_t Store::stored_bytes() const noexcept {
+    std::uint64_t bytes = 0;
+    for (const auto& device : devices_) bytes += device != nullptr ? device->stored_bytes() : 0;
+    return bytes;
+}
+
+std::uint64_t Store::capacity_bytes() const noexcept {
+    std::uint64_t bytes = 0;
+    for (const std::uint32_t device : order_) bytes += devices_[device]->capacity_bytes();
+    return bytes;
+}
 
 Result<std::unique_ptr<io::Directory>> Store::make_folder(const std::string& name) {
     auto folder = setup_.folder->create_directory(name);
@@ -287,7 +343,7 @@ Result<std::shared_ptr<Replica>> Store::replica(const Version& source, const Kee
 }
 
 Result<std::shared_ptr<SmallFiles>> Store::small_files(bool permanent) {
-    const std::uint64_t ring_bytes = std::min(setup_.capacity_bytes / kRingShare, kRingMax) / kBlockBytes * kBlockBytes;
+    const std::uint64_t ring_bytes = std::min(devices_[0]->capacity_bytes() / kRingShare, kRingMax) / kBlockBytes * kBlockBytes;
     if (ring_bytes < kRingMin) return Status(Code::kUnsupported, "the cache is too small for copies of small files");
     for (int tries = 1;; ++tries) {
         Result<std::shared_ptr<SmallFiles>> opened(Status(Code::kNotFound, {}));
@@ -317,10 +373,10 @@ Result<std::unique_ptr<io::Lock>> Store::begin_writing(const io::Identity& ident
 }
 
 // Its folder is locked, so nobody opens it meanwhile, and looked at again.
-std::optional<std::uint64_t> Store::remove(const std::string& name, Which which, io::Directory::Patience patience) {
+std::optional<ReplicaView> Store::remove(const std::string& name, Which which, io::Directory::Patience patience) {
     auto folder = setup_.folder->open_directory(name);
     if (!folder) return std::nullopt;
-    std::uint64_t bytes = 0;
+    ReplicaView gone;
     // Its space is given back when this is closed. That may take long, and whoever opens a file waits for the lock.
     const auto open_bytes = folder.value()->open_file(kReplicaFile, io::OpenMode::kRead);
     {
@@ -329,7 +385,7 @@ std::optional<std::uint64_t> Store::remove(const std::string& name, Which which,
         const auto seen = view(name, *folder.value());
         if (!seen || seen.value().in_use) return std::nullopt;
         if (which == Which::kLeftover && !seen.value().is_leftover()) return std::nullopt;
-        bytes = seen.value().bytes();
+        gone = seen.value();
         const auto names = folder.value()->list();
         if (!names) return std::nullopt;
         // A forked child may read it still, and is seen by nobody.
@@ -343,15 +399,26 @@ std::optional<std::uint64_t> Store::remove(const std::string& name, Which which,
         for (const std::string& file : names.value())
             if (file != kPresenceFile) (void)folder.value()->remove_file(file);
     }
-    give_back(bytes);
+    give_back(gone);
     (void)setup_.folder->remove_directory(name);
-    return bytes;
+    return gone;
+}
+
+// Its parts go with it: no other replica has files of these names.
+void Store::give_back(const ReplicaView& view) noexcept {
+    for (std::uint32_t device = 0; device < kDevicesMax; ++device)
+        if (devices_[device] != nullptr) devices_[device]->give_back(view.bytes_on(device));
+    if (view.made_ns == 0) return;
+    (void)attempt([&] {
+        for (const PartFolder& where : parts_)
+            if (where.folder != nullptr) (void)where.folder->remove_file(part_name(view.source.identity, view.made_ns));
+    });
 }
 
 Result<Store::Evicted> Store::evict_one(const std::string& name) {
     Evicted evicted;
-    if (const auto bytes = remove(name, Which::kUnused, io::Directory::Patience{kFolderPatience})) {
-        evicted.bytes = *bytes;
+    if (const auto gone = remove(name, Which::kUnused, io::Directory::Patience{kFolderPatience})) {
+        evicted.bytes = gone->bytes();
         evicted.removed = true;
         return evicted;
     }
@@ -373,57 +440,77 @@ Result<Store::Evicted> Store::evict_one(const std::string& name) {
     return evicted;
 }
 
-std::uint64_t Store::evict(std::uint64_t bytes, bool all, std::uint64_t at_least) {
+std::uint64_t Store::evict(std::uint64_t bytes, bool all, std::uint64_t at_least, std::uint32_t devices) {
     const std::lock_guard lock(evicting_);
     std::vector<ReplicaView> views = list();
     put_in_order(views, setup_.replacement);
     const auto stays = [&](const ReplicaView& view) { return view.in_use || (view.pinned && !all); };
+    const auto counted = [&](const ReplicaView& view) {
+        std::uint64_t sum = 0;
+        for (std::uint32_t device = 0; device < kDevicesMax; ++device)
+            if ((devices >> device & 1) != 0) sum += view.bytes_on(device);
+        return sum;
+    };
     std::uint64_t freed = 0, evictable = 0;
-    for (const ReplicaView& view : views) evictable += stays(view) ? 0 : view.bytes();
+    for (const ReplicaView& view : views) evictable += stays(view) ? 0 : counted(view);
     if (evictable < at_least) return 0;
     for (const ReplicaView& view : views) {
         if (freed >= bytes) break;
-        if (stays(view)) continue;
-        freed += remove(view.name, Which::kUnused, io::Directory::Patience::kTry).value_or(0);
+        // One without bytes there stays, unless all may go.
+        if (stays(view) || (devices != kAllDevices && counted(view) == 0)) continue;
+        if (const auto gone = remove(view.name, Which::kUnused, io::Directory::Patience::kTry)) freed += counted(*gone);
     }
     return freed;
 }
 
-// Once there was no room, or nobody could tell, it is looked at again for each byte.
-bool Store::device_has_room(std::uint64_t bytes) noexcept {
-    if (!setup_.free_bytes || taken_since_look_.fetch_add(bytes) + bytes < kLookEvery) return true;
-    std::uint64_t free_bytes = 0;
-    const Status asked = attempt([&] { free_bytes = setup_.free_bytes(); });
-    if (!asked || free_bytes < setup_.keep_free_bytes + kLookEvery) return false;
-    taken_since_look_.store(0);
+// Those that are filled first in their order; then the one of which the smallest part is used.
+std::optional<std::uint32_t> Store::try_place(std::uint64_t bytes, std::uint32_t devices, Kind kind) noexcept {
+    std::array<std::uint32_t, kDevicesMax> others{};
+    std::size_t count = 0;
+    for (const std::uint32_t device : order_) {
+        if ((devices >> device & 1) == 0) continue;
+        if (device == 0 && kind == Kind::kUnit && held_for_maps_ != 0 &&
+            devices_[0]->room_bytes() < bytes + held_for_maps_)
+            continue;
+        if ((filled_first_ >> device & 1) == 0) others[count++] = device;
+        else if (devices_[device]->take(bytes)) return device;
+    }
+    // An insertion keeps the order of equals, and takes no memory.
+    for (std::size_t i = 1; i < count; ++i)
+        for (std::size_t j = i; j > 0 && devices_[others[j]]->use() < devices_[others[j - 1]]->use(); --j)
+            std::swap(others[j], others[j - 1]);
+    for (std::size_t i = 0; i < count; ++i)
+        if (devices_[others[i]]->take(bytes)) return others[i];
+    return std::nullopt;
+}
+
+std::optional<std::uint32_t> Store::place(std::uint64_t bytes, std::uint32_t devices, Kind kind) noexcept {
+    const auto device = try_place(bytes, devices, kind);
+    if (device || !make_room(bytes, devices)) return device;
+    return try_place(bytes, devices, kind);
+}
+
+// Of these devices. True: something was removed.
+bool Store::make_room(std::uint64_t bytes, std::uint32_t devices) noexcept {
+    std::uint64_t capacity = 0, room = 0;
+    for (const std::uint32_t device : order_) {
+        if ((devices >> device & 1) == 0) continue;
+        capacity += devices_[device]->capacity_bytes();
+        room = std::max(room, devices_[device]->room_bytes());
+    }
+    if (bytes > capacity) return false;
+    // What found nothing to remove is not repeated for each unit.
+    if (refused_bytes_.fetch_add(bytes) % kTriesApart >= bytes) return false;
+    if (setup_.let_go) setup_.let_go();
+    // A tenth more than is needed, so that not every unit asks for room.
+    std::uint64_t freed = 0;
+    (void)attempt([&] {
+        freed = evict(std::max(bytes, capacity / 10), false, bytes - std::min(bytes, room),
+                      parts_.empty() ? kAllDevices : devices);
+    });
+    if (freed == 0) return false;
+    refused_bytes_.store(0);
     return true;
-}
-
-bool Store::take(std::uint64_t bytes) noexcept {
-    for (bool evicted = false;; evicted = true) {
-        std::uint64_t stored = book_->stored_bytes.load(std::memory_order_relaxed);
-        const bool has_room = device_has_room(bytes);
-        while (has_room && stored + bytes <= setup_.capacity_bytes)
-            if (book_->stored_bytes.compare_exchange_weak(stored, stored + bytes)) return true;
-        if (evicted || bytes > setup_.capacity_bytes) return false;
-        // What found nothing to remove is not repeated for each unit.
-        if (refused_bytes_.fetch_add(bytes) % kTriesApart >= bytes) return false;
-        if (setup_.let_go) setup_.let_go();
-        // A tenth more than is needed, so that not every unit asks for room.
-        std::uint64_t freed = 0;
-        const std::uint64_t room = setup_.capacity_bytes - std::min(stored, setup_.capacity_bytes);
-        (void)attempt([&] {
-            freed = evict(std::max(bytes, setup_.capacity_bytes / 10), false, bytes - std::min(bytes, room));
-        });
-        if (freed == 0) return false;
-        refused_bytes_.store(0);
-    }
-}
-
-void Store::give_back(std::uint64_t bytes) noexcept {
-    std::uint64_t stored = book_->stored_bytes.load(std::memory_order_relaxed);
-    while (!book_->stored_bytes.compare_exchange_weak(stored, stored - std::min(stored, bytes))) {
-    }
 }
 
 }   // namespace forebay::cache

@@ -1,15 +1,16 @@
-// All replicas of a user on a staging area: the folder `<nls>/forebay-<uid>/cache`, its account, and what has to go
-// when it is full.
+// All replicas of a user on a staging area: the folder `<nls>/forebay-<uid>/cache`, the part folders on further
+// devices, their accounts, and what has to go when they are full.
 //
-// The store is given that folder and no other, so it cannot touch a write log. Capacity counts the bytes of blocks and
-// of presence maps, over all files and processes. When it is used up, replicas that nobody has open go, in the order of
-// the policy; those that are pinned, and those in use, stay. A temporal one goes when its last user closes it; if its
-// users have died, whoever opens the store next removes it. docs/read-cache.md, "What stays".
+// The store is given these folders and no others, so it cannot touch a write log. Capacity counts the bytes of blocks
+// and of presence maps, over all files and processes. When it is used up, replicas that nobody has open go, in the
+// order of the policy; those that are pinned, and those in use, stay. A temporal one goes when its last user closes it;
+// if its users have died, whoever opens the store next removes it. docs/read-cache.md, "What stays".
 //
 // Thread-safety: all calls from any thread. They block on metadata of the staging area, and on the folder's lock, which
 // is held for so long at most.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -21,6 +22,7 @@
 
 #include "area/process.h"
 #include "base/status.h"
+#include "cache/device.h"
 #include "cache/replica.h"
 #include "cache/small_files.h"
 #include "io/file.h"
@@ -44,6 +46,18 @@ struct StoreSetup {
     std::function<std::uint64_t()> free_bytes = {};
     // Called before something is removed to make room: the process gives up replicas that it keeps and does not use.
     std::function<void()> let_go = {};
+
+    // Further devices, in the order of option `nls`.
+    struct Further {
+        std::string path;                          // of its part folder
+        std::unique_ptr<io::Directory> folder{};   // open on it
+        DeviceLimits limits{};
+    };
+    std::vector<Further> further = {};
+    std::size_t filled_first = 0;   // so many devices, from the first one on, are filled before the others
+    // Opens part folders of devices that the cache has had before. Unset: they are left alone.
+    using OpenPart = std::function<Result<std::unique_ptr<io::Directory>>(const std::string& path)>;
+    OpenPart open_part = {};
 };
 
 // One replica, as commands show it. What its files say is believed only as far as it is possible.
@@ -52,12 +66,16 @@ struct ReplicaView {
     std::string path;   // of the source, when it was opened first: any bytes; empty: unknown
     Version source;
     std::uint64_t stored_bytes = 0, map_bytes = 0, opens = 0, used_ns = 0, made_ns = 0;
+    std::array<std::uint64_t, kDevicesMax> device_bytes{};   // stored_bytes, by device
     bool in_use = false, pinned = false, permanent = false;
     // kUnknown: there is a map, and it is none of this version of the format.
     enum class State : std::uint8_t { kNone, kUnknown, kVoid, kValid } state = State::kNone;
 
-    // Of the account.
+    // Of the accounts.
     [[nodiscard]] std::uint64_t bytes() const noexcept { return stored_bytes + map_bytes; }
+    [[nodiscard]] std::uint64_t bytes_on(std::uint32_t device) const noexcept {
+        return device_bytes[device] + (device == 0 ? map_bytes : 0);
+    }
     // Nobody has any use for it.
     [[nodiscard]] bool is_leftover() const noexcept {
         return !in_use &&
@@ -66,12 +84,6 @@ struct ReplicaView {
 };
 // Those in the folder `cache`; what cannot be read is left out. Changes nothing.
 [[nodiscard]] std::vector<ReplicaView> list_replicas(io::Directory& cache);
-
-struct AccountView {
-    std::uint64_t stored_bytes = 0, capacity_bytes = 0;   // capacity: of the process that opened it last; 0: unknown
-};
-// kNotFound: there is none. Changes nothing.
-[[nodiscard]] Result<AccountView> read_account(io::Directory& cache);
 
 class Store final : public std::enable_shared_from_this<Store> {
   public:
@@ -96,7 +108,9 @@ class Store final : public std::enable_shared_from_this<Store> {
     [[nodiscard]] std::vector<ReplicaView> list() { return list_replicas(*setup_.folder); }
     // Removes those that nobody uses, in the order of the policy, until so many bytes are free of it; pinned ones stay
     // unless `all`. Removes nothing if fewer than `at_least` could become free. Returns the bytes.
-    std::uint64_t evict(std::uint64_t bytes, bool all = false, std::uint64_t at_least = 0);
+    // `devices`: only bytes on these count.
+    std::uint64_t evict(std::uint64_t bytes, bool all = false, std::uint64_t at_least = 0,
+                        std::uint32_t devices = kAllDevices);
     // Empties one of list(), pinned or not. One that nobody uses is removed; of one in use, those units stay that
     // somebody is just changing. Errors: of the staging area.
     struct Evicted {
@@ -104,36 +118,41 @@ class Store final : public std::enable_shared_from_this<Store> {
         bool removed = false;
     };
     [[nodiscard]] Result<Evicted> evict_one(const std::string& name);
+    // Over all devices.
     [[nodiscard]] std::uint64_t stored_bytes() const noexcept;
-    [[nodiscard]] std::uint64_t capacity_bytes() const noexcept { return setup_.capacity_bytes; }
+    // Of the devices that this store was given.
+    [[nodiscard]] std::uint64_t capacity_bytes() const noexcept;
 
   private:
-    struct Book;                                                         // the account's bytes, shared
-    static constexpr std::uint64_t kAskFirst = std::uint64_t{1} << 40;   // the device is asked before the first byte
-    class Share;                                                         // the Account that replicas have
+    static constexpr std::uint32_t kAllDevices = ~std::uint32_t{0};
+    class Share;   // the Account that replicas have
 
     explicit Store(StoreSetup setup) : setup_(std::move(setup)) {}
-    Status open_book();
+    Status open_devices();
+    void add_device(std::uint32_t number, std::unique_ptr<io::Directory> folder, DeviceLimits limits);
     void count_anew();
     void count_all();
-    bool take(std::uint64_t bytes) noexcept;
-    void give_back(std::uint64_t bytes) noexcept;
-    [[nodiscard]] bool device_has_room(std::uint64_t bytes) noexcept;
+    void remove_leftover_parts(const std::vector<ReplicaView>& views);
+    [[nodiscard]] bool is_leftover_part(const std::string& name, std::uint64_t made_ns);
+    enum class Kind : std::uint8_t { kUnit, kMap };
+    [[nodiscard]] std::optional<std::uint32_t> place(std::uint64_t bytes, std::uint32_t devices, Kind kind) noexcept;
+    [[nodiscard]] std::optional<std::uint32_t> try_place(std::uint64_t bytes, std::uint32_t devices,
+                                                         Kind kind) noexcept;
+    [[nodiscard]] bool make_room(std::uint64_t bytes, std::uint32_t devices) noexcept;
+    void give_back(const ReplicaView& view) noexcept;
     [[nodiscard]] Result<std::unique_ptr<io::Directory>> make_folder(const std::string& name);
     enum class Which : std::uint8_t { kUnused, kLeftover };
-    std::optional<std::uint64_t> remove(const std::string& name, Which which, io::Directory::Patience patience);
+    std::optional<ReplicaView> remove(const std::string& name, Which which, io::Directory::Patience patience);
 
     StoreSetup setup_;
-    std::unique_ptr<io::Mapping> mapping_;
-    Book* book_ = nullptr;
-    std::unique_ptr<io::Replaceable> replaceable_;
-    std::mutex evicting_;   // one thread at a time makes room
-    std::atomic<std::uint64_t> taken_since_look_{kAskFirst};
-    std::atomic<std::uint64_t> refused_bytes_{0};   // since something was removed
+    std::array<std::unique_ptr<Device>, kDevicesMax> devices_;   // by their numbers; null: cannot be used now
+    std::vector<PartFolder> parts_;                              // of all further devices that the cache has had
+    std::vector<std::uint32_t> order_;                           // the devices to be filled, as option `nls` has them
+    std::uint32_t filled_first_ = 0;                             // of these, a bit for each that comes first
+    std::uint64_t held_for_maps_ = 0;                            // of the first device, bytes that units do not take
+    std::mutex evicting_;                                        // one thread at a time makes room
+    std::atomic<std::uint64_t> refused_bytes_{0};                // since something was removed
     std::atomic<std::size_t> open_replicas_{0};
 };
-
-// "<device>-<inode>", in hexadecimal.
-[[nodiscard]] std::string replica_name(const io::Identity& identity);
 
 }   // namespace forebay::cache

@@ -6,6 +6,7 @@
 
 #include "area/process.h"
 #include "base/clock.h"
+#include "cache/further_devices.h"
 #include "cli/acting_as.h"
 #include "cli/shown.h"
 #include "recover/trust.h"
@@ -39,7 +40,10 @@ Status for_each_cache(const Survey& where, std::vector<std::string>& unseen,
 }
 
 Result<std::shared_ptr<cache::Store>> open_store(FoundCache cache) {
-    return cache::Store::open({.folder = std::move(cache.folder), .boot_id = cache.boot_id, .now_ns = realtime_ns});
+    return cache::Store::open({.folder = std::move(cache.folder),
+                               .boot_id = cache.boot_id,
+                               .now_ns = realtime_ns,
+                               .open_part = cache::open_part_folder});
 }
 
 bool is_asked(const Survey& asked, const cache::ReplicaView& replica) {

@@ -1,0 +1,106 @@
+#include "cache/further_devices.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+#include <utility>
+
+#include "area/staging_area.h"
+#include "base/checksum.h"
+#include "io/file_system.h"
+#include "io/posix_file.h"
+#include "io/process_limits.h"
+
+namespace forebay::cache {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kCacheName = "cache";
+constexpr const char* kHomeFile = "home";
+constexpr std::uint64_t kUnaskedMemoryShare = 32;   // of a staging area in memory: the program may want the rest
+
+std::uint64_t free_bytes_at(const std::string& path) {
+    std::error_code failed;
+    const auto space = fs::space(path, failed);
+    return failed ? 0 : space.available;   // in doubt nothing is stored
+}
+
+// A staging area in memory takes what the program may need. One whose size is given may take that.
+std::uint64_t capacity_of(const Options& options, std::uint64_t given, bool in_memory) {
+    if (given != 0) return given;
+    if (options.read_cache == ReadCacheMode::kOn || !in_memory) return options.read_cache_size;
+    return std::min(options.read_cache_size, io::usable_memory_bytes() / kUnaskedMemoryShare);
+}
+
+Result<std::unique_ptr<io::Directory>> enter(io::Directory& parent, const std::string& name) {
+    auto folder = parent.create_directory(name);
+    return !folder && folder.status().code() == Code::kAlreadyExists ? parent.open_directory(name) : std::move(folder);
+}
+
+Result<StoreSetup::Further> open_further(const Options& options, const StagingDevice& device, const std::string& home,
+                                         bool& in_memory) {
+    auto area = area::open_further_area(options, device.path);
+    FOREBAY_TRY(area.status());
+    in_memory = area.value().is_memory;
+    auto cache = enter(*area.value().directory, kCacheName);
+    FOREBAY_TRY(cache.status());
+    auto folder = enter(*cache.value(), fmt::format("parts-{:016x}", checksum(std::as_bytes(std::span(home)))));
+    FOREBAY_TRY(folder.status());
+    // For people: whose parts these are.
+    if (const auto file = folder.value()->open_file(kHomeFile, io::OpenMode::kCreateNew))
+        (void)file.value()->write_at(0, std::as_bytes(std::span(home)));
+    StoreSetup::Further further;
+    further.path = folder.value()->name();
+    further.folder = std::move(folder).value();
+    further.limits.capacity_bytes = capacity_of(options, device.bytes, in_memory);
+    // Another program may stage its writes there.
+    further.limits.keep_free_bytes = device.bytes != 0 ? 0 : options.size;
+    further.limits.free_bytes = [path = further.path] { return free_bytes_at(path); };
+    return further;
+}
+
+}   // namespace
+
+Status add_devices(StoreSetup& setup, const Options& options, const std::string& path) {
+    const auto kind = io::file_system_of(path);
+    bool leading = kind && kind.value().memory;
+    setup.capacity_bytes = capacity_of(options, options.nls_bytes, leading);
+    setup.keep_free_bytes = options.size;
+    setup.free_bytes = [path] { return free_bytes_at(path); };
+    setup.open_part = open_part_folder;
+    setup.filled_first = leading ? 1 : 0;
+    if (options.more_devices.empty()) return Status::ok();
+    std::error_code failed;
+    std::string home = fs::canonical(path, failed).string();
+    if (failed) home = path;
+    Status problem = Status::ok();
+    for (const StagingDevice& device : options.more_devices) {
+        bool in_memory = false;
+        auto further = open_further(options, device, home, in_memory);
+        if (!further) {
+            problem = further.status();
+            continue;
+        }
+        leading = leading && in_memory;
+        if (leading) ++setup.filled_first;
+        setup.further.push_back(std::move(further).value());
+    }
+    return problem;
+}
+
+Result<std::unique_ptr<io::Directory>> open_part_folder(const std::string& path) {
+    auto folder = io::open_posix_directory(path);
+    FOREBAY_TRY(folder.status());
+    const auto facts = folder.value()->facts(".");
+    FOREBAY_TRY(facts.status());
+    if (facts.value().owner != ::geteuid() || (facts.value().mode & io::Facts::kRightsOfOthers) != 0)
+        return Status(Code::kPermissionDenied, path + ": others may change what is there");
+    return folder;
+}
+
+}   // namespace forebay::cache

@@ -1,0 +1,67 @@
+// The files with the bytes of one replica, one on each device, as one process reads and changes them.
+//
+// Device 0 is the first one, with the replica's folder; docs/cache-format.md, "Further devices", says what the others
+// hold. A device whose file cannot be read or written has failed, for this process and this replica only.
+// Thread-safety: all calls from any thread, but `add`, which comes before all others. As ReplicaBytes otherwise.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "cache/presence.h"
+#include "cache/replica_bytes.h"
+#include "io/file.h"
+
+namespace forebay::cache {
+
+// A further device of a cache. No folder: it cannot be used now.
+struct PartFolder {
+    std::uint32_t device = 0;
+    std::shared_ptr<io::Directory> folder;
+};
+
+// "<device>-<inode>", in hexadecimal: the name of a replica's folder.
+[[nodiscard]] std::string replica_name(const io::Identity& identity);
+// Of a replica's file in a part folder: `made_ns` is that of its map.
+[[nodiscard]] std::string part_name(const io::Identity& source, std::uint64_t made_ns);
+
+class ReplicaParts {
+  public:
+    // `bytes` is open, and is the file of this name in `folder`, which outlives this.
+    ReplicaParts(io::Directory& folder, std::string name, std::unique_ptr<io::File> bytes);
+    // The file of a further device.
+    void add(const PartFolder& where, std::string name, std::unique_ptr<io::File> bytes);
+
+    [[nodiscard]] const io::Identity& first_identity() const noexcept { return parts_[0]->identity(); }
+    [[nodiscard]] bool several() const noexcept { return opened_ != 1; }
+    [[nodiscard]] bool has(std::uint32_t device) const noexcept { return (opened_ >> device & 1) != 0; }
+    // A bit for each device that can be read and written.
+    [[nodiscard]] std::uint32_t usable() const noexcept { return opened_ & ~failed_.load(std::memory_order_relaxed); }
+    [[nodiscard]] bool usable(std::uint32_t device) const noexcept {
+        return device < kDevicesMax && (usable() >> device & 1) != 0;
+    }
+    // Nothing is read from the device or written to it any more.
+    void fail(std::uint32_t device) noexcept;
+    // True, once: a device has failed.
+    [[nodiscard]] bool take_fault() noexcept {
+        return untold_.load(std::memory_order_relaxed) && untold_.exchange(false, std::memory_order_relaxed);
+    }
+
+    [[nodiscard]] Result<std::size_t> read_at(std::uint32_t device, std::uint64_t offset, io::MutableBytes into) {
+        return parts_[device]->read_at(offset, into);
+    }
+    [[nodiscard]] Result<std::unique_ptr<io::File>> open(std::uint32_t device) const { return parts_[device]->open(); }
+
+  private:
+    std::array<std::shared_ptr<io::Directory>, kDevicesMax> folders_;   // of further devices
+    std::array<std::unique_ptr<ReplicaBytes>, kDevicesMax> parts_;
+    std::uint32_t opened_ = 1;
+    std::atomic<std::uint32_t> failed_{0};
+    std::atomic<bool> untold_{false};
+};
+
+}   // namespace forebay::cache
