@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/options.h"
+#include "cache/further_devices.h"
 #include "cli/read_caches.h"
 #include "cli/shown.h"
 
@@ -40,12 +41,34 @@ std::string traits_of(const cache::ReplicaView& replica) {
     return text;
 }
 
+std::string used_of(const cache::AccountView& account) {
+    return format_size(account.stored_bytes) +
+           (account.capacity_bytes == 0 ? "" : fmt::format(" of {}", format_size(account.capacity_bytes)));
+}
+
+// Of one replica: its bytes on each device.
+ordered_json devices_of(const CacheView& view, const cache::ReplicaView& replica) {
+    ordered_json devices = ordered_json::array();
+    devices.push_back({{"path", view.path}, {"stored_bytes", replica.device_bytes[0]}});
+    for (std::size_t i = 0; i < view.further.size(); ++i)
+        devices.push_back({{"path", view.further[i].path}, {"stored_bytes", replica.device_bytes[i + 1]}});
+    return devices;
+}
+
 }   // namespace
 
 CacheView view_of(io::Directory& cache) {
     CacheView view;
     view.path = cache.name();
     if (const auto account = cache::read_account(cache)) view.account = account.value();
+    for (const std::string& path : cache::read_devices(cache)) {
+        DeviceView device{path, {}, {}};
+        const auto folder = cache::open_part_folder(path);
+        const auto account = folder ? cache::read_account(*folder.value()) : folder.status();
+        if (account) device.account = account.value();
+        else device.message = account.status().message();
+        view.further.push_back(std::move(device));
+    }
     view.replicas = cache::list_replicas(cache);
     return view;
 }
@@ -56,15 +79,26 @@ double share_of(const cache::ReplicaView& replica) {
 }
 
 std::string cache_summary(const CacheView& view) {
-    return fmt::format("{}{}, {} {}", format_size(view.account.stored_bytes),
-                       view.account.capacity_bytes == 0
-                           ? ""
-                           : fmt::format(" of {}", format_size(view.account.capacity_bytes)),
-                       view.replicas.size(), view.replicas.size() == 1 ? "file" : "files");
+    cache::AccountView all = view.account;
+    for (const DeviceView& device : view.further) {
+        all.stored_bytes += device.account.stored_bytes;
+        all.capacity_bytes += device.account.capacity_bytes;
+    }
+    return fmt::format("{}, {} {}", used_of(all), view.replicas.size(), view.replicas.size() == 1 ? "file" : "files");
+}
+
+std::string devices_as_text(const CacheView& view) {
+    if (view.further.empty()) return {};
+    std::string text = fmt::format("  device {}: {}\n", printable(view.path), used_of(view.account));
+    for (const DeviceView& device : view.further)
+        fmt::format_to(std::back_inserter(text), "  device {}: {}\n", printable(device.path),
+                       device.message.empty() ? used_of(device.account)
+                                              : fmt::format("CANNOT BE USED: {}", printable(device.message)));
+    return text;
 }
 
 std::string cache_as_text(const CacheView& view) {
-    std::string text = fmt::format("{}: {}\n", printable(view.path), cache_summary(view));
+    std::string text = fmt::format("{}: {}\n{}", printable(view.path), cache_summary(view), devices_as_text(view));
     const auto out = std::back_inserter(text);
     for (const cache::ReplicaView& replica : view.replicas) {
         fmt::format_to(out, "  {}\n", source_name(replica));
@@ -83,10 +117,21 @@ std::string cache_as_text(const CacheView& view) {
     return text;
 }
 
+ordered_json further_as_json(const CacheView& view) {
+    ordered_json result = ordered_json::array();
+    for (const DeviceView& device : view.further)
+        result.push_back({{"path", device.path},
+                          {"stored_bytes", device.account.stored_bytes},
+                          {"capacity_bytes", device.account.capacity_bytes},
+                          {"message", device.message}});
+    return result;
+}
+
 ordered_json cache_as_json(const CacheView& view) {
     ordered_json result{{"path", view.path},
                         {"stored_bytes", view.account.stored_bytes},
                         {"capacity_bytes", view.account.capacity_bytes},
+                        {"further_devices", further_as_json(view)},
                         {"files", ordered_json::array()}};
     for (const cache::ReplicaView& replica : view.replicas)
         result["files"].push_back({{"path", replica.path},
@@ -96,6 +141,7 @@ ordered_json cache_as_json(const CacheView& view) {
                                    {"size", replica.source.size},
                                    {"stored_bytes", stored_of(replica)},
                                    {"share", share_of(replica)},
+                                   {"devices", devices_of(view, replica)},
                                    {"map_bytes", replica.map_bytes},
                                    {"opens", replica.opens},
                                    {"used_ns", replica.used_ns},

@@ -222,7 +222,33 @@ class Examination {
             staging["message"] = area.status().message();
             problem(area.status().message());
         }
+        staging["further_devices"] = ordered_json::array();
+        for (const StagingDevice& device : loaded.options.more_devices)
+            staging["further_devices"].push_back(examine_device(device, loaded));
         report_["staging"] = std::move(staging);
+    }
+
+    // One that holds bytes of the read cache only: a program is staged without it.
+    ordered_json examine_device(const StagingDevice& device, const LoadedOptions& loaded) {
+        ordered_json found{{"path", device.path}, {"usable", false}, {"message", ""}, {"size", device.bytes}};
+        if (device.bytes == 0) found["size"] = loaded.options.read_cache_size;
+        describe_directory(device.path, found);
+        const Result<area::StagingArea> area = area::open_further_area(loaded.options, device.path);
+        if (!area) {
+            found["message"] = area.status().message();
+            note(area.status().message() + ": the read cache goes on without it");
+            return found;
+        }
+        found["usable"] = true;
+        found["root"] = area.value().root;
+        found["file_system"] = area.value().file_system;
+        found["memory"] = area.value().is_memory;
+        found["free_bytes"] = area.value().free_bytes;
+        found["device_bytes"] = area.value().device_bytes;
+        if (area.value().device_bytes != 0 && device.bytes > area.value().device_bytes)
+            note(fmt::format("option nls: {} for {}, which has {} in all", format_size(device.bytes), device.path,
+                             format_size(area.value().device_bytes)));
+        return found;
     }
 
     void describe(const area::StagingArea& area, const LoadedOptions& loaded, ordered_json& staging) {
@@ -375,6 +401,17 @@ void print_examined(const ordered_json& report) {
                               : "no limit of its own");
     }
     row("  write speed", speed_of(staging));
+    for (const auto& device : staging["further_devices"]) {
+        row("  read cache",
+            fmt::format("{}, at most {}", text_of(device["path"]), format_size(device["size"].get<std::uint64_t>())));
+        if (!device["usable"].get<bool>()) {
+            row("    usable", "false");
+            continue;
+        }
+        row("    free",
+            fmt::format("{} of {} ({})", format_size(device["free_bytes"].get<std::uint64_t>()),
+                        format_size(device["device_bytes"].get<std::uint64_t>()), text_of(device["file_system"])));
+    }
     if (report.contains("target")) {
         const auto& target = report["target"];
         row("target", fmt::format("{} ({})", text_of(target["directory"]),

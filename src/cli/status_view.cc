@@ -285,7 +285,7 @@ std::string status_as_text(const Sample& now, const Sample* before, const Screen
                            fmt::join(now.areas, ", "));
     }
     for (const CacheView& cache : now.caches)
-        rest += fmt::format("read cache {}: {}\n", cache.path, cache_summary(cache));
+        rest += fmt::format("read cache {}: {}\n{}", cache.path, cache_summary(cache), devices_as_text(cache));
     for (const std::string& skipped : now.scan.skipped) rest += fmt::format("not read: {}\n", skipped);
     for (const std::string& unseen : now.unseen) rest += fmt::format("not looked into: {}\n", unseen);
     if (!now.others.empty()) rest += fmt::format("Not asked about: the logs of {}.\n", fmt::join(now.others, ", "));
@@ -322,6 +322,7 @@ ordered_json status_as_json(const std::string& nls, const Sample& now, const Sam
         result["read_caches"].push_back({{"path", cache.path},
                                          {"stored_bytes", cache.account.stored_bytes},
                                          {"capacity_bytes", cache.account.capacity_bytes},
+                                         {"further_devices", further_as_json(cache)},
                                          {"files", cache.replicas.size()}});
     const std::vector<FileView> files = files_of(now.scan);
     for (const FileView& file : files) result["files"].push_back(file_as_json(file, now, before));
