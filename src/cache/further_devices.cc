@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "area/staging_area.h"
@@ -22,6 +23,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kCacheName = "cache";
 constexpr const char* kHomeFile = "home";
+constexpr std::string_view kPartsPrefix = "parts-";
+constexpr std::size_t kPathMax = 4096;
 constexpr std::uint64_t kUnaskedMemoryShare = 32;   // of a staging area in memory: the program may want the rest
 
 std::uint64_t free_bytes_at(const std::string& path) {
@@ -49,7 +52,8 @@ Result<StoreSetup::Further> open_further(const Options& options, const StagingDe
     in_memory = area.value().is_memory;
     auto cache = enter(*area.value().directory, kCacheName);
     FOREBAY_TRY(cache.status());
-    auto folder = enter(*cache.value(), fmt::format("parts-{:016x}", checksum(std::as_bytes(std::span(home)))));
+    auto folder = enter(*cache.value(),
+                        fmt::format("{}{:016x}", kPartsPrefix, checksum(std::as_bytes(std::span(home)))));
     FOREBAY_TRY(folder.status());
     // For people: whose parts these are.
     if (const auto file = folder.value()->open_file(kHomeFile, io::OpenMode::kCreateNew))
@@ -91,6 +95,31 @@ Status add_devices(StoreSetup& setup, const Options& options, const std::string&
         setup.further.push_back(std::move(further).value());
     }
     return problem;
+}
+
+std::uint64_t remove_orphaned_parts(io::Directory& cache) {
+    std::uint64_t removed = 0;
+    const auto names = cache.list();
+    if (!names) return removed;
+    for (const std::string& name : names.value()) {
+        if (!name.starts_with(kPartsPrefix)) continue;
+        const auto folder = cache.open_directory(name);
+        const auto file = folder ? folder.value()->open_file(kHomeFile, io::OpenMode::kRead) : folder.status();
+        if (!file) continue;
+        std::string home(kPathMax, '\0');
+        const auto read = file.value()->read_at(0, std::as_writable_bytes(std::span(home)));
+        home.resize(read ? read.value() : 0);
+        std::error_code failed;
+        if (home.empty() || fs::symlink_status(home, failed).type() != fs::file_type::not_found) continue;
+        const auto files = folder.value()->list();
+        if (!files) continue;
+        for (const std::string& one : files.value()) {
+            const bool is_part = one != kHomeFile && one != "account";
+            if (folder.value()->remove_file(one) && is_part) ++removed;
+        }
+        (void)cache.remove_directory(name);
+    }
+    return removed;
 }
 
 Result<std::unique_ptr<io::Directory>> open_part_folder(const std::string& path) {

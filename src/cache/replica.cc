@@ -423,31 +423,32 @@ Status Replica::store(const Claim& claim, std::uint64_t offset, io::Bytes bytes)
 }
 
 Status Replica::store_piece(const Piece& piece) {
-    std::uint32_t device = map_.device_of(piece.unit);
-    if (const std::uint64_t present = map_.present(piece.unit); present != 0) {
-        // One on a device that only other processes can read stays theirs.
-        if (!parts_.has(device)) return Status::ok();
-        const std::uint64_t taken = bytes_of(block_mask(piece.first, piece.end) & ~present);
-        Status stored = Status::ok();
-        if (!parts_.usable(device)) stored = {Code::kIo, "a device of the read cache has failed"};
-        else if (taken == 0) return stored;
-        else if (!account_->take_on(device, taken)) stored = cache_is_full();
-        else stored = write_piece(piece, device, taken);
-        if (stored || !parts_.several() || io::lacks_descriptors(stored) || unusable()) return stored;
-        leave_device(piece.unit, device);
-    }
-    // Only further devices of a map that knows of them.
+    const std::uint32_t before = map_.device_of(piece.unit);
     std::uint32_t devices = parts_.usable();
-    const std::uint64_t taken = bytes_of(block_mask(piece.first, piece.end));
-    for (Status last = cache_is_full();;) {
-        const auto place = account_->place(taken, devices);
-        if (!place) return last;
-        device = *place;
-        if (map_.device_of(piece.unit) != device) map_.set_device(piece.unit, device);
-        last = write_piece(piece, device, taken);
-        devices &= ~(std::uint32_t{1} << device);
-        if (last || io::lacks_descriptors(last) || unusable() || devices == 0) return last;
+    Status last = cache_is_full();
+    const std::uint64_t present = map_.present(piece.unit);
+    if (present != 0) {
+        // One on a device that only other processes can read stays theirs.
+        if (!parts_.has(before)) return Status::ok();
+        if (parts_.usable(before)) {
+            const std::uint64_t taken = bytes_of(block_mask(piece.first, piece.end) & ~present);
+            if (taken == 0) return Status::ok();
+            if (account_->take_on(before, taken)) last = write_piece(piece, before, taken);
+            if (last || !parts_.several() || io::lacks_descriptors(last) || unusable()) return last;
+        }
+        devices = parts_.usable() & ~(std::uint32_t{1} << before);
     }
+    const std::uint64_t taken = bytes_of(block_mask(piece.first, piece.end));
+    for (bool leaves = present != 0; devices != 0; leaves = false) {
+        const auto device = account_->place(taken, devices);
+        if (!device) break;
+        if (leaves) leave_device(piece.unit, before);
+        if (map_.device_of(piece.unit) != *device) map_.set_device(piece.unit, *device);
+        last = write_piece(piece, *device, taken);
+        if (last || io::lacks_descriptors(last) || unusable()) break;
+        devices &= ~(std::uint32_t{1} << *device);
+    }
+    return last;
 }
 
 // The account has taken the bytes.

@@ -183,7 +183,8 @@ class Replica {
         std::uint64_t unit = 0, first = 0, end = 0, offset = 0;
         io::Bytes bytes;
     };
-    // Stores those that are missing where the unit is, or puts the unit on a device that has room.
+    // Stores those that are missing where the unit is. Puts the unit on another device, if one has room, once its own
+    // is full or has failed.
     [[nodiscard]] Status store_piece(const Piece& piece);
     [[nodiscard]] Status write_piece(const Piece& piece, std::uint32_t device, std::uint64_t taken);
     // Takes the unit's blocks away, as another device gets it.

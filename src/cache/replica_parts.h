@@ -38,7 +38,9 @@ class ReplicaParts {
 
     [[nodiscard]] const io::Identity& first_identity() const noexcept { return parts_[0]->identity(); }
     [[nodiscard]] bool several() const noexcept { return opened_ != 1; }
-    [[nodiscard]] bool has(std::uint32_t device) const noexcept { return (opened_ >> device & 1) != 0; }
+    [[nodiscard]] bool has(std::uint32_t device) const noexcept {
+        return device < kDevicesMax && (opened_ >> device & 1) != 0;
+    }
     // A bit for each device that can be read and written.
     [[nodiscard]] std::uint32_t usable() const noexcept { return opened_ & ~failed_.load(std::memory_order_relaxed); }
     [[nodiscard]] bool usable(std::uint32_t device) const noexcept {

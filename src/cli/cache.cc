@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "cache/further_devices.h"
 #include "cli/cache_commands.h"
 #include "cli/cache_view.h"
 #include "cli/command_line.h"
@@ -117,8 +118,10 @@ int evict(const CacheRequest& request) {
     if (!asked.value().names_files() && !request.all && !by_age) return usage("name files, or --all, or --older-than");
     std::vector<std::string> unseen = asked.value().unseen;
     std::vector<Emptied> emptied;
+    std::uint64_t orphans = 0;
     const std::uint64_t now_ns = realtime_ns();
     const Status done = for_each_cache(asked.value(), unseen, [&](FoundCache found) {
+        if (request.all) orphans += cache::remove_orphaned_parts(*found.folder);
         // Listed before the store is opened, which removes what is left over.
         const auto views = cache::list_replicas(*found.folder);
         const auto store = open_store(std::move(found));
@@ -142,12 +145,16 @@ int evict(const CacheRequest& request) {
     }
     const bool known = tell_uncached("evict", uncached(asked.value(), all), request.json);
     if (request.json) {
-        ordered_json result{{"evicted_bytes", bytes}, {"files", ordered_json::array()}, {"unseen", unseen}};
+        ordered_json result{{"evicted_bytes", bytes},
+                            {"orphaned_parts", orphans},
+                            {"files", ordered_json::array()},
+                            {"unseen", unseen}};
         for (const Emptied& one : emptied) result["files"].push_back(emptied_as_json(one));
         print_json(result);
     } else {
         for (const Emptied& one : emptied) fmt::print("{}", emptied_as_text(one));
-        if (emptied.empty() && !asked.value().names_files()) fmt::print("Nothing to evict.\n");
+        if (orphans > 0) fmt::print("Parts of caches whose first device has none any more: {} removed.\n", orphans);
+        if (emptied.empty() && orphans == 0 && !asked.value().names_files()) fmt::print("Nothing to evict.\n");
         fmt::print("{}", unseen_as_text(unseen));
     }
     return known ? exit_status(well, unseen) : kExitUsage;

@@ -132,6 +132,7 @@ class Prefetching {
             result.problem = warning.empty() ? reason_of(static_cast<cache::Aside>(why), *source) : warning;
             return result;
         }
+        if (!warning.empty()) fmt::print(stderr, "forebay cache prefetch: {}\n", printable(warning));
         cache::Aside why = cache::Aside::kNone;
         for (int idle = 0; idle < kIdlePassesMax;) {
             why = read(*file, result, number, count);
@@ -153,7 +154,11 @@ class Prefetching {
         const double before = result.seconds;
         cache::Aside why = cache::Aside::kNone;
         result.read_bytes = 0;
-        while (result.read_bytes < result.size && why == cache::Aside::kNone) {
+        // One of several devices that fails leaves the rest to the others.
+        const auto goes_on = [&] {
+            return why == cache::Aside::kNone || (why == cache::Aside::kFault && !file.unusable());
+        };
+        while (result.read_bytes < result.size && goes_on()) {
             const auto got = file.read_at(result.read_bytes, piece);
             if (!got) result.problem = got.status().message();
             if (!got || got.value() == 0) break;

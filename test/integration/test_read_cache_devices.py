@@ -5,17 +5,20 @@ Programs that set the option, and read a file of a slowfs mount again and again.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-
-import pytest
-from connector_environment import _lines, native, run, slow_files, staged
-from test_cli import FOREBAY
-from test_read_cache import DATA_BYTES, MAKE, READ, prefetch
+import tempfile
+from pathlib import Path
 
 import forebay
+import pytest
+from connector_environment import _lines, native, run, slow_files, staged
 from forebay.option_values import texts_of
 from forebay.slowfs import available
+from test_cli import FOREBAY
+from test_read_cache import DATA_BYTES, MAKE, READ, prefetch
+from test_read_cache_unasked import READ as READ_FORKED
 
 h5py = pytest.importorskip("h5py")
 numpy = pytest.importorskip("numpy")
@@ -125,7 +128,7 @@ def test_nobody_asked_and_nothing_is_left(mounted, tmp_path):
 def test_a_device_that_cannot_be_used_is_left_out_and_told(mounted, tmp_path):
     folder, _ = mounted
     expected = read(native(), folder).stdout
-    a, b, c = three(tmp_path)
+    a, _, c = three(tmp_path)
     value = f"{a}:{tmp_path / 'missing'}:{c}"
     done = read(environment_of(tmp_path, value), folder)
     assert done.stdout == expected
@@ -158,6 +161,70 @@ def test_a_part_that_is_lost_takes_only_its_own_units_along(mounted, tmp_path):
     assert read_bytes(fs) - before >= lost, "and those of the lost part are read from the file"
     prefetch(environment, folder)
     assert bytes_on(b) > 0, "the device is used again"
+
+
+def test_parts_of_a_cache_that_is_gone_are_removed_by_a_command(mounted, tmp_path):
+    folder, _ = mounted
+    a, b, c = three(tmp_path)
+    for first in (a, c):
+        prefetch(environment_of(tmp_path, f"{first}=8MiB:{b}"), folder)
+    shutil.rmtree(a / USER)
+    assert len(parts_on(b)) == 2
+    assert "1 removed" in command("cache", "evict", "--all", str(b)).stdout
+    assert len(parts_on(b)) == 1, "the other first device's cache is there"
+    assert command("cache", "verify", str(c)).returncode == 0
+
+
+def test_memory_at_the_front_is_filled_first(mounted, tmp_path):
+    folder, _ = mounted
+    a, b, _ = three(tmp_path)
+    memory = Path(tempfile.mkdtemp(dir="/dev/shm", prefix="forebay-test-"))
+    try:
+        environment = environment_of(tmp_path, f"{memory}=8MiB:{a}=8GiB:{b}=8GiB")
+        expected = read(native(), folder).stdout
+        prefetch(environment, folder)
+        assert read(environment, folder).stdout == expected
+        assert cache_of(tmp_path)["hit_bytes"] >= 2 * DATA_BYTES
+        assert 6 * MIB <= bytes_on(memory) <= 8 * MIB
+    finally:
+        shutil.rmtree(memory)
+
+
+def test_programs_with_different_lists_read_at_once(mounted, tmp_path):
+    folder, _ = mounted
+    expected = read(native(), folder, 4).stdout
+    a, b, c = three(tmp_path)
+    programs = [
+        subprocess.Popen(
+            [sys.executable, "-c", READ, "4"],
+            env=environment_of(tmp_path, value),
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for value in (f"{a}=8MiB:{b}", f"{a}=8MiB", f"{a}=8MiB:{c}=4MiB", f"{a}=8MiB:{b}=4MiB:{c}")
+    ]
+    for program in programs:
+        out, error = program.communicate(timeout=120)
+        assert program.returncode == 0 and out == expected and not error, error
+    everything = environment_of(tmp_path, f"{a}=8MiB:{b}:{c}")
+    assert read(everything, folder, 4).stdout == expected
+    assert command("cache", "verify", str(a)).returncode == 0
+    stored = json.loads(command("cache", "list", "--json", str(a)).stdout)["caches"][0]
+    counted = stored["stored_bytes"] + sum(device["stored_bytes"] for device in stored["further_devices"])
+    (file,) = stored["files"]
+    assert counted == sum(device["stored_bytes"] for device in file["devices"]) + file["map_bytes"]
+
+
+def test_forked_workers_share_what_lies_on_all_devices(mounted, tmp_path):
+    folder, _ = mounted
+    words = [sys.executable, "-c", READ_FORKED, "3", "shuffled", "3"]
+    expected = run(words, native(), folder).stdout
+    a, b, c = three(tmp_path)
+    done = run(words, environment_of(tmp_path, f"{a}=8MiB:{b}=8MiB:{c}"), folder)
+    assert done.returncode == 0 and done.stdout == expected and not done.stderr
+    assert all(bytes_on(device) for device in (a, b, c))
 
 
 @pytest.mark.parametrize(

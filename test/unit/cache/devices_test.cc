@@ -168,6 +168,19 @@ TEST_F(DevicesTest, a_unit_that_has_begun_on_a_full_device_moves) {
     EXPECT_EQ(store->stored_bytes(), kSize + kMapBytes);
 }
 
+TEST_F(DevicesTest, a_unit_stays_on_its_full_device_if_no_other_has_room) {
+    const auto store = open({2, 2});
+    const auto replica = store->replica(file(1)).value();
+    for (std::uint64_t unit = 0; unit < 4; ++unit) (void)fill(replica, unit, unit + 1);
+    const std::uint64_t stored = replica->stored_bytes();
+    std::uint64_t begun = kUnits;   // a unit of a few blocks, in what is left
+    for (std::uint64_t unit = 0; unit < kUnits && begun == kUnits; ++unit)
+        if (!replica->has_any(unit) && fill(replica, unit, unit + 1, kBlockBytes)) begun = unit;
+    ASSERT_LT(begun, kUnits);
+    EXPECT_EQ(fill(replica, begun, begun + 1).code(), Code::kNoSpace);
+    EXPECT_EQ(replica->stored_bytes(), stored + kBlockBytes) << "what was there is not given up for nothing";
+}
+
 TEST_F(DevicesTest, a_device_that_fails_takes_only_its_own_units_along) {
     const auto store = open({100, 100, 100});
     const auto replica = store->replica(file(1)).value();
