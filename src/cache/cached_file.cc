@@ -190,7 +190,7 @@ void CachedFile::look_again() {
 Status CachedFile::prefetch(std::span<const ByteRange> ranges) {
     if (!ensure_cached()) return refuse_uncached(name());
     Status outcome;
-    const Status enough = attempt([&] { outcome = core_->prefetch(core_, ranges); });
+    const Status enough = attempt([&] { outcome = core_->prefetch(core_, ranges, Core::Order::kOfReads); });
     return enough ? outcome : enough;
 }
 void CachedFile::prefetch_all() noexcept {

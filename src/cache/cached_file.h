@@ -25,6 +25,7 @@
 #include "cache/peers.h"
 #include "cache/read_ahead.h"
 #include "cache/replica.h"
+#include "cache/shared_budget.h"
 #include "cache/trial.h"
 #include "io/forwarding_file.h"
 #include "task/engine.h"
@@ -74,8 +75,9 @@ struct CacheCounters {
     std::atomic<std::uint64_t> late_answers{0};   // questions to other nodes that were not answered, or not in time
     CacheCounter fetched_bytes;                   // read from the source, bytes around a request included
     CacheCounter stored_bytes;
-    std::atomic<std::uint64_t> waits{0};      // reads that waited for the fetch of another thread or process
-    std::atomic<Aside> aside{Aside::kNone};   // the last reason
+    std::atomic<std::uint64_t> ahead_bytes{0};   // of missed_bytes: fetched ahead into memory
+    std::atomic<std::uint64_t> waits{0};         // reads that waited for the fetch of another thread or process
+    std::atomic<Aside> aside{Aside::kNone};      // the last reason
     area::ReadTally* sums = nullptr;
 
     // Also adds to `tally` from now on. Call before the first read.
@@ -86,27 +88,10 @@ struct CacheCounters {
     void step_aside(Aside why) noexcept;
 };
 
-// Limits the bytes that all files of a process have read and not stored yet. Holds the rest of the limit. Thread-safe.
-class SharedBudget {
-  public:
-    explicit SharedBudget(std::uint64_t bytes) noexcept : left_(bytes) {}
-    [[nodiscard]] bool take(std::uint64_t bytes) noexcept {
-        std::uint64_t left = left_.load(std::memory_order_relaxed);
-        while (left >= bytes)
-            if (left_.compare_exchange_weak(left, left - bytes)) return true;
-        return false;
-    }
-    void give_back(std::uint64_t bytes) noexcept { left_.fetch_add(bytes); }
-    [[nodiscard]] bool has(std::uint64_t bytes) const noexcept {
-        return left_.load(std::memory_order_relaxed) >= bytes;
-    }
-
-  private:
-    std::atomic<std::uint64_t> left_;
-};
-
 struct CachePolicy {
-    std::uint64_t budget_bytes = 32 << 20;    // most bytes of the file that are read and not stored yet
+    // Most bytes of the file that are read and not stored yet. Of these, three quarters may be fetched ahead into
+    // memory.
+    std::uint64_t budget_bytes = 32 << 20;
     std::shared_ptr<SharedBudget> shared{};   // the limit for all files of the process; null: no limit
     std::uint64_t young_ns = 2'000'000'000;   // least age of the last change before bytes are stored
     std::uint64_t (*now_ns)() noexcept;       // CLOCK_REALTIME
@@ -183,7 +168,8 @@ class CachedFile final : public io::ForwardingFile {
     // Compares the version, as the file is opened again. After a change, reads go to the source. Nothing on trial.
     void look_again();
 
-    // Queues the ranges for background fetching, in this order, after earlier calls. Does not wait for the file. With
+    // Queues the ranges for background fetching, in this order, after earlier calls. Does not wait for the file. Once
+    // the cache is full, bytes are fetched into memory, unless the only range is the whole file. With
     // peers that this thread may ask, the node fetches only the parts that it is the home of; reads take the rest from
     // peers. kNoSpace: the queue is full, and none of the ranges was added. kUnavailable: in a forked child.
     // kUnsupported: the file has no replica.
@@ -192,6 +178,7 @@ class CachedFile final : public io::ForwardingFile {
     void prefetch_all() noexcept;
     // Bytes that are queued, being fetched, or fetched and not stored yet. 0 once nothing more can be stored.
     [[nodiscard]] std::uint64_t prefetch_left() const;
+    // Empties the queue, and drops what was fetched into memory.
     void cancel_prefetch();
     // Bytes, in whole blocks, that were fetched ahead and that this process has not read since.
     [[nodiscard]] std::uint64_t unread_bytes() const noexcept;

@@ -28,8 +28,10 @@ constexpr std::uint64_t kWaitMaxNs = 200'000'000;
 Result<std::size_t> CachedFile::Core::read(const std::shared_ptr<Core>& self, std::uint64_t offset,
                                            io::MutableBytes into) {
     const std::uint64_t size = replica_->source().size;
-    if (offset >= size || replica_->unusable() || passes_by_.load(std::memory_order_relaxed))
+    if (offset >= size || replica_->unusable() || passes_by_.load(std::memory_order_relaxed)) {
+        if (buffer_.active() && replica_->unusable()) cancel_prefetch();
         return read_source(offset, into);
+    }
     if (io::forks_so_far() != forks_) {   // another thread of the parent may have held any lock of the replica
         step_aside(Aside::kForked);
         return offset + into.size() <= size ? read_unstored(offset, into) : read_source(offset, into);
@@ -48,9 +50,13 @@ Result<std::size_t> CachedFile::Core::read(const std::shared_ptr<Core>& self, st
         from.file = from.file || rest.value() > 0;
         got = end - offset + rest.value();
     }
-    const bool kept = from.kept > 0 || counters.remote_bytes.load(std::memory_order_relaxed) != remote;
+    const bool kept = from.kept + from.ahead > 0 || counters.remote_bytes.load(std::memory_order_relaxed) != remote;
     if (kept && from.file && !is_still_source()) return read_source(offset, into);
     counters.hit_bytes.fetch_add(from.kept, std::memory_order_relaxed);
+    if (from.ahead > 0) {
+        counters.missed_bytes.fetch_add(from.ahead, std::memory_order_relaxed);
+        counters.ahead_bytes.fetch_add(from.ahead, std::memory_order_relaxed);
+    }
     return got;
 }
 
@@ -66,20 +72,28 @@ Result<std::size_t> CachedFile::Core::read_known(const std::shared_ptr<Core>& se
         if (at == end) break;
         if (replica_->take_fault()) step_aside(Aside::kFault);
         if (Replica::revive(replica_, at)) continue;
+        if (buffer_.active())
+            if (const std::size_t ahead = read_buffer(self, at, into.subspan(at - offset)); ahead > 0) {
+                from.ahead += ahead;
+                at += ahead;
+                continue;
+            }
         // A block may have come or gone meanwhile: then the gap is what is left of the block.
         std::uint64_t gap_end = std::max(replica_->end_of_gap(at, end), std::min(end, block_floor(at) + kBlockBytes));
+        if (buffer_.active()) gap_end = buffer_.end_of_gap(at, gap_end);
         // A little that is there beside the gap comes from the file with it: one version, and nothing to be compared.
         // Not across units: another thread may be fetching the next one.
         if (may_join && offset / kUnitBytes == at / kUnitBytes && end - offset <= kMissMax && !from.file &&
             end - gap_end + (at - offset) <= kJoinedMax) {
             may_join = false;
-            from.kept = 0;
+            from.kept = from.ahead = 0;
             at = offset;
             gap_end = end;
         }
         // A larger one would not fit into the byte budget.
         if (gap_end - at > kMissMax && stores()) gap_end = block_floor(at) + kMissMax;
         gap_end = std::min(gap_end, end_of_claim(at));
+        if (full_.load(std::memory_order_relaxed)) overtake(self, {at, gap_end});
         const auto got = fetch(self, {at, gap_end}, into.subspan(at - offset, gap_end - at), from);
         if (!got) return got;
         at += got.value();
@@ -248,15 +262,10 @@ Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, B
 
 // Somebody else is at the first unit of `whole`. Returns how many bytes from `offset` on they have brought, up to the
 // unit's end. None: it was another part of the unit, and it is claimed now; or they were too slow. The wait ends once
-// the source could have been read: the largest piece that is fetched at once, at the pace so far.
+// the source could have been read.
 std::size_t CachedFile::Core::await_others(ByteRange whole, io::MutableBytes into, std::uint64_t offset,
                                            std::vector<Replica::Claim>& claims) {
-    const std::uint64_t requests = requests_.load(), bytes = std::max<std::uint64_t>(1, request_bytes_.load());
-    const std::uint64_t total_ns = request_ns_.load(), mean_ns = requests == 0 ? 0 : total_ns / requests;
-    const std::uint64_t piece_ns = static_cast<std::uint64_t>(
-        static_cast<double>(total_ns) / static_cast<double>(bytes) * static_cast<double>(kFetchMax));
-    const std::uint64_t wait_ns = std::clamp(std::max(mean_ns, piece_ns), policy_.wait_min_ns,
-                                             std::max(policy_.wait_min_ns, kWaitMaxNs));
+    const std::uint64_t wait_ns = patience_ns();
     const std::uint64_t unit_end = (offset / kUnitBytes + 1) * kUnitBytes;
     const io::MutableBytes first = into.first(std::min<std::uint64_t>(into.size(), unit_end - offset));
     const std::uint64_t begin_ns = policy_.steady_ns();
@@ -271,6 +280,15 @@ std::size_t CachedFile::Core::await_others(ByteRange whole, io::MutableBytes int
         const std::uint64_t waited_ns = policy_.steady_ns() - begin_ns;
         left_ns = waited_ns < wait_ns && replica_->arrivals() != seen ? wait_ns - waited_ns : 0;
     }
+}
+
+// How long reading the source takes: the largest piece that is fetched at once, at the pace so far.
+std::uint64_t CachedFile::Core::patience_ns() const noexcept {
+    const std::uint64_t requests = requests_.load(), bytes = std::max<std::uint64_t>(1, request_bytes_.load());
+    const std::uint64_t total_ns = request_ns_.load(), mean_ns = requests == 0 ? 0 : total_ns / requests;
+    const std::uint64_t piece_ns = static_cast<std::uint64_t>(
+        static_cast<double>(total_ns) / static_cast<double>(bytes) * static_cast<double>(kFetchMax));
+    return std::clamp(std::max(mean_ns, piece_ns), policy_.wait_min_ns, std::max(policy_.wait_min_ns, kWaitMaxNs));
 }
 
 // The units of `range` from its first on, as long as nobody else has them.
@@ -431,6 +449,7 @@ void CachedFile::Core::store(Fetched& fetched) {
                 if (stored) continue;
                 if (io::lacks_descriptors(stored)) break;   // not now
                 step_aside(stored.code() == Code::kNoSpace ? Aside::kFull : Aside::kFault);
+                if (stored.code() == Code::kNoSpace) full_.store(true);
                 stopped_.store(true);
                 break;
             }
@@ -466,7 +485,7 @@ void CachedFile::Core::judge(std::uint64_t bytes, std::uint64_t took_ns) noexcep
 
 bool CachedFile::Core::take_budget(std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
-    if (closing_.load() || pending_bytes_ + bytes > policy_.budget_bytes) return false;
+    if (closing_.load() || pending_bytes_ + buffer_.bytes() + bytes > policy_.budget_bytes) return false;
     if (policy_.shared != nullptr && !policy_.shared->take(bytes)) return false;
     pending_bytes_ += bytes;
     return true;
@@ -474,7 +493,7 @@ bool CachedFile::Core::take_budget(std::uint64_t bytes) {
 
 bool CachedFile::Core::has_budget(std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
-    return !closing_.load() && pending_bytes_ + bytes <= policy_.budget_bytes &&
+    return !closing_.load() && pending_bytes_ + buffer_.bytes() + bytes <= policy_.budget_bytes &&
            (policy_.shared == nullptr || policy_.shared->has(bytes));
 }
 
@@ -495,6 +514,7 @@ void CachedFile::Core::await_stored() {
 // there are no tasks, and the lock may be taken for ever.
 void CachedFile::Core::close() {
     if (io::forks_so_far() != forks_ || closing_.exchange(true)) return;
+    buffer_.close();
     std::unique_lock lock(mutex_);
     idle_.wait_for(lock, policy_.close_max, [this] { return pending_bytes_ == 0; });
 }

@@ -1,7 +1,8 @@
 // What reads of a cached file and its tasks share.
 //
-// cached_file.cc reads, fetches and stores, cached_file_prefetch.cc fetches what was named ahead, and
-// cached_file_version.cc compares versions. No other file includes this. Thread-safety: as CachedFile's.
+// cached_file_core.cc reads, fetches and stores, cached_file_prefetch.cc fetches what was named ahead,
+// cached_file_ahead.cc keeps in memory what the cache has no room for, and cached_file_version.cc compares versions. No
+// other file includes this. Thread-safety: as CachedFile's.
 #pragma once
 
 #include <atomic>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "cache/ahead_buffer.h"
 #include "cache/cached_file.h"
 #include "cache/peer_patience.h"
 #include "cache/peers.h"
@@ -43,6 +45,7 @@ class CachedFile::Core {
           servers_(std::move(servers)),
           ahead_(replica_->source().size, servers_ != nullptr ? servers_->first_byte() : 0, policy_.sample_share),
           unread_(replica_->source().size),
+          buffer_(policy_.budget_bytes - policy_.budget_bytes / 4, policy_.shared),
           old_enough_ns_(std::max(replica_->source().modified_ns, replica_->source().changed_ns) + policy.young_ns),
           forks_(io::forks_so_far()),
           looked_ns_(policy_.steady_ns()) {}
@@ -52,7 +55,12 @@ class CachedFile::Core {
     void await_stored();
     void look_again();
     void close();
-    Status prefetch(const std::shared_ptr<Core>& self, std::span<const ByteRange> ranges);
+    // What a queued range says of the program's reads.
+    enum class Order : std::uint8_t {
+        kOfReads,   // the program reads the ranges in this order
+        kOfFile,    // unknown
+    };
+    Status prefetch(const std::shared_ptr<Core>& self, std::span<const ByteRange> ranges, Order order);
     void prefetch_all(const std::shared_ptr<Core>& self);
     [[nodiscard]] std::uint64_t prefetch_left() const;
     [[nodiscard]] std::uint64_t unread_bytes() const noexcept { return unread_.bytes(); }
@@ -99,10 +107,21 @@ class CachedFile::Core {
         std::vector<Replica::Claim> claims;
     };
 
-    // Of one read: how many of its bytes were kept here, and whether others are from the file.
+    // Of one read: how many of its bytes the replica had, how many the buffer, and whether others are from the file.
     struct Sources {
-        std::uint64_t kept = 0;
+        std::uint64_t kept = 0, ahead = 0;
         bool file = false;
+    };
+    struct Wanted {
+        ByteRange range;
+        Order order = Order::kOfReads;
+    };
+    // A piece of the queue that a task fetches: into `room`, or into the replica if there is none.
+    struct Taken {
+        std::shared_ptr<Core> core;   // first: it ends last
+        Wanted piece;
+        bool again = false;
+        AheadBuffer::Room room;
     };
     Result<std::size_t> read_known(const std::shared_ptr<Core>& self, std::uint64_t offset, io::MutableBytes into,
                                    Sources& from);
@@ -129,9 +148,21 @@ class CachedFile::Core {
     bool submit(std::function<Status()> run);
     [[nodiscard]] std::vector<ByteRange> share_of(Peers& peers, std::span<const ByteRange> ranges);
     void start_prefetchers(const std::shared_ptr<Core>& self);
-    void prefetch_one(const std::shared_ptr<Core>& self);
-    void fetch_missing(ByteRange piece, bool again);
-    void leave_out(ByteRange rest);
+    bool prefetch_one(const std::shared_ptr<Core>& self);
+    [[nodiscard]] bool take_piece(Taken& taken);
+    void fetch_piece(Taken& taken);
+    [[nodiscard]] std::uint64_t fetch_missing(Wanted piece, bool again);
+    void leave_out(Wanted rest);
+    void put_back(Wanted rest);
+    void forget_unordered();
+    [[nodiscard]] bool buffers() const noexcept;
+    [[nodiscard]] ByteRange widened(ByteRange piece) const noexcept;
+    void fetch_into_memory(ByteRange piece, AheadBuffer::Room& room);
+    void fetch_ahead_of_read(ByteRange part) noexcept;
+    std::size_t read_buffer(const std::shared_ptr<Core>& self, std::uint64_t offset, io::MutableBytes into) noexcept;
+    void overtake(const std::shared_ptr<Core>& self, ByteRange range) noexcept;
+    void resume(const std::shared_ptr<Core>& self) noexcept;
+    [[nodiscard]] std::uint64_t patience_ns() const noexcept;
     void fetch_claimed(Fetched& fetched, std::uint64_t bytes);
     void store(Fetched& fetched);
     [[nodiscard]] bool stores();
@@ -155,8 +186,8 @@ class CachedFile::Core {
     std::condition_variable idle_;
     ReadAhead ahead_;
     std::uint64_t pending_bytes_ = 0;   // read ahead or fetched, and not stored yet
-    std::deque<ByteRange> wanted_;      // to be prefetched
-    std::deque<ByteRange> left_out_;    // as somebody had their units
+    std::deque<Wanted> wanted_;         // to be prefetched
+    std::deque<Wanted> left_out_;       // as somebody had their units
     std::uint64_t wanted_bytes_ = 0;    // of both
     std::uint64_t taken_bytes_ = 0;     // of the pieces that tasks have
     std::size_t prefetchers_ = 0;       // tasks
@@ -164,6 +195,7 @@ class CachedFile::Core {
     SourcePace pace_;   // while there are peers
     std::atomic<bool> has_peers_{false};
     UnreadBlocks unread_;
+    AheadBuffer buffer_;
     const std::uint64_t old_enough_ns_, forks_;
     std::atomic<std::uint64_t> looked_ns_{0};
     std::atomic<std::uint64_t> requests_{0}, request_ns_{0}, request_bytes_{0}, fast_bytes_left_{0};
@@ -171,6 +203,8 @@ class CachedFile::Core {
     std::atomic<std::uint64_t> hits_{0}, timed_hits_{0}, timed_ns_{0}, timed_source_ns_{0};
     std::atomic<bool> passes_by_{false};      // hits are slower than the source: that is read
     std::atomic<bool> stopped_{false};        // nothing more is stored
+    std::atomic<bool> full_{false};           // as the cache has no room
+    std::atomic<bool> paused_{false};         // prefetchers have ended for want of memory
     std::atomic<bool> closing_{false};        // nothing more is read ahead
     std::atomic<bool> looking_{false};        // a task compares the version
     std::atomic<bool> all_once_old_{false};   // then the whole file is prefetched

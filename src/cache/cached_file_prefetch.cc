@@ -10,7 +10,8 @@ namespace forebay::cache {
 
 namespace {
 
-constexpr std::size_t kPrefetchers = 2;   // requests under way
+constexpr std::size_t kPrefetchers = 2;             // requests under way
+constexpr std::size_t kPrefetchersIntoMemory = 3;   // nothing is stored meanwhile
 constexpr std::size_t kPrefetchRangesMax = 1 << 20;
 constexpr std::uint64_t kAgainMaxNs = 200'000'000;    // that a piece waits for others, at its second look
 constexpr std::chrono::milliseconds kAgainStep{50};   // of it, so that a close is noticed
@@ -18,9 +19,10 @@ constexpr std::uint64_t kTellCostNs = 1'000'000;      // what a request takes, w
 
 }   // namespace
 
-Status CachedFile::Core::prefetch(const std::shared_ptr<Core>& self, std::span<const ByteRange> ranges) {
+Status CachedFile::Core::prefetch(const std::shared_ptr<Core>& self, std::span<const ByteRange> ranges, Order order) {
     if (io::forks_so_far() != forks_) return {Code::kUnavailable, "a forked child does not prefetch"};
     const std::uint64_t size = replica_->source().size;
+    if (ranges.size() == 1 && ranges[0].begin == 0 && ranges[0].end >= size) order = Order::kOfFile;
     std::vector<ByteRange> share;
     if (has_peers_.load() && !closing_.load() && stores())
         if (const auto peers = peers_here()) {
@@ -35,7 +37,7 @@ Status CachedFile::Core::prefetch(const std::shared_ptr<Core>& self, std::span<c
         for (const ByteRange range : ranges) {
             const ByteRange inside{std::min(range.begin, size), std::min(range.end, size)};
             if (inside.begin >= inside.end) continue;
-            wanted_.push_back(inside);
+            wanted_.push_back({inside, order});
             wanted_bytes_ += inside.size();
         }
     }
@@ -49,7 +51,7 @@ void CachedFile::Core::prefetch_all(const std::shared_ptr<Core>& self) {
     const std::uint64_t size = replica_->source().size;
     const std::uint64_t first = servers_ != nullptr ? std::min(size, servers_->first_byte()) : 0;
     const std::array<ByteRange, 2> whole{{{first, size}, {0, first}}};   // so that not all nodes begin at one place
-    (void)prefetch(self, whole);   // what is not prefetched is fetched when it is asked for
+    (void)prefetch(self, whole, Order::kOfFile);   // what is not prefetched is fetched when it is asked for
 }
 
 std::vector<ByteRange> CachedFile::Core::share_of(Peers& peers, std::span<const ByteRange> ranges) {
@@ -68,63 +70,103 @@ std::vector<ByteRange> CachedFile::Core::share_of(Peers& peers, std::span<const 
 }
 
 void CachedFile::Core::start_prefetchers(const std::shared_ptr<Core>& self) {
-    for (;;) {
-        {
-            const std::lock_guard lock(mutex_);
-            if ((wanted_.empty() && left_out_.empty()) || prefetchers_ == kPrefetchers) return;
-            ++prefetchers_;
-        }
-        prefetch_one(self);
-    }
+    do {
+        const std::lock_guard lock(mutex_);
+        const std::size_t most = full_.load() ? kPrefetchersIntoMemory : kPrefetchers;
+        if ((wanted_.empty() && left_out_.empty()) || prefetchers_ >= most) return;
+        ++prefetchers_;
+    } while (prefetch_one(self));
 }
 
-// Makes a task of one piece; the task makes the next one, so that what the program asks for has its turn in between.
-void CachedFile::Core::prefetch_one(const std::shared_ptr<Core>& self) {
-    ByteRange piece;
-    bool again = false;
-    {
-        const std::lock_guard lock(mutex_);
-        again = wanted_.empty();
-        std::deque<ByteRange>& from = again ? left_out_ : wanted_;
-        if (closing_.load() || from.empty()) {
-            --prefetchers_;
-            return;
-        }
-        ByteRange& first = from.front();
-        piece = {first.begin, std::min(first.end, (first.begin / kFetchMax + 1) * kFetchMax)};
-        first.begin = piece.end;
-        if (first.empty()) from.pop_front();
-        wanted_bytes_ -= piece.size();
-        taken_bytes_ += piece.size();
-    }
-    bool runs = false;
-    (void)attempt([&] {
-        runs = submit([self, piece, again] {
-            if (self->stores() && !self->replica_->unusable())
-                (void)attempt([&] { self->fetch_missing(piece, again); });
-            else self->cancel_prefetch();
-            {
-                const std::lock_guard lock(self->mutex_);
-                self->taken_bytes_ -= piece.size();
-            }
-            self->prefetch_one(self);
-            return Status::ok();
+// Submits a task that fetches the next piece and then submits the next one. False: there is none now, and the caller is
+// a prefetcher no more.
+bool CachedFile::Core::prefetch_one(const std::shared_ptr<Core>& self) {
+    std::shared_ptr<Taken> taken;
+    (void)attempt([&] { taken = std::make_shared<Taken>(); });
+    if (taken != nullptr) {
+        taken->core = self;
+        if (!take_piece(*taken)) return false;
+        bool runs = false;
+        (void)attempt([&] {
+            runs = submit([taken] {
+                const std::shared_ptr<Core>& core = taken->core;
+                (void)attempt([&] { core->fetch_piece(*taken); });
+                taken->room = {};
+                {
+                    const std::lock_guard lock(core->mutex_);
+                    core->taken_bytes_ -= taken->piece.range.size();
+                }
+                (void)core->prefetch_one(core);
+                return Status::ok();
+            });
         });
-    });
-    if (runs) return;
+        if (runs) return true;
+    }
     cancel_prefetch();
     const std::lock_guard lock(mutex_);
-    taken_bytes_ -= piece.size();
+    if (taken != nullptr) taken_bytes_ -= taken->piece.range.size();
     --prefetchers_;
+    return false;
+}
+
+// False: the queue is empty, or there is no memory for the piece. Then the prefetcher is not counted any more.
+bool CachedFile::Core::take_piece(Taken& taken) {
+    const std::lock_guard lock(mutex_);
+    const bool into_memory = full_.load();
+    if (into_memory) forget_unordered();
+    while (!wanted_.empty() && wanted_.front().range.empty()) wanted_.pop_front();   // it was overtaken
+    taken.again = wanted_.empty();
+    std::deque<Wanted>& from = taken.again ? left_out_ : wanted_;
+    if (closing_.load() || from.empty()) {
+        --prefetchers_;
+        return false;
+    }
+    Wanted& first = from.front();
+    // Several pieces fit into the buffer.
+    const std::uint64_t most = into_memory ? std::clamp(block_floor(buffer_.bytes_max() / 4), kBlockBytes, kFetchMax)
+                                           : kFetchMax;
+    const ByteRange piece{first.range.begin, std::min(first.range.end, (first.range.begin / most + 1) * most)};
+    if (into_memory) {
+        // In this order: a read that makes room looks at it afterwards.
+        paused_.store(true);
+        const std::uint64_t bytes = widened(piece).size();
+        if (pending_bytes_ + buffer_.bytes() + bytes <= policy_.budget_bytes) taken.room = buffer_.reserve(bytes);
+        if (!taken.room) {
+            --prefetchers_;
+            return false;
+        }
+        paused_.store(false);
+    }
+    taken.piece = {piece, first.order};
+    first.range.begin = piece.end;
+    if (first.range.empty()) from.pop_front();
+    wanted_bytes_ -= piece.size();
+    taken_bytes_ += piece.size();
+    return true;
+}
+
+// In a task.
+void CachedFile::Core::fetch_piece(Taken& taken) {
+    const Wanted& piece = taken.piece;
+    if (taken.room && buffers()) return fetch_into_memory(piece.range, taken.room);
+    if (stores() && !replica_->unusable()) {
+        const std::uint64_t begin = std::max(piece.range.begin, fetch_missing(piece, taken.again));
+        if (begin < piece.range.end && buffers()) put_back({{begin, piece.range.end}, piece.order});
+    } else if (buffers()) {   // since it was taken
+        put_back(piece);
+    } else {
+        cancel_prefetch();
+    }
 }
 
 // In a task. Somebody who has a unit may be fetching a few blocks of it only. So what is left of it is looked at again,
-// once, after all else.
-void CachedFile::Core::fetch_missing(ByteRange piece, bool again) {
+// once, after all else. Returns where it ended: before the piece's end if nothing more can be stored.
+std::uint64_t CachedFile::Core::fetch_missing(Wanted piece, bool again) {
     const std::uint64_t size = replica_->source().size;
-    const std::uint64_t end = std::min(size, block_floor(piece.end + kBlockBytes - 1));
+    const std::uint64_t end = std::min(size, block_floor(piece.range.end + kBlockBytes - 1));
     const std::uint64_t give_up_ns = policy_.steady_ns() + kAgainMaxNs;
-    for (std::uint64_t at = block_floor(piece.begin); at < end && !closing_.load() && !stopped_.load();) {
+    std::uint64_t at = block_floor(piece.range.begin);
+    while (at < end && !closing_.load() && !stopped_.load()) {
         (void)Replica::revive(replica_, at);
         const std::uint64_t gap_end = replica_->end_of_gap(at, std::min(end, end_of_claim(at)));
         if (gap_end == at) {
@@ -141,7 +183,7 @@ void CachedFile::Core::fetch_missing(ByteRange piece, bool again) {
         }
         if (fetched.claims.empty()) {
             const ByteRange rest{at, std::min(end, (at / kUnitBytes + 1) * kUnitBytes)};
-            if (!again) leave_out(rest);
+            if (!again) leave_out({rest.intersect(piece.range), piece.order});
             at = rest.end;
             continue;
         }
@@ -149,20 +191,39 @@ void CachedFile::Core::fetch_missing(ByteRange piece, bool again) {
         if (replica_->end_of_gap(at, gap_end) != gap_end) continue;
         at = std::min(gap_end, (fetched.claims.back().unit() + 1) * kUnitBytes);
         fetch_claimed(fetched, at - fetched.offset);
+        if (stopped_.load()) return fetched.offset;
     }
+    return at;
 }
 
-void CachedFile::Core::leave_out(ByteRange rest) {
+void CachedFile::Core::leave_out(Wanted rest) {
     const std::lock_guard lock(mutex_);
     if (left_out_.size() == kPrefetchRangesMax) return;
     left_out_.push_back(rest);
-    wanted_bytes_ += rest.size();
+    wanted_bytes_ += rest.range.size();
+}
+
+void CachedFile::Core::put_back(Wanted rest) {
+    const std::lock_guard lock(mutex_);
+    wanted_.push_front(rest);
+    wanted_bytes_ += rest.range.size();
+}
+
+// The mutex is locked, and nothing more can be stored.
+void CachedFile::Core::forget_unordered() {
+    wanted_.insert(wanted_.begin(), left_out_.begin(), left_out_.end());
+    left_out_.clear();
+    std::erase_if(wanted_, [this](const Wanted& one) {
+        if (one.order == Order::kOfReads) return false;
+        wanted_bytes_ -= one.range.size();
+        return true;
+    });
 }
 
 std::uint64_t CachedFile::Core::prefetch_left() const {
     if (io::forks_so_far() != forks_) return 0;
     const std::lock_guard lock(mutex_);
-    return closing_.load() ? 0 : wanted_bytes_ + taken_bytes_ + pending_bytes_;
+    return closing_.load() || full_.load() ? 0 : wanted_bytes_ + taken_bytes_ + pending_bytes_;
 }
 
 void CachedFile::Core::cancel_prefetch() {
@@ -171,6 +232,7 @@ void CachedFile::Core::cancel_prefetch() {
     wanted_.clear();
     left_out_.clear();
     wanted_bytes_ = 0;
+    buffer_.clear();
 }
 
 }   // namespace forebay::cache

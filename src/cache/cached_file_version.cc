@@ -27,6 +27,7 @@ void CachedFile::Core::note_changed() noexcept {
     step_aside(Aside::kChanged);
     replica_->make_void();
     stopped_.store(true);
+    buffer_.clear();
 }
 
 // Behind the program hits go on while a file server does not answer.

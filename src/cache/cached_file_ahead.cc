@@ -1,0 +1,99 @@
+// What of a known order is fetched into memory, as the cache has no room for it.
+#include <algorithm>
+#include <chrono>
+
+#include "base/attempt.h"
+#include "cache/cached_file_core.h"
+
+namespace forebay::cache {
+
+namespace {
+
+constexpr std::size_t kOvertakenMax = 64;   // ranges of the queue in which a read looks for its own
+
+}   // namespace
+
+bool CachedFile::Core::buffers() const noexcept {
+    return full_.load() && !closing_.load() && !replica_->unusable() &&
+           fast_bytes_left_.load(std::memory_order_relaxed) == 0 && buffer_.pays();
+}
+
+// Servers are asked for whole blocks.
+ByteRange CachedFile::Core::widened(ByteRange piece) const noexcept {
+    if (servers_ == nullptr) return piece;
+    return {block_floor(piece.begin), std::min(replica_->source().size, block_floor(piece.end + kBlockBytes - 1))};
+}
+
+// In a task. May throw std::bad_alloc.
+void CachedFile::Core::fetch_into_memory(ByteRange piece, AheadBuffer::Room& room) {
+    const ByteRange range = widened(piece);
+    for (std::uint64_t at = range.begin; at < range.end && !closing_.load() && !replica_->unusable();) {
+        (void)Replica::revive(replica_, at);
+        const std::uint64_t gap_end = replica_->end_of_gap(at, std::min(range.end, end_of_claim(at)));
+        if (gap_end == at) {
+            at = std::min(range.end, block_floor(at) + kBlockBytes);
+            continue;
+        }
+        const ByteRange part = buffer_.begin_fetch(room, {at, gap_end});
+        if (!part.empty()) fetch_ahead_of_read(part);
+        at = part.empty() ? gap_end : part.end;
+    }
+}
+
+// As with bytes that are stored, the version is compared after they were read.
+void CachedFile::Core::fetch_ahead_of_read(ByteRange part) noexcept {
+    std::vector<std::byte> bytes;
+    bool whole = false;
+    (void)attempt([&] {
+        bytes.resize(part.size());
+        const auto got = read_whole(servers_.get(), part, {}, bytes);
+        whole = got && got.value() == part.size() && is_still_source();
+    });
+    if (!whole) return buffer_.give_up(part.begin);
+    unread_.note_fetched(part);
+    buffer_.hand_over(part.begin, std::move(bytes));
+}
+
+// Returns how many bytes from `offset` on the buffer had. If the first one is being fetched, waits until it is here,
+// but no longer than reading the source would take.
+std::size_t CachedFile::Core::read_buffer(const std::shared_ptr<Core>& self, std::uint64_t offset,
+                                          io::MutableBytes into) noexcept {
+    std::size_t got = buffer_.read(offset, into);
+    if (got == 0) {
+        if (buffer_.await(offset, std::chrono::nanoseconds(patience_ns())))
+            counters.waits.fetch_add(1, std::memory_order_relaxed);
+        got = buffer_.read(offset, into);   // it may also have come in between
+    }
+    if (got == 0) return 0;
+    unread_.note_read({offset, offset + got});
+    resume(self);
+    return replica_->unusable() ? 0 : got;   // void by now: they may be another version's
+}
+
+// A read reads `range` from the file: it is not fetched ahead any more. The queue is in the order of the reads, so the
+// range is near its beginning.
+void CachedFile::Core::overtake(const std::shared_ptr<Core>& self, ByteRange range) noexcept {
+    {
+        const std::lock_guard lock(mutex_);
+        if (wanted_.empty() && !buffer_.active()) return;
+        const std::size_t looked_at = std::min(wanted_.size(), kOvertakenMax);
+        for (std::size_t i = 0; i < looked_at; ++i) {
+            ByteRange& queued = wanted_[i].range;
+            const ByteRange both = queued.intersect(range);
+            if (both.empty() || (both.begin != queued.begin && both.end != queued.end)) continue;
+            wanted_bytes_ -= both.size();
+            if (both.begin == queued.begin) queued.begin = both.end;
+            else queued.end = both.begin;
+            break;   // if it is there a second time it is read again
+        }
+    }
+    buffer_.note_passed(range);
+    resume(self);
+}
+
+// Prefetchers that have ended for want of memory begin again.
+void CachedFile::Core::resume(const std::shared_ptr<Core>& self) noexcept {
+    if (paused_.load()) (void)attempt([&] { start_prefetchers(self); });
+}
+
+}   // namespace forebay::cache
