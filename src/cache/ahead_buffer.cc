@@ -35,26 +35,26 @@ AheadBuffer::Ranges::iterator AheadBuffer::at_or_after(std::uint64_t offset) noe
     return before->first + before->second.size > offset ? before : after;
 }
 
-ByteRange AheadBuffer::begin_fetch(Room& room, ByteRange range) {
+ByteRange AheadBuffer::begin_fetch(Room& room, ByteRange range, ByteRange asked) {
     const std::lock_guard lock(mutex_);
     std::uint64_t at = range.begin;
     auto next = at_or_after(at);
     while (next != ranges_.end() && next->first <= at && at < range.end) {
         const std::uint64_t to = std::min(range.end, next->first + next->second.size);
-        next->second.left += to - at;
+        next->second.left += asked.intersect({at, to}).size();
         at = to;
         ++next;
     }
     const std::uint64_t end = next == ranges_.end() ? range.end : std::min(range.end, next->first);
     const ByteRange part{at, std::min(end, at + room.bytes_)};
     if (closed_ || part.begin >= part.end) return {at, at};
-    ranges_.emplace_hint(next, part.begin, Held{part.size(), part.size(), passed_bytes_, nullptr});
+    ranges_.emplace_hint(next, part.begin, Held{part.size(), asked.intersect(part).size(), passed_bytes_, nullptr});
     room.bytes_ -= part.size();
     return part;
 }
 
 void AheadBuffer::hand_over(std::uint64_t begin, std::vector<std::byte> bytes) noexcept {
-    std::shared_ptr<const std::vector<std::byte>> held;
+    Bytes held;
     try {
         held = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
     } catch (const std::bad_alloc&) {
@@ -76,27 +76,21 @@ void AheadBuffer::give_up(std::uint64_t begin) noexcept {
 }
 
 // The bytes are copied without the lock; a range that is dropped meanwhile lives until then.
-std::size_t AheadBuffer::read(std::uint64_t offset, io::MutableBytes into) noexcept {
-    std::size_t done = 0;
-    while (done < into.size()) {
-        const std::uint64_t at = offset + done;
-        std::shared_ptr<const std::vector<std::byte>> bytes;
-        std::uint64_t from = 0;
-        std::size_t size = 0;
-        {
-            const std::lock_guard lock(mutex_);
-            const auto held = at_or_after(at);
-            if (held == ranges_.end() || held->first > at || held->second.bytes == nullptr) break;
-            bytes = held->second.bytes;
-            from = at - held->first;
-            size = std::min<std::uint64_t>(into.size() - done, bytes->size() - from);
-            read_bytes_.fetch_add(size, std::memory_order_relaxed);
-            count_read(held, size);
-        }
-        std::memcpy(into.data() + done, bytes->data() + from, size);
-        done += size;
+AheadBuffer::Part AheadBuffer::read(std::uint64_t offset, io::MutableBytes into) noexcept {
+    Part part;
+    Bytes bytes;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto held = at_or_after(offset);
+        if (held == ranges_.end() || held->first > offset || held->second.bytes == nullptr) return part;
+        bytes = held->second.bytes;
+        part.begin = held->first;
+        part.bytes = std::min<std::uint64_t>(into.size(), bytes->size() - (offset - part.begin));
+        read_bytes_.fetch_add(part.bytes, std::memory_order_relaxed);
+        if (count_read(held, part.bytes)) part.dropped = bytes;
     }
-    return done;
+    std::memcpy(into.data(), bytes->data() + (offset - part.begin), part.bytes);
+    return part;
 }
 
 bool AheadBuffer::await(std::uint64_t offset, std::chrono::nanoseconds at_most) noexcept {
@@ -122,16 +116,18 @@ void AheadBuffer::note_passed(ByteRange range) noexcept {
     for (auto held = at_or_after(range.begin); held != ranges_.end() && held->first < range.end;) {
         const auto next = std::next(held);
         const std::uint64_t begin = std::max(range.begin, held->first);
-        count_read(held, std::min(range.end, held->first + held->second.size) - begin);
+        (void)count_read(held, std::min(range.end, held->first + held->second.size) - begin);
         held = next;
     }
     if (passed_bytes_ - looked_at_ >= bytes_max_ / kLooks) drop_old();
 }
 
-void AheadBuffer::count_read(Ranges::iterator held, std::uint64_t bytes) noexcept {
+// Returns whether the range was dropped. What is being fetched stays until then: its room is taken.
+bool AheadBuffer::count_read(Ranges::iterator held, std::uint64_t bytes) noexcept {
     held->second.left -= std::min(held->second.left, bytes);
-    // What is being fetched stays until then: its room is taken.
-    if (held->second.left == 0 && held->second.bytes != nullptr) drop(held);
+    if (held->second.left > 0 || held->second.bytes == nullptr) return false;
+    drop(held);
+    return true;
 }
 
 void AheadBuffer::drop_old() noexcept {

@@ -58,15 +58,23 @@ class AheadBuffer {
     [[nodiscard]] Room reserve(std::uint64_t bytes) noexcept;
 
     // The caller is about to fetch the first part of `range` that nobody has fetched: returns it, at most as much as
-    // `room` has, and takes the room of it. Empty: all of it is here or on its way, or there is no room left. The parts
-    // before that one are going to be read once more. May throw std::bad_alloc.
-    [[nodiscard]] ByteRange begin_fetch(Room& room, ByteRange range);
+    // `room` has, and takes the room of it. Empty: all of it is here or on its way, or there is no room left. Of the
+    // range `asked` is going to be read; that counts for the parts, too, that are here already and lie before that one.
+    // May throw std::bad_alloc.
+    [[nodiscard]] ByteRange begin_fetch(Room& room, ByteRange range, ByteRange asked);
     // Ends the fetch of the range that begins at `begin`: with all of its bytes, or without.
     void hand_over(std::uint64_t begin, std::vector<std::byte> bytes) noexcept;
     void give_up(std::uint64_t begin) noexcept;
 
-    // Fills `into` from `offset` on with what is held without a gap. Returns how many bytes that are.
-    [[nodiscard]] std::size_t read(std::uint64_t offset, io::MutableBytes into) noexcept;
+    using Bytes = std::shared_ptr<const std::vector<std::byte>>;
+    struct Part {
+        std::size_t bytes = 0;   // that were read
+        // If this was their last read: all bytes of the range that was fetched, from `begin` on. Else null.
+        std::uint64_t begin = 0;
+        Bytes dropped{};
+    };
+    // Fills `into` from `offset` on with bytes of the range that has `offset`, if one is held.
+    [[nodiscard]] Part read(std::uint64_t offset, io::MutableBytes into) noexcept;
     // Returns once the byte at `offset` is not being fetched, or the time is over. False: it was not being fetched.
     [[nodiscard]] bool await(std::uint64_t offset, std::chrono::nanoseconds at_most) noexcept;
     // From `offset` on, where the first range that is held or being fetched begins, at most `end`.
@@ -91,15 +99,15 @@ class AheadBuffer {
   private:
     struct Held {
         std::uint64_t size = 0;
-        std::uint64_t left = 0;                                  // bytes to be read until it is dropped
-        std::uint64_t passed = 0;                                // passed_bytes_ when its fetch began
-        std::shared_ptr<const std::vector<std::byte>> bytes{};   // null: being fetched
+        std::uint64_t left = 0;     // bytes to be read until it is dropped
+        std::uint64_t passed = 0;   // passed_bytes_ when its fetch began
+        Bytes bytes{};              // null: being fetched
     };
     using Ranges = std::map<std::uint64_t, Held>;   // by begin; they do not overlap
 
     // The range that has the byte at `offset`, or the next one.
     [[nodiscard]] Ranges::iterator at_or_after(std::uint64_t offset) noexcept;
-    void count_read(Ranges::iterator held, std::uint64_t bytes) noexcept;
+    bool count_read(Ranges::iterator held, std::uint64_t bytes) noexcept;
     void drop(Ranges::iterator held) noexcept;
     void drop_old() noexcept;
     void give_back(std::uint64_t bytes) noexcept;

@@ -8,9 +8,10 @@
 // (cache/trial.h) or the program asks for something that takes one. Until then nothing of it is on the staging area.
 //
 // Thread-safety: any thread may read, concurrently. A hit takes no lock and allocates no memory, unless the file has
-// joined peers or the replica's descriptor is not kept open. A forked child stores nothing: it reads the source, or
-// asks the servers of `read_cache_servers`. Writes fail with kUnsupported. Blocks on the source, and also on the
-// staging area, on another process that fetches the same bytes, and on peers. The destructor blocks as `close` does.
+// joined peers, its order is known (`prefetch`), or the replica's descriptor is not kept open. A forked child stores
+// nothing: it reads the source, or asks the servers of `read_cache_servers`. Writes fail with kUnsupported. Blocks on
+// the source, and also on the staging area, on another process that fetches the same bytes, and on peers. The
+// destructor blocks as `close` does.
 #pragma once
 
 #include <atomic>
@@ -75,9 +76,10 @@ struct CacheCounters {
     std::atomic<std::uint64_t> late_answers{0};   // questions to other nodes that were not answered, or not in time
     CacheCounter fetched_bytes;                   // read from the source, bytes around a request included
     CacheCounter stored_bytes;
-    std::atomic<std::uint64_t> ahead_bytes{0};   // of missed_bytes: fetched ahead into memory
-    std::atomic<std::uint64_t> waits{0};         // reads that waited for the fetch of another thread or process
-    std::atomic<Aside> aside{Aside::kNone};      // the last reason
+    std::atomic<std::uint64_t> ahead_bytes{0};      // of missed_bytes: fetched ahead into memory
+    std::atomic<std::uint64_t> replaced_bytes{0};   // evicted for bytes that a known order uses sooner
+    std::atomic<std::uint64_t> waits{0};            // reads that waited for the fetch of another thread or process
+    std::atomic<Aside> aside{Aside::kNone};         // the last reason
     area::ReadTally* sums = nullptr;
 
     // Also adds to `tally` from now on. Call before the first read.

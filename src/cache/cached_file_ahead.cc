@@ -18,15 +18,18 @@ bool CachedFile::Core::buffers() const noexcept {
            fast_bytes_left_.load(std::memory_order_relaxed) == 0 && buffer_.pays();
 }
 
-// Servers are asked for whole blocks.
+// Servers are asked for whole blocks. What is read again may be stored, in whole blocks. The mutex is locked.
 ByteRange CachedFile::Core::widened(ByteRange piece) const noexcept {
-    if (servers_ == nullptr) return piece;
-    return {block_floor(piece.begin), std::min(replica_->source().size, block_floor(piece.end + kBlockBytes - 1))};
+    const std::uint64_t size = replica_->source().size;
+    const ByteRange whole = whole_blocks(piece, size);   // a use of the ranges beside it does not count
+    const std::uint64_t unit = whole.begin / kUnitBytes;
+    if (servers_ == nullptr && !uses_.is_reused(unit, touched_blocks(unit, whole))) return piece;
+    return {block_floor(piece.begin), std::min(size, block_floor(piece.end + kBlockBytes - 1))};
 }
 
 // In a task. May throw std::bad_alloc.
-void CachedFile::Core::fetch_into_memory(ByteRange piece, AheadBuffer::Room& room) {
-    const ByteRange range = widened(piece);
+void CachedFile::Core::fetch_into_memory(Taken& taken) {
+    const ByteRange range = taken.fetched;
     for (std::uint64_t at = range.begin; at < range.end && !closing_.load() && !replica_->unusable();) {
         (void)Replica::revive(replica_, at);
         const std::uint64_t gap_end = replica_->end_of_gap(at, std::min(range.end, end_of_claim(at)));
@@ -34,7 +37,7 @@ void CachedFile::Core::fetch_into_memory(ByteRange piece, AheadBuffer::Room& roo
             at = std::min(range.end, block_floor(at) + kBlockBytes);
             continue;
         }
-        const ByteRange part = buffer_.begin_fetch(room, {at, gap_end});
+        const ByteRange part = buffer_.begin_fetch(taken.room, {at, gap_end}, taken.piece.range);
         if (!part.empty()) fetch_ahead_of_read(part);
         at = part.empty() ? gap_end : part.end;
     }
@@ -58,16 +61,17 @@ void CachedFile::Core::fetch_ahead_of_read(ByteRange part) noexcept {
 // but no longer than reading the source would take.
 std::size_t CachedFile::Core::read_buffer(const std::shared_ptr<Core>& self, std::uint64_t offset,
                                           io::MutableBytes into) noexcept {
-    std::size_t got = buffer_.read(offset, into);
-    if (got == 0) {
+    AheadBuffer::Part part = buffer_.read(offset, into);
+    if (part.bytes == 0) {
         if (buffer_.await(offset, std::chrono::nanoseconds(patience_ns())))
             counters.waits.fetch_add(1, std::memory_order_relaxed);
-        got = buffer_.read(offset, into);   // it may also have come in between
+        part = buffer_.read(offset, into);   // it may also have come in between
     }
-    if (got == 0) return 0;
-    unread_.note_read({offset, offset + got});
+    if (part.bytes == 0) return 0;
+    unread_.note_read({offset, offset + part.bytes});
+    if (part.dropped != nullptr) keep(self, part.begin, std::move(part.dropped));
     resume(self);
-    return replica_->unusable() ? 0 : got;   // void by now: they may be another version's
+    return replica_->unusable() ? 0 : part.bytes;   // void by now: they may be another version's
 }
 
 // A read reads `range` from the file: it is not fetched ahead any more. The queue is in the order of the reads, so the

@@ -37,6 +37,10 @@ Result<std::size_t> CachedFile::Core::read(const std::shared_ptr<Core>& self, st
         return offset + into.size() <= size ? read_unstored(offset, into) : read_source(offset, into);
     }
     look_if_due(self);
+    if (ordered_.load(std::memory_order_relaxed)) {
+        const std::lock_guard lock(mutex_);
+        uses_.note_read({offset, std::min<std::uint64_t>(size, offset + into.size())});
+    }
     if (has_peers_.load(std::memory_order_relaxed))
         if (const auto peers = peers_here()) peers->help();
     Sources from;
@@ -96,6 +100,7 @@ Result<std::size_t> CachedFile::Core::read_known(const std::shared_ptr<Core>& se
         if (full_.load(std::memory_order_relaxed)) overtake(self, {at, gap_end});
         const auto got = fetch(self, {at, gap_end}, into.subspan(at - offset, gap_end - at), from);
         if (!got) return got;
+        if (full_.load(std::memory_order_relaxed)) keep_read(self, at, into.subspan(at - offset, got.value()));
         at += got.value();
         if (got.value() == 0) return at - offset;   // it is shorter now
     }

@@ -1,8 +1,9 @@
 // What reads of a cached file and its tasks share.
 //
 // cached_file_core.cc reads, fetches and stores, cached_file_prefetch.cc fetches what was named ahead,
-// cached_file_ahead.cc keeps in memory what the cache has no room for, and cached_file_version.cc compares versions. No
-// other file includes this. Thread-safety: as CachedFile's.
+// cached_file_ahead.cc keeps in memory what the cache has no room for, cached_file_replace.cc stores that in the place
+// of other bytes, and cached_file_version.cc compares versions. No other file includes this. Thread-safety: as
+// CachedFile's.
 #pragma once
 
 #include <atomic>
@@ -17,6 +18,7 @@
 
 #include "cache/ahead_buffer.h"
 #include "cache/cached_file.h"
+#include "cache/next_uses.h"
 #include "cache/peer_patience.h"
 #include "cache/peers.h"
 #include "cache/replica.h"
@@ -29,6 +31,12 @@ inline constexpr std::uint64_t kFetchMax = 1 << 20;   // of one request for what
 
 [[nodiscard]] constexpr std::uint64_t block_floor(std::uint64_t offset) noexcept {
     return offset / kBlockBytes * kBlockBytes;
+}
+
+// Of a range, what can be stored: whole blocks. The last one of the file ends with it.
+[[nodiscard]] constexpr ByteRange whole_blocks(ByteRange range, std::uint64_t file_bytes) noexcept {
+    const std::uint64_t begin = block_floor(range.begin + kBlockBytes - 1);
+    return {begin, std::max(begin, range.end == file_bytes ? range.end : block_floor(range.end))};
 }
 
 // Tasks hold it, and let go of it when they end.
@@ -121,6 +129,7 @@ class CachedFile::Core {
         std::shared_ptr<Core> core;   // first: it ends last
         Wanted piece;
         bool again = false;
+        ByteRange fetched{};   // into `room`: the piece, or whole blocks
         AheadBuffer::Room room;
     };
     Result<std::size_t> read_known(const std::shared_ptr<Core>& self, std::uint64_t offset, io::MutableBytes into,
@@ -157,9 +166,15 @@ class CachedFile::Core {
     void forget_unordered();
     [[nodiscard]] bool buffers() const noexcept;
     [[nodiscard]] ByteRange widened(ByteRange piece) const noexcept;
-    void fetch_into_memory(ByteRange piece, AheadBuffer::Room& room);
+    void fetch_into_memory(Taken& taken);
     void fetch_ahead_of_read(ByteRange part) noexcept;
     std::size_t read_buffer(const std::shared_ptr<Core>& self, std::uint64_t offset, io::MutableBytes into) noexcept;
+    void keep(const std::shared_ptr<Core>& self, std::uint64_t offset, AheadBuffer::Bytes bytes) noexcept;
+    void keep_read(const std::shared_ptr<Core>& self, std::uint64_t offset, io::Bytes bytes) noexcept;
+    [[nodiscard]] bool is_worth_keeping(ByteRange range) const noexcept;
+    void store_instead(std::uint64_t offset, io::Bytes bytes);
+    [[nodiscard]] bool make_room(std::uint64_t unit, std::uint64_t blocks);
+    void forget_order() noexcept;
     void overtake(const std::shared_ptr<Core>& self, ByteRange range) noexcept;
     void resume(const std::shared_ptr<Core>& self) noexcept;
     [[nodiscard]] std::uint64_t patience_ns() const noexcept;
@@ -191,6 +206,9 @@ class CachedFile::Core {
     std::uint64_t wanted_bytes_ = 0;    // of both
     std::uint64_t taken_bytes_ = 0;     // of the pieces that tasks have
     std::size_t prefetchers_ = 0;       // tasks
+    NextUses uses_;                     // by the order of the queue; read ranges are not in it any more
+    std::uint64_t spare_bytes_ = 0;     // of units that were evicted, not used yet
+    bool stored_noted_ = false;         // in uses_, all that is stored
     std::shared_ptr<Peers> peers_;
     SourcePace pace_;   // while there are peers
     std::atomic<bool> has_peers_{false};
@@ -204,6 +222,7 @@ class CachedFile::Core {
     std::atomic<bool> passes_by_{false};      // hits are slower than the source: that is read
     std::atomic<bool> stopped_{false};        // nothing more is stored
     std::atomic<bool> full_{false};           // as the cache has no room
+    std::atomic<bool> ordered_{false};        // uses_ has an order
     std::atomic<bool> paused_{false};         // prefetchers have ended for want of memory
     std::atomic<bool> closing_{false};        // nothing more is read ahead
     std::atomic<bool> looking_{false};        // a task compares the version

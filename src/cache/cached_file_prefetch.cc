@@ -39,7 +39,9 @@ Status CachedFile::Core::prefetch(const std::shared_ptr<Core>& self, std::span<c
             if (inside.begin >= inside.end) continue;
             wanted_.push_back({inside, order});
             wanted_bytes_ += inside.size();
+            if (order == Order::kOfReads) uses_.add(inside);
         }
+        if (order == Order::kOfReads) ordered_.store(true);
     }
     start_prefetchers(self);
     return Status::ok();
@@ -123,13 +125,14 @@ bool CachedFile::Core::take_piece(Taken& taken) {
     }
     Wanted& first = from.front();
     // Several pieces fit into the buffer.
-    const std::uint64_t most = into_memory ? std::clamp(block_floor(buffer_.bytes_max() / 4), kBlockBytes, kFetchMax)
-                                           : kFetchMax;
+    const std::uint64_t share = buffer_.bytes_max() / 4, step = share < kUnitBytes ? kBlockBytes : kUnitBytes;
+    const std::uint64_t most = into_memory ? std::clamp(share / step * step, kBlockBytes, kFetchMax) : kFetchMax;
     const ByteRange piece{first.range.begin, std::min(first.range.end, (first.range.begin / most + 1) * most)};
     if (into_memory) {
         // In this order: a read that makes room looks at it afterwards.
         paused_.store(true);
-        const std::uint64_t bytes = widened(piece).size();
+        taken.fetched = widened(piece);
+        const std::uint64_t bytes = taken.fetched.size();
         if (pending_bytes_ + buffer_.bytes() + bytes <= policy_.budget_bytes) taken.room = buffer_.reserve(bytes);
         if (!taken.room) {
             --prefetchers_;
@@ -148,7 +151,7 @@ bool CachedFile::Core::take_piece(Taken& taken) {
 // In a task.
 void CachedFile::Core::fetch_piece(Taken& taken) {
     const Wanted& piece = taken.piece;
-    if (taken.room && buffers()) return fetch_into_memory(piece.range, taken.room);
+    if (taken.room && buffers()) return fetch_into_memory(taken);
     if (stores() && !replica_->unusable()) {
         const std::uint64_t begin = std::max(piece.range.begin, fetch_missing(piece, taken.again));
         if (begin < piece.range.end && buffers()) put_back({{begin, piece.range.end}, piece.order});
@@ -232,6 +235,7 @@ void CachedFile::Core::cancel_prefetch() {
     wanted_.clear();
     left_out_.clear();
     wanted_bytes_ = 0;
+    forget_order();
     buffer_.clear();
 }
 

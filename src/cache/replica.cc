@@ -536,6 +536,21 @@ Result<std::uint64_t> Replica::evict(const Claim& claim) {
     return bytes;
 }
 
+bool Replica::has_other_users() const noexcept {
+    bool others = true;
+    (void)attempt([&] {
+        const auto names = folder_->list();
+        if (!names) return;
+        const std::string own = owner_file(number_);
+        others = std::ranges::any_of(names.value(), [&](const std::string& name) {
+            if (!name.starts_with(kOwnerPrefix) || name == own) return false;
+            const auto holder = folder_->holder_of(name);
+            return !holder || holder.value() != io::Holder::kNobody;
+        });
+    });
+    return others;
+}
+
 Result<Replica::Verified> Replica::verify(const Claim& claim, io::File* source) {
     const std::uint64_t unit = claim.unit(), begin = unit * kUnitBytes;
     const std::uint64_t size = std::min(kUnitBytes, source_.size - std::min(source_.size, begin));

@@ -102,6 +102,10 @@ class Replica {
     [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return map_.header().all_bytes(); }
     [[nodiscard]] std::uint64_t units() const noexcept { return map_.units(); }
     [[nodiscard]] bool has_any(std::uint64_t unit) const noexcept { return map_.present(unit) != 0; }
+    [[nodiscard]] std::uint64_t present_blocks(std::uint64_t unit) const noexcept { return map_.present(unit); }
+    [[nodiscard]] bool is_pinned() const noexcept { return (map_.header().flags.load() & kPinned) != 0; }
+    // Another process has it open, or nobody can tell. Blocks on the staging area.
+    [[nodiscard]] bool has_other_users() const noexcept;
     // A pinned one stays when the cache is full.
     void set_pinned(bool pinned) noexcept {
         if (pinned) map_.header().flags.fetch_or(kPinned);

@@ -28,13 +28,19 @@ class AheadBufferTest : public testing::Test {
     }
     void hold(ByteRange range) {
         auto reserved = room(range.size());
-        ASSERT_EQ(buffer_.begin_fetch(reserved, range), range);
+        ASSERT_EQ(begin_fetch(reserved, range), range);
         buffer_.hand_over(range.begin, part(range));
     }
+    ByteRange begin_fetch(AheadBuffer::Room& room, ByteRange range) { return buffer_.begin_fetch(room, range, range); }
     // What is held of the range, from its beginning on.
     std::size_t read(ByteRange range) {
         std::vector<std::byte> bytes(range.size());
-        const std::size_t got = buffer_.read(range.begin, bytes);
+        std::size_t got = 0;
+        while (got < bytes.size()) {
+            const auto part = buffer_.read(range.begin + got, std::span(bytes).subspan(got));
+            if (part.bytes == 0) break;
+            got += part.bytes;
+        }
         bytes.resize(got);
         EXPECT_EQ(bytes, part({range.begin, range.begin + got}));
         return got;
@@ -69,7 +75,7 @@ TEST_F(AheadBufferTest, a_read_goes_on_over_ranges_that_touch) {
 TEST_F(AheadBufferTest, bytes_that_are_asked_for_twice_are_fetched_once_and_read_twice) {
     hold({100, 200});
     auto again = room(100);
-    EXPECT_TRUE(buffer_.begin_fetch(again, {100, 200}).empty());
+    EXPECT_TRUE(begin_fetch(again, {100, 200}).empty());
     again = {};
     EXPECT_EQ(buffer_.bytes(), 100U);
     EXPECT_EQ(read({100, 200}), 100U);
@@ -81,8 +87,8 @@ TEST_F(AheadBufferTest, of_a_range_that_is_held_in_part_the_rest_is_fetched) {
     hold({100, 200});
     hold({300, 400});
     auto reserved = room(400);
-    EXPECT_EQ(buffer_.begin_fetch(reserved, {100, 500}), (ByteRange{200, 300}));
-    EXPECT_EQ(buffer_.begin_fetch(reserved, {300, 500}), (ByteRange{400, 500}));
+    EXPECT_EQ(begin_fetch(reserved, {100, 500}), (ByteRange{200, 300}));
+    EXPECT_EQ(begin_fetch(reserved, {300, 500}), (ByteRange{400, 500}));
     buffer_.give_up(200);
     buffer_.give_up(400);
     reserved = {};
@@ -100,9 +106,23 @@ TEST_F(AheadBufferTest, its_limit_and_half_of_the_shared_one_are_kept) {
     EXPECT_FALSE(buffer_.reserve(601));
 }
 
+TEST_F(AheadBufferTest, more_may_be_fetched_than_is_going_to_be_read_and_the_last_read_gets_all_of_it) {
+    auto reserved = room(100);
+    ASSERT_EQ(buffer_.begin_fetch(reserved, {100, 200}, {110, 190}), (ByteRange{100, 200}));
+    buffer_.hand_over(100, part({100, 200}));
+    std::vector<std::byte> bytes(40);
+    EXPECT_EQ(buffer_.read(110, bytes).dropped, nullptr);
+    const auto last = buffer_.read(150, bytes);
+    EXPECT_EQ(last.bytes, 40U);
+    EXPECT_EQ(last.begin, 100U);
+    ASSERT_NE(last.dropped, nullptr);
+    EXPECT_EQ(*last.dropped, part({100, 200}));
+    EXPECT_FALSE(buffer_.active());
+}
+
 TEST_F(AheadBufferTest, a_read_waits_for_what_is_being_fetched_and_for_nothing_else) {
     auto reserved = room(100);
-    ASSERT_EQ(buffer_.begin_fetch(reserved, {100, 200}), (ByteRange{100, 200}));
+    ASSERT_EQ(begin_fetch(reserved, {100, 200}), (ByteRange{100, 200}));
     EXPECT_FALSE(buffer_.await(99, 1h));
     EXPECT_FALSE(buffer_.await(200, 1h));
     EXPECT_TRUE(buffer_.await(150, 1ns));
@@ -115,7 +135,7 @@ TEST_F(AheadBufferTest, a_read_waits_for_what_is_being_fetched_and_for_nothing_e
 
 TEST_F(AheadBufferTest, a_fetch_that_is_given_up_ends_the_wait) {
     auto reserved = room(100);
-    ASSERT_FALSE(buffer_.begin_fetch(reserved, {100, 200}).empty());
+    ASSERT_FALSE(begin_fetch(reserved, {100, 200}).empty());
     std::thread reader([&] { (void)buffer_.await(100, 1h); });
     buffer_.give_up(100);
     reader.join();
@@ -124,7 +144,7 @@ TEST_F(AheadBufferTest, a_fetch_that_is_given_up_ends_the_wait) {
 
 TEST_F(AheadBufferTest, what_was_read_from_the_file_meanwhile_is_not_held) {
     auto reserved = room(100);
-    ASSERT_FALSE(buffer_.begin_fetch(reserved, {100, 200}).empty());
+    ASSERT_FALSE(begin_fetch(reserved, {100, 200}).empty());
     buffer_.note_passed({50, 250});
     buffer_.hand_over(100, part({100, 200}));
     EXPECT_FALSE(buffer_.active());
@@ -154,7 +174,7 @@ TEST_F(AheadBufferTest, what_the_program_does_not_read_is_dropped_in_the_end) {
 TEST_F(AheadBufferTest, what_is_cleared_while_it_is_being_fetched_is_not_held) {
     hold({0, 100});
     auto reserved = room(100);
-    ASSERT_FALSE(buffer_.begin_fetch(reserved, {100, 200}).empty());
+    ASSERT_FALSE(begin_fetch(reserved, {100, 200}).empty());
     buffer_.clear();
     buffer_.hand_over(100, part({100, 200}));
     EXPECT_FALSE(buffer_.active());
