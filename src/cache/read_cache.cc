@@ -323,6 +323,8 @@ void ReadCache::add(const CachedFile& file, CacheTotals& totals) noexcept {
     totals.remote_bytes += counters.remote_bytes.load(std::memory_order_relaxed);
     totals.remote_ns += counters.remote_ns.load(std::memory_order_relaxed);
     totals.late_answers += counters.late_answers.load(std::memory_order_relaxed);
+    totals.ahead_bytes += counters.ahead_bytes.load(std::memory_order_relaxed);
+    totals.replaced_bytes += counters.replaced_bytes.load(std::memory_order_relaxed);
 }
 
 void ReadCache::note_closed(const CachedFile& file) noexcept {

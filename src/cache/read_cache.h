@@ -38,6 +38,7 @@ struct CacheTotals {
     std::uint64_t files = 0;   // that were read through the cache; of one file: how often it was opened
     std::uint64_t hit_bytes = 0, missed_bytes = 0, fetched_bytes = 0, stored_bytes = 0, unread_bytes = 0;
     std::uint64_t remote_bytes = 0, remote_ns = 0, late_answers = 0;
+    std::uint64_t ahead_bytes = 0, replaced_bytes = 0;
     std::array<std::uint64_t, kAsideCount> asides{};   // files of which the reason was the last one
 };
 

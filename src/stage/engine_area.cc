@@ -44,9 +44,11 @@ std::string told(const cache::CacheTotals& totals) {
                                    cache::aside_name(static_cast<cache::Aside>(i)), totals.asides[i]);
     if (totals.files == 0 && reasons.empty()) return {};
     return fmt::format(R"(,"cache":{{"files":{},"hit_bytes":{},"missed_bytes":{},"fetched_bytes":{},"stored_bytes":{},)"
-                       R"("unread_bytes":{},"remote_bytes":{},"remote_us":{},"late_answers":{},"aside":{{{}}}}})",
+                       R"("unread_bytes":{},"remote_bytes":{},"remote_us":{},"late_answers":{},"ahead_bytes":{},)"
+                       R"("replaced_bytes":{},"aside":{{{}}}}})",
                        totals.files, totals.hit_bytes, totals.missed_bytes, totals.fetched_bytes, totals.stored_bytes,
-                       totals.unread_bytes, totals.remote_bytes, totals.remote_ns / 1000, totals.late_answers, reasons);
+                       totals.unread_bytes, totals.remote_bytes, totals.remote_ns / 1000, totals.late_answers,
+                       totals.ahead_bytes, totals.replaced_bytes, reasons);
 }
 
 // The same of asynchronous calls.
