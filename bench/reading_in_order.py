@@ -136,7 +136,8 @@ class Bench:
                 f"\n  epochs from the second on: {statistics.median(ratios):.3f} of the best time"
                 f" ({min(ratios):.3f} to {max(ratios):.3f}); bar 0.95"
                 f"\n  hits {statistics.median(hits):.3f}; of the other bytes {statistics.median(ahead):.3f} came ahead"
-                f"\n  the file system saw {statistics.median(seen):.3f} x the data in {options.epochs} epochs, at best {(options.epochs + 1) / 2:.3f}",
+                f"\n  the file system saw {statistics.median(seen):.3f} x the data in {options.epochs} epochs,"
+                f" at best {(options.epochs + 1) / 2:.3f}",
                 flush=True,
             )
 

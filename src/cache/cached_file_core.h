@@ -203,6 +203,7 @@ class CachedFile::Core {
     std::uint64_t pending_bytes_ = 0;   // read ahead or fetched, and not stored yet
     std::deque<Wanted> wanted_;         // to be prefetched
     std::deque<Wanted> left_out_;       // as somebody had their units
+    bool any_unordered_ = false;        // wanted_ may have ranges of Order::kOfFile
     std::uint64_t wanted_bytes_ = 0;    // of both
     std::uint64_t taken_bytes_ = 0;     // of the pieces that tasks have
     std::size_t prefetchers_ = 0;       // tasks

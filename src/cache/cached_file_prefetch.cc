@@ -42,6 +42,7 @@ Status CachedFile::Core::prefetch(const std::shared_ptr<Core>& self, std::span<c
             if (order == Order::kOfReads) uses_.add(inside);
         }
         if (order == Order::kOfReads) ordered_.store(true);
+        else any_unordered_ = true;
     }
     start_prefetchers(self);
     return Status::ok();
@@ -216,6 +217,7 @@ void CachedFile::Core::put_back(Wanted rest) {
 void CachedFile::Core::forget_unordered() {
     wanted_.insert(wanted_.begin(), left_out_.begin(), left_out_.end());
     left_out_.clear();
+    if (!std::exchange(any_unordered_, false)) return;
     std::erase_if(wanted_, [this](const Wanted& one) {
         if (one.order == Order::kOfReads) return false;
         wanted_bytes_ -= one.range.size();

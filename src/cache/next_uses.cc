@@ -1,6 +1,7 @@
 #include "cache/next_uses.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 
 namespace forebay::cache {
@@ -33,7 +34,8 @@ void NextUses::note_read(ByteRange range) noexcept {
         const auto found = units_.find(number);
         if (found == units_.end()) return;
         Unit& unit = found->second;
-        for (Use& use : unit.uses) {
+        for (std::size_t i = unit.first; i < unit.uses.size(); ++i) {
+            Use& use = unit.uses[i];
             if (blocks == 0 || use.position > read_ + kFar) break;
             const std::uint64_t read = use.blocks & blocks;
             if (read == 0) continue;
@@ -51,8 +53,14 @@ void NextUses::note_read(ByteRange range) noexcept {
     }
 }
 
+// Uses of units that are read often go by many at a time: each is moved once on average.
 void NextUses::forget_late(std::uint64_t number, Unit& unit) noexcept {
-    uses_ -= std::erase_if(unit.uses, [&](const Use& use) { return use.blocks == 0 || use.position + kFar < read_; });
+    const auto is_over = [this](const Use& use) { return use.blocks == 0 || use.position + kFar < read_; };
+    for (; unit.first < unit.uses.size() && is_over(unit.uses[unit.first]); ++unit.first) --uses_;
+    if (2 * unit.first >= unit.uses.size()) {
+        unit.uses.erase(unit.uses.begin(), unit.uses.begin() + static_cast<std::ptrdiff_t>(unit.first));
+        unit.first = 0;
+    }
     set_key(number, unit);
 }
 
@@ -67,18 +75,28 @@ void NextUses::set_key(std::uint64_t number, Unit& unit) noexcept {
     by_next_.insert(std::move(node));
 }
 
+// Calls `visit` with the position of each use of these blocks, until it returns false.
+template <class Visit>
+void NextUses::each_use(const Unit& unit, std::uint64_t blocks, Visit&& visit) {
+    for (std::size_t i = unit.first; i < unit.uses.size(); ++i)
+        if ((unit.uses[i].blocks & blocks) != 0 && !visit(unit.uses[i].position)) return;
+}
+
 std::uint64_t NextUses::next(std::uint64_t unit, std::uint64_t blocks) const noexcept {
-    const auto found = units_.find(unit);
-    if (found == units_.end()) return kNever;
-    for (const Use& use : found->second.uses)
-        if ((use.blocks & blocks) != 0) return use.position;
-    return kNever;
+    std::uint64_t position = kNever;
+    if (const auto found = units_.find(unit); found != units_.end())
+        each_use(found->second, blocks, [&](std::uint64_t first) {
+            position = first;
+            return false;
+        });
+    return position;
 }
 
 bool NextUses::is_reused(std::uint64_t unit, std::uint64_t blocks) const noexcept {
-    const auto found = units_.find(unit);
-    return found != units_.end() &&
-           std::ranges::count_if(found->second.uses, [&](const Use& use) { return (use.blocks & blocks) != 0; }) > 1;
+    int uses = 0;
+    if (const auto found = units_.find(unit); found != units_.end())
+        each_use(found->second, blocks, [&](std::uint64_t) { return ++uses < 2; });
+    return uses == 2;
 }
 
 void NextUses::note_stored(std::uint64_t unit, std::uint64_t blocks) {

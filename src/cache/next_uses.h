@@ -50,11 +50,14 @@ class NextUses {
     };
     struct Unit {
         std::vector<Use> uses;
+        std::size_t first = 0;        // those before it are over
         std::uint64_t stored = 0;     // blocks
         std::uint64_t key = kNever;   // in by_next_, if any are stored
     };
     using Units = std::unordered_map<std::uint64_t, Unit>;
 
+    template <class Visit>
+    static void each_use(const Unit& unit, std::uint64_t blocks, Visit&& visit);
     void set_key(std::uint64_t number, Unit& unit) noexcept;
     void forget_late(std::uint64_t number, Unit& unit) noexcept;
 

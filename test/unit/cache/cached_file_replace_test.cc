@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "unit/cache/cached_file_steps.h"
 
@@ -94,7 +95,7 @@ class CachedFileReplaceTest : public CachedFileTest {
 };
 
 TEST_F(CachedFileReplaceTest, a_weighted_sampler_has_the_hits_that_belady_has) {
-    const Order order = weighted(20 * kUnits, 1);
+    const Order order = weighted(10 * kUnits, 1);
     const auto file = open(replica(), policy());
     read_in(*file, order, order.size());
     const std::size_t hits = hits_of(order), best = hits_of_belady(order, kRoom);
@@ -106,7 +107,7 @@ TEST_F(CachedFileReplaceTest, a_weighted_sampler_has_the_hits_that_belady_has) {
 }
 
 TEST_F(CachedFileReplaceTest, an_order_that_is_told_in_parts_has_more_hits_than_no_replacement) {
-    const Order order = weighted(20 * kUnits, 2);
+    const Order order = weighted(10 * kUnits, 2);
     const auto file = open(replica(), policy());
     read_in(*file, order, 2 * kUnits);
     const std::size_t hits = hits_of(order), best = hits_of_belady(order, kRoom);
@@ -124,6 +125,26 @@ TEST_F(CachedFileReplaceTest, shuffled_epochs_that_are_told_one_by_one_replace_n
     }
     EXPECT_EQ(file->counters().replaced_bytes, 0U);
     EXPECT_GE(hits_of(order), 3 * kRoom - 3) << "a quarter of each epoch after the first; a piece or two came twice";
+}
+
+TEST_F(CachedFileReplaceTest, threads_that_share_an_order_read_the_right_bytes) {
+    const auto file = open(replica(), policy());
+    const Order order = weighted(6 * kUnits, 10);
+    std::vector<ByteRange> ranges;
+    for (const std::uint64_t number : order) ranges.push_back(unit(number));
+    ASSERT_TRUE(file->prefetch(ranges));
+    std::atomic<std::size_t> taken{0};
+    std::vector<std::thread> readers;
+    for (int i = 0; i < 3; ++i)
+        readers.emplace_back([&] {
+            for (std::size_t at = taken++; at < ranges.size(); at = taken++)
+                EXPECT_TRUE(same(read(*file, ranges[at].begin, ranges[at].size()),
+                                 expected(ranges[at].begin, ranges[at].size())));
+        });
+    for (std::thread& reader : readers) reader.join();
+    (void)tasks_.wait_all();
+    EXPECT_GT(file->counters().replaced_bytes, 0U);
+    EXPECT_LE(replica()->stored_bytes(), kRoom * kUnitBytes);
 }
 
 TEST_F(CachedFileReplaceTest, a_pinned_replica_stays) {
