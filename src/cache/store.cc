@@ -343,7 +343,8 @@ Result<std::shared_ptr<Replica>> Store::replica(const Version& source, const Kee
 }
 
 Result<std::shared_ptr<SmallFiles>> Store::small_files(bool permanent) {
-    const std::uint64_t ring_bytes = std::min(devices_[0]->capacity_bytes() / kRingShare, kRingMax) / kBlockBytes * kBlockBytes;
+    const std::uint64_t ring_bytes = std::min(devices_[0]->capacity_bytes() / kRingShare, kRingMax) / kBlockBytes *
+                                     kBlockBytes;
     if (ring_bytes < kRingMin) return Status(Code::kUnsupported, "the cache is too small for copies of small files");
     for (int tries = 1;; ++tries) {
         Result<std::shared_ptr<SmallFiles>> opened(Status(Code::kNotFound, {}));
