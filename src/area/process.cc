@@ -12,13 +12,16 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <sstream>
 #include <system_error>
 #include <tuple>
 
 #include "base/attempt.h"
 #include "base/clock.h"
+#include "io/forked_process.h"
 #include "io/process_lock.h"
+#include "io/shown_name.h"
 
 namespace forebay::area {
 
@@ -34,7 +37,7 @@ constexpr std::uint64_t kEndingFlags = 0x4 | 0x200 | 0x400;
 constexpr std::uint64_t kKillPending = std::uint64_t{1} << (SIGKILL - 1);
 
 struct Seen {
-    std::uint64_t ticks = 0, flags = 0;
+    std::uint64_t parent = 0, ticks = 0, flags = 0;
     char state = '?';
     std::uint64_t threads = 0, pending = 0;   // signals that the thread has not taken yet
 
@@ -56,8 +59,8 @@ Result<Seen> read_stat(const std::string& path) {
     std::istringstream fields(text.substr(name_end + 1));
     std::string field;
     Seen seen;
-    fields >> seen.state;
-    for (int number = 4; number <= 8; ++number) fields >> field;
+    fields >> seen.state >> seen.parent;
+    for (int number = 5; number <= 8; ++number) fields >> field;
     fields >> seen.flags;
     for (int number = 10; number <= 19; ++number) fields >> field;
     fields >> seen.threads >> field >> seen.ticks;
@@ -232,11 +235,14 @@ bool owner_is_alive(const ProcessIdentity& process, const std::string& directory
     return is_alive(life_at(directory), process, is_seen_running);
 }
 
-std::optional<ProcessIdentity> owner_of_directory(std::string_view name) {
+namespace {
+
+// "<number>-<number>…", of the first two of them.
+std::optional<ProcessIdentity> process_of_numbers(std::string_view name, std::size_t count) {
     std::array<std::uint64_t, 3> numbers{};
     const char* at = name.data();
     const char* const end = at + name.size();
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
+    for (std::size_t i = 0; i < count; ++i) {
         if (i > 0 && (at == end || *at++ != '-')) return std::nullopt;
         const auto [behind, error] = std::from_chars(at, end, numbers[i]);
         if (error != std::errc{}) return std::nullopt;
@@ -245,6 +251,72 @@ std::optional<ProcessIdentity> owner_of_directory(std::string_view name) {
     const auto boot = boot_id();
     if (at != end || !boot) return std::nullopt;
     return ProcessIdentity{numbers[0], numbers[1], boot.value()};
+}
+
+constexpr const char* kShownName = "forebay-parent";
+
+// Python starts a worker with the method "spawn" with the first of these, also in programs that are frozen, and the
+// server of the method "forkserver" with code that names it.
+constexpr std::string_view kSpawnedWorker = "--multiprocessing-fork", kForkServer = "multiprocessing.forkserver";
+
+bool is_started_with(const std::string& process, std::string_view text) {
+    std::ifstream file("/proc/" + process + "/cmdline");
+    for (std::string word; std::getline(file, word, '\0');)
+        if (word.find(text) != std::string::npos) return true;
+    return false;
+}
+
+// Another process takes in the children of one that has ended: an init, or a runtime of containers.
+bool runs_the_same_program(std::uint64_t pid) {
+    std::error_code failed;
+    const auto own = std::filesystem::read_symlink("/proc/self/exe", failed);
+    if (failed) return false;
+    const auto other = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), failed);
+    return !failed && own == other;
+}
+
+std::optional<ProcessIdentity> find_parent_of_worker() {
+    if (!io::is_forked() && !is_started_with("self", kSpawnedWorker)) return std::nullopt;
+    auto pid = static_cast<std::uint64_t>(::getppid());
+    auto seen = look_at(pid);
+    if (seen && is_started_with(std::to_string(pid), kForkServer)) seen = look_at(pid = seen.value().parent);
+    const auto boot = boot_id();
+    if (!seen || !boot || !runs_the_same_program(pid) || !io::shows_name(pid, kShownName)) return std::nullopt;
+    return ProcessIdentity{pid, seen.value().ticks, boot.value()};
+}
+
+}   // namespace
+
+std::optional<ProcessIdentity> owner_of_directory(std::string_view name) { return process_of_numbers(name, 3); }
+std::optional<ProcessIdentity> process_of_name(std::string_view name) { return process_of_numbers(name, 2); }
+std::string process_name(const ProcessIdentity& process) {
+    return fmt::format("{}-{}", process.pid, process.start_ticks & kTicksMask);
+}
+
+// Once it is shown it stays. A child has a mapping of its own.
+void show_as_parent() noexcept {
+    static std::atomic<std::uint64_t> shown{0};   // the forks so far plus one
+    const std::uint64_t forks = io::forks_so_far() + 1;
+    if (shown.exchange(forks) != forks) (void)io::show_name(kShownName);
+}
+
+// A parent that has ended goes on being named: it is not running then.
+std::optional<ProcessIdentity> parent_of_worker() {
+    struct Known {
+        std::uint64_t forks = 0;   // so far, plus one
+        std::optional<ProcessIdentity> parent;
+    };
+    static std::mutex mutex;
+    static Known known;
+    const std::uint64_t forks = io::forks_so_far() + 1;
+    const std::unique_lock lock(mutex, std::try_to_lock);   // a child may find it locked by a thread of its parent
+    if (!lock) return find_parent_of_worker();
+    if (known.forks != forks) known = {forks, find_parent_of_worker()};
+    return known.parent;
+}
+
+bool is_this_process(const ProcessIdentity& process) {
+    return process.pid == static_cast<std::uint64_t>(::getpid()) && see(process).has_value();
 }
 
 std::string to_text(const BootId& boot_id) {

@@ -64,6 +64,19 @@ enum class Sight : std::uint8_t {
 };
 [[nodiscard]] Sight sight_of(const ProcessIdentity& process);
 
+// Shows children of this process that it cleans up after them (`parent_of_worker`): a mapping with a name, which ends
+// with the process's image and is not inherited. Without memory for it, or an old kernel, nothing is shown.
+void show_as_parent() noexcept;
+// The process that this one works for. A worker was forked and has executed no program since, or Python's
+// multiprocessing has spawned it; its parent shows itself and runs the same program. Workers of a fork server work for
+// the parent of that. Nothing: it is no worker, or there is no such parent. Reads /proc, once in each process.
+[[nodiscard]] std::optional<ProcessIdentity> parent_of_worker();
+// By number and start time.
+[[nodiscard]] bool is_this_process(const ProcessIdentity& process);
+// "<pid>-<start time>" of a process of this machine, and back. The image is left out: exec keeps the name.
+[[nodiscard]] std::string process_name(const ProcessIdentity& process);
+[[nodiscard]] std::optional<ProcessIdentity> process_of_name(std::string_view name);
+
 // Whose directory in the staging area has this name, "<pid>-<start>-<n>"; nothing: nobody's. The boot is not in the
 // name: that of this machine is assumed.
 [[nodiscard]] std::optional<ProcessIdentity> owner_of_directory(std::string_view name);

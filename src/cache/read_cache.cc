@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "cache/further_devices.h"
 #include "io/path.h"
+#include "io/process_lock.h"
 #include "io/spare_descriptors.h"
 
 namespace forebay::cache {
@@ -41,6 +42,7 @@ constexpr std::chrono::milliseconds kUnaskedCloseMax{1000};
 constexpr std::uint64_t kMapShare = 16;           // of option read_cache_size, that the map of one file may take
 constexpr std::uint64_t kPendingMax = 64 << 20;   // bytes read and not stored, of all files
 constexpr std::size_t kTrialsMax = 512;           // files whose earlier opens are remembered
+constexpr std::size_t kOpenedMax = 1024;          // files of which a temporal replica is looked for at the end
 constexpr std::size_t kKeptMax = 64;              // replicas of closed files
 constexpr std::uint64_t kWaitForOthersNs = 2 * kSecond, kWaitWithPeersNs = kSecond / 50;
 
@@ -72,9 +74,10 @@ ReadCache::ReadCache(const Options& options, OpenArea open_area, Manner manner)
       open_area_(std::move(open_area)),
       manner_(manner),
       pending_(std::make_shared<SharedBudget>(kPendingMax)),
+      forks_(io::forks_so_far()),
       tasks_({.threads_max = kThreads, .idle_max = kIdleMax}) {}
 
-ReadCache::~ReadCache() = default;
+ReadCache::~ReadCache() { leave_replicas(); }
 
 Status ReadCache::open_store() {
     const std::lock_guard lock(store_mutex_);
@@ -122,13 +125,14 @@ Result<CachedFile::Attached> ReadCache::open_replica(const Version& version, io:
         if (!passes(opened)) return opened;
         return CachedFile::Attached{.replica = nullptr, .why = Aside::kFull};
     }
+    Keeping keeping{.path = io::complete_path(source.name()),
+                    .permanent = is_permanent() && traits.sure_versions,
+                    .only_in_use = !traits.sure_versions,
+                    .make = make};
+    if (!keeping.permanent && traits.sure_versions) keeping.parent = area::parent_of_worker();
     auto replica = Result<std::shared_ptr<Replica>>(take_kept(version));
     if (replica.value() != nullptr) replica.value()->note_opened(realtime_ns());
-    else
-        replica = store_->replica(version, {.path = io::complete_path(source.name()),
-                                            .permanent = is_permanent() && traits.sure_versions,
-                                            .only_in_use = !traits.sure_versions,
-                                            .make = make});
+    else replica = store_->replica(version, keeping);
     const Status& problem = replica.status();
     if (!make && problem.sys_errno() == ESTALE) return CachedFile::Attached{.replica = nullptr, .why = Aside::kOnce};
     if (problem.sys_errno() == EBUSY) return CachedFile::Attached{.replica = nullptr, .why = Aside::kChanged};
@@ -163,6 +167,7 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
         return std::shared_ptr<CachedFile>();
     }
     const Version version = version_of(identity.value(), state.value());
+    if (!is_permanent() && traits.sure_versions) note_opened(version.identity);
     const auto traced = io::traced_reads(source, trace_);
     std::shared_ptr<CachedFile> file;
     auto small = alone ? small_copy_of(version, traits) : nullptr;
@@ -381,13 +386,27 @@ std::shared_ptr<Replica> ReadCache::take_kept(const Version& version) {
 
 // The cache is full: what this process only keeps may be removed.
 void ReadCache::let_go() noexcept {
-    std::vector<std::shared_ptr<Replica>> gone;
+    std::vector<std::shared_ptr<Replica>> gone;   // takes no memory, as a deque would
     const std::lock_guard lock(mutex_);
     gone.swap(kept_);
 }
 
 bool ReadCache::stop(std::chrono::steady_clock::time_point until) {
     const bool rests = tasks_.stop(until);
+    leave_replicas();
+    return rests;
+}
+
+void ReadCache::note_opened(const io::Identity& identity) {
+    area::show_as_parent();
+    const std::lock_guard lock(mutex_);
+    if (opened_.size() < kOpenedMax) opened_.insert(identity);
+}
+
+// Workers have ended without a word, or left their replicas for later ones of this process. A worker leaves that to its
+// parent.
+void ReadCache::leave_replicas() noexcept {
+    if (io::forks_so_far() != forks_) return;
     let_go();
     std::shared_ptr<SmallFiles> small;
     {
@@ -395,7 +414,17 @@ bool ReadCache::stop(std::chrono::steady_clock::time_point until) {
         small.swap(small_files_);
         small_tried_ = true;
     }
-    return rests;
+    small.reset();
+    (void)attempt([&] {
+        std::set<io::Identity> opened;
+        {
+            const std::lock_guard lock(mutex_);
+            opened = opened_;   // a file that is still open is left later
+        }
+        if (opened.empty() || area::parent_of_worker()) return;
+        for (const io::Identity& identity : opened)
+            if (has_replica(identity) && open_store()) store_->leave(identity);
+    });
 }
 
 // Without opening the staging area: most files were never cached.

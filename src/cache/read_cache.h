@@ -6,8 +6,8 @@
 // reader's: the file is read itself, the reason is counted, and with `on` a fault is told once.
 // docs/read-cache.md.
 //
-// Thread-safety: all calls from any thread. `open` blocks on metadata of the file and of the staging area. In a forked
-// child it must not be called; files that were open go on being read.
+// Thread-safety: all calls from any thread. `open` blocks on metadata of the file and of the staging area. A forked
+// child makes one of its own, and calls `open` of that; files that were open go on being read by the inherited one.
 #pragma once
 
 #include <array>
@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -107,6 +108,9 @@ class ReadCache {
         return asked() && options_.read_cache_lifetime == CacheLifetime::kPermanent;
     }
     void keep(const CachedFile& file) noexcept;
+    // A worker's replicas stay for later workers of its parent, which removes them here (Keeping::parent).
+    void note_opened(const io::Identity& identity);
+    void leave_replicas() noexcept;
     void leave_alone(io::File& source, Aside why) noexcept;
     void note_written(const io::Identity& identity);
     [[nodiscard]] CachePolicy policy_for(const io::FileTraits& traits) const noexcept;
@@ -124,11 +128,13 @@ class ReadCache {
     CacheTotals totals_;
     std::map<std::string, CacheTotals> by_path_;
     std::deque<io::Identity> written_;   // by this process, the last ones; with prefetch=written
+    std::set<io::Identity> opened_;      // whose replicas may be temporal; the first ones
     struct KnownTrial {
         Version version;
         std::shared_ptr<SharedTrial> trial;
     };
     std::map<io::Identity, KnownTrial> trials_;
+    const std::uint64_t forks_;
     std::vector<std::shared_ptr<Replica>> kept_;   // of closed files, until the process ends; the last ones
     ManyFiles small_opens_;                        // of small files without a kept replica
     std::mutex store_mutex_;                       // guards what follows

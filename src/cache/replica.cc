@@ -101,6 +101,20 @@ void note_source(io::Directory& folder, std::string_view path) {
         (void)file.value()->write_at(0, std::as_bytes(std::span(path)));
 }
 
+// For later workers of the same parent (docs/cache-format.md). Those of parents that have ended go.
+void note_parent(io::Directory& folder, const area::ProcessIdentity& parent) {
+    const std::string own = std::string(kParentPrefix) + area::process_name(parent);
+    bool noted = false;
+    if (const auto names = folder.list())
+        for (const std::string& name : names.value()) {
+            if (!name.starts_with(kParentPrefix)) continue;
+            const auto other = area::process_of_name(std::string_view(name).substr(kParentPrefix.size()));
+            if (name == own) noted = true;
+            else if (!other || !area::is_seen_running(*other)) (void)folder.remove_file(name);
+        }
+    if (!noted) (void)folder.open_file(own, io::OpenMode::kCreateNew);
+}
+
 std::uint64_t size_of_map(io::Directory& folder) {
     const auto file = folder.open_file(kPresenceFile, io::OpenMode::kRead);
     const auto size = file ? file.value()->size() : Result<std::uint64_t>(file.status());
@@ -205,6 +219,7 @@ Result<std::shared_ptr<Replica>> Replica::open(std::unique_ptr<io::Directory> fo
     if (!replica->replaceable_.protects()) return too_many_maps();
     replica->open_parts(parts);
     FOREBAY_TRY(replica->take_number());
+    if (keeping.parent) note_parent(*replica->folder_, *keeping.parent);
     replica->folder_->rest();
     PresenceHeader& header = replica->map_.header();
     header.flags.fetch_or(flags);

@@ -61,6 +61,8 @@ struct Keeping {
     // One that nobody has open is made anew: its file system may have been unmounted since, and another one with the
     // same numbers and times be in its place. As long as a process has the file open, its file system stays.
     bool only_in_use = false;
+    // A temporal one stays while this process runs: it starts workers, and later ones may read the file, too.
+    std::optional<area::ProcessIdentity> parent{};
     bool make = true;   // false: where there is none of this version, nothing is made
 };
 

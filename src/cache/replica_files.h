@@ -9,6 +9,7 @@ namespace forebay::cache {
 inline constexpr const char* kReplicaFile = "replica";
 inline constexpr const char* kPresenceFile = "presence";
 inline constexpr std::string_view kOwnerPrefix = "owner-";
+inline constexpr std::string_view kParentPrefix = "parent-";
 inline constexpr std::chrono::milliseconds kFolderPatience{500};
 
 }   // namespace forebay::cache

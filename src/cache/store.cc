@@ -34,6 +34,15 @@ bool somebody_uses(io::Directory& folder, const std::vector<std::string>& names)
     });
 }
 
+// Whether a process runs whose workers have used it. `without_own`: other than this one.
+bool has_parent(const std::vector<std::string>& names, bool without_own) {
+    return std::ranges::any_of(names, [&](const std::string& name) {
+        if (!name.starts_with(kParentPrefix)) return false;
+        const auto parent = area::process_of_name(std::string_view(name).substr(kParentPrefix.size()));
+        return parent && area::is_seen_running(*parent) && !(without_own && area::is_this_process(*parent));
+    });
+}
+
 // What goes first comes first.
 void put_in_order(std::vector<ReplicaView>& views, Replacement replacement) {
     std::ranges::stable_sort(views, [&](const ReplicaView& one, const ReplicaView& other) {
@@ -90,12 +99,13 @@ std::string read_source(io::Directory& folder) {
 }
 
 // The errors are those of looking; what is no map is told by the state.
-Result<ReplicaView> view(const std::string& name, io::Directory& folder) {
+Result<ReplicaView> view(const std::string& name, io::Directory& folder, bool without_own = false) {
     const auto names = folder.list();
     if (!names) return names.status();
     ReplicaView view;
     view.name = name;
     view.in_use = somebody_uses(folder, names.value());
+    view.has_parent = has_parent(names.value(), without_own);
     auto file = folder.open_file(kPresenceFile, io::OpenMode::kRead);
     if (!file && name == kSmallFilesFolder) {
         if (const auto ring = SmallFiles::view(folder)) {
@@ -383,9 +393,9 @@ std::optional<ReplicaView> Store::remove(const std::string& name, Which which, i
     {
         const auto locked = folder.value()->lock(patience);
         if (!locked) return std::nullopt;
-        const auto seen = view(name, *folder.value());
+        const auto seen = view(name, *folder.value(), which == Which::kOwn);
         if (!seen || seen.value().in_use) return std::nullopt;
-        if (which == Which::kLeftover && !seen.value().is_leftover()) return std::nullopt;
+        if (which != Which::kUnused && !seen.value().is_leftover()) return std::nullopt;
         gone = seen.value();
         const auto names = folder.value()->list();
         if (!names) return std::nullopt;
@@ -414,6 +424,10 @@ void Store::give_back(const ReplicaView& view) noexcept {
         for (const PartFolder& where : parts_)
             if (where.folder != nullptr) (void)where.folder->remove_file(part_name(view.source.identity, view.made_ns));
     });
+}
+
+void Store::leave(const io::Identity& identity) {
+    (void)remove(replica_name(identity), Which::kOwn, io::Directory::Patience{kFolderPatience});
 }
 
 Result<Store::Evicted> Store::evict_one(const std::string& name) {

@@ -68,6 +68,7 @@ struct ReplicaView {
     std::uint64_t stored_bytes = 0, map_bytes = 0, opens = 0, used_ns = 0, made_ns = 0;
     std::array<std::uint64_t, kDevicesMax> device_bytes{};   // stored_bytes, by device
     bool in_use = false, pinned = false, permanent = false;
+    bool has_parent = false;   // workers of a process that runs have used it
     // kUnknown: there is a map, and it is none of this version of the format.
     enum class State : std::uint8_t { kNone, kUnknown, kVoid, kValid } state = State::kNone;
 
@@ -78,7 +79,7 @@ struct ReplicaView {
     }
     // Nobody has any use for it.
     [[nodiscard]] bool is_leftover() const noexcept {
-        return !in_use &&
+        return !in_use && !has_parent &&
                (state == State::kNone || state == State::kVoid || (state == State::kValid && !permanent && !pinned));
     }
 };
@@ -118,6 +119,9 @@ class Store final : public std::enable_shared_from_this<Store> {
         bool removed = false;
     };
     [[nodiscard]] Result<Evicted> evict_one(const std::string& name);
+    // The calling process ends: removes the file's replica if it is temporal, unless a process has it open or other
+    // parents of workers run.
+    void leave(const io::Identity& identity);
     // Over all devices.
     [[nodiscard]] std::uint64_t stored_bytes() const noexcept;
     // Of the devices that this store was given.
@@ -141,7 +145,7 @@ class Store final : public std::enable_shared_from_this<Store> {
     [[nodiscard]] bool make_room(std::uint64_t bytes, std::uint32_t devices) noexcept;
     void give_back(const ReplicaView& view) noexcept;
     [[nodiscard]] Result<std::unique_ptr<io::Directory>> make_folder(const std::string& name);
-    enum class Which : std::uint8_t { kUnused, kLeftover };
+    enum class Which : std::uint8_t { kUnused, kLeftover, kOwn };   // kOwn: a leftover without this process
     std::optional<ReplicaView> remove(const std::string& name, Which which, io::Directory::Patience patience);
 
     StoreSetup setup_;

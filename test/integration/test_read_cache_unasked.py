@@ -145,6 +145,47 @@ def test_forked_workers_share_what_they_read(mounted, tmp_path):
     assert replicas(environment["FOREBAY_NLS"]) == []
 
 
+# Each round has new workers, as each epoch of a DataLoader has.
+ROUNDS = f"""
+import multiprocessing, sys, zlib, h5py, numpy as np
+def work(part, seed, queue):
+    with h5py.File("target/data.h5") as f:
+        mine = np.random.default_rng(seed).permutation({ROWS})[part::2]
+        queue.put(sum(zlib.crc32(f["rows"][int(row)].tobytes()) * int(row + 1) for row in mine))
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    if sys.argv[2] == "parent":
+        h5py.File("target/data.h5").close()
+    for seed in range(3):
+        queue = context.SimpleQueue()
+        workers = [context.Process(target=work, args=(part, seed, queue)) for part in range(2)]
+        for worker in workers:
+            worker.start()
+        print(sum(queue.get() for _ in workers))
+        for worker in workers:
+            worker.join()
+            assert worker.exitcode == 0
+"""
+
+
+@pytest.mark.parametrize("opened", ["parent", "worker"])
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_what_workers_have_stored_stays_for_later_ones_of_a_parent_that_removes_it(mounted, tmp_path, method, opened):
+    folder, fs = mounted
+    (tmp_path / "rounds.py").write_text(ROUNDS)
+    program = [sys.executable, tmp_path / "rounds.py", method, opened]
+    expected = run(program, native(), folder)
+    environment = staged(tmp_path)
+    before = bytes_read(fs)
+    done = run(program, environment, folder)
+    assert (done.returncode, done.stdout, done.stderr) == (0, expected.stdout, ""), done.stderr
+    if opened == "parent":
+        assert bytes_read(fs) - before < 1.5 * DATA_BYTES, "natively all rows are read three times"
+    elif method != "spawn":  # its workers run their exit handlers
+        read(environment, folder, 3, "shuffled")
+    assert replicas(environment["FOREBAY_NLS"]) == []
+
+
 def test_what_a_killed_program_left_goes_with_the_next_one_that_caches(mounted, tmp_path):
     folder, _ = mounted
     environment = staged(tmp_path)

@@ -141,6 +141,47 @@ TEST_F(LifeTest, is_told_by_the_lock_and_not_by_the_number) {
     EXPECT_EQ(life_at(path_ + "/gone"), Life::kEnded);
 }
 
+// What a child of this process says of itself.
+template <class Says>
+bool child_says(const Says& says) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(says() ? 0 : 1);
+    int status = 1;
+    return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
+}
+
+TEST(ParentOfWorker, a_forked_child_works_for_a_parent_that_shows_itself) {
+    EXPECT_FALSE(parent_of_worker()) << "this program was executed";
+    const auto parent = static_cast<std::uint64_t>(::getpid());
+    EXPECT_TRUE(child_says([] { return !parent_of_worker(); })) << "it would not clean up";
+    show_as_parent();
+    show_as_parent();
+    EXPECT_TRUE(child_says([&] {
+        const auto found = parent_of_worker();
+        return found && found->pid == parent && is_seen_running(*found) && !is_this_process(*found);
+    }));
+    EXPECT_FALSE(parent_of_worker());
+    EXPECT_TRUE(child_says([] { return child_says([] { return !parent_of_worker(); }); }))
+        << "what a child shows is its own";
+}
+
+TEST(ParentOfWorker, this_process_is_told_by_its_start) {
+    ProcessIdentity process = identify_this_process().value();
+    EXPECT_TRUE(is_this_process(process));
+    ++process.start_ticks;
+    EXPECT_FALSE(is_this_process(process));
+}
+
+TEST(ProcessName, is_read_as_it_was_written_and_no_other) {
+    const ProcessIdentity self = identify_this_process().value();
+    const auto named = process_of_name(process_name(self));
+    ASSERT_TRUE(named);
+    EXPECT_EQ(named->pid, self.pid);
+    EXPECT_TRUE(is_seen_running(*named));
+    for (const char* name : {"", "1", "1-", "-1", "1-2-", "1-2-3", "x-2", "1-99999999999999999999"})
+        EXPECT_FALSE(process_of_name(name)) << name;
+}
+
 TEST(OwnerOfDirectory, is_read_from_its_name_and_from_no_other) {
     const auto self = identify_this_process().value();
     const auto owner = owner_of_directory(std::to_string(self.pid) + "-" + std::to_string(self.start_ticks) + "-0");

@@ -3,8 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <new>
+#include <sstream>
+#include <string>
 
 #include "io/fault_file.h"
 #include "io/memory_file.h"
@@ -203,6 +209,66 @@ TEST_F(StoreTest, a_temporal_replica_whose_users_died_is_removed_by_the_next_pro
     const auto store = open(100 * kUnitBytes);
     EXPECT_THAT(names(*store), testing::ElementsAre("7-2"));
     EXPECT_EQ(store->stored_bytes(), kUnitBytes + kMapBytes);
+}
+
+// Its number and start time, as the system tells them.
+area::ProcessIdentity process_of(pid_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string text;
+    std::getline(file, text, '\0');
+    std::istringstream fields(text.substr(text.rfind(')') + 1));
+    for (int number = 3; number < 22; ++number) fields >> text;
+    area::ProcessIdentity process = area::identify_this_process().value();
+    process.pid = static_cast<std::uint64_t>(pid);
+    fields >> process.start_ticks;
+    return process;
+}
+
+TEST_F(StoreTest, a_temporal_replica_of_a_worker_stays_until_its_parent_leaves) {
+    const auto store = open(100 * kUnitBytes);
+    const area::ProcessIdentity self = process_of(::getpid());
+    ASSERT_TRUE(store->replica(file(1), {.permanent = false, .parent = self})) << "and it is closed";
+    EXPECT_THAT(names(*open(100 * kUnitBytes)), testing::ElementsAre("7-1")) << "for the next worker";
+    {
+        const auto used = store->replica(file(1), {.permanent = false});
+        store->leave({7, 1});
+        EXPECT_THAT(names(*store), testing::ElementsAre("7-1")) << "somebody has it open";
+    }
+    store->leave({7, 1});
+    EXPECT_THAT(names(*store), testing::ElementsAre());
+    EXPECT_EQ(store->stored_bytes(), 0u);
+}
+
+TEST_F(StoreTest, a_replica_stays_for_the_parents_of_other_workers_and_goes_after_all_of_them) {
+    const auto store = open(100 * kUnitBytes);
+    const area::ProcessIdentity other = process_of(::getppid());
+    area::ProcessIdentity ended = other;
+    ++ended.start_ticks;
+    ASSERT_TRUE(store->replica(file(1), {.permanent = false, .parent = ended}));
+    EXPECT_THAT(names(*store), testing::ElementsAre()) << "nobody will come";
+    ASSERT_TRUE(store->replica(file(1), {.permanent = false, .parent = other}));
+    store->leave({7, 1});
+    EXPECT_THAT(names(*store), testing::ElementsAre("7-1")) << "it is not this process's";
+    EXPECT_TRUE(store->list().front().has_parent);
+    EXPECT_GT(store->evict(kUnitBytes), 0u) << "room comes first";
+    EXPECT_THAT(names(*store), testing::ElementsAre());
+}
+
+TEST_F(StoreTest, names_of_parents_do_not_gather_and_foreign_ones_mean_nothing) {
+    const auto store = open(100 * kUnitBytes);
+    const area::ProcessIdentity self = process_of(::getpid());
+    ASSERT_TRUE(store->replica(file(1), {.permanent = false, .parent = self}));
+    const auto folder = area_->open_directory("cache").value()->open_directory("7-1").value();
+    for (const char* foreign : {"parent-", "parent-x", "parent-1", "parent-1-1-1", "parent-99999999999999999999-1"})
+        ASSERT_TRUE(folder->open_file(foreign, io::OpenMode::kCreateNew));
+    area::ProcessIdentity ended = self;
+    ++ended.start_ticks;
+    ASSERT_TRUE(folder->open_file("parent-" + area::process_name(ended), io::OpenMode::kCreateNew));
+    ASSERT_TRUE(store->replica(file(1), {.permanent = false, .parent = self}));
+    const auto left = folder->list().value();
+    EXPECT_EQ(std::ranges::count_if(left, [](const auto& name) { return name.starts_with("parent-"); }), 1);
+    store->leave({7, 1});
+    EXPECT_THAT(names(*store), testing::ElementsAre());
 }
 
 TEST_F(StoreTest, a_pinned_replica_stays_also_when_its_file_changes) {
