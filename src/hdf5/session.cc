@@ -1,7 +1,10 @@
 #include "hdf5/session.h"
 
+#include <pthread.h>
+
 #include <charconv>
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include "hdf5/drainer.h"
@@ -34,6 +37,23 @@ hid_t register_connector(const std::string& name_or_value) {
 }
 
 }   // namespace
+
+// No thread that a child does not have holds its locks, unless a call here takes longer than kTurn. A thread may also
+// fork in such a call: a connector beneath may start a process as it is registered.
+Session::Session() {
+    static constexpr std::chrono::seconds kTurn{1};
+    static thread_local bool has_state = false, has_end = false;
+    constexpr auto unlock = [] {
+        if (std::exchange(has_end, false)) get().end_mutex_.unlock();
+        if (std::exchange(has_state, false)) get().mutex_.unlock();
+    };
+    (void)::pthread_atfork(
+        [] {
+            has_state = get().mutex_.try_lock_for(kTurn);
+            has_end = get().end_mutex_.try_lock_for(kTurn);
+        },
+        unlock, unlock);
+}
 
 Session& Session::get() {
     static Immortal<Session> session;

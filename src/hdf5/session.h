@@ -80,13 +80,14 @@ class Session {
 
   private:
     friend class forebay::Immortal<Session>;
-    Session() = default;
+    Session();
     Route judge(const std::string& text);
     void make_engine(const LoadedOptions& loaded, const std::string& text);
     [[nodiscard]] Status take_unreported();
     Status find_under(const LoadedOptions& loaded, Route& route);
 
-    std::mutex mutex_;
+    // Both mutexes are taken around each fork: a child asks for its engine.
+    std::timed_mutex mutex_;
     std::map<std::string, Route, std::less<>> routes_;
     std::shared_ptr<stage::Engine> engine_;
     std::string engine_text_;

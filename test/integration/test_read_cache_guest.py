@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from connector_environment import _lines, native, run, run_python, slow_files, staged
+from connector_environment import ROOT, _lines, native, run, run_python, slow_files, staged
 
 from forebay.slowfs import available
 
@@ -146,6 +146,37 @@ print(set(statuses), *set(sums))
     expected = run(program, native(), folder).stdout
     done = run(program, cached(tmp_path, FOREBAY_PREFETCH="open"), folder)
     assert done.stdout == expected and expected.startswith("{0} "), done.stdout + done.stderr
+
+
+def test_children_that_are_forked_while_a_thread_is_in_a_call_of_forebay_read_on(mounted, tmp_path):
+    folder, _ = mounted
+    code = """
+import os, threading, zlib, h5py
+from forebay.plugin import loaded_plugins
+f = h5py.File("target/data.h5")
+rows = f["rows"]
+sums, asked, ended = [zlib.crc32(rows[row].tobytes()) for row in range(200)], 0, threading.Event()
+def ask():
+    global asked
+    while not ended.is_set():
+        for plugin in loaded_plugins():
+            asked += len(plugin.statistics()) > 0
+threads = [threading.Thread(target=ask) for _ in range(2)]
+for thread in threads:
+    thread.start()
+statuses = set()
+for row in range(200):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if zlib.crc32(rows[row].tobytes()) == sums[row] else 1)
+    statuses.add(os.waitpid(child, 0)[1])
+ended.set()
+for thread in threads:
+    thread.join()
+print(statuses, asked > 0)
+"""
+    done = run([sys.executable, "-c", code], cached(tmp_path, PYTHONPATH=str(ROOT / "python")), folder)
+    assert done.stdout == "{0} True\n", done.stdout + done.stderr
 
 
 # Opens files until it fails for want of a descriptor, and says how many it had.
