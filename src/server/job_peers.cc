@@ -31,6 +31,10 @@ namespace {
 
 constexpr std::string_view kPeersFolder = "peers";   // of the staging area: a claim for each job
 
+std::string claims_in(const LoadedOptions& loaded) {
+    return fmt::format("{}/{}/{}", loaded.options.nls, area::staging_folder(), kPeersFolder);
+}
+
 // Most descriptors that the peer takes of those that the program may have.
 std::size_t sessions_allowed() noexcept {
     constexpr std::size_t kPart = 8, kLeast = 8;
@@ -47,10 +51,9 @@ class JobPeer {
                                                                 std::shared_ptr<wire::JobFolder> folder) {
         const auto area = area::open_staging_area(loaded);
         if (!area) return area.status();
-        const std::string claims = fmt::format("{}/{}", area.value().root, kPeersFolder);
-        auto claim = io::Claim::make(claims, job.name);
+        auto claim = io::Claim::make(claims_in(loaded), job.name);
         if (!claim) return claim.status();
-        io::Claim::remove_leftovers(claims);
+        io::Claim::remove_leftovers(claims_in(loaded));
         const auto master = io::parse_address(job.master);
         if (!master) return master.status();
         const auto host = io::own_host_towards(master.value());
@@ -145,6 +148,7 @@ class JobPeers {
     // Without a peer of its own the node still asks others.
     void serve() {
         if (peer_ != nullptr || cannot_serve_) return;
+        if (const auto held = io::Claim::is_held(claims_, job_.name); held && held.value()) return;   // at each open
         auto started = JobPeer::start(loaded_, job_, folder_);
         if (started) peer_ = std::move(started).value();
         else if (started.status().sys_errno() != EBUSY) {
@@ -181,6 +185,7 @@ class JobPeers {
     const LoadedOptions loaded_;
     const wire::Job job_;
     const std::function<void(const std::string&)> warn_;
+    const std::string claims_ = claims_in(loaded_);
     const std::uint64_t forks_ = io::forks_so_far();
     std::mutex mutex_;   // guards what follows
     bool unusable_ = false;
