@@ -11,10 +11,6 @@ namespace {
 
 constexpr int kVictimsMax = 4;   // for one unit: another process may have taken what they give back
 
-constexpr std::uint64_t bytes_of_blocks(std::uint64_t blocks) noexcept {
-    return static_cast<std::uint64_t>(std::popcount(blocks)) * kBlockBytes;
-}
-
 }   // namespace
 
 // The mutex is locked. True if a unit of `range` has a next use, and there may be room for it.

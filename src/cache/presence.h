@@ -13,6 +13,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -100,6 +101,10 @@ inline constexpr std::uint64_t kMapHeaderBytes = 4096, kMapStateOffset = 12;
 [[nodiscard]] constexpr std::uint64_t block_mask(std::uint64_t first, std::uint64_t end) noexcept {
     const std::uint64_t below_end = end >= kUnitBlocks ? ~std::uint64_t{0} : (std::uint64_t{1} << end) - 1;
     return first >= kUnitBlocks ? 0 : below_end & ~((std::uint64_t{1} << first) - 1);
+}
+// Of as many blocks as bits are set.
+[[nodiscard]] constexpr std::uint64_t bytes_of_blocks(std::uint64_t blocks) noexcept {
+    return static_cast<std::uint64_t>(std::popcount(blocks)) * kBlockBytes;
 }
 // The blocks of unit `unit` that `range` touches.
 [[nodiscard]] constexpr std::uint64_t touched_blocks(std::uint64_t unit, ByteRange range) noexcept {

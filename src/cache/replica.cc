@@ -20,10 +20,6 @@ namespace {
 // Of one look at the map: the generations of so many units are compared after the replica was read.
 constexpr std::size_t kLookUnits = 64;
 
-constexpr std::uint64_t bytes_of(std::uint64_t blocks) noexcept {
-    return static_cast<std::uint64_t>(std::popcount(blocks)) * kBlockBytes;
-}
-
 Status cache_is_full() { return {Code::kNoSpace, "the cache is full"}; }
 
 std::string owner_file(std::uint32_t number) { return std::string(kOwnerPrefix) + std::to_string(number); }
@@ -433,7 +429,7 @@ Status Replica::store(const Claim& claim, std::uint64_t offset, io::Bytes bytes)
     const std::uint64_t end = (to - unit_begin + kBlockBytes - 1) / kBlockBytes;
     // Bytes of before are compared before others are stored beside them, or dropped.
     if (const std::uint64_t dropped = map_.end_doubt(unit); dropped != 0)
-        uncount(bytes_of(dropped), map_.device_of(unit));
+        uncount(bytes_of_blocks(dropped), map_.device_of(unit));
     return store_piece({unit, first, end, from, bytes.subspan(from - offset, to - from)});
 }
 
@@ -446,14 +442,14 @@ Status Replica::store_piece(const Piece& piece) {
         // One on a device that only other processes can read stays theirs.
         if (!parts_.has(before)) return Status::ok();
         if (parts_.usable(before)) {
-            const std::uint64_t taken = bytes_of(block_mask(piece.first, piece.end) & ~present);
+            const std::uint64_t taken = bytes_of_blocks(block_mask(piece.first, piece.end) & ~present);
             if (taken == 0) return Status::ok();
             if (account_->take_on(before, taken)) last = write_piece(piece, before, taken);
             if (last || !parts_.several() || io::lacks_descriptors(last) || unusable()) return last;
         }
         devices = parts_.usable() & ~(std::uint32_t{1} << before);
     }
-    const std::uint64_t taken = bytes_of(block_mask(piece.first, piece.end));
+    const std::uint64_t taken = bytes_of_blocks(block_mask(piece.first, piece.end));
     for (bool leaves = present != 0; devices != 0; leaves = false) {
         const auto device = account_->place(taken, devices);
         if (!device) break;
@@ -495,7 +491,7 @@ Status Replica::write_piece(const Piece& piece, std::uint32_t device, std::uint6
 }
 
 void Replica::leave_device(std::uint64_t unit, std::uint32_t device) noexcept {
-    uncount(bytes_of(map_.withdraw(unit, ~std::uint64_t{0})), device);
+    uncount(bytes_of_blocks(map_.withdraw(unit, ~std::uint64_t{0})), device);
     const std::uint64_t begin = unit * kUnitBytes;
     (void)attempt([&] {
         if (const auto file = open_bytes(device))
@@ -511,7 +507,7 @@ Result<std::uint64_t> Replica::evict(const Claim& claim) {
     const bool usable = parts_.usable(device);
     const auto file = open_bytes(device);
     if (usable && !file) return fail(file.status(), device);
-    const std::uint64_t bytes = bytes_of(map_.withdraw(unit, ~std::uint64_t{0}) | map_.end_doubt(unit));
+    const std::uint64_t bytes = bytes_of_blocks(map_.withdraw(unit, ~std::uint64_t{0}) | map_.end_doubt(unit));
     if (bytes == 0) return bytes;
     uncount(bytes, device);
     const std::uint64_t begin = unit * kUnitBytes;

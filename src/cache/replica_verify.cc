@@ -35,7 +35,7 @@ bool Replica::revive(const std::shared_ptr<Replica>& replica, std::uint64_t offs
     }
     // What is there by now was counted when it was stored.
     const std::uint64_t published = self.map_.publish(unit, whole);
-    self.uncount(bytes_of(doubtful & ~published), device);
+    self.uncount(bytes_of_blocks(doubtful & ~published), device);
     return published != 0;
 }
 
