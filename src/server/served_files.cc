@@ -170,10 +170,12 @@ void ServedFile::end_engine() noexcept {
     engine_.reset();
 }
 
-// Its lock comes first: from here on it is this server that writes the file, until its engine has come to rest.
+// Its lock comes first: from here on it is this server that writes the file, until its engine has come to rest. A
+// process that dies may end its connection before its locks. Were the lock not waited for here, a reader could take it
+// while the engine comes to rest, and wait for this server with it.
 Result<std::string> ServedFile::bring_back() {
     if (engine_ == nullptr || file_ == nullptr) return std::string();
-    (void)writers_->gone();
+    const bool has_lock = writers_->gone(kEndsItsLocks);
     if (!std::exchange(detached_, true)) {
         file_->withhold({Code::kUnavailable, "the client has ended without closing it", ECONNRESET});
         (void)engine_->detach(file_, true);
@@ -185,7 +187,7 @@ Result<std::string> ServedFile::bring_back() {
         const std::lock_guard lock(files_.mutex_);
         files_.unrecovered_.insert(identity_);   // until it is known to be
     }
-    if (!writers_->gone(kEndsItsLocks))
+    if (!has_lock && !writers_->gone())
         return fmt::format("{}: another process has it locked; what was staged of it stays in the staging area until "
                            "it is opened again, or until `forebay recover`",
                            path_);
