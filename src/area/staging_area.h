@@ -31,8 +31,8 @@ struct StagingArea {
 // Errors: kNotFound, kInvalidArgument, kPermissionDenied, kUnsupported (network), kNoSpace, kIo.
 [[nodiscard]] Result<StagingArea> open_staging_area(const LoadedOptions& loaded);
 
-// Of a further directory of option `nls`, which holds bytes of the read cache only. `path` is one of `options`. Its
-// `size` is not looked at. Errors as above.
+// Opens the staging area in a further directory of option `nls`, which holds bytes of the read cache only. `path` is
+// one of `options`. Option `size` is ignored. Errors as above.
 [[nodiscard]] Result<StagingArea> open_further_area(const Options& options, const std::string& path);
 
 // A size that nobody has set is made to fit the device of `nls`. One that was set stays, and is refused by

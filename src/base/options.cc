@@ -202,7 +202,7 @@ void choose_deadline(const Getenv& getenv, Loader& loader) {
     loader.origin("deadline") = "SLURM_JOB_END_TIME";
 }
 
-// Whoever asks for the peers of a job asks for the cache.
+// A user who asks for the peers of a job asks for the cache.
 void choose_read_cache(Loader& loader) {
     LoadedOptions& loaded = loader.loaded();
     if (!loaded.options.reads_from_job() || !loaded.is_default("read_cache")) return;

@@ -28,7 +28,7 @@ inline constexpr std::size_t kStagingDevicesMax = 8;
 // kInvalidArgument: a path that is not absolute, a size that is none, a directory that is named twice, more than
 // kStagingDevicesMax. Empty text: no devices.
 [[nodiscard]] Result<std::vector<StagingDevice>> parse_staging_devices(std::string_view text);
-// What `parse_staging_devices` reads back as these.
+// The text that `parse_staging_devices` reads as these devices.
 [[nodiscard]] std::string staging_devices_text(const std::vector<StagingDevice>& devices);
 // One directory, of any path, as a value of option `nls`.
 [[nodiscard]] std::string as_staging_device(std::string_view path);

@@ -147,7 +147,7 @@ void AheadBuffer::drop(Ranges::iterator held) noexcept {
     ranges_.erase(held);
 }
 
-// What is being fetched is dropped when it comes.
+// Bytes whose fetch is under way are dropped when they come.
 void AheadBuffer::clear() noexcept {
     const std::lock_guard lock(mutex_);
     for (auto held = ranges_.begin(); held != ranges_.end();) {

@@ -57,10 +57,10 @@ class AheadBuffer {
     // Returns no room if the limit is reached, or after `close`.
     [[nodiscard]] Room reserve(std::uint64_t bytes) noexcept;
 
-    // The caller is about to fetch the first part of `range` that nobody has fetched: returns it, at most as much as
-    // `room` has, and takes the room of it. Empty: all of it is here or on its way, or there is no room left. Of the
-    // range `asked` is going to be read; that counts for the parts, too, that are here already and lie before that one.
-    // May throw std::bad_alloc.
+    // Returns the first part of `range` that is neither here nor on its way, which the caller fetches next. Takes as
+    // much of `room` as the part has, and cuts the part to that. Empty: all of it is here or on its way, or there is no
+    // room left. Of the range `asked` is going to be read; that counts for the parts, too, that are here already and
+    // lie before that one. May throw std::bad_alloc.
     [[nodiscard]] ByteRange begin_fetch(Room& room, ByteRange range, ByteRange asked);
     // Ends the fetch of the range that begins at `begin`: with all of its bytes, or without.
     void hand_over(std::uint64_t begin, std::vector<std::byte> bytes) noexcept;

@@ -4,9 +4,9 @@
 
 namespace forebay::cache {
 
-ManyFiles::Verdict ManyFiles::note(std::uint64_t hash, bool asked) {
-    if (++opens_ <= kFew && !pays_) return Verdict::kFew;
-    if (asked || pays_) return Verdict::kPays;
+bool ManyFiles::note(std::uint64_t hash, bool asked) {
+    if (++opens_ <= kFew) return false;
+    if (asked || pays_) return true;
     if (seen_.empty()) seen_.resize(kBits / 64);
     std::uint64_t& word = seen_[hash % kBits / 64];
     const std::uint64_t bit = std::uint64_t{1} << hash % 64;
@@ -23,7 +23,7 @@ ManyFiles::Verdict ManyFiles::note(std::uint64_t hash, bool asked) {
         pays_ = again_ > kWindow / 2;
         window_ = again_ = 0;
     }
-    return pays_ ? Verdict::kPays : Verdict::kUnknown;
+    return pays_;
 }
 
 }   // namespace forebay::cache

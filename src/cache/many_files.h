@@ -16,13 +16,8 @@ class ManyFiles {
     static constexpr std::uint64_t kFew = 64;
     static constexpr std::uint64_t kWindow = 64;
 
-    enum class Verdict : std::uint8_t {
-        kFew,       // a replica of its own
-        kUnknown,   // copies that exist may be used; none is made
-        kPays,
-    };
-    // A file was opened; `hash` is of its version. May throw std::bad_alloc.
-    [[nodiscard]] Verdict note(std::uint64_t hash, bool asked);
+    // A file was opened; `hash` is of its version. Returns whether copies pay. May throw std::bad_alloc.
+    [[nodiscard]] bool note(std::uint64_t hash, bool asked);
 
   private:
     static constexpr std::uint64_t kBits = std::uint64_t{1} << 20, kMarksMax = kBits / 4;

@@ -151,7 +151,7 @@ Result<CachedFile::Attached> ReadCache::open_replica(const Version& version, io:
     return opened;
 }
 
-Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io::File>& source, bool alone) {
+Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io::File>& source, bool may_share) {
     const io::FileTraits traits = source->traits();
     if (traits.local) {
         leave_alone(*source, Aside::kFast);
@@ -170,7 +170,7 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
     if (!is_permanent() && traits.sure_versions) note_opened(version.identity);
     const auto traced = io::traced_reads(source, trace_);
     std::shared_ptr<CachedFile> file;
-    auto small = alone ? small_copy_of(version, traits) : nullptr;
+    auto small = may_share ? small_copy_of(version, traits) : nullptr;
     if (asked() && small == nullptr) {
         auto opened = open_replica(version, *source, traits, true);
         FOREBAY_TRY(opened.status());
@@ -195,30 +195,27 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
 std::unique_ptr<SmallCopy> ReadCache::small_copy_of(const Version& version, const io::FileTraits& traits) {
     if (!traits.sure_versions || version.size > kSmallFileBytes || find_peers_ != nullptr || manner_.for_others)
         return nullptr;
-    ManyFiles::Verdict verdict;
     {
         const std::lock_guard lock(mutex_);
         const bool kept = std::ranges::any_of(kept_, [&](const auto& one) { return one->source() == version; });
-        if (kept) return nullptr;
-        verdict = small_opens_.note(small_file_key(version), asked());
+        if (kept || !small_opens_.note(small_file_key(version), asked())) return nullptr;
     }
-    if (verdict == ManyFiles::Verdict::kFew) return nullptr;
-    const bool pays = verdict == ManyFiles::Verdict::kPays;
-    auto files = small_files(pays);
+    if (has_replica(version.identity)) return nullptr;   // it may have been prefetched, or pinned
+    auto files = small_files();
     if (files == nullptr) return nullptr;
     CachePolicy policy = policy_for(traits);
     if (!asked()) policy.young_ns = kUnaskedYoungNs;
     if (tally_ != nullptr) tally_->files.fetch_add(1, std::memory_order_relaxed);
     const std::lock_guard lock(mutex_);
     ++totals_.files;
-    return std::make_unique<SmallCopy>(std::move(files), version, policy, pays);
+    return std::make_unique<SmallCopy>(std::move(files), version, policy);
 }
 
-// `make` false: only if this process has it open already. What fails once is not tried again.
-std::shared_ptr<SmallFiles> ReadCache::small_files(bool make) {
-    if (make && !open_store()) return nullptr;
+// An open that has failed is not tried again.
+std::shared_ptr<SmallFiles> ReadCache::small_files() {
+    if (!open_store()) return nullptr;
     const std::lock_guard lock(store_mutex_);
-    if (!make || small_files_ != nullptr || std::exchange(small_tried_, true)) return small_files_;
+    if (small_files_ != nullptr || std::exchange(small_tried_, true)) return small_files_;
     if (auto opened = store_->small_files(is_permanent())) small_files_ = std::move(opened).value();
     return small_files_;
 }
@@ -291,11 +288,11 @@ void ReadCache::opened_again(CachedFile& file) noexcept {
 }
 
 std::shared_ptr<CachedFile> ReadCache::open(const std::shared_ptr<io::File>& source, std::string& warning,
-                                            bool alone) noexcept {
+                                            bool may_share) noexcept {
     if (options_.read_cache == ReadCacheMode::kOff) return nullptr;
     std::shared_ptr<CachedFile> file;
     const Status outcome = attempt([&]() -> Status {
-        auto opened = try_open(source, alone);
+        auto opened = try_open(source, may_share);
         FOREBAY_TRY(opened.status());
         file = std::move(opened).value();
         return Status::ok();

@@ -64,9 +64,9 @@ class ReadCache {
     ReadCache& operator=(const ReadCache&) = delete;
 
     // `source`, which is open for reading, as it is to be read. Null: as it is. `warning` is set once, for the user.
-    // `alone` false: other nodes will join the file.
+    // `may_share` false: the file has a replica of its own in any case, for example as other nodes will join it.
     [[nodiscard]] std::shared_ptr<CachedFile> open(const std::shared_ptr<io::File>& source, std::string& warning,
-                                                   bool alone = true) noexcept;
+                                                   bool may_share = true) noexcept;
     // `file` was opened, and other nodes have joined if there are any: fetches all of it if option `prefetch` says so.
     void prefetch_opened(CachedFile& file) noexcept;
     // A file of this process is opened once more: whether it is still the same, if option `revalidate` says so.
@@ -90,9 +90,9 @@ class ReadCache {
     void forget_threads() noexcept { tasks_.forget_threads(); }
 
   private:
-    [[nodiscard]] Result<std::shared_ptr<CachedFile>> try_open(const std::shared_ptr<io::File>& source, bool alone);
+    [[nodiscard]] Result<std::shared_ptr<CachedFile>> try_open(const std::shared_ptr<io::File>& source, bool may_share);
     [[nodiscard]] std::unique_ptr<SmallCopy> small_copy_of(const Version& version, const io::FileTraits& traits);
-    [[nodiscard]] std::shared_ptr<SmallFiles> small_files(bool make);
+    [[nodiscard]] std::shared_ptr<SmallFiles> small_files();
     [[nodiscard]] std::shared_ptr<Replica> take_kept(const Version& version);
     void let_go() noexcept;
     [[nodiscard]] Status open_store();

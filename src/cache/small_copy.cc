@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/attempt.h"
 
 namespace forebay::cache {
 
 SmallCopy::~SmallCopy() {
-    if (has_budget_) policy_.shared->give_back(version_.size);
+    if (budget_ > 0) policy_.shared->give_back(budget_);
 }
 
 std::optional<std::size_t> SmallCopy::read(io::File& source, CacheCounters& counters, std::uint64_t offset,
@@ -57,31 +58,35 @@ void SmallCopy::look_again(io::File& source, CacheCounters& counters) {
 
 // The state says what came of it. Whatever fails, the file itself is there.
 void SmallCopy::bring(io::File& source, CacheCounters& counters) noexcept {
-    State reached = State::kPassed;
+    bool here = false;
     (void)attempt([&] {
         if (policy_.now_ns() < std::max(version_.modified_ns, version_.changed_ns) + policy_.young_ns)
             return counters.step_aside(Aside::kYoung);
-        if (policy_.shared != nullptr && !policy_.shared->take(version_.size)) return;
-        has_budget_ = policy_.shared != nullptr;
-        if (auto kept = files_->load(version_)) {
-            content_ = std::move(*kept);
-            reached = State::kHere;
-            return;
-        }
-        if (!keeps_) return;
-        std::vector<std::byte> content(version_.size);
-        const auto got = source.read_at(0, content);
-        if (!got) return;   // the caller's read tells the error
-        counters.fetched_bytes.fetch_add(got.value(), std::memory_order_relaxed);
-        if (got.value() != content.size() || !is_version_of(source, io::File::Ask::kTimes))
-            return counters.step_aside(Aside::kChanged);
-        content_ = std::move(content);
-        reached = State::kHere;
-        if (files_->store(version_, content_))
-            counters.stored_bytes.fetch_add(content_.size(), std::memory_order_relaxed);
-        else counters.step_aside(Aside::kFull);
+        if (policy_.shared != nullptr && !policy_.shared->take(version_.size)) return counters.step_aside(Aside::kFull);
+        if (policy_.shared != nullptr) budget_ = version_.size;
+        auto kept = files_->load(version_);
+        if (kept) content_ = std::move(*kept);
+        here = kept || fetch(source, counters);
     });
-    state_.store(reached, std::memory_order_release);
+    if (!here && budget_ > 0) policy_.shared->give_back(std::exchange(budget_, 0));
+    State none = State::kNone;   // `look_again` may have seen a change meanwhile
+    state_.compare_exchange_strong(none, here ? State::kHere : State::kPassed);
+}
+
+// Reads the whole file, compares its version afterwards, and keeps the content.
+bool SmallCopy::fetch(io::File& source, CacheCounters& counters) {
+    std::vector<std::byte> content(version_.size);
+    const auto got = source.read_at(0, content);
+    if (!got) return false;   // the program's own read tells the error
+    counters.fetched_bytes.fetch_add(got.value(), std::memory_order_relaxed);
+    if (got.value() != content.size() || !is_version_of(source, io::File::Ask::kTimes)) {
+        counters.step_aside(Aside::kChanged);
+        return false;
+    }
+    content_ = std::move(content);
+    if (files_->store(version_, content_)) counters.stored_bytes.fetch_add(content_.size(), std::memory_order_relaxed);
+    else counters.step_aside(Aside::kFull);
+    return true;
 }
 
 }   // namespace forebay::cache

@@ -24,12 +24,10 @@ namespace forebay::cache {
 
 class SmallCopy {
   public:
-    // `keeps`: a content that comes from the file goes into the ring.
-    SmallCopy(std::shared_ptr<SmallFiles> files, const Version& version, const CachePolicy& policy, bool keeps)
+    SmallCopy(std::shared_ptr<SmallFiles> files, const Version& version, const CachePolicy& policy)
         : files_(std::move(files)),
           version_(version),
           policy_(policy),
-          keeps_(keeps),
           forks_(io::forks_so_far()),
           looked_ns_(policy_.steady_ns()) {}
     ~SmallCopy();
@@ -47,16 +45,16 @@ class SmallCopy {
     enum class State : std::uint8_t { kNone, kHere, kPassed };
     [[nodiscard]] bool is_current(io::File& source, CacheCounters& counters);
     void bring(io::File& source, CacheCounters& counters) noexcept;
+    [[nodiscard]] bool fetch(io::File& source, CacheCounters& counters);
     [[nodiscard]] bool is_version_of(io::File& source, io::File::Ask ask) const;
 
     const std::shared_ptr<SmallFiles> files_;
     const Version version_;
     const CachePolicy policy_;
-    const bool keeps_;
     const std::uint64_t forks_;
     std::mutex bringing_;   // guards content_ until the state is kHere
     std::vector<std::byte> content_;
-    bool has_budget_ = false;
+    std::uint64_t budget_ = 0;   // of the process, for the content
     std::atomic<State> state_{State::kNone};
     std::atomic<std::uint64_t> looked_ns_;
 };

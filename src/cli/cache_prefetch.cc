@@ -123,7 +123,7 @@ class Prefetching {
         }
         const auto before = cache_.totals().asides;
         std::string warning;
-        const auto file = cache_.open(source, warning);
+        const auto file = cache_.open(source, warning, false);
         if (file == nullptr) {
             const auto after = cache_.totals().asides;
             std::size_t why = 0;

@@ -70,7 +70,8 @@ struct MountFacts {
     bool whole = true;   // false: the table of mounts could not be read, and may be another time
 };
 
-// The mounts of the files that this process has asked about. Holds kMountsMax at most. Thread-safe.
+// The mounts of the files that this process has asked about. Holds kMountsMax at most. Thread-safe, and never waits: a
+// forked child may find the lock taken for ever, and asks the system then.
 class MountTable {
   public:
     static MountTable& of_process() noexcept {
@@ -78,14 +79,15 @@ class MountTable {
         return table;
     }
     [[nodiscard]] std::optional<MountFacts> find(std::uint64_t mount) noexcept {
-        const std::lock_guard lock(mutex_);
+        const std::unique_lock lock(mutex_, std::try_to_lock);
+        if (!lock) return std::nullopt;
         const auto end = known_.begin() + static_cast<std::ptrdiff_t>(count_);
         const auto found = std::find_if(known_.begin(), end, [&](const Known& one) { return one.mount == mount; });
         return mount == 0 || found == end ? std::nullopt : std::optional(found->facts);
     }
     void add(std::uint64_t mount, const MountFacts& facts) noexcept {
-        const std::lock_guard lock(mutex_);
-        if (mount != 0 && count_ < known_.size()) known_[count_++] = {mount, facts};
+        const std::unique_lock lock(mutex_, std::try_to_lock);
+        if (lock && mount != 0 && count_ < known_.size()) known_[count_++] = {mount, facts};
     }
 
   private:

@@ -163,3 +163,15 @@ def test_what_a_killed_program_has_left_goes_with_the_next_one(mounted, tmp_path
     assert "0-0" in left(environment)
     assert read(environment, folder, 2) == read(native(), folder, 2)
     assert left(environment) == []
+
+
+def test_files_that_were_prefetched_are_read_from_their_replicas(mounted, tmp_path):
+    folder, fs = mounted
+    environment = staged(tmp_path, "read_cache=on")
+    expected = read(native(), folder, 1)
+    done = run([FOREBAY, "cache", "prefetch", folder / "target"], environment, folder)
+    assert done.returncode == 0, done.stderr
+    before = reads_of(fs)
+    assert read(environment, folder, 1) == expected
+    assert reads_of(fs) == before
+    assert "0-0" not in left(environment)

@@ -262,7 +262,7 @@ herr_t restore_list(hid_t file_access_list, const Origin& origin) {
 
 UnderList::UnderList(const char* function, const char* path, unsigned flags, hid_t file_access_list, For what)
     : program_list_(file_access_list), origin_(std::make_shared<Origin>()) {
-    io::SpareDescriptors::of_process().look();   // the file may be opened by HDF5's own driver
+    io::SpareDescriptors::of_process().note_open();   // the file may be opened by HDF5's own driver
     Session& session = Session::get();
     origin_->info = info_of_list(file_access_list);
     const Route& route = session.route(text_of_list(file_access_list, origin_->info));
