@@ -189,7 +189,7 @@ io::OpenedExisting make_file(const Bench& bench, std::size_t client) {
 
 std::unique_ptr<wire::RemoteFile> open_remote(const Bench& bench, std::size_t client) {
     auto file = io::make_posix_file(make_file(bench, client).descriptor, bench.file(client));
-    wire::RemoteFile::Setup setup{bench.address(), std::move(file), true, false, 600};
+    wire::RemoteFile::Setup setup{{bench.address(), 600}, std::move(file), true, false};
     return take(wire::RemoteFile::open(setup), "open through the server");
 }
 

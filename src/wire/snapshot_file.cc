@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 namespace forebay::wire {
@@ -14,12 +13,11 @@ SnapshotFile::SnapshotFile(std::shared_ptr<io::File> file, ClientSession session
       server_(io::format_address(server)),
       size_(session.opened.size),
       process_(::getpid()),
-      connection_(std::move(session.connection)),
-      may_expose_(!server.path.empty()) {}
+      requests_(std::move(session), !server.path.empty()) {}
 
-// A child leaves it to its parent, should it have it.
+// In a forked child the connection is the parent's.
 SnapshotFile::~SnapshotFile() {
-    if (process_ == ::getpid()) connection_->socket().shut_down();
+    if (process_ == ::getpid()) requests_.socket().shut_down();
 }
 
 Result<std::unique_ptr<SnapshotFile>> SnapshotFile::open(const io::Address& server, std::unique_ptr<io::File>& file,
@@ -42,46 +40,16 @@ Result<std::size_t> SnapshotFile::read_at(std::uint64_t offset, io::MutableBytes
     FOREBAY_TRY(failure_);
     for (std::size_t done = 0; done < whole;) {
         const std::size_t count = std::min(whole - done, kDataMax);
-        const Status read = read_piece(offset + done, into.subspan(done, count));
+        const Status read = requests_.read(offset + done, into.subspan(done, count));
         if (!read) {
             // Without an errno, which callers would take for that of the file.
             failure_ = Status(Code::kUnavailable, name() + ": staging server " + server_ + ": " + read.message());
-            connection_->socket().shut_down();
+            requests_.socket().shut_down();
             return failure_;
         }
         done += count;
     }
     return whole;
-}
-
-// What the server does not use it does without.
-Status SnapshotFile::expose() {
-    auto memory = io::SharedMemory::create(kExposedBytes);
-    if (!memory) return Status::ok();
-    FOREBAY_TRY(connection_->expose(++requests_, *memory.value()));
-    memory.value()->close_number();
-    const Status taken = answer_to(*connection_, requests_, Type::kDone).status();
-    if (taken) exposed_ = std::move(memory).value();
-    return taken.code() == Code::kUnsupported ? Status::ok() : taken;
-}
-
-Status SnapshotFile::read_piece(std::uint64_t offset, io::MutableBytes into) {
-    const Read wanted{offset, static_cast<std::uint32_t>(into.size())};
-    const bool large = into.size() >= kExposedMin;
-    if (large && may_expose_ && (unexposed_bytes_ += into.size()) >= kExposeAfter) {
-        may_expose_ = false;
-        FOREBAY_TRY(expose());
-    }
-    if (large && exposed_ != nullptr) {
-        FOREBAY_TRY(
-            call(*connection_, ++requests_, Type::kReadExposed, encode(ReadExposed{wanted, 0}), Type::kDone).status());
-        return connection_->copy_exposed(*exposed_, into);
-    }
-    const auto answer = call(*connection_, ++requests_, Type::kRead, encode(wanted), Type::kData);
-    if (!answer) return answer.status();
-    if (answer.value().payload.size() != into.size()) return {Code::kCorrupt, "a read was cut short"};
-    std::memcpy(into.data(), answer.value().payload.data(), into.size());
-    return Status::ok();
 }
 
 Status SnapshotFile::refuse() const {

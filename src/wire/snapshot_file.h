@@ -14,8 +14,7 @@
 #include "base/mutex.h"
 #include "io/forwarding_file.h"
 #include "io/socket.h"
-#include "wire/client_session.h"
-#include "wire/exposed_memory.h"
+#include "wire/requests.h"
 
 namespace forebay::wire {
 
@@ -38,20 +37,14 @@ class SnapshotFile final : public io::ForwardingFile {
 
   private:
     SnapshotFile(std::shared_ptr<io::File> file, ClientSession session, const io::Address& server);
-    [[nodiscard]] Status expose() REQUIRES(mutex_);
-    [[nodiscard]] Status read_piece(std::uint64_t offset, io::MutableBytes into) REQUIRES(mutex_);
     [[nodiscard]] Status refuse() const;
 
     const std::string server_;
     const std::uint64_t size_;
     const pid_t process_;
     Mutex mutex_;
-    const std::unique_ptr<Connection> connection_;
-    std::uint64_t requests_ GUARDED_BY(mutex_) = 2;
-    std::unique_ptr<io::SharedMemory> exposed_ GUARDED_BY(mutex_);   // null: none
-    bool may_expose_ GUARDED_BY(mutex_);                             // true on a Unix socket until expose() was tried
-    std::uint64_t unexposed_bytes_ GUARDED_BY(mutex_) = 0;           // bytes of large reads until expose() is tried
-    Status failure_ GUARDED_BY(mutex_);                              // of the connection
+    Requests requests_ GUARDED_BY(mutex_);
+    Status failure_ GUARDED_BY(mutex_);   // of the connection
 };
 
 }   // namespace forebay::wire

@@ -87,8 +87,8 @@ class StagingServer : public testing::Test {
                                                    wire::Open::Team team = {}) const {
         auto opened = io::open_existing(path);
         if (!opened) return opened.status();
-        wire::RemoteFile::Setup setup{address_, io::make_posix_file(opened.value().descriptor, path), empty, false, 60,
-                                      team};
+        wire::RemoteFile::Setup setup{
+            {address_, 60}, io::make_posix_file(opened.value().descriptor, path), empty, false, team};
         return wire::RemoteFile::open(setup);
     }
     Result<std::unique_ptr<wire::SnapshotFile>> open_to_read(const std::string& path,

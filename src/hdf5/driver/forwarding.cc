@@ -117,15 +117,19 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
     Status failure = address.status();
     bool unanswered = false;
     if (address) {
-        wire::RemoteFile::Setup setup{address.value(),  std::move(target.file),
-                                      opening.emptied,  opening.locked == Locked::kForWriting,
-                                      options.patience, opening.team};
-        setup.lock = open.descriptor;
+        wire::RemoteFile::Setup setup{{address.value(), options.patience},
+                                      std::move(target.file),
+                                      opening.emptied,
+                                      opening.locked == Locked::kForWriting,
+                                      opening.team};
+        setup.server.lock = open.descriptor;
         const auto dead = std::make_shared<DeadServer>(DeadServer{loaded, open.identity, open.path, server,
                                                                   open.descriptor, opening.holds_lock});
-        setup.sees = [dead](const std::string& log) { return dead->sees(log); };
-        setup.bring_home = [dead](const std::string& log, const Status& why) { return dead->bring_home(log, why); };
-        setup.left = [](const std::string& log) {
+        setup.server.sees = [dead](const std::string& log) { return dead->sees(log); };
+        setup.server.bring_home = [dead](const std::string& log, const Status& why) {
+            return dead->bring_home(log, why);
+        };
+        setup.server.left = [](const std::string& log) {
             std::error_code failed;
             return area::life_at(log) == area::Life::kEnded && std::filesystem::exists(log, failed);
         };

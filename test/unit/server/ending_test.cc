@@ -53,8 +53,9 @@ class Ending : public StagingServer {
     // A client of the file that has committed `committed`, of which a write hangs, and has written more.
     std::unique_ptr<wire::RemoteFile> write_and_hang(const std::string& path, Locked* locked = nullptr) {
         auto opened = io::open_existing(path);
-        wire::RemoteFile::Setup setup{address_, io::make_posix_file(opened.value().descriptor, path), false, false, 60};
-        if (locked != nullptr) setup.lock = locked->descriptor;
+        wire::RemoteFile::Setup setup{
+            {address_, 60}, io::make_posix_file(opened.value().descriptor, path), false, false};
+        if (locked != nullptr) setup.server.lock = locked->descriptor;
         auto file = wire::RemoteFile::open(setup);
         EXPECT_TRUE(file) << file.status().message();
         plan_->hang(Operation::kWrite);
@@ -175,8 +176,8 @@ TEST_F(Ending, a_close_ends_the_lock_before_anybody_is_told_that_nobody_writes_t
     const std::string path = make_file("file");
     Locked locked(path);
     auto opened = io::open_existing(path);
-    wire::RemoteFile::Setup setup{address_, io::make_posix_file(opened.value().descriptor, path), false, true, 60};
-    setup.lock = locked.descriptor;
+    wire::RemoteFile::Setup setup{{address_, 60}, io::make_posix_file(opened.value().descriptor, path), false, true};
+    setup.server.lock = locked.descriptor;
     auto file = wire::RemoteFile::open(setup);
     ASSERT_TRUE(file) << file.status().message();
     ASSERT_TRUE(file.value()->write_at(0, committed_));

@@ -107,7 +107,8 @@ TEST_F(StagingServer, one_client_writes_a_file_at_a_time_and_a_missing_one_is_to
     const auto missing = [&] {
         const std::string path = make_file("moved");
         auto opened = io::open_existing(path);
-        wire::RemoteFile::Setup setup{address_, io::make_posix_file(opened.value().descriptor, path), false, false, 60};
+        wire::RemoteFile::Setup setup{
+            {address_, 60}, io::make_posix_file(opened.value().descriptor, path), false, false};
         std::filesystem::remove(path);
         return wire::RemoteFile::open(setup).status();
     }();
@@ -262,7 +263,8 @@ TEST_F(StagingServer, a_server_that_hangs_up_may_open_the_file_yet) {
     const std::string path = make_file("file");
     const auto opened = io::open_existing(path);
     const auto open_to_empty = [&] {
-        wire::RemoteFile::Setup setup{address_, io::make_posix_file(opened.value().descriptor, path), true, false, 60};
+        wire::RemoteFile::Setup setup{
+            {address_, 60}, io::make_posix_file(opened.value().descriptor, path), true, false};
         const Status why = wire::RemoteFile::open(setup).status();
         return std::pair(why.code(), setup.unanswered);
     };

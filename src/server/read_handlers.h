@@ -1,0 +1,68 @@
+// The sessions of clients that write nothing: readers of a file's last commit, followers of its commits, and readers of
+// files in this node's read cache.
+//
+// Thread-safety: the session's thread makes all calls. Blocking: as the calls of the file do; a follower's request
+// until there is a new commit.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "server/cached_files.h"
+#include "server/served_files.h"
+#include "server/session_handler.h"
+#include "server/transfer.h"
+
+namespace forebay::server {
+
+// Reads the last commit of a file that another client writes.
+class SnapshotHandler final : public SessionHandler {
+  public:
+    SnapshotHandler(std::unique_ptr<ServedSnapshot> snapshot, wire::Connection& connection) noexcept
+        : snapshot_(std::move(snapshot)), transfer_(connection) {}
+
+    [[nodiscard]] Result<Next> serve(const wire::Connection::Frame& request) override;
+    [[nodiscard]] std::string end(const Status& end) override;
+
+  private:
+    const std::unique_ptr<ServedSnapshot> snapshot_;
+    Transfer transfer_;
+};
+
+// Is told of each commit of a file that another client writes.
+class FollowHandler final : public SessionHandler {
+  public:
+    FollowHandler(std::shared_ptr<Observers> observers, wire::Connection& connection) noexcept
+        : observers_(std::move(observers)), connection_(connection) {}
+
+    [[nodiscard]] Result<Next> serve(const wire::Connection::Frame& request) override;
+
+  private:
+    const std::shared_ptr<Observers> observers_;
+    wire::Connection& connection_;
+};
+
+// Reads one file after the other through this node's read cache.
+class CachedHandler final : public SessionHandler {
+  public:
+    CachedHandler(CachedFiles& files, std::unique_ptr<CachedFiles::Reader> reader,
+                  wire::Connection& connection) noexcept
+        : files_(files), reader_(std::move(reader)), connection_(connection) {}
+
+    // Answers an OPEN, request `number` of the session. If the file cannot be read through the cache, the answer is
+    // FAILED, and the client may open another file.
+    [[nodiscard]] Status open(std::uint64_t number, const wire::Open& request);
+    [[nodiscard]] Result<Next> serve(const wire::Connection::Frame& request) override;
+
+  private:
+    [[nodiscard]] Status read(const wire::Connection::Frame& request);
+
+    CachedFiles& files_;
+    const std::unique_ptr<CachedFiles::Reader> reader_;
+    wire::Connection& connection_;
+    std::shared_ptr<cache::CachedFile> file_;   // null: none is open
+};
+
+}   // namespace forebay::server

@@ -1,0 +1,48 @@
+// The session of a client that writes a file.
+//
+// The file outlives a client that ends without CLOSE: `end` brings it to its last commit. If CLOSE fails, the staged
+// bytes stay where they are. The client may read them until it ends, and may ask for nothing else.
+//
+// Thread-safety: the session's thread makes all calls. Blocking: as the calls of the file do; `end` has no bound.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "server/served_files.h"
+#include "server/session_handler.h"
+#include "server/transfer.h"
+
+namespace forebay::server {
+
+// Tells the server's operator a line. Any thread may call it.
+using Report = std::function<void(const std::string& line)>;
+
+class WriteHandler final : public SessionHandler {
+  public:
+    // `writes` is set to false once the server need not wait for this client before it ends.
+    WriteHandler(std::shared_ptr<ServedFile> file, wire::Connection& connection, const Report& report,
+                 std::atomic<bool>& writes) noexcept
+        : file_(std::move(file)), connection_(connection), transfer_(connection), report_(report), writes_(writes) {}
+
+    [[nodiscard]] Result<Next> serve(const wire::Connection::Frame& request) override;
+    [[nodiscard]] std::string end(const Status& end) override;
+
+  private:
+    [[nodiscard]] Status change(const wire::Connection::Frame& request);
+    [[nodiscard]] Status write(const wire::Write& message);
+    [[nodiscard]] Status control(const wire::Connection::Frame& request);
+    [[nodiscard]] Result<Next> close(const wire::Connection::Frame& request);
+
+    std::shared_ptr<ServedFile> file_;   // null once it is closed
+    wire::Connection& connection_;
+    Transfer transfer_;
+    const Report& report_;
+    std::atomic<bool>& writes_;
+    bool close_failed_ = false;
+};
+
+}   // namespace forebay::server

@@ -1,0 +1,84 @@
+// The requests of one session, on the client's side (docs/protocol.md).
+//
+// Requests are sent and answered in one order. WRITEs are pipelined: as many are sent ahead of their answers as the
+// server's credits allow. Every other request waits for its answer, and so for the answers of all WRITEs before it.
+// Large reads and writes go through memory that both sides use (exposed_memory.h), once kExposeAfter bytes have gone
+// through a Unix socket.
+//
+// After an error of any call, `lost` tells whether the connection still works. If it does, the error is the server's
+// answer to that request.
+//
+// Ownership: the connection and the exposed memory. Thread-safety: one thread at a time. Blocking: all calls but
+// `lost`, for the socket's patience at most.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "io/file.h"
+#include "wire/client_session.h"
+#include "wire/connection.h"
+#include "wire/exposed_memory.h"
+
+namespace forebay::wire {
+
+class Requests {
+  public:
+    // Called with the failure of each WRITE that the server refused, when its answer arrives.
+    using RefusedWrite = std::function<void(const Status& why)>;
+    // `local`: the server is on this machine, behind a Unix socket. `refused` null: the session writes nothing.
+    Requests(ClientSession session, bool local, RefusedWrite refused = nullptr);
+    // Ends the session.
+    ~Requests();
+    Requests(const Requests&) = delete;
+    Requests& operator=(const Requests&) = delete;
+
+    // Sends a WRITE. `head` is the encoded part table, `bytes` the bytes of all parts, at most kDataMax.
+    [[nodiscard]] Status write(std::span<const Part> parts, io::Bytes head, io::Bytes bytes);
+    // Sends a WRITE with a payload that was sent before, on another connection.
+    [[nodiscard]] Status write_again(io::Bytes payload) { return send_write(payload, {}); }
+    // Waits for the answers to all WRITEs.
+    [[nodiscard]] Status await_writes();
+    // Fills `into`, at most kDataMax bytes.
+    [[nodiscard]] Status read(std::uint64_t offset, io::MutableBytes into);
+    // Sends a request and returns its answer, which is valid until the next call. If `late` is not null and no answer
+    // arrives within the socket's patience, it becomes true and the connection stays.
+    [[nodiscard]] Result<Connection::Frame> call(Type type, io::Bytes payload, Type answer, bool* late = nullptr);
+
+    [[nodiscard]] bool lost() const noexcept { return lost_; }
+    [[nodiscard]] io::Socket& socket() noexcept { return connection_->socket(); }
+
+  private:
+    struct Unanswered {
+        std::uint32_t bytes;
+        bool exposed;   // it has a place in `exposed_`
+    };
+    [[nodiscard]] Status await_credit(std::size_t bytes);
+    [[nodiscard]] Status receive_write_answer();
+    [[nodiscard]] Result<Connection::Frame> receive_answer(Type answer, bool* late);
+    [[nodiscard]] Status send_write(io::Bytes head, io::Bytes bytes);
+    [[nodiscard]] Status send_exposed_write(std::span<const Part> parts, io::Bytes bytes);
+    [[nodiscard]] Status expose_for(std::size_t bytes);
+    [[nodiscard]] bool is_exposed(std::size_t bytes) const noexcept {
+        return exposed_ != nullptr && bytes >= kExposedMin;
+    }
+    Status lose(const Status& why) noexcept;
+
+    const std::unique_ptr<Connection> connection_;
+    const Welcome credits_;
+    const RefusedWrite refused_;
+    std::uint64_t sent_ = 2, answered_ = 2;   // ids of the last request and of the last answer
+    std::vector<Unanswered> unanswered_;      // WRITEs, oldest first
+    std::uint64_t unanswered_bytes_ = 0;
+    std::unique_ptr<ExposedMemory> exposed_;   // null: none
+    bool may_expose_;
+    std::uint64_t unexposed_bytes_ = 0;   // of large requests that went through the socket
+    bool lost_ = false;
+};
+
+}   // namespace forebay::wire
