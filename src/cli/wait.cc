@@ -18,7 +18,6 @@
 
 #include "area/process.h"
 #include "base/options.h"
-#include "board/board_format.h"
 #include "cli/acting_as.h"
 #include "cli/area_events.h"
 #include "cli/command_line.h"
@@ -27,6 +26,7 @@
 #include "cli/progress_bar.h"
 #include "cli/shown.h"
 #include "cli/staging_areas.h"
+#include "group/board_format.h"
 #include "io/open_existing.h"
 #include "io/posix_file.h"
 #include "ledger/drain_state.h"
@@ -162,9 +162,9 @@ class Look {
         const auto names = directory.list();
         if (!names) return {{Kind::kUnknown, "", names.status().message()}};
         for (const std::string& name : names.value()) {
-            if (!name.starts_with(board::kBoardPrefix)) continue;
+            if (!name.starts_with(group::kBoardPrefix)) continue;
             const auto file = directory.open_file(name, io::OpenMode::kRead);
-            const auto board = file ? board::read_board(*file.value()) : Result<board::BoardView>(file.status());
+            const auto board = file ? group::read_board(*file.value()) : Result<group::BoardView>(file.status());
             if (!board || board.value().unfollowed_bytes == 0) continue;   // no board yet, or none any more
             const auto log = directory.open_file("log", io::OpenMode::kRead);
             const auto targets = log ? log::scan_targets(*log.value())

@@ -10,7 +10,7 @@
 
 #include "area/process.h"
 #include "area/staging_area.h"
-#include "board/board_format.h"
+#include "group/board_format.h"
 #include "io/claim.h"
 #include "io/posix_file.h"
 #include "ledger/ledger.h"
@@ -107,9 +107,9 @@ std::vector<SharedFile> look_at_boards(io::Directory& directory) {
     const auto names = directory.list();
     if (!names) return all;
     for (const std::string& name : names.value()) {
-        if (!name.starts_with(board::kBoardPrefix)) continue;
+        if (!name.starts_with(group::kBoardPrefix)) continue;
         const auto file = directory.open_file(name, io::OpenMode::kRead);
-        const auto board = file ? board::read_board(*file.value()) : Result<board::BoardView>(file.status());
+        const auto board = file ? group::read_board(*file.value()) : Result<group::BoardView>(file.status());
         if (!board) continue;
         SharedFile shared;
         for (const area::ProcessIdentity& process : board.value().participants) shared.pids.push_back(process.pid);

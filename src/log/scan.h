@@ -54,7 +54,7 @@ struct ScannedLog {
     // at that place; 0: nobody can tell.
     std::optional<std::uint64_t> lost_after;
     // Of a durable log of several processes `records` has all that could be read: which of them count tells the
-    // statement on the board (board/statement.h), and so it does the commit.
+    // statement on the board (group/statement.h), and so it does the commit.
     std::vector<ScannedPiece> pieces;
     std::uint64_t segment_bytes = 0;
     std::uint64_t unread_bytes = 0;   // below the tails, from what was wrong on

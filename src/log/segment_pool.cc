@@ -180,7 +180,7 @@ Status SegmentPool::begin_segment(Segment& segment, std::uint64_t log, std::uint
     segment.live_bytes = 0;
     segment.pins = 0;
     segment.first_time_ns = 0;
-    segment.lane = 0;
+    segment.participant = 0;
     segment.order = {};
     SegmentHeader header{limits_.segment_bytes, process_, log, order};
     const std::byte* const fault = io::guarded(segment.bytes(), [&]() noexcept {

@@ -72,7 +72,7 @@ class Segment {
     std::uint64_t pins = 0;                    // readers and target writes that still look at it
     std::atomic<std::uint64_t> unindexed{0};   // records that its owner has not taken into its accounts; not guarded
     std::uint64_t first_time_ns = 0;           // CLOCK_REALTIME of its first data record; 0 none
-    std::uint64_t lane = 0;                    // whose log it is, among those who share a file
+    std::uint64_t participant = 0;             // whose log it is, of the group that writes the file
     SegmentOrder order;                        // of its records among those of all logs of the file
 
   private:

@@ -85,7 +85,7 @@ Result<std::unique_ptr<io::File>> open_in(std::string_view directory, const std:
     return door.value()->open_file(name, io::OpenMode::kReadWrite);
 }
 
-using board::board_name;
+using group::board_name;
 
 std::string unstaged(const Status& why) { return why.message() + " (no rank stages the file)"; }
 
@@ -193,7 +193,7 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
             if (!begun.value().empty()) warn([&] { return begun.value(); });
         }
         const Status joined = self->join_node(members, all);
-        if (joined.code() == Code::kNoSpace && self->share_ == nullptr) {
+        if (joined.code() == Code::kNoSpace && self->group_ == nullptr) {
             // That is the same for all, and none has joined: the drainer of a node has no room for the board.
             if (team->rank() == 0) result.warning.clear();
             warn([&] { return unstaged(joined); });
@@ -224,7 +224,7 @@ Status SharedFile::stay_unstaged() {
 Status SharedFile::join_node(const std::vector<std::size_t>& members, const std::vector<Introduction>& all) {
     const Introduction& drainer = all[members.front()];
     engine_->share_reserve(members.size());
-    Result<board::Board> board = Status(Code::kInternal, "no board");
+    Result<group::Board> board = Status(Code::kInternal, "no board");
     const Status mine = attempt([&] { return drains_ ? make_board(members, all, board) : Status::ok(); });
     Status made = team_->agree(mine);
     if (!made && mine) remove_board(drainer.log);   // that of another node failed
@@ -235,13 +235,13 @@ Status SharedFile::join_node(const std::vector<std::size_t>& members, const std:
 }
 
 Status SharedFile::make_board(const std::vector<std::size_t>& members, const std::vector<Introduction>& all,
-                              Result<board::Board>& board) {
+                              Result<group::Board>& board) {
     const Introduction& drainer = all[members.front()];
     std::uint64_t ring = 0;
     for (const std::size_t rank : members) ring = std::max(ring, all[rank].segments_max);
     auto file = engine_->directory()->open_file(board_name(drainer.log), io::OpenMode::kCreateNew);
     const Status made = attempt([&] {
-        if (file) board = board::Board::create(std::move(file).value(), members.size(), ring, group_of(drainer));
+        if (file) board = group::Board::create(std::move(file).value(), members.size(), ring, group_of(drainer));
         else board = file.status();
         return board.status();
     });
@@ -252,7 +252,7 @@ Status SharedFile::make_board(const std::vector<std::size_t>& members, const std
 }
 
 Status SharedFile::share_board(const std::vector<std::size_t>& members, const std::vector<Introduction>& all,
-                               Result<board::Board>& board) {
+                               Result<group::Board>& board) {
     const Introduction& drainer = all[members.front()];
     const auto self = static_cast<std::uint64_t>(
         std::find(members.begin(), members.end(), static_cast<std::size_t>(team_->rank())) - members.begin());
@@ -261,7 +261,7 @@ Status SharedFile::share_board(const std::vector<std::size_t>& members, const st
     if (!drains_) {
         auto file = open_in(drainer.directory, board_name(drainer.log));
         FOREBAY_TRY(file.status());
-        board = board::Board::open(std::move(file).value(), members.size());
+        board = group::Board::open(std::move(file).value(), members.size());
         FOREBAY_TRY(board.status());
     }
     std::vector<area::ProcessIdentity> processes;
@@ -270,7 +270,7 @@ Status SharedFile::share_board(const std::vector<std::size_t>& members, const st
         processes.push_back(all[rank].process);
         directories.emplace_back(all[rank].directory);
     }
-    share_ = std::make_shared<NodeShare>(NodeShare::Setup{
+    group_ = std::make_shared<group::Group>(group::Group::Setup{
         std::move(board).value(), self, 0, std::move(processes), file_->stripe(), several_nodes_, durable_,
         several_nodes_ ? group_of(all.front()) : 0, nodes.size(), journal_ != nullptr, std::move(directories)});
     Status mine;
@@ -282,13 +282,13 @@ Status SharedFile::share_board(const std::vector<std::size_t>& members, const st
             mine = file.status();
             if (mine) pool = std::move(file).value();
         }
-        share_->add_lane(std::move(pool), one.segment_bytes);
+        group_->add_log(std::move(pool), one.segment_bytes);
     }
     FOREBAY_TRY(mine);
-    FOREBAY_TRY(file_->join(share_, several_nodes_));
-    FOREBAY_TRY(share_->lost());
+    FOREBAY_TRY(file_->join(group_, several_nodes_));
+    FOREBAY_TRY(group_->lost());
     if (!drains_) return Status::ok();
-    return share_->listen([file = std::weak_ptr(file_)](bool room_wanted) {
+    return group_->listen([file = std::weak_ptr(file_)](bool room_wanted) {
         if (const auto alive = file.lock()) alive->look(room_wanted);
     });
 }
@@ -321,7 +321,7 @@ Status SharedFile::expose_to_others(const std::vector<Introduction>& all) {
             if (seen.insert(all[rank].node).second) other_drainers_.push_back(static_cast<int>(rank));
     });
     std::span<std::byte> mine;
-    if (drains_) mine = std::as_writable_bytes(std::span(&share_->exposed(), 1));
+    if (drains_) mine = std::as_writable_bytes(std::span(&group_->exposed(), 1));
     const Status exposed = attempt([&] {
         auto window = team_->expose(mine);
         if (window) window_ = std::move(window).value();
@@ -332,22 +332,22 @@ Status SharedFile::expose_to_others(const std::vector<Introduction>& all) {
 
 // Until every other node has drained what it had staged for these places when the call began.
 Status SharedFile::await_others(std::span<const ByteRange> places) {
-    const auto region_of = [](std::uint64_t offset) { return offset / board::Exposed::kRegionBytes; };
+    const auto region_of = [](std::uint64_t offset) { return offset / group::Exposed::kRegionBytes; };
     std::uint64_t first = UINT64_MAX, last = 0;
     for (const ByteRange& place : places) {
         first = std::min(first, region_of(place.begin));
         last = std::max(last, region_of(place.end - 1));
     }
     if (first > last) return Status::ok();
-    const std::uint64_t count = std::min(last - first + 1, board::Exposed::kMarks);
+    const std::uint64_t count = std::min(last - first + 1, group::Exposed::kMarks);
     std::vector<std::uint64_t> marks(count);
     for (const int drainer : other_drainers_) {
         // Marks are a ring: at most two pieces.
-        const std::uint64_t begin = first % board::Exposed::kMarks,
-                            front = std::min(count, board::Exposed::kMarks - begin);
+        const std::uint64_t begin = first % group::Exposed::kMarks,
+                            front = std::min(count, group::Exposed::kMarks - begin);
         const auto bytes = std::as_writable_bytes(std::span(marks));
         const auto offset_of = [](std::uint64_t mark) {
-            return offsetof(board::Exposed, marks) + mark * sizeof(std::uint64_t);
+            return offsetof(group::Exposed, marks) + mark * sizeof(std::uint64_t);
         };
         FOREBAY_TRY(window_->read(drainer, offset_of(begin), bytes.first(front * sizeof(std::uint64_t))));
         if (front < count)
@@ -359,9 +359,9 @@ Status SharedFile::await_others(std::span<const ByteRange> places) {
                 needed = std::max(needed, marks[(region - first) % count]);
         }
         for (std::uint64_t clean = 0; needed > 0;) {
-            FOREBAY_TRY(window_->read(drainer, offsetof(board::Exposed, clean),
+            FOREBAY_TRY(window_->read(drainer, offsetof(group::Exposed, clean),
                                       std::as_writable_bytes(std::span(&clean, 1))));
-            if (clean == board::Exposed::kCannotDrain)
+            if (clean == group::Exposed::kCannotDrain)
                 return {
                     Code::kUnavailable,
                     fmt::format("read {}: rank {}, which drains for another node, cannot write what is staged there",
@@ -380,8 +380,8 @@ Status SharedFile::write(std::span<const stage::StagedFile::Part> parts, stage::
     Status written = attempt([&] {
         return several_nodes_ && together ? file_->write_bypassing(parts) : file_->write(parts, byte_class);
     });
-    if (written && share_ != nullptr && !share_->lost().is_ok())
-        written = copy_of(share_->lost(), "board lost");   // nobody may see it
+    if (written && group_ != nullptr && !group_->lost().is_ok())
+        written = copy_of(group_->lost(), "board lost");   // nobody may see it
     if (written && read_around_ && byte_class == stage::ByteClass::kRaw)
         written = attempt([&] { return file_->drain_present(); });
     if (!written) tell_later(copy_of(written, "a write failed"), byte_class);
@@ -414,7 +414,7 @@ Status SharedFile::read(std::span<const stage::StagedFile::ReadPart> parts) {
 
 // A member alone cannot have all of them step aside.
 Status SharedFile::give_addresses() {
-    if (share_ == nullptr) return file_->give_addresses();
+    if (group_ == nullptr) return file_->give_addresses();
     file_->note_addresses_given();
     read_around_ = true;
     return file_->drain_present();
@@ -434,12 +434,12 @@ Status SharedFile::agree(const Status& mine) {
 Status SharedFile::agree_on_write(const Status& mine) {
     const Status outcome = agree(mine);
     untold_ = Status::ok();   // all know
-    if (share_ != nullptr && drains_ && !several_nodes_) (void)attempt([&] { file_->look_at_all(); });
+    if (group_ != nullptr && drains_ && !several_nodes_) (void)attempt([&] { file_->look_at_all(); });
     return outcome;
 }
 
 // Whether this member does what one does for all of its node; or, of a file that a server has, for all.
-bool SharedFile::acts() const noexcept { return forwarded_ ? team_->rank() == 0 : drains_ || share_ == nullptr; }
+bool SharedFile::acts() const noexcept { return forwarded_ ? team_->rank() == 0 : drains_ || group_ == nullptr; }
 
 // Everybody has made its writes; the drainers act; nobody goes on before they have.
 template <class Act>
@@ -449,25 +449,25 @@ Status SharedFile::by_drainers(Act&& act, Untold untold) {
     FOREBAY_TRY(untold == Untold::kTell ? agree(take_untold()) : meet());
     Status mine;
     if (acts()) mine = attempt(act);
-    if (share_ != nullptr && drains_) share_->marked();
-    if (mine && share_ != nullptr) mine = copy_of(share_->lost(), "board lost");
+    if (group_ != nullptr && drains_) group_->marked();
+    if (mine && group_ != nullptr) mine = copy_of(group_->lost(), "board lost");
     Status all = agree(mine);
-    if (share_ != nullptr && !drains_) file_->waited_since(begin_ns);   // those who drain have been timed in it
+    if (group_ != nullptr && !drains_) file_->waited_since(begin_ns);   // those who drain have been timed in it
     return all;
 }
 
 Status SharedFile::truncate(std::uint64_t size) {
-    if (several_nodes_ && share_ != nullptr) {
+    if (several_nodes_ && group_ != nullptr) {
         // Nothing is staged anywhere after that, so the target alone is cut or extended.
         FOREBAY_TRY(settle());
         FOREBAY_TRY(agree(attempt([&] { return team_->rank() == 0 ? file_->resize_beside(size) : Status::ok(); })));
         const Status noted = attempt([&] { return file_->note_size(size); });
-        if (drains_) share_->marked();
+        if (drains_) group_->marked();
         return agree(noted);
     }
     FOREBAY_TRY(by_drainers([&] { return file_->truncate(size); }));
     if (forwarded_) return attempt([&] { return acts() ? Status::ok() : file_->note_size(size); });
-    if (!drains_ && share_ != nullptr)
+    if (!drains_ && group_ != nullptr)
         if (Status followed = attempt([&] { return file_->truncate(size); }); !followed)
             tell_later(std::move(followed), stage::ByteClass::kRaw);
     return Status::ok();
@@ -490,14 +490,14 @@ Status SharedFile::commit() {
 }
 
 Status SharedFile::settle() {
-    if (!several_nodes_ || share_ == nullptr) return Status::ok();
+    if (!several_nodes_ || group_ == nullptr) return Status::ok();
     return by_drainers([&] { return file_->drain(); });
 }
 
 Status SharedFile::await_drained() {
     if (!on_several_nodes()) return Status::ok();
-    FOREBAY_TRY(attempt([&] { return drains_ ? file_->drain() : share_->await_drained(); }));
-    const ByteRange everything{0, board::Exposed::kMarks * board::Exposed::kRegionBytes};
+    FOREBAY_TRY(attempt([&] { return drains_ ? file_->drain() : group_->log().await_drained(); }));
+    const ByteRange everything{0, group::Exposed::kMarks * group::Exposed::kRegionBytes};
     return attempt([&] { return await_others({&everything, 1}); });
 }
 
@@ -510,15 +510,15 @@ Result<bool> SharedFile::any(bool mine) {
 
 Status SharedFile::step_aside(ledger::AsideReason reason) {
     const Status outcome = by_drainers([&] { return file_->step_aside(reason); });
-    if (!outcome || share_ == nullptr) return outcome;
+    if (!outcome || group_ == nullptr) return outcome;
     Status mine;
     // If this fails there may be something to be undone still; the file is written through all the same, as the
     // drainers do already.
     const Status ended = journal_ != nullptr ? end_consistency() : Status::ok();
-    if (drains_) share_->stop_listening();
+    if (drains_) group_->stop_listening();
     else mine = attempt([&] { return file_->go_through(reason); });
     window_.reset();
-    share_.reset();
+    group_.reset();
     const Status met = team_->agree(mine);
     // Last, as when the file is closed.
     if (met) remove_board(file_->log_number());

@@ -1,6 +1,6 @@
 // A file that the members of a team have open together, each through its own staged file.
 //
-// The members of one node share what they stage (share.h): the lowest rank of a node drains for it. Writes
+// The members of one node share what they stage (group/group.h): the lowest rank of a node drains for it. Writes
 // and reads are independent; open, truncate, commit, step_aside, settle and close are collective over the
 // team, and what one member fails at fails on all, with the same code.
 //
@@ -21,7 +21,7 @@
 #include <optional>
 #include <string>
 
-#include "node/share.h"
+#include "group/group.h"
 #include "node/team.h"
 #include "stage/engine.h"
 #include "undo/undo_journal.h"
@@ -50,7 +50,7 @@ class SharedFile {
     [[nodiscard]] std::uint64_t size() const { return file_->size(); }
     [[nodiscard]] stage::StagedFile& staged() const noexcept { return *file_; }
     // Members on other nodes stage parts of the file.
-    [[nodiscard]] bool on_several_nodes() const noexcept { return several_nodes_ && share_ != nullptr; }
+    [[nodiscard]] bool on_several_nodes() const noexcept { return several_nodes_ && group_ != nullptr; }
     // What may be undone is kept: a crash leaves the last commit, once every node has recovered. Null: it is not.
     [[nodiscard]] const undo::UndoJournal* journal() const noexcept { return journal_.get(); }
 
@@ -111,9 +111,9 @@ class SharedFile {
     Status introduce(Result<stage::OpenTarget>&& opened, struct Introduction& me, std::string& warning);
     Status join_node(const std::vector<std::size_t>& members, const std::vector<struct Introduction>& all);
     Status make_board(const std::vector<std::size_t>& members, const std::vector<struct Introduction>& all,
-                      Result<board::Board>& board);
+                      Result<group::Board>& board);
     Status share_board(const std::vector<std::size_t>& members, const std::vector<struct Introduction>& all,
-                       Result<board::Board>& board);
+                       Result<group::Board>& board);
     void leave_board(std::uint64_t log) noexcept;
     void remove_board(std::uint64_t log) noexcept;
     Status begin_statements();
@@ -143,7 +143,7 @@ class SharedFile {
     std::shared_ptr<Team> team_;
     std::unique_ptr<io::Claim> claim_;
     std::shared_ptr<stage::StagedFile> file_;
-    std::shared_ptr<NodeShare> share_;             // null: written through
+    std::shared_ptr<group::Group> group_;          // null: written through
     std::unique_ptr<Window> window_;               // several nodes only
     std::vector<int> other_drainers_;              // ranks
     std::shared_ptr<undo::UndoJournal> journal_;   // with nodes=consistent

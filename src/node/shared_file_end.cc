@@ -46,12 +46,12 @@ stage::Engine::Detached SharedFile::close(stage::Engine::AfterClose afterwards) 
     window_.reset();
     attached_ = false;
     std::optional<stage::WaitedClose> waits = stage::WaitedClose::kShared;
-    if (afterwards && share_ != nullptr && !several_nodes_ && !durable_)
+    if (afterwards && group_ != nullptr && !several_nodes_ && !durable_)
         (void)attempt([&] { waits = engine_->why_close_waits(*file_); });
-    if (!waits && (!untold_ || !share_->lost())) waits = stage::WaitedClose::kFailing;
+    if (!waits && (!untold_ || !group_->lost())) waits = stage::WaitedClose::kFailing;
     // On one node, or at a server, the logs can bring back the last commit, which is better than a file that lacks
     // metadata.
-    const bool lacks = (forwarded_ || (share_ != nullptr && !several_nodes_)) && !incomplete_;
+    const bool lacks = (forwarded_ || (group_ != nullptr && !several_nodes_)) && !incomplete_;
     const Status before = engine_->take_deferred_failure();
     bool any_lacks = false, all_may = false, any_failed = false;
     Status met;
@@ -68,7 +68,7 @@ stage::Engine::Detached SharedFile::close(stage::Engine::AfterClose afterwards) 
     }
     if (!met) {
         // Somebody is gone; nobody waits for anybody any more.
-        if (share_ != nullptr) share_->stop_listening();
+        if (group_ != nullptr) group_->stop_listening();
         (void)attempt([&] { return file_->finish_followed(met); });
         end_claim(*engine_, *file_, std::move(claim_));
         return {met};
@@ -96,7 +96,7 @@ stage::Engine::Detached SharedFile::close(stage::Engine::AfterClose afterwards) 
 bool SharedFile::defer(std::optional<stage::WaitedClose>& waits) {
     std::uint64_t word = 0;   // 1 and the reason
     if (drains_) {
-        share_->stop_listening();
+        group_->stop_listening();
         std::optional<stage::WaitedClose> why = stage::WaitedClose::kFailing;
         (void)attempt([&] { why = file_->commit_to_finish_later(); });
         if (why) word = 1 + static_cast<std::uint64_t>(*why);
@@ -111,22 +111,22 @@ bool SharedFile::defer(std::optional<stage::WaitedClose>& waits) {
 
 Status SharedFile::close_now(const Status& whole, Status committed) {
     Status mine;
-    if (share_ == nullptr) {
+    if (group_ == nullptr) {
         if (forwarded_ && !whole) file_->withhold(copy_of(whole, "a write failed"));
         mine = engine_->detach(file_, true);
     } else if (drains_) {
-        share_->stop_listening();
+        group_->stop_listening();
         if (!whole) file_->withhold(copy_of(whole, "a write failed"));
         mine = engine_->detach(file_, true);
-        share_->finished();
+        group_->ending().finished();
     } else {
-        mine = attempt([&] { return share_->wait_until_finished(); });
+        mine = attempt([&] { return group_->ending().wait_until_finished(); });
     }
     end_claim(*engine_, *file_, std::move(claim_));   // others may open the file as soon as any member has closed it
     const Status outcome = agree(mine ? committed : mine);
     if (outcome && journal_ != nullptr) (void)end_consistency();
     Status given_back;
-    if (share_ != nullptr && !drains_) {
+    if (group_ != nullptr && !drains_) {
         given_back = attempt([&] { return file_->finish_followed(outcome); });
         (void)engine_->detach(file_, true);
     }
@@ -134,7 +134,7 @@ Status SharedFile::close_now(const Status& whole, Status committed) {
     const Status untold = take_untold();
     const auto told = team_->agree(given_back, untold ? 1 : 0);
     // The board goes last: without it recovery could not tell what the others' logs mean.
-    if (told && share_ != nullptr) remove_board(file_->log_number());
+    if (told && group_ != nullptr) remove_board(file_->log_number());
     return told && std::ranges::count(told.value(), 0u) == 0 ? Status::ok() : agree(untold);
 }
 
@@ -143,26 +143,26 @@ Status SharedFile::close_now(const Status& whole, Status committed) {
 void SharedFile::finish_later(stage::Engine::AfterClose afterwards) noexcept {
     stage::Engine* const engine = engine_.get();
     const std::shared_ptr<stage::StagedFile> file = file_;
-    const std::shared_ptr<NodeShare> share = share_;
+    const std::shared_ptr<group::Group> group = group_;
     stage::Engine::SharedClose close{{}, std::move(afterwards), drains_};
     if (!drains_) {
-        close.finish = [file, share] {
-            Status finished = share->wait_until_finished();
-            if (finished) finished = share->outcome_of_end();
+        close.finish = [file, group] {
+            Status finished = group->ending().wait_until_finished();
+            if (finished) finished = group->ending().outcome();
             const Status given_back = file->finish_followed(finished);
-            share->come_to_end(NodeShare::End::kGivenBack);
+            group->ending().publish(group::Ending::Phase::kGivenBack);
             return given_back;
         };
         return engine->finish_later(file, std::move(close));
     }
     std::shared_ptr<io::Claim> claim = std::move(claim_);
-    close.finish = [engine, file, share, held = std::move(claim)]() mutable {
+    close.finish = [engine, file, group, held = std::move(claim)]() mutable {
         const Status outcome = attempt([&] { return file->finish(stage::StagedFile::Finish::kBehindProgram); });
-        share->finished(outcome);
+        group->ending().finished(outcome);
         // The board goes last: without it recovery could not tell what the logs of others mean, who may have died.
-        if (const Status given_back = share->await_ends(NodeShare::End::kGivenBack, std::nullopt);
-            outcome && given_back && share->all_came_to(NodeShare::End::kGivenBack))
-            (void)attempt([&] { return engine->directory()->remove_file(board::board_name(file->log_number())); });
+        if (const Status given_back = group->ending().await(group::Ending::Phase::kGivenBack, std::nullopt);
+            outcome && given_back && group->ending().all_came_to(group::Ending::Phase::kGivenBack))
+            (void)attempt([&] { return engine->directory()->remove_file(group::board_name(file->log_number())); });
         end_claim(*engine, *file, std::move(held));
         return outcome;
     };
@@ -173,7 +173,7 @@ void SharedFile::finish_later(stage::Engine::AfterClose afterwards) noexcept {
 
 void SharedFile::finish_unclosed() noexcept {
     if (engine_->inherited()) return;
-    if (!attached_ || share_ == nullptr) return claim_.reset();   // nothing is staged
+    if (!attached_ || group_ == nullptr) return claim_.reset();   // nothing is staged
     const Status outcome = attempt([&]() -> Status {
         if (journal_ != nullptr)
             return {Code::kUnavailable, "with nodes=consistent it stays as it is, "
@@ -185,19 +185,19 @@ void SharedFile::finish_unclosed() noexcept {
 }
 
 Status SharedFile::follow_unclosed() {
-    share_->come_to_end(NodeShare::End::kWritten);
-    const Status finished = share_->wait_until_finished(kOthersMax);
+    group_->ending().publish(group::Ending::Phase::kWritten);
+    const Status finished = group_->ending().wait_until_finished(kOthersMax);
     FOREBAY_TRY(file_->finish_followed(finished));
-    share_->come_to_end(NodeShare::End::kGivenBack);
+    group_->ending().publish(group::Ending::Phase::kGivenBack);
     return Status::ok();
 }
 
 Status SharedFile::drain_unclosed() {
-    if (const Status ended = share_->await_ends(NodeShare::End::kWritten, kOthersMax); !ended) {
+    if (const Status ended = group_->ending().await(group::Ending::Phase::kWritten, kOthersMax); !ended) {
         (void)attempt([&] { return file_->drain(); });   // what there is now; the logs stay
         return ended;
     }
-    share_->stop_listening();
+    group_->stop_listening();
     if (several_nodes_) {
         // Other nodes may have made the file longer: its size is what they all have written.
         FOREBAY_TRY(file_->drain());
@@ -205,9 +205,10 @@ Status SharedFile::drain_unclosed() {
     } else {
         FOREBAY_TRY(file_->finish());
     }
-    share_->finished();
+    group_->ending().finished();
     // The board goes last: without it recovery could not tell what the others' logs mean.
-    if (share_->await_ends(NodeShare::End::kGivenBack, kOthersMax) && share_->all_came_to(NodeShare::End::kGivenBack))
+    if (group_->ending().await(group::Ending::Phase::kGivenBack, kOthersMax) &&
+        group_->ending().all_came_to(group::Ending::Phase::kGivenBack))
         remove_board(file_->log_number());
     return Status::ok();
 }

@@ -49,7 +49,7 @@ Status remove_unread(FoundDirectory& found) {
     if (!names) return names.status();
     found.boards.clear();
     for (const std::string& name : names.value())
-        if (name.starts_with(board::kBoardPrefix)) FOREBAY_TRY(remove_if_there(*found.directory, name));
+        if (name.starts_with(group::kBoardPrefix)) FOREBAY_TRY(remove_if_there(*found.directory, name));
     return remove_directory(found);
 }
 
@@ -57,7 +57,7 @@ Status give_back_logs(const Session& session) {
     if (session.board != nullptr) {
         auto file = session.board_at->directory->open_file(session.board->name, io::OpenMode::kReadWrite);
         if (!file) return file.status();
-        FOREBAY_TRY(board::retire_board(*file.value()));
+        FOREBAY_TRY(group::retire_board(*file.value()));
         if (session.durable_group) FOREBAY_TRY(file.value()->sync());
     }
     for (auto found = session.logs.rbegin(); found != session.logs.rend(); ++found) FOREBAY_TRY(free_log(*found));

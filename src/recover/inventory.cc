@@ -15,7 +15,7 @@ namespace forebay::recover {
 
 namespace {
 
-using board::kBoardPrefix;
+using group::kBoardPrefix;
 
 Status look_for_journals(FoundDirectory& found) {
     const auto names = found.directory->list();
@@ -54,7 +54,7 @@ Status look_for_boards(FoundDirectory& found) {
         if (std::from_chars(digits, name.data() + name.size(), board.log).ptr != name.data() + name.size()) continue;
         auto file = open_trusted(*found.directory, name, io::OpenMode::kReadWrite);
         if (!file) return file.status();
-        auto read = board::read_board(*file.value());
+        auto read = group::read_board(*file.value());
         // The process died when it had just begun to make it: nobody has seen it, and nothing was staged.
         if (read.status().code() == Code::kNotFound) {
             found.unfinished.push_back(name);

@@ -16,7 +16,7 @@
 
 #include "area/process.h"
 #include "base/status.h"
-#include "board/board_format.h"
+#include "group/board_format.h"
 #include "io/file.h"
 #include "ledger/ledger.h"
 #include "log/scan.h"
@@ -27,7 +27,7 @@ namespace forebay::recover {
 struct FoundBoard {
     std::string name;
     std::uint64_t log = 0;   // the drainer's
-    board::BoardView board;
+    group::BoardView board;
 };
 
 // The undo journal of a rank (undo/undo_format.h).

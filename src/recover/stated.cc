@@ -8,7 +8,7 @@ namespace forebay::recover {
 
 namespace {
 
-using board::Statement;
+using group::Statement;
 using log::ScannedLog;
 using log::ScannedPiece;
 
@@ -51,7 +51,7 @@ void keep_what_is_stated(Session& session) {
     const auto is_durable = [](const FoundLog& found) { return found.log->durable; };
     if (session.board == nullptr || std::none_of(session.logs.begin(), session.logs.end(), is_durable)) return;
     session.durable_group = true;
-    board::BoardView& board = session.board->board;
+    group::BoardView& board = session.board->board;
     if (board.frontier.lower() == log::Frontier::kNothing) return;
     if (!std::all_of(session.logs.begin(), session.logs.end(), is_durable)) {
         session.damage = {Code::kCorrupt, "not all logs of the processes that wrote it together are durable"};

@@ -10,7 +10,7 @@ std::optional<WaitedClose> StagedFile::commit_to_finish_later() {
     {
         const LockGuard lock(mutex());
         if (state_ == State::kThrough || state_ == State::kPassive) return WaitedClose::kNothingLeft;
-        if (follows() || several_nodes_ || (share_ && durable_)) return WaitedClose::kShared;
+        if (follows() || several_nodes_ || (group_ && durable_)) return WaitedClose::kShared;
         if (state_ != State::kStaged || log_failed_ || !withheld_.is_ok() || !outflow_.first_error().is_ok())
             return WaitedClose::kFailing;
     }

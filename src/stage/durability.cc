@@ -71,7 +71,7 @@ std::size_t StagedFile::segments_to_give_back() const noexcept {
 // Gives back what is not needed, so that no loss of power brings part of it back. True if there was anything.
 // Blocks on the device, without the lock; only one at a time.
 bool StagedFile::recycle_durably() {
-    if (share_) return recycle_group_durably(false);
+    if (group_) return recycle_group_durably(false);
     if (!durable_ || state_ != State::kStaged || recycling_ || outflow_.halted()) return false;
     const std::size_t count = segments_to_give_back();
     if (count == 0) return false;

@@ -136,7 +136,7 @@ void ExtentIndex::insert_unless_newer(ByteRange range, const StagedPlace& bytes,
                     note_superseded(there, piece, bytes.sequence);
                 return;
             }
-            if (there.segment == nullptr || there.segment->lane == bytes.segment->lane) return;
+            if (there.segment == nullptr || there.segment->participant == bytes.segment->participant) return;
             const StagedPlace& newer = older ? bytes : there;
             const StagedPlace& superseded = older ? there : bytes;
             if (superseded.data_class != log::DataClass::kMetadata) return;

@@ -48,7 +48,7 @@ void StagedFile::plan_copy(const ReadPart& part, CopyPlan& plan) const {
         return;
     }
     // Others may have made the file longer than is known here: then the target tells where it ends.
-    const ByteRange inside = share_ ? all : all.intersect({0, std::max(logical_size_, all.begin)});
+    const ByteRange inside = group_ ? all : all.intersect({0, std::max(logical_size_, all.begin)});
     const std::uint64_t real_end = outflow_.cut_due().value_or(kOffsetMax);
     index().for_each_newest(
         inside,
@@ -128,7 +128,7 @@ Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
 
 // Others of a shared file may have staged something. A log that was left behind has bytes that are nowhere else.
 void StagedFile::offer_target() noexcept {
-    const bool unstaged = !share_ && state_ != State::kFailed && bytes_.empty() && !outflow_.cut_due();
+    const bool unstaged = !group_ && state_ != State::kFailed && bytes_.empty() && !outflow_.cut_due();
     unstaged_.offer(unstaged ? target_.get() : nullptr);
 }
 
@@ -158,14 +158,15 @@ Status StagedFile::read_some(std::span<const ReadPart> parts) {
     for (;;) {
         CopyPlan plan;
         std::shared_ptr<io::File> target;
-        std::shared_ptr<Share> share;   // keeps the segments of others mapped
+        std::shared_ptr<group::Group> group;   // keeps the segments of others mapped
         std::size_t threads = 0;
         {
             const LockGuard lock(mutex());
             if (!inherited) follow();
-            if (share_ && !share_->damage().is_ok()) return share_->damage().with_context("read " + path_);
+            if (group_ && !group_->order().damage().is_ok())
+                return group_->order().damage().with_context("read " + path_);
             target = target_;
-            share = share_;
+            group = group_;
             for (const ReadPart& part : parts)
                 if (!part.into.empty()) plan_copy(part, plan);
             if (!inherited && outflow_.waits_for_target()) threads = surroundings_.options().drain_threads;
@@ -190,9 +191,9 @@ Status StagedFile::read_some(std::span<const ReadPart> parts) {
             if (!inherited) {
                 // What was followed has been drained and its segment used again.
                 const LockGuard lock(mutex());
-                if (!share_) continue;
+                if (!group_) continue;
                 index().clear();
-                share_->restart();
+                group_->order().restart();
                 continue;
             }
             // The parent has drained these bytes and used the segment again.
@@ -210,7 +211,7 @@ Status StagedFile::copy_committed(CommitKeeper& keeper) {
     CopyPlan plan;
     {
         const LockGuard lock(mutex());
-        if (state_ != State::kStaged || share_)
+        if (state_ != State::kStaged || group_)
             return {Code::kUnavailable, path_ + ": its last flush is not known apart from what came after it"};
         CommitKeeper::State state{committed_size_, slot_->guarantee_given_up.load(std::memory_order_relaxed), {}};
         const std::uint64_t real_end = outflow_.cut_due().value_or(kOffsetMax);

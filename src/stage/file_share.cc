@@ -1,4 +1,4 @@
-// A staged file that several processes write together (share.h): taking part, and following what others write.
+// A staged file that several processes write together (group/group.h): taking part, and following what others write.
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -24,11 +24,11 @@ constexpr std::size_t kDrainThreadsMax = 64;
 // False: the log has failed, and has no record of it.
 bool StagedFile::append_bypass_record(ByteRange range, Place place) {
     const std::uint64_t sequence = next_sequence();
-    DrawnNumber drawn(share_.get());
-    if (share_ && !share_->lost().is_ok()) return false;
+    group::DrawnNumber drawn(order());
+    if (group_ && !group_->lost().is_ok()) return false;
     const bool supersedes = place == Place::kPerhapsStaged;
     const bool recorded = log_->append_through(range, sequence, supersedes);
-    if (share_ && recorded) ExtentIndex::note_through(*log_->newest(), sequence, supersedes);
+    if (group_ && recorded) ExtentIndex::note_through(*log_->newest(), sequence, supersedes);
     return recorded;
 }
 
@@ -42,7 +42,7 @@ Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place
         FOREBAY_TRY(make_marker_room());   // the others have to be told
         const std::uint64_t begin_ns = monotonic_ns();
         {
-            const board::WriteBeside under_way(share_->beside());
+            const group::WriteBeside under_way(group_->target().beside());
             FOREBAY_TRY(target_->write_at(part.offset, part.bytes));
         }
         surroundings_.wrote(begin_ns, monotonic_ns(), range);
@@ -76,24 +76,24 @@ void StagedFile::give_back_first() {
     if (first_segment_ != nullptr) surroundings_.pool()->release(std::exchange(first_segment_, nullptr));
 }
 
-Status StagedFile::join(std::shared_ptr<Share> share, bool several_nodes) {
+Status StagedFile::join(std::shared_ptr<group::Group> group, bool several_nodes) {
     FOREBAY_TRY(take_first_segment());
     const LockGuard writer(writer_);
     log::Segment* const segment = std::exchange(first_segment_, nullptr);
     {
         const LockGuard lock(mutex());
-        share_ = std::move(share);
+        group_ = std::move(group);
         unstaged_.withdraw();
-        durable_ = share_->durable();
-        log_->share(share_->sharing(), durable_);
+        durable_ = group_->release().durable();
+        log_->share(group_->log().sharing(), durable_);
         several_nodes_ = several_nodes;
         if (several_nodes) committed_size_ = 0;   // all raw data lies beyond: it drains at once
-        if (share_->drains()) {
-            share_->set_committed_size(committed_size_);
-            outflow_.share(std::min<std::size_t>(share_->participants(), kDrainThreadsMax), several_nodes);
+        if (group_->drains()) {
+            group_->target().set_committed_size(committed_size_);
+            outflow_.share(std::min<std::size_t>(group_->participants(), kDrainThreadsMax), several_nodes);
         } else {
             outflow_.follow();
-            follower_ = std::make_unique<Follower>(share_);
+            follower_ = std::make_unique<Follower>(group_->order());
         }
         if (several_nodes) let_others_write();
         bytes_.index().clear();   // numbers begin afresh
@@ -121,8 +121,8 @@ bool StagedFile::find_work(bool room_wanted) {
     if (state_ != State::kStaged || follows()) return false;
     follow(!room_wanted);
     if (room_wanted) outflow_.wait_out_pause();   // this thread has nothing else to do
-    if (state_ != State::kStaged || !share_) return false;
-    if (room_wanted && recycle_durably() && (state_ != State::kStaged || !share_)) return false;
+    if (state_ != State::kStaged || !group_) return false;
+    if (room_wanted && recycle_durably() && (state_ != State::kStaged || !group_)) return false;
     if (room_wanted && !outflow_.halted() && (outflow_.stalled() || outflow_.sync_hangs()))
         outflow_.halt(outflow_.timed_out());
     if (room_wanted && !outflow_.halted()) {
@@ -139,7 +139,7 @@ bool StagedFile::find_work(bool room_wanted) {
 void StagedFile::look_at_all() {
     {
         const LockGuard lock(mutex());
-        if (state_ != State::kStaged || !share_) return;
+        if (state_ != State::kStaged || !group_) return;
         all_written_ = true;
     }
     outflow_.wake();
@@ -150,14 +150,14 @@ void StagedFile::look_at_all() {
 // write. Then all go on staging, as with the other policies. Nothing that comes after a failure asks for a cut before
 // the close.
 void StagedFile::let_through() noexcept {
-    if (share_ && share_->drains() && outflow_.halted() && outflow_.idle() && !outflow_.cut_due() &&
+    if (group_ && group_->drains() && outflow_.halted() && outflow_.idle() && !outflow_.cut_due() &&
         surroundings_.options().on_error == OnError::kThrough)
-        share_->let_through();
+        group_->target().let_through();
 }
 
 // Other processes of the node write to the target by themselves from now on, or may.
 void StagedFile::let_others_write() noexcept {
-    if (share_ && share_->drains()) outflow_.let_others_write();
+    if (group_ && group_->drains()) outflow_.let_others_write();
 }
 
 bool StagedFile::staged() const {
@@ -167,7 +167,7 @@ bool StagedFile::staged() const {
 
 bool StagedFile::shared() const {
     const LockGuard lock(mutex());
-    return share_ != nullptr;
+    return group_ != nullptr;
 }
 
 Status StagedFile::finish_followed(const Status& outcome) {
@@ -187,7 +187,7 @@ Status StagedFile::finish_followed(const Status& outcome) {
             state_ = State::kFailed;
             outflow_.halt(outcome);
         }
-        share_.reset();
+        group_.reset();
         offer_target();
     }
     return outcome && durable_ ? sync_given_back() : outcome;
@@ -195,20 +195,20 @@ Status StagedFile::finish_followed(const Status& outcome) {
 
 Status StagedFile::drain_present() {
     const LockGuard writer(writer_);
-    std::shared_ptr<Share> share;
+    std::shared_ptr<group::Group> group;
     std::uint64_t below = 0;
     {
         const LockGuard lock(mutex());
-        if (state_ != State::kStaged || !share_) return outflow_.error();
-        share = share_;
-        below = share->present_below();
-        if (share->drains()) {
+        if (state_ != State::kStaged || !group_) return outflow_.error();
+        group = group_;
+        below = group->order().present_below();
+        if (group->drains()) {
             follow();
             add(slot_->guarantee_given_up, bytes_.index().promote_held());
         }
     }
     const Call call(slot_->close_ns, surroundings_.spare_time(), surroundings_.trace());
-    if (!share->drains()) return share->drain_below(below);
+    if (!group->drains()) return group->log().drain_below(below);
     const LockGuard lock(mutex());
     return drain_all(below);
 }
@@ -226,8 +226,8 @@ Status StagedFile::note_size(std::uint64_t size) {
     if (!follows() && log_ != nullptr && !log_->empty()) {
         FOREBAY_TRY(make_marker_room());
         const std::uint64_t sequence = next_sequence();
-        DrawnNumber drawn(share_.get());
-        FOREBAY_TRY(share_->lost());
+        group::DrawnNumber drawn(order());
+        FOREBAY_TRY(group_->lost());
         const bool noted = log_->append_marker(log::RecordKind::kTruncate, size, sequence);
         drawn.publish();
         if (!noted) return log_failure().with_context("set the size of " + path_);
@@ -268,7 +268,7 @@ Status StagedFile::go_through(ledger::AsideReason reason) {
         bytes_.index().clear();
         follower_.reset();
         log_->release_all();
-        share_.reset();
+        group_.reset();
         state_ = State::kThrough;
         offer_target();
     }
@@ -281,7 +281,7 @@ void StagedFile::append_own(std::span<const Part> parts, const OwnRecords::Recor
     for (const Part& part : parts) bytes += part.bytes.size();
     // Nodes wait for each other's bytes: they go at once.
     const bool drain_now = own_records().note(parts, record, several_nodes_ ? 1 : stripe());
-    share_->published();
+    group_->order().published();
     add(slot_->staged, bytes);
     // Counted as pending before the write returns. If the record is in the index already, nobody may come to set that
     // right.
@@ -290,7 +290,7 @@ void StagedFile::append_own(std::span<const Part> parts, const OwnRecords::Recor
         const LockGuard lock(mutex());
         update_ledger();
     }
-    if (several_nodes_) share_->appended(parts);
+    if (several_nodes_) group_->log().appended(parts);
     if (drain_now) outflow_.wake();
 }
 
@@ -300,11 +300,11 @@ FileBounds StagedFile::bounds() noexcept {
 
 // Takes in what others have appended. With `may_wait` scattered pieces may wait for their neighbours.
 void StagedFile::follow(bool may_wait) {
-    if (!share_ || state_ != State::kStaged) return;
+    if (!group_ || state_ != State::kStaged) return;
     FileBounds found = bounds();
-    while (!share_->find()) {
+    while (!group_->order().find()) {
         index().clear();
-        share_->restart();
+        group_->order().restart();
         // What has been released is in the target, whose size tells of the rest.
         if (const auto size = target_->size()) {
             outflow_.target_reaches(size.value());
@@ -312,12 +312,12 @@ void StagedFile::follow(bool may_wait) {
         }
     }
     if (follower_) return follower_->take_in(found);
-    share_->count_found(slot_->pending);
-    if (!share_->damage().is_ok() && !outflow_.halted()) outflow_.halt(share_->damage());
+    group_->order().count_found(slot_->pending);
+    if (!group_->order().damage().is_ok() && !outflow_.halted()) outflow_.halt(group_->order().damage());
     const Options& options = surroundings_.options();
     const bool gathers = may_wait && !outflow_.hurries() && !several_nodes_ && !all_written_ &&
-                         !share_->completeness_awaited();
-    if (!bytes_.take_in(*share_, found, options.write_max,
+                         !group_->order().completeness_awaited();
+    if (!bytes_.take_in(group_->order(), found, options.write_max,
                         gathers ? std::min(kWaitingMax, options.size / kWaitingShare) : 0))
         return;
     outflow_.target_reaches(found.target_size);

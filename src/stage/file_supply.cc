@@ -53,10 +53,12 @@ void StagedFile::unpin(plan::Keeper keeper) noexcept {
     bytes_.index().unpin(keeper);
 }
 
-std::uint64_t StagedFile::complete_below() const noexcept { return share_ ? share_->complete_below() : kOffsetMax; }
+std::uint64_t StagedFile::complete_below() const noexcept {
+    return group_ ? group_->order().complete_below() : kOffsetMax;
+}
 
 void StagedFile::await_complete() noexcept {
-    if (share_) share_->await_complete();
+    if (group_) group_->order().await_complete();
 }
 
 // Until nothing with a lower number than `below` is staged.
@@ -115,10 +117,10 @@ void StagedFile::made_good() noexcept {
 
 void StagedFile::halted(const Status& failure) noexcept {
     mutex().assert_held();
-    if (!share_) return;
+    if (!group_) return;
     const bool through = surroundings_.options().on_error == OnError::kThrough;
     if (through) let_others_write();
-    share_->fail(failure.sys_errno(), through && !outflow_.cut_due());
+    group_->target().fail(failure.sys_errno(), through && !outflow_.cut_due());
     let_through();
 }
 
@@ -126,11 +128,11 @@ void StagedFile::halted(const Status& failure) noexcept {
 // have to be cut or zeroed.
 void StagedFile::pace_changed() noexcept {
     mutex().assert_held();
-    if (!share_ || !share_->drains()) return;
+    if (!group_ || !group_->drains()) return;
     const bool safe = !outflow_.was_cut() && !outflow_.may_hang() && !several_nodes_ && !durable_;
     const std::optional<std::uint64_t> pace = safe ? outflow_.pace() : std::nullopt;
     if (pace || outflow_.others_extend()) outflow_.let_others_extend();
-    share_->set_memory_pace(pace);
+    group_->target().set_memory_pace(pace);
 }
 
 void StagedFile::progressed() noexcept {
@@ -143,7 +145,7 @@ void StagedFile::progressed() noexcept {
     recycle();
     update_ledger();
     let_through();
-    if (outflow_.nothing_in_flight() && share_) share_->at_rest();
+    if (outflow_.nothing_in_flight() && group_) group_->release().at_rest();
 }
 
 void StagedFile::synced() noexcept { add(slot_->syncs, 1); }
@@ -160,7 +162,7 @@ void StagedFile::update_ledger() {
     offer_target();
     if (follows()) return;   // the drainer keeps the accounts; what is in this index was found by reading
     const std::uint64_t pending = pending_bytes() + left_bytes_;
-    slot_->pending.store(pending + (share_ ? share_->found_bytes() : 0), std::memory_order_relaxed);
+    slot_->pending.store(pending + (group_ ? group_->order().found_bytes() : 0), std::memory_order_relaxed);
     slot_->held.store(bytes_.index().held_bytes(), std::memory_order_relaxed);
     slot_->superseded.store(bytes_.index().superseded_bytes(), std::memory_order_relaxed);
     const bool any = pending > 0 && log_ && !log_->empty();

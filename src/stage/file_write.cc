@@ -51,7 +51,7 @@ Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class, Rout
             FOREBAY_TRY(meet_size_limit(end_of(parts)));
             if (several_nodes_ && (byte_class == ByteClass::kMetadata || route == Route::kBypass))
                 return bypass_beside_others(parts);
-            if (follows() && share_->goes_through()) return bypass_beside_others(parts);
+            if (follows() && group_->target().goes_through()) return bypass_beside_others(parts);
             if (goes_through_after_failure()) {
                 for (const Part& part : parts)
                     if (!part.bytes.empty()) FOREBAY_TRY(bypass(part.offset, part.bytes));
@@ -88,12 +88,12 @@ bool StagedFile::goes_through_after_failure() const {
     if (log_failed_) return true;
     if (surroundings_.options().on_error != OnError::kThrough || follows()) return false;
     const LockGuard lock(mutex());
-    return !outflow_.first_error().is_ok() && !(share_ && outflow_.cut_due());
+    return !outflow_.first_error().is_ok() && !(group_ && outflow_.cut_due());
 }
 
 // Of a file that is shared, the record says whether its bytes wait for a commit, all or none of them.
 bool StagedFile::waits_for_commit(std::uint64_t offset, ByteClass byte_class) const noexcept {
-    return byte_class == ByteClass::kMetadata || (share_ && offset < share_->committed_size());
+    return byte_class == ByteClass::kMetadata || (group_ && offset < group_->target().committed_size());
 }
 
 // As many small parts as fit go into one record.
@@ -135,9 +135,9 @@ ByteRange StagedFile::part_to_bypass(ByteRange range, ByteClass byte_class) cons
         return kNothing;
     ByteRange part = range;
     if (follows()) {
-        if (range.begin < share_->committed_size()) return kNothing;
-        part = share_->first_unstaged(range);
-        if (!share_->lost().is_ok()) return kNothing;
+        if (range.begin < group_->target().committed_size()) return kNothing;
+        part = group_->target().first_unstaged(range);
+        if (!group_->lost().is_ok()) return kNothing;
     } else if (range.begin < committed_size_) {
         return kNothing;
     }
@@ -151,16 +151,16 @@ Status StagedFile::bypass_fast(const Part& part) {
     FOREBAY_TRY(follows() ? bypass_beside_others({&part, 1}, Place::kNeverStaged) : bypass(part.offset, part.bytes));
     const std::uint64_t took_ns = monotonic_ns() - begin_ns, used_ns = thread_cpu_ns() - cpu_ns;
     // Writers of a file take turns, and share the processors. Beyond that it was the target that was waited for.
-    const std::uint64_t writers = share_ ? share_->participants() : 1;
+    const std::uint64_t writers = group_ ? group_->participants() : 1;
     if (took_ns <= kPatient * writers * used_ns) return Status::ok();
     const LockGuard lock(mutex());
     outflow_.forget_pace();
-    if (share_) share_->set_memory_pace(std::nullopt);   // until the drain finds it fast again
+    if (group_) group_->target().set_memory_pace(std::nullopt);   // until the drain finds it fast again
     return Status::ok();
 }
 
 std::optional<std::uint64_t> StagedFile::memory_pace() const noexcept {
-    return share_ ? share_->memory_pace() : outflow_.pace();
+    return group_ ? group_->target().memory_pace() : outflow_.pace();
 }
 
 Status StagedFile::stage_part(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) {
@@ -195,8 +195,8 @@ Status StagedFile::stage_part(std::uint64_t offset, io::Bytes bytes, ByteClass b
         const std::size_t fits = room.value() >= kPage ? room.value() / kPage * kPage : room.value();
         std::size_t taken = std::min<std::size_t>(bytes.size(), fits);
         if (bypassed.begin > offset) taken = std::min<std::uint64_t>(taken, bypassed.begin - offset);
-        if (share_ && byte_class == ByteClass::kRaw && offset < share_->committed_size())
-            taken = std::min<std::uint64_t>(taken, share_->committed_size() - offset);
+        if (group_ && byte_class == ByteClass::kRaw && offset < group_->target().committed_size())
+            taken = std::min<std::uint64_t>(taken, group_->target().committed_size() - offset);
         const Part part{offset, bytes.first(taken)};
         if (!append({&part, 1}, byte_class)) {
             const Part rest{offset, bytes};
@@ -213,10 +213,10 @@ bool StagedFile::append(std::span<const Part> parts, ByteClass byte_class) {
     const bool waits = waits_for_commit(parts.front().offset, byte_class);
     const auto data_class = waits ? log::DataClass::kMetadata : log::DataClass::kRaw;
     const std::uint64_t sequence = next_sequence();
-    DrawnNumber drawn(share_.get());
+    group::DrawnNumber drawn(order());
     // First: whoever looks for a range in which nothing is staged must not miss these.
-    if (share_ && !several_nodes_) share_->note_staged(parts);
-    if (share_ && !share_->lost().is_ok()) return false;
+    if (group_ && !several_nodes_) group_->target().note_staged(parts);
+    if (group_ && !group_->lost().is_ok()) return false;
     const std::uint64_t now = realtime_ns();
     const auto position = log_->append_data(parts, data_class, sequence, now);
     if (position.segment == nullptr) return false;
@@ -224,7 +224,7 @@ bool StagedFile::append(std::span<const Part> parts, ByteClass byte_class) {
         for (const Part& part : parts) surroundings_.spare_time().spend(part.bytes.size(), *pace);
     const StagedPlace staged{position.segment, position.offset, sequence,
                              static_cast<std::uint32_t>(position.segment->own_generation), data_class};
-    if (share_ && share_->drains()) {
+    if (group_ && group_->drains()) {
         append_own(parts, {parts.size(), staged, waits, now});
         drawn.forget();
         return true;
@@ -236,7 +236,7 @@ bool StagedFile::append(std::span<const Part> parts, ByteClass byte_class) {
         if (position.segment->first_time_ns == 0) position.segment->first_time_ns = now;
         for (const Part& part : parts) {
             const ByteRange range{part.offset, part.offset + part.bytes.size()};
-            if (!share_)
+            if (!group_)
                 bytes_.index().insert(range, staged.advanced(bytes), waits ? kOffsetMax : committed_size_,
                                       committed_size_);
             logical_size_ = std::max(logical_size_, range.end);
@@ -247,16 +247,16 @@ bool StagedFile::append(std::span<const Part> parts, ByteClass byte_class) {
         add(slot_->staged, bytes);
         update_ledger();
         // Otherwise whoever completes a target write looks again: waking a thread costs as much as a small write.
-        drain_now = !share_ && outflow_.wants_thread();
+        drain_now = !group_ && outflow_.wants_thread();
     }
-    if (share_) share_->appended(parts);
+    if (group_) group_->log().appended(parts);
     if (drain_now) outflow_.wake();
     return true;
 }
 
 // The log has not taken these, nor will it. Of a shared file the others would not learn of them.
 Status StagedFile::write_after_fault(std::span<const Part> parts) {
-    if (share_) return log_failure().with_context("write to " + path_);
+    if (group_) return log_failure().with_context("write to " + path_);
     FOREBAY_TRY(give_up_log());
     for (const Part& part : parts)
         if (!part.bytes.empty()) FOREBAY_TRY(bypass(part.offset, part.bytes));
@@ -266,14 +266,14 @@ Status StagedFile::write_after_fault(std::span<const Part> parts) {
 // The log has no room and the bytes must not wait: they go to the target now. Records of the same bytes
 // that are still in the log stop counting, for this process and for recovery.
 Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
-    if (share_) {
+    if (group_) {
         FOREBAY_TRY(make_marker_room());   // the others have to be told
     } else if (!log_->empty() && !log_->marker_fits() && !log_failed_) {
         if (auto segment = log_->acquire(); !segment) FOREBAY_TRY(leave_log());
         else if (!adopt(segment.value())) FOREBAY_TRY(give_up_log());
     }
     const ByteRange range{offset, offset + bytes.size()};
-    board::WritesBeside* beside = nullptr;
+    group::WritesBeside* beside = nullptr;
     {
         const LockGuard lock(mutex());
         follow();   // what others have written before is older than this
@@ -284,7 +284,7 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
     }
     const std::uint64_t begin_ns = monotonic_ns();
     const Status outcome = [&] {
-        const board::WriteBeside under_way(*beside);
+        const group::WriteBeside under_way(*beside);
         return target_->write_at(offset, bytes);
     }();
     if (outcome) surroundings_.wrote(begin_ns, monotonic_ns(), range);

@@ -3,16 +3,16 @@
 namespace forebay::stage {
 
 void Follower::take_in(FileBounds& bounds) {
-    order_->visit_found([&](const RecordOrder::Record& record) { take_in(record, bounds); });
-    order_->followed();
+    order_.visit_found([&](const group::RecordOrder::Record& record) { take_in(record, bounds); });
+    order_.followed();
 }
 
-void Follower::release(const SharedRoom& room, log::FileLog& log, std::size_t keep) {
-    const std::uint64_t released = room.released();
+void Follower::release(const group::OwnLog& own, log::FileLog& log, std::size_t keep) {
+    const std::uint64_t released = own.released();
     while (log.segments() > keep && log.oldest_order() < released) log.release_oldest();
 }
 
-void Follower::take_in(const RecordOrder::Record& record, FileBounds& bounds) {
+void Follower::take_in(const group::RecordOrder::Record& record, FileBounds& bounds) {
     switch (record.kind) {
         case log::RecordKind::kData: {
             std::uint64_t payload = record.payload;

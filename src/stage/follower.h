@@ -8,33 +8,32 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
-#include <utility>
 
+#include "group/own_log.h"
+#include "group/record_order.h"
 #include "log/file_log.h"
 #include "stage/extent_index.h"
-#include "stage/share.h"
 #include "stage/staged_bytes.h"
 
 namespace forebay::stage {
 
 class Follower {
   public:
-    explicit Follower(std::shared_ptr<RecordOrder> order) : order_(std::move(order)) {}
+    explicit Follower(group::RecordOrder& order) noexcept : order_(order) {}
 
     // What was found.
     [[nodiscard]] ExtentIndex& index() noexcept { return index_; }
     [[nodiscard]] const ExtentIndex& index() const noexcept { return index_; }
 
-    // Takes in what was found (RecordOrder::find). May throw std::bad_alloc; then that comes again.
+    // Takes in what was found (group::RecordOrder::find). May throw std::bad_alloc; then that comes again.
     void take_in(FileBounds& bounds);
     // Gives back those of this participant's own segments, the newest `keep` not, that the drainer has released.
-    static void release(const SharedRoom& room, log::FileLog& log, std::size_t keep);
+    static void release(const group::OwnLog& own, log::FileLog& log, std::size_t keep);
 
   private:
-    void take_in(const RecordOrder::Record& record, FileBounds& bounds);
+    void take_in(const group::RecordOrder::Record& record, FileBounds& bounds);
 
-    const std::shared_ptr<RecordOrder> order_;
+    group::RecordOrder& order_;   // of the file's group
     ExtentIndex index_;
 };
 

@@ -17,9 +17,9 @@ bool StagedFile::durable() const {
 }
 
 // What is here now; the commit is that of the last statement. mutex_ is held, and all that counts was followed.
-board::Statement StagedFile::survey() const {
-    board::Statement statement = share_->survey();
-    board::Statement::Log& own = statement.logs.at(share_->lane());
+group::Statement StagedFile::survey() const {
+    group::Statement statement = group_->release().survey();
+    group::Statement::Log& own = statement.logs.at(group_->log().index());
     own = {log_->oldest_order(), log_->end_position()};
     statement.commit_sequence = stated_.commit_sequence;
     statement.committed_size = stated_.committed_size;
@@ -28,12 +28,12 @@ board::Statement StagedFile::survey() const {
 }
 
 // stating_ is held.
-Status StagedFile::state_group(board::Statement& statement) {
+Status StagedFile::state_group(group::Statement& statement) {
     {
         const LockGuard lock(mutex());
         statement.certain = sync_error_.is_ok() && outflow_.target_lost().is_ok();
     }
-    const Status stated = share_->state(statement);
+    const Status stated = group_->release().state(statement);
     add(slot_->syncs, 1);
     const LockGuard lock(mutex());
     if (stated) {
@@ -48,19 +48,19 @@ Status StagedFile::state_group(board::Statement& statement) {
 
 Status StagedFile::sync_own_log() {
     const LockGuard lock(mutex());
-    if (!durable_ || !share_ || state_ != State::kStaged) return Status::ok();
+    if (!durable_ || !group_ || state_ != State::kStaged) return Status::ok();
     if (!sync_error_.is_ok()) return sync_error_;   // a second sync would know nothing of what the first one lost
     const std::uint64_t end = log_->end_position();
-    const std::shared_ptr<Share> share = share_;
+    const std::shared_ptr<group::Group> group = group_;
     FOREBAY_TRY(sync_log());
-    share->synced(end);
+    group->log().synced(end);
     return Status::ok();
 }
 
 Status StagedFile::begin_statements() {
     const LockGuard writer(writer_);
     const LockGuard stating(stating_);
-    board::Statement statement;
+    group::Statement statement;
     {
         const LockGuard lock(mutex());
         if (!durable_ || follows()) return Status::ok();
@@ -77,7 +77,7 @@ Status StagedFile::begin_statements() {
 Status StagedFile::append_group_commit(bool closing) {
     FOREBAY_TRY(make_marker_room());
     const LockGuard stating(stating_);
-    board::Statement statement;
+    group::Statement statement;
     Status outcome;
     {
         const LockGuard lock(mutex());
@@ -85,7 +85,7 @@ Status StagedFile::append_group_commit(bool closing) {
         if (!outcome && !closing) return outcome;
         durable_commit_ = next_sequence();
         log_->append_marker(log::RecordKind::kCommit, logical_size_, durable_commit_);
-        share_->published();
+        group_->order().published();
         if (const Status synced = sync_log(); outcome) outcome = synced;
         if (!outcome && !closing) return outcome;
         statement = survey();
@@ -100,24 +100,25 @@ Status StagedFile::append_group_commit(bool closing) {
 // Gives back what is not needed of all logs, so that no loss of power brings part of it back. True if there was
 // anything. Blocks on the devices, without the lock; only one at a time.
 bool StagedFile::recycle_group_durably(bool newest_too) {
-    if (!durable_ || !share_ || follows() || state_ != State::kStaged || recycling_ || outflow_.halted()) return false;
+    if (!durable_ || !group_ || follows() || state_ != State::kStaged || recycling_ || outflow_.halted()) return false;
     follow();
     if (bytes_.index().zero_bytes() > 0 || outflow_.cut_due()) return false;
     const std::size_t keep = newest_too ? 0 : 1;
     const bool waits = log_->segments() > keep && log_->oldest()->idle();
-    board::Statement plan = survey();
-    const board::Statement before = plan;
-    if (!share_->plan_release({log_->needed(), bytes_.index().drained_metadata(), waits, resize_sequence_}, plan))
+    group::Statement plan = survey();
+    const group::Statement before = plan;
+    if (!group_->release().plan_release({log_->needed(), bytes_.index().drained_metadata(), waits, resize_sequence_},
+                                        plan))
         return false;
     const std::size_t own = log_->segments_that_may_go(plan.frontier, bytes_.index().drained_metadata(), keep);
-    plan.logs[share_->lane()].needed_from += own;
+    plan.logs[group_->log().index()].needed_from += own;
     bool any = false;
     for (std::size_t i = 0; i < plan.logs.size(); ++i)
         any = any || plan.logs[i].needed_from > before.logs[i].needed_from;
     if (!any) return false;
     recycling_ = true;
     const std::uint64_t cut = resize_sequence_;
-    const std::shared_ptr<Share> share = share_;
+    const std::shared_ptr<group::Group> group = group_;
     Status outcome;
     {
         const Unlocked meanwhile(mutex());
@@ -126,9 +127,9 @@ bool StagedFile::recycle_group_durably(bool newest_too) {
     recycling_ = false;
     // Without the device's word there is no promise left to keep, and the room is needed: see sync_error_.
     if (outcome || (!sync_error_.is_ok() && outflow_.target_lost().is_ok())) {
-        share->release(plan);
+        group->release().release(plan);
         for (std::size_t i = 0; i < own; ++i) log_->release_oldest();
-        share->set_released(log_->oldest_order());
+        group->log().set_released(log_->oldest_order());
         if (resize_sequence_ == cut) resize_sequence_ = 0;
     }
     outflow_.announce();
@@ -136,7 +137,7 @@ bool StagedFile::recycle_group_durably(bool newest_too) {
     return outcome.sys_errno() != ETIMEDOUT;
 }
 
-Status StagedFile::state_release(board::Statement& plan) {
+Status StagedFile::state_release(group::Statement& plan) {
     const LockGuard stating(stating_);
     FOREBAY_TRY(sync_target());
     // Behind the last commit nothing counts: what the logs hold there need not be certain.
@@ -149,7 +150,7 @@ Status StagedFile::state_release(board::Statement& plan) {
 
 // The target has everything. Afterwards no log counts, also for whoever looks after a loss of power.
 Status StagedFile::retire_group() {
-    const std::shared_ptr<Share> share = share_;
+    const std::shared_ptr<group::Group> group = group_;
     recycling_ = true;
     Status outcome;
     {
@@ -157,7 +158,7 @@ Status StagedFile::retire_group() {
         outcome = sync_target();
         if (outcome) {
             const LockGuard stating(stating_);
-            outcome = share->retire();
+            outcome = group->release().retire();
             add(slot_->syncs, 1);
             if (!outcome)
                 outcome = outcome.with_context("the log of " + path_ + " may come back after a loss of power");

@@ -15,7 +15,7 @@ namespace forebay::stage {
 // the file stays staged, but takes nothing more. Ok as long as the program loses nothing by it; what it loses is told
 // by flush and close.
 Status StagedFile::give_up_log() {
-    if (share_) return log_failure().with_context("stage " + path_);
+    if (group_) return log_failure().with_context("stage " + path_);
     {
         const LockGuard lock(mutex());
         log_failed_ = true;

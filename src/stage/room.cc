@@ -45,7 +45,7 @@ Result<std::uint64_t> StagedFile::make_room(std::uint64_t wanted_bytes, log::Seg
     log::SegmentPool& pool = *surroundings_.pool();
     compact();
     drain::Wait wait({surroundings_.options(), surroundings_.scheduler(), surroundings_.progress()});
-    if (!share_) await_deadline(take);
+    if (!group_) await_deadline(take);
     for (;;) {
         const std::uint64_t seen = pool.changes();
         if (auto segment = log_->acquire(take)) {
@@ -86,20 +86,20 @@ Result<std::uint64_t> StagedFile::make_room(std::uint64_t wanted_bytes, log::Seg
 // The same for a process that does not drain: only the drainer can make room.
 Result<std::uint64_t> StagedFile::await_room(log::SegmentPool::Take take) {
     for (;;) {
-        const std::uint64_t released = share_->released();
+        const std::uint64_t released = group_->log().released();
         {
             const LockGuard lock(mutex());
-            Follower::release(*share_, *log_, 0);
+            Follower::release(group_->log(), *log_, 0);
         }
         if (auto segment = log_->acquire(take)) {
             if (!adopt(segment.value())) return log_failure().with_context("write to " + path_);
             return log_->room(false);
         }
-        if (take == log::SegmentPool::Take::kWarm || share_->goes_through()) return std::uint64_t{0};
+        if (take == log::SegmentPool::Take::kWarm || group_->target().goes_through()) return std::uint64_t{0};
         const std::uint64_t begin = monotonic_ns();
-        const Status waited = share_->wait_for_room(released);
+        const Status waited = group_->log().wait_for_room(released);
         // The drainer of this file may have nothing to give: files that were closed have the room.
-        if (waited && share_->released() == released) (void)surroundings_.await_a_close();
+        if (waited && group_->log().released() == released) (void)surroundings_.await_a_close();
         slot_->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
         if (!waited) return waited.with_context("write to " + path_);
     }
@@ -109,16 +109,16 @@ Result<std::uint64_t> StagedFile::await_room(log::SegmentPool::Take take) {
 bool StagedFile::adopt(log::Segment* segment) {
     const LockGuard lock(mutex());
     const std::uint64_t sequence = next_sequence();
-    DrawnNumber drawn(share_.get());
+    group::DrawnNumber drawn(order());
     const bool begun = log_->adopt(segment, {commit_sequence_, committed_size_, commit_time_ns_}, sequence);
-    if (!share_) return begun;
-    segment->lane = share_->lane();
+    if (!group_) return begun;
+    segment->participant = group_->log().index();
     drawn.publish();
-    share_->adopted(*segment, log_->oldest_order() + log_->segments() - 1);
-    return begun && share_->lost().is_ok();
+    group_->log().adopted(*segment, log_->oldest_order() + log_->segments() - 1);
+    return begun && group_->lost().is_ok();
 }
 
-Status StagedFile::log_failure() const { return share_ && !share_->lost().is_ok() ? share_->lost() : log_->fault(); }
+Status StagedFile::log_failure() const { return group_ && !group_->lost().is_ok() ? group_->lost() : log_->fault(); }
 
 // Held bytes cannot drain, and a segment can only go when it is the oldest: a few metadata blocks would
 // keep the whole log. So the held bytes of the oldest segments are copied to the newest one, provided
@@ -193,7 +193,7 @@ Status StagedFile::make_marker_room() {
         while (!(durable_ ? recycle_group_durably(true) : recycle(true))) {
             FOREBAY_TRY(outflow_.error());
             if (outflow_.sync_hangs()) return outflow_.timed_out();
-            share_->await_complete();
+            group_->order().await_complete();
             FOREBAY_TRY(outflow_.await_next());
             follow();
             if (!bytes_.index().ready_empty())
@@ -209,29 +209,30 @@ bool StagedFile::recycle(bool newest_too) {
     if (bytes_.index().zero_bytes() > 0 || outflow_.cut_due() || follows()) return false;
     if (durable_) {
         // That takes the device's time: whoever wants the room does it.
-        if (share_) share_->at_rest();
+        if (group_) group_->release().at_rest();
         if (!recycling_ && segments_to_give_back() > 0) surroundings_.pool()->announce_change();
         return false;
     }
     std::optional<log::Frontier> frontier;
-    if (share_) {
+    if (group_) {
         if (bytes_.index().empty() && outflow_.nothing_in_flight()) {
             // The frontier would say that the file is complete, while its size is still to be set.
             if (outflow_.target_size() < committed_size_) return false;
-            share_->all_drained();
+            group_->release().all_drained();
         }
         const bool waits = log_->segments() > (newest_too ? 0 : 1) && log_->oldest()->idle();
-        frontier = share_->recycle({log_->needed(), bytes_.index().drained_metadata(), waits, resize_sequence_});
+        frontier = group_->release().recycle({log_->needed(), bytes_.index().drained_metadata(), waits,
+                                              resize_sequence_});
         if (!frontier) return false;
         resize_sequence_ = 0;
     }
     const auto may_go = [&, drained = bytes_.index().drained_metadata()](const log::Segment& segment) {
-        return segment.idle() && (!share_ || segment.order.may_go(*frontier, drained));
+        return segment.idle() && (!group_ || segment.order.may_go(*frontier, drained));
     };
     const std::size_t keep = newest_too ? 0 : 1;
     bool any = false;
     for (; log_->segments() > keep && may_go(*log_->oldest()); any = true) log_->release_oldest();
-    if (share_) share_->set_released(log_->oldest_order());
+    if (group_) group_->log().set_released(log_->oldest_order());
     return any;
 }
 
@@ -244,7 +245,7 @@ bool StagedFile::press() {
         if (recycle_durably() || recycling_) return true;
         if (follows()) {
             // The process in want of room must not count on another process's progress.
-            Follower::release(*share_, *log_, 1);
+            Follower::release(group_->log(), *log_, 1);
             return false;
         }
         follow();

@@ -21,7 +21,7 @@ struct StagedBytes::Offered {
     }
 };
 
-StagedBytes::Offered StagedBytes::offer(RecordOrder& order, FileBounds& bounds) {
+StagedBytes::Offered StagedBytes::offer(group::RecordOrder& order, FileBounds& bounds) {
     Offered offered;
     if (own_.take(own_batch_)) {
         bounds.reach(own_batch_.end);
@@ -31,7 +31,7 @@ StagedBytes::Offered StagedBytes::offer(RecordOrder& order, FileBounds& bounds) 
             extent += record.extents;
         }
     }
-    order.visit_found([&](const RecordOrder::Record& record) {
+    order.visit_found([&](const group::RecordOrder::Record& record) {
         const bool waits = record.kind != log::RecordKind::kData || record.data_class != log::DataClass::kRaw;
         offered.add(record.extents,
                     {record.segment, record.payload, record.sequence, static_cast<std::uint32_t>(record.generation)},
@@ -40,14 +40,15 @@ StagedBytes::Offered StagedBytes::offer(RecordOrder& order, FileBounds& bounds) 
     return offered;
 }
 
-bool StagedBytes::take_in(RecordOrder& order, FileBounds& bounds, std::uint64_t run_max, std::uint64_t gather_below) {
+bool StagedBytes::take_in(group::RecordOrder& order, FileBounds& bounds, std::uint64_t run_max,
+                          std::uint64_t gather_below) {
     gathered_.clear();
     const Offered offered = offer(order, bounds);
     if (!offered.others && !offered.records.empty() && offered.bytes < gather_below) return false;
     if (!offered.records.empty()) gather(offered.records, bounds, run_max);
     // What the others have written after a record of this process has been found after that record was noted.
     take_in_own(bounds);
-    order.visit_found([&](const RecordOrder::Record& record) { take_in(record, bounds); });
+    order.visit_found([&](const group::RecordOrder::Record& record) { take_in(record, bounds); });
     order.followed();
     gathered_.clear();
     return true;
@@ -103,7 +104,7 @@ void StagedBytes::take_in_own_batch(FileBounds& bounds) {
 }
 
 // One that another participant has appended. Markers are the drainer's own.
-void StagedBytes::take_in(const RecordOrder::Record& record, FileBounds& bounds) {
+void StagedBytes::take_in(const group::RecordOrder::Record& record, FileBounds& bounds) {
     if (record.kind == log::RecordKind::kThrough) {
         ExtentIndex::note_through(*record.segment, record.sequence, record.argument != log::kSupersedesNothing);
         for (const ByteRange& range : record.extents) index_.drop_older(range, record.sequence);

@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "group/record_order.h"
 #include "stage/extent_index.h"
 #include "stage/gathered.h"
 #include "stage/own_records.h"
-#include "stage/share.h"
 
 namespace forebay::stage {
 
@@ -48,15 +48,15 @@ class StagedBytes {
 
     // Takes in what was found in the logs of others, and what this process has noted. `gather_below`: small pieces wait
     // for their neighbours until there are so many bytes of them, and then false comes back; 0: they do not.
-    bool take_in(RecordOrder& order, FileBounds& bounds, std::uint64_t run_max, std::uint64_t gather_below);
+    bool take_in(group::RecordOrder& order, FileBounds& bounds, std::uint64_t run_max, std::uint64_t gather_below);
     // Only what this process has noted.
     void take_in_own(FileBounds& bounds);
 
   private:
     struct Offered;
-    void take_in(const RecordOrder::Record& record, FileBounds& bounds);
+    void take_in(const group::RecordOrder::Record& record, FileBounds& bounds);
     void take_in_own_batch(FileBounds& bounds);
-    Offered offer(RecordOrder& order, FileBounds& bounds);
+    Offered offer(group::RecordOrder& order, FileBounds& bounds);
     void gather(const std::vector<Gatherer::Record>& records, const FileBounds& bounds, std::uint64_t run_max);
     [[nodiscard]] bool is_gathered(const log::Segment* segment, std::uint64_t payload) const noexcept;
 

@@ -69,8 +69,8 @@ Status StagedFile::truncate(std::uint64_t size) {
         return Status::from_errno(EBADF, "set the size of " + path_ + ", which is not open for writing");
     if (state == State::kStaged) FOREBAY_TRY(meet_size_limit(size));
     const std::uint64_t sequence = state == State::kThrough ? 0 : next_sequence();
-    DrawnNumber drawn(share_.get());
-    if (share_) FOREBAY_TRY(share_->lost());
+    group::DrawnNumber drawn(order());
+    if (group_) FOREBAY_TRY(group_->lost());
     if (state == State::kStaged) {
         FOREBAY_TRY(append_marker(log::RecordKind::kTruncate, size, sequence));
         const LockGuard lock(mutex());
@@ -102,7 +102,7 @@ Status StagedFile::truncate(std::uint64_t size) {
 Status StagedFile::append_marker(log::RecordKind kind, std::uint64_t argument, std::uint64_t sequence) {
     const bool cut = kind == log::RecordKind::kTruncate && argument < logical_size_;
     if ((log_->empty() && !cut) || log_failed_) return Status::ok();
-    if (share_) {
+    if (group_) {
         FOREBAY_TRY(make_marker_room());
     } else if (!log_->marker_fits()) {
         const auto room = make_room(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);
@@ -141,11 +141,11 @@ Status StagedFile::leave_log() {
         const LockGuard lock(mutex());
         FOREBAY_TRY(drain_all());
         FOREBAY_TRY(await_unpinned());
-        if (durable_) FOREBAY_TRY(share_ ? retire_group() : release_all_durably());
+        if (durable_) FOREBAY_TRY(group_ ? retire_group() : release_all_durably());
         log_->release_all();
-        if (share_) share_->set_released(log_->oldest_order());
+        if (group_) group_->log().set_released(log_->oldest_order());
     }
-    return durable_ && share_ ? sync_given_back() : Status::ok();
+    return durable_ && group_ ? sync_given_back() : Status::ok();
 }
 
 Status StagedFile::commit() {
@@ -177,7 +177,7 @@ Status StagedFile::make_commit(bool closing) {
     {
         const LockGuard lock(mutex());
         follow();
-        if (!share_) outflow_.make_good();
+        if (!group_) outflow_.make_good();
         failure = outflow_.error();
         if (failure) failure = sync_error_;
         if (!failure && !closing) return failure;
@@ -185,15 +185,15 @@ Status StagedFile::make_commit(bool closing) {
     }
     if (durable_) {
         bool recorded = false;
-        const Status durable = share_ ? append_group_commit(closing) : append_durable_commit(closing, recorded);
+        const Status durable = group_ ? append_group_commit(closing) : append_durable_commit(closing, recorded);
         // What the record tells of is the state to go back to, also if this call fails: nothing that comes later may
         // drain into it.
         if (!durable && !closing && !recorded) return durable;
         if (failure) failure = durable;
     }
     const std::uint64_t sequence = durable_ ? durable_commit_ : next_sequence();
-    DrawnNumber drawn(share_.get());
-    if (share_ && !closing) FOREBAY_TRY(share_->lost());
+    group::DrawnNumber drawn(order());
+    if (group_ && !closing) FOREBAY_TRY(group_->lost());
     if (!durable_) {
         if (failure) FOREBAY_TRY(append_marker(log::RecordKind::kCommit, logical_size_, sequence));
         else if (!log_->marker_fits() || !log_->append_marker(log::RecordKind::kCommit, logical_size_, sequence)) {
@@ -208,7 +208,7 @@ Status StagedFile::make_commit(bool closing) {
         const LockGuard lock(mutex());
         bytes_.index().commit(logical_size_);
         committed_size_ = logical_size_;
-        if (share_) share_->set_committed_size(committed_size_);
+        if (group_) group_->target().set_committed_size(committed_size_);
         commit_sequence_ = sequence;
         commit_time_ns_ = realtime_ns();
         dirty_ = false;
@@ -218,7 +218,7 @@ Status StagedFile::make_commit(bool closing) {
         update_ledger();
     }
     if (drain_now) outflow_.wake();
-    if (!failure || !log_->empty() || (!durable_ && (!drain_now || share_))) return failure;
+    if (!failure || !log_->empty() || (!durable_ && (!drain_now || group_))) return failure;
     // No record tells of this commit, of its size or of a cut: the target has to be it.
     FOREBAY_TRY(drain_everything());
     return durable_ ? sync_target() : Status::ok();
@@ -360,7 +360,7 @@ Result<bool> StagedFile::begin_staging() {
     {
         const LockGuard lock(mutex());
         const auto disabled = std::uint64_t{1} << static_cast<unsigned>(ledger::AsideReason::kDisabled);
-        if (state_ != State::kThrough || share_ != nullptr || several_nodes_ || log_failed_ ||
+        if (state_ != State::kThrough || group_ != nullptr || several_nodes_ || log_failed_ ||
             surroundings_.pool() == nullptr || slot_->aside.load(std::memory_order_relaxed) != disabled ||
             !outflow_.error().is_ok())
             return false;
@@ -409,7 +409,7 @@ Status StagedFile::finish_unclosed() {
         const LockGuard lock(mutex());
         if (state_ == State::kFailed) return withheld_.is_ok() ? outflow_.error() : withheld_;
         if (state_ == State::kPassive) return Status::ok();
-        if (share_) return withheld_.is_ok() ? Status(Code::kUnavailable, "other processes share the file") : withheld_;
+        if (group_) return withheld_.is_ok() ? Status(Code::kUnavailable, "other processes share the file") : withheld_;
     }
     return close_staged(Finish::kProgramWaits);
 }
@@ -449,10 +449,10 @@ Status StagedFile::close_staged(Finish how) {
     bool group = false;
     {
         const LockGuard lock(mutex());
-        group = durable_ && share_;
+        group = durable_ && group_;
         if (!settle_for_close(outcome)) return leave_in_log(std::move(outcome));
         log_.reset();
-        share_.reset();
+        group_.reset();
         follower_.reset();
         state_ = State::kPassive;
         committed_size_ = logical_size_;
@@ -473,14 +473,15 @@ bool StagedFile::settle_for_close(Status& outcome) {
         outflow_.resume();
         (void)drain_all();
     }
-    if (!bytes_.index().empty() || outflow_.cut_due() || !outflow_.idle() || (share_ && !share_->damage().is_ok()))
+    if (!bytes_.index().empty() || outflow_.cut_due() || !outflow_.idle() ||
+        (group_ && !group_->order().damage().is_ok()))
         return false;
     if (outflow_.target_size() != logical_size_) {
         const Status resized = outflow_.resize_target(logical_size_);
         if (outcome) outcome = resized;
         if (!resized) return false;
     }
-    if (!outcome && !share_ && !durable_) {
+    if (!outcome && !group_ && !durable_) {
         outflow_.make_good();
         if (outflow_.first_error().is_ok()) outcome = Status::ok();
     }
@@ -488,17 +489,17 @@ bool StagedFile::settle_for_close(Status& outcome) {
     if (outcome) outcome = alone;
     if (!alone) return false;
     if (!durable_) return true;
-    const Status durable = share_ ? retire_group() : release_all_durably();
+    const Status durable = group_ ? retire_group() : release_all_durably();
     if (outcome) outcome = durable;
     // Bytes that may not be there are in the log still. So is what the last statement counts, if none came after it.
-    return (share_ ? durable.is_ok() : log_->empty()) && outflow_.target_lost().is_ok() &&
+    return (group_ ? durable.is_ok() : log_->empty()) && outflow_.target_lost().is_ok() &&
            durable.sys_errno() != ETIMEDOUT;
 }
 
 Status StagedFile::leave_in_log(Status outcome) {
     const Status alone = outflow_.await([this]() NO_THREAD_SAFETY_ANALYSIS { return !recycling_; });
     if (outcome) outcome = alone;
-    if (outcome && share_) outcome = share_->damage();
+    if (outcome && group_) outcome = group_->order().damage();
     state_ = State::kFailed;
     offer_target();
     outflow_.halt(outcome);
@@ -526,7 +527,7 @@ bool StagedFile::leaves_log() const {
     const LockGuard lock(mutex());
     return left_log_ || (log_ != nullptr && !log_->empty() &&
                          (state_ == State::kFailed || !index().empty() || bytes_.own().bytes() > 0 ||
-                          (durable_ && share_ != nullptr)));
+                          (durable_ && group_ != nullptr)));
 }
 
 bool StagedFile::failed() const {

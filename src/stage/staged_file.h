@@ -22,11 +22,11 @@
 // Its parts: `StagedBytes` knows which bytes are staged, `Outflow` (drain/outflow.h) brings them to the target. This
 // class has the states, the calls of the program, and the room in the log. It gives the outflow what that asks for.
 //
-// A file that several processes of the node write together has a share (share.h). One of them drains: it takes in the
-// logs of all before it plans, reads, commits or finishes. The others are followers (follower.h). They keep no index of
-// what they write; when they read, they follow all logs. They leave `commit`, `drain` and `finish` to the drainer.
-// A follower writes to the target itself in three cases only:
-//   - where nothing has ever been staged, beyond the committed end (`SharedTarget::first_unstaged`);
+// A file that several processes of the node write together has a group (group/group.h). One of them drains: it takes in
+// the logs of all before it plans, reads, commits or finishes. The others are followers (follower.h). They keep no
+// index of what they write; when they read, they follow all logs. They leave `commit`, `drain` and `finish` to the
+// drainer. A follower writes to the target itself in three cases only:
+//   - where nothing has ever been staged, beyond the committed end (`group::SharedTarget::first_unstaged`);
 //   - what has to be there at once, with several nodes;
 //   - everything, once the drainer has failed with on_error=through.
 // The drainer may not know of that yet when it makes the target longer, so it never cuts it then.
@@ -55,6 +55,7 @@
 #include "base/status.h"
 #include "drain/outflow.h"
 #include "drain/scheduler.h"
+#include "group/group.h"
 #include "io/file.h"
 #include "io/forwarded_target.h"
 #include "io/trace.h"
@@ -63,7 +64,6 @@
 #include "plan/merge.h"
 #include "plan/read_merge.h"
 #include "stage/follower.h"
-#include "stage/share.h"
 #include "stage/spare_time.h"
 #include "stage/staged_bytes.h"
 #include "stage/unstaged_target.h"
@@ -269,7 +269,7 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     // segment, so that there is always room to wait for.
     // With `several_nodes` nothing is held back, and metadata goes straight to the target, where the others
     // find it.
-    Status join(std::shared_ptr<Share> share, bool several_nodes);
+    Status join(std::shared_ptr<group::Group> group, bool several_nodes);
     [[nodiscard]] bool shared() const;
     // With durability=node, of a shared file: this process's log is synced as it is (`sync_own_log`), before the
     // drainer commits; `begin_statements`, by the drainer, once all have joined, and before anybody writes. Both block.
@@ -331,7 +331,11 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     Status make_commit(bool closing) REQUIRES(writer_);
     Status append_marker(log::RecordKind kind, std::uint64_t argument, std::uint64_t sequence) REQUIRES(writer_);
     Status leave_log() REQUIRES(writer_);
-    std::uint64_t next_sequence() noexcept { return share_ ? share_->next_sequence() : surroundings_.next_sequence(); }
+    // Null: this process alone writes the file.
+    [[nodiscard]] group::RecordOrder* order() noexcept { return group_ ? &group_->order() : nullptr; }
+    std::uint64_t next_sequence() noexcept {
+        return group_ ? group_->order().next_sequence() : surroundings_.next_sequence();
+    }
     // Another participant drains.
     [[nodiscard]] bool follows() const noexcept { return follower_ != nullptr; }
     // Where the newest staged bytes are, as far as this process knows.
@@ -367,7 +371,7 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     void note_bypassed(ByteRange range) REQUIRES(writer_, mutex());
     Status bypass_beside_others(std::span<const Part> parts, Place place = Place::kPerhapsStaged) REQUIRES(writer_);
     Status bypass_fast(const Part& part) REQUIRES(writer_);
-    [[nodiscard]] board::WritesBeside& bypasses() noexcept { return share_ ? share_->beside() : bypasses_; }
+    [[nodiscard]] group::WritesBeside& bypasses() noexcept { return group_ ? group_->target().beside() : bypasses_; }
 
     // log_fault.cc: the staging device fails under the mapping.
     Status give_up_log() REQUIRES(writer_);
@@ -383,10 +387,10 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     [[nodiscard]] std::size_t segments_to_give_back() const noexcept REQUIRES(mutex());
     // group_durability.cc: the same for a file that several processes share.
     Status append_group_commit(bool closing) REQUIRES(writer_);
-    [[nodiscard]] board::Statement survey() const REQUIRES(mutex());
-    Status state_group(board::Statement& statement) REQUIRES(stating_) EXCLUDES(mutex());
+    [[nodiscard]] group::Statement survey() const REQUIRES(mutex());
+    Status state_group(group::Statement& statement) REQUIRES(stating_) EXCLUDES(mutex());
     bool recycle_group_durably(bool newest_too) REQUIRES(mutex());
-    Status state_release(board::Statement& plan) EXCLUDES(stating_, mutex());
+    Status state_release(group::Statement& plan) EXCLUDES(stating_, mutex());
     Status retire_group() REQUIRES(mutex());
     Status sync_given_back();
 
@@ -466,14 +470,14 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     std::shared_ptr<io::File> target_;
     UnstagedTarget unstaged_;   // target_, while nothing is staged
     State state_ = State::kPassive;
-    std::shared_ptr<Share> share_;         // null: written by this process alone
-    std::unique_ptr<Follower> follower_;   // there if another participant drains
+    std::shared_ptr<group::Group> group_;   // null: written by this process alone
+    std::unique_ptr<Follower> follower_;    // there if another participant drains
     std::unique_ptr<log::FileLog> log_;
     std::uint64_t committed_size_ = 0;
     std::uint64_t logical_size_ = 0;   // what the program sees
     bool durable_ = false;             // commits are synced: option durability
     bool several_nodes_ = false;       // see join
-    board::Statement stated_;          // of a shared file, the last one; changed under stating_ and mutex()
+    group::Statement stated_;          // of a shared file, the last one; changed under stating_ and mutex()
 
     // The writer's.
     log::Segment* first_segment_ GUARDED_BY(writer_) = nullptr;   // taken, and not in log_ yet
@@ -494,7 +498,7 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     Status sync_error_ GUARDED_BY(mutex());                   // the first one: nothing can be promised any more
     Status withheld_ GUARDED_BY(mutex());                     // why `finish` leaves the log as it is
     std::atomic<bool> log_failed_{false};                     // its mapping has faulted: it takes nothing more
-    board::WritesBeside bypasses_;                            // of a file that is not shared
+    group::WritesBeside bypasses_;                            // of a file that is not shared
 
     ledger::LedgerSlot* slot_;                       // never null
     std::unique_ptr<ledger::LedgerSlot> own_slot_;   // until the engine gives one

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "area/process.h"
-#include "board/board_format.h"
+#include "group/board_format.h"
 #include "io/memory_file.h"
 #include "ledger/ledger_writer.h"
 #include "log/file_log.h"
@@ -74,11 +74,11 @@ class LeftBehind {
     // The board of the first log, with all who took part.
     void board(std::uint64_t group, const std::vector<area::ProcessIdentity>& participants,
                const log::Frontier& frontier = {0, 0}, std::uint64_t team = 0, std::uint64_t nodes = 1) {
-        auto file = std::move(directory_->open_file(board::board_name(1), io::OpenMode::kCreateNew)).value();
-        std::vector<std::byte> bytes(sizeof(board::BoardHeader) + participants.size() * sizeof(board::BoardRow));
-        auto* const header = new (bytes.data()) board::BoardHeader;
-        header->magic = board::kBoardMagic;
-        header->version = board::kBoardVersion;
+        auto file = std::move(directory_->open_file(group::board_name(1), io::OpenMode::kCreateNew)).value();
+        std::vector<std::byte> bytes(sizeof(group::BoardHeader) + participants.size() * sizeof(group::BoardRow));
+        auto* const header = new (bytes.data()) group::BoardHeader;
+        header->magic = group::kBoardMagic;
+        header->version = group::kBoardVersion;
         header->participants = participants.size();
         header->group = group;
         header->team = team;
@@ -87,8 +87,8 @@ class LeftBehind {
         header->dead_raw = frontier.raw;
         header->dead_metadata = frontier.metadata;
         for (std::size_t i = 0; i < participants.size(); ++i) {
-            auto* const row = new (bytes.data() + sizeof(board::BoardHeader) + i * sizeof(board::BoardRow))
-                board::BoardRow;
+            auto* const row = new (bytes.data() + sizeof(group::BoardHeader) + i * sizeof(group::BoardRow))
+                group::BoardRow;
             row->pid = participants[i].pid;
             row->start_ticks = participants[i].start_ticks;
             row->adopted = 1;

@@ -190,20 +190,20 @@ class Participants {
             files_.push_back(attached.value().file);
         }
         for (std::size_t i = 0; i < count; ++i) {
-            auto board = i == 0 ? board::Board::create(board_file(io::OpenMode::kCreateNew), count,
+            auto board = i == 0 ? group::Board::create(board_file(io::OpenMode::kCreateNew), count,
                                                        options.options.size / options.options.segment + 4, kGroup)
-                                : board::Board::open(board_file(io::OpenMode::kReadWrite), count);
+                                : group::Board::open(board_file(io::OpenMode::kReadWrite), count);
             EXPECT_TRUE(board) << board.status().message();
-            shares_.push_back(std::make_shared<node::NodeShare>(node::NodeShare::Setup{
+            groups_.push_back(std::make_shared<group::Group>(group::Group::Setup{
                 std::move(board).value(), i, 0, processes, options.options.stripe, several_nodes,
                 options.options.durability == Durability::kNode && !several_nodes}));
             for (std::size_t other = 0; other < count; ++other) {
                 std::unique_ptr<io::File> pool;
                 if (i != 0 || other != 0)
                     pool = std::move(engines_[other]->directory()->open_file("log", io::OpenMode::kReadWrite)).value();
-                shares_.back()->add_lane(std::move(pool), options.options.segment);
+                groups_.back()->add_log(std::move(pool), options.options.segment);
             }
-            EXPECT_TRUE(files_[i]->join(shares_.back(), several_nodes));
+            EXPECT_TRUE(files_[i]->join(groups_.back(), several_nodes));
         }
         EXPECT_TRUE(files_[0]->begin_statements());
     }
@@ -211,17 +211,17 @@ class Participants {
 
     // From now on the drainer takes notice by itself.
     void listen() {
-        EXPECT_TRUE(shares_[0]->listen([file = std::weak_ptr(files_[0])](bool room_wanted) {
+        EXPECT_TRUE(groups_[0]->listen([file = std::weak_ptr(files_[0])](bool room_wanted) {
             if (const auto alive = file.lock()) alive->look(room_wanted);
         }));
     }
     void listen_no_more() {
-        if (!shares_.empty()) shares_[0]->stop_listening();
+        if (!groups_.empty()) groups_[0]->stop_listening();
     }
 
     [[nodiscard]] std::size_t count() const noexcept { return files_.size(); }
     [[nodiscard]] stage::StagedFile& file(std::size_t i) const { return *files_[i]; }
-    [[nodiscard]] node::NodeShare& share(std::size_t i) const { return *shares_[i]; }
+    [[nodiscard]] group::Group& group(std::size_t i) const { return *groups_[i]; }
     [[nodiscard]] stage::Engine& engine(std::size_t i) const { return *engines_[i]; }
     [[nodiscard]] const Target& target() const noexcept { return target_; }
     [[nodiscard]] const Scratch& scratch() const noexcept { return scratch_; }
@@ -241,12 +241,12 @@ class Participants {
     Status commit() {
         for (const auto& file : files_) FOREBAY_TRY(file->sync_own_log());
         const Status outcome = files_[0]->commit();
-        shares_[0]->marked();
+        groups_[0]->marked();
         return outcome;
     }
     Status truncate(std::uint64_t size) {
         FOREBAY_TRY(files_[0]->truncate(size));
-        shares_[0]->marked();
+        groups_[0]->marked();
         for (std::size_t i = 1; i < count(); ++i) FOREBAY_TRY(files_[i]->truncate(size));
         return Status::ok();
     }
@@ -254,9 +254,9 @@ class Participants {
     Status close() {
         listen_no_more();
         const Status outcome = engines_[0]->detach(files_[0], true);
-        shares_[0]->finished();
+        groups_[0]->ending().finished();
         for (std::size_t i = 1; i < count(); ++i) {
-            EXPECT_TRUE(shares_[i]->wait_until_finished());
+            EXPECT_TRUE(groups_[i]->ending().wait_until_finished());
             EXPECT_EQ(files_[i]->finish_followed(outcome).code(), outcome.code());
             EXPECT_EQ(engines_[i]->detach(files_[i], true).is_ok(), outcome.is_ok());
         }
@@ -266,13 +266,13 @@ class Participants {
     void end() {
         listen_no_more();
         files_.clear();
-        shares_.clear();
+        groups_.clear();
         engines_.clear();
     }
 
   private:
     std::unique_ptr<io::File> board_file(io::OpenMode mode) {
-        return std::move(engines_[0]->directory()->open_file(board::board_name(files_[0]->log_number()), mode)).value();
+        return std::move(engines_[0]->directory()->open_file(group::board_name(files_[0]->log_number()), mode)).value();
     }
 
     static constexpr std::uint64_t kGroup = 77;
@@ -281,7 +281,7 @@ class Participants {
     Target target_;
     std::vector<std::shared_ptr<stage::Engine>> engines_;
     std::vector<std::shared_ptr<stage::StagedFile>> files_;
-    std::vector<std::shared_ptr<node::NodeShare>> shares_;
+    std::vector<std::shared_ptr<group::Group>> groups_;
 };
 
 }   // namespace forebay::test

@@ -124,7 +124,7 @@ TEST_P(PowerLossOfANode, recovery_gives_the_last_commit_that_had_returned_or_the
         for (std::size_t i = 0; i < count; ++i) {
             syncs += counts * node.file(i).counters().syncs;
             staged += counts * node.file(i).counters().staged;
-            if (!closed) released += counts * node.share(i).released();
+            if (!closed) released += counts * node.group(i).log().released();
         }
         const auto devices = power.devices();
         if (!closed) (void)node.close();

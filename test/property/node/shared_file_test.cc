@@ -324,7 +324,7 @@ TEST(ParticipantsProperty, equal_a_plain_byte_array_whichever_writes_go_straight
         for (std::uint64_t left = 20 + below(50); left > 0; --left) {
             // After a cut the drainer's own word counts.
             if (const std::uint64_t pace = std::array{kUnknown, kPlenty, kNoTime, kNoTime}[below(4)]; !was_cut)
-                node.share(0).set_memory_pace(pace);
+                node.group(0).target().set_memory_pace(pace);
             const std::size_t who = below(count);
             switch (below(16)) {
                 case 0:

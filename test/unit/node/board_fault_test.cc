@@ -14,7 +14,7 @@
 namespace forebay {
 namespace {
 
-using board::Board;
+using group::Board;
 using stage::ByteClass;
 using test::bytes_of;
 using test::same;
@@ -28,7 +28,7 @@ constexpr std::uint64_t kBytes = 20000;
 
 std::filesystem::path board_in(const Scratch& scratch) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(scratch.area()))
-        if (entry.path().filename().string().starts_with(board::kBoardPrefix)) return entry.path();
+        if (entry.path().filename().string().starts_with(group::kBoardPrefix)) return entry.path();
     ADD_FAILURE() << "no board";
     return {};
 }
@@ -39,8 +39,8 @@ TEST(BoardFault, is_noticed_by_whoever_touches_a_page_that_is_gone_and_by_nobody
     const auto open = [&](io::OpenMode mode) {
         return std::move(io::open_posix_directory(scratch.area()).value()->open_file("board-1", mode)).value();
     };
-    const auto first = board::Board::create(open(io::OpenMode::kCreateNew), 2, 5),
-               second = board::Board::open(open(io::OpenMode::kReadWrite), 2);
+    const auto first = group::Board::create(open(io::OpenMode::kCreateNew), 2, 5),
+               second = group::Board::open(open(io::OpenMode::kReadWrite), 2);
     ASSERT_TRUE(first && second);
     ASSERT_TRUE(open(io::OpenMode::kReadWrite)->resize(kPage));
     first.value().header().sequence.store(9);
@@ -105,7 +105,7 @@ TEST(BoardFault, is_told_to_all_members_alike_and_what_was_called_well_is_right)
     FOREBAY_SKIP_WITHOUT_FAULTS();
     std::uint64_t told = 0, well = 0;
     for (const Moment moment : {Moment::kBeforeWriting, Moment::kBeforeCommit, Moment::kBeforeClose}) {
-        const std::uint64_t size = board::board_bytes(
+        const std::uint64_t size = group::board_bytes(
             kMembers, test::tiny_options().options.size / test::tiny_options().options.segment + 2);
         for (std::uint64_t keep = 0; keep < size + kPage; keep += kPage) {
             SCOPED_TRACE(testing::Message()

@@ -203,12 +203,12 @@ TEST(CompactorOfSeveral, drains_what_waited_for_an_older_record_once_that_is_the
     const auto content = bytes_of(kStripes * kStripe, 11);
     // Participant 1 has drawn a number, and takes its time to append: all that is younger may have to be overwritten by
     // it.
-    (void)node.share(1).next_sequence();
+    (void)node.group(1).order().next_sequence();
     for (std::uint64_t at = 0; at < content.size(); at += kStripe)
         ASSERT_TRUE(node.write(at / kStripe % 2 * 2, at, io::Bytes(content).subspan(at, kStripe)));
     node.file(0).look(false);
     EXPECT_TRUE(watch->writes().empty());
-    node.share(1).published();
+    node.group(1).order().published();
     node.file(0).look(false);
     EXPECT_TRUE(watch->await_bytes(content.size() - kStripe)) << "it waits for as many bytes again";
     ASSERT_TRUE(node.drain());

@@ -137,10 +137,10 @@ TEST_F(DurableLogs, may_be_damaged_in_what_was_never_promised) {
 TEST_F(DurableLogs, without_a_statement_are_refused) {
     for (const std::string& name : crash_->left()) {
         auto at = std::move(crash_->area().open_directory(name)).value();
-        auto board = at->open_file(board::board_name(1), io::OpenMode::kReadWrite);
+        auto board = at->open_file(group::board_name(1), io::OpenMode::kReadWrite);
         if (!board) continue;
-        const std::vector<std::byte> zeros(board::statements_bytes(3));
-        ASSERT_TRUE(board.value()->write_at(board::statements_begin(3), zeros));
+        const std::vector<std::byte> zeros(group::statements_bytes(3));
+        ASSERT_TRUE(board.value()->write_at(group::statements_begin(3), zeros));
     }
     const auto before = crash_->contents();
     EXPECT_EQ(recover_unasked().reason, Reason::kDamaged);

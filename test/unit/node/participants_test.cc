@@ -54,7 +54,7 @@ TEST(Participants, read_what_was_drained_before_they_looked) {
         ASSERT_TRUE(node.write(1, i * 4000, bytes));
         expected.write(i * 4000, bytes);
     }
-    ASSERT_GT(node.share(1).released(), 0u);
+    ASSERT_GT(node.group(1).log().released(), 0u);
     EXPECT_TRUE(same(node.read(2, 0, expected.content.size()), expected.content));
     EXPECT_TRUE(same(node.read(1, 0, expected.content.size()), expected.content)) << "its own";
     EXPECT_EQ(node.file(2).size(), expected.content.size());
@@ -77,7 +77,7 @@ TEST(Participants, look_again_when_a_segment_that_they_know_is_used_again) {
                 ASSERT_TRUE(same(node.read(2, 0, expected.content.size()), expected.content));
             }
         }
-    EXPECT_GT(node.share(1).released(), 5u);
+    EXPECT_GT(node.group(1).log().released(), 5u);
     ASSERT_TRUE(node.close());
     EXPECT_TRUE(same(node.target().contents(), expected.content));
 }
@@ -92,11 +92,11 @@ TEST(Participants, never_see_an_older_record_again_once_a_newer_one_is_drained) 
     ASSERT_TRUE(node.write(1, 5000, bytes_of(100, 3), ByteClass::kMetadata));   // held: keeps the segment
     ASSERT_TRUE(node.write(2, 0, newer));
     std::uint64_t offset = 10000;
-    while (node.share(2).released() < 1) {   // until the segment with the newer record has gone
+    while (node.group(2).log().released() < 1) {   // until the segment with the newer record has gone
         ASSERT_TRUE(node.write(2, offset, bytes_of(4000, offset)));
         offset += 4000;
     }
-    EXPECT_EQ(node.share(1).released(), 0u);
+    EXPECT_EQ(node.group(1).log().released(), 0u);
     EXPECT_TRUE(same(node.read(0, 0, 1000), newer)) << "the drainer";
     EXPECT_TRUE(same(node.read(1, 0, 1000), newer)) << "who wrote the older one";
     EXPECT_TRUE(same(node.read(2, 0, 1000), newer)) << "who wrote the newer one";
@@ -115,7 +115,7 @@ TEST(Participants, never_see_a_drained_record_again_once_a_newer_one_is_drained)
     ASSERT_TRUE(node.write(1, 5000, bytes_of(100, 3), ByteClass::kMetadata));   // held: keeps the segment
     std::uint64_t offset = 10000;
     const auto fill_until_released = [&](std::uint64_t order) {
-        while (node.share(2).released() < order) {
+        while (node.group(2).log().released() < order) {
             ASSERT_TRUE(node.write(2, offset, bytes_of(4000, offset)));
             offset += 4000;
         }
@@ -125,8 +125,8 @@ TEST(Participants, never_see_a_drained_record_again_once_a_newer_one_is_drained)
     contents.resize(1000);
     ASSERT_TRUE(same(contents, older)) << "drained";
     ASSERT_TRUE(node.write(2, 0, newer));
-    fill_until_released(node.share(2).released() + 8);
-    EXPECT_EQ(node.share(1).released(), 0u);
+    fill_until_released(node.group(2).log().released() + 8);
+    EXPECT_EQ(node.group(1).log().released(), 0u);
     for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(same(node.read(i, 0, 1000), newer)) << "participant " << i;
     ASSERT_TRUE(node.close());
     contents = node.target().contents();
@@ -183,8 +183,8 @@ TEST(Participants, wait_for_room_and_go_on_while_the_drainer_drains) {
         ASSERT_TRUE(node.write(1 + i % 2, i * 3000, bytes));
         expected.write(i * 3000, bytes);
     }
-    EXPECT_GT(node.share(1).released(), 10u);
-    EXPECT_GT(node.share(2).released(), 10u);
+    EXPECT_GT(node.group(1).log().released(), 10u);
+    EXPECT_GT(node.group(2).log().released(), 10u);
     EXPECT_EQ(node.file(0).counters().guarantee_given_up, 0u) << "everything lay beyond the committed end";
     ASSERT_TRUE(node.close());
     EXPECT_EQ(node.file(1).counters().staged + node.file(2).counters().staged, 600000u);
@@ -273,7 +273,7 @@ TEST(Participants, find_room_for_the_records_of_what_they_write_to_the_target_be
         expected.write(i * 8, bytes);
     }
     EXPECT_EQ(node.file(1).counters().through, 16000u);
-    EXPECT_GT(node.share(1).released(), 1u);
+    EXPECT_GT(node.group(1).log().released(), 1u);
     EXPECT_TRUE(same(node.read(1, 0, expected.content.size()), expected.content));
     ASSERT_TRUE(node.close());
     EXPECT_TRUE(same(node.target().contents(), expected.content));
@@ -284,10 +284,10 @@ TEST(Participants, are_told_when_the_drainer_is_gone) {
     node.listen_no_more();   // nobody drains
     area::ProcessIdentity gone = area::identify_this_process().value();
     ++gone.start_ticks;   // an earlier process of the same number
-    auto board = board::Board::create(io::make_memory_file("board"), 2, 8);
-    node::NodeShare share({std::move(board).value(), 1, 0, {gone, gone}, 1});
-    EXPECT_EQ(share.wait_for_room(0).code(), Code::kUnavailable);
-    EXPECT_EQ(share.wait_until_finished().code(), Code::kUnavailable);
+    auto board = group::Board::create(io::make_memory_file("board"), 2, 8);
+    group::Group group({std::move(board).value(), 1, 0, {gone, gone}, 1});
+    EXPECT_EQ(group.log().wait_for_room(0).code(), Code::kUnavailable);
+    EXPECT_EQ(group.ending().wait_until_finished().code(), Code::kUnavailable);
     ASSERT_TRUE(node.close());
 }
 
@@ -300,9 +300,9 @@ TEST(Participants, are_told_when_the_drainer_is_gone_by_its_lock_and_not_by_its_
     const area::ProcessIdentity seen = area::identify_this_process().value();
     area::ProcessIdentity unseen = seen;
     ++unseen.start_ticks;
-    const auto share_with = [&](const area::ProcessIdentity& drainer) {
-        auto board = board::Board::create(io::make_memory_file("board"), 2, 8);
-        return std::make_unique<node::NodeShare>(node::NodeShare::Setup{
+    const auto group_with = [&](const area::ProcessIdentity& drainer) {
+        auto board = group::Board::create(io::make_memory_file("board"), 2, 8);
+        return std::make_unique<group::Group>(group::Group::Setup{
             std::move(board).value(),
             1,
             0,
@@ -318,10 +318,10 @@ TEST(Participants, are_told_when_the_drainer_is_gone_by_its_lock_and_not_by_its_
     {
         const auto lock = directory.value()->hold(std::string(area::kAliveFile));
         ASSERT_TRUE(lock);
-        EXPECT_TRUE(share_with(unseen)->wait_for_room(1)) << "it lives: room may come";
+        EXPECT_TRUE(group_with(unseen)->log().wait_for_room(1)) << "it lives: room may come";
     }
-    EXPECT_EQ(share_with(seen)->wait_for_room(0).code(), Code::kUnavailable);
-    EXPECT_EQ(share_with(seen)->wait_until_finished().code(), Code::kUnavailable);
+    EXPECT_EQ(group_with(seen)->log().wait_for_room(0).code(), Code::kUnavailable);
+    EXPECT_EQ(group_with(seen)->ending().wait_until_finished().code(), Code::kUnavailable);
 }
 
 // ---- commit and what a crash leaves --------------------------------------------------------------------
@@ -364,7 +364,7 @@ TEST(Participants, leave_logs_that_do_not_bring_back_bytes_which_newer_ones_have
     ASSERT_TRUE(node.write(1, 5000, bytes_of(100, 3), ByteClass::kMetadata));
     ASSERT_TRUE(node.write(2, 0, newer));
     std::uint64_t offset = 10000;
-    while (node.share(2).released() < 1) {
+    while (node.group(2).log().released() < 1) {
         ASSERT_TRUE(node.write(2, offset, bytes_of(4000, offset)));
         offset += 4000;
     }

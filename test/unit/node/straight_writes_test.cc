@@ -42,24 +42,24 @@ struct Node : Participants {
                   std::shared_ptr<io::FaultPlan> plan = nullptr, const std::vector<std::byte>& content = {},
                   bool several_nodes = false, const Around& around = {})
         : Participants(count, loaded, std::move(plan), content, several_nodes, around) {
-        share(0).set_memory_pace(kNoTime);
+        group(0).target().set_memory_pace(kNoTime);
     }
     Status commit() {
         const Status outcome = Participants::commit();
-        share(0).set_memory_pace(kNoTime);   // the drainer has said what it knows
+        group(0).target().set_memory_pace(kNoTime);   // the drainer has said what it knows
         return outcome;
     }
     // The drainer finds out itself. A write tells nothing about the target if the machine was too busy with others
     // meanwhile.
     void find_out() {
         constexpr int kMost = 1000;
-        share(0).set_memory_pace(std::nullopt);
+        group(0).target().set_memory_pace(std::nullopt);
         const auto bytes = bytes_of(2 * kMiB, 1);
-        for (int i = 0; i < kMost && !share(1).memory_pace(); ++i) {
+        for (int i = 0; i < kMost && !group(1).target().memory_pace(); ++i) {
             ASSERT_TRUE(write(0, 0, bytes));
             ASSERT_TRUE(drain());
         }
-        ASSERT_TRUE(share(1).memory_pace());
+        ASSERT_TRUE(group(1).target().memory_pace());
     }
     std::uint64_t through(std::size_t i) const { return file(i).counters().through; }
     std::uint64_t staged(std::size_t i) const { return file(i).counters().staged; }
@@ -90,7 +90,7 @@ TEST(StraightWrites, are_seen_by_all_at_once_and_by_the_target) {
 
 TEST(StraightWrites, are_none_where_the_target_is_waited_for) {
     Node node;
-    node.share(0).set_memory_pace(std::nullopt);
+    node.group(0).target().set_memory_pace(std::nullopt);
     ASSERT_TRUE(node.write(1, 0, bytes_of(2 * kMiB, 1)));
     EXPECT_EQ(node.staged(1), 2 * kMiB);
     ASSERT_TRUE(node.close());
@@ -105,7 +105,7 @@ TEST(StraightWrites, are_none_where_the_target_may_hang) {
     ASSERT_TRUE(node.write(0, 4 * kMiB, bytes_of(2 * kMiB, 1)));
     EXPECT_EQ(node.staged(0), 2 * kMiB);
     ASSERT_TRUE(node.drain());
-    EXPECT_FALSE(node.share(1).memory_pace());
+    EXPECT_FALSE(node.group(1).target().memory_pace());
     ASSERT_TRUE(node.close());
 }
 
@@ -124,9 +124,9 @@ TEST(StraightWrites, do_not_keep_the_log_from_being_used_again) {
     ASSERT_TRUE(node.write(0, 0, bytes_of(100, 1), ByteClass::kMetadata));
     ASSERT_TRUE(node.write(1, 4 * kMiB, bytes_of(2 * kMiB, 2)));
     ASSERT_EQ(node.through(1), 2 * kMiB);
-    node.share(0).set_memory_pace(std::nullopt);
+    node.group(0).target().set_memory_pace(std::nullopt);
     for (std::uint64_t i = 0; i < 40; ++i) ASSERT_TRUE(node.write(1, (8 + i) * kMiB, bytes_of(kMiB, i)));
-    EXPECT_GT(node.share(1).released(), 0u);
+    EXPECT_GT(node.group(1).log().released(), 0u);
     EXPECT_EQ(node.file(0).counters().guarantee_given_up, 0u);
     ASSERT_TRUE(node.close());
 }
@@ -140,7 +140,7 @@ TEST(StraightWrites, end_when_the_target_has_to_be_waited_for) {
         Node node(2, options(), nullptr, {}, false, around);
         ASSERT_TRUE(node.write(writer, 0, bytes_of(kMiB, 1)));
         EXPECT_EQ(node.through(writer), kMiB);
-        EXPECT_FALSE(node.share(1 - writer).memory_pace()) << writer;
+        EXPECT_FALSE(node.group(1 - writer).target().memory_pace()) << writer;
         ASSERT_TRUE(node.write(writer, 4 * kMiB, bytes_of(kMiB, 1)));
         EXPECT_EQ(node.staged(writer), kMiB);
         ASSERT_TRUE(node.close());
@@ -215,7 +215,7 @@ TEST(StraightWrites, leave_nothing_waiting_that_waited_for_them) {
     const auto small = bytes_of(200'000, 1), straight = bytes_of(kMiB, 2);
     ASSERT_TRUE(node.write(1, 20 * kMiB, small));
     ASSERT_TRUE(node.drain());
-    node.share(0).set_memory_pace(kNoTime);
+    node.group(0).target().set_memory_pace(kNoTime);
     ASSERT_TRUE(node.write(1, 33 * kMiB, small)) << "what grows at the end waits";
     writes.stopped_at = 5 * kMiB;
     {
@@ -328,17 +328,17 @@ TEST(StraightWrites, beyond_the_committed_end_are_gone_after_a_crash) {
 // The cut is carried out later, by the drainer, and would take with it what others write beyond it.
 TEST(StraightWrites, are_none_after_a_cut) {
     Node node;
-    node.share(0).set_memory_pace(std::nullopt);
+    node.group(0).target().set_memory_pace(std::nullopt);
     ASSERT_TRUE(node.write(0, 0, bytes_of(8 * kMiB, 1)));
     node.find_out();
     ASSERT_TRUE(node.truncate(kMiB));
-    EXPECT_FALSE(node.share(1).memory_pace());
+    EXPECT_FALSE(node.group(1).target().memory_pace());
     const auto bytes = bytes_of(2 * kMiB, 2);
     ASSERT_TRUE(node.write(1, 20 * kMiB, bytes));
     EXPECT_EQ(node.staged(1), bytes.size());
     ASSERT_TRUE(node.Participants::commit());
     ASSERT_TRUE(node.drain());
-    EXPECT_FALSE(node.share(1).memory_pace());
+    EXPECT_FALSE(node.group(1).target().memory_pace());
     EXPECT_TRUE(same(node.read(2, 20 * kMiB, 2 * kMiB), bytes));
     EXPECT_TRUE(same(node.read(2, 2 * kMiB, 1000), std::vector<std::byte>(1000)));
     ASSERT_TRUE(node.close());
@@ -374,7 +374,7 @@ TEST(StraightWrites, are_none_once_the_drainer_has_failed) {
     plan->fail(io::Operation::kWrite, 1, UINT64_MAX, EIO);
     ASSERT_TRUE(node.write(0, 0, bytes_of(2000, 1)));
     EXPECT_FALSE(node.drain());
-    EXPECT_FALSE(node.share(1).memory_pace());
+    EXPECT_FALSE(node.group(1).target().memory_pace());
     ASSERT_TRUE(node.write(1, 8 * kMiB, bytes_of(kMiB, 2)));
     EXPECT_EQ(node.staged(1), kMiB);
     EXPECT_FALSE(node.close());
@@ -387,7 +387,7 @@ TEST(StraightWrites, are_not_cut_off_by_a_commit_whose_size_comes_to_the_target_
     std::size_t times = 0;
     const std::function<void()> before = [&] {
         if (times++ == 0) {
-            there->share(0).set_memory_pace(kNoTime);
+            there->group(0).target().set_memory_pace(kNoTime);
             EXPECT_TRUE(there->write(1, 4 * kMiB, bytes));
         }
     };
@@ -435,7 +435,7 @@ TEST(StraightWrites, of_several_participants_at_a_time_reach_the_target_whole) {
         }
     };
     for (std::size_t who = 0; who < kCount; ++who) {
-        node.share(0).set_memory_pace(kNoTime);
+        node.group(0).target().set_memory_pace(kNoTime);
         write(who, 0);
         EXPECT_GT(node.through(who), 0u) << who;
     }
@@ -463,7 +463,7 @@ TEST(StraightWrites, of_several_participants_at_a_time_reach_the_target_whole) {
 TEST(StagedRegions, are_told_from_those_that_nobody_has_staged_to) {
     Node node(2);
     const auto first = [&](std::uint64_t begin, std::uint64_t end) {
-        return node.share(1).first_unstaged({begin, end});
+        return node.group(1).target().first_unstaged({begin, end});
     };
     EXPECT_EQ(first(0, 10 * kMiB), (ByteRange{0, 10 * kMiB}));
     ASSERT_TRUE(node.write(0, 3 * kMiB - 1, bytes_of(2, 1)));
@@ -472,7 +472,7 @@ TEST(StagedRegions, are_told_from_those_that_nobody_has_staged_to) {
     EXPECT_EQ(first(4 * kMiB + 5, 4 * kMiB + 9), (ByteRange{4 * kMiB + 5, 4 * kMiB + 9}));
     EXPECT_TRUE(first(3 * kMiB, 4 * kMiB).empty());
     EXPECT_TRUE(first(7, 7).empty());
-    const std::uint64_t round = board::Exposed::kMarks * board::Exposed::kRegionBytes;
+    const std::uint64_t round = group::Exposed::kMarks * group::Exposed::kRegionBytes;
     EXPECT_TRUE(first(round + 3 * kMiB, round + 4 * kMiB).empty()) << "regions share marks";
     ASSERT_TRUE(node.close());
 }

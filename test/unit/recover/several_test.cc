@@ -176,7 +176,7 @@ TEST_F(SharedRecoveryTest, needs_the_logs_of_all) {
 TEST_F(SharedRecoveryTest, needs_the_board) {
     write_together();
     Crash after = crash();
-    ASSERT_TRUE(after.area().open_directory("100-5-0").value()->remove_file(board::board_name(1)));
+    ASSERT_TRUE(after.area().open_directory("100-5-0").value()->remove_file(group::board_name(1)));
     expect_refusal(after, Reason::kIncomplete);
 }
 

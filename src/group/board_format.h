@@ -1,9 +1,9 @@
-// What a board consists of: the file that the participants of one shared file map (board/board.h), as recovery
+// What a board consists of: the file that the participants of one shared file map (group/board.h), as recovery
 // finds it in the drainer's process directory.
 //
 // Native byte order: whoever reads a board runs on the machine that wrote it. The magic and the version guard it.
 // After a crash `group`, the frontier (`dead_raw`, `dead_metadata`) and who took part are what counts; of a durable
-// group the last statement (board/statement.h), and of the frontier only whether it is beyond everything.
+// group the last statement (group/statement.h), and of the frontier only whether it is beyond everything.
 #pragma once
 
 #include <array>
@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "base/status.h"
-#include "board/statement.h"
-#include "board/writes_beside.h"
+#include "group/statement.h"
+#include "group/writes_beside.h"
 #include "io/file.h"
 #include "io/futex.h"
 #include "log/format.h"
 #include "log/frontier.h"
 
-namespace forebay::board {
+namespace forebay::group {
 
 inline constexpr std::uint64_t kBoardMagic = 0x314452414f424246;   // "FBBOARD1" in memory
 inline constexpr std::uint64_t kBoardVersion = 2;
@@ -121,4 +121,4 @@ struct BoardView {
 // Says on the board that no record of the file's logs counts any more: its frontier is beyond all of them.
 [[nodiscard]] Status retire_board(io::File& file);
 
-}   // namespace forebay::board
+}   // namespace forebay::group

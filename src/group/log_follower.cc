@@ -1,4 +1,4 @@
-#include "node/lane.h"
+#include "group/log_follower.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include "io/guarded_access.h"
 
-namespace forebay::node {
+namespace forebay::group {
 
 namespace {
 
@@ -37,11 +37,11 @@ Status check_record_readable(const log::Segment& segment, std::uint64_t at, std:
 
 }   // namespace
 
-Lane::Lane(const board::Board& board, std::uint64_t participant, std::unique_ptr<io::File> pool,
-           std::uint64_t segment_bytes)
+LogFollower::LogFollower(const Board& board, std::uint64_t participant, std::unique_ptr<io::File> pool,
+                         std::uint64_t segment_bytes)
     : board_(board), participant_(participant), pool_(std::move(pool)), segment_bytes_(segment_bytes) {}
 
-Result<log::Segment*> Lane::view(std::uint64_t order) {
+Result<log::Segment*> LogFollower::view(std::uint64_t order) {
     const std::uint64_t place = board_.place(participant_, order).load(std::memory_order_relaxed);
     const auto pool_bytes = pool_->size();
     if (!pool_bytes) return pool_bytes.status();
@@ -63,9 +63,9 @@ Result<log::Segment*> Lane::view(std::uint64_t order) {
     return views_[place].get();
 }
 
-Status Lane::read(std::vector<Record>& records) {
+Status LogFollower::read(std::vector<Record>& records) {
     if (!pool_) return Status::ok();
-    const board::BoardRow& row = board_.row(participant_);
+    const BoardRow& row = board_.row(participant_);
     for (;;) {
         const std::uint64_t adopted = row.adopted.load(std::memory_order_acquire);
         if (!open_.empty()) {
@@ -80,7 +80,7 @@ Status Lane::read(std::vector<Record>& records) {
         auto segment = view(next_order_);
         if (!segment) return segment.status();
         FOREBAY_TRY(check_readable(*segment.value(), 0, log::kSegmentHeaderBytes));
-        segment.value()->lane = participant_;
+        segment.value()->participant = participant_;
         segment.value()->order = {};
         open_.push_back({next_order_, segment.value(), log::kSegmentHeaderBytes, segment.value()->generation()});
         if (row.released.load(std::memory_order_acquire) > next_order_) return Status(Code::kNotFound, "released");
@@ -88,7 +88,7 @@ Status Lane::read(std::vector<Record>& records) {
     }
 }
 
-Status Lane::read_segment(Open& open, std::uint64_t tail, std::vector<Record>& records) {
+Status LogFollower::read_segment(Open& open, std::uint64_t tail, std::vector<Record>& records) {
     log::Segment& segment = *open.segment;
     const std::size_t before = records.size();
     const std::uint64_t use = segment.use();
@@ -121,40 +121,40 @@ Status Lane::read_segment(Open& open, std::uint64_t tail, std::vector<Record>& r
                                         segment.index(), open.read_to)};
 }
 
-void Lane::restart() {
+void LogFollower::restart() {
     open_.clear();
     next_order_ = board_.row(participant_).released.load(std::memory_order_acquire);
 }
 
-log::Frontier Lane::needed() const noexcept {
+log::Frontier LogFollower::needed() const noexcept {
     log::Frontier needed;
     for (const Open& open : open_) needed.lower_to(open.segment->order.needed(open.segment->live_bytes));
     return needed;
 }
 
-std::uint64_t Lane::end() const noexcept {
+std::uint64_t LogFollower::end() const noexcept {
     if (open_.empty()) return 0;
     return log::log_position(open_.back().order, open_.back().read_to, segment_bytes_);
 }
 
 // The newest one still grows, but for an owner that waits: then it has been read to its end.
-bool Lane::may_release(const Open& open) const noexcept {
+bool LogFollower::may_release(const Open& open) const noexcept {
     if (&open != &open_.back()) return true;
-    const board::BoardRow& row = board_.row(participant_);
+    const BoardRow& row = board_.row(participant_);
     return open.order + 1 == row.adopted.load(std::memory_order_acquire) &&
            row.wants_room.load(std::memory_order_acquire) != 0 &&
            io::find_unreadable(open.segment->bytes().first(log::kSegmentHeaderBytes), open.segment->at(0)) == nullptr &&
            open.segment->published_tail() == open.read_to;
 }
 
-std::uint64_t Lane::needed_from(const log::Frontier& frontier, std::uint64_t drained_metadata) const noexcept {
+std::uint64_t LogFollower::needed_from(const log::Frontier& frontier, std::uint64_t drained_metadata) const noexcept {
     for (const Open& open : open_)
         if (!open.segment->idle() || !open.segment->order.may_go(frontier, drained_metadata) || !may_release(open))
             return open.order;
     return next_order_;
 }
 
-bool Lane::release_below(std::uint64_t order) noexcept {
+bool LogFollower::release_below(std::uint64_t order) noexcept {
     bool any = false;
     while (!open_.empty() && open_.front().order < order && may_release(open_.front())) {
         board_.row(participant_).released.store(open_.front().order + 1, std::memory_order_release);
@@ -164,4 +164,4 @@ bool Lane::release_below(std::uint64_t order) noexcept {
     return any;
 }
 
-}   // namespace forebay::node
+}   // namespace forebay::group

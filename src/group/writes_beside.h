@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace forebay::board {
+namespace forebay::group {
 
 struct WritesBeside {
     std::atomic<std::uint64_t> begun{0}, ended{0};
@@ -38,4 +38,4 @@ class WriteBeside {
     WritesBeside& writes_;
 };
 
-}   // namespace forebay::board
+}   // namespace forebay::group

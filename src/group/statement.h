@@ -13,7 +13,7 @@
 #include "io/file.h"
 #include "log/frontier.h"
 
-namespace forebay::board {
+namespace forebay::group {
 
 struct Statement {
     std::uint64_t number = 0;   // rising from 1
@@ -40,4 +40,4 @@ inline constexpr std::uint64_t kStatementAlignment = 512;
 [[nodiscard]] Result<std::optional<Statement>> read_last_statement(io::File& board, std::uint64_t begin,
                                                                    std::uint64_t logs);
 
-}   // namespace forebay::board
+}   // namespace forebay::group

@@ -1,4 +1,4 @@
-#include "board/board.h"
+#include "group/board.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include "io/memory_file.h"
 #include "support/engine_fixture.h"
 
-namespace forebay::board {
+namespace forebay::group {
 namespace {
 
 class BoardTest : public ::testing::Test {
@@ -95,4 +95,4 @@ TEST_F(BoardTest, making_one_fails_where_the_device_is_full) {
 }
 
 }   // namespace
-}   // namespace forebay::board
+}   // namespace forebay::group

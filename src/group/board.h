@@ -12,13 +12,13 @@
 // same epoch before and after, has a cut in which everything before the last marker is complete.
 // Which segments may go although other logs stay is told by the frontier (log/frontier.h): `dead_raw` and
 // `dead_metadata`. The drainer raises it before it raises `released`, readers read it after `released`.
-// With durability=node the statements (board/statement.h) are on it, too; they are written to the file, not through the
+// With durability=node the statements (group/statement.h) are on it, too; they are written to the file, not through the
 // mapping. Ownership: `Board` owns the mapping; the drainer removes the file when it closes the shared file. Faults: a
 // page of it that cannot be had (the device failed) is replaced by memory of this process (io::Replaceable), and the
 // board is `lost`: what is stored there from now on no other process sees, and the other way round. Nothing that was
 // drawn, announced or released then may be relied on; whoever stores something that others have to see looks at `lost`
 // afterwards. After a crash: recovery takes from here which logs belong together, the frontier, and who took part. What
-// the memory consists of is in board/board_format.h.
+// the memory consists of is in group/board_format.h.
 #pragma once
 
 #include <atomic>
@@ -26,11 +26,11 @@
 #include <memory>
 
 #include "base/status.h"
-#include "board/board_format.h"
+#include "group/board_format.h"
 #include "io/file.h"
 #include "io/guarded_access.h"
 
-namespace forebay::board {
+namespace forebay::group {
 
 class Board {
   public:
@@ -69,4 +69,4 @@ class Board {
     std::atomic<std::uint64_t>* rings_ = nullptr;
 };
 
-}   // namespace forebay::board
+}   // namespace forebay::group

@@ -1,11 +1,11 @@
-#include "board/board_format.h"
+#include "group/board_format.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
 
-namespace forebay::board {
+namespace forebay::group {
 
 namespace {
 
@@ -88,4 +88,4 @@ Status retire_board(io::File& file) {
     return file.write_at(offsetof(BoardHeader, dead_raw), std::as_bytes(std::span(beyond)));
 }
 
-}   // namespace forebay::board
+}   // namespace forebay::group

@@ -1,9 +1,9 @@
-#include "board/board.h"
+#include "group/board.h"
 
 #include <cerrno>
 #include <new>
 
-namespace forebay::board {
+namespace forebay::group {
 
 Board::Board(std::unique_ptr<io::File> file, std::unique_ptr<io::Mapping> mapping)
     : file_(std::move(file)),
@@ -69,4 +69,4 @@ Result<Board> Board::open(std::unique_ptr<io::File> file, std::uint64_t particip
     return board;
 }
 
-}   // namespace forebay::board
+}   // namespace forebay::group

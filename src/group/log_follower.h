@@ -1,9 +1,9 @@
 // The log of one participant, followed from outside: which records have appeared since the last look.
 //
-// A lane maps the participant's pool, segment by segment, and reads records below the published tails. The
+// A follower maps the participant's pool, segment by segment, and reads records below the published tails. The
 // participant may use a released segment again at any time, so what was read counts only if the segment's
 // generation is the same afterwards; `read` reports when it is not.
-// Ownership: the views are the lane's and live as long as it. Not thread-safe. Blocks on page faults only.
+// Ownership: the views are the follower's and live as long as it. Not thread-safe. Blocks on page faults only.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 #include <memory>
 #include <vector>
 
-#include "board/board.h"
+#include "group/board.h"
 #include "io/file.h"
 #include "log/segment_pool.h"
 
-namespace forebay::node {
+namespace forebay::group {
 
-class Lane {
+class LogFollower {
   public:
     // `pool` is the participant's pool file; null: nothing can be read (this process's own log).
-    Lane(const board::Board& board, std::uint64_t participant, std::unique_ptr<io::File> pool,
-         std::uint64_t segment_bytes);
+    LogFollower(const Board& board, std::uint64_t participant, std::unique_ptr<io::File> pool,
+                std::uint64_t segment_bytes);
 
     struct Record {
         log::RecordKind kind;
@@ -77,7 +77,7 @@ class Lane {
     [[nodiscard]] bool may_release(const Open& open) const noexcept;
     Status read_segment(Open& open, std::uint64_t tail, std::vector<Record>& records);
 
-    const board::Board& board_;
+    const Board& board_;
     const std::uint64_t participant_;
     const std::unique_ptr<io::File> pool_;
     const std::uint64_t segment_bytes_;
@@ -87,4 +87,4 @@ class Lane {
     std::uint64_t next_order_ = 0;                       // the first segment that has not been looked at
 };
 
-}   // namespace forebay::node
+}   // namespace forebay::group

@@ -1,4 +1,4 @@
-#include "node/lane.h"
+#include "group/log_follower.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,22 +10,22 @@
 #include "support/faults.h"
 #include "support/team_files.h"
 
-namespace forebay::node {
+namespace forebay::group {
 namespace {
 
 using test::bytes_of;
 
 constexpr std::uint64_t kSegment = 16 << 10;
 
-// Participant 1 writes a log; a lane follows it.
-class LaneTest : public ::testing::Test {
+// Participant 1 writes a log; a follower reads it.
+class LogFollowerTest : public ::testing::Test {
   protected:
-    LaneTest()
+    LogFollowerTest()
         : directory_(io::make_memory_directory("area")),
-          board_(std::move(board::Board::create(io::make_memory_file("board"), 2, 16)).value()),
+          board_(std::move(Board::create(io::make_memory_file("board"), 2, 16)).value()),
           pool_(open(io::OpenMode::kCreateNew), log::PoolLimits{8 * kSegment, kSegment, 0}, {42, 4711, {}}),
           log_(pool_, 5, {1, 2, "/scratch/run.h5"}, false),
-          lane_(board_, 1, open(io::OpenMode::kReadWrite), kSegment) {}
+          follower_(board_, 1, open(io::OpenMode::kReadWrite), kSegment) {}
 
     std::unique_ptr<io::File> open(io::OpenMode mode) { return std::move(directory_->open_file("log", mode)).value(); }
     log::Segment* adopt() {
@@ -45,10 +45,10 @@ class LaneTest : public ::testing::Test {
         while (!log_.empty() && log_.oldest_order() < board_.row(1).released.load()) log_.release_oldest();
     }
     std::vector<std::uint64_t> read() {
-        std::vector<Lane::Record> records;
-        status_ = lane_.read(records);
+        std::vector<LogFollower::Record> records;
+        status_ = follower_.read(records);
         std::vector<std::uint64_t> sequences;
-        for (const Lane::Record& record : records) {
+        for (const LogFollower::Record& record : records) {
             sequences.push_back(record.sequence);
             for (const ByteRange& extent : record.extents) {
                 const auto expected = bytes_of(extent.size(), extent.begin);
@@ -60,17 +60,17 @@ class LaneTest : public ::testing::Test {
     }
 
     std::unique_ptr<io::Directory> directory_;
-    board::Board board_;
+    Board board_;
     log::SegmentPool pool_;
     log::FileLog log_;
-    Lane lane_;
+    LogFollower follower_;
     std::uint64_t sequence_ = 1;
     Status status_;
 };
 
 using Sequences = std::vector<std::uint64_t>;
 
-TEST_F(LaneTest, an_empty_log_has_no_records) {
+TEST_F(LogFollowerTest, an_empty_log_has_no_records) {
     EXPECT_EQ(read(), Sequences{});
     EXPECT_TRUE(status_);
     adopt();
@@ -78,16 +78,16 @@ TEST_F(LaneTest, an_empty_log_has_no_records) {
     EXPECT_TRUE(status_);
 }
 
-TEST_F(LaneTest, without_a_pool_nothing_is_read) {
-    Lane own(board_, 1, nullptr, kSegment);
+TEST_F(LogFollowerTest, without_a_pool_nothing_is_read) {
+    LogFollower own(board_, 1, nullptr, kSegment);
     adopt();
     append(0);
-    std::vector<Lane::Record> records;
+    std::vector<LogFollower::Record> records;
     EXPECT_TRUE(own.read(records));
     EXPECT_TRUE(records.empty());
 }
 
-TEST_F(LaneTest, records_are_read_once_as_they_appear_across_segments) {
+TEST_F(LogFollowerTest, records_are_read_once_as_they_appear_across_segments) {
     Sequences written, found;
     for (int segment = 0; segment < 4; ++segment) {
         adopt();
@@ -103,19 +103,19 @@ TEST_F(LaneTest, records_are_read_once_as_they_appear_across_segments) {
     EXPECT_EQ(read(), Sequences{});
 }
 
-TEST_F(LaneTest, markers_are_read_in_their_place) {
+TEST_F(LogFollowerTest, markers_are_read_in_their_place) {
     adopt();
     const auto data = append(0);
     log_.append_marker(log::RecordKind::kTruncate, 50, sequence_++);
-    std::vector<Lane::Record> records;
-    ASSERT_TRUE(lane_.read(records));
+    std::vector<LogFollower::Record> records;
+    ASSERT_TRUE(follower_.read(records));
     ASSERT_EQ(records.size(), 2u);
     EXPECT_EQ(records[0].sequence, data);
     EXPECT_EQ(records[1].kind, log::RecordKind::kTruncate);
     EXPECT_EQ(records[1].argument, 50u);
 }
 
-TEST_F(LaneTest, one_that_begins_late_is_told_that_segments_are_gone_and_begins_afresh) {
+TEST_F(LogFollowerTest, one_that_begins_late_is_told_that_segments_are_gone_and_begins_afresh) {
     for (int i = 0; i < 3; ++i) {
         adopt();
         append(1000);
@@ -124,13 +124,13 @@ TEST_F(LaneTest, one_that_begins_late_is_told_that_segments_are_gone_and_begins_
     give_back();
     EXPECT_EQ(read(), Sequences{});
     EXPECT_EQ(status_.code(), Code::kNotFound);
-    lane_.restart();
+    follower_.restart();
     EXPECT_EQ(read().size(), 1u);
     EXPECT_TRUE(status_);
 }
 
 // The place is the same, and so is nothing else.
-TEST_F(LaneTest, a_segment_that_was_used_again_since_the_last_look_is_noticed) {
+TEST_F(LogFollowerTest, a_segment_that_was_used_again_since_the_last_look_is_noticed) {
     adopt();
     append(0);
     EXPECT_EQ(read().size(), 1u);
@@ -140,13 +140,13 @@ TEST_F(LaneTest, a_segment_that_was_used_again_since_the_last_look_is_noticed) {
     for (std::uint64_t i = 0; i < 5; ++i) append(1000 * i);
     EXPECT_EQ(read(), Sequences{});
     EXPECT_EQ(status_.code(), Code::kNotFound);
-    lane_.restart();
+    follower_.restart();
     EXPECT_EQ(read().size(), 5u);
     EXPECT_TRUE(status_);
 }
 
 // There was something behind what had been read, and it is gone.
-TEST_F(LaneTest, a_segment_that_was_used_again_is_noticed_even_if_it_holds_less_than_was_read) {
+TEST_F(LogFollowerTest, a_segment_that_was_used_again_is_noticed_even_if_it_holds_less_than_was_read) {
     adopt();
     for (std::uint64_t i = 0; i < 5; ++i) append(1000 * i);
     EXPECT_EQ(read().size(), 5u);
@@ -157,12 +157,12 @@ TEST_F(LaneTest, a_segment_that_was_used_again_is_noticed_even_if_it_holds_less_
     append(0);
     EXPECT_EQ(read(), Sequences{});
     EXPECT_EQ(status_.code(), Code::kNotFound);
-    lane_.restart();
+    follower_.restart();
     EXPECT_EQ(read().size(), 1u);
     EXPECT_TRUE(status_);
 }
 
-TEST_F(LaneTest, a_damaged_record_ends_the_log_with_an_error) {
+TEST_F(LogFollowerTest, a_damaged_record_ends_the_log_with_an_error) {
     log::Segment* const segment = adopt();
     append(0);
     const std::uint64_t begin = segment->tail;
@@ -173,7 +173,7 @@ TEST_F(LaneTest, a_damaged_record_ends_the_log_with_an_error) {
     EXPECT_THAT(status_.message(), testing::HasSubstr("cannot be followed"));
 }
 
-TEST_F(LaneTest, a_tail_beyond_the_segment_is_not_followed) {
+TEST_F(LogFollowerTest, a_tail_beyond_the_segment_is_not_followed) {
     log::Segment* const segment = adopt();
     append(0);
     const std::uint64_t beyond = kSegment + 4096;
@@ -182,7 +182,7 @@ TEST_F(LaneTest, a_tail_beyond_the_segment_is_not_followed) {
     EXPECT_EQ(status_.code(), Code::kCorrupt) << status_.message();
 }
 
-TEST_F(LaneTest, a_segment_that_the_pool_does_not_have_is_an_error) {
+TEST_F(LogFollowerTest, a_segment_that_the_pool_does_not_have_is_an_error) {
     adopt();
     append(0);
     board_.place(1, 0).store(std::uint64_t{1} << 60);
@@ -196,7 +196,7 @@ TEST(LaneOnAFailingDevice, says_what_cannot_be_read_and_keeps_what_was) {
     const test::Scratch scratch;
     const auto directory = std::move(io::open_posix_directory(scratch.area())).value();
     const auto open = [&](io::OpenMode mode) { return std::move(directory->open_file("log", mode)).value(); };
-    const board::Board board = std::move(board::Board::create(io::make_memory_file("board"), 2, 16)).value();
+    const Board board = std::move(Board::create(io::make_memory_file("board"), 2, 16)).value();
     log::SegmentPool pool(open(io::OpenMode::kCreateNew), log::PoolLimits{8 * kSegment, kSegment, 0}, {42, 4711, {}});
     log::FileLog log(pool, 5, {1, 2, "/scratch/run.h5"}, false);
     log::Segment* const segment = log.acquire().value();
@@ -207,8 +207,8 @@ TEST(LaneOnAFailingDevice, says_what_cannot_be_read_and_keeps_what_was) {
         log.append_data(5000 * sequence, bytes_of(4000, sequence), log::DataClass::kRaw, sequence, 0);
     };
     append(2);   // goes on into the third page
-    Lane lane(board, 1, open(io::OpenMode::kReadWrite), kSegment);
-    std::vector<Lane::Record> records;
+    LogFollower lane(board, 1, open(io::OpenMode::kReadWrite), kSegment);
+    std::vector<LogFollower::Record> records;
     ASSERT_TRUE(lane.read(records));
     ASSERT_EQ(records.size(), 1u);
     append(3);
@@ -223,17 +223,17 @@ TEST(LaneOnAFailingDevice, says_what_cannot_be_read_and_keeps_what_was) {
     EXPECT_EQ(records.front().sequence, 2u);
 }
 
-TEST_F(LaneTest, a_pool_that_cannot_be_mapped_is_an_error) {
+TEST_F(LogFollowerTest, a_pool_that_cannot_be_mapped_is_an_error) {
     auto plan = std::make_shared<io::FaultPlan>();
     plan->fail(io::Operation::kMap, 1, 1, ENOMEM);
-    Lane lane(board_, 1, io::make_fault_file(open(io::OpenMode::kReadWrite), plan), kSegment);
+    LogFollower lane(board_, 1, io::make_fault_file(open(io::OpenMode::kReadWrite), plan), kSegment);
     adopt();
     append(0);
-    std::vector<Lane::Record> records;
+    std::vector<LogFollower::Record> records;
     EXPECT_EQ(lane.read(records).sys_errno(), ENOMEM);
     ASSERT_TRUE(lane.read(records)) << "and tried again";
     EXPECT_EQ(records.size(), 1u);
 }
 
 }   // namespace
-}   // namespace forebay::node
+}   // namespace forebay::group

@@ -1,10 +1,10 @@
-#include "board/statement.h"
+#include "group/statement.h"
 
 #include <span>
 
 #include "base/checksum.h"
 
-namespace forebay::board {
+namespace forebay::group {
 
 namespace {
 
@@ -61,4 +61,4 @@ Result<std::optional<Statement>> read_last_statement(io::File& board, std::uint6
     return last;
 }
 
-}   // namespace forebay::board
+}   // namespace forebay::group

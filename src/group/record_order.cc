@@ -1,0 +1,142 @@
+#include "group/record_order.h"
+
+#include <algorithm>
+
+namespace forebay::group {
+
+namespace {
+
+// Of all segments: a reader restarts after so many releases rather than keep records that are gone.
+constexpr std::uint64_t kForgetAfterSegments = 256;
+
+}   // namespace
+
+// ---- sequence numbers --------------------------------------------------------------------------------
+
+std::uint64_t RecordOrder::next_sequence() noexcept {
+    auto& sequence = participants_.header().sequence;
+    // A participant that does not see this store sees a counter that has not passed the number yet.
+    participants_.own_row().drawing.store(sequence.load());
+    return sequence.fetch_add(1);
+}
+
+// Either the drainer, which has stored that it waits, sees no number drawn here any more, or this sees that it waits.
+void RecordOrder::published() noexcept {
+    participants_.own_row().drawing.store(0);
+    BoardHeader& header = participants_.header();
+    Awaited expected = Awaited::kRecords;
+    if (header.awaited.load() == expected && header.awaited.compare_exchange_strong(expected, Awaited::kArrived))
+        io::raise_and_wake(header.doorbell);
+}
+
+// Every record with a number below the result is visible.
+std::uint64_t RecordOrder::visible_below() const noexcept {
+    std::uint64_t below = participants_.header().sequence.load();
+    for (std::uint64_t i = 0; i < participants_.count(); ++i)
+        if (const std::uint64_t drawing = participants_.row(i).drawing.load(); drawing != 0)
+            below = std::min(below, drawing);
+    return below;
+}
+
+void RecordOrder::forget_numbers_of_the_dead() noexcept {
+    for (std::uint64_t i = 0; i < participants_.count(); ++i) {
+        auto& drawing = participants_.row(i).drawing;
+        if (drawing.load() != 0 && !participants_.is_alive(i)) drawing.store(0);
+    }
+}
+
+void RecordOrder::await_complete() noexcept {
+    BoardHeader& header = participants_.header();
+    header.awaited.store(Awaited::kRecords);
+    if (!alone_ && visible_below() <= complete_below_) return;
+    completeness_awaited_ = true;
+    header.awaited.store(Awaited::kArrived);
+    io::raise_and_wake(header.doorbell);
+}
+
+// ---- the logs of all ---------------------------------------------------------------------------------
+
+// Reads all logs so that no record before a marker is missing. False: restart.
+bool RecordOrder::read_cut() {
+    const auto& epoch = participants_.header().epoch;
+    for (;;) {
+        const std::uint64_t before = epoch.load(std::memory_order_acquire);
+        for (const auto& log : logs_) {
+            const Status read = log->read(records_);
+            if (read.code() == Code::kNotFound) return false;
+            if (!read && damage_.is_ok()) damage_ = read;
+        }
+        if (epoch.load(std::memory_order_acquire) == before) return true;
+    }
+}
+
+bool RecordOrder::find() {
+    if (!participants_.drains()) {
+        std::uint64_t released = 0;
+        for (std::uint64_t i = 0; i < logs_.size(); ++i)
+            released += participants_.row(i).released.load(std::memory_order_relaxed);
+        if (released - released_at_restart_ > kForgetAfterSegments) return false;
+        // Other nodes may now write the bytes that this one has drained.
+        if (participants_.setup().several_nodes && participants_.frontier().lower() > dead_at_restart_.lower())
+            return false;
+    }
+    // A record with a ticket is visible. The tickets are read before the logs.
+    found_ = {participants_.header().tickets.load(), alone_ ? log::Frontier::kNothing : visible_below()};
+    if (!read_cut()) return false;
+    new_bytes_ = 0;
+    if (participants_.drains())
+        for (; counted_ < records_.size(); ++counted_)
+            if (records_[counted_].kind == log::RecordKind::kData) new_bytes_ += records_[counted_].bytes;
+    // Stable: a record that was copied forward keeps its number, and the copy comes later.
+    std::stable_sort(records_.begin(), records_.end(),
+                     [](const LogFollower::Record& one, const LogFollower::Record& other) {
+                         return one.sequence < other.sequence;
+                     });
+    return true;
+}
+
+void RecordOrder::count_found(std::atomic<std::uint64_t>& pending) noexcept {
+    const std::uint64_t bytes = std::exchange(new_bytes_, 0);
+    found_bytes_ += bytes;
+    pending.fetch_add(bytes);
+    participants_.header().followed.fetch_add(bytes);
+}
+
+void RecordOrder::visit_found(const Visit& visit) {
+    for (const LogFollower::Record& record : records_) {
+        const bool data = record.kind == log::RecordKind::kData;
+        if (record.sequence < dead_at_restart_.lower()) continue;
+        const bool dead = data && record.sequence < dead_at_restart_.of(record.data_class);
+        visit({dead ? log::RecordKind::kThrough : record.kind, record.data_class, record.sequence, record.argument,
+               record.extents, record.segment, record.payload, record.generation, record.bytes});
+    }
+}
+
+void RecordOrder::forget_records() noexcept {
+    for (const LogFollower::Record& record : records_)
+        record.segment->unindexed.fetch_sub(1, std::memory_order_relaxed);
+    records_.clear();
+    counted_ = 0;
+    found_bytes_ = 0;
+}
+
+void RecordOrder::followed() {
+    forget_records();
+    completeness_awaited_ = false;
+    // A record that could not be read may be older than any that was.
+    if (!participants_.drains() || !damage().is_ok()) return;
+    complete_below_ = found_.below;
+    participants_.header().followed_tickets.store(found_.tickets);
+}
+
+void RecordOrder::restart() {
+    forget_records();
+    released_at_restart_ = 0;
+    for (std::uint64_t i = 0; i < logs_.size(); ++i) {
+        released_at_restart_ += participants_.row(i).released.load(std::memory_order_relaxed);
+        logs_[i]->restart();
+    }
+    dead_at_restart_ = participants_.frontier();   // after the followers
+}
+
+}   // namespace forebay::group

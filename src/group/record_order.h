@@ -1,0 +1,131 @@
+// The order of the records in all logs of a group, and the records that other participants have appended.
+//
+// Thread-safety: the file's lock covers `find`, `count_found`, `found_bytes`, `visit_found`, `followed` and `restart`.
+// Any thread may make the other calls. Blocking: on page faults of the logs only.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "extent/range.h"
+#include "group/log_follower.h"
+#include "group/participants.h"
+#include "log/format.h"
+#include "log/frontier.h"
+
+namespace forebay::group {
+
+// The logs of all participants, by index. This process's own log is not followed.
+using LogFollowers = std::vector<std::unique_ptr<LogFollower>>;
+
+class RecordOrder {
+  public:
+    RecordOrder(Participants& participants, LogFollowers& logs) noexcept : participants_(participants), logs_(logs) {}
+
+    // ---- sequence numbers -----------------------------------------------------------------------
+
+    // The next number: they rise within the node, for this file. Call `published` once the record is appended and, in
+    // the drainer, noted for its index. Until then no participant takes it for granted that it has seen all lower
+    // numbers.
+    [[nodiscard]] std::uint64_t next_sequence() noexcept;
+    void published() noexcept;
+    // Every record that a participant has appended has a lower number.
+    [[nodiscard]] std::uint64_t present_below() const noexcept { return participants_.header().sequence.load(); }
+    // The drainer has followed every record with a lower number and may drain it: all other records are newer.
+    [[nodiscard]] std::uint64_t complete_below() const noexcept { return complete_below_; }
+    // Only incomplete records remain to be drained: rings the doorbell when more are complete.
+    void await_complete() noexcept;
+    // The doorbell has rung for this since `followed`. Take in what `find` finds now, or it rings again and again.
+    [[nodiscard]] bool completeness_awaited() const noexcept { return completeness_awaited_; }
+    // The other participants have stopped writing: every record is complete.
+    void note_alone() noexcept { alone_ = true; }
+    // A process that died between drawing a number and publishing its record never publishes it.
+    void forget_numbers_of_the_dead() noexcept;
+
+    // ---- the logs of all ------------------------------------------------------------------------
+
+    // Not ok: a log of another participant could not be read. Its records are unknown and stay there. Also if the board
+    // is lost.
+    [[nodiscard]] const Status& damage() const noexcept {
+        return participants_.lost().is_ok() ? damage_ : participants_.lost();
+    }
+    // A dead data record (log/frontier.h) is shown as a through record.
+    struct Record {
+        log::RecordKind kind = log::RecordKind::kData;
+        log::DataClass data_class = log::DataClass::kRaw;
+        std::uint64_t sequence = 0;
+        std::uint64_t argument = 0;
+        std::span<const ByteRange> extents;
+        log::Segment* segment = nullptr;   // a view that the follower owns; its bytes may be used again
+        std::uint64_t payload = 0;         // offset in the segment
+        std::uint64_t generation = 0;      // of the segment when the record was read
+        std::uint64_t bytes = 0;           // of the payload
+    };
+    using Visit = std::function<void(const Record&)>;
+    // Finds the records that were appended since the last call: the drainer in the other logs, else in all logs. Finds
+    // every record that was complete when the call began. All earlier records of its writer are found too, or the
+    // drainer has noted them itself. False: earlier visits count no more; forget them, restart, and call again.
+    [[nodiscard]] bool find();
+    // For the drainer, after `find`: adds the new payload to `pending`, and only then counts it as found. So a process
+    // that sums up from outside what is not in the file misses none.
+    void count_found(std::atomic<std::uint64_t>& pending) noexcept;
+    // Payload that was counted and is not visited yet.
+    [[nodiscard]] std::uint64_t found_bytes() const noexcept { return found_bytes_; }
+    // Visits the found records by rising number. All records before a marker (truncate, commit) are visited before it.
+    // May be repeated. A record's contents stay valid until `followed`.
+    void visit_found(const Visit& visit);
+    // All found records are taken in. Without this call they are found again.
+    void followed();
+    // Not for the drainer. Drops the found records, and begins again with all that are not released.
+    void restart();
+
+  private:
+    [[nodiscard]] bool read_cut();
+    void forget_records() noexcept;
+    [[nodiscard]] std::uint64_t visible_below() const noexcept;
+
+    Participants& participants_;
+    LogFollowers& logs_;
+    std::vector<LogFollower::Record> records_;   // found, and not taken in
+    std::uint64_t new_bytes_ = 0;                // payload of the records that the last `find` found
+    std::uint64_t found_bytes_ = 0;              // payload of the first `counted_` records
+    std::size_t counted_ = 0;
+    bool completeness_awaited_ = false;
+    std::uint64_t released_at_restart_ = 0;   // segments, of all logs
+    log::Frontier dead_at_restart_{0, 0};     // records below do not count
+    // All records with one of the tickets, or a number below, had been found.
+    struct Found {
+        std::uint64_t tickets = 0, below = 0;
+    };
+    Found found_;
+    std::uint64_t complete_below_ = 0;
+    std::atomic<bool> alone_{false};
+    Status damage_;
+};
+
+// A drawn sequence number. Its destruction publishes it at the latest: a number that came to no record, for want of
+// memory, must not be waited for.
+class DrawnNumber {
+  public:
+    explicit DrawnNumber(RecordOrder* order) noexcept : order_(order) {}   // null: one process writes the file
+    ~DrawnNumber() { publish(); }
+    DrawnNumber(const DrawnNumber&) = delete;
+    DrawnNumber& operator=(const DrawnNumber&) = delete;
+
+    void publish() noexcept {
+        if (order_ != nullptr) std::exchange(order_, nullptr)->published();
+    }
+    // Other code has published it.
+    void forget() noexcept { order_ = nullptr; }
+
+  private:
+    RecordOrder* order_;
+};
+
+}   // namespace forebay::group

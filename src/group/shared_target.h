@@ -1,0 +1,61 @@
+// What the participants of a group tell each other of the target: commits, pace, failures.
+//
+// Thread-safety: any thread may make any call. Nothing blocks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "extent/range.h"
+#include "group/participants.h"
+#include "group/staged_regions.h"
+#include "group/writes_beside.h"
+#include "log/file_log.h"
+
+namespace forebay::group {
+
+class SharedTarget {
+  public:
+    explicit SharedTarget(Participants& participants) noexcept : participants_(participants) {}
+
+    // The file's size at the last commit. The drainer sets it.
+    [[nodiscard]] std::uint64_t committed_size() const noexcept {
+        return participants_.header().committed_size.load(std::memory_order_acquire);
+    }
+    void set_committed_size(std::uint64_t size) noexcept {
+        participants_.header().committed_size.store(size, std::memory_order_release);
+    }
+    // Of a target that is as fast as the log: the time in ns that it costs the node to drain the bytes of
+    // drain::TargetPace::kBytes that one participant stages. More, the more of them stage. Nullopt: the target is
+    // waited for, or its pace is unknown, so everything is staged. The drainer sets it.
+    [[nodiscard]] std::optional<std::uint64_t> memory_pace() const noexcept {
+        const std::uint64_t ns = participants_.header().memory_pace.load();
+        return ns != 0 ? std::optional(ns) : std::nullopt;
+    }
+    void set_memory_pace(std::optional<std::uint64_t> ns) noexcept {
+        participants_.header().memory_pace.store(ns.value_or(0) * participants_.count());
+    }
+    // Writes of all participants that bypass the log.
+    [[nodiscard]] WritesBeside& beside() noexcept { return participants_.header().beside; }
+    // As group/staged_regions.h. Look at `Participants::lost` after `first_unstaged`.
+    void note_staged(std::span<const log::FileLog::Part> parts) noexcept {
+        group::note_staged(participants_.header().exposed, parts);
+    }
+    [[nodiscard]] ByteRange first_unstaged(ByteRange range) const noexcept {
+        return group::first_unstaged(participants_.header().exposed, range);
+    }
+
+    // The drainer cannot write the target: no participant need wait for room. With `through`, writes bypass the log
+    // after `let_through`: the drainer has no target write under way then, and begins none before the close.
+    void fail(int sys_errno, bool through) noexcept;
+    void let_through() noexcept;
+    [[nodiscard]] bool goes_through() const noexcept {
+        return participants_.header().through.load(std::memory_order_acquire) == Through::kNow;
+    }
+
+  private:
+    Participants& participants_;
+};
+
+}   // namespace forebay::group
