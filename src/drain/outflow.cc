@@ -93,7 +93,7 @@ class Outflow::WriteWork final : public Work {
             if (outcome.sys_errno() == EFAULT) {
                 unreadable = find_unreadable(write_);
                 if (!unreadable.ranges.empty())
-                    outcome = outflow_->supply_.fault(unreadable.keeper, unreadable.address);
+                    outcome = index::ExtentIndex::fault(unreadable.keeper, unreadable.address);
             }
         } catch (const std::bad_alloc&) {
             outcome = no_memory_to("write to", outflow_->path_);
@@ -180,14 +180,14 @@ class Outflow::ResizeWork final : public Work {
     const std::shared_ptr<Syncing> told_;
 };
 
-Outflow::Outflow(const Process& process, Supply& supply, const std::string& path)
-    : process_(process), supply_(supply), path_(path), concurrency_(process.options.drain_threads) {}
+Outflow::Outflow(const Process& process, index::StagedBytes& bytes, DrainListener& listener, const std::string& path)
+    : process_(process), listener_(listener), path_(path), bytes_(bytes), concurrency_(process.options.drain_threads) {}
 
 // ---- taking ----------------------------------------------------------------------------------------
 
 bool Outflow::given_up() const noexcept {
     const LockGuard lock(mutex_);
-    return supply_.given_up();
+    return listener_.given_up();
 }
 
 Source::Taken Outflow::take() {
@@ -199,33 +199,34 @@ Source::Taken Outflow::take() {
         nothing_left = !taken.work && idle();
     }
     if (nothing_left) {
-        supply_.came_to_rest();   // whoever waits for room because this file had something to drain must look again
+        listener_.came_to_rest();   // whoever waits for room because this file had something to drain must look again
         watch_rest();
     }
     return taken;
 }
 
 Source::Taken Outflow::take_next() {
-    if (!supply_.drains() || halted_ || resizing_ || running_ >= concurrency_.allowed() || pausing() || turn_is_taken())
+    if (!listener_.drains() || halted_ || resizing_ || running_ >= concurrency_.allowed() || pausing() ||
+        turn_is_taken())
         return {};
-    supply_.catch_up(true);
+    listener_.catch_up(true);
     // Writes beyond the new end that are planned already come before the cut; whatever is planned later
     // comes after it.
     if (cut_due_ && planned_.empty()) {
         if (in_flight_.overlaps({*cut_due_, kOffsetMax}) || (guard_.on() && acting_ > 0)) return {};
         return take_resize(*cut_due_);
     }
-    if (size_comes_first()) return take_resize(supply_.backlog().committed_size);
+    if (size_comes_first()) return take_resize(listener_.backlog().committed_size);
     if (planned_.empty()) plan();
     if (planned_.empty()) {
         // Everything committed is there but for space that nobody has written: others see the file whole.
-        const Backlog backlog = supply_.backlog();
+        const Backlog backlog = listener_.backlog();
         const bool short_of_commit = target_size_ < backlog.committed_size && !backlog.any_ready && in_flight_.empty();
         return short_of_commit ? take_resize(backlog.committed_size) : Taken{};
     }
     // The one thing that may fail comes first.
     auto work = std::make_unique<WriteWork>(self(), target_, std::move(planned_.front()), running_ == 0, next_turn(),
-                                            waits_for_target(), supply_.no_bypass_now());
+                                            waits_for_target(), listener_.bypasses().none_now());
     planned_.pop_front();
     const Turn turn = take_turn();
     if (running_++ == 0) busy_since_ns_ = clock().now_ns();
@@ -276,7 +277,7 @@ bool Outflow::waits_for_target() const noexcept {
 void Outflow::complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost,
                        const std::vector<ByteRange>& unreadable, bool begun) {
     if (outcome) {
-        supply_.reached(cost.begin_ns, cost.end_ns, write.range);
+        listener_.reached(cost.begin_ns, cost.end_ns, write.range);
         process_.progress.note();
     }
     bool more = false, settled = false;
@@ -291,26 +292,26 @@ void Outflow::complete(const plan::TargetWrite& write, const Status& outcome, co
         if (outcome) shown_size_ = std::max(shown_size_, write.range.end);
         concurrency_.completed(write.range.size(), now - std::exchange(busy_since_ns_, now));
         if (outcome) learn_pace(write, cost);
-        supply_.written(write, outcome.is_ok(), cost.end_ns - cost.begin_ns);
+        listener_.written(write, outcome.is_ok(), cost.end_ns - cost.begin_ns);
         if (!unreadable.empty() && !shared_) lost(unreadable, outcome);
         else if (!outcome) failed(outcome);
-        if (const Backlog left = supply_.backlog(); left.ready_bytes == 0 && !left.any_ready && !cut_due_) {
+        if (const Backlog left = listener_.backlog(); left.ready_bytes == 0 && !left.any_ready && !cut_due_) {
             urgent_ = false;
             if (outcome) attempts_ = 0;
         }
-        supply_.progressed();
+        listener_.progressed();
         announce();
         settled = in_flight_.empty();
         more = look_again();
     }
     if (more) wake();
     // Somebody may be waiting for room that this file will not give.
-    if (settled) supply_.came_to_rest();
+    if (settled) listener_.came_to_rest();
     if (settled && !more) watch_rest();
 }
 
 void Outflow::learn_pace(const plan::TargetWrite& write, const Cost& cost) noexcept {
-    if (write.range.size() < kTellingWriteMin || !cost.alone || !supply_.no_bypass_since(cost.bypasses)) return;
+    if (write.range.size() < kTellingWriteMin || !cost.alone || !listener_.bypasses().none_since(cost.bypasses)) return;
     const bool waited = waits_for_target();
     target_pace_.wrote(write.range.size(), cost.cpu_ns, cost.end_ns - cost.begin_ns, cost.sleeps > 0);
     if (waited && !waits_for_target()) concurrency_.start_over();
@@ -321,7 +322,7 @@ void Outflow::learn_pace(const plan::TargetWrite& write, const Cost& cost) noexc
 void Outflow::tell_pace() noexcept {
     was_cut_ = was_cut_ || cut_due_.has_value();
     pace_ns_ = halted_ ? 0 : target_pace_.of_memory().value_or(0);
-    supply_.pace_changed();
+    listener_.pace_changed();
 }
 
 void Outflow::forget_pace() noexcept {
@@ -348,7 +349,7 @@ void Outflow::complete_resize(std::uint64_t size, bool lengthened, const Status&
             shown_size_ = lengthened ? std::max(shown_size_, size) : size;
             if (cut_due_ == target_size_) cut_due_.reset();
             // A commit to less came while the file was being extended.
-            const Backlog backlog = supply_.backlog();
+            const Backlog backlog = listener_.backlog();
             if (!cut_due_ && target_size_ > backlog.committed_size && target_size_ > backlog.logical_size)
                 cut_due_ = std::max(backlog.committed_size, backlog.logical_size);
             tell_pace();
@@ -359,15 +360,15 @@ void Outflow::complete_resize(std::uint64_t size, bool lengthened, const Status&
             told->outcome = copy_of(outcome, kFailed);
             told->done = true;
         }
-        supply_.progressed();
+        listener_.progressed();
         announce();
     }
     if (told == nullptr) wake();   // else who waits for it goes on
-    supply_.came_to_rest();
+    listener_.came_to_rest();
 }
 
 bool Outflow::committed() noexcept {
-    const Backlog backlog = supply_.backlog();
+    const Backlog backlog = listener_.backlog();
     // A cut that is still to come must not be forgotten for a later, longer one.
     if (target_size_ > backlog.logical_size) cut_due_ = std::min(cut_due_.value_or(kOffsetMax), backlog.logical_size);
     unreadable_.clear();
@@ -377,12 +378,12 @@ bool Outflow::committed() noexcept {
     return urgent_ || target_size_ < backlog.committed_size;
 }
 
-void Outflow::hurry() noexcept { urgent_ = supply_.backlog().any_ready || cut_due_.has_value(); }
+void Outflow::hurry() noexcept { urgent_ = listener_.backlog().any_ready || cut_due_.has_value(); }
 
 Outflow::Pressed Outflow::press() {
     retry_at_ns_ = 0;   // whoever is in want of room cannot wait for this file
     held_back_ = false;
-    bool anything = !halted_ && (supply_.backlog().any_ready || cut_due_.has_value());
+    bool anything = !halted_ && (listener_.backlog().any_ready || cut_due_.has_value());
     if (anything) urgent_ = true;
     if (anything && !unreadable_.empty() && !cut_due_) {   // what cannot be read will not drain
         if (planned_.empty()) plan();
@@ -406,14 +407,14 @@ void Outflow::halt(const Status& failure) {
     retry_at_ns_ = 0;
     drop_planned();
     tell_pace();
-    supply_.halted(failure);
+    listener_.halted(failure);
     keep(failure);
 }
 
 void Outflow::keep(const Status& failure) {
     if (!error_.is_ok()) return;
     error_ = copy_of(failure, kFailed);
-    supply_.error_kept(failure.sys_errno());
+    listener_.error_kept(failure.sys_errno());
 }
 
 // Bytes that a target write needed cannot be read. All others go on.
@@ -423,7 +424,7 @@ void Outflow::lost(const std::vector<ByteRange>& unreadable, const Status& fault
     } catch (const std::bad_alloc&) {
         return halt(fault);
     }
-    supply_.lost();
+    listener_.lost();
     keep(fault);
 }
 
@@ -442,10 +443,10 @@ void Outflow::make_good() {
     if (error_.is_ok() || !target_lost_.is_ok() || guard_.changed()) return;
     try_again();
     (void)drain();
-    const Backlog left = supply_.backlog();
+    const Backlog left = listener_.backlog();
     if (halted_ || left.any_ready || !idle() || cut_due_ || !unreadable_.empty() || !target_lost_.is_ok()) return;
     error_ = Status::ok();
-    supply_.made_good();
+    listener_.made_good();
 }
 
 bool Outflow::pausing() noexcept {
@@ -492,7 +493,7 @@ Status Outflow::timed_out() const {
             fmt::format(
                 "nothing has reached {} for {} seconds; {} bytes of it are in the staging log, and `forebay recover` "
                 "brings them home if this process cannot",
-                path_, process_.options.patience, supply_.pending_bytes()),
+                path_, process_.options.patience, bytes_.pending_bytes()),
             ETIMEDOUT, true};
 }
 
@@ -503,9 +504,9 @@ bool Outflow::stalled() const noexcept {
 
 // Whether anything is ready but what could not be read back: that will not drain.
 bool Outflow::readable_left() const {
-    if (unreadable_.empty()) return supply_.backlog().any_ready;
+    if (unreadable_.empty()) return listener_.backlog().any_ready;
     bool any = false;
-    supply_.walk_ready(0, [&](const plan::Piece& piece) NO_THREAD_SAFETY_ANALYSIS {
+    walk_ready(0, [&](const plan::Piece& piece) NO_THREAD_SAFETY_ANALYSIS {
         unreadable_.for_each_gap(piece.range, [&](ByteRange) { any = true; });
         return !any;
     });
@@ -514,14 +515,14 @@ bool Outflow::readable_left() const {
 
 bool Outflow::drained_below(std::uint64_t below) const {
     bool any = false;
-    supply_.walk_ready(0, [&](const plan::Piece& piece) { return !(any = piece.sequence < below); });
+    walk_ready(0, [&](const plan::Piece& piece) { return !(any = piece.sequence < below); });
     return !any;
 }
 
 Status Outflow::drain(std::uint64_t below) {
     urgent_ = true;
     held_back_ = false;
-    if (supply_.backlog().ready_bytes > 2 * process_.options.write_max) {
+    if (listener_.backlog().ready_bytes > 2 * process_.options.write_max) {
         const Unlocked meanwhile(mutex_);
         wake();
     }
@@ -558,8 +559,8 @@ bool Outflow::is_being_lengthened(std::uint64_t committed_size) const noexcept {
 Status Outflow::show_size() {
     const auto until = std::chrono::steady_clock::now() + kShownWithin;
     for (;;) {
-        const std::uint64_t committed_size = supply_.backlog().committed_size;
-        if (!supply_.drains() || shared_ || halted_ || (!cut_due_ && shown_size_ >= committed_size)) break;
+        const std::uint64_t committed_size = listener_.backlog().committed_size;
+        if (!listener_.drains() || shared_ || halted_ || (!cut_due_ && shown_size_ >= committed_size)) break;
         Taken taken;
         if (cut_due_) taken = take_next();
         else if (!resizing_ && !pausing() && !turn_is_taken() && !is_being_lengthened(committed_size))

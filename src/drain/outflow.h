@@ -1,6 +1,6 @@
 // The outflow of one file to its target: which staged bytes are written when, and what comes of that.
 //
-// It plans target writes from what its supply has ready, hands them to the drain threads, or to a thread that waits,
+// It plans target writes from the ready bytes of the index, hands them to the drain threads, or to a thread that waits,
 // and keeps the account of what is under way. It sets the target's size, syncs it, tries again what failed if option
 // on_error says so, and stops if that is in vain. Failures of the background are kept here and told by whatever waits.
 //
@@ -32,12 +32,14 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "drain/concurrency.h"
+#include "drain/listener.h"
 #include "drain/patience.h"
 #include "drain/scheduler.h"
-#include "drain/supply.h"
 #include "drain/target_guard.h"
 #include "drain/target_pace.h"
 #include "extent/range_set.h"
+#include "group/record_order.h"
+#include "index/staged_bytes.h"
 #include "io/file.h"
 #include "io/file_control.h"
 #include "log/target_witness.h"
@@ -50,8 +52,9 @@ inline constexpr std::uint64_t kStripeUnlessTold = std::uint64_t{1} << 20;
 
 class Outflow final : public Source {
   public:
-    // `supply` outlives it; `path` is for messages, and does too.
-    Outflow(const Process& process, Supply& supply, const std::string& path);
+    // Drains the ready bytes of `bytes`, which the lock of this guards. All but `process` outlive this. `path` is for
+    // messages.
+    Outflow(const Process& process, index::StagedBytes& bytes, DrainListener& listener, const std::string& path);
     Outflow(const Outflow&) = delete;
     Outflow& operator=(const Outflow&) = delete;
 
@@ -66,8 +69,9 @@ class Outflow final : public Source {
               std::uint64_t log_mount) REQUIRES(mutex_);
     // From now on the target is reached through this.
     void reach_through(std::shared_ptr<io::File> target) REQUIRES(mutex_) { target_ = std::move(target); }
-    // The file is shared, and drained for so many processes. `at_once`: nothing waits for its neighbours.
-    void share(std::size_t processes, bool at_once) REQUIRES(mutex_);
+    // This process drains for a group of so many processes, whose records have `order`. `at_once`: no piece waits for
+    // its neighbours.
+    void share(group::RecordOrder& order, std::size_t processes, bool at_once) REQUIRES(mutex_);
     // A shared file that another process drains.
     void follow() REQUIRES(mutex_) { shared_ = true; }
     // Other processes write to the target too from now on, or may; and may make it longer at any time.
@@ -281,8 +285,16 @@ class Outflow final : public Source {
     void drop(const plan::TargetWrite& write) REQUIRES(mutex_);
     void release(const plan::TargetWrite& write) REQUIRES(mutex_);
     [[nodiscard]] bool worth_draining() const noexcept REQUIRES(mutex_);
+    // Visits the ready extents from `offset` on as plan::Piece, ascending, the one that holds `offset` as a whole,
+    // until `visit` returns false.
+    template <class Visit>
+    void walk_ready(std::uint64_t offset, Visit&& visit) const REQUIRES(mutex_) {
+        bytes_.index().walk_ready(offset, [&](ByteRange range, const index::StagedPlace& at) {
+            return visit(plan::Piece{range, at.data(), at.sequence, at.keeper()});
+        });
+    }
     // outflow_target.cc
-    void note_target() noexcept REQUIRES(mutex_) { supply_.note(witness_.state()); }
+    void note_target() noexcept REQUIRES(mutex_) { listener_.note(witness_.state()); }
     void begin_write(ByteRange range, io::Bytes sample) noexcept REQUIRES(mutex_);
     void begin_write(const plan::TargetWrite& write) noexcept EXCLUDES(mutex_);
     // Notes what a write of `range` is about to change, if nothing else is known of the target's content.
@@ -294,14 +306,16 @@ class Outflow final : public Source {
     Status sync_by_drain_thread() REQUIRES(mutex_);
     void complete_sync(Syncing& syncing, const Status& outcome) noexcept EXCLUDES(mutex_);
     // Of the target, now.
-    [[nodiscard]] std::shared_ptr<Outflow> self() { return {supply_.hold(), this}; }
+    [[nodiscard]] std::shared_ptr<Outflow> self() { return {listener_.hold(), this}; }
     [[nodiscard]] WaitClock& clock() const noexcept { return process_.progress.clock(); }
 
     const Process process_;
-    Supply& supply_;
+    DrainListener& listener_;
     const std::string& path_;
 
     mutable Mutex mutex_;
+    index::StagedBytes& bytes_ GUARDED_BY(mutex_);
+    group::RecordOrder* order_ GUARDED_BY(mutex_) = nullptr;   // null: this process alone writes the file
     Condition ended_;   // a write, a change of size or a sync has ended; or something has come
     std::uint64_t ends_ GUARDED_BY(mutex_) = 0;
     std::uint64_t size_late_at_ GUARDED_BY(mutex_) = kOffsetMax;   // of these, when a flush last waited for the size in

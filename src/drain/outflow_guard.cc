@@ -76,7 +76,7 @@ Outflow::Turn Outflow::take_turn() noexcept {
 
 bool Outflow::size_comes_first() const noexcept {
     return guard_.on() && acting_ == 0 && !cut_due_ && !shared_ && !others_extend_ &&
-           shown_size_ < supply_.backlog().committed_size;
+           shown_size_ < listener_.backlog().committed_size;
 }
 
 bool Outflow::may_begin(Turn turn) const noexcept {
@@ -95,11 +95,11 @@ void Outflow::put_off(io::File& target, const plan::TargetWrite* write) noexcept
             resizing_ = false;
         }
         if (!left) failed(left);
-        supply_.progressed();
+        listener_.progressed();
         announce();
     }
     wake();
-    supply_.came_to_rest();
+    listener_.came_to_rest();
 }
 
 Status Outflow::others_changed() {
@@ -124,7 +124,7 @@ Status Outflow::look_before_turn(io::File& target) {
     log::TargetState known;
     {
         const LockGuard lock(mutex_);
-        if (nameless_bytes_ == 0 && guard_.loses_name(now.value())) nameless_bytes_ = supply_.pending_bytes();
+        if (nameless_bytes_ == 0 && guard_.loses_name(now.value())) nameless_bytes_ = bytes_.pending_bytes();
         switch (guard_.compare(now.value())) {
             case TargetGuard::Found::kSame: return Status::ok();
             case TargetGuard::Found::kChanged: return others_changed();

@@ -38,7 +38,7 @@ void Outflow::plan() {
     // What keeps a clogged log may lie before the cursor, and a stream of new bytes behind it would never let the plans
     // begin anew. Twice what is ready: less would end sweeps over many growing places before they have come to the last
     // ones.
-    const Backlog backlog = supply_.backlog();
+    const Backlog backlog = listener_.backlog();
     if (planned_since_start_bytes_ >= 2 * backlog.ready_bytes && backlog.clogged) cursor_ = 0;
     const bool from_within = cursor_ > 0;
     Found found = plan_from(cursor_);
@@ -46,7 +46,7 @@ void Outflow::plan() {
     wraps_ = from_within && found == Found::kTooLittle && !in_flight_.empty();
     if (from_within && !wraps_ && (found == Found::kNothing || found == Found::kTooLittle)) found = plan_from(0);
     // Nothing: all is in flight, or not complete yet. Its end is what to wait for, not more bytes.
-    if (found != Found::kNothing) plan_from_bytes_ = planned_.empty() ? supply_.backlog().ready_bytes + stripe() : 0;
+    if (found != Found::kNothing) plan_from_bytes_ = planned_.empty() ? listener_.backlog().ready_bytes + stripe() : 0;
 }
 
 // Takes ready extents from `begin` on, in file order, leaving out what overlaps a write in flight, and makes target
@@ -56,10 +56,10 @@ Outflow::Found Outflow::plan_from(std::uint64_t begin) {
     const std::uint64_t bytes_max = kPlanWrites * options.write_max;
     std::vector<plan::Piece> pieces;
     std::uint64_t bytes_total = 0, last_end = begin;
-    const std::uint64_t complete_below = supply_.complete_below();
+    const std::uint64_t complete_below = order_ != nullptr ? order_->complete_below() : kOffsetMax;
     bool incomplete = false, to_the_end = true;
     if (begin == 0) planned_since_start_bytes_ = 0;
-    supply_.walk_ready(begin, [&](const plan::Piece& piece) NO_THREAD_SAFETY_ANALYSIS {
+    walk_ready(begin, [&](const plan::Piece& piece) NO_THREAD_SAFETY_ANALYSIS {
         last_end = piece.range.end;
         incomplete = incomplete || piece.sequence >= complete_below;
         if (piece.sequence >= complete_below) return true;
@@ -74,12 +74,12 @@ Outflow::Found Outflow::plan_from(std::uint64_t begin) {
         return to_the_end = pieces.size() < kPlanPiecesMax && bytes_total < bytes_max;
     });
     if (pieces.empty()) {
-        if (incomplete) supply_.await_complete();
+        if (incomplete && order_ != nullptr) order_->await_complete();
         cursor_ = last_end;
         return to_the_end ? Found::kNothing : Found::kMore;
     }
 
-    const Backlog backlog = supply_.backlog();
+    const Backlog backlog = listener_.backlog();
     plan::Policy policy{stripe(), options.write_max};
     if (!urgent_ && !at_once_ && !backlog.clogged) {
         policy.growing_at = backlog.logical_size;
@@ -109,7 +109,7 @@ void Outflow::add_planned(plan::TargetWrite write) {
     in_flight_bytes_ += planned.range.size();
     planned_since_start_bytes_ += planned.range.size();
     target_size_ = std::max(target_size_, planned.range.end);
-    for (const plan::Piece& piece : planned.pieces) supply_.pin(piece.keeper);
+    for (const plan::Piece& piece : planned.pieces) bytes_.index().pin(piece.keeper);
 }
 
 // What was planned stays staged, and is planned again.
@@ -128,7 +128,7 @@ void Outflow::drop(const plan::TargetWrite& write) {
 void Outflow::release(const plan::TargetWrite& write) {
     in_flight_.remove(write.range);
     in_flight_bytes_ -= write.range.size();
-    for (const plan::Piece& piece : write.pieces) supply_.unpin(piece.keeper);
+    for (const plan::Piece& piece : write.pieces) bytes_.index().unpin(piece.keeper);
 }
 
 // Little is left to gather more, unless everything is wanted out.
@@ -136,7 +136,7 @@ bool Outflow::worth_draining() const noexcept {
     if (halted_) return false;
     if (cut_due_) return true;
     if (held_back_) return false;
-    const Backlog backlog = supply_.backlog();
+    const Backlog backlog = listener_.backlog();
     if (backlog.ready_bytes == 0 && !backlog.any_ready) return false;
     // Nodes wait for each other's bytes: they go as soon as a write can be in flight.
     if (urgent_ || at_once_ || backlog.clogged) return true;
@@ -145,7 +145,7 @@ bool Outflow::worth_draining() const noexcept {
 
 bool Outflow::look_again() noexcept {
     if (wraps_ && in_flight_.empty()) plan_from_bytes_ = 0;
-    return !planned_.empty() || worth_draining() || target_size_ < supply_.backlog().committed_size;
+    return !planned_.empty() || worth_draining() || target_size_ < listener_.backlog().committed_size;
 }
 
 }   // namespace forebay::drain

@@ -65,7 +65,8 @@ void Outflow::open(std::shared_ptr<io::File> target, const io::FileTraits& trait
     note_target();
 }
 
-void Outflow::share(std::size_t processes, bool at_once) {
+void Outflow::share(group::RecordOrder& order, std::size_t processes, bool at_once) {
+    order_ = &order;
     shared_ = true;
     at_once_ = at_once;
     held_back_ = held_back_ && !at_once;
@@ -170,7 +171,7 @@ void Outflow::watch_rest() noexcept {
     std::uint64_t serial = 0;
     {
         const LockGuard lock(mutex_);
-        if (!supply_.has_records() || !idle() || !witness_.to_be_looked_at()) return;
+        if (!listener_.has_records() || !idle() || !witness_.to_be_looked_at()) return;
         target = target_;
         serial = witness_.state().serial;
     }
@@ -218,7 +219,7 @@ void Outflow::bypassed(ByteRange range) noexcept {
 void Outflow::complete_sync(Syncing& syncing, const Status& outcome) noexcept {
     if (outcome) process_.progress.note();
     const LockGuard lock(mutex_);
-    supply_.synced();
+    listener_.synced();
     if (outcome) {
         progress_ns_ = clock().now_ns();
     } else if (target_lost_.is_ok()) {

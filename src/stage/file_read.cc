@@ -30,7 +30,7 @@ constexpr std::size_t kPartsAtATime = 16384;
 struct StagedFile::CopyPlan {
     struct Staged {
         ByteRange range;
-        StagedPlace bytes;
+        index::StagedPlace bytes;
         std::byte* to;
     };
     std::vector<Staged> staged;
@@ -52,7 +52,7 @@ void StagedFile::plan_copy(const ReadPart& part, CopyPlan& plan) const {
     const std::uint64_t real_end = outflow_.cut_due().value_or(kOffsetMax);
     index().for_each_newest(
         inside,
-        [&](ByteRange range, const StagedPlace& bytes) {
+        [&](ByteRange range, const index::StagedPlace& bytes) {
             if (bytes.zeros()) plan.zeros.push_back(to(range));
             else plan.staged.push_back({range, bytes, to(range).data()});
         },
@@ -66,7 +66,7 @@ void StagedFile::plan_copy(const ReadPart& part, CopyPlan& plan) const {
 }
 
 // Whether the segment is still in the use that the bytes are from. False as well if that cannot be seen.
-bool StagedFile::unchanged(const StagedPlace& bytes) noexcept {
+bool StagedFile::unchanged(const index::StagedPlace& bytes) noexcept {
     if (bytes.gathered != nullptr) return true;   // a copy
     bool same = false;
     const std::byte* const fault = io::guarded(bytes.segment->bytes(), [&]() noexcept {
@@ -217,7 +217,7 @@ Status StagedFile::copy_committed(CommitKeeper& keeper) {
         const std::uint64_t real_end = outflow_.cut_due().value_or(kOffsetMax);
         bytes_.index().for_each_ready(
             {0, committed_size_},
-            [&](ByteRange range, const StagedPlace& bytes) {
+            [&](ByteRange range, const index::StagedPlace& bytes) {
                 state.elsewhere.push_back(range);
                 if (!bytes.zeros()) plan.staged.push_back({range, bytes, nullptr});
             },

@@ -28,7 +28,7 @@ bool StagedFile::append_bypass_record(ByteRange range, Place place) {
     if (group_ && !group_->lost().is_ok()) return false;
     const bool supersedes = place == Place::kPerhapsStaged;
     const bool recorded = log_->append_through(range, sequence, supersedes);
-    if (group_ && recorded) ExtentIndex::note_through(*log_->newest(), sequence, supersedes);
+    if (group_ && recorded) index::ExtentIndex::note_through(*log_->newest(), sequence, supersedes);
     return recorded;
 }
 
@@ -52,7 +52,7 @@ Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place
         const LockGuard lock(mutex());
         if (!append_bypass_record(range, place)) return log_failure().with_context("write to " + path_);
         if (!follows()) {
-            FileBounds noted = bounds();
+            index::FileBounds noted = bounds();
             bytes_.take_in_own(noted);
             bytes_.index().drop(range);
             outflow_.target_reaches(range.end);
@@ -90,10 +90,11 @@ Status StagedFile::join(std::shared_ptr<group::Group> group, bool several_nodes)
         if (several_nodes) committed_size_ = 0;   // all raw data lies beyond: it drains at once
         if (group_->drains()) {
             group_->target().set_committed_size(committed_size_);
-            outflow_.share(std::min<std::size_t>(group_->participants(), kDrainThreadsMax), several_nodes);
+            outflow_.share(group_->order(), std::min<std::size_t>(group_->participants(), kDrainThreadsMax),
+                           several_nodes);
         } else {
             outflow_.follow();
-            follower_ = std::make_unique<Follower>(group_->order());
+            follower_ = std::make_unique<index::FollowedBytes>(group_->order());
         }
         if (several_nodes) let_others_write();
         bytes_.index().clear();   // numbers begin afresh
@@ -276,7 +277,7 @@ Status StagedFile::go_through(ledger::AsideReason reason) {
 }
 
 // The rest of appending a record, for the drainer: others look at the index meanwhile, and nobody waits for them here.
-void StagedFile::append_own(std::span<const Part> parts, const OwnRecords::Record& record) {
+void StagedFile::append_own(std::span<const Part> parts, const index::OwnRecords::Record& record) {
     std::uint64_t bytes = 0;
     for (const Part& part : parts) bytes += part.bytes.size();
     // Nodes wait for each other's bytes: they go at once.
@@ -294,14 +295,14 @@ void StagedFile::append_own(std::span<const Part> parts, const OwnRecords::Recor
     if (drain_now) outflow_.wake();
 }
 
-FileBounds StagedFile::bounds() noexcept {
+index::FileBounds StagedFile::bounds() noexcept {
     return {logical_size_, dirty_, committed_size_, outflow_.target_size(), several_nodes_};
 }
 
 // Takes in what others have appended. With `may_wait` scattered pieces may wait for their neighbours.
 void StagedFile::follow(bool may_wait) {
     if (!group_ || state_ != State::kStaged) return;
-    FileBounds found = bounds();
+    index::FileBounds found = bounds();
     while (!group_->order().find()) {
         index().clear();
         group_->order().restart();

@@ -222,8 +222,8 @@ bool StagedFile::append(std::span<const Part> parts, ByteClass byte_class) {
     if (position.segment == nullptr) return false;
     if (const auto pace = memory_pace())
         for (const Part& part : parts) surroundings_.spare_time().spend(part.bytes.size(), *pace);
-    const StagedPlace staged{position.segment, position.offset, sequence,
-                             static_cast<std::uint32_t>(position.segment->own_generation), data_class};
+    const index::StagedPlace staged{position.segment, position.offset, sequence,
+                                    static_cast<std::uint32_t>(position.segment->own_generation), data_class};
     if (group_ && group_->drains()) {
         append_own(parts, {parts.size(), staged, waits, now});
         drawn.forget();

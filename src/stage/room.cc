@@ -89,7 +89,7 @@ Result<std::uint64_t> StagedFile::await_room(log::SegmentPool::Take take) {
         const std::uint64_t released = group_->log().released();
         {
             const LockGuard lock(mutex());
-            Follower::release(group_->log(), *log_, 0);
+            index::FollowedBytes::release(group_->log(), *log_, 0);
         }
         if (auto segment = log_->acquire(take)) {
             if (!adopt(segment.value())) return log_failure().with_context("write to " + path_);
@@ -125,7 +125,7 @@ Status StagedFile::log_failure() const { return group_ && !group_->lost().is_ok(
 // nothing else in them is needed.
 void StagedFile::compact() {
     for (;;) {
-        std::vector<ExtentIndex::Map::Extent> held;
+        std::vector<index::ExtentIndex::Map::Extent> held;
         log::Segment* source;
         {
             const LockGuard lock(mutex());
@@ -145,7 +145,7 @@ void StagedFile::compact() {
             // Another file in want of room may have them drained meanwhile: the bytes must stay put, and
             // only what is still held is moved.
             source = &oldest;
-            bytes_.index().pin(StagedPlace{source}.keeper());
+            bytes_.index().pin(index::StagedPlace{source}.keeper());
         }
         bool moved = true;
         for (const auto& [range, bytes] : held) {
@@ -159,7 +159,7 @@ void StagedFile::compact() {
                                                  log::DataClass::kMetadata});
         }
         const LockGuard lock(mutex());
-        bytes_.index().unpin(StagedPlace{source}.keeper());
+        bytes_.index().unpin(index::StagedPlace{source}.keeper());
         if (!moved) return;
     }
 }
@@ -245,7 +245,7 @@ bool StagedFile::press() {
         if (recycle_durably() || recycling_) return true;
         if (follows()) {
             // The process in want of room must not count on another process's progress.
-            Follower::release(group_->log(), *log_, 1);
+            index::FollowedBytes::release(group_->log(), *log_, 1);
             return false;
         }
         follow();

@@ -27,7 +27,7 @@ StagedFile::StagedFile(Surroundings& surroundings, Setup setup)
       identity_(setup.identity),
       path_(std::move(setup.path)),
       log_number_(setup.log_number),
-      outflow_({surroundings.options(), surroundings.scheduler(), surroundings.progress()}, *this, path_),
+      outflow_({surroundings.options(), surroundings.scheduler(), surroundings.progress()}, bytes_, *this, path_),
       target_(std::move(setup.target)),
       slot_(nullptr),
       own_slot_(std::make_unique<ledger::LedgerSlot>()) {
@@ -305,7 +305,7 @@ Status StagedFile::give_addresses() {
         if (state_ == State::kPassive) return Status::ok();
         if (state_ == State::kFailed) return outflow_.error();
         // A child writes nothing, and cannot drain for its parent.
-        if (surroundings_.inherited() && state_ == State::kStaged && pending_bytes() == 0) return Status::ok();
+        if (surroundings_.inherited() && state_ == State::kStaged && bytes_.pending_bytes() == 0) return Status::ok();
     }
     return step_aside(ledger::AsideReason::kAddressGiven);
 }
@@ -505,7 +505,7 @@ Status StagedFile::leave_in_log(Status outcome) {
     outflow_.halt(outcome);
     if (log_->marker_fits()) (void)log_->append_marker(log::RecordKind::kClose, logical_size_, next_sequence());
     Status told = outcome.with_context(fmt::format("close {}: {} bytes stay in the staging log", path_,
-                                                   pending_bytes()));
+                                                   bytes_.pending_bytes()));
     if (outflow_.target_changed()) leave_to_others();
     return told;
 }

@@ -19,8 +19,9 @@
 // When the mapping of the log faults (log_fault.cc), what is staged is drained and the file goes `through`; if not all
 // of it can be read back it stays `staged`, without taking more: writes bypass it.
 //
-// Its parts: `StagedBytes` knows which bytes are staged, `Outflow` (drain/outflow.h) brings them to the target. This
-// class has the states, the calls of the program, and the room in the log. It gives the outflow what that asks for.
+// Its parts: `index::StagedBytes` knows which bytes are staged, `Outflow` (drain/outflow.h) brings them to the target.
+// This class has the states, the calls of the program, and the room in the log. It gives the outflow what that asks
+// for.
 //
 // A file that several processes of the node write together has a group (group/group.h). One of them drains: it takes in
 // the logs of all before it plans, reads, commits or finishes. The others are followers (follower.h). They keep no
@@ -56,6 +57,8 @@
 #include "drain/outflow.h"
 #include "drain/scheduler.h"
 #include "group/group.h"
+#include "index/followed_bytes.h"
+#include "index/staged_bytes.h"
 #include "io/file.h"
 #include "io/forwarded_target.h"
 #include "io/trace.h"
@@ -63,9 +66,7 @@
 #include "log/file_log.h"
 #include "plan/merge.h"
 #include "plan/read_merge.h"
-#include "stage/follower.h"
 #include "stage/spare_time.h"
-#include "stage/staged_bytes.h"
 #include "stage/unstaged_target.h"
 
 namespace forebay::stage {
@@ -141,7 +142,7 @@ class Surroundings {
     [[nodiscard]] virtual const io::Trace* trace() const noexcept = 0;
 };
 
-class StagedFile final : private drain::Supply, public std::enable_shared_from_this<StagedFile> {
+class StagedFile final : private drain::DrainListener, public std::enable_shared_from_this<StagedFile> {
   public:
     struct Setup {
         io::Identity identity;
@@ -339,12 +340,14 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     // Another participant drains.
     [[nodiscard]] bool follows() const noexcept { return follower_ != nullptr; }
     // Where the newest staged bytes are, as far as this process knows.
-    [[nodiscard]] const ExtentIndex& index() const REQUIRES(mutex()) {
+    [[nodiscard]] const index::ExtentIndex& index() const REQUIRES(mutex()) {
         return follower_ ? follower_->index() : bytes_.index();
     }
-    [[nodiscard]] ExtentIndex& index() REQUIRES(mutex()) { return follower_ ? follower_->index() : bytes_.index(); }
+    [[nodiscard]] index::ExtentIndex& index() REQUIRES(mutex()) {
+        return follower_ ? follower_->index() : bytes_.index();
+    }
     // Has a lock of its own.
-    [[nodiscard]] OwnRecords& own_records() noexcept NO_THREAD_SAFETY_ANALYSIS { return bytes_.own(); }
+    [[nodiscard]] index::OwnRecords& own_records() noexcept NO_THREAD_SAFETY_ANALYSIS { return bytes_.own(); }
     void update_ledger() REQUIRES(mutex());
 
     // file_write.cc
@@ -371,7 +374,6 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     void note_bypassed(ByteRange range) REQUIRES(writer_, mutex());
     Status bypass_beside_others(std::span<const Part> parts, Place place = Place::kPerhapsStaged) REQUIRES(writer_);
     Status bypass_fast(const Part& part) REQUIRES(writer_);
-    [[nodiscard]] group::WritesBeside& bypasses() noexcept { return group_ ? group_->target().beside() : bypasses_; }
 
     // log_fault.cc: the staging device fails under the mapping.
     Status give_up_log() REQUIRES(writer_);
@@ -397,8 +399,8 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     // file_share.cc
     void follow(bool may_wait = false) REQUIRES(mutex());
     bool find_work(bool room_wanted) REQUIRES(mutex());
-    void append_own(std::span<const Part> parts, const OwnRecords::Record& record) REQUIRES(writer_);
-    [[nodiscard]] FileBounds bounds() noexcept REQUIRES(mutex());
+    void append_own(std::span<const Part> parts, const index::OwnRecords::Record& record) REQUIRES(writer_);
+    [[nodiscard]] index::FileBounds bounds() noexcept REQUIRES(mutex());
     void let_through() noexcept REQUIRES(mutex());
     void let_others_write() noexcept REQUIRES(mutex());
 
@@ -409,7 +411,7 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     // After whatever may change it: whether reads may go straight to the target.
     void offer_target() noexcept REQUIRES(mutex());
     void plan_copy(const ReadPart& part, CopyPlan& plan) const REQUIRES(mutex());
-    [[nodiscard]] static bool unchanged(const StagedPlace& bytes) noexcept;
+    [[nodiscard]] static bool unchanged(const index::StagedPlace& bytes) noexcept;
     static Result<bool> copy_staged(const CopyPlan& plan);
     Status read_target(std::shared_ptr<io::File> target, std::vector<plan::ReadPiece> pieces, std::size_t threads);
 
@@ -429,24 +431,16 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     Status drain_all(std::uint64_t below = kOffsetMax) REQUIRES(mutex());
     Status drain_everything() EXCLUDES(mutex());
 
-    // drain::Supply: file_supply.cc
+    // drain::DrainListener: file_drain.cc
     std::shared_ptr<void> hold() override { return shared_from_this(); }
     bool drains() const noexcept override;
     bool given_up() const noexcept override;
     void catch_up(bool may_wait) override;
     drain::Backlog backlog() const noexcept override;
-    std::uint64_t pending_bytes() const noexcept override;
-    void walk_ready(std::uint64_t offset, const Visit& visit) const override;
-    void pin(plan::Keeper keeper) noexcept override;
-    void unpin(plan::Keeper keeper) noexcept override;
-    std::uint64_t complete_below() const noexcept override;
-    void await_complete() noexcept override;
     void note(const log::TargetState& state) noexcept override;
     bool has_records() const noexcept override;
-    std::optional<std::uint64_t> no_bypass_now() noexcept override;
-    bool no_bypass_since(std::optional<std::uint64_t> then) noexcept override;
+    group::WritesBeside& bypasses() noexcept override { return group_ ? group_->target().beside() : bypasses_; }
     void written(const plan::TargetWrite& write, bool succeeded, std::uint64_t took_ns) noexcept override;
-    Status fault(plan::Keeper keeper, const std::byte* address) const override;
     void lost() noexcept override;
     void error_kept(int sys_errno) noexcept override;
     void made_good() noexcept override;
@@ -470,8 +464,8 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     std::shared_ptr<io::File> target_;
     UnstagedTarget unstaged_;   // target_, while nothing is staged
     State state_ = State::kPassive;
-    std::shared_ptr<group::Group> group_;   // null: written by this process alone
-    std::unique_ptr<Follower> follower_;    // there if another participant drains
+    std::shared_ptr<group::Group> group_;              // null: written by this process alone
+    std::unique_ptr<index::FollowedBytes> follower_;   // there if another participant drains
     std::unique_ptr<log::FileLog> log_;
     std::uint64_t committed_size_ = 0;
     std::uint64_t logical_size_ = 0;   // what the program sees
@@ -487,7 +481,7 @@ class StagedFile final : private drain::Supply, public std::enable_shared_from_t
     bool commit_recorded_ GUARDED_BY(writer_) = true;          // the log, or else the target, tells of the last one
     std::uint64_t commit_sequence_ = 0, commit_time_ns_ = 0;   // of the last one
 
-    StagedBytes bytes_ GUARDED_BY(mutex());
+    index::StagedBytes bytes_ GUARDED_BY(mutex());
     bool all_written_ GUARDED_BY(mutex()) = false;            // what was left for its neighbours has them now
     bool dirty_ GUARDED_BY(mutex()) = false;                  // something changed since the last commit
     std::uint64_t resize_sequence_ GUARDED_BY(mutex()) = 0;   // of the last truncation

@@ -1,6 +1,5 @@
 // No memory: the Nth allocation of a write, a read, a commit, a drain or a close fails, for N = 1, 2, ... until none
-// does. What was said to be done is done, what was not is not, and nobody waits for ever. Includes the operators that
-// fail through extent_index_memory_test.cc of the same program.
+// does. What was said to be done is done, what was not is not, and nobody waits for ever.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -8,11 +7,7 @@
 
 #include "support/crash.h"
 #include "support/engine_fixture.h"
-
-namespace forebay::test {
-extern std::atomic<long> allocations_until_failure;
-extern std::atomic<bool> failing_for_ever;
-}   // namespace forebay::test
+#include "support/failing_allocations.h"
 
 namespace forebay {
 namespace {

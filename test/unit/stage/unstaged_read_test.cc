@@ -1,5 +1,5 @@
 // Reads of a file with nothing staged take no lock and allocate nothing; what is staged is seen at once all the same.
-// Includes the operators that fail through extent_index_memory_test.cc of the same program.
+// Includes the operators that fail through memory_fault_test.cc of the same program.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,18 +1,18 @@
-#include "stage/follower.h"
+#include "index/followed_bytes.h"
 
-namespace forebay::stage {
+namespace forebay::index {
 
-void Follower::take_in(FileBounds& bounds) {
+void FollowedBytes::take_in(FileBounds& bounds) {
     order_.visit_found([&](const group::RecordOrder::Record& record) { take_in(record, bounds); });
     order_.followed();
 }
 
-void Follower::release(const group::OwnLog& own, log::FileLog& log, std::size_t keep) {
+void FollowedBytes::release(const group::OwnLog& own, log::FileLog& log, std::size_t keep) {
     const std::uint64_t released = own.released();
     while (log.segments() > keep && log.oldest_order() < released) log.release_oldest();
 }
 
-void Follower::take_in(const group::RecordOrder::Record& record, FileBounds& bounds) {
+void FollowedBytes::take_in(const group::RecordOrder::Record& record, FileBounds& bounds) {
     switch (record.kind) {
         case log::RecordKind::kData: {
             std::uint64_t payload = record.payload;
@@ -47,4 +47,4 @@ void Follower::take_in(const group::RecordOrder::Record& record, FileBounds& bou
     }
 }
 
-}   // namespace forebay::stage
+}   // namespace forebay::index

@@ -11,7 +11,7 @@
 //   - pending_bytes is the sum of both maps' bytes that lie in segments, and each segment's live_bytes
 //     its share of that.
 // Extents without a segment are zeros, left behind by a truncation; they are counted apart. An extent of what was
-// gathered (stage/gathered.h) stands for the pieces of many records. It carries the highest of their numbers; where
+// gathered (index/gathered.h) stands for the pieces of many records. It carries the highest of their numbers; where
 // that would not do it is taken apart first. The index alone keeps the segments' accounts: live bytes, pins and order.
 // It owns what was gathered until none of it is staged or pinned. Not thread-safe. Errors:
 // std::bad_alloc, after which the accounts agree with the maps. What changes one range or cuts the file changes all of
@@ -24,11 +24,11 @@
 #include <vector>
 
 #include "extent/extent_map.h"
+#include "index/gathered.h"
 #include "log/segment_pool.h"
 #include "plan/merge.h"
-#include "stage/gathered.h"
 
-namespace forebay::stage {
+namespace forebay::index {
 
 struct StagedPlace {
     log::Segment* segment = nullptr;                    // null, and nothing gathered: zeros
@@ -161,4 +161,4 @@ class ExtentIndex {
     std::vector<Map::Extent> parts_;   // and of take_apart
 };
 
-}   // namespace forebay::stage
+}   // namespace forebay::index

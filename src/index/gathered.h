@@ -6,7 +6,7 @@
 // drained as a whole. The records stay in the log until nothing of the run is staged any more: the copy is for this
 // process, they are for recovery.
 //
-// A run knows of which segment each of its bytes is, so that the index (stage/extent_index.h), which owns it, keeps the
+// A run knows of which segment each of its bytes is, so that the index (index/extent_index.h), which owns it, keeps the
 // segments' accounts exactly, also when parts of it are superseded.
 // Memory: the bytes, and 8 more for each piece; an extent for each would take more.
 // Thread-safety: none; guarded as the index is. Pinned bytes may be read without that.
@@ -22,7 +22,7 @@
 #include "extent/range.h"
 #include "log/segment_pool.h"
 
-namespace forebay::stage {
+namespace forebay::index {
 
 class Gathered {
   public:
@@ -152,4 +152,4 @@ void Gathered::for_each_source(ByteRange range, Visit&& visit) const {
     }
 }
 
-}   // namespace forebay::stage
+}   // namespace forebay::index

@@ -1,9 +1,9 @@
-#include "stage/extent_index.h"
+#include "index/extent_index.h"
 
 #include <cerrno>
 #include <utility>
 
-namespace forebay::stage {
+namespace forebay::index {
 
 namespace {
 
@@ -298,4 +298,4 @@ void ExtentIndex::relocate_held(ByteRange range, const StagedPlace& bytes) {
     }
 }
 
-}   // namespace forebay::stage
+}   // namespace forebay::index

@@ -2,9 +2,9 @@
 // on their way into it.
 //
 // Of a file that is not shared every write goes into the index at once. Of a shared one the drainer's own records are
-// noted first (stage/own_records.h), and those of the others are found in their logs; whoever next needs the index
+// noted first (index/own_records.h), and those of the others are found in their logs; whoever next needs the index
 // takes both in together. Scattered small pieces of several records are staged as the runs that they are together
-// (stage/gathered.h).
+// (index/gathered.h).
 //
 // Thread-safety: guarded by the file's lock, but for `own`, which has its own. It has no lock for itself: a plan is
 // made of what is ready and what is in flight, and a commit changes what is staged and the sizes of the file in one
@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "group/record_order.h"
-#include "stage/extent_index.h"
-#include "stage/gathered.h"
-#include "stage/own_records.h"
+#include "index/extent_index.h"
+#include "index/gathered.h"
+#include "index/own_records.h"
 
-namespace forebay::stage {
+namespace forebay::index {
 
 // What the records that are taken in say of the file as a whole.
 struct FileBounds {
@@ -68,4 +68,4 @@ class StagedBytes {
     std::vector<std::pair<const log::Segment*, std::uint64_t>> gathered_;
 };
 
-}   // namespace forebay::stage
+}   // namespace forebay::index

@@ -1,5 +1,5 @@
 // Records of several logs, found in any order, against an array with one entry per byte: the latest wins.
-#include "stage/extent_index.h"
+#include "index/extent_index.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "io/memory_file.h"
 
-namespace forebay::stage {
+namespace forebay::index {
 namespace {
 
 constexpr std::uint64_t kSpace = 256;
@@ -82,7 +82,7 @@ RC_GTEST_PROP(ExtentIndexProperty, what_was_gathered_is_replaced_forgotten_and_d
     };
     std::vector<Byte> expected(kPlace);
     ExtentIndex index;
-    stage::Gatherer gatherer;
+    Gatherer gatherer;
     std::uint64_t next = 100;
     const auto any = [](std::uint64_t limit) { return *rc::gen::inRange<std::uint64_t>(0, limit); };
     const auto any_range = [&] {
@@ -100,7 +100,7 @@ RC_GTEST_PROP(ExtentIndexProperty, what_was_gathered_is_replaced_forgotten_and_d
                 const std::uint64_t writers = 1 + any(3), size = 1 + any(9), count = 3 + any(20),
                                     begin = any(kPlace / 2);
                 std::vector<std::vector<ByteRange>> extents(writers);
-                std::vector<stage::Gatherer::Record> records;
+                std::vector<Gatherer::Record> records;
                 for (std::uint64_t i = 0; i < count * writers; ++i)
                     extents[i % writers].push_back({begin + i * size, begin + (i + 1) * size});
                 for (std::uint64_t i = 0; i < writers; ++i)
@@ -177,4 +177,4 @@ RC_GTEST_PROP(ExtentIndexProperty, what_was_gathered_is_replaced_forgotten_and_d
 }
 
 }   // namespace
-}   // namespace forebay::stage
+}   // namespace forebay::index

@@ -1,6 +1,6 @@
 // Merging records of scattered pieces, and what a run tells its segments.
-#include "stage/gathered.h"
-#include "stage/extent_index.h"
+#include "index/gathered.h"
+#include "index/extent_index.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "io/memory_file.h"
 
-namespace forebay::stage {
+namespace forebay::index {
 namespace {
 
 using ::testing::IsEmpty;
@@ -162,4 +162,4 @@ TEST_F(GatheredTest, few_or_large_pieces_are_not_worth_it) {
 }
 
 }   // namespace
-}   // namespace forebay::stage
+}   // namespace forebay::index

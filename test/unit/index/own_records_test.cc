@@ -1,5 +1,5 @@
 // Records noted by the thread that writes, and taken by whoever needs the index.
-#include "stage/own_records.h"
+#include "index/own_records.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace forebay::stage {
+namespace forebay::index {
 namespace {
 
 using Part = log::FileLog::Part;
@@ -100,4 +100,4 @@ TEST_F(OwnRecordsTest, one_thread_notes_while_another_takes) {
 }
 
 }   // namespace
-}   // namespace forebay::stage
+}   // namespace forebay::index

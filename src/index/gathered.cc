@@ -1,4 +1,4 @@
-#include "stage/gathered.h"
+#include "index/gathered.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,7 @@
 
 #include "io/guarded_access.h"
 
-namespace forebay::stage {
+namespace forebay::index {
 
 namespace {
 
@@ -130,4 +130,4 @@ bool Gatherer::copy_run(std::span<const Record> records, std::span<const Gathere
            }) == nullptr;
 }
 
-}   // namespace forebay::stage
+}   // namespace forebay::index

@@ -14,10 +14,10 @@
 #include <span>
 #include <vector>
 
+#include "index/extent_index.h"
 #include "log/file_log.h"
-#include "stage/extent_index.h"
 
-namespace forebay::stage {
+namespace forebay::index {
 
 class OwnRecords {
   public:
@@ -54,4 +54,4 @@ class OwnRecords {
     std::atomic<std::uint64_t> bytes_{0}, ready_bytes_{0}, end_{0};
 };
 
-}   // namespace forebay::stage
+}   // namespace forebay::index

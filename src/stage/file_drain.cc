@@ -1,4 +1,4 @@
-// A staged file as its outflow sees it (drain/supply.h): what there is to drain, and what comes of it.
+// A staged file as its outflow sees it (drain/listener.h): what there is to drain, and what comes of it.
 #include <utility>
 
 #include "stage/counting.h"
@@ -24,41 +24,12 @@ void StagedFile::catch_up(bool may_wait) {
     follow(may_wait);
 }
 
-std::uint64_t StagedFile::pending_bytes() const noexcept {
-    mutex().assert_held();
-    return bytes_.pending_bytes();
-}
-
 // A few small pieces that wait for neighbours keep every segment behind them: most of the log is dead.
 drain::Backlog StagedFile::backlog() const noexcept {
     mutex().assert_held();
-    const bool clogged = log_ && log_->segments() * surroundings_.options().segment > 2 * pending_bytes() + kDeadMax;
+    const bool clogged = log_ &&
+                         log_->segments() * surroundings_.options().segment > 2 * bytes_.pending_bytes() + kDeadMax;
     return {bytes_.ready_bytes(), !bytes_.index().ready_empty(), clogged, logical_size_, committed_size_};
-}
-
-void StagedFile::walk_ready(std::uint64_t offset, const Visit& visit) const {
-    mutex().assert_held();
-    bytes_.index().walk_ready(offset, [&](ByteRange range, const StagedPlace& bytes) {
-        return visit({range, bytes.data(), bytes.sequence, bytes.keeper()});
-    });
-}
-
-void StagedFile::pin(plan::Keeper keeper) noexcept {
-    mutex().assert_held();
-    bytes_.index().pin(keeper);
-}
-
-void StagedFile::unpin(plan::Keeper keeper) noexcept {
-    mutex().assert_held();
-    bytes_.index().unpin(keeper);
-}
-
-std::uint64_t StagedFile::complete_below() const noexcept {
-    return group_ ? group_->order().complete_below() : kOffsetMax;
-}
-
-void StagedFile::await_complete() noexcept {
-    if (group_) group_->order().await_complete();
 }
 
 // Until nothing with a lower number than `below` is staged.
@@ -82,10 +53,6 @@ void StagedFile::note(const log::TargetState& state) noexcept {
 
 bool StagedFile::has_records() const noexcept { return log_ && !log_->empty(); }
 
-std::optional<std::uint64_t> StagedFile::no_bypass_now() noexcept { return bypasses().none_now(); }
-
-bool StagedFile::no_bypass_since(std::optional<std::uint64_t> then) noexcept { return bypasses().none_since(then); }
-
 // What is written and cannot be forgotten for want of memory is written again.
 void StagedFile::written(const plan::TargetWrite& write, bool succeeded, std::uint64_t took_ns) noexcept {
     mutex().assert_held();
@@ -96,14 +63,10 @@ void StagedFile::written(const plan::TargetWrite& write, bool succeeded, std::ui
         drained = 0;
     }
     add(slot_->target_writes, 1);
-    if (succeeded && (write.pieces.size() > 1 || ExtentIndex::is_gathered(write.pieces.front().keeper)))
+    if (succeeded && (write.pieces.size() > 1 || index::ExtentIndex::is_gathered(write.pieces.front().keeper)))
         add(slot_->merged, write.range.size());
     add(slot_->drain_ns, took_ns);
     add(slot_->drained, drained);
-}
-
-Status StagedFile::fault(plan::Keeper keeper, const std::byte* address) const {
-    return ExtentIndex::fault(keeper, address);
 }
 
 void StagedFile::error_kept(int sys_errno) noexcept {
@@ -161,7 +124,7 @@ void StagedFile::came_to_rest() noexcept {
 void StagedFile::update_ledger() {
     offer_target();
     if (follows()) return;   // the drainer keeps the accounts; what is in this index was found by reading
-    const std::uint64_t pending = pending_bytes() + left_bytes_;
+    const std::uint64_t pending = bytes_.pending_bytes() + left_bytes_;
     slot_->pending.store(pending + (group_ ? group_->order().found_bytes() : 0), std::memory_order_relaxed);
     slot_->held.store(bytes_.index().held_bytes(), std::memory_order_relaxed);
     slot_->superseded.store(bytes_.index().superseded_bytes(), std::memory_order_relaxed);

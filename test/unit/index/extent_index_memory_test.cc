@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "stage/extent_index.h"
+#include "index/extent_index.h"
 #include "support/failing_allocations.h"
 
-namespace forebay::stage {
+namespace forebay::index {
 namespace {
 
 constexpr std::uint64_t kCommitted = 100, kSize = 6000;
@@ -193,4 +193,4 @@ TEST_F(ExtentIndexOutOfMemory, records_of_several_logs_that_came_half_way_can_be
 }
 
 }   // namespace
-}   // namespace forebay::stage
+}   // namespace forebay::index

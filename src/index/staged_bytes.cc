@@ -1,8 +1,8 @@
-#include "stage/staged_bytes.h"
+#include "index/staged_bytes.h"
 
 #include <algorithm>
 
-namespace forebay::stage {
+namespace forebay::index {
 
 // Records that are worth gathering.
 struct StagedBytes::Offered {
@@ -136,4 +136,4 @@ void StagedBytes::take_in(const group::RecordOrder::Record& record, FileBounds& 
     }
 }
 
-}   // namespace forebay::stage
+}   // namespace forebay::index

@@ -1,5 +1,5 @@
 // Held and drainable extents, and records that come from several logs in no order.
-#include "stage/extent_index.h"
+#include "index/extent_index.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "io/memory_file.h"
 
-namespace forebay::stage {
+namespace forebay::index {
 namespace {
 
 using ::testing::ElementsAre;
@@ -151,4 +151,4 @@ TEST_F(ExtentIndexTest, promoting_makes_zeros_drainable_too) {
 }
 
 }   // namespace
-}   // namespace forebay::stage
+}   // namespace forebay::index

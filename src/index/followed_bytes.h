@@ -11,15 +11,15 @@
 
 #include "group/own_log.h"
 #include "group/record_order.h"
+#include "index/extent_index.h"
+#include "index/staged_bytes.h"
 #include "log/file_log.h"
-#include "stage/extent_index.h"
-#include "stage/staged_bytes.h"
 
-namespace forebay::stage {
+namespace forebay::index {
 
-class Follower {
+class FollowedBytes {
   public:
-    explicit Follower(group::RecordOrder& order) noexcept : order_(order) {}
+    explicit FollowedBytes(group::RecordOrder& order) noexcept : order_(order) {}
 
     // What was found.
     [[nodiscard]] ExtentIndex& index() noexcept { return index_; }
@@ -37,4 +37,4 @@ class Follower {
     ExtentIndex index_;
 };
 
-}   // namespace forebay::stage
+}   // namespace forebay::index

@@ -1,9 +1,9 @@
-#include "stage/own_records.h"
+#include "index/own_records.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace forebay::stage {
+namespace forebay::index {
 
 namespace {
 
@@ -69,4 +69,4 @@ void OwnRecords::done(Batch& batch) noexcept {
     else batch.extents.clear();
 }
 
-}   // namespace forebay::stage
+}   // namespace forebay::index

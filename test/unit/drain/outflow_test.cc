@@ -1,0 +1,190 @@
+// The outflow of a file, without a staged file: the index is filled by hand, and a listener notes what it is told.
+#include "drain/outflow.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/fault_file.h"
+#include "io/memory_file.h"
+#include "log/file_log.h"
+
+namespace forebay::drain {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr std::uint64_t kSegment = std::uint64_t{1} << 20, kSize = 3 << 20;
+
+// Notes what the outflow tells, and answers as the file that the test describes.
+class NotingListener final : public DrainListener {
+  public:
+    explicit NotingListener(const index::StagedBytes& bytes) : bytes_(bytes) {}
+
+    std::shared_ptr<void> hold() override { return {std::shared_ptr<void>(), this}; }
+    bool drains() const noexcept override { return true; }
+    bool given_up() const noexcept override { return given_up_; }
+    void catch_up(bool) override {}
+    Backlog backlog() const noexcept override {
+        return {bytes_.ready_bytes(), !bytes_.index().ready_empty(), false, kSize, committed_size_};
+    }
+    bool has_records() const noexcept override { return true; }
+    group::WritesBeside& bypasses() noexcept override { return bypasses_; }
+    void note(const log::TargetState&) noexcept override {}
+    void written(const plan::TargetWrite& write, bool succeeded, std::uint64_t) noexcept override {
+        written_.push_back(write.range);
+        if (succeeded) (void)const_cast<index::StagedBytes&>(bytes_).index().erase_drained(write);
+    }
+    void lost() noexcept override {}
+    void error_kept(int sys_errno) noexcept override { error_ = sys_errno; }
+    void made_good() noexcept override { error_ = 0; }
+    void halted(const Status&) noexcept override { halted_ = true; }
+    void pace_changed() noexcept override {}
+    void progressed() noexcept override {}
+    void synced() noexcept override {}
+    void reached(std::uint64_t, std::uint64_t, ByteRange range) override { reached_.push_back(range); }
+    void came_to_rest() noexcept override { ++rests_; }
+
+    const index::StagedBytes& bytes_;
+    group::WritesBeside bypasses_;
+    bool given_up_ = false, halted_ = false;
+    std::uint64_t committed_size_ = 0;
+    int error_ = 0, rests_ = 0;
+    std::vector<ByteRange> written_, reached_;
+};
+
+class OutflowTest : public ::testing::Test {
+  protected:
+    OutflowTest()
+        : directory_(io::make_memory_directory("area")),
+          pool_(std::move(directory_->open_file("log", io::OpenMode::kCreateNew)).value(),
+                log::PoolLimits{16 * kSegment, kSegment, 0}, {42, 4711, {}}),
+          log_(pool_, 5, {1, 2, "/scratch/run.h5"}, false),
+          outflow_({options_, scheduler_, progress_}, bytes_, listener_, path_) {
+        target_ = io::make_fault_file(io::make_memory_file("target"), faults_);
+        const LockGuard lock(outflow_.mutex());
+        outflow_.open(target_, {.local = true, .may_hang = false, .page_cache = true}, 0, 0);
+    }
+
+    // Stages `size` bytes of `value` as the newest record, free to drain.
+    void stage(std::uint64_t offset, std::size_t size, char value) {
+        const std::vector<std::byte> bytes(size, static_cast<std::byte>(value));
+        log::Segment* const segment = log_.acquire().value();
+        log_.adopt(segment, {}, sequence_++);
+        const auto at = log_.append_data(offset, bytes, log::DataClass::kRaw, sequence_, 0);
+        const LockGuard lock(outflow_.mutex());
+        bytes_.index().insert({offset, offset + size},
+                              {at.segment, at.offset, sequence_, static_cast<std::uint32_t>(at.segment->generation())},
+                              0, 0);
+        ++sequence_;
+    }
+    std::string read(std::uint64_t offset, std::size_t size) {
+        std::string bytes(size, '\0');
+        EXPECT_TRUE(target_->read_at(offset, std::as_writable_bytes(std::span(bytes))));
+        return bytes;
+    }
+    [[nodiscard]] std::uint64_t ready_bytes() {
+        const LockGuard lock(outflow_.mutex());
+        return bytes_.ready_bytes();
+    }
+    Status drain() {
+        const LockGuard lock(outflow_.mutex());
+        return outflow_.drain();
+    }
+
+    const Options options_{};
+    Scheduler scheduler_{1};
+    Progress progress_{std::make_shared<WaitClock>()};
+    const std::string path_ = "/parallel/run.h5";
+    const std::shared_ptr<io::FaultPlan> faults_ = std::make_shared<io::FaultPlan>();
+    std::unique_ptr<io::Directory> directory_;
+    log::SegmentPool pool_;
+    log::FileLog log_;
+    std::shared_ptr<io::File> target_;
+    index::StagedBytes bytes_;
+    NotingListener listener_{bytes_};
+    Outflow outflow_;
+    std::uint64_t sequence_ = 1;
+};
+
+TEST_F(OutflowTest, pieces_that_adjoin_reach_the_target_in_one_write) {
+    stage(0, 1000, 'a');
+    stage(1000, 500, 'b');
+    ASSERT_TRUE(drain());
+    EXPECT_THAT(listener_.written_, ElementsAre(ByteRange{0, 1500}));
+    EXPECT_THAT(listener_.reached_, ElementsAre(ByteRange{0, 1500}));
+    EXPECT_EQ(read(0, 1500), std::string(1000, 'a') + std::string(500, 'b'));
+    EXPECT_EQ(ready_bytes(), 0u);
+}
+
+TEST_F(OutflowTest, newer_bytes_wait_for_the_write_of_older_ones_in_flight) {
+    stage(0, 1000, 'a');
+    {
+        const LockGuard lock(outflow_.mutex());
+        outflow_.hurry();
+    }
+    const Source::Taken first = outflow_.take();
+    ASSERT_TRUE(first);
+    stage(500, 100, 'b');
+    EXPECT_FALSE(outflow_.take()) << "it would race with the write of the older bytes";
+    first.work->run();
+    ASSERT_TRUE(drain());
+    EXPECT_EQ(read(499, 102), "a" + std::string(100, 'b') + "a");
+    EXPECT_EQ(ready_bytes(), 0u);
+}
+
+TEST_F(OutflowTest, a_segment_is_pinned_while_its_bytes_are_being_written) {
+    stage(0, 1000, 'a');
+    {
+        const LockGuard lock(outflow_.mutex());
+        outflow_.hurry();
+    }
+    log::Segment* const segment = log_.newest();
+    const Source::Taken taken = outflow_.take();
+    ASSERT_TRUE(taken);
+    EXPECT_EQ(segment->pins, 1u);
+    taken.work->run();
+    EXPECT_EQ(segment->pins, 0u);
+    EXPECT_TRUE(segment->idle());
+}
+
+TEST_F(OutflowTest, after_a_failure_everything_stays_staged_until_it_is_tried_again) {
+    stage(0, 1000, 'a');
+    faults_->fail(io::Operation::kWrite, 1, 1000, ENOSPC);
+    EXPECT_EQ(drain().sys_errno(), ENOSPC);
+    EXPECT_TRUE(listener_.halted_);
+    EXPECT_EQ(listener_.error_, ENOSPC);
+    EXPECT_EQ(ready_bytes(), 1000u);
+    EXPECT_THAT(listener_.reached_, IsEmpty());
+    faults_->clear();
+    {
+        const LockGuard lock(outflow_.mutex());
+        outflow_.make_good();
+    }
+    EXPECT_EQ(listener_.error_, 0);
+    EXPECT_EQ(read(0, 1000), std::string(1000, 'a'));
+    EXPECT_TRUE(drain());
+}
+
+TEST_F(OutflowTest, what_waits_for_a_thread_is_not_written_once_the_file_is_given_up) {
+    stage(0, 1000, 'a');
+    {
+        const LockGuard lock(outflow_.mutex());
+        outflow_.hurry();
+    }
+    const Source::Taken taken = outflow_.take();
+    ASSERT_TRUE(taken);
+    listener_.given_up_ = true;
+    taken.work->run();
+    EXPECT_THAT(listener_.reached_, IsEmpty());
+    EXPECT_EQ(ready_bytes(), 1000u);
+}
+
+}   // namespace
+}   // namespace forebay::drain
