@@ -374,7 +374,7 @@ bool Outflow::committed() noexcept {
     unreadable_.clear();
     tell_pace();
     hurry();
-    if (held_back_ && !cut_due_) return false;
+    if (paused_ && !cut_due_) return false;
     return urgent_ || target_size_ < backlog.committed_size;
 }
 
@@ -382,7 +382,7 @@ void Outflow::hurry() noexcept { urgent_ = listener_.backlog().any_ready || cut_
 
 Outflow::Pressed Outflow::press() {
     retry_at_ns_ = 0;   // whoever is in want of room cannot wait for this file
-    held_back_ = false;
+    paused_ = false;
     bool anything = !halted_ && (listener_.backlog().any_ready || cut_due_.has_value());
     if (anything) urgent_ = true;
     if (anything && !unreadable_.empty() && !cut_due_) {   // what cannot be read will not drain
@@ -521,7 +521,7 @@ bool Outflow::drained_below(std::uint64_t below) const {
 
 Status Outflow::drain(std::uint64_t below) {
     urgent_ = true;
-    held_back_ = false;
+    paused_ = false;
     if (listener_.backlog().ready_bytes > 2 * process_.options.write_max) {
         const Unlocked meanwhile(mutex_);
         wake();

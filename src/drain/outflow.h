@@ -75,8 +75,8 @@ class Outflow final : public Source {
     // A shared file that another process drains.
     void follow() REQUIRES(mutex_) { shared_ = true; }
     // Other processes write to the target too from now on, or may; and may make it longer at any time.
-    void let_others_write() noexcept REQUIRES(mutex_);
-    void let_others_extend() noexcept REQUIRES(mutex_);
+    void note_external_writers() noexcept REQUIRES(mutex_);
+    void note_external_growth() noexcept REQUIRES(mutex_);
     [[nodiscard]] bool others_extend() const noexcept REQUIRES(mutex_) { return others_extend_; }
 
     [[nodiscard]] std::uint64_t stripe() const noexcept { return stripe_.load(std::memory_order_relaxed); }
@@ -138,13 +138,13 @@ class Outflow final : public Source {
     // The program holds the drain back: nothing is planned until it lets go. Whoever needs room (`press`) or waits for
     // the target (`drain`) ends that. What is planned already goes on. A file of several nodes is not held back: other
     // nodes wait for its bytes.
-    void hold_back() noexcept REQUIRES(mutex_) { held_back_ = !at_once_; }
+    void pause_drain() noexcept REQUIRES(mutex_) { paused_ = !at_once_; }
     // True: a thread is wanted.
-    [[nodiscard]] bool let_go() noexcept REQUIRES(mutex_) {
-        held_back_ = false;
+    [[nodiscard]] bool resume_drain() noexcept REQUIRES(mutex_) {
+        paused_ = false;
         return look_again();
     }
-    [[nodiscard]] bool held_back() const noexcept REQUIRES(mutex_) { return held_back_; }
+    [[nodiscard]] bool drain_paused() const noexcept REQUIRES(mutex_) { return paused_; }
     // Until nothing is ready any more; with `below`, nothing of a record with a lower number. Drops the lock. Reports
     // the error that is kept.
     Status drain(std::uint64_t below = kOffsetMax) REQUIRES(mutex_);
@@ -357,7 +357,7 @@ class Outflow final : public Source {
     bool urgent_ GUARDED_BY(mutex_) = false;   // drain all that is ready, however little
     bool shared_ GUARDED_BY(mutex_) = false;
     bool at_once_ GUARDED_BY(mutex_) = false;   // see share
-    bool held_back_ GUARDED_BY(mutex_) = false;
+    bool paused_ GUARDED_BY(mutex_) = false;
 
     RangeSet unreadable_ GUARDED_BY(mutex_);     // ready, but could not be read back: not tried again until something
                                                  // changes

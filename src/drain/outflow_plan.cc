@@ -135,7 +135,7 @@ void Outflow::release(const plan::TargetWrite& write) {
 bool Outflow::worth_draining() const noexcept {
     if (halted_) return false;
     if (cut_due_) return true;
-    if (held_back_) return false;
+    if (paused_) return false;
     const Backlog backlog = listener_.backlog();
     if (backlog.ready_bytes == 0 && !backlog.any_ready) return false;
     // Nodes wait for each other's bytes: they go as soon as a write can be in flight.

@@ -49,7 +49,7 @@ void Outflow::open(std::shared_ptr<io::File> target, const io::FileTraits& trait
     lease_.reset();
     nameless_bytes_ = 0;
     turn_open_ = looking_ = size_in_doubt_ = false;
-    wraps_ = urgent_ = halted_ = shared_ = at_once_ = held_back_ = false;
+    wraps_ = urgent_ = halted_ = shared_ = at_once_ = paused_ = false;
     unreadable_.clear();
     attempts_ = 0;
     retry_at_ns_ = 0;
@@ -69,20 +69,20 @@ void Outflow::share(group::RecordOrder& order, std::size_t processes, bool at_on
     order_ = &order;
     shared_ = true;
     at_once_ = at_once;
-    held_back_ = held_back_ && !at_once;
+    paused_ = paused_ && !at_once;
     // Each of the others would have had a write in flight of its own.
     concurrency_.drain_for(processes, waits_for_target());
     process_.scheduler.allow(processes);
 }
 
-void Outflow::let_others_write() noexcept {
-    witness_.let_others_write();
+void Outflow::note_external_writers() noexcept {
+    witness_.note_external_writers();
     note_target();
 }
 
-void Outflow::let_others_extend() noexcept {
+void Outflow::note_external_growth() noexcept {
     others_extend_ = true;
-    let_others_write();
+    note_external_writers();
 }
 
 // ---- what is done to it ----------------------------------------------------------------------------

@@ -53,7 +53,7 @@ enum class Awaited : std::uint32_t {
 };
 
 // Where writes go after the drainer has failed.
-enum class Through : std::uint32_t {
+enum class Bypass : std::uint32_t {
     kNo,
     kSoon,   // target writes of older bytes are still under way
     kNow,    // straight to the target: the drainer writes nothing until the file is closed
@@ -81,9 +81,9 @@ struct BoardHeader {
     std::atomic<std::uint32_t> wants_room{0};   // participants that wait for room
     std::atomic<Awaited> awaited{Awaited::kNothing};
     alignas(64) io::SharedWord progress{0};
-    std::atomic<std::uint32_t> failed{0};         // errno: the drainer cannot write the target
-    std::atomic<std::uint32_t> finished{0};       // the drainer is done with the file; 2: not all of it is there
-    std::atomic<Through> through{Through::kNo};   // after a failure, with on_error=through
+    std::atomic<std::uint32_t> failed{0};      // errno: the drainer cannot write the target
+    std::atomic<std::uint32_t> finished{0};    // the drainer is done with the file; 2: not all of it is there
+    std::atomic<Bypass> bypass{Bypass::kNo};   // after a failure, with on_error=through
     std::atomic<std::uint64_t> memory_pace{
         0};                // of a target as fast as the log (drain/target_pace.h), times participants; else 0
     WritesBeside beside;   // by all participants

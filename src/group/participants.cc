@@ -26,8 +26,7 @@ bool Participants::is_alive(std::uint64_t participant) const noexcept {
 }
 
 Status Participants::drainer_gone() const {
-    if (const int error = static_cast<int>(header().failed.load());
-        error != 0 && header().through.load() == Through::kNo)
+    if (const int error = static_cast<int>(header().failed.load()); error != 0 && header().bypass.load() == Bypass::kNo)
         return Status::from_errno(error, "the process that drains for this node cannot write the file");
     if (is_alive(setup_.drainer)) return Status::ok();
     return {Code::kUnavailable,

@@ -107,7 +107,7 @@ void RecordOrder::visit_found(const Visit& visit) {
         const bool data = record.kind == log::RecordKind::kData;
         if (record.sequence < dead_at_restart_.lower()) continue;
         const bool dead = data && record.sequence < dead_at_restart_.of(record.data_class);
-        visit({dead ? log::RecordKind::kThrough : record.kind, record.data_class, record.sequence, record.argument,
+        visit({dead ? log::RecordKind::kBypass : record.kind, record.data_class, record.sequence, record.argument,
                record.extents, record.segment, record.payload, record.generation, record.bytes});
     }
 }

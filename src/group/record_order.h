@@ -55,7 +55,7 @@ class RecordOrder {
     [[nodiscard]] const Status& damage() const noexcept {
         return participants_.lost().is_ok() ? damage_ : participants_.lost();
     }
-    // A dead data record (log/frontier.h) is shown as a through record.
+    // A dead data record (log/frontier.h) is shown as a bypass record.
     struct Record {
         log::RecordKind kind = log::RecordKind::kData;
         log::DataClass data_class = log::DataClass::kRaw;

@@ -47,11 +47,11 @@ class SharedTarget {
     }
 
     // The drainer cannot write the target: no participant need wait for room. With `through`, writes bypass the log
-    // after `let_through`: the drainer has no target write under way then, and begins none before the close.
+    // after `allow_bypass`: the drainer has no target write under way then, and begins none before the close.
     void fail(int sys_errno, bool through) noexcept;
-    void let_through() noexcept;
-    [[nodiscard]] bool goes_through() const noexcept {
-        return participants_.header().through.load(std::memory_order_acquire) == Through::kNow;
+    void allow_bypass() noexcept;
+    [[nodiscard]] bool bypasses_log() const noexcept {
+        return participants_.header().bypass.load(std::memory_order_acquire) == Bypass::kNow;
     }
 
   private:

@@ -7,10 +7,10 @@ Status OpenFile::step_aside(ledger::AsideReason reason) {
     return staged != nullptr ? staged->step_aside(reason) : Status::ok();
 }
 
-Status OpenFile::give_addresses() {
-    if (shared != nullptr) return shared->give_addresses();
+Status OpenFile::expose_offsets() {
+    if (shared != nullptr) return shared->expose_offsets();
     // What ranks only read may be written through another handle, which gives the addresses.
-    return staged != nullptr && !with_mpi ? staged->give_addresses() : Status::ok();
+    return staged != nullptr && !with_mpi ? staged->expose_offsets() : Status::ok();
 }
 
 void OpenFile::note_closed() noexcept {

@@ -47,8 +47,8 @@ class OpenFile {
 
     // StagedFile::step_aside, or SharedFile's, which is collective.
     [[nodiscard]] Status step_aside(ledger::AsideReason reason);
-    // StagedFile::give_addresses, or SharedFile's.
-    [[nodiscard]] Status give_addresses();
+    // StagedFile::expose_offsets, or SharedFile's.
+    [[nodiscard]] Status expose_offsets();
 
     enum class During : bool { kFlush, kClose };
     // The first failure stays until it is taken.

@@ -109,9 +109,9 @@ class ExtentIndex {
     [[nodiscard]] static bool is_gathered(plan::Keeper keeper) noexcept;
     // EIO: bytes at `address`, which `keeper` keeps, cannot be read (io/guarded_access.h).
     [[nodiscard]] static Status fault(plan::Keeper keeper, const std::byte* address);
-    // A through record in `segment`: see log::SegmentOrder.
-    static void note_through(log::Segment& segment, std::uint64_t sequence, bool supersedes) noexcept {
-        segment.order.note_through(sequence, supersedes);
+    // A bypass record in `segment`: see log::SegmentOrder.
+    static void note_bypass(log::Segment& segment, std::uint64_t sequence, bool supersedes) noexcept {
+        segment.order.note_bypass(sequence, supersedes);
     }
 
     // The newest content of `range`: `staged(ByteRange, const StagedPlace&)` and `target(ByteRange)`, ascending.

@@ -132,7 +132,7 @@ bool FileLog::append_marker(RecordKind kind, std::uint64_t argument, std::uint64
 
 bool FileLog::append_through(ByteRange range, std::uint64_t sequence, bool supersedes) {
     std::byte* const at = end();
-    const RecordHeader header{RecordKind::kThrough,
+    const RecordHeader header{RecordKind::kBypass,
                               DataClass::kRaw,
                               false,
                               sequence,

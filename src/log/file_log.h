@@ -42,7 +42,7 @@ class FileLog {
 
     // Payload that one data record could take in the newest segment now. With `use_slack` also from
     // the slack at the segment's end, which is kept for records that must not wait for room: commits,
-    // through records and data copied forward.
+    // bypass records and data copied forward.
     [[nodiscard]] std::uint64_t room(bool use_slack) const noexcept;
 
     // A fresh segment for `adopt`, from the pool; does not touch the log. kNoSpace: there is none.

@@ -153,7 +153,7 @@ Result<DecodedRecord> decode_record(std::span<const std::byte> bytes, std::uint6
     DecodedRecord record;
     const auto kind = static_cast<std::uint8_t>(p[4]);
     const auto data_class = static_cast<std::uint8_t>(p[5]);
-    if (kind < 1 || kind > static_cast<std::uint8_t>(RecordKind::kThrough)) return corrupt("record kind is unknown");
+    if (kind < 1 || kind > static_cast<std::uint8_t>(RecordKind::kBypass)) return corrupt("record kind is unknown");
     if (data_class > 1) return corrupt("record class is unknown");
     const auto flags = load_le<std::uint16_t>(p + 6);
     if ((flags & ~kFlagsKnown) != 0) return corrupt("record flags are unknown");

@@ -29,7 +29,7 @@ inline constexpr std::size_t kExtentBytes = 16;
 inline constexpr std::size_t kRecordAlignment = 64;
 inline constexpr std::uint64_t kCheckedPayloadMax = 64 * 1024;   // larger ones: durability=node
 
-enum class RecordKind : std::uint8_t { kOpen = 1, kData, kTruncate, kCommit, kClose, kThrough };
+enum class RecordKind : std::uint8_t { kOpen = 1, kData, kTruncate, kCommit, kClose, kBypass };
 enum class DataClass : std::uint8_t { kRaw = 0, kMetadata = 1 };
 
 // A place in a log, rising. `tail` is above 0 and at most `segment_bytes`.
@@ -65,7 +65,7 @@ void encode(const SegmentHeader& header, std::span<std::byte> at) noexcept;
 // say.
 [[nodiscard]] std::uint64_t segment_bytes_being_begun(std::span<const std::byte> header) noexcept;
 
-// The argument of a through record of a range that no log has a record of.
+// The argument of a bypass record of a range that no log has a record of.
 inline constexpr std::uint64_t kSupersedesNothing = 1;
 
 struct RecordHeader {

@@ -54,8 +54,8 @@ struct SegmentOrder {
         lowest = live == 0 ? sequence : std::min(lowest, sequence);
         last = std::max(last, sequence);
     }
-    // A through record: whatever it supersedes, of either class, is older.
-    void note_through(std::uint64_t sequence, bool anything = true) noexcept {
+    // A bypass record: whatever it supersedes, of either class, is older.
+    void note_bypass(std::uint64_t sequence, bool anything = true) noexcept {
         last = std::max(last, sequence);
         if (anything) supersedes = std::max(supersedes, sequence);
     }

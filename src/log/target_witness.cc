@@ -109,7 +109,7 @@ void TargetWitness::end_resize(bool done) noexcept {
     else if (size) state_.size_min = *size;   // writes that are under way can only make it longer
 }
 
-void TargetWitness::let_others_write() noexcept {
+void TargetWitness::note_external_writers() noexcept {
     if (state_.others_write) return;
     ++state_.serial;
     state_.others_write = true;

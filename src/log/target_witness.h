@@ -41,7 +41,7 @@ class TargetWitness {
     void begin_resize(std::uint64_t size) noexcept;
     void begin_punch(ByteRange range) noexcept;
     void end_resize(bool done = true) noexcept;   // a failure: as of a write
-    void let_others_write() noexcept;
+    void note_external_writers() noexcept;
     // Another program has changed it. Nothing is looked at any more, so that no state of its own passes for this one's.
     void others_changed() noexcept;
 

@@ -10,7 +10,7 @@
 
 #include <mpi.h>
 
-#include "node/door.h"
+#include "node/mpi_adapter.h"
 
 namespace forebay::mpi {
 

@@ -6,11 +6,11 @@
 // MPI (a callback of MPI_COMM_SELF, in the order in which they were made, which is the same everywhere).
 #pragma once
 
-#include "node/door.h"
+#include "node/mpi_adapter.h"
 
 namespace forebay::mpi {
 
-// See node::Door.
+// See node::MpiAdapter.
 [[nodiscard]] std::shared_ptr<cache::Peers> join_peers(node::Team& team, const void* communicator,
                                                        const node::PeersWanted& wanted) noexcept;
 

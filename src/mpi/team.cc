@@ -9,7 +9,7 @@
 #include "mpi/calls.h"
 #include "mpi/check.h"
 #include "mpi/peers.h"
-#include "node/door.h"
+#include "node/mpi_adapter.h"
 
 namespace forebay::mpi {
 
@@ -191,10 +191,10 @@ Result<node::Membership> members(const void* communicator) {
 
 }   // namespace forebay::mpi
 
-extern "C" __attribute__((visibility("default"))) const forebay::node::Door* forebay_mpi_door(
+extern "C" __attribute__((visibility("default"))) const forebay::node::MpiAdapter* forebay_mpi_adapter(
     forebay::node::FindMpiFunction find) {
-    static constexpr forebay::node::Door door{
-        forebay::node::kDoorVersion, sizeof(MPI_Comm),        sizeof(MPI_Info),      forebay::mpi::make_team,
-        forebay::mpi::complete_info, forebay::mpi::free_info, forebay::mpi::members, forebay::mpi::join_peers};
-    return forebay::mpi::find_calls(find) ? &door : nullptr;
+    static constexpr forebay::node::MpiAdapter adapter{
+        forebay::node::kMpiAdapterVersion, sizeof(MPI_Comm),        sizeof(MPI_Info),      forebay::mpi::make_team,
+        forebay::mpi::complete_info,       forebay::mpi::free_info, forebay::mpi::members, forebay::mpi::join_peers};
+    return forebay::mpi::find_calls(find) ? &adapter : nullptr;
 }

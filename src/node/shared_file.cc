@@ -289,7 +289,7 @@ Status SharedFile::share_board(const std::vector<std::size_t>& members, const st
     FOREBAY_TRY(group_->lost());
     if (!drains_) return Status::ok();
     return group_->listen([file = std::weak_ptr(file_)](bool room_wanted) {
-        if (const auto alive = file.lock()) alive->look(room_wanted);
+        if (const auto alive = file.lock()) alive->poll_group(room_wanted);
     });
 }
 
@@ -384,17 +384,17 @@ Status SharedFile::write(std::span<const stage::StagedFile::Part> parts, stage::
         written = copy_of(group_->lost(), "board lost");   // nobody may see it
     if (written && read_around_ && byte_class == stage::ByteClass::kRaw)
         written = attempt([&] { return file_->drain_present(); });
-    if (!written) tell_later(copy_of(written, "a write failed"), byte_class);
+    if (!written) defer_error(copy_of(written, "a write failed"), byte_class);
     return written;
 }
 
-void SharedFile::tell_later(Status failure, stage::ByteClass of) noexcept {
+void SharedFile::defer_error(Status failure, stage::ByteClass of) noexcept {
     Status& kept = of == stage::ByteClass::kMetadata ? incomplete_ : untold_;
     if (kept.is_ok()) kept = std::move(failure);
 }
 
 // For all ranks, at a commit or the close.
-Status SharedFile::take_untold() noexcept {
+Status SharedFile::take_deferred_error() noexcept {
     Status told = std::exchange(untold_, Status::ok());
     if (!incomplete_) return copy_of(incomplete_, "a write failed");
     return told;
@@ -413,8 +413,8 @@ Status SharedFile::read(std::span<const stage::StagedFile::ReadPart> parts) {
 }
 
 // A member alone cannot have all of them step aside.
-Status SharedFile::give_addresses() {
-    if (group_ == nullptr) return file_->give_addresses();
+Status SharedFile::expose_offsets() {
+    if (group_ == nullptr) return file_->expose_offsets();
     file_->note_addresses_given();
     read_around_ = true;
     return file_->drain_present();
@@ -434,7 +434,7 @@ Status SharedFile::agree(const Status& mine) {
 Status SharedFile::agree_on_write(const Status& mine) {
     const Status outcome = agree(mine);
     untold_ = Status::ok();   // all know
-    if (group_ != nullptr && drains_ && !several_nodes_) (void)attempt([&] { file_->look_at_all(); });
+    if (group_ != nullptr && drains_ && !several_nodes_) (void)attempt([&] { file_->collective_write_done(); });
     return outcome;
 }
 
@@ -446,7 +446,7 @@ template <class Act>
 Status SharedFile::by_drainers(Act&& act, Untold untold) {
     const std::uint64_t begin_ns = monotonic_ns();
     // With a write missing it is no state to come back to.
-    FOREBAY_TRY(untold == Untold::kTell ? agree(take_untold()) : meet());
+    FOREBAY_TRY(untold == Untold::kTell ? agree(take_deferred_error()) : meet());
     Status mine;
     if (acts()) mine = attempt(act);
     if (group_ != nullptr && drains_) group_->marked();
@@ -469,13 +469,13 @@ Status SharedFile::truncate(std::uint64_t size) {
     if (forwarded_) return attempt([&] { return acts() ? Status::ok() : file_->note_size(size); });
     if (!drains_ && group_ != nullptr)
         if (Status followed = attempt([&] { return file_->truncate(size); }); !followed)
-            tell_later(std::move(followed), stage::ByteClass::kRaw);
+            defer_error(std::move(followed), stage::ByteClass::kRaw);
     return Status::ok();
 }
 
 Status SharedFile::commit() {
     if (journal_ != nullptr) {
-        FOREBAY_TRY(agree(take_untold()));
+        FOREBAY_TRY(agree(take_deferred_error()));
         return commit_consistently();
     }
     if (several_nodes_ && !forwarded_) return by_drainers([&] { return file_->drain(); }, Untold::kTell);

@@ -61,7 +61,7 @@ class SharedFile {
     // Independent. A failure that the others do not know of, as that of a `write`: told on all members by the commit or
     // close that comes next, once; of metadata by all that come, as HDF5 takes them for written and does not write them
     // again.
-    void tell_later(Status failure, stage::ByteClass of) noexcept;
+    void defer_error(Status failure, stage::ByteClass of) noexcept;
     Status read(std::span<const stage::StagedFile::ReadPart> parts);
     Status read(std::uint64_t offset, io::MutableBytes into) {
         const stage::StagedFile::ReadPart part{offset, into};
@@ -70,7 +70,7 @@ class SharedFile {
     // Independent. This member's program is told where in the file its data are, and may read them there beside HDF5:
     // what its node has staged is in the file on return, and from now on each write of raw data by this member returns
     // once it is there. What members of other nodes write is there when MPI says so: after a commit. Counted.
-    Status give_addresses();
+    Status expose_offsets();
 
     // Collective: a barrier; with a failure on any member, that failure on all.
     Status meet();
@@ -83,7 +83,7 @@ class SharedFile {
     Status truncate(std::uint64_t size);
     // Collective. One consistent state (H5Fflush): it is in the log, where it survives the death of the
     // processes, and on return in the file, where others find it. MPI's rule for a file's sync is the reason:
-    // processes with another communicator may open the file now. A write that failed on one rank (`tell_later`) fails
+    // processes with another communicator may open the file now. A write that failed on one rank (`defer_error`) fails
     // it on all, and nothing is committed: a crash leaves the last commit that was whole.
     Status commit();
     // Collective. With several nodes everything staged is drained: space may be freed and used otherwise.
@@ -95,7 +95,7 @@ class SharedFile {
     // Collective. Drains; from then on everything is written through.
     Status step_aside(ledger::AsideReason reason);
     // Collective, once, by the last handle. Drains and sets the size; on failure the logs stay, unless it is only that
-    // of a write of raw data that failed on one rank (`tell_later`), or there are several nodes.
+    // of a write of raw data that failed on one rank (`defer_error`), or there are several nodes.
     Status close() { return close({}).outcome; }
     // The same with option close, of all members, on one node: it may return once everything is committed. What is left
     // to do is done by each member's engine, without MPI and without this object. The death of the processes loses
@@ -136,7 +136,7 @@ class SharedFile {
     enum class Untold : bool { kKeep, kTell };
     template <class Act>
     Status by_drainers(Act&& act, Untold untold = Untold::kKeep);
-    Status take_untold() noexcept;
+    Status take_deferred_error() noexcept;
     [[nodiscard]] bool acts() const noexcept;
 
     std::shared_ptr<stage::Engine> engine_;
@@ -152,7 +152,7 @@ class SharedFile {
     bool several_nodes_ = false;
     bool durable_ = false;   // durability=node, of all members, and one node
     bool attached_ = false;
-    bool read_around_ = false;   // this member's program knows where its data are (give_addresses)
+    bool read_around_ = false;   // this member's program knows where its data are (expose_offsets)
     Status untold_;              // the first failure since the last commit that only this rank knows of
     Status incomplete_;          // the first one of metadata: the file lacks them, whatever is written later
 };

@@ -131,7 +131,7 @@ Status SharedFile::close_now(const Status& whole, Status committed) {
         (void)engine_->detach(file_, true);
     }
     if (!outcome) return outcome;
-    const Status untold = take_untold();
+    const Status untold = take_deferred_error();
     const auto told = team_->agree(given_back, untold ? 1 : 0);
     // The board goes last: without it recovery could not tell what the others' logs mean.
     if (told && group_ != nullptr) remove_board(file_->log_number());

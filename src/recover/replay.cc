@@ -22,7 +22,7 @@ void apply(const ScannedRecord& record, std::uint32_t log, const log::Frontier& 
         else picture.newest.insert(beyond, Newest{}, kUnaccounted);
         return;
     }
-    if (header.kind != RecordKind::kData && header.kind != RecordKind::kThrough) return;
+    if (header.kind != RecordKind::kData && header.kind != RecordKind::kBypass) return;
     const bool live = header.kind == RecordKind::kData && header.sequence >= frontier.of(header.data_class);
     std::uint64_t at = record.payload_at;
     for (const ByteRange& extent : record.extents) {

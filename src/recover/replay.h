@@ -1,8 +1,8 @@
 // What the logs of one file say together: the newest byte of every place, as of the last commit.
 //
 // Records count in order of their sequence numbers, up to that of the last commit. A data record makes its bytes the
-// newest of their places; a truncation makes zeros of all that lies beyond; a through record says that the target has
-// the newest bytes. With several logs the frontier (log/frontier.h) leaves records out, or makes through records of
+// newest of their places; a truncation makes zeros of all that lies beyond; a bypass record says that the target has
+// the newest bytes. With several logs the frontier (log/frontier.h) leaves records out, or makes bypass records of
 // them. With several nodes there are no commits for the logs: all records count, and cuts are in the target already.
 // docs/log-format.md is the specification.
 // Pure: nothing is read but what the scan has found; payloads stay where they are.

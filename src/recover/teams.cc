@@ -182,7 +182,7 @@ class TeamRecovery {
             wait_for(missing);
             return Status::ok();
         }
-        return bring_home(gathering, told.value());
+        return recover_file(gathering, told.value());
     }
 
     // First the journal says so, then the copy counts: else another node might bring the file home in between, and this
@@ -207,7 +207,7 @@ class TeamRecovery {
         return Status::ok();
     }
 
-    Status bring_home(Gathering& gathering, std::map<std::uint64_t, Gathering::Told>& told) {
+    Status recover_file(Gathering& gathering, std::map<std::uint64_t, Gathering::Told>& told) {
         std::vector<undo::UndoView> views;
         std::vector<io::File*> files;
         std::uint64_t died_ns = 0;

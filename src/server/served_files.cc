@@ -228,7 +228,7 @@ void ServedFiles::forget_unrecovered(const io::Identity& identity) noexcept {
 }
 
 // A program that reads it natively often has it locked: then it is not brought home now either.
-Status ServedFiles::bring_home_late(const wire::Open& request) {
+Status ServedFiles::recover_file_late(const wire::Open& request) {
     const auto recovered = stage::Engine::create(options_)->recover_opened({request.identity, request.path, true});
     if (recovered) forget_unrecovered(request.identity);
     return recovered.status();
@@ -323,7 +323,7 @@ Status ServedFiles::nobody_writes(const wire::Open& request, std::unique_lock<st
     const bool unrecovered = unrecovered_.contains(request.identity);
     lock.unlock();
     if (unrecovered)
-        if (const Status late = bring_home_late(request); !late) return {Code::kUnavailable, late.message()};
+        if (const Status late = recover_file_late(request); !late) return {Code::kUnavailable, late.message()};
     return {Code::kUnsupported, fmt::format("{}: no client of this server writes it", request.path)};
 }
 
@@ -426,7 +426,7 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
     served->writers_ = std::make_shared<Writers>(std::move(handed), alone ? &client : nullptr);
     if (!room.value()) {
         // The client may write it by itself, once nothing of it is left here.
-        FOREBAY_TRY(bring_home(*served, request, *stage::Engine::create(options_)));
+        FOREBAY_TRY(recover_file(*served, request, *stage::Engine::create(options_)));
         return Status(Code::kUnsupported,
                       fmt::format("open {}: the clients that this server may have (--clients-max {}) would be more",
                                   request.path, clients_max_),
@@ -448,7 +448,7 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
 }
 
 // The client has it locked, or nobody has: with that lock it is brought home.
-Status ServedFiles::bring_home(ServedFile& served, const wire::Open& request, stage::Engine& engine) {
+Status ServedFiles::recover_file(ServedFile& served, const wire::Open& request, stage::Engine& engine) {
     return engine.recover_opened({served.identity_, served.path_, true, request.locked, served.descriptor_}).status();
 }
 
@@ -469,7 +469,7 @@ Status ServedFiles::attach(ServedFile& served, const wire::Open& request, wire::
             return engine.forget_before(served.identity_, served.path_, true);
         };
     } else {
-        FOREBAY_TRY(bring_home(served, request, engine));
+        FOREBAY_TRY(recover_file(served, request, engine));
     }
     auto attached = engine.attach(std::move(target));
     if (!attached) return attached.status();

@@ -174,10 +174,10 @@ class ServedFiles {
     [[nodiscard]] LoadedOptions options_of(const wire::Open::Team& team) const;
     [[nodiscard]] Status attach(ServedFile& served, const wire::Open& request, wire::Connection& client);
     // Brings home what an earlier session has left of a file that no client writes.
-    [[nodiscard]] Status bring_home_late(const wire::Open& request);
+    [[nodiscard]] Status recover_file_late(const wire::Open& request);
     void forget_unrecovered(const io::Identity& identity) noexcept;
     [[nodiscard]] Status nobody_writes(const wire::Open& request, std::unique_lock<std::mutex>& lock);
-    [[nodiscard]] static Status bring_home(ServedFile& served, const wire::Open& request, stage::Engine& engine);
+    [[nodiscard]] static Status recover_file(ServedFile& served, const wire::Open& request, stage::Engine& engine);
     [[nodiscard]] std::shared_ptr<Observers> observers_of(const wire::Open& request);
     [[nodiscard]] Result<std::unique_ptr<io::File>> make_store();
 

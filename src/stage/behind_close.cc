@@ -6,15 +6,15 @@ namespace forebay::stage {
 
 std::optional<WaitedClose> StagedFile::commit_to_finish_later() {
     const LockGuard writer(writer_);
-    const Call call(slot_->close_ns, surroundings_.spare_time(), surroundings_.trace());
+    const Call call(slot_->close_ns, context_.spare_time(), context_.trace());
     {
         const LockGuard lock(mutex());
-        if (state_ == State::kThrough || state_ == State::kPassive) return WaitedClose::kNothingLeft;
+        if (state_ == State::kBypass || state_ == State::kPassive) return WaitedClose::kNothingLeft;
         if (follows() || several_nodes_ || (group_ && durable_)) return WaitedClose::kShared;
         if (state_ != State::kStaged || log_failed_ || !withheld_.is_ok() || !outflow_.first_error().is_ok())
             return WaitedClose::kFailing;
     }
-    let_go();
+    resume_drain();
     if (!make_commit(true)) return WaitedClose::kFailing;
     if (!commit_recorded_) return WaitedClose::kUnrecorded;
     const LockGuard lock(mutex());

@@ -88,7 +88,7 @@ bool StagedFile::recycle_durably() {
     if (outcome || !sync_error_.is_ok())
         for (std::size_t i = 0; i < count; ++i) log_->release_oldest();
     outflow_.announce();
-    surroundings_.pool()->announce_change();
+    context_.pool()->announce_change();
     return outcome.sys_errno() != ETIMEDOUT;
 }
 

@@ -118,7 +118,7 @@ Result<std::string> Engine::State::recover_opened(const OpenedFile& file) {
     const log::Birth born{io::born_ns(file.path), 0};
     const auto concerned = leftovers_.concern(file.identity, owner, born);
     if (!concerned) return concerned.status();
-    auto done = concerned.value() ? bring_home_looking(file, born)
+    auto done = concerned.value() ? recover_file_looking(file, born)
                                   : tell_of_stranded_looking(file.identity, file.path, born);
     if (!done) return done;
     if (concerned.value()) FOREBAY_TRY(refuse_unread_looking(file.identity, file.path, born));
@@ -161,7 +161,7 @@ Result<std::string> Engine::State::tell_of_unread_looking(std::string said) {
     return said;
 }
 
-Result<std::string> Engine::State::bring_home_looking(const OpenedFile& opened, const log::Birth& born) {
+Result<std::string> Engine::State::recover_file_looking(const OpenedFile& opened, const log::Birth& born) {
     if (opened.give_way) opened.give_way();
     const auto report = leftovers_.recover({opened.identity, opened.path, born}, opened.descriptor);
     const std::string whose = opened.path + ": a process that died had staged bytes of it";

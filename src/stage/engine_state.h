@@ -38,7 +38,7 @@
 
 namespace forebay::stage {
 
-class Engine::State final : public Surroundings, public ForkParty {
+class Engine::State final : public FileContext, public ForkParty {
   public:
     // `registers`: the area is where the options say, and is noted for commands (area/registry.h).
     State(LoadedOptions loaded, OpenArea open_area, bool registers, std::shared_ptr<WaitClock> clock)
@@ -124,7 +124,7 @@ class Engine::State final : public Surroundings, public ForkParty {
         if (pool_) pool_->lower_reserve(reserve_bytes(processes));
     }
 
-    // Surroundings
+    // FileContext
     const Options& options() const noexcept override { return loaded_.options; }
     log::SegmentPool* pool() noexcept override { return pool_.get(); }
     drain::Scheduler& scheduler() noexcept override { return scheduler_; }
@@ -239,7 +239,7 @@ class Engine::State final : public Surroundings, public ForkParty {
     std::string reads_as_json();
 
     [[nodiscard]] bool looks_for_leftovers() const noexcept;
-    Result<std::string> bring_home_looking(const OpenedFile& opened, const log::Birth& born);
+    Result<std::string> recover_file_looking(const OpenedFile& opened, const log::Birth& born);
     Status refuse_unread_looking(const io::Identity& identity, const std::string& path, const log::Birth& born = {});
     Result<std::string> tell_of_unread_looking(std::string said);
     [[nodiscard]] std::uint64_t reserve_bytes(std::uint64_t processes) const noexcept;

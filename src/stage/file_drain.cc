@@ -27,8 +27,7 @@ void StagedFile::catch_up(bool may_wait) {
 // A few small pieces that wait for neighbours keep every segment behind them: most of the log is dead.
 drain::Backlog StagedFile::backlog() const noexcept {
     mutex().assert_held();
-    const bool clogged = log_ &&
-                         log_->segments() * surroundings_.options().segment > 2 * bytes_.pending_bytes() + kDeadMax;
+    const bool clogged = log_ && log_->segments() * context_.options().segment > 2 * bytes_.pending_bytes() + kDeadMax;
     return {bytes_.ready_bytes(), !bytes_.index().ready_empty(), clogged, logical_size_, committed_size_};
 }
 
@@ -75,16 +74,16 @@ void StagedFile::error_kept(int sys_errno) noexcept {
 
 void StagedFile::made_good() noexcept {
     slot_->error.store(0, std::memory_order_relaxed);
-    surroundings_.count_made_good();
+    context_.count_made_good();
 }
 
 void StagedFile::halted(const Status& failure) noexcept {
     mutex().assert_held();
     if (!group_) return;
-    const bool through = surroundings_.options().on_error == OnError::kThrough;
-    if (through) let_others_write();
+    const bool through = context_.options().on_error == OnError::kThrough;
+    if (through) note_external_writers();
     group_->target().fail(failure.sys_errno(), through && !outflow_.cut_due());
-    let_through();
+    allow_bypass();
 }
 
 // By those who do not drain everything has to be staged where the target is waited for or has failed, or where it may
@@ -94,7 +93,7 @@ void StagedFile::pace_changed() noexcept {
     if (!group_ || !group_->drains()) return;
     const bool safe = !outflow_.was_cut() && !outflow_.may_hang() && !several_nodes_ && !durable_;
     const std::optional<std::uint64_t> pace = safe ? outflow_.pace() : std::nullopt;
-    if (pace || outflow_.others_extend()) outflow_.let_others_extend();
+    if (pace || outflow_.others_extend()) outflow_.note_external_growth();
     group_->target().set_memory_pace(pace);
 }
 
@@ -107,18 +106,18 @@ void StagedFile::progressed() noexcept {
     }
     recycle();
     update_ledger();
-    let_through();
+    allow_bypass();
     if (outflow_.nothing_in_flight() && group_) group_->release().at_rest();
 }
 
 void StagedFile::synced() noexcept { add(slot_->syncs, 1); }
 
 void StagedFile::reached(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) {
-    surroundings_.wrote(begin_ns, end_ns, range);
+    context_.wrote(begin_ns, end_ns, range);
 }
 
 void StagedFile::came_to_rest() noexcept {
-    if (surroundings_.pool() != nullptr) surroundings_.pool()->announce_change();
+    if (context_.pool() != nullptr) context_.pool()->announce_change();
 }
 
 void StagedFile::update_ledger() {

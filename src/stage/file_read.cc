@@ -42,7 +42,7 @@ struct StagedFile::CopyPlan {
 void StagedFile::plan_copy(const ReadPart& part, CopyPlan& plan) const {
     const ByteRange all{part.offset, part.offset + part.into.size()};
     const auto to = [&part](ByteRange range) { return part.into.subspan(range.begin - part.offset, range.size()); };
-    const bool plain = state_ == State::kPassive || state_ == State::kThrough || left_to_others_;
+    const bool plain = state_ == State::kPassive || state_ == State::kBypass || left_to_others_;
     if (plain && index().empty()) {
         plan.target.push_back({all, part.into.data()});
         return;
@@ -115,7 +115,7 @@ Status StagedFile::read_target(std::shared_ptr<io::File> target, std::vector<pla
     const std::size_t helpers = std::min(std::max<std::size_t>(threads, 1), reads->size()) - 1;
     // One that cannot be had is not missed.
     (void)attempt([&] {
-        for (std::size_t i = 0; i < helpers; ++i) surroundings_.scheduler().carry_out(std::make_unique<Help>(reads));
+        for (std::size_t i = 0; i < helpers; ++i) context_.scheduler().carry_out(std::make_unique<Help>(reads));
     });
     reads->work();
     return reads->wait();
@@ -152,7 +152,7 @@ Status StagedFile::read(std::span<const ReadPart> parts) {
 }
 
 Status StagedFile::read_some(std::span<const ReadPart> parts) {
-    const bool inherited = surroundings_.inherited();
+    const bool inherited = context_.inherited();
     // Whoever does not drain cannot keep segments from being used again: it looks, and tries again.
     bool pinned = false;
     for (;;) {
@@ -169,7 +169,7 @@ Status StagedFile::read_some(std::span<const ReadPart> parts) {
             group = group_;
             for (const ReadPart& part : parts)
                 if (!part.into.empty()) plan_copy(part, plan);
-            if (!inherited && outflow_.waits_for_target()) threads = surroundings_.options().drain_threads;
+            if (!inherited && outflow_.waits_for_target()) threads = context_.options().drain_threads;
             pinned = !plan.staged.empty() && !inherited && !follows();
             if (pinned)
                 for (const auto& staged : plan.staged) bytes_.index().pin(staged.bytes.keeper());

@@ -28,7 +28,7 @@ bool StagedFile::append_bypass_record(ByteRange range, Place place) {
     if (group_ && !group_->lost().is_ok()) return false;
     const bool supersedes = place == Place::kPerhapsStaged;
     const bool recorded = log_->append_through(range, sequence, supersedes);
-    if (group_ && recorded) index::ExtentIndex::note_through(*log_->newest(), sequence, supersedes);
+    if (group_ && recorded) index::ExtentIndex::note_bypass(*log_->newest(), sequence, supersedes);
     return recorded;
 }
 
@@ -45,7 +45,7 @@ Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place
             const group::WriteBeside under_way(group_->target().beside());
             FOREBAY_TRY(target_->write_at(part.offset, part.bytes));
         }
-        surroundings_.wrote(begin_ns, monotonic_ns(), range);
+        context_.wrote(begin_ns, monotonic_ns(), range);
         outflow_.note_unsynced();
         add(slot_->through, range.size());
         add(slot_->target_writes, 1);
@@ -66,14 +66,14 @@ Status StagedFile::take_first_segment() {
     const LockGuard writer(writer_);
     if (first_segment_ != nullptr) return Status::ok();
     auto segment = log_->acquire();
-    while (!segment && surroundings_.await_a_close()) segment = log_->acquire();
+    while (!segment && context_.await_a_close()) segment = log_->acquire();
     if (!segment) return segment.status().with_context("share " + path_ + " with the other processes of the node");
     first_segment_ = segment.value();
     return Status::ok();
 }
 
 void StagedFile::give_back_first() {
-    if (first_segment_ != nullptr) surroundings_.pool()->release(std::exchange(first_segment_, nullptr));
+    if (first_segment_ != nullptr) context_.pool()->release(std::exchange(first_segment_, nullptr));
 }
 
 Status StagedFile::join(std::shared_ptr<group::Group> group, bool several_nodes) {
@@ -96,14 +96,14 @@ Status StagedFile::join(std::shared_ptr<group::Group> group, bool several_nodes)
             outflow_.follow();
             follower_ = std::make_unique<index::FollowedBytes>(group_->order());
         }
-        if (several_nodes) let_others_write();
+        if (several_nodes) note_external_writers();
         bytes_.index().clear();   // numbers begin afresh
     }
     if (!adopt(segment)) return log_failure().with_context("share " + path_ + " with the other processes of the node");
     return sync_own_log();
 }
 
-void StagedFile::look(bool room_wanted) {
+void StagedFile::poll_group(bool room_wanted) {
     bool drain_now = false;
     {
         const LockGuard lock(mutex());
@@ -129,7 +129,7 @@ bool StagedFile::find_work(bool room_wanted) {
     if (room_wanted && !outflow_.halted()) {
         if (bytes_.index().ready_empty() && outflow_.idle() && !outflow_.cut_due())
             add(slot_->guarantee_given_up, bytes_.index().promote_held());
-        (void)outflow_.let_go();
+        (void)outflow_.resume_drain();
         outflow_.hurry();
     }
     recycle();
@@ -137,7 +137,7 @@ bool StagedFile::find_work(bool room_wanted) {
     return outflow_.wants_thread();
 }
 
-void StagedFile::look_at_all() {
+void StagedFile::collective_write_done() {
     {
         const LockGuard lock(mutex());
         if (state_ != State::kStaged || !group_) return;
@@ -150,15 +150,15 @@ void StagedFile::look_at_all() {
 // there. Never where the target could not be cut: that is made up for in the close, and would take with it what they
 // write. Then all go on staging, as with the other policies. Nothing that comes after a failure asks for a cut before
 // the close.
-void StagedFile::let_through() noexcept {
+void StagedFile::allow_bypass() noexcept {
     if (group_ && group_->drains() && outflow_.halted() && outflow_.idle() && !outflow_.cut_due() &&
-        surroundings_.options().on_error == OnError::kThrough)
-        group_->target().let_through();
+        context_.options().on_error == OnError::kThrough)
+        group_->target().allow_bypass();
 }
 
 // Other processes of the node write to the target by themselves from now on, or may.
-void StagedFile::let_others_write() noexcept {
-    if (group_ && group_->drains()) outflow_.let_others_write();
+void StagedFile::note_external_writers() noexcept {
+    if (group_ && group_->drains()) outflow_.note_external_writers();
 }
 
 bool StagedFile::staged() const {
@@ -208,7 +208,7 @@ Status StagedFile::drain_present() {
             add(slot_->guarantee_given_up, bytes_.index().promote_held());
         }
     }
-    const Call call(slot_->close_ns, surroundings_.spare_time(), surroundings_.trace());
+    const Call call(slot_->close_ns, context_.spare_time(), context_.trace());
     if (!group->drains()) return group->log().drain_below(below);
     const LockGuard lock(mutex());
     return drain_all(below);
@@ -251,11 +251,11 @@ void StagedFile::guard_target(const std::function<std::shared_ptr<io::File>(std:
 void StagedFile::waited_since(std::uint64_t begin_ns) noexcept {
     const LockGuard writer(writer_);
     const std::uint64_t now = monotonic_ns();
-    surroundings_.spare_time().enter(begin_ns);
-    surroundings_.spare_time().leave(now);
-    surroundings_.spare_time().forgive();
+    context_.spare_time().enter(begin_ns);
+    context_.spare_time().leave(now);
+    context_.spare_time().forgive();
     add(slot_->close_ns, now - begin_ns);
-    if (const io::Trace* const trace = surroundings_.trace()) trace->waited(begin_ns, now);
+    if (const io::Trace* const trace = context_.trace()) trace->waited(begin_ns, now);
 }
 
 void StagedFile::count_given_up(std::uint64_t bytes) noexcept { add(slot_->guarantee_given_up, bytes); }
@@ -270,7 +270,7 @@ Status StagedFile::go_through(ledger::AsideReason reason) {
         follower_.reset();
         log_->release_all();
         group_.reset();
-        state_ = State::kThrough;
+        state_ = State::kBypass;
         offer_target();
     }
     return durable_ ? sync_given_back() : Status::ok();
@@ -315,7 +315,7 @@ void StagedFile::follow(bool may_wait) {
     if (follower_) return follower_->take_in(found);
     group_->order().count_found(slot_->pending);
     if (!group_->order().damage().is_ok() && !outflow_.halted()) outflow_.halt(group_->order().damage());
-    const Options& options = surroundings_.options();
+    const Options& options = context_.options();
     const bool gathers = may_wait && !outflow_.hurries() && !several_nodes_ && !all_written_ &&
                          !group_->order().completeness_awaited();
     if (!bytes_.take_in(group_->order(), found, options.write_max,

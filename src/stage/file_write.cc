@@ -44,21 +44,21 @@ Status StagedFile::write_bypassing(std::span<const Part> parts) {
 Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class, Route route) {
     FOREBAY_TRY(refuse_if_inherited("write to"));
     const LockGuard writer(writer_);
-    const Call call(slot_->stage_ns, surroundings_.spare_time(), surroundings_.trace());
+    const Call call(slot_->stage_ns, context_.spare_time(), context_.trace());
     add(slot_->requests, 1);
     switch (state_) {
         case State::kStaged:
             FOREBAY_TRY(meet_size_limit(end_of(parts)));
             if (several_nodes_ && (byte_class == ByteClass::kMetadata || route == Route::kBypass))
                 return bypass_beside_others(parts);
-            if (follows() && group_->target().goes_through()) return bypass_beside_others(parts);
+            if (follows() && group_->target().bypasses_log()) return bypass_beside_others(parts);
             if (goes_through_after_failure()) {
                 for (const Part& part : parts)
                     if (!part.bytes.empty()) FOREBAY_TRY(bypass(part.offset, part.bytes));
                 return Status::ok();
             }
             return stage_parts(parts, byte_class);
-        case State::kThrough:
+        case State::kBypass:
             for (const Part& part : parts) FOREBAY_TRY(write_unstaged(part.offset, part.bytes, byte_class));
             return forward(&io::ForwardedTarget::end_call);
         case State::kPassive:
@@ -86,7 +86,7 @@ Status StagedFile::meet_size_limit(std::uint64_t end) {
 // What is staged already stays so; its failure is told by flush and close.
 bool StagedFile::goes_through_after_failure() const {
     if (log_failed_) return true;
-    if (surroundings_.options().on_error != OnError::kThrough || follows()) return false;
+    if (context_.options().on_error != OnError::kThrough || follows()) return false;
     const LockGuard lock(mutex());
     return !outflow_.first_error().is_ok() && !(group_ && outflow_.cut_due());
 }
@@ -170,8 +170,8 @@ Status StagedFile::stage_part(std::uint64_t offset, io::Bytes bytes, ByteClass b
                                            : part_to_bypass({offset, offset + bytes.size()}, byte_class);
         if (bypassed.begin == offset && !bypassed.empty()) {
             // A log that has to be touched first gains nothing, nor one whose bytes nobody has the time to drain.
-            const bool pays = surroundings_.spare_time().suffices_for(bypassed.size(), memory_pace().value_or(0),
-                                                                      surroundings_.options().size);
+            const bool pays = context_.spare_time().suffices_for(bypassed.size(), memory_pace().value_or(0),
+                                                                 context_.options().size);
             const auto room = pays ? make_room(bypassed.size(), log::SegmentPool::Take::kWarm) : 0;
             if (!room) return room.status();
             const Part part{offset, bytes.first(bypassed.size())};
@@ -221,7 +221,7 @@ bool StagedFile::append(std::span<const Part> parts, ByteClass byte_class) {
     const auto position = log_->append_data(parts, data_class, sequence, now);
     if (position.segment == nullptr) return false;
     if (const auto pace = memory_pace())
-        for (const Part& part : parts) surroundings_.spare_time().spend(part.bytes.size(), *pace);
+        for (const Part& part : parts) context_.spare_time().spend(part.bytes.size(), *pace);
     const index::StagedPlace staged{position.segment, position.offset, sequence,
                                     static_cast<std::uint32_t>(position.segment->own_generation), data_class};
     if (group_ && group_->drains()) {
@@ -287,13 +287,13 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
         const group::WriteBeside under_way(*beside);
         return target_->write_at(offset, bytes);
     }();
-    if (outcome) surroundings_.wrote(begin_ns, monotonic_ns(), range);
+    if (outcome) context_.wrote(begin_ns, monotonic_ns(), range);
     bool more = false;
     {
         const LockGuard lock(mutex());
         outflow_.end_bypass(range, outcome.is_ok());
-        let_through();
-        surroundings_.pool()->announce_change();
+        allow_bypass();
+        context_.pool()->announce_change();
         // What was staged for these bytes stays so after a failure: nothing else has them.
         if (outcome) note_bypassed(range);
         more = outflow_.look_again();
@@ -335,7 +335,7 @@ Status StagedFile::forward(Forwarded call) {
     std::shared_ptr<io::File> target;
     {
         const LockGuard lock(mutex());
-        if (state_ == State::kThrough) target = target_;
+        if (state_ == State::kBypass) target = target_;
     }
     io::ForwardedTarget* const forwarded = target != nullptr ? target->forwarded() : nullptr;
     return forwarded != nullptr ? (forwarded->*call)() : Status::ok();

@@ -133,7 +133,7 @@ bool StagedFile::recycle_group_durably(bool newest_too) {
         if (resize_sequence_ == cut) resize_sequence_ = 0;
     }
     outflow_.announce();
-    surroundings_.pool()->announce_change();
+    context_.pool()->announce_change();
     return outcome.sys_errno() != ETIMEDOUT;
 }
 
@@ -172,7 +172,7 @@ Status StagedFile::retire_group() {
 // The segments of a group's log were given back for good: so it must be on the device before the board goes.
 Status StagedFile::sync_given_back() {
     add(slot_->syncs, 1);
-    return surroundings_.pool()->sync().with_context("give back the log of " + path_);
+    return context_.pool()->sync().with_context("give back the log of " + path_);
 }
 
 }   // namespace forebay::stage

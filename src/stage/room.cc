@@ -19,16 +19,16 @@ constexpr std::size_t kCompactFrom = 4;
 // held until a commit is not waited for.
 void StagedFile::await_deadline(log::SegmentPool::Take take) {
     if (take == log::SegmentPool::Take::kWarm) return;
-    log::SegmentPool& pool = *surroundings_.pool();
-    drain::Wait wait({surroundings_.options(), surroundings_.scheduler(), surroundings_.progress()});
-    while (surroundings_.too_much_for_deadline()) {
+    log::SegmentPool& pool = *context_.pool();
+    drain::Wait wait({context_.options(), context_.scheduler(), context_.progress()});
+    while (context_.too_much_for_deadline()) {
         const std::uint64_t seen = pool.changes();
         {
             const LockGuard lock(mutex());
             if (!outflow_.error().is_ok()) return;
             outflow_.wait_out_pause();
         }
-        const bool others_under_way = surroundings_.press_files(*this);
+        const bool others_under_way = context_.press_files(*this);
         if ((!press() && !others_under_way) || wait.over()) return;
         const std::uint64_t begin = monotonic_ns();
         pool.wait_for_change(seen, wait.until());
@@ -42,9 +42,9 @@ Result<std::uint64_t> StagedFile::make_room(std::uint64_t wanted_bytes, log::Seg
     if (log_failed_) return std::uint64_t{0};
     if (const std::uint64_t room = log_->room(false); room >= std::min(wanted_bytes, kRecordPayloadMin)) return room;
     if (follows()) return await_room(take);
-    log::SegmentPool& pool = *surroundings_.pool();
+    log::SegmentPool& pool = *context_.pool();
     compact();
-    drain::Wait wait({surroundings_.options(), surroundings_.scheduler(), surroundings_.progress()});
+    drain::Wait wait({context_.options(), context_.scheduler(), context_.progress()});
     if (!group_) await_deadline(take);
     for (;;) {
         const std::uint64_t seen = pool.changes();
@@ -68,8 +68,8 @@ Result<std::uint64_t> StagedFile::make_room(std::uint64_t wanted_bytes, log::Seg
             FOREBAY_TRY(outflow_.error());
             outflow_.wait_out_pause();
         }
-        const bool under_way = surroundings_.press_files(*this);
-        if (surroundings_.options().full == WhenFull::kThrough) return std::uint64_t{0};
+        const bool under_way = context_.press_files(*this);
+        if (context_.options().full == WhenFull::kThrough) return std::uint64_t{0};
         const std::uint64_t begin = monotonic_ns();
         if (press() || under_way) {
             if (wait.over()) {
@@ -77,7 +77,7 @@ Result<std::uint64_t> StagedFile::make_room(std::uint64_t wanted_bytes, log::Seg
                 return outflow_.timed_out().with_context("write to " + path_ + ": the staging log is full");
             }
             pool.wait_for_change(seen, wait.until());
-        } else if (!surroundings_.promote_held()) return std::uint64_t{0};
+        } else if (!context_.promote_held()) return std::uint64_t{0};
         slot_->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
         compact();
     }
@@ -95,11 +95,11 @@ Result<std::uint64_t> StagedFile::await_room(log::SegmentPool::Take take) {
             if (!adopt(segment.value())) return log_failure().with_context("write to " + path_);
             return log_->room(false);
         }
-        if (take == log::SegmentPool::Take::kWarm || group_->target().goes_through()) return std::uint64_t{0};
+        if (take == log::SegmentPool::Take::kWarm || group_->target().bypasses_log()) return std::uint64_t{0};
         const std::uint64_t begin = monotonic_ns();
         const Status waited = group_->log().wait_for_room(released);
         // The drainer of this file may have nothing to give: files that were closed have the room.
-        if (waited && group_->log().released() == released) (void)surroundings_.await_a_close();
+        if (waited && group_->log().released() == released) (void)context_.await_a_close();
         slot_->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
         if (!waited) return waited.with_context("write to " + path_);
     }
@@ -181,7 +181,7 @@ Status StagedFile::make_marker_room() {
             if (!adopt(segment.value())) return log_failure().with_context("write to " + path_);
             continue;
         }
-        if (log_->empty() && surroundings_.await_a_close()) continue;
+        if (log_->empty() && context_.await_a_close()) continue;
         if (log_->empty()) return {Code::kNoSpace, "other files use up the staging log that " + path_ + " needs"};
         {
             const LockGuard lock(mutex());
@@ -210,7 +210,7 @@ bool StagedFile::recycle(bool newest_too) {
     if (durable_) {
         // That takes the device's time: whoever wants the room does it.
         if (group_) group_->release().at_rest();
-        if (!recycling_ && segments_to_give_back() > 0) surroundings_.pool()->announce_change();
+        if (!recycling_ && segments_to_give_back() > 0) context_.pool()->announce_change();
         return false;
     }
     std::optional<log::Frontier> frontier;

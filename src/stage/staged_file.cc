@@ -22,12 +22,12 @@ log::Birth birth_of(io::File& target, const io::FileTraits& traits) {
 
 }   // namespace
 
-StagedFile::StagedFile(Surroundings& surroundings, Setup setup)
-    : surroundings_(surroundings),
+StagedFile::StagedFile(FileContext& context, Setup setup)
+    : context_(context),
       identity_(setup.identity),
       path_(std::move(setup.path)),
       log_number_(setup.log_number),
-      outflow_({surroundings.options(), surroundings.scheduler(), surroundings.progress()}, bytes_, *this, path_),
+      outflow_({context.options(), context.scheduler(), context.progress()}, bytes_, *this, path_),
       target_(std::move(setup.target)),
       slot_(nullptr),
       own_slot_(std::make_unique<ledger::LedgerSlot>()) {
@@ -39,7 +39,7 @@ StagedFile::~StagedFile() {
 }
 
 Status StagedFile::refuse_if_inherited(const char* what) const {
-    if (!surroundings_.inherited()) return Status::ok();
+    if (!context_.inherited()) return Status::ok();
     return {Code::kUnsupported,
             fmt::format("{} {}: the file was opened before this process was forked; open it again here", what, path_)};
 }
@@ -62,13 +62,13 @@ Status StagedFile::truncate(std::uint64_t size) {
         follow();
         state = state_;
         // What others forward to the same server may have made the file longer.
-        const bool known = state_ != State::kThrough || target_->forwarded() == nullptr;
+        const bool known = state_ != State::kBypass || target_->forwarded() == nullptr;
         if (known && size == logical_size_) return Status::ok();
     }
     if (state == State::kPassive || state == State::kFailed)
         return Status::from_errno(EBADF, "set the size of " + path_ + ", which is not open for writing");
     if (state == State::kStaged) FOREBAY_TRY(meet_size_limit(size));
-    const std::uint64_t sequence = state == State::kThrough ? 0 : next_sequence();
+    const std::uint64_t sequence = state == State::kBypass ? 0 : next_sequence();
     group::DrawnNumber drawn(order());
     if (group_) FOREBAY_TRY(group_->lost());
     if (state == State::kStaged) {
@@ -76,7 +76,7 @@ Status StagedFile::truncate(std::uint64_t size) {
         const LockGuard lock(mutex());
         state = state_;   // the log may have failed
     }
-    if (state == State::kThrough) {
+    if (state == State::kBypass) {
         FOREBAY_TRY(target_->resize(size));
         outflow_.note_unsynced();
     }
@@ -125,7 +125,7 @@ Status StagedFile::stop_staging() {
     outflow_.note_unsynced();
     outflow_.set_target_size(logical_size_);
     committed_size_ = logical_size_;
-    state_ = State::kThrough;
+    state_ = State::kBypass;
     offer_target();
     return Status::ok();
 }
@@ -149,22 +149,22 @@ Status StagedFile::leave_log() {
 }
 
 Status StagedFile::commit() {
-    if (surroundings_.inherited()) return Status::ok();
+    if (context_.inherited()) return Status::ok();
     const LockGuard writer(writer_);
     {
         const LockGuard lock(mutex());
-        const bool does = state_ == State::kThrough && (durable_ || target_->forwarded() != nullptr);
+        const bool does = state_ == State::kBypass && (durable_ || target_->forwarded() != nullptr);
         if (state_ != State::kStaged && !does) return Status::ok();
         if (follows()) return Status::ok();
     }
-    const Call call(slot_->close_ns, surroundings_.spare_time(), surroundings_.trace());
-    if (state_ == State::kThrough) {
+    const Call call(slot_->close_ns, context_.spare_time(), context_.trace());
+    if (state_ == State::kBypass) {
         FOREBAY_TRY(forward(&io::ForwardedTarget::commit));
-        if (surroundings_.options().flush == OnFlush::kDrain) FOREBAY_TRY(forward(&io::ForwardedTarget::drain));
+        if (context_.options().flush == OnFlush::kDrain) FOREBAY_TRY(forward(&io::ForwardedTarget::drain));
         return durable_ && outflow_.unsynced() ? sync_target() : Status::ok();
     }
     FOREBAY_TRY(make_commit(false));
-    const bool drains = surroundings_.options().flush == OnFlush::kDrain || surroundings_.deadline_presses();
+    const bool drains = context_.options().flush == OnFlush::kDrain || context_.deadline_presses();
     const LockGuard lock(mutex());
     return drains ? drain_all() : outflow_.show_size();
 }
@@ -225,7 +225,7 @@ Status StagedFile::make_commit(bool closing) {
 }
 
 Status StagedFile::drain() {
-    if (surroundings_.inherited()) return Status::ok();
+    if (context_.inherited()) return Status::ok();
     const LockGuard writer(writer_);
     FOREBAY_TRY(forward(&io::ForwardedTarget::drain));
     {
@@ -234,47 +234,47 @@ Status StagedFile::drain() {
         follow();
         add(slot_->guarantee_given_up, bytes_.index().promote_held());
     }
-    const Call call(slot_->close_ns, surroundings_.spare_time(), surroundings_.trace());
+    const Call call(slot_->close_ns, context_.spare_time(), context_.trace());
     const Status drained = drain_everything();
-    if (drained) surroundings_.spare_time().forgive();
+    if (drained) context_.spare_time().forgive();
     return drained;
 }
 
 Status StagedFile::drain_ready() {
-    if (surroundings_.inherited()) return Status::ok();
+    if (context_.inherited()) return Status::ok();
     const LockGuard writer(writer_);
     const LockGuard lock(mutex());
     if (state_ != State::kStaged || follows()) return outflow_.error();
     follow();
-    const Call call(slot_->close_ns, surroundings_.spare_time(), surroundings_.trace());
+    const Call call(slot_->close_ns, context_.spare_time(), context_.trace());
     return drain_all();
 }
 
 Status StagedFile::sync_drained() {
-    if (surroundings_.inherited()) return Status::ok();
+    if (context_.inherited()) return Status::ok();
     const LockGuard writer(writer_);
     return sync_target();
 }
 
-void StagedFile::hold_back() {
-    if (surroundings_.deadline_presses()) return;
+void StagedFile::pause_drain() {
+    if (context_.deadline_presses()) return;
     const LockGuard lock(mutex());
-    if (state_ == State::kStaged && !surroundings_.inherited()) outflow_.hold_back();
+    if (state_ == State::kStaged && !context_.inherited()) outflow_.pause_drain();
 }
 
-void StagedFile::let_go() {
-    if (surroundings_.inherited()) return;
+void StagedFile::resume_drain() {
+    if (context_.inherited()) return;
     bool drain_now = false;
     {
         const LockGuard lock(mutex());
-        drain_now = outflow_.let_go() && state_ == State::kStaged;
+        drain_now = outflow_.resume_drain() && state_ == State::kStaged;
     }
     if (drain_now) outflow_.wake();
 }
 
-bool StagedFile::held_back() const {
+bool StagedFile::drain_paused() const {
     const LockGuard lock(mutex());
-    return outflow_.held_back();
+    return outflow_.drain_paused();
 }
 
 Status StagedFile::step_aside(ledger::AsideReason reason) {
@@ -293,19 +293,19 @@ Status StagedFile::step_aside(ledger::AsideReason reason) {
 }
 
 void StagedFile::note_addresses_given() {
-    surroundings_.addresses_given(identity_);
+    context_.addresses_given(identity_);
     slot_->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(ledger::AsideReason::kAddressGiven),
                           std::memory_order_relaxed);
 }
 
-Status StagedFile::give_addresses() {
-    surroundings_.addresses_given(identity_);
+Status StagedFile::expose_offsets() {
+    context_.addresses_given(identity_);
     {
         const LockGuard lock(mutex());
         if (state_ == State::kPassive) return Status::ok();
         if (state_ == State::kFailed) return outflow_.error();
         // A child writes nothing, and cannot drain for its parent.
-        if (surroundings_.inherited() && state_ == State::kStaged && bytes_.pending_bytes() == 0) return Status::ok();
+        if (context_.inherited() && state_ == State::kStaged && bytes_.pending_bytes() == 0) return Status::ok();
     }
     return step_aside(ledger::AsideReason::kAddressGiven);
 }
@@ -338,8 +338,8 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, ledger::Le
     within_limit_ = 0;
     resize_sequence_ = 0;
     sync_error_ = Status::ok();
-    durable_ = surroundings_.options().durability == Durability::kNode;
-    state_ = aside || surroundings_.pool() == nullptr ? State::kThrough : State::kStaged;
+    durable_ = context_.options().durability == Durability::kNode;
+    state_ = aside || context_.pool() == nullptr ? State::kBypass : State::kStaged;
     if (aside) slot_->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(*aside), std::memory_order_relaxed);
     if (state_ == State::kStaged) make_log(born);
     outflow_.open(target_, traits, size.value(), log_mount());
@@ -348,7 +348,7 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, ledger::Le
 }
 
 void StagedFile::make_log(const log::Birth& born) {
-    log_ = std::make_unique<log::FileLog>(*surroundings_.pool(), log_number_,
+    log_ = std::make_unique<log::FileLog>(*context_.pool(), log_number_,
                                           log::LogTarget{identity_.device, identity_.inode, path_, {}, durable_, born},
                                           durable_);
 }
@@ -360,8 +360,8 @@ Result<bool> StagedFile::begin_staging() {
     {
         const LockGuard lock(mutex());
         const auto disabled = std::uint64_t{1} << static_cast<unsigned>(ledger::AsideReason::kDisabled);
-        if (state_ != State::kThrough || group_ != nullptr || several_nodes_ || log_failed_ ||
-            surroundings_.pool() == nullptr || slot_->aside.load(std::memory_order_relaxed) != disabled ||
+        if (state_ != State::kBypass || group_ != nullptr || several_nodes_ || log_failed_ ||
+            context_.pool() == nullptr || slot_->aside.load(std::memory_order_relaxed) != disabled ||
             !outflow_.error().is_ok())
             return false;
     }   // nobody else leaves this state while the writer's lock is held
@@ -384,9 +384,9 @@ Result<bool> StagedFile::begin_staging() {
 
 // Of a durable log: where it is mounted. Only then somebody asks whether a device was gone meanwhile. 0: unknown.
 std::uint64_t StagedFile::log_mount() {
-    if (!durable_ || surroundings_.pool() == nullptr) return 0;
+    if (!durable_ || context_.pool() == nullptr) return 0;
     Result<io::FileState> state = out_of_memory();
-    (void)attempt([&] { state = surroundings_.pool()->state(); });
+    (void)attempt([&] { state = context_.pool()->state(); });
     return state ? state.value().mount : 0;
 }
 
@@ -418,15 +418,15 @@ Status StagedFile::close_staged(Finish how) {
     give_back_first();
     const bool program_waits = how == Finish::kProgramWaits;
     std::optional<Call> call;
-    if (program_waits) call.emplace(slot_->close_ns, surroundings_.spare_time(), surroundings_.trace());
+    if (program_waits) call.emplace(slot_->close_ns, context_.spare_time(), context_.trace());
     const Status forwarded = forward(&io::ForwardedTarget::close);
     {
         const LockGuard lock(mutex());
         follow();
         if (state_ != State::kStaged) {
-            const bool to_sync = state_ == State::kThrough && durable_ && outflow_.unsynced();
+            const bool to_sync = state_ == State::kBypass && durable_ && outflow_.unsynced();
             // What the other process could not close it may still write, or have to be recovered from it.
-            if (state_ == State::kThrough) state_ = forwarded ? State::kPassive : State::kFailed;
+            if (state_ == State::kBypass) state_ = forwarded ? State::kPassive : State::kFailed;
             offer_target();
             if (!forwarded) {
                 outflow_.halt(forwarded);
@@ -459,7 +459,7 @@ Status StagedFile::close_staged(Finish how) {
         outflow_.set_target_size(logical_size_);
         update_ledger();
     }
-    if (program_waits) surroundings_.spare_time().forgive();
+    if (program_waits) context_.spare_time().forgive();
     if (const Status given_back = group ? sync_given_back() : Status::ok(); outcome) outcome = given_back;
     if (outcome) return outcome;
     return outcome.with_context("all staged bytes were written by a later attempt, but before");
@@ -512,7 +512,7 @@ Status StagedFile::leave_in_log(Status outcome) {
 
 void StagedFile::withhold(Status why) noexcept {
     const LockGuard lock(mutex());
-    if (state_ == State::kThrough && target_->forwarded() != nullptr) target_->forwarded()->withhold(why);
+    if (state_ == State::kBypass && target_->forwarded() != nullptr) target_->forwarded()->withhold(why);
     withheld_ = std::move(why);
 }
 

@@ -107,9 +107,9 @@ class CommitKeeper {
 };
 
 // What the files of a process share; the engine provides it.
-class Surroundings {
+class FileContext {
   public:
-    virtual ~Surroundings() = default;
+    virtual ~FileContext() = default;
     [[nodiscard]] virtual const Options& options() const noexcept = 0;
     // Null while no staging area is in use.
     [[nodiscard]] virtual log::SegmentPool* pool() noexcept = 0;
@@ -150,7 +150,7 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
         std::shared_ptr<io::File> target;   // for reading at least
         std::uint64_t log_number = 0;
     };
-    StagedFile(Surroundings& surroundings, Setup setup);
+    StagedFile(FileContext& context, Setup setup);
     ~StagedFile() override;
 
     // Copies `bytes` into the staging log; they are the newest content of [offset, offset + size) for
@@ -198,12 +198,12 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
     // Syncs the target: what has drained is on its device. Blocks.
     Status sync_drained();
 
-    // The program wants the target left alone for a while: what is staged stays in the log until `let_go`, or until
-    // somebody needs room or waits for the target. Neither blocks. They do nothing where this process does not drain,
-    // and with several nodes. Ends when the file is closed.
-    void hold_back();
-    void let_go();
-    [[nodiscard]] bool held_back() const;
+    // The program wants the target left alone for a while: what is staged stays in the log until `resume_drain`, or
+    // until somebody needs room or waits for the target. Neither blocks. They do nothing where this process does not
+    // drain, and with several nodes. Ends when the file is closed.
+    void pause_drain();
+    void resume_drain();
+    [[nodiscard]] bool drain_paused() const;
 
     // Drains, then writes straight to the target until closed (SWMR, raw descriptor handed out).
     Status step_aside(ledger::AsideReason reason);
@@ -212,9 +212,9 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
     [[nodiscard]] Result<bool> begin_staging();
     // The program is told where in the file its data are, and may read them there beside HDF5: so they are there on
     // return, and what it writes from now on is there at once. A file that is not written now is remembered
-    // (Surroundings), and is not staged when it is opened for writing. One that is shared stays staged: see
+    // (FileContext), and is not staged when it is opened for writing. One that is shared stays staged: see
     // `drain_present`.
-    Status give_addresses();
+    Status expose_offsets();
     void note_addresses_given();   // counts it, and remembers the file
     // Of a shared file: all that this node has staged when the call begins is in the target on return, committed or
     // not. Blocks.
@@ -284,9 +284,9 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
     [[nodiscard]] std::uint64_t log_number() const noexcept { return log_number_; }
     // The drainer looks what others have appended, and sets the drain going if that is worth it. When one of
     // them waits for room everything has to go, held bytes at last.
-    void look(bool room_wanted);
+    void poll_group(bool room_wanted);
     // For the drainer: every process has made its part of a collective write.
-    void look_at_all();
+    void collective_write_done();
     // For those who do not drain, once the drainer has finished: gives the log back, or with a failure leaves
     // it where it is.
     Status finish_followed(const Status& outcome);
@@ -313,7 +313,7 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
     void unlock_after_fork() NO_THREAD_SAFETY_ANALYSIS { mutex().unlock(); }
 
   private:
-    enum class State : std::uint8_t { kPassive, kStaged, kThrough, kFailed };
+    enum class State : std::uint8_t { kPassive, kStaged, kBypass, kFailed };
     struct CopyPlan;
 
     // The lock of the state.
@@ -335,7 +335,7 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
     // Null: this process alone writes the file.
     [[nodiscard]] group::RecordOrder* order() noexcept { return group_ ? &group_->order() : nullptr; }
     std::uint64_t next_sequence() noexcept {
-        return group_ ? group_->order().next_sequence() : surroundings_.next_sequence();
+        return group_ ? group_->order().next_sequence() : context_.next_sequence();
     }
     // Another participant drains.
     [[nodiscard]] bool follows() const noexcept { return follower_ != nullptr; }
@@ -401,8 +401,8 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
     bool find_work(bool room_wanted) REQUIRES(mutex());
     void append_own(std::span<const Part> parts, const index::OwnRecords::Record& record) REQUIRES(writer_);
     [[nodiscard]] index::FileBounds bounds() noexcept REQUIRES(mutex());
-    void let_through() noexcept REQUIRES(mutex());
-    void let_others_write() noexcept REQUIRES(mutex());
+    void allow_bypass() noexcept REQUIRES(mutex());
+    void note_external_writers() noexcept REQUIRES(mutex());
 
     // file_read.cc
     Status read_some(std::span<const ReadPart> parts);
@@ -451,7 +451,7 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
     void reached(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) override;
     void came_to_rest() noexcept override;
 
-    Surroundings& surroundings_;
+    FileContext& context_;
     const io::Identity identity_;
     const std::string path_;
     const std::uint64_t log_number_;

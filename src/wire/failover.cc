@@ -25,7 +25,7 @@ Status Failover::await_server(const std::function<Status()>& attempt) {
         const Status why = attempt();
         if (why) return why;
         // A server without room may have room later. The client waits for that only if it cannot go on without.
-        const bool awaits_room = why.sys_errno() == EUSERS && !may_bring_home();
+        const bool awaits_room = why.sys_errno() == EUSERS && !may_recover_file();
         if ((why.code() == Code::kUnsupported && !awaits_room) || why.code() == Code::kPermissionDenied) return why;
         const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
                                                                                   begin);
@@ -35,9 +35,9 @@ Status Failover::await_server(const std::function<Status()>& attempt) {
     }
 }
 
-Status Failover::bring_home(const Status& why) {
-    if (!may_bring_home()) return {Code::kUnsupported, "its log cannot be reached from here"};
-    return setup_.bring_home(log_, why);
+Status Failover::recover_file(const Status& why) {
+    if (!may_recover_file()) return {Code::kUnsupported, "its log cannot be reached from here"};
+    return setup_.recover_file(log_, why);
 }
 
 }   // namespace forebay::wire

@@ -2,7 +2,7 @@
 // to its last commit itself.
 //
 // Thread-safety: one thread at a time. Blocking: `connect` until the server has answered, `await_server` for the
-// patience, `bring_home` as recovery does.
+// patience, `recover_file` as recovery does.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class Failover {
         // Brings the file to its last commit with the log that a server has left in `log`. Called only if `sees` said
         // yes while the server lived. `why`: the reason for which the file is written without a server from then on. An
         // error: that server may live, or its log cannot be used.
-        std::function<Status(const std::string& log, const Status& why)> bring_home = {};
+        std::function<Status(const std::string& log, const Status& why)> recover_file = {};
         // Whether a lost server's log in `log` still has bytes of the file.
         std::function<bool(const std::string& log)> left = {};
         std::weak_ptr<io::Descriptor> lock{};   // through which the client has the file locked, or will
@@ -39,9 +39,9 @@ class Failover {
     // Calls `attempt` until it succeeds, each time a server may have come, for the patience at most. Returns its last
     // error at once if waiting cannot help: a server that answers and refuses the file will refuse it again.
     [[nodiscard]] Status await_server(const std::function<Status()>& attempt);
-    [[nodiscard]] bool may_bring_home() const { return log_seen_ && setup_.bring_home; }
+    [[nodiscard]] bool may_recover_file() const { return log_seen_ && setup_.recover_file; }
     // Brings the file to its last commit. kUnsupported: the server's log cannot be reached from here.
-    [[nodiscard]] Status bring_home(const Status& why);
+    [[nodiscard]] Status recover_file(const Status& why);
 
     [[nodiscard]] const std::string& server() const noexcept { return server_; }   // its address
     [[nodiscard]] const std::string& log() const noexcept { return log_; }         // empty: unknown

@@ -84,7 +84,7 @@ void RemoteFile::note_refused_write(const Status& why) {
 
 // The lost server has the file open no more, so the file is at its last commit, and the writes since then follow.
 Status RemoteFile::go_direct(const Status& why) {
-    FOREBAY_TRY(failover_.bring_home(why));
+    FOREBAY_TRY(failover_.recover_file(why));
     FOREBAY_TRY(replay_.apply(*file_));
     replay_.commit();
     place_ = Place::kDirect;

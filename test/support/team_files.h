@@ -212,7 +212,7 @@ class Participants {
     // From now on the drainer takes notice by itself.
     void listen() {
         EXPECT_TRUE(groups_[0]->listen([file = std::weak_ptr(files_[0])](bool room_wanted) {
-            if (const auto alive = file.lock()) alive->look(room_wanted);
+            if (const auto alive = file.lock()) alive->poll_group(room_wanted);
         }));
     }
     void listen_no_more() {

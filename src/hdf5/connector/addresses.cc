@@ -29,7 +29,7 @@ struct Iteration {
 
     static int step(const hsize_t* offset, unsigned filter_mask, haddr_t address, hsize_t size, void* self) noexcept {
         auto& iteration = *static_cast<Iteration*>(self);
-        const auto give = [&]() -> herr_t { return give_addresses("dataset_chunk_iter", iteration.dataset) ? 0 : -1; };
+        const auto give = [&]() -> herr_t { return expose_offsets("dataset_chunk_iter", iteration.dataset) ? 0 : -1; };
         iteration.given = iteration.given || guard("dataset_chunk_iter", give) >= 0;
         return iteration.given ? iteration.visit(offset, filter_mask, address, size, iteration.data) : -1;
     }
@@ -50,9 +50,9 @@ haddr_t address_in(const H5VL_optional_args_t& args) {
 
 }   // namespace
 
-bool give_addresses(const char* function, const Object& dataset) {
+bool expose_offsets(const char* function, const Object& dataset) {
     const std::shared_ptr<OpenFile> file = home_of(dataset);
-    const Status given = file != nullptr ? file->give_addresses() : Status::ok();
+    const Status given = file != nullptr ? file->expose_offsets() : Status::ok();
     if (!given) push_error(function, host().H5E_FILE_g, host().H5E_WRITEERROR_g, given);
     return given.is_ok();
 }
@@ -75,7 +75,7 @@ herr_t dataset_optional_giving(const Object& dataset, H5VL_optional_args_t* args
     }
     const herr_t result = call(args);
     if (result < 0 || address_in(*args) == HADDR_UNDEF) return result;
-    return give_addresses("dataset_optional", dataset) ? result : -1;
+    return expose_offsets("dataset_optional", dataset) ? result : -1;
 }
 
 }   // namespace forebay::hdf5

@@ -1,7 +1,7 @@
 // Programs that read around HDF5: they ask it where in the file their data are, and read the file by its path.
 //
 // Whoever is handed a byte address finds the bytes there, as natively. So before the answer the file is drained, and
-// what is written to it afterwards goes straight to it (stage::StagedFile::give_addresses; node::SharedFile's where
+// what is written to it afterwards goes straight to it (stage::StagedFile::expose_offsets; node::SharedFile's where
 // ranks share it). Which calls hand out addresses is in docs/consistency.md.
 //
 // Thread-safety: as HDF5's. Blocks until the file is drained.
@@ -16,7 +16,7 @@ namespace forebay::hdf5 {
 
 // Before the program is told where data of this dataset are. False: they cannot be brought there; the error is on the
 // stack.
-[[nodiscard]] bool give_addresses(const char* function, const Object& dataset);
+[[nodiscard]] bool expose_offsets(const char* function, const Object& dataset);
 
 // Calls the connector beneath for an operation of a dataset that is "optional", and gives addresses if its answer has
 // any.

@@ -84,9 +84,9 @@ bool names_mpio(hid_t list) {
 // that have the connector, if all ranks run on this machine.
 bool someone_lacks_connector(hid_t list) {
     if (!names_mpio(list)) return false;
-    const auto door = mpi_door();
-    if (!door) return false;
-    const auto members = members_of(list, *door.value());
+    const auto adapter = mpi_adapter();
+    if (!adapter) return false;
+    const auto members = members_of(list, *adapter.value());
     if (!members) return false;
     static node::Launch& launch = *new node::Launch(::getpid());   // HDF5 calls under its lock, or from one thread
     const auto unequal = launch.compare(members.value().ranks, members.value().own);
@@ -140,14 +140,14 @@ struct Ballot {
 template <class More>
 std::optional<Ballot> ballot(hid_t list, Vote mine, More&& more) {
     if (!names_mpio(list)) return std::nullopt;
-    const auto door = mpi_door();
+    const auto adapter = mpi_adapter();
     const char* const obstacle = obstacle_with_mpi();
-    if (!door || obstacle != nullptr) {
+    if (!adapter || obstacle != nullptr) {
         if (mine == Vote::kStage || mine == Vote::kStageOnNode)
-            warn_once("files opened with MPI are not staged: " + (door ? obstacle : door.status().message()));
+            warn_once("files opened with MPI are not staged: " + (adapter ? obstacle : adapter.status().message()));
         return std::nullopt;
     }
-    auto offered = OfferedTeam::make(list, *door.value());
+    auto offered = OfferedTeam::make(list, *adapter.value());
     if (!offered) return std::nullopt;
     std::string told;
     const Status ready = attempt([&] {

@@ -210,14 +210,14 @@ class HeldWhileClosing {
     explicit HeldWhileClosing(const std::shared_ptr<OpenFile>& file) {
         // The close of a reader drains nothing of what another open of the file has staged.
         if (file == nullptr || file->closed() || !file->writable || file->staged == nullptr ||
-            file->staged->held_back())
+            file->staged->drain_paused())
             return;
         staged_ = file->staged;
-        staged_->hold_back();
+        staged_->pause_drain();
     }
     // It may still be open: another identifier or another open leads to it, or the close has failed.
     ~HeldWhileClosing() {
-        if (staged_ != nullptr) staged_->let_go();
+        if (staged_ != nullptr) staged_->resume_drain();
     }
     HeldWhileClosing(const HeldWhileClosing&) = delete;
     HeldWhileClosing& operator=(const HeldWhileClosing&) = delete;

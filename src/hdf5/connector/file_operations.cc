@@ -197,10 +197,10 @@ herr_t carry_out(const char* function, Operation operation, OpenFile* file, cons
     stage::StagedFile* const staged = file != nullptr ? staged_of(*file) : nullptr;
     switch (operation) {
         case Operation::kPause:
-            if (staged != nullptr) staged->hold_back();
+            if (staged != nullptr) staged->pause_drain();
             return 0;
         case Operation::kStart:
-            if (staged != nullptr) staged->let_go();
+            if (staged != nullptr) staged->resume_drain();
             return 0;
         case Operation::kCloseAtOnce:
             if (file != nullptr) file->closes_at_once = true;

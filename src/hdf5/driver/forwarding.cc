@@ -79,7 +79,7 @@ struct DeadServer {
         return area.has_value();
     }
     // A log that is gone has been brought home, unless it is its file system that is gone.
-    Status bring_home(const std::string& log, const Status& why) {
+    Status recover_file(const std::string& log, const Status& why) {
         const auto found = io::identify(folder_of(log));
         if (!area || !found || found.value() != *area)
             return {Code::kUnavailable, "its staging area, with " + log + ", is not there any more"};
@@ -126,8 +126,8 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
         const auto dead = std::make_shared<DeadServer>(DeadServer{loaded, open.identity, open.path, server,
                                                                   open.descriptor, opening.holds_lock});
         setup.server.sees = [dead](const std::string& log) { return dead->sees(log); };
-        setup.server.bring_home = [dead](const std::string& log, const Status& why) {
-            return dead->bring_home(log, why);
+        setup.server.recover_file = [dead](const std::string& log, const Status& why) {
+            return dead->recover_file(log, why);
         };
         setup.server.left = [](const std::string& log) {
             std::error_code failed;

@@ -33,16 +33,16 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
             return nullptr;
         };
         std::optional<OfferedTeam> offered = TeamOffer::take(name);
-        const auto door = mpi_door();
-        if (!door) return fail(door.status());
+        const auto adapter = mpi_adapter();
+        if (!adapter) return fail(adapter.status());
         if (!offered) {
-            auto made = offer_from(list, *door.value());
+            auto made = offer_from(list, *adapter.value());
             if (!made) return fail(made.status());
             offered = std::move(made).value();
         }
         std::unique_ptr<MpiFile> file;
         const Status prepared = offered->team->agree(attempt([&]() -> Status {
-            auto handles = MpiHandles::of(list, *door.value(), offered->communicator);
+            auto handles = MpiHandles::of(list, *adapter.value(), offered->communicator);
             if (!handles) return handles.status();
             file = std::make_unique<MpiFile>(std::move(handles).value());
             OpenFiles::get().add(file->library, file->open);
@@ -186,10 +186,10 @@ herr_t driver_control(H5FD_t* file, std::uint64_t operation, std::uint64_t flags
     switch (operation) {
         case H5FD_CTL_GET_MPI_COMMUNICATOR_OPCODE:
             CallScope::note_collective_step(self.open);
-            std::memcpy(*output, self.handles.communicator(), self.handles.door().communicator_bytes);
+            std::memcpy(*output, self.handles.communicator(), self.handles.adapter().communicator_bytes);
             return 0;
         case H5FD_CTL_GET_MPI_INFO_OPCODE:
-            std::memcpy(*output, self.handles.info(), self.handles.door().info_bytes);
+            std::memcpy(*output, self.handles.info(), self.handles.adapter().info_bytes);
             return 0;
         case H5FD_CTL_GET_MPI_RANK_OPCODE: *static_cast<int*>(*output) = self.team->rank(); return 0;
         case H5FD_CTL_GET_MPI_SIZE_OPCODE: *static_cast<int*>(*output) = self.team->size(); return 0;

@@ -219,7 +219,7 @@ void join_peers(MpiFile& file) noexcept {
     node::PeersWanted wanted{file.cached, file.leads, {}};
     const Status named = attempt([&] { wanted.node = file.open->engine->node_name(); });
     if (!named) wanted.file = nullptr;
-    file.peers = file.handles.door().join_peers(*file.team, file.handles.communicator(), wanted);
+    file.peers = file.handles.adapter().join_peers(*file.team, file.handles.communicator(), wanted);
     if (file.peers != nullptr) (void)file.cached->join(file.peers);
     // Now that it can ask the peers which part of the file is this node's.
     if (file.cached != nullptr) file.open->engine->prefetch_opened(*file.cached);
@@ -234,8 +234,8 @@ void leave_peers(MpiFile& file) noexcept {
     file.cached = nullptr;
 }
 
-Result<OfferedTeam> offer_from(hid_t list, const node::Door& door) {
-    auto made = OfferedTeam::make(list, door);
+Result<OfferedTeam> offer_from(hid_t list, const node::MpiAdapter& adapter) {
+    auto made = OfferedTeam::make(list, adapter);
     if (!made) return made.status();
     OfferedTeam offered = std::move(made).value();
     offered.leads = true;

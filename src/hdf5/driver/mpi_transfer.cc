@@ -114,7 +114,7 @@ Status write_pieces(MpiFile& file, const PieceVector& vector, const void* const 
         return atomic.status(open.path);
     });
     if (!ready) {
-        if (metadata) open.shared->tell_later(copy_of(ready, "a write failed"), ByteClass::kMetadata);
+        if (metadata) open.shared->defer_error(copy_of(ready, "a write failed"), ByteClass::kMetadata);
         return together || raw ? ready : Status::ok();
     }
     vector.for_each(kFunction, [&](std::uint32_t i, ByteClass class_of_part, std::size_t size) {

@@ -43,11 +43,11 @@ Result<std::string> implementation() {
     return Status(Code::kUnsupported, "unknown MPI: " + text.substr(0, text.find('\n')));
 }
 
-Result<const node::Door*> load() {
+Result<const node::MpiAdapter*> load() {
     const auto name = implementation();
     if (!name) return name.status();
     Dl_info self{};
-    if (dladdr(reinterpret_cast<const void*>(&mpi_door), &self) == 0 || self.dli_fname == nullptr)
+    if (dladdr(reinterpret_cast<const void*>(&mpi_adapter), &self) == 0 || self.dli_fname == nullptr)
         return Status(Code::kInternal, "cannot find the plugin's own file");
     const std::filesystem::path plugins = std::filesystem::path(self.dli_fname).parent_path();
     const std::string file = "libforebay_mpi_" + name.value() + ".so";
@@ -60,11 +60,11 @@ Result<const node::Door*> load() {
         }
         void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
         if (library == nullptr) return Status(Code::kUnavailable, std::string("cannot load it: ") + dlerror());
-        const auto door = reinterpret_cast<node::DoorFunction>(dlsym(library, node::kDoorSymbol));
-        const node::Door* const opened = door != nullptr ? door(find_function) : nullptr;
-        if (door != nullptr && opened == nullptr)
+        const auto adapter = reinterpret_cast<node::MpiAdapterFunction>(dlsym(library, node::kMpiAdapterSymbol));
+        const node::MpiAdapter* const opened = adapter != nullptr ? adapter(find_function) : nullptr;
+        if (adapter != nullptr && opened == nullptr)
             return Status(Code::kUnsupported, path.string() + " does not fit the MPI of this process");
-        if (opened == nullptr || opened->version != node::kDoorVersion)
+        if (opened == nullptr || opened->version != node::kMpiAdapterVersion)
             return Status(Code::kUnsupported, path.string() + " belongs to another version of forebay");
         return opened;
     }
@@ -73,45 +73,45 @@ Result<const node::Door*> load() {
 
 }   // namespace
 
-Result<const node::Door*> mpi_door() {
+Result<const node::MpiAdapter*> mpi_adapter() {
     static std::mutex mutex;
-    static std::optional<Result<const node::Door*>> loaded;
+    static std::optional<Result<const node::MpiAdapter*>> loaded;
     const std::lock_guard lock(mutex);
     if (!loaded) loaded = load();
     return *loaded;
 }
 
-Result<OfferedTeam> OfferedTeam::make(hid_t file_access_list, const node::Door& door) {
+Result<OfferedTeam> OfferedTeam::make(hid_t file_access_list, const node::MpiAdapter& adapter) {
     OfferedTeam offered;
-    if (door.communicator_bytes > sizeof offered.communicator)
+    if (adapter.communicator_bytes > sizeof offered.communicator)
         return Status(Code::kUnsupported, "the MPI handles are larger than any known MPI's");
     if (host().H5Pget(file_access_list, "mpi_params_comm", &offered.communicator) < 0)
         return Status(Code::kUnavailable, "the file access list has no MPI communicator");
-    auto team = door.make_team(&offered.communicator);
+    auto team = adapter.make_team(&offered.communicator);
     if (!team) return team.status();
     offered.team = std::move(team).value();
     return offered;
 }
 
-Result<MpiHandles> MpiHandles::of(hid_t file_access_list, const node::Door& door, std::uint64_t communicator) {
-    MpiHandles handles(door, communicator);
-    if (door.info_bytes > sizeof handles.info_ ||
+Result<MpiHandles> MpiHandles::of(hid_t file_access_list, const node::MpiAdapter& adapter, std::uint64_t communicator) {
+    MpiHandles handles(adapter, communicator);
+    if (adapter.info_bytes > sizeof handles.info_ ||
         host().H5Pget(file_access_list, "mpi_params_info", &handles.info_) < 0) {
-        handles.door_ = nullptr;
+        handles.adapter_ = nullptr;
         return Status(Code::kUnavailable, "the file access list has no MPI info object");
     }
-    door.complete_info(&handles.info_);
+    adapter.complete_info(&handles.info_);
     return handles;
 }
 
 MpiHandles::~MpiHandles() {
-    if (door_ != nullptr) door_->free_info(&info_);
+    if (adapter_ != nullptr) adapter_->free_info(&info_);
 }
 
-Result<node::Membership> members_of(hid_t file_access_list, const node::Door& door) {
+Result<node::Membership> members_of(hid_t file_access_list, const node::MpiAdapter& adapter) {
     const auto communicator = peek_communicator(file_access_list);
     if (!communicator) return communicator.status();
-    return door.members(&communicator.value());
+    return adapter.members(&communicator.value());
 }
 
 }   // namespace forebay::hdf5

@@ -33,7 +33,7 @@ def test_there_is_a_library_for_each_mpi_that_has_a_compiler(mpi):
     assert told.returncode == 0, told.stderr
     wanted = [name for name in re.findall(r"NEEDED.*\[(.+)\]", told.stdout) if name.startswith("libmp")]
     assert wanted == NEEDS[mpi], told.stdout
-    assert "forebay_mpi_door" in told.stdout
+    assert "forebay_mpi_adapter" in told.stdout
 
 
 @pytest.fixture(scope="session")

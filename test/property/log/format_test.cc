@@ -35,7 +35,7 @@ Record arbitrary_record() {
     header.sequence = *rc::gen::arbitrary<std::uint64_t>();
     header.argument = *rc::gen::arbitrary<std::uint64_t>();
     header.time_ns = *rc::gen::arbitrary<std::uint64_t>();
-    if (header.kind != RecordKind::kThrough) {
+    if (header.kind != RecordKind::kBypass) {
         record.payload.resize(total);
         for (auto& byte : record.payload) byte = static_cast<std::byte>(*rc::gen::arbitrary<std::uint8_t>());
     }

@@ -208,7 +208,7 @@ TEST_F(FileLogTest, markers_and_through_records_carry_no_payload) {
     EXPECT_EQ(found[1].header.argument, 100u);
     EXPECT_EQ(found[2].header.kind, RecordKind::kCommit);
     EXPECT_EQ(found[2].header.argument, 200u);
-    EXPECT_EQ(found[3].header.kind, RecordKind::kThrough);
+    EXPECT_EQ(found[3].header.kind, RecordKind::kBypass);
     EXPECT_THAT(found[3].extents, testing::ElementsAre(ByteRange{10, 30}));
     EXPECT_EQ(found[4].header.kind, RecordKind::kClose);
     for (const auto& record : found) EXPECT_EQ(record.payload.empty(), record.header.kind != RecordKind::kOpen);

@@ -141,7 +141,7 @@ std::vector<Golden> golden_records() {
             {"truncate", kGoldenTruncate, RecordKind::kTruncate, DataClass::kRaw, 0x3000, {}, {}},
             {"commit", kGoldenCommit, RecordKind::kCommit, DataClass::kRaw, 0x3000, {}, {}},
             {"close", kGoldenClose, RecordKind::kClose, DataClass::kRaw, 0x3000, {}, {}},
-            {"through", kGoldenThrough, RecordKind::kThrough, DataClass::kRaw, 0, {{0x4000, 0x5000}}, {}}};
+            {"through", kGoldenThrough, RecordKind::kBypass, DataClass::kRaw, 0, {{0x4000, 0x5000}}, {}}};
 }
 
 std::vector<std::byte> encoded(const RecordHeader& header, std::span<const ByteRange> extents,

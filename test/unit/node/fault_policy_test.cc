@@ -63,7 +63,7 @@ TEST_P(FaultPolicyOfParticipants, the_nth_call_fails_and_no_byte_is_lost_unsaid)
         };
         for (std::uint64_t i = 0; i < 16; ++i) {
             // The drainer's own writes would meet the fault themselves.
-            const std::size_t who = node.group(0).target().goes_through() ? 1 + i % (kCount - 1) : i % kCount;
+            const std::size_t who = node.group(0).target().bypasses_log() ? 1 + i % (kCount - 1) : i % kCount;
             const auto bytes = bytes_of(5000, i);
             // Some adjoin, some overwrite others, some have gaps between them.
             const std::uint64_t offset = i < 4 ? i * 5000 : i < 8 ? i * 17000 : (i - 8) * 11000;

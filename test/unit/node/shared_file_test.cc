@@ -286,7 +286,7 @@ TEST(SharedFile, metadata_that_one_rank_could_not_write_are_never_committed_and_
         EXPECT_EQ(made > 0, rank == 0) << "who drains commits";
         ASSERT_TRUE(member.write(rank * 5000, bytes_of(5000, rank + 2)));
         if (rank == 1)
-            member.file().tell_later(Status(Code::kUnavailable, "no memory", ENOMEM), stage::ByteClass::kMetadata);
+            member.file().defer_error(Status(Code::kUnavailable, "no memory", ENOMEM), stage::ByteClass::kMetadata);
         first.set(team->rank(), member.file().commit());
         second.set(team->rank(), member.file().commit());
         EXPECT_EQ(commits(), made);

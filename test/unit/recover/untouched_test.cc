@@ -278,7 +278,7 @@ TEST_F(UntouchedTest, at_rest_a_server_may_only_move_the_time_of_the_status) {
 }
 
 TEST_F(UntouchedTest, where_others_write_too_it_must_not_be_older_nor_much_later) {
-    witness_.let_others_write();
+    witness_.note_external_writers();
     io::FileState now = rest_;
     now.size = 5;
     now.modified_ns = now.changed_ns = kNow + kClocksApartNs;

@@ -38,7 +38,7 @@ TEST(BeginStaging, what_was_written_before_and_after_is_in_the_file) {
     EXPECT_TRUE(same(unstaged.target.contents(), expected));
     ASSERT_TRUE(unstaged.begins());
     EXPECT_TRUE(unstaged.file->staged());
-    unstaged.file->hold_back();
+    unstaged.file->pause_drain();
     const auto more = bytes_of(100000, 2);
     ASSERT_TRUE(unstaged.file->write(150000, more, ByteClass::kRaw));
     EXPECT_TRUE(same(unstaged.target.contents(), expected));   // it is held back
@@ -55,7 +55,7 @@ TEST(BeginStaging, a_crash_leaves_the_file_as_it_was_when_staging_began_or_at_th
     auto expected = bytes_of(50000, 3);
     ASSERT_TRUE(unstaged.file->write(0, expected, ByteClass::kRaw));
     ASSERT_TRUE(unstaged.begins());
-    unstaged.file->hold_back();
+    unstaged.file->pause_drain();
     ASSERT_TRUE(unstaged.file->write(10, bytes_of(1000, 4), ByteClass::kMetadata));
     const auto recovered = [&] {
         test::Crash crash(

@@ -1,4 +1,4 @@
-#include "node/look_together.h"
+#include "node/recover_collectively.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -19,7 +19,7 @@ Found found_by(const Result<std::string>& look) {
 
 }   // namespace
 
-Result<Looked> look_together(Team& team, const Look& look) {
+Result<Looked> recover_collectively(Team& team, const Look& look) {
     Looked looked;
     bool looks = true, said = false;
     bool once_more = true;          // for those who could not use it while nobody was seen to do anything

@@ -26,6 +26,6 @@ struct Looked {
 
 // Collective. Every member takes the same decisions, from what all have told. No member looks more often than three
 // times more than the team has members. The error is that of the team; what was found is in `Looked`.
-[[nodiscard]] Result<Looked> look_together(Team& team, const Look& look);
+[[nodiscard]] Result<Looked> recover_collectively(Team& team, const Look& look);
 
 }   // namespace forebay::node

@@ -1,8 +1,8 @@
-// The door of the library that makes teams over MPI: libforebay_mpi_<implementation>.so (src/mpi).
+// The interface of the library that makes teams over MPI: libforebay_mpi_<implementation>.so (src/mpi).
 //
 // It stands in this room because both sides know it: the plugin (src/hdf5) and the library. The plugin
 // links no MPI. It loads the library that belongs to the MPI of the process, once a file is
-// opened with an mpio access list, and finds `forebay_mpi_door` in it. MPI handles pass as bytes: their
+// opened with an mpio access list, and finds `forebay_mpi_adapter` in it. MPI handles pass as bytes: their
 // type differs between implementations. Nothing here initialises MPI or calls it from another thread.
 #pragma once
 
@@ -31,8 +31,8 @@ struct PeersWanted {
     std::string node;
 };
 
-struct Door {
-    std::uint32_t version = 0;            // kDoorVersion of the build
+struct MpiAdapter {
+    std::uint32_t version = 0;            // kMpiAdapterVersion of the build
     std::size_t communicator_bytes = 0;   // sizeof(MPI_Comm)
     std::size_t info_bytes = 0;           // sizeof(MPI_Info)
     // The processes of a communicator, which this takes over and frees with the team. Its errors are
@@ -51,11 +51,11 @@ struct Door {
                                                 const PeersWanted& wanted) noexcept = nullptr;
 };
 
-inline constexpr std::uint32_t kDoorVersion = 6;
-inline constexpr const char* kDoorSymbol = "forebay_mpi_door";
+inline constexpr std::uint32_t kMpiAdapterVersion = 6;
+inline constexpr const char* kMpiAdapterSymbol = "forebay_mpi_adapter";
 // The address of a function of the program's MPI; null: it has none.
 using FindMpiFunction = void* (*)(const char* name);
 // Null: a function that the adapter wants is not there, or not the one that it was linked with.
-using DoorFunction = const Door* (*)(FindMpiFunction find);
+using MpiAdapterFunction = const MpiAdapter* (*)(FindMpiFunction find);
 
 }   // namespace forebay::node

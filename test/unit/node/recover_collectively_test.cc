@@ -3,7 +3,7 @@
 
 #include <mutex>
 
-#include "node/look_together.h"
+#include "node/recover_collectively.h"
 #include "support/thread_team.h"
 
 namespace forebay::node {
@@ -22,15 +22,16 @@ struct Played {
     Status status;
 };
 
-class LookTogether : public testing::Test {
+class RecoverCollectively : public testing::Test {
   protected:
     void run(std::vector<std::vector<Result<std::string>>> looks) {
         members_ = std::vector<Played>(looks.size());
         for (std::size_t i = 0; i < looks.size(); ++i) members_[i].looks = std::move(looks[i]);
         ThreadTeam::run(static_cast<int>(members_.size()), [&](std::shared_ptr<Team> team) {
             Played& mine = members_[static_cast<std::size_t>(team->rank())];
-            auto looked = look_together(*team,
-                                        [&] { return mine.looks[std::min(mine.looked++, mine.looks.size() - 1)]; });
+            auto looked = recover_collectively(*team, [&] {
+                return mine.looks[std::min(mine.looked++, mine.looks.size() - 1)];
+            });
             mine.status = looked.status();
             if (looked) mine.outcome = std::move(looked).value();
         });
@@ -56,21 +57,21 @@ class LookTogether : public testing::Test {
 using Counts = std::vector<std::size_t>;
 using Texts = std::vector<std::string>;
 
-TEST_F(LookTogether, is_one_look_each_where_nothing_is_left) {
+TEST_F(RecoverCollectively, is_one_look_each_where_nothing_is_left) {
     run({{std::string()}, {std::string()}, {std::string()}});
     expect_well();
     EXPECT_EQ(looked(), Counts({1, 1, 1}));
     EXPECT_EQ(said(), Texts({"", "", ""}));
 }
 
-TEST_F(LookTogether, says_once_what_was_recovered) {
+TEST_F(RecoverCollectively, says_once_what_was_recovered) {
     run({{std::string()}, {std::string("one")}, {std::string("two")}});
     expect_well();
     EXPECT_EQ(looked(), Counts({1, 1, 1}));
     EXPECT_EQ(said(), Texts({"", "one", ""}));
 }
 
-TEST_F(LookTogether, lets_each_take_its_turn_however_many_they_are) {
+TEST_F(RecoverCollectively, lets_each_take_its_turn_however_many_they_are) {
     std::vector<std::vector<Result<std::string>>> looks;
     Counts counts;
     for (std::size_t member = 0; member < 6; ++member) {
@@ -85,7 +86,7 @@ TEST_F(LookTogether, lets_each_take_its_turn_however_many_they_are) {
     EXPECT_EQ(said(), Texts({"done", "", "", "", "", ""}));
 }
 
-TEST_F(LookTogether, looks_again_after_the_last_one_has_told) {
+TEST_F(RecoverCollectively, looks_again_after_the_last_one_has_told) {
     run({{unusable(), std::string()}, {unusable(), std::string()}, {std::string("home")}});
     expect_well();
     EXPECT_EQ(looked(), Counts({2, 2, 1}));
@@ -93,7 +94,7 @@ TEST_F(LookTogether, looks_again_after_the_last_one_has_told) {
 }
 
 // One had to wait for the last one's part, the last one for another process, which kept the file for a moment.
-TEST_F(LookTogether, looks_again_for_those_who_waited_while_another_was_kept_from_it) {
+TEST_F(RecoverCollectively, looks_again_for_those_who_waited_while_another_was_kept_from_it) {
     run({{unusable(), unusable(), std::string()}, {in_use(), std::string("home")}});
     expect_well();
     EXPECT_EQ(looked(), Counts({3, 2}));
@@ -102,13 +103,13 @@ TEST_F(LookTogether, looks_again_for_those_who_waited_while_another_was_kept_fro
     EXPECT_EQ(looked(), Counts({3, 2})) << "also where there was nothing to be said of it";
 }
 
-TEST_F(LookTogether, looks_again_where_the_last_one_had_nothing_to_say) {
+TEST_F(RecoverCollectively, looks_again_where_the_last_one_had_nothing_to_say) {
     run({{unusable(), std::string()}, {std::string()}});
     expect_well();
     EXPECT_EQ(looked(), Counts({2, 1}));
 }
 
-TEST_F(LookTogether, ends_where_it_does_not_help) {
+TEST_F(RecoverCollectively, ends_where_it_does_not_help) {
     run({{unusable()}, {std::string("part")}, {std::string()}});
     EXPECT_EQ(looked(), Counts({3, 1, 1})) << "after the part, and once more";
     EXPECT_EQ(members_[0].outcome.mine.code(), Code::kUnavailable);
