@@ -135,9 +135,8 @@ class Outflow final : public Source {
         bool wants_thread = false, under_way = false;
     };
     Pressed press() REQUIRES(mutex_);
-    // The program holds the drain back: nothing is planned until it lets go. Whoever needs room (`press`) or waits for
-    // the target (`drain`) ends that. What is planned already goes on. A file of several nodes is not held back: other
-    // nodes wait for its bytes.
+    // Plans no write until `resume_drain`, `press` (a write needs room) or `drain` (a call waits for the target). Planned
+    // writes go on. Does nothing with several nodes: other nodes wait for the bytes.
     void pause_drain() noexcept REQUIRES(mutex_) { paused_ = !at_once_; }
     // True: a thread is wanted.
     [[nodiscard]] bool resume_drain() noexcept REQUIRES(mutex_) {

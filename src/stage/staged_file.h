@@ -5,26 +5,26 @@
 //
 // A file is in one of four states:
 //
-//   passive --open_for_writing--> staged --step_aside, staging impossible--> through
-//      ^                            |                                           |
-//      +-------- finish ------------+------------------- finish ----------------+
+//   passive --open_for_writing--> staged --step_aside, staging impossible--> bypass
+//      ^                            |                                          |
+//      +-------- finish ------------+------------------- finish ---------------+
 //                                   +-- finish, but the target failed --> failed
 //
-//   passive   nobody writes: reads go to the target;
+//   passive   the program does not write; reads go to the target;
 //   staged    writes go to the log, reads see them on top of the target;
-//   through   writes go straight to the target;
-//   failed    closed with bytes that could not be drained: they stay in the log and stay readable,
-//             writing is refused.
+//   bypass    writes go to the target;
+//   failed    closed with bytes that could not be drained: they stay in the log and stay readable, and writing is
+//             refused.
 //
-// When the mapping of the log faults (log_fault.cc), what is staged is drained and the file goes `through`; if not all
-// of it can be read back it stays `staged`, without taking more: writes bypass it.
+// When the mapping of the log faults (log_fault.cc), the staged bytes are drained and the file's state becomes
+// `bypass`. If some of them cannot be read back, the file stays `staged`, and its log takes no more: writes bypass it.
 //
 // Its parts: `index::StagedBytes` knows which bytes are staged, `Outflow` (drain/outflow.h) brings them to the target.
 // This class has the states, the calls of the program, and the room in the log. It gives the outflow what that asks
 // for.
 //
 // A file that several processes of the node write together has a group (group/group.h). One of them drains: it takes in
-// the logs of all before it plans, reads, commits or finishes. The others are followers (follower.h). They keep no
+// the logs of all before it plans, reads, commits or finishes. The others are followers (index/followed_bytes.h). They keep no
 // index of what they write; when they read, they follow all logs. They leave `commit`, `drain` and `finish` to the
 // drainer. A follower writes to the target itself in three cases only:
 //   - where nothing has ever been staged, beyond the committed end (`group::SharedTarget::first_unstaged`);
@@ -198,9 +198,9 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
     // Syncs the target: what has drained is on its device. Blocks.
     Status sync_drained();
 
-    // The program wants the target left alone for a while: what is staged stays in the log until `resume_drain`, or
-    // until somebody needs room or waits for the target. Neither blocks. They do nothing where this process does not
-    // drain, and with several nodes. Ends when the file is closed.
+    // Staged bytes stay in the log until `resume_drain`, until a write needs room, or until a call waits for the target.
+    // The close ends the pause. Neither call blocks. Both do nothing in a process that does not drain, and with several
+    // nodes.
     void pause_drain();
     void resume_drain();
     [[nodiscard]] bool drain_paused() const;
@@ -268,8 +268,8 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
     Status take_first_segment();
     // From now on the file is written together with others; nothing has been written yet. Takes the first
     // segment, so that there is always room to wait for.
-    // With `several_nodes` nothing is held back, and metadata goes straight to the target, where the others
-    // find it.
+    // With `several_nodes` no byte waits for a commit, and metadata goes to the target at once, where other nodes find
+    // it.
     Status join(std::shared_ptr<group::Group> group, bool several_nodes);
     [[nodiscard]] bool shared() const;
     // With durability=node, of a shared file: this process's log is synced as it is (`sync_own_log`), before the
