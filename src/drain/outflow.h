@@ -135,8 +135,8 @@ class Outflow final : public Source {
         bool wants_thread = false, under_way = false;
     };
     Pressed press() REQUIRES(mutex_);
-    // Plans no write until `resume_drain`, `press` (a write needs room) or `drain` (a call waits for the target). Planned
-    // writes go on. Does nothing with several nodes: other nodes wait for the bytes.
+    // Plans no write until `resume_drain`, `press` (a write needs room) or `drain` (a call waits for the target).
+    // Planned writes go on. Does nothing with several nodes: other nodes wait for the bytes.
     void pause_drain() noexcept REQUIRES(mutex_) { paused_ = !at_once_; }
     // True: a thread is wanted.
     [[nodiscard]] bool resume_drain() noexcept REQUIRES(mutex_) {

@@ -24,9 +24,9 @@
 // for.
 //
 // A file that several processes of the node write together has a group (group/group.h). One of them drains: it takes in
-// the logs of all before it plans, reads, commits or finishes. The others are followers (index/followed_bytes.h). They keep no
-// index of what they write; when they read, they follow all logs. They leave `commit`, `drain` and `finish` to the
-// drainer. A follower writes to the target itself in three cases only:
+// the logs of all before it plans, reads, commits or finishes. The others are followers (index/followed_bytes.h). They
+// keep no index of what they write; when they read, they follow all logs. They leave `commit`, `drain` and `finish` to
+// the drainer. A follower writes to the target itself in three cases only:
 //   - where nothing has ever been staged, beyond the committed end (`group::SharedTarget::first_unstaged`);
 //   - what has to be there at once, with several nodes;
 //   - everything, once the drainer has failed with on_error=through.
@@ -198,9 +198,9 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
     // Syncs the target: what has drained is on its device. Blocks.
     Status sync_drained();
 
-    // Staged bytes stay in the log until `resume_drain`, until a write needs room, or until a call waits for the target.
-    // The close ends the pause. Neither call blocks. Both do nothing in a process that does not drain, and with several
-    // nodes.
+    // Staged bytes stay in the log until `resume_drain`, until a write needs room, or until a call waits for the
+    // target. The close ends the pause. Neither call blocks. Both do nothing in a process that does not drain, and
+    // with several nodes.
     void pause_drain();
     void resume_drain();
     [[nodiscard]] bool drain_paused() const;
