@@ -3,9 +3,9 @@
 
 include(CMakePackageConfigHelpers)
 
-if(EXISTS ${PROJECT_SOURCE_DIR}/include/forebay)
-  install(DIRECTORY include/forebay DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-endif()
+install(DIRECTORY include/forebay DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+configure_file(include/forebay/version.h.in ${PROJECT_BINARY_DIR}/include/forebay/version.h @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/include/forebay/version.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/forebay)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/forebay)
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/forebayConfig.cmake.in

@@ -22,7 +22,7 @@ int main(int argc, char **argv) {
     if (H5Fflush(file, H5F_SCOPE_GLOBAL) < 0) return 1;
 
     int durable;
-    H5E_BEGIN_TRY { durable = forebay_wait_durable(file) == 0; }
+    H5E_BEGIN_TRY { durable = forebay_file_wait_durable(file) == 0; }
     H5E_END_TRY
     puts(durable ? "the file is whole, and on its device" : "flushed; forebay is not there");
 

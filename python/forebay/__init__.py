@@ -18,6 +18,7 @@ from forebay.installation import NotInstalled
 from forebay.loading import HDF5Rows, batches
 from forebay.option_values import WrongOption
 from forebay.options import Options
+from forebay.pausing import pause, paused, resume
 from forebay.plugin import ForebayError, NotEnabled
 from forebay.prefetching import Prefetch, prefetch
 from forebay.statistics import Statistics, stats
@@ -43,7 +44,10 @@ __all__ = [
     "epoch_order",
     "follow",
     "is_enabled",
+    "pause",
+    "paused",
     "prefetch",
+    "resume",
     "staging",
     "stats",
     "torch",

@@ -204,7 +204,7 @@ class _Supply:
         if self._fetched != before:
             self._dry, self._rest = 0, _REST_MIN
             return
-        if any(plugin.prefetch_left(os.path.abspath(name)) > 0 for name in asked for plugin in plugins):
+        if any(plugin.prefetch_left(os.path.abspath(name)) for name in asked for plugin in plugins):
             return  # the file system is slow, and it is on its way
         self._dry += 1
         if self._dry >= _DRY_MIN:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ _MEMORY_COPY = "/memfd:forebay_vol"
 _PLUGIN_SYMBOL = "H5PLget_plugin_info"  # every plugin of HDF5 exports it
 # The drop-ins for Cache VOL and Async VOL have the names of what they replace; this symbol is forebay's.
 _DROP_IN_NAMES, _OWN_SYMBOL = ("libh5cache_vol", "libh5async"), "forebay_plugin_info_for"
-_NOT_OPEN = -1
+_DESCRIPTORS = "/proc/self/fd/"
+_NUMBERS = ctypes.POINTER(ctypes.c_uint64)
 
 
 class ForebayError(Exception):
@@ -29,46 +30,64 @@ class NotEnabled(ForebayError):
 
 
 class Plugin:
-    """One loaded copy of the plugin. Calls release the interpreter lock; any thread may make them."""
+    """One loaded copy of the plugin. Calls release the interpreter lock; any thread may make them.
+
+    Methods that return an errno value return 0 when all is well. include/forebay/forebay.h says what each call does.
+    """
 
     def __init__(self, library: ctypes.CDLL, path: str) -> None:
         self.path = path
         self._library = library
 
-    def _function(self, name: str, result: Any, *arguments: Any) -> Any:
+    @property
+    def is_copy(self) -> bool:
+        """Whether another copy has loaded this one, and speaks for it."""
+        return self.path.startswith(_DESCRIPTORS)
+
+    def _call(self, name: str, types: Sequence[Any], *arguments: Any) -> int:
+        """Calls a C function. Returns 0, or an errno value."""
         try:
             function = self._library[name]  # a new object each time: no other module changes its types
         except AttributeError:
             raise NotEnabled(f"{self.path} has no {name}: it is older than this Python package") from None
-        function.restype, function.argtypes = result, arguments
-        return function
+        function.restype, function.argtypes = ctypes.c_int, types
+        return 0 if function(*arguments) == 0 else ctypes.get_errno()
 
     def prefetch(self, path: bytes, offsets: ctypes.Array[Any], lengths: ctypes.Array[Any]) -> int:
-        """Asks for these ranges of an open file, in bytes; none: the whole file. Returns 0, or an errno value."""
-        words = ctypes.POINTER(ctypes.c_uint64)
-        call = self._function("forebay_prefetch", ctypes.c_int, ctypes.c_char_p, ctypes.c_uint64, words, words)
-        return int(call(path, len(offsets), offsets, lengths))
+        """Asks for these ranges of an open file, in bytes; none: the whole file. Returns an errno value."""
+        types = (ctypes.c_char_p, ctypes.c_uint64, _NUMBERS, _NUMBERS)
+        return self._call("forebay_path_prefetch", types, path, len(offsets), offsets, lengths)
 
-    def prefetch_left(self, path: bytes) -> int:
-        """Bytes of the file that are still to come; -1: it is not open, or not cached."""
-        return int(self._function("forebay_prefetch_left", ctypes.c_int64, ctypes.c_char_p)(path))
+    def prefetch_left(self, path: bytes) -> int | None:
+        """Bytes of the file that are still to come; None: it is not open, or not cached."""
+        left = ctypes.c_uint64(0)
+        problem = self._call("forebay_path_prefetch_left", (ctypes.c_char_p, _NUMBERS), path, ctypes.byref(left))
+        return None if problem else left.value
 
     def prefetch_cancel(self, path: bytes) -> int:
-        """Gives up what is still to come. Returns 0, or an errno value."""
-        return int(self._function("forebay_prefetch_cancel", ctypes.c_int, ctypes.c_char_p)(path))
+        """Gives up what is still to come. Returns an errno value."""
+        return self._call("forebay_path_prefetch_cancel", (ctypes.c_char_p,), path)
+
+    def pause(self) -> int:
+        """Leaves alone the files that are opened from now on. Returns an errno value."""
+        return self._call("forebay_pause", ())
+
+    def resume(self) -> int:
+        """Ends a pause. Returns an errno value: EINVAL, there is none."""
+        return self._call("forebay_resume", ())
 
     def statistics(self) -> dict[str, Any]:
         """The line of statistics of the process as of now (docs/statistics.md); empty: there is none yet."""
-        call = self._function("forebay_statistics", ctypes.c_int64, ctypes.c_char_p, ctypes.c_uint64)
-        size = 4096
+        size, length = 4096, ctypes.c_uint64(0)
         while True:
             into = ctypes.create_string_buffer(size)
-            needed = int(call(into, size))
-            if needed < 0:
-                raise MemoryError("forebay has no memory for its statistics")
-            if needed < size:
+            types = (ctypes.c_char_p, ctypes.c_uint64, _NUMBERS)
+            problem = self._call("forebay_statistics", types, into, size, ctypes.byref(length))
+            if problem:
+                raise OSError(problem, f"forebay has no statistics: {os.strerror(problem)}")
+            if length.value < size:
                 break
-            size = needed + 1
+            size = length.value + 1
         line = json.loads(into.value or b"{}")
         process: dict[str, Any] = line.get("process", line)
         return process
@@ -82,7 +101,7 @@ def loaded_plugins() -> list[Plugin]:
     for path in [*_mapped_paths(), *_memory_copies()]:
         if path not in _found:
             try:
-                library = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LOCAL)
+                library = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LOCAL, use_errno=True)
             except OSError:  # mapped by somebody as a file, and not loaded
                 continue
             drop_in = os.path.basename(path).startswith(_DROP_IN_NAMES)
@@ -119,11 +138,11 @@ def _mapped_paths() -> Iterator[str]:
 
 def _memory_copies() -> Iterator[str]:
     try:
-        numbers = os.listdir("/proc/self/fd")
+        numbers = os.listdir(_DESCRIPTORS)
     except OSError:
         return
     for number in sorted(numbers, key=int):
-        path = f"/proc/self/fd/{number}"
+        path = f"{_DESCRIPTORS}{number}"
         try:
             if os.readlink(path).startswith(_MEMORY_COPY):
                 yield path
@@ -138,5 +157,5 @@ def statistics_of_process() -> dict[str, Any]:
 
 def left_of(path: bytes) -> int | None:
     """Bytes that prefetches of this file still have to bring; None: no copy of the plugin has it open and cached."""
-    known = [left for plugin in require_plugins() if (left := plugin.prefetch_left(path)) != _NOT_OPEN]
+    known = [left for plugin in require_plugins() if (left := plugin.prefetch_left(path)) is not None]
     return sum(known) if known else None

@@ -1,4 +1,4 @@
-// The functions of forebay/forebay.h: what a program asks forebay for, beside HDF5.
+// The functions of forebay/forebay.h of the process and by path: what a program asks forebay for, beside HDF5.
 #include <dlfcn.h>
 #include <forebay/forebay.h>
 #include <sys/stat.h>
@@ -12,13 +12,15 @@
 
 #include "base/attempt.h"
 #include "hdf5/host/copies.h"
+#include "hdf5/host/guard.h"
+#include "hdf5/pause.h"
 #include "hdf5/session.h"
 
 namespace forebay::hdf5 {
 
 namespace {
 
-// Nothing: `problem` says why, as an error number.
+// Null: `problem` says why, as an error number.
 std::shared_ptr<cache::CachedFile> find_cached(const char* path, int& problem) {
     struct stat seen{};
     if (path == nullptr || ::stat(path, &seen) != 0) {
@@ -32,11 +34,6 @@ std::shared_ptr<cache::CachedFile> find_cached(const char* path, int& problem) {
     if (file == nullptr)
         problem = engine == nullptr || engine->find(identity.device, identity.inode) == nullptr ? ENOENT : ENOTSUP;
     return file;
-}
-
-int error_number(const Status& outcome) {
-    if (outcome) return 0;
-    return outcome.code() == Code::kNoSpace || outcome.code() == Code::kUnavailable ? EAGAIN : EIO;
 }
 
 int prefetch(const char* path, std::uint64_t count, const std::uint64_t* offsets, const std::uint64_t* lengths) {
@@ -53,15 +50,26 @@ int prefetch(const char* path, std::uint64_t count, const std::uint64_t* offsets
     return error_number(file->prefetch(ranges));
 }
 
-// What the first of the other copies says that knows the file; `unknown`: none does.
-template <class Function, class Answer, class Ask>
-Answer ask_copies(const char* name, Answer unknown, Ask&& ask) {
+// Has the first of the other copies act that knows the file. Returns an error number.
+template <class Function, class Ask>
+int ask_copies(const char* name, Ask&& ask) {
     for (void* const copy : loaded_copies()) {
         auto* const call = reinterpret_cast<Function*>(::dlsym(copy, name));
-        const Answer answer = call != nullptr ? ask(call) : unknown;
-        if (answer != unknown) return answer;
+        if (call == nullptr) continue;
+        if (ask(call) == 0) return 0;
+        if (errno != ENOENT) return errno;
     }
-    return unknown;
+    return ENOENT;
+}
+
+// Returns as all functions of forebay.h do. `act` returns an error number.
+template <class Act>
+int outcome_of(Act&& act) noexcept {
+    int number = 0;
+    if (const Status acted = attempt([&] { number = act(); }); !acted) number = error_number(acted);
+    if (number == 0) return 0;
+    errno = number;
+    return -1;
 }
 
 }   // namespace
@@ -70,45 +78,62 @@ Answer ask_copies(const char* name, Answer unknown, Ask&& ask) {
 
 #define FOREBAY_EXPORT extern "C" __attribute__((visibility("default")))
 
-FOREBAY_EXPORT int forebay_prefetch(const char* path, std::uint64_t count, const std::uint64_t* offsets,
-                                    const std::uint64_t* lengths) {
-    int outcome = ENOMEM;
-    (void)forebay::attempt([&] {
-        outcome = forebay::hdf5::prefetch(path, count, offsets, lengths);
-        if (outcome == ENOENT)
-            outcome = forebay::hdf5::ask_copies<decltype(forebay_prefetch)>(
-                "forebay_prefetch", ENOENT, [&](auto* call) { return call(path, count, offsets, lengths); });
+FOREBAY_EXPORT int forebay_version(unsigned* major, unsigned* minor, unsigned* patch) {
+    return forebay::hdf5::outcome_of([&] {
+        if (major == nullptr || minor == nullptr || patch == nullptr) return EINVAL;
+        *major = FOREBAY_VERSION_MAJOR;
+        *minor = FOREBAY_VERSION_MINOR;
+        *patch = FOREBAY_VERSION_PATCH;
+        return 0;
     });
-    return outcome;
 }
 
-FOREBAY_EXPORT std::int64_t forebay_prefetch_left(const char* path) {
-    std::int64_t left = -1;
-    (void)forebay::attempt([&] {
+FOREBAY_EXPORT int forebay_pause(void) {
+    return forebay::hdf5::outcome_of([] {
+        forebay::hdf5::pause();
+        return 0;
+    });
+}
+
+FOREBAY_EXPORT int forebay_resume(void) {
+    return forebay::hdf5::outcome_of([] { return forebay::hdf5::resume() ? 0 : EINVAL; });
+}
+
+FOREBAY_EXPORT int forebay_path_prefetch(const char* path, std::uint64_t count, const std::uint64_t* offsets,
+                                         const std::uint64_t* lengths) {
+    return forebay::hdf5::outcome_of([&] {
+        const int problem = forebay::hdf5::prefetch(path, count, offsets, lengths);
+        if (problem != ENOENT) return problem;
+        return forebay::hdf5::ask_copies<decltype(forebay_path_prefetch)>("forebay_path_prefetch", [&](auto* call) {
+            return call(path, count, offsets, lengths);
+        });
+    });
+}
+
+FOREBAY_EXPORT int forebay_path_prefetch_left(const char* path, std::uint64_t* bytes) {
+    return forebay::hdf5::outcome_of([&] {
+        if (bytes == nullptr) return EINVAL;
         int problem = 0;
-        const auto file = forebay::hdf5::find_cached(path, problem);
-        if (file != nullptr) left = static_cast<std::int64_t>(file->prefetch_left());
-        else
-            left = forebay::hdf5::ask_copies<decltype(forebay_prefetch_left)>("forebay_prefetch_left", std::int64_t{-1},
-                                                                              [&](auto* call) { return call(path); });
+        if (const auto file = forebay::hdf5::find_cached(path, problem)) *bytes = file->prefetch_left();
+        if (problem != ENOENT) return problem;
+        return forebay::hdf5::ask_copies<decltype(forebay_path_prefetch_left)>(
+            "forebay_path_prefetch_left", [&](auto* call) { return call(path, bytes); });
     });
-    return left;
 }
 
-FOREBAY_EXPORT int forebay_prefetch_cancel(const char* path) {
-    int problem = ENOMEM;
-    (void)forebay::attempt([&] {
+FOREBAY_EXPORT int forebay_path_prefetch_cancel(const char* path) {
+    return forebay::hdf5::outcome_of([&] {
+        int problem = 0;
         if (const auto file = forebay::hdf5::find_cached(path, problem)) file->cancel_prefetch();
-        else if (problem == ENOENT)
-            problem = forebay::hdf5::ask_copies<decltype(forebay_prefetch_cancel)>(
-                "forebay_prefetch_cancel", ENOENT, [&](auto* call) { return call(path); });
+        if (problem != ENOENT) return problem;
+        return forebay::hdf5::ask_copies<decltype(forebay_path_prefetch_cancel)>(
+            "forebay_path_prefetch_cancel", [&](auto* call) { return call(path); });
     });
-    return problem;
 }
 
-FOREBAY_EXPORT std::int64_t forebay_statistics(char* into, std::uint64_t size) {
-    std::int64_t length = -1;
-    (void)forebay::attempt([&] {
+FOREBAY_EXPORT int forebay_statistics(char* into, std::uint64_t size, std::uint64_t* length) {
+    return forebay::hdf5::outcome_of([&] {
+        if (into == nullptr && size > 0) return EINVAL;
         const auto engine = forebay::hdf5::Session::get().engine();
         const std::string line = engine == nullptr ? std::string() : engine->statistics();
         if (size > 0) {
@@ -116,7 +141,7 @@ FOREBAY_EXPORT std::int64_t forebay_statistics(char* into, std::uint64_t size) {
             std::memcpy(into, line.data(), copied);
             into[copied] = '\0';
         }
-        length = static_cast<std::int64_t>(line.size());
+        if (length != nullptr) *length = line.size();
+        return 0;
     });
-    return length;
 }

@@ -40,6 +40,7 @@ enum class AsideReason : std::uint8_t {
     kAddressGiven,     // the program asked where in the file its data are
     kForwarded,        // a staging server stages it (option server)
     kServer,           // a staging server was to stage it, and cannot
+    kPaused,           // the program has paused forebay
     kCount,
 };
 [[nodiscard]] std::string_view reason_name(AsideReason reason) noexcept;   // "swmr"
@@ -102,7 +103,7 @@ struct alignas(64) LedgerHeader {
 };
 
 inline constexpr std::uint64_t kLedgerMagic = 0x3152474459414246;   // "FBAYDGR1" in memory
-inline constexpr std::uint64_t kLedgerVersion = 8;
+inline constexpr std::uint64_t kLedgerVersion = 9;
 
 // A plain copy of one slot, for status, statistics and tests.
 struct FileCounters {

@@ -24,7 +24,7 @@ namespace {
 constexpr std::array<std::string_view, kReasonCount> kReasonNames{
     "disabled",  "driver",        "mpi",           "subfiling",    "swmr",        "under_connector",
     "read_only", "bad_option",    "staging_area",  "handle_taken", "not_regular", "second_library",
-    "atomicity", "several_nodes", "address_given", "forwarded",    "server",
+    "atomicity", "several_nodes", "address_given", "forwarded",    "server",      "paused",
 };
 
 std::uint64_t load(const std::atomic<std::uint64_t>& counter) { return counter.load(std::memory_order_relaxed); }

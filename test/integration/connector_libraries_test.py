@@ -114,20 +114,39 @@ def from_first(name):
 f, file = from_first("first.h5"), write("second.h5", numpy.arange(2e5)).value
 for found, id_, name in (first, f.id.id, "first.h5"), (second, file, "second.h5"):
     assert statistics_of(found, id_)["path"].endswith(name)
-    assert ask(found, "forebay.file.pause", id_) >= 0
+    assert ask(found, "forebay.file.pause_drain", id_) >= 0
     assert ask(found, "forebay.file.wait_durable", id_) >= 0  # which ends the pause
-    assert ask(found, "forebay.file.start", id_) >= 0
+    assert ask(found, "forebay.file.resume_drain", id_) >= 0
     counted = statistics_of(found, id_)
     assert counted["syncs"] >= 1 and counted["staged"] > 0, counted
     assert ask(found, "forebay.file.evict", id_, Bytes(ctypes.pointer(ctypes.c_uint64()))) < 0  # it is not cached
 assert second.H5Fclose(i64(file)) >= 0
-assert ask(second, "forebay.file.pause", file) < 0
+assert ask(second, "forebay.file.pause_drain", file) < 0
 f.close()
 """
     run_python(code, staged(tmp_path), tmp_path)
     assert {Path(entry["path"]).name for entry in statistics(tmp_path)} == {"first.h5", "second.h5"}
     check = "import h5py; print(h5py.File('first.h5')['x'][:].sum(), h5py.File('second.h5')['x'][:].sum())"
     assert run_python(check, native(), tmp_path) == "4999950000.0 19999900000.0\n"
+
+
+def test_a_pause_holds_for_all_libraries_also_for_one_that_is_loaded_later(library, tmp_path):
+    code = f"""
+import ctypes, os, h5py
+LIBRARY = {str(library)!r}
+plugin = ctypes.CDLL({str(plugin_folder() / "libforebay_vol.so")!r}, mode=os.RTLD_NOLOAD | os.RTLD_LOCAL)
+assert plugin.forebay_pause() == 0
+{SECOND_LIBRARY}
+paused, other = write("paused.h5", numpy.arange(1e5)), h5py.File("other paused.h5", "w")
+assert plugin.forebay_resume() == 0 and plugin.forebay_resume() == -1
+after = write("after.h5", numpy.arange(1e5))
+assert second.H5Fclose(paused) >= 0 and second.H5Fclose(after) >= 0
+other.close()
+"""
+    run_python(code, staged(tmp_path), tmp_path)
+    told = {Path(entry["path"]).name: (entry["staged"] > 0, entry["reasons"]) for entry in statistics(tmp_path)}
+    left_alone = (False, ["paused"])
+    assert told == {"paused.h5": left_alone, "other paused.h5": left_alone, "after.h5": (True, [])}
 
 
 _usable, _reason = available()
@@ -139,18 +158,20 @@ def test_calls_by_path_find_the_file_whichever_library_has_it(library, tmp_path)
 import os
 LIBRARY = {str(library)!r}
 {SECOND_LIBRARY}
-plugin = ctypes.CDLL({str(plugin_folder() / "libforebay_vol.so")!r}, mode=os.RTLD_NOLOAD | os.RTLD_LOCAL)
-plugin.forebay_prefetch_left.restype = i64
-arguments = ctypes.c_uint64(0), None, None
+plugin = ctypes.CDLL({str(plugin_folder() / "libforebay_vol.so")!r}, mode=os.RTLD_NOLOAD, use_errno=True)
+arguments, left = (ctypes.c_uint64(0), None, None), ctypes.c_uint64()
+def refused(call, *arguments):
+    return ctypes.get_errno() if call(*arguments) == -1 else 0
 files = [h5py.File("first.h5"), identifier(second.H5Fopen(b"second.h5", 0, i64(0)))]
 for name in b"first.h5", b"second.h5":
-    assert plugin.forebay_prefetch(name, *arguments) == 0, name
-    assert plugin.forebay_prefetch_left(name) >= 0, name
-    assert plugin.forebay_prefetch_cancel(name) == 0, name
-assert plugin.forebay_prefetch(b"third.h5", *arguments) == 2
-assert plugin.forebay_prefetch_left(b"third.h5") == -1 and plugin.forebay_prefetch_cancel(b"third.h5") == 2
+    assert plugin.forebay_path_prefetch(name, *arguments) == 0, name
+    assert plugin.forebay_path_prefetch_left(name, ctypes.byref(left)) == 0, name
+    assert plugin.forebay_path_prefetch_cancel(name) == 0, name
+assert refused(plugin.forebay_path_prefetch, b"third.h5", *arguments) == 2
+assert refused(plugin.forebay_path_prefetch_left, b"third.h5", ctypes.byref(left)) == 2
+assert refused(plugin.forebay_path_prefetch_cancel, b"third.h5") == 2
 assert second.H5Fclose(files[1]) >= 0
-assert plugin.forebay_prefetch(b"second.h5", *arguments) == 2
+assert refused(plugin.forebay_path_prefetch, b"second.h5", *arguments) == 2
 """
     with SlowFS(tmp_path / "backing", tmp_path / "target"):
         for name in "first.h5", "second.h5", "third.h5":

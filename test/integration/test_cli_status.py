@@ -18,8 +18,8 @@ import pytest
 from test_cli import EXIT_NOT_DRAINED, FOREBAY, binary, call, clean_environment, nls  # noqa: F401 (fixtures)
 
 # src/ledger/ledger.h: sizes of the header and of a slot, which are multiples of 64.
-HEADER_BYTES, SLOT_BYTES, PATH_MAX = 384, 4352, 4096
-MAGIC, VERSION = 0x3152474459414246, 8
+HEADER_BYTES, SLOT_BYTES, PATH_MAX = 448, 4352, 4096
+MAGIC, VERSION = 0x3152474459414246, 9
 SLOT_FIELDS = (
     "in_use opened_ns device inode requests staged drained superseded through pending held oldest_ns commits "
     "target_writes drain_ns stage_ns stall_ns close_ns guarantee_given_up merged stolen syncs error aside "
@@ -27,7 +27,7 @@ SLOT_FIELDS = (
 ).split()
 REASONS = (
     "disabled driver mpi subfiling swmr under_connector read_only bad_option staging_area handle_taken not_regular "
-    "second_library atomicity several_nodes address_given forwarded server"
+    "second_library atomicity several_nodes address_given forwarded server paused"
 ).split()
 MIB = 1 << 20
 

@@ -314,7 +314,8 @@ def test_without_the_plugin_everything_says_what_to_do(beside, python):
     beside("""
 f = h5py.File("rows.h5")
 assert not forebay.is_enabled()
-for call in (forebay.stats, lambda: forebay.prefetch(f), lambda: forebay.prefetch(f["rows"], 3),
+for call in (forebay.stats, forebay.pause, forebay.resume, lambda: forebay.prefetch(f),
+             lambda: forebay.prefetch(f["rows"], 3),
              lambda: forebay.follow([1], f["rows"]), lambda: list(forebay.torch.FollowingSampler([1], f["rows"]))):
     assert "forebay.enable()" in str(fails(forebay.NotEnabled, call))
 """, python)  # fmt: skip
@@ -330,7 +331,7 @@ def test_a_plugin_that_lacks_the_functions_is_named(beside, tmp_path):
 f = h5py.File("rows.h5")
 assert forebay.is_enabled()
 assert "libforebay_old.so has no forebay_statistics" in str(fails(forebay.NotEnabled, forebay.stats))
-assert "forebay_prefetch" in str(fails(forebay.NotEnabled, forebay.prefetch, f))
+assert "forebay_path_prefetch" in str(fails(forebay.NotEnabled, forebay.prefetch, f))
 """
     )
 
@@ -527,8 +528,8 @@ def test_what_was_prefetched_is_read_from_the_node(order, python, tmp_path):
     usable, reason = available()
     if not usable:
         pytest.skip(f"slowfs cannot be used: {reason}")
-    if not plugin_exports("forebay_prefetch"):
-        pytest.skip("this build's plugin has no forebay_prefetch")
+    if not plugin_exports("forebay_path_prefetch"):
+        pytest.skip("this build's plugin has no forebay_path_prefetch")
     lines = ["import os, numpy as np, forebay", "import h5py", "forebay.enable(os.environ['AREA'])"]
     if order == "after":
         lines[1:] = reversed(lines[1:])

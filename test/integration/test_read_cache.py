@@ -251,20 +251,25 @@ assert total == int(os.environ["EXPECTED"])
 # Waits for a prefetch as a program does: by asking how much is left.
 CALLS = """
 import ctypes, errno, h5py, json, os, sys, time, zlib
-calls = ctypes.CDLL(os.path.join(os.environ["HDF5_PLUGIN_PATH"], "libforebay_vol.so"))
-calls.forebay_prefetch.argtypes = [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p]
-calls.forebay_prefetch_left.restype = ctypes.c_int64
-calls.forebay_statistics.restype = ctypes.c_int64
-calls.forebay_statistics.argtypes = [ctypes.c_char_p, ctypes.c_uint64]
+calls = ctypes.CDLL(os.path.join(os.environ["HDF5_PLUGIN_PATH"], "libforebay_vol.so"), use_errno=True)
+calls.forebay_path_prefetch.argtypes = [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p]
+
+def outcome(result):
+    return ctypes.get_errno() if result == -1 else result
 
 def prefetch(path, *ranges):
     numbers = ctypes.c_uint64 * len(ranges)
-    return calls.forebay_prefetch(path, len(ranges), numbers(*(r[0] for r in ranges)), numbers(*(r[1] for r in ranges)))
+    offsets, lengths = numbers(*(r[0] for r in ranges)), numbers(*(r[1] for r in ranges))
+    return outcome(calls.forebay_path_prefetch(path, len(ranges), offsets, lengths))
+
+def prefetch_left(path):
+    left = ctypes.c_uint64()
+    return left.value if calls.forebay_path_prefetch_left(path, ctypes.byref(left)) == 0 else -ctypes.get_errno()
 
 def await_prefetch(path):
-    while calls.forebay_prefetch_left(path) > 0:
+    while prefetch_left(path) > 0:
         time.sleep(0.01)
-    return calls.forebay_prefetch_left(path)
+    return prefetch_left(path)
 
 # What the program itself was just reading may be left out of a prefetch. Once nothing is left, it is so no more.
 def prefetch_wholly(path, *ranges):
@@ -272,8 +277,8 @@ def prefetch_wholly(path, *ranges):
         assert prefetch(path, *ranges) == 0 and await_prefetch(path) == 0
 
 def cache():
-    text = ctypes.create_string_buffer(4096)
-    assert 0 < calls.forebay_statistics(text, 4096) < 4096
+    text, length = ctypes.create_string_buffer(4096), ctypes.c_uint64()
+    assert calls.forebay_statistics(text, ctypes.c_uint64(4096), ctypes.byref(length)) == 0 and length.value < 4096
     return json.loads(text.value)["process"]["cache"]
 
 COUNTED = ("fetched_bytes", "stored_bytes", "missed_bytes")
@@ -327,7 +332,7 @@ def test_what_a_process_has_written_is_fetched_when_it_opens_it_again(mounted, t
         + """
 write(3)
 with h5py.File("target/own.h5") as f, h5py.File("target/data.h5") as other:
-    assert await_prefetch(b"target/own.h5") == 0 and calls.forebay_prefetch_left(b"target/data.h5") == 0
+    assert await_prefetch(b"target/own.h5") == 0 and prefetch_left(b"target/data.h5") == 0
     then = cache()
     checksum = zlib.crc32(f["rows"][()].tobytes())
     print(checksum, cache()["fetched_bytes"] - then["fetched_bytes"], *(then[n] for n in COUNTED))
@@ -389,14 +394,14 @@ assert prefetch(b"target/data.h5", (0, 100)) == errno.ENOENT
 with h5py.File("target/data.h5") as f:
     begin = f["rows"].id.get_offset()
     assert prefetch(b"no/such/file", (0, 100)) == errno.ENOENT
-    assert calls.forebay_prefetch(b"target/data.h5", 1, None, None) == errno.EINVAL
+    assert outcome(calls.forebay_path_prefetch(b"target/data.h5", 1, None, None)) == errno.EINVAL
     prefetch_wholly(b"target/../target/data.h5", (begin + 100 * {ROW_BYTES}, 50 * {ROW_BYTES}), (2**63, 10))
     before = cache()
     f["rows"][100:150]
     after = cache()
     print(after["hit_bytes"] - before["hit_bytes"], after["missed_bytes"] - before["missed_bytes"])
-    assert prefetch(b"target/data.h5") == 0 and calls.forebay_prefetch_cancel(b"target/data.h5") == 0
-assert calls.forebay_prefetch_left(b"target/data.h5") == -1
+    assert prefetch(b"target/data.h5") == 0 and calls.forebay_path_prefetch_cancel(b"target/data.h5") == 0
+assert prefetch_left(b"target/data.h5") == -errno.ENOENT
 """
     )
     done = run([sys.executable, "-c", code], cached(tmp_path), folder)

@@ -1,7 +1,8 @@
 // Stands for the plugin in tests of the Python package: the same C functions, and a record of each call.
 //
 // Files named *refused*, *uncached* or *busy* are refused with ENODEV, ENOTSUP or EAGAIN. One call of
-// forebay_prefetch_left in two brings 4096 bytes. Records go to the file that STAND_IN_RECORDS names, one line each.
+// forebay_path_prefetch_left in two brings 4096 bytes. Records go to the file that STAND_IN_RECORDS names, one line
+// each.
 // Compiled and loaded by test/integration/test_python_api.py.
 #include <errno.h>
 #include <stdint.h>
@@ -15,12 +16,17 @@ const void *H5PLget_plugin_info(void) { return NULL; }
 static int64_t left_bytes = -1;
 static int polls = 0;
 
-int forebay_prefetch(const char *path, uint64_t count, const uint64_t *offsets, const uint64_t *lengths) {
-    if (strstr(path, "refused") != NULL) return ENODEV;
-    if (strstr(path, "uncached") != NULL) return ENOTSUP;
-    if (strstr(path, "busy") != NULL) return EAGAIN;
+static int fails(int number) {
+    errno = number;
+    return -1;
+}
+
+int forebay_path_prefetch(const char *path, uint64_t count, const uint64_t *offsets, const uint64_t *lengths) {
+    if (strstr(path, "refused") != NULL) return fails(ENODEV);
+    if (strstr(path, "uncached") != NULL) return fails(ENOTSUP);
+    if (strstr(path, "busy") != NULL) return fails(EAGAIN);
     FILE *records = fopen(getenv("STAND_IN_RECORDS"), "a");
-    if (records == NULL) return errno;
+    if (records == NULL) return -1;
     if (left_bytes < 0) left_bytes = 0;
     fprintf(records, "%s %llu", path, (unsigned long long)count);
     for (uint64_t i = 0; i < count; ++i) {
@@ -32,19 +38,22 @@ int forebay_prefetch(const char *path, uint64_t count, const uint64_t *offsets, 
     return 0;
 }
 
-int64_t forebay_prefetch_left(const char *path) {
+int forebay_path_prefetch_left(const char *path, uint64_t *bytes) {
     (void)path;
     if (left_bytes > 0 && ++polls % 2 == 0) left_bytes = left_bytes > 4096 ? left_bytes - 4096 : 0;
-    return left_bytes;
+    if (left_bytes < 0) return fails(ENOENT);
+    *bytes = (uint64_t)left_bytes;
+    return 0;
 }
 
-int forebay_prefetch_cancel(const char *path) {
+int forebay_path_prefetch_cancel(const char *path) {
     (void)path;
     left_bytes = 0;
     return 0;
 }
 
-int64_t forebay_statistics(char *into, uint64_t size) {
+int forebay_statistics(char *into, uint64_t size, uint64_t *length) {
     // Longer than the first buffer of any caller.
-    return snprintf(into, size, "{\"process\":{\"pid\":1,\"files_opened\":3,\"padding\":\"%20000d\"}}", 7);
+    *length = (uint64_t)snprintf(into, size, "{\"process\":{\"pid\":1,\"files_opened\":3,\"padding\":\"%20000d\"}}", 7);
+    return 0;
 }

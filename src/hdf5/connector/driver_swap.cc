@@ -19,6 +19,7 @@
 #include "hdf5/host/local_list.h"
 #include "hdf5/host/mpi_library.h"
 #include "hdf5/open_files.h"
+#include "hdf5/pause.h"
 #include "hdf5/session.h"
 #include "hdf5/warning.h"
 #include "io/file_system.h"
@@ -177,6 +178,7 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags, For what) 
     if (!names_mpio(list_)) return false;
     const bool route_stages = !aside_;
     const std::shared_ptr<stage::StagedFile> open = staged_already(path);
+    if (!aside_ && open == nullptr && is_paused()) aside_ = AsideReason::kPaused;
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     const WithMpi mpi = engine != nullptr ? engine->options().options.mpi : WithMpi::kOff;
     const bool writes = (flags & H5F_ACC_RDWR) != 0;

@@ -21,8 +21,10 @@ namespace forebay::hdf5 {
 
 namespace {
 
+// With the number for errno at its end, which libforebay.a looks for.
 herr_t refuse(const char* function, const Status& why) {
-    push_error(function, host().H5E_FILE_g, host().H5E_CANTOPERATE_g, why);
+    const Status numbered(why.code(), why.message(), error_number(why));
+    push_error(function, host().H5E_FILE_g, host().H5E_CANTOPERATE_g, numbered);
     return -1;
 }
 
@@ -196,10 +198,10 @@ herr_t statistics(const char* function, const OpenFile* file, const forebay_text
 herr_t carry_out(const char* function, Operation operation, OpenFile* file, const void* arguments) {
     stage::StagedFile* const staged = file != nullptr ? staged_of(*file) : nullptr;
     switch (operation) {
-        case Operation::kPause:
+        case Operation::kPauseDrain:
             if (staged != nullptr) staged->pause_drain();
             return 0;
-        case Operation::kStart:
+        case Operation::kResumeDrain:
             if (staged != nullptr) staged->resume_drain();
             return 0;
         case Operation::kCloseAtOnce:

@@ -17,9 +17,9 @@
 namespace forebay::hdf5 {
 
 enum class Operation : std::uint8_t {
-    kNothing,           // accepted: there is nothing to be done
-    kPause,             // hold back the drain of the file
-    kStart,             // let it go
+    kNothing,   // accepted: there is nothing to be done
+    kPauseDrain,
+    kResumeDrain,
     kCloseAtOnce,       // closing a dataset of the file waits for nothing that was begun asynchronously
     kWait,              // until that has ended, and what is staged is in the file
     kEndRequests,       // until what was begun asynchronously has ended

@@ -22,6 +22,7 @@
 #include "hdf5/driver/open_recovery.h"
 #include "hdf5/host/guard.h"
 #include "hdf5/open_files.h"
+#include "hdf5/pause.h"
 #include "hdf5/session.h"
 #include "hdf5/warning.h"
 #include "io/lock_wait.h"
@@ -174,9 +175,9 @@ void push_open_error(const char* function, const char* name, unsigned flags, int
 }
 
 // All that can refuse a file before it is opened. `name` may be made or emptied.
-Status admit(stage::Engine& engine, const char* name, unsigned flags) {
+Status admit(stage::Engine& engine, const char* name, unsigned flags, bool paused) {
     const bool writes = (flags & (H5F_ACC_RDWR | H5F_ACC_CREAT | H5F_ACC_TRUNC)) != 0;
-    if (writes && !engine.options().options.forwards()) FOREBAY_TRY(engine.admit());
+    if (writes && !paused && !engine.options().options.forwards()) FOREBAY_TRY(engine.admit());
     return (flags & H5F_ACC_TRUNC) != 0 ? engine.admit_emptying(name) : Status::ok();
 }
 
@@ -192,8 +193,9 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
         OpenFile& open = *file->open;
         read_access_list(list, *file);
         const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+        const bool paused = is_paused();
         if (engine != nullptr)
-            if (const Status admitted = admit(*engine, name, flags); !admitted) return refuse(admitted);
+            if (const Status admitted = admit(*engine, name, flags, paused); !admitted) return refuse(admitted);
         io::MadeFile made;
         const int o_flags = open_flags(flags);
         if (const Status opened = open_target(*file, made, name, flags, o_flags); !opened) {
@@ -204,6 +206,7 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
             return nullptr;
         }
         if (!open.aside && !Session::get().wants(list, open.writable)) open.aside = ledger::AsideReason::kDisabled;
+        if (!open.aside && paused) open.aside = ledger::AsideReason::kPaused;
         file->emptied = (flags & H5F_ACC_TRUNC) != 0 || made.made();
         if (file->emptied)
             if (const Status may = may_be_emptied(open); !may) return refuse(may);

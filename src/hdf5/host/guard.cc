@@ -1,5 +1,6 @@
 #include "hdf5/host/guard.h"
 
+#include <cerrno>
 #include <cstring>
 
 namespace forebay::hdf5 {
@@ -18,6 +19,19 @@ void push_error(const char* function, const hid_t* major, const hid_t* minor, co
 void push_errno(const char* function, const hid_t* major, const hid_t* minor, const char* doing, int error) noexcept {
     host().H5Epush2(H5E_DEFAULT, "forebay", function, 0, *host().H5E_ERR_CLS_g, *major, *minor,
                     "%s, errno = %d, error message = '%s'", doing, error, std::strerror(error));
+}
+
+int error_number(const Status& failure) noexcept {
+    if (failure.sys_errno() != 0) return failure.sys_errno();
+    switch (failure.code()) {
+        case Code::kOk: return 0;
+        case Code::kInvalidArgument: return EINVAL;
+        case Code::kNotFound: return ENOENT;
+        case Code::kUnsupported: return ENOTSUP;
+        case Code::kNoSpace:
+        case Code::kUnavailable: return EAGAIN;
+        default: return EIO;
+    }
 }
 
 namespace {

@@ -21,6 +21,9 @@ void push_error(const char* function, const hid_t* major, const hid_t* minor, co
 // "`doing`, errno = 2, error message = 'No such file or directory'", as sec2 words it.
 void push_errno(const char* function, const hid_t* major, const hid_t* minor, const char* doing, int error) noexcept;
 
+// For errno: what the operating system said, else what the code says.
+[[nodiscard]] int error_number(const Status& failure) noexcept;
+
 // Keeps the calling thread's error stack over calls into the host, each of which would clear it.
 class ErrorStackKeeper {
   public:

@@ -21,6 +21,7 @@
 #include "base/immortal.h"
 #include "hdf5/connector/callbacks.h"
 #include "hdf5/host/copies.h"
+#include "hdf5/pause.h"
 #include "hdf5/session.h"
 #include "hdf5/warning.h"
 
@@ -29,7 +30,9 @@ namespace forebay::hdf5 {
 namespace {
 
 using InfoFor = const void* (*)(const void*);
+using UsePauseCount = void (*)(void*);
 constexpr const char* kInfoFor = "forebay_plugin_info_for";
+constexpr const char* kUsePauseCount = "forebay_plugin_use_pause_count";
 
 struct Copy {
     void* handle = nullptr;
@@ -110,7 +113,9 @@ const void* info_for(const void* caller) {
             return nullptr;
         }
         const auto found = reinterpret_cast<InfoFor>(dlsym(loaded.value(), kInfoFor));
-        if (found == nullptr) return nullptr;
+        const auto use = reinterpret_cast<UsePauseCount>(dlsym(loaded.value(), kUsePauseCount));
+        if (found == nullptr || use == nullptr) return nullptr;
+        use(&pause_count());
         copy = {loaded.value(), found};
     }
     return copy.info_for(caller);
@@ -142,6 +147,11 @@ extern "C" __attribute__((visibility("default"))) const void* forebay_plugin_inf
         forebay::hdf5::warn_once("out of memory");
         return nullptr;
     }
+}
+
+// And it tells the copy where it counts pauses.
+extern "C" __attribute__((visibility("default"))) void forebay_plugin_use_pause_count(void* count) {
+    forebay::hdf5::use_pause_count(*static_cast<forebay::hdf5::PauseCount*>(count));
 }
 
 extern "C" __attribute__((visibility("default"))) H5PL_type_t H5PLget_plugin_type(void) { return H5PL_TYPE_VOL; }

@@ -125,3 +125,35 @@ def test_closes_of_several_ranks_may_be_deferred_on_one_node_and_wait_on_several
         assert deferred + sum(waited.values()) > 0, process
         # Each rank has one file of its own, too: a close of that may be deferred.
         assert "shared" not in waited if nodes == 1 else deferred <= 1 and waited["shared"] > 0, process
+
+
+PAUSE = """
+import ctypes, os, sys, h5py, numpy as np
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+name = os.path.join(os.environ.get("HDF5_PLUGIN_PATH", ""), "libforebay_vol.so")
+plugin = ctypes.CDLL(name) if "HDF5_VOL_CONNECTOR" in os.environ else None
+def write(path):
+    f = h5py.File(path, "w", driver="mpio", comm=world)
+    f.create_dataset("x", (world.size, 1000), "i8")[world.rank] = np.arange(1000) + world.rank
+    return f
+before = write("before.h5")
+if world.rank == 1 and plugin:
+    assert plugin.forebay_pause() == 0
+write("paused.h5").close()
+before["x"][world.rank, 0] = 7
+before.close()
+if world.rank == 1 and plugin:
+    assert plugin.forebay_resume() == 0
+write("after.h5").close()
+"""
+
+
+@pytest.mark.check
+def test_no_rank_stages_what_is_opened_while_one_of_them_has_paused(mpi_python, tmp_path):
+    for environment, folder in ((native(), tmp_path / "native"), (staged(tmp_path), tmp_path / "through")):
+        done = launch([mpi_python, "-c", PAUSE], environment, folder, RANKS, SECONDS_MAX)
+        assert done.returncode == 0 and done.hung is None, done.told()
+    assert_same_contents(tmp_path / "native", tmp_path / "through")
+    assert {Path(entry["path"]).name for entry in statistics(tmp_path) if entry["staged"]} == {"before.h5", "after.h5"}
+    assert asides(tmp_path) == {"paused": 1, "mpi": 1}

@@ -197,16 +197,15 @@ import ctypes, json
 with h5py.File("target/far.h5", "r", driver="mpio", comm=world) as f:
     if "HDF5_VOL_CONNECTOR" in os.environ:
         calls = ctypes.CDLL(os.path.join(os.environ["HDF5_PLUGIN_PATH"], "libforebay_vol.so"))
-        calls.forebay_prefetch_left.restype = ctypes.c_int64
+        left = ctypes.c_uint64(1)
         if str(world.rank) in os.environ["WHO"].split():
             ends = [(ctypes.c_uint64 * 1)(number) for number in (0, 1 << 40)]
-            assert calls.forebay_prefetch(b"target/far.h5", 1, *ends) == 0
-        while calls.forebay_prefetch_left(b"target/far.h5") > 0:
+            assert calls.forebay_path_prefetch(b"target/far.h5", 1, *ends) == 0
+        while left.value > 0:
+            assert calls.forebay_path_prefetch_left(b"target/far.h5", ctypes.byref(left)) == 0
             time.sleep(0.01)
         text = ctypes.create_string_buffer(4096)
-        calls.forebay_statistics.restype = ctypes.c_int64
-        calls.forebay_statistics.argtypes = [ctypes.c_char_p, ctypes.c_uint64]
-        assert 0 < calls.forebay_statistics(text, 4096) < 4096
+        assert calls.forebay_statistics(text, ctypes.c_uint64(4096), None) == 0
         fetched = world.allreduce(json.loads(text.value)["process"]["cache"]["fetched_bytes"])
         if world.rank == 0:
             sys.stdout.write(f"fetched {fetched}\\n")

@@ -1,5 +1,6 @@
-/* The calls of forebay/forebay.h that take identifiers. One part a run: `program_calls PART FILE`. A check that does
- * not hold ends the program with status 1. Natively each call is an error, and the rest is the same. */
+/* The calls of forebay/forebay.h. One part a run: `program_calls PART FILE`. A check that does not hold ends the
+ * program with status 1. Natively each call is an error, and the rest is the same. */
+#include <errno.h>
 #include <hdf5.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,7 +23,9 @@ static int values[kRows * kColumns];
 
 /* Whether the calls are expected to succeed. */
 static bool served(void) { return getenv("HDF5_VOL_CONNECTOR") != NULL; }
-#define DO(call) CHECK(((call) == 0) == served())
+#define DO(call) CHECK((call) == (served() ? 0 : -1) && (served() || errno == ENOSYS))
+/* It fails, with this number where forebay is loaded. */
+#define FAILS(number, call) CHECK((errno = 0, (call)) == -1 && errno == (served() ? (number) : ENOSYS))
 
 static hid_t make(hid_t file, const char *name, bool chunked) {
     const hsize_t dims[] = {kRows, kColumns}, chunk[] = {100, 200};
@@ -40,12 +43,12 @@ static hid_t make(hid_t file, const char *name, bool chunked) {
 static void write_file(const char *path) {
     const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     CHECK(file >= 0);
-    DO(forebay_pause(file));
+    DO(forebay_file_pause_drain(file));
     CHECK(H5Dclose(make(file, "plain", false)) >= 0);
-    DO(forebay_start(file));
+    DO(forebay_file_resume_drain(file));
     CHECK(H5Dclose(make(file, "packed", true)) >= 0);
     CHECK(H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0);
-    DO(forebay_wait_durable(file));
+    DO(forebay_file_wait_durable(file));
     char text[4096] = "", part[8] = "";
     uint64_t length = 0, again = 0;
     DO(forebay_file_statistics(file, text, sizeof text, &length));
@@ -89,24 +92,24 @@ static void read_file(const char *path) {
     for (int i = 0; i < 2; ++i) {
         const hid_t dataset = H5Dopen2(file, names[i], H5P_DEFAULT), space = H5Dget_space(dataset);
         const hsize_t start[] = {5, 3}, stride[] = {9, 2}, count[] = {50, 100};
-        ASK(forebay_pin(file, 1));
-        ASK(forebay_follow(dataset, kRows, rows));
+        ASK(forebay_file_pin(file, 1));
+        ASK(forebay_dataset_follow(dataset, kRows, rows));
         read_rows(dataset, rows, kRows);
         uint64_t left = 7, evicted = 7;
-        ASK(forebay_prefetch_left_of(file, &left));
-        ASK(forebay_prefetch_dataset(dataset, H5S_ALL));
+        ASK(forebay_file_prefetch_left(file, &left));
+        ASK(forebay_dataset_prefetch(dataset, H5S_ALL));
         CHECK(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, stride, count, NULL) >= 0);
-        ASK(forebay_prefetch_dataset(dataset, space));
-        ASK(forebay_prefetch_file(file, 3, offsets, lengths));
+        ASK(forebay_dataset_prefetch(dataset, space));
+        ASK(forebay_file_prefetch(file, 3, offsets, lengths));
         read_rows(dataset, rows, kRows);
-        ASK(forebay_prefetch_cancel_of(file));
-        ASK(forebay_evict(file, &evicted));
-        ASK(forebay_evict(file, NULL));
+        ASK(forebay_file_prefetch_cancel(file));
+        ASK(forebay_file_evict(file, &evicted));
+        ASK(forebay_file_evict(file, NULL));
         read_rows(dataset, rows, kRows);
-        ASK(forebay_prefetch_file(file, 0, NULL, NULL));
-        ASK(forebay_pin(file, 0));
+        ASK(forebay_file_prefetch(file, 0, NULL, NULL));
+        ASK(forebay_file_pin(file, 0));
         read_rows(dataset, rows, kRows);
-        ASK(forebay_follow(dataset, 0, NULL));
+        ASK(forebay_dataset_follow(dataset, 0, NULL));
         H5Sclose(space);
         CHECK(H5Dclose(dataset) >= 0);
     }
@@ -119,29 +122,101 @@ static void do_wrong(const char *path) {
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), dataset = make(file, "plain", false);
     const int64_t wrong[] = {-1, 0, 1, 123456789, INT64_MAX, INT64_MIN, H5P_FILE_ACCESS, H5T_NATIVE_INT};
-    uint64_t number = 0;
+    uint64_t number = 7;
     const uint64_t rows[] = {0, kRows};
     char text[16];
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
         const int64_t id = wrong[i];
-        CHECK(forebay_pause(id) < 0 && forebay_start(id) < 0 && forebay_wait_durable(id) < 0);
-        CHECK(forebay_prefetch_file(id, 0, NULL, NULL) < 0 && forebay_prefetch_dataset(id, 0) < 0);
-        CHECK(forebay_follow(id, 1, rows) < 0 && forebay_prefetch_left_of(id, &number) < 0);
-        CHECK(forebay_prefetch_cancel_of(id) < 0 && forebay_pin(id, 1) < 0 && forebay_evict(id, &number) < 0);
-        CHECK(forebay_file_statistics(id, text, sizeof text, &number) < 0);
-        if (id != 0) CHECK(forebay_prefetch_dataset(dataset, id) < 0);
+        FAILS(EINVAL, forebay_file_pause_drain(id));
+        FAILS(EINVAL, forebay_file_resume_drain(id));
+        FAILS(EINVAL, forebay_file_wait_durable(id));
+        FAILS(EINVAL, forebay_file_prefetch(id, 0, NULL, NULL));
+        FAILS(EINVAL, forebay_dataset_prefetch(id, 0));
+        FAILS(EINVAL, forebay_dataset_follow(id, 1, rows));
+        FAILS(EINVAL, forebay_file_prefetch_left(id, &number));
+        FAILS(EINVAL, forebay_file_prefetch_cancel(id));
+        FAILS(EINVAL, forebay_file_pin(id, 1));
+        FAILS(EINVAL, forebay_file_evict(id, &number));
+        FAILS(EINVAL, forebay_file_statistics(id, text, sizeof text, &number));
+        if (id != 0) FAILS(EINVAL, forebay_dataset_prefetch(dataset, id));
     }
-    CHECK(forebay_pause(dataset) < 0 && forebay_follow(file, 1, rows) < 0);
-    CHECK(forebay_follow(dataset, 2, rows) < 0 && forebay_follow(dataset, 1, NULL) < 0);
-    CHECK(forebay_prefetch_file(file, 1, NULL, NULL) < 0 && forebay_prefetch_left_of(file, NULL) < 0);
-    CHECK(forebay_file_statistics(file, NULL, 16, &number) < 0);
+    FAILS(EINVAL, forebay_file_pause_drain(dataset));
+    FAILS(EINVAL, forebay_dataset_follow(file, 1, rows));
+    FAILS(EINVAL, forebay_dataset_follow(dataset, 2, rows));
+    FAILS(EINVAL, forebay_dataset_follow(dataset, 1, NULL));
+    FAILS(EINVAL, forebay_file_prefetch(file, 1, NULL, NULL));
+    FAILS(EINVAL, forebay_file_statistics(file, NULL, 16, &number));
+    FAILS(EINVAL, forebay_statistics(NULL, 16, &number));
+    FAILS(EINVAL, forebay_version(NULL, NULL, NULL));
+    FAILS(EINVAL, forebay_resume());
     /* A file that is written is not read through the cache. */
-    CHECK(forebay_pin(file, 1) < 0 && forebay_evict(file, NULL) < 0 && forebay_prefetch_file(file, 0, NULL, NULL) < 0);
-    DO(forebay_start(file));
-    DO(forebay_pause(file));
-    DO(forebay_pause(file));
+    FAILS(ENOTSUP, forebay_file_pin(file, 1));
+    FAILS(ENOTSUP, forebay_file_evict(file, NULL));
+    FAILS(ENOTSUP, forebay_file_prefetch(file, 0, NULL, NULL));
+    FAILS(ENOTSUP, forebay_file_prefetch_left(file, &number));
+    FAILS(ENOTSUP, forebay_path_prefetch(path, 0, NULL, NULL));
+    FAILS(ENOTSUP, forebay_path_prefetch_left(path, &number));
+    FAILS(ENOTSUP, forebay_path_prefetch_cancel(path));
+    FAILS(ENOENT, forebay_path_prefetch("/dev/null", 0, NULL, NULL));
+    FAILS(ENOENT, forebay_path_prefetch_left("/no/such/file", &number));
+    FAILS(EINVAL, forebay_path_prefetch_cancel(NULL));
+    FAILS(EINVAL, forebay_path_prefetch(path, 1, NULL, NULL));
+    FAILS(EINVAL, forebay_path_prefetch_left(path, NULL));
+    CHECK(number == 7); /* results are not touched on failure */
+    DO(forebay_file_resume_drain(file));
+    DO(forebay_file_pause_drain(file));
+    DO(forebay_file_pause_drain(file));
     CHECK(H5Dclose(dataset) >= 0 && H5Fclose(file) >= 0);
-    CHECK(forebay_pause(file) < 0 && forebay_follow(dataset, 1, rows) < 0);
+    FAILS(EINVAL, forebay_file_pause_drain(file));
+    FAILS(EINVAL, forebay_dataset_follow(dataset, 1, rows));
+    FAILS(ENOENT, forebay_path_prefetch(path, 0, NULL, NULL));
+    unsigned major = 0, minor = 0, patch = 0;
+    DO(forebay_version(&major, &minor, &patch));
+    if (served()) {
+        CHECK(major == FOREBAY_VERSION_MAJOR && minor == FOREBAY_VERSION_MINOR && patch == FOREBAY_VERSION_PATCH);
+        printf("%u.%u.%u\n", major, minor, patch);
+    }
+    char *const counted = calloc(1, 1 << 16);
+    CHECK(counted != NULL);
+    DO(forebay_statistics(counted, 1 << 16, &number));
+    if (served()) CHECK(number == strlen(counted) && strstr(counted, "files_opened") != NULL);
+    free(counted);
+}
+
+static hid_t create(const char *name) {
+    const hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    CHECK(file >= 0 && H5Dclose(make(file, "plain", false)) >= 0);
+    return file;
+}
+
+static void open_and_close(const char *name, unsigned flags) {
+    const hid_t file = H5Fopen(name, flags, H5P_DEFAULT);
+    CHECK(file >= 0);
+    if (flags == H5F_ACC_RDWR) CHECK(H5Dclose(make(file, "more", true)) >= 0);
+    CHECK(H5Fclose(file) >= 0);
+}
+
+/* Files whose names begin with "native" are made while paused. */
+static void pause_and_resume(void) {
+    const hid_t before = create("before.h5");
+    DO(forebay_pause());
+    const hid_t native = create("native.h5");
+    DO(forebay_pause());
+    CHECK(H5Fclose(create("native again.h5")) >= 0);
+    DO(forebay_resume());
+    CHECK(H5Fclose(create("native yet.h5")) >= 0);
+    CHECK(H5Dclose(make(before, "late", true)) >= 0); /* it goes on as it is, also where it is opened again */
+    open_and_close("before.h5", H5F_ACC_RDWR);
+    open_and_close("native.h5", H5F_ACC_RDWR);
+    DO(forebay_resume());
+    CHECK(H5Dclose(make(native, "late", true)) >= 0);
+    CHECK(H5Fclose(before) >= 0 && H5Fclose(native) >= 0);
+    CHECK(H5Fclose(create("after.h5")) >= 0);
+    open_and_close("native again.h5", H5F_ACC_RDWR); /* from now on it is staged as any other */
+    DO(forebay_pause());
+    open_and_close("after.h5", H5F_ACC_RDONLY);
+    DO(forebay_resume());
+    FAILS(EINVAL, forebay_resume());
 }
 
 int main(int argc, char **argv) {
@@ -150,6 +225,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "write") == 0) write_file(argv[2]);
     else if (strcmp(argv[1], "read") == 0) read_file(argv[2]);
     else if (strcmp(argv[1], "wrong") == 0) do_wrong(argv[2]);
+    else if (strcmp(argv[1], "pause") == 0) pause_and_resume();
     else return 2;
     return 0;
 }

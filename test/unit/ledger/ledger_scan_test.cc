@@ -116,7 +116,7 @@ TEST_F(LedgerScanTest, what_is_no_ledger_is_left_out_and_named) {
     put("1-1-0", std::span(bytes).first(100));
     put("1-2-0", std::span(bytes).first(bytes.size() - 1));
     auto other = bytes;
-    other[offsetof(LedgerHeader, version)] = std::byte{9};
+    other[offsetof(LedgerHeader, version)] = std::byte{99};
     put("1-3-0", other);
     other = bytes;
     other[0] = std::byte{0};
@@ -128,7 +128,7 @@ TEST_F(LedgerScanTest, what_is_no_ledger_is_left_out_and_named) {
     EXPECT_THAT(found.processes, IsEmpty());
     EXPECT_THAT(found.skipped,
                 ElementsAre(HasSubstr("1-1-0/ledger: shorter"), HasSubstr("1-2-0/ledger: shorter"),
-                            HasSubstr("1-3-0/ledger: ledger of version 9"), HasSubstr("1-4-0/ledger: not a ledger"),
+                            HasSubstr("1-3-0/ledger: ledger of version 99"), HasSubstr("1-4-0/ledger: not a ledger"),
                             HasSubstr("1-5-0/ledger: No such file"), HasSubstr("1-6-0")));
 }
 
