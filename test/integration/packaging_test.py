@@ -104,6 +104,16 @@ def test_the_example_finds_the_package_with_cmake(prefix, tmp_path):
     runs_staged(tmp_path / "build" / "checkpoint", prefix, tmp_path)
 
 
+def test_cmake_refuses_the_package_for_another_version_and_keeps_the_prefix_out_of_it(prefix, tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.22)\nproject(other LANGUAGES C)\nfind_package(forebay 9 REQUIRED)\n"
+    )
+    done = run(["cmake", "-B", "build", f"-DCMAKE_PREFIX_PATH={prefix}"], native(), tmp_path)
+    assert done.returncode != 0 and 'compatible with requested version "9"' in done.stderr
+    for file in prefix.glob("lib*/cmake/forebay/*.cmake"):
+        assert str(prefix) not in file.read_text(), file  # it may be moved
+
+
 def test_the_example_compiles_with_pkg_config_wherever_it_was_installed(prefix, tmp_path):
     if shutil.which("pkg-config") is None:
         pytest.skip("there is no pkg-config")
