@@ -26,6 +26,7 @@ from forebay.waiting import WaitFailed, wait
 
 __version__ = "0.1.0"
 
+# No `torch`: a star import would hide PyTorch.
 __all__ = [
     "ByteRanges",
     "CannotEnable",
@@ -50,6 +51,5 @@ __all__ = [
     "resume",
     "staging",
     "stats",
-    "torch",
     "wait",
 ]
