@@ -14,7 +14,7 @@ from forebay import torch
 from forebay.byte_ranges import ByteRanges
 from forebay.enabling import CannotEnable, enable, is_enabled, staging
 from forebay.following import epoch_order, follow
-from forebay.installation import NotInstalled
+from forebay.installation import NotInstalled, plugin_path
 from forebay.loading import HDF5Rows, batches
 from forebay.option_values import WrongOption
 from forebay.options import Options
@@ -26,6 +26,8 @@ from forebay.waiting import WaitFailed, wait
 
 __version__ = "0.1.0"
 
+PLUGIN_PATH = plugin_path()  # the folder with the plugin, for HDF5_PLUGIN_PATH
+
 # No `torch`: a star import would hide PyTorch.
 __all__ = [
     "ByteRanges",
@@ -35,6 +37,7 @@ __all__ = [
     "NotEnabled",
     "NotInstalled",
     "Options",
+    "PLUGIN_PATH",
     "Prefetch",
     "Statistics",
     "WaitFailed",

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from forebay.hdf5_library import ALTERNATIVES, CannotEnable, HDF5Library
-from forebay.installation import plugin_places
+from forebay.installation import has_plugin, plugin_places
 from forebay.option_values import texts_of
 from forebay.options import AnyPath, Options
 from forebay.plugin import NotEnabled, loaded_plugins
@@ -106,7 +106,7 @@ def plugin_folder(environment: Mapping[str, str] = os.environ) -> Path:
         prefix = Path(command).resolve().parent.parent
         places += [prefix / "plugins", *prefix.glob("lib/**/hdf5/plugin"), *prefix.glob("lib64/hdf5/plugin")]
     for place in places:
-        if any(place.glob("libforebay*.so*")):
+        if has_plugin(place):
             return place.absolute()
     looked = ", ".join(map(str, dict.fromkeys(places)))
     raise CannotEnable(f"forebay's plugin is in none of {looked}: build it with 'make build', or install forebay")

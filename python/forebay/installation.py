@@ -25,6 +25,17 @@ def plugin_places(environment: Mapping[str, str] = os.environ) -> list[Path]:
     return [PACKAGE / _PLUGINS_INSTALLED, *_plugins_of_prefix(), _build(environment) / "plugins"]
 
 
+def has_plugin(folder: Path) -> bool:
+    """Whether the folder holds a plugin of forebay."""
+    return any(folder.glob("libforebay*.so*"))
+
+
+def plugin_path() -> str:
+    """The first of these folders that holds the plugin; if none does, this package's own."""
+    places = plugin_places()
+    return str(next(filter(has_plugin, places), places[0]))
+
+
 def command(environment: Mapping[str, str] = os.environ) -> Path:
     """The program ``forebay`` that belongs to this package. Raises NotInstalled when there is none."""
     # Without plugins there, PREFIX/bin/forebay may be the script that becomes the command.
@@ -40,7 +51,7 @@ def command(environment: Mapping[str, str] = os.environ) -> Path:
 def _plugins_of_prefix() -> list[Path]:
     if PACKAGE.parent.name not in ("site-packages", "dist-packages"):
         return []
-    return [folder for folder in PACKAGE.parents[3].glob("lib*/hdf5/plugin") if any(folder.glob("libforebay*.so*"))]
+    return [folder for folder in PACKAGE.parents[3].glob("lib*/hdf5/plugin") if has_plugin(folder)]
 
 
 def _build(environment: Mapping[str, str]) -> Path:

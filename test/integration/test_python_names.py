@@ -2,9 +2,17 @@
 
 import builtins
 import re
+from pathlib import Path
 
 import forebay
-from connector_environment import ROOT
+from connector_environment import ROOT, native, plugin_folder, run_python
+
+
+def test_the_path_of_the_plugin_is_the_folder_that_holds_it(tmp_path):
+    assert isinstance(forebay.PLUGIN_PATH, str) and Path(forebay.PLUGIN_PATH) == plugin_folder().absolute()
+    code = "import forebay; print(forebay.PLUGIN_PATH)"
+    without = native(PYTHONPATH=str(ROOT / "python"), FOREBAY_BUILD_DIR="/none")
+    assert run_python(code, without, tmp_path).strip() == str(ROOT / "python" / "forebay" / "lib" / "hdf5" / "plugin")
 
 
 def documented_names():
