@@ -92,13 +92,11 @@ class ByteRanges:
             return chunks.values()
         numbers = [
             {number for begin, end in runs for number in range(begin // size, (end - 1) // size + 1)}
-            for runs, size in zip(axes, chunk, strict=True)
+            for runs, size in zip(axes, chunk)
         ]
         if math.prod(map(len, numbers)) > len(chunks):
             return [
-                place
-                for at, place in chunks.items()
-                if all(number in touched for number, touched in zip(at, numbers, strict=True))
+                place for at, place in chunks.items() if all(number in touched for number, touched in zip(at, numbers))
             ]
         return [chunks[at] for at in itertools.product(*numbers) if at in chunks]
 
@@ -114,7 +112,7 @@ def _chunk_table(dataset: Any, chunk: tuple[int, ...]) -> dict[tuple[int, ...], 
 
     def take(info: Any) -> None:
         if info.byte_offset is not None and info.size:
-            at = tuple(begin // size for begin, size in zip(info.chunk_offset, chunk, strict=True))
+            at = tuple(begin // size for begin, size in zip(info.chunk_offset, chunk))
             table[at] = (info.byte_offset, info.size)
 
     if hasattr(dataset.id, "chunk_iter"):
@@ -141,7 +139,7 @@ def _pieces(axes: list[list[_Run]], shape: tuple[int, ...]) -> list[_Run]:
     """Element numbers in row-major order, as runs; from the last axis to the first."""
     inner: list[_Run] = [(0, 1)]
     size = 1
-    for runs, length in zip(reversed(axes), reversed(shape), strict=True):
+    for runs, length in zip(reversed(axes), reversed(shape)):
         if inner == [(0, size)]:
             inner = [(begin * size, end * size) for begin, end in runs]
         else:
@@ -164,7 +162,7 @@ def _pieces(axes: list[list[_Run]], shape: tuple[int, ...]) -> list[_Run]:
 def _axes(selection: Any, shape: tuple[int, ...]) -> list[list[_Run]]:
     """For each axis the runs of indices that are selected, in ascending order."""
     parts = list(selection) if isinstance(selection, tuple) else [... if selection is None else selection]
-    parts = [part for part in parts if not isinstance(part, str | bytes)]  # names of fields
+    parts = [part for part in parts if not isinstance(part, (str, bytes))]  # names of fields
     used = sum(_axes_of(part) for part in parts)
     if used > len(shape):
         raise IndexError(f"a selection of {used} axes in a dataset of {len(shape)}")

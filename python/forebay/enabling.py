@@ -15,13 +15,16 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from forebay.hdf5_library import ALTERNATIVES, CannotEnable, HDF5Library
 from forebay.installation import has_plugin, plugin_places
 from forebay.option_values import texts_of
 from forebay.options import AnyPath, Options
 from forebay.plugin import NotEnabled, loaded_plugins
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # of typing since Python 3.11
 
 CONNECTOR = "forebay"
 CONNECTOR_VARIABLE, PLUGIN_VARIABLE = "HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH"

@@ -44,7 +44,7 @@ def _text_of(name: str, value: Any) -> str:
         text = "on" if value else "off"
     elif isinstance(value, os.PathLike) and name == "nls":
         text = _escaped(os.fsdecode(value))
-    elif isinstance(value, str | os.PathLike):
+    elif isinstance(value, (str, os.PathLike)):
         text = os.fsdecode(value)
     elif hasattr(value, "__index__"):  # NumPy's numbers, too
         text = str(operator.index(value))
@@ -162,7 +162,7 @@ def _is_job_end(text: str) -> bool:
         try:
             return (
                 re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?Z?", text) is not None
-                and datetime.fromisoformat(text).year < 2201
+                and datetime.fromisoformat(text.rstrip("Z")).year < 2201
             )
         except ValueError:
             return False

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, Union
 
-AnyPath = str | os.PathLike[str]
-Size = int | str
+AnyPath = Union[str, os.PathLike[str]]
+Size = Union[int, str]
 
 
 class Options(TypedDict, total=False):

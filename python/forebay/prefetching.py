@@ -93,7 +93,7 @@ def prefetch(what: Any, selection: Any = None) -> Prefetch:
         return hand_over(what, ByteRanges(what).of(selection))
     if selection is not None:
         raise ValueError("only of a dataset can a part be selected")
-    if not isinstance(what, str | bytes | os.PathLike) and not hasattr(what, "filename"):
+    if not isinstance(what, (str, bytes, os.PathLike)) and not hasattr(what, "filename"):
         raise TypeError(f"expected a dataset, a file or a path, not {type(what).__name__}")
     path = _path_of(what)
     _ask(path, [])

@@ -83,9 +83,9 @@ class RowRules:
             if len(rows) == len(items):
                 # Rows may be read in the order of the items, or in rising order as HDF5 wants a selection.
                 is_rising = rows == sorted(rows) and len(rows) > 1
-                matched = list(zip(sorted(items) if is_rising else items, rows, strict=True))
+                matched = list(zip(sorted(items) if is_rising else items, rows))
             elif len(rows) == len(ordered):
-                matched = list(zip(ordered, sorted(rows), strict=True))
+                matched = list(zip(ordered, sorted(rows)))
             else:
                 raise Misfit
             for item, row in matched:
@@ -173,7 +173,7 @@ def read_of(key: Key, length: int, arguments: Any) -> Read | None:
     if not parts or parts[0] is Ellipsis:
         return None
     part, rest = parts[0], parts[1:]
-    if any(not isinstance(one, int | slice | str | type(Ellipsis)) for one in rest):
+    if any(not isinstance(one, (int, slice, str, type(Ellipsis))) for one in rest):
         raise Misfit
     if isinstance(part, slice):
         rows = range(*part.indices(length))
@@ -188,7 +188,7 @@ def read_of(key: Key, length: int, arguments: Any) -> Read | None:
         ):
             raise Misfit
         return Read(key, length, [_row(one, length) for one in part], False, rest)
-    if isinstance(part, str | bytes):
+    if isinstance(part, (str, bytes)):
         return None  # a field of all rows
     return Read(key, length, (_row(part, length),), False, rest)
 

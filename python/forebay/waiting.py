@@ -30,7 +30,7 @@ def wait(*files: Any, timeout: float | None = None, sync: bool = True) -> bool:
     """
     paths = []
     for file in files:
-        if isinstance(file, str | bytes | os.PathLike):
+        if isinstance(file, (str, bytes, os.PathLike)):
             paths.append(os.path.abspath(os.fsdecode(file)))
             os.stat(paths[-1])
         else:

@@ -1,11 +1,15 @@
 """The names of the Python package: those that docs/python.md documents, and no others."""
 
 import builtins
+import fnmatch
 import re
+import shutil
+import tomllib
 from pathlib import Path
 
 import forebay
-from connector_environment import ROOT, native, plugin_folder, run_python
+import pytest
+from connector_environment import ROOT, native, plugin_folder, run, run_python
 
 
 def test_the_path_of_the_plugin_is_the_folder_that_holds_it(tmp_path):
@@ -31,3 +35,30 @@ def test_a_star_import_gives_the_documented_names_and_hides_no_builtin():
     assert not names.keys() & vars(builtins).keys()
     assert not names.keys() & {"torch", "h5py", "numpy", "np", "os", "keras"}
     assert forebay.__all__ == sorted(forebay.__all__)
+
+
+OLDEST = "python3.9"  # of pyproject.toml
+IMPORT_ALL = """
+import importlib, sys
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module("forebay." + name)
+    except ModuleNotFoundError as missing:
+        assert missing.name in ("h5py", "numpy"), missing
+from forebay import *
+from forebay.option_values import texts_of
+print(texts_of({"size": "1GiB", "deadline": "2025-06-30T17:00:30Z", "stage": True}))
+"""
+
+
+def test_the_package_is_imported_by_the_oldest_python_that_it_is_for(tmp_path):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["project"]["requires-python"] == f">={OLDEST[len('python') :]}"
+    left_out = project["tool"]["scikit-build"]["wheel"]["exclude"]
+    files = (ROOT / "python" / "forebay").glob("*.py")
+    names = [file.stem for file in files if not any(fnmatch.fnmatch(f"forebay/{file.name}", one) for one in left_out)]
+    if shutil.which(OLDEST) is None or run([OLDEST, "-c", ""], native(), tmp_path).returncode != 0:
+        pytest.skip(f"there is no {OLDEST}")
+    ours = native(PYTHONPATH=str(ROOT / "python"), PYTHONDONTWRITEBYTECODE="1")
+    done = run([OLDEST, "-c", IMPORT_ALL, *(name for name in names if name != "__main__")], ours, tmp_path)
+    assert done.returncode == 0 and "'size': '1GiB'" in done.stdout, done.stderr

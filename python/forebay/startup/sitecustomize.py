@@ -2,7 +2,7 @@
 
 It waits for PyTorch's DataLoader to be imported, and then has it followed (`forebay.loader_hook`). It imports neither
 PyTorch nor forebay before. A `sitecustomize` of the user's or of the distribution runs as it would without this one,
-and this folder leaves `sys.path` at once. Any Python 3 may come here; following wants 3.11.
+and this folder leaves `sys.path` at once. Any Python 3 may come here; following wants 3.9.
 """
 
 import os
@@ -77,7 +77,7 @@ def _import_the_next():
     spec.loader.exec_module(module)
 
 
-if sys.version_info >= (3, 11) and os.environ.get("FOREBAY_FOLLOW", "").strip().lower() not in (
+if sys.version_info >= (3, 9) and os.environ.get("FOREBAY_FOLLOW", "").strip().lower() not in (
     "off",
     "no",
     "false",
