@@ -136,10 +136,11 @@ def _quoted(value: str) -> str:
 
 
 def _plugin_path(folder: Path) -> str:
-    present = [one for one in os.environ.get(PLUGIN_VARIABLE, "").split(":") if one]
-    if not present and os.path.isdir(_HDF5_OWN_FOLDER):
-        present = [_HDF5_OWN_FOLDER]
-    return ":".join([str(folder), *(one for one in present if one != str(folder))])
+    """With this folder first, as `forebay run` has it."""
+    present = os.environ.get(PLUGIN_VARIABLE) or (_HDF5_OWN_FOLDER if os.path.isdir(_HDF5_OWN_FOLDER) else "")
+    if f"{present}:".startswith(f"{folder}:"):
+        return present
+    return f"{folder}:{present}" if present else str(folder)
 
 
 # Connector and info that `make_fapl` sets once it is wrapped; empty: it sets nothing.

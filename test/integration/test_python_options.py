@@ -1,7 +1,10 @@
 """The options that `forebay.enable` takes: those of the command, checked at once, with types."""
 
+import json
 import os
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,3 +82,67 @@ def test_a_value_is_refused_where_the_command_refuses_it():
             if refused != (f"option {name}=" in told):
                 differing.append((name, value, refused))
     assert not differing
+
+
+# ---- three ways to switch it on ----
+
+# What a program gets: the options as the command reads them, and the variables that name the connector.
+TELL = """
+import json, os, subprocess
+shown = subprocess.run([os.environ["COMMAND"], "doctor", "--json"], capture_output=True, text=True).stdout
+options = {name: option["value"] for name, option in json.loads(shown)["options"].items()}
+if options["stats"] == os.environ.get("FOREBAY_RUN"): options["stats"] = ""  # the record for the summary of the run
+print(json.dumps([options, [os.environ.get(name) for name in ("HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH")]]))
+"""
+ENABLE = "import json, sys, forebay\nforebay.enable(**json.loads(sys.argv[1]))" + TELL
+
+
+def told_in_each_way(options, environment, folder):
+    command = plugin_folder().parent / "bin" / "forebay"
+    ours = {"COMMAND": str(command), "TELL": TELL, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT / "python")}
+    flags = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    evaluate = 'eval "$("$COMMAND" env "$@")" && exec "$PYTHON" -c "$TELL"'
+    staging = ENABLE.replace("forebay.enable(", "block = forebay.staging(") + "\n"
+    ways = {
+        "forebay run": [command, "run", "-q", *flags, "--", sys.executable, "-c", TELL],
+        "forebay env": ["sh", "-c", evaluate, "sh", *flags],
+        "enable": [sys.executable, "-c", ENABLE, json.dumps(options)],
+        "enable after h5py": [sys.executable, "-c", f"import h5py\n{ENABLE}", json.dumps(options)],
+        "staging": [sys.executable, "-c", staging.replace(TELL, f"\nblock.__enter__(){TELL}"), json.dumps(options)],
+    }
+    told = {}
+    for way, words in ways.items():
+        done = run(words, native(**ours, **environment), folder)
+        assert done.returncode == 0, (way, done.stderr)
+        told[way] = json.loads(done.stdout)
+    return told
+
+
+@pytest.mark.parametrize("options", [{}, {"size": "1GiB", "close": "deferred", "read_cache": "on", "stripe": "64k"}])
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"FOREBAY_READ_CACHE": "off", "FOREBAY_SIZE": "3GiB", "HDF5_PLUGIN_PATH": "/filters"},
+        {"HDF5_VOL_CONNECTOR": "forebay size=2GiB;prefetch=open"},
+        {"FOREBAY_CONFIG": "forebay.toml", "FOREBAY_STRIPE": "2MiB"},
+    ],
+    ids=["nothing is set", "variables", "a connector string", "a file"],
+)
+def test_options_are_the_same_whichever_way_forebay_is_switched_on(environment, options, tmp_path):
+    (tmp_path / "forebay.toml").write_text('size = "5GiB"\nclose = "auto"\n')
+    told = told_in_each_way(options, environment, tmp_path)
+    assert told.pop("forebay run") == told["enable"]
+    assert all(one == told["enable"] for one in told.values()), told
+    for name, value in options.items():
+        assert told["enable"][0][name].lower().replace(" ", "").removesuffix("ib") == value.lower().removesuffix("ib")
+
+
+def test_nothing_but_what_is_asked_for_differs_from_the_defaults(tmp_path):
+    table = (ROOT / "docs" / "options.md").read_text()
+    defaults = dict(re.findall(r"^\| `(\w+)` \| `\w+` \| `?([^|`]*)`? \|", table, re.MULTILINE))
+    found, _ = told_in_each_way({}, {}, tmp_path)["enable"]
+    set_by_the_machine = {"nls", "size", "deadline", "registry"}  # and by this test
+    assert {name: value for name, value in found.items() if name not in set_by_the_machine} == {
+        name: value.strip() for name, value in defaults.items() if name not in set_by_the_machine
+    }
