@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from forebay import torch
 from forebay.byte_ranges import ByteRanges
-from forebay.enabling import CannotEnable, enable, is_enabled, staging
+from forebay.enabling import enable, is_enabled, staging
 from forebay.following import epoch_order, follow
+from forebay.hdf5_library import CannotEnable
 from forebay.installation import NotInstalled, plugin_path
 from forebay.loading import HDF5Rows, batches
 from forebay.option_values import WrongOption

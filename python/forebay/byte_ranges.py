@@ -30,7 +30,7 @@ class ByteRanges:
     """
 
     def __init__(self, dataset: Any) -> None:
-        from h5py import h5d  # type: ignore[import-untyped]
+        from h5py import h5d
 
         creation = dataset.id.get_create_plist()
         layout = creation.get_layout()

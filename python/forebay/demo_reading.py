@@ -171,7 +171,8 @@ def print_reading(reading: Reading, console: Console) -> None:
         table.add_row(title, *cells, f"{one / other:.2f} ×" if other else "", style=style)
 
     for epoch in range(reading.settings.epochs):
-        row(f"epoch {epoch + 1}", *(reading.seconds(run, epoch, "read") for run in (native, cached)), data)
+        one, other = (reading.seconds(run, epoch, "read") for run in (native, cached))
+        row(f"epoch {epoch + 1}", one, other, data)
     row("all epochs", native.seconds("read"), cached.seconds("read"), data * reading.settings.epochs, "bold")
     row("open to first batch", reading.first_batch_s(native), reading.first_batch_s(cached), 0)
     row("computing", native.seconds(COMPUTE), cached.seconds(COMPUTE), 0)

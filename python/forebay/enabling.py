@@ -76,8 +76,10 @@ def enable(nls: AnyPath | None = None, **options: Unpack[Options]) -> None:
 
 @contextlib.contextmanager
 def staging(nls: AnyPath | None = None, **options: Unpack[Options]) -> Iterator[None]:
-    """``with forebay.staging("/local"):`` switches forebay on for what `h5py.File` opens in the block, and for the
-    processes that are started in it. Files of other libraries stay native.
+    """Switches forebay on for a block: ``with forebay.staging("/local"):``.
+
+    It holds for what `h5py.File` opens in the block, and for processes that are started in it. Files of other libraries
+    stay native.
 
     Arguments and errors are those of `enable`. A file is closed by whoever opened it, in the block or later: then its
     bytes are in the file, unless an option defers that. Where forebay is on already, it stays on behind the block. All
@@ -100,8 +102,11 @@ def staging(nls: AnyPath | None = None, **options: Unpack[Options]) -> Iterator[
 
 
 def plugin_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder with forebay's plugin: one that HDF5_PLUGIN_PATH names, that of this package, the build beside it, or
-    that of the ``forebay`` command on the PATH. Raises CannotEnable when there is none."""
+    """The folder with forebay's plugin. Raises CannotEnable when there is none.
+
+    It is one that HDF5_PLUGIN_PATH names, that of this package, the build beside it, or that of the ``forebay`` command
+    on the PATH.
+    """
     places = [Path(folder) for folder in environment.get(PLUGIN_VARIABLE, "").split(":") if folder]
     places += plugin_places(environment)
     command = shutil.which("forebay", path=environment.get("PATH"))
@@ -150,7 +155,7 @@ _given: dict[str, str] = {}  # the options that `enable` was given so far
 
 def _use_for_files(library: HDF5Library, info: str, folder: Path) -> None:
     """Files that h5py.File opens from now on are opened with forebay."""
-    files = sys.modules.get("h5py._hl.files")
+    files: Any = sys.modules.get("h5py._hl.files")
     if not hasattr(files, "make_fapl"):
         raise CannotEnable(f"this h5py makes its file access lists in an unknown way: {ALTERNATIVES}")
     library.h5py.h5pl.prepend(os.fsencode(folder))

@@ -59,7 +59,7 @@ def run_simulation(
     on_phase: Callable[[Run, Phase], None] = lambda run, phase: None,
 ) -> Run:
     """Runs the simulation, which writes `file`; `shape` holds its options (size, steps, substeps)."""
-    words = [SIMULATION, "--output", file]
+    words: list[str | Path] = [SIMULATION, "--output", file]
     return _run(name, file, words, shape, environment, time_limit_s, on_phase)
 
 
@@ -73,7 +73,8 @@ def run_training(
     on_phase: Callable[[Run, Phase], None] = lambda run, phase: None,
 ) -> Run:
     """Runs the training, which reads `file`; `options` holds its options (epochs, batch, seed)."""
-    return _run(name, file, [TRAINING, "--data", file], options, environment, time_limit_s, on_phase)
+    words: list[str | Path] = [TRAINING, "--data", file]
+    return _run(name, file, words, options, environment, time_limit_s, on_phase)
 
 
 def _run(

@@ -66,11 +66,12 @@ def begin(index_sampler: Any) -> Callable[[], ComingOrder] | None:
 def _name_of(sampler: Any) -> str:
     """The name of an exact class of PyTorch or of forebay; a subclass may give any order."""
     kind = type(sampler)
+    name = str(kind.__name__)
     if kind is LocalitySampler:
-        return kind.__name__
+        return name
     for module in ("torch.utils.data.sampler", "torch.utils.data.distributed"):
-        if getattr(sys.modules.get(module), kind.__name__, None) is kind:
-            return kind.__name__
+        if getattr(sys.modules.get(module), name, None) is kind:
+            return name
     return ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import h5py  # type: ignore[import-untyped]
+import h5py
 import numpy as np
 
 _AT_ONCE = 64

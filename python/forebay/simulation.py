@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import h5py  # type: ignore[import-untyped]
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 

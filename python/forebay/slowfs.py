@@ -169,7 +169,8 @@ class SlowFS:
 
     def stats(self) -> dict[str, Any]:
         """The statistics, rules and settings as of now."""
-        return json.loads((self.mount_point / ".slowfs").read_text())
+        told: dict[str, Any] = json.loads((self.mount_point / ".slowfs").read_text())
+        return told
 
     def fault(self, rule: str) -> None:
         """Adds a fault rule, e.g. ``op=write,errno=EIO,after=3,count=1``."""

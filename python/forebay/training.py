@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import h5py  # type: ignore[import-untyped]
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 

@@ -40,7 +40,7 @@ def wait(*files: Any, timeout: float | None = None, sync: bool = True) -> bool:
 
 
 def _wait_for(paths: list[str], timeout: float | None, sync: bool) -> bool:
-    arguments = [command(), "wait", "--quiet", *([] if sync else ["--no-sync"]), "--", *paths]
+    arguments = [str(command()), "wait", "--quiet", *([] if sync else ["--no-sync"]), "--", *paths]
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, errors="replace", timeout=timeout, check=False)
     except subprocess.TimeoutExpired:
