@@ -45,6 +45,13 @@ Descriptor::Descriptor(int number, std::string path, int flags) noexcept
     if (S_ISREG(facts_.mode)) set_mark(number);
 }
 
+Descriptor::Descriptor(const Identity& identity, std::uint64_t born_ns, std::string path) noexcept
+    : number_(-1),
+      path_(std::move(path)),
+      flags_(O_RDONLY),
+      opens_later_(true),
+      facts_{.device = identity.device, .inode = identity.inode, .born_ns = born_ns, .mode = S_IFREG} {}
+
 Descriptor::~Descriptor() { (void)close(); }
 
 void Descriptor::set_mark(int number) noexcept {
@@ -112,10 +119,12 @@ Result<Descriptor::Use> Descriptor::use() {
 }
 
 Status Descriptor::lost(int error, const char* why) const {
-    return {
-        Code::kIo,
-        fmt::format("the program has closed forebay's descriptor of {}, and it cannot be opened again: {}", path_, why),
-        error};
+    return {Code::kIo,
+            opens_later_ ? fmt::format("open {}: {}", path_, why)
+                         : fmt::format("the program has closed forebay's descriptor of {}, and it cannot be opened "
+                                       "again: {}",
+                                       path_, why),
+            error};
 }
 
 Result<Descriptor::Use> Descriptor::open_anew() {
@@ -129,7 +138,7 @@ Result<Descriptor::Use> Descriptor::open_anew() {
     int number = -1;
     do number = ::open(path_.c_str(), kept_flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     while (number < 0 && errno == EINTR);
-    if (number < 0) return Status::from_errno(errno, "open " + path_ + " again");
+    if (number < 0) return Status::from_errno(errno, "open " + path_ + (opens_later_ ? "" : " again"));
     Use use(number, true);
     if (!is_same(number, true)) return lost(ESTALE, "another file has taken its name");
     const int locked = locked_.load(std::memory_order_relaxed);

@@ -9,7 +9,8 @@
 // Where a position cannot be had, and of directories and descriptors that the program was given, device and inode are
 // compared, as far as the system knows them without asking a server. A descriptor that is ours no more is neither used
 // nor closed: the file is opened anew by its path, if what is there is the same file by device, inode and birth time,
-// and if the lock that was held can be had again.
+// and if the lock that was held can be had again. In the same way a file is opened whose identity is known, and that
+// may never have to be opened.
 //
 // Between the look and the call that follows, another thread of the program may still close the number. That is a few
 // hundred nanoseconds; nothing but a descriptor table of our own could do better.
@@ -39,6 +40,8 @@ class Descriptor {
     // Takes `number` over, which was opened with `flags` (open(2)). `path`: by what it is opened anew, if it is
     // absolute.
     Descriptor(int number, std::string path, int flags) noexcept;
+    // Of a regular file that is not open: the first use opens it for reading. `born_ns`: when it was made; 0: unknown.
+    Descriptor(const Identity& identity, std::uint64_t born_ns, std::string path) noexcept;
     ~Descriptor();
     Descriptor(const Descriptor&) = delete;
     Descriptor& operator=(const Descriptor&) = delete;
@@ -108,6 +111,7 @@ class Descriptor {
     } lent_;
     const std::string path_;
     const int flags_;
+    const bool opens_later_ = false;   // the program has closed nothing
     Facts facts_;
     std::atomic<std::int64_t> mark_{-1};   // position; -1: none
     bool is_directory_ = false;

@@ -479,6 +479,11 @@ Result<Identity> identify(const std::string& path) {
     return Identity{static_cast<std::uint64_t>(facts.st_dev), static_cast<std::uint64_t>(facts.st_ino)};
 }
 
+bool is_name_of(const std::string& path, const Identity& identity) noexcept {
+    struct stat facts{};
+    return ::lstat(path.c_str(), &facts) == 0 && facts.st_dev == identity.device && facts.st_ino == identity.inode;
+}
+
 std::uint64_t owner_of(const std::string& path) noexcept {
     struct stat facts{};
     return ::stat(path.c_str(), &facts) == 0 ? facts.st_uid : ::geteuid();

@@ -51,6 +51,9 @@ struct ExistingFile {
 // What `path` is now; symbolic links are followed.
 [[nodiscard]] Result<Identity> identify(const std::string& path);
 
+// Whether `path` itself is that file, and no symbolic link that leads to it.
+[[nodiscard]] bool is_name_of(const std::string& path, const Identity& identity) noexcept;
+
 // Opens an existing directory without following a symbolic link in the last component.
 [[nodiscard]] Result<std::unique_ptr<Directory>> open_posix_directory(const std::string& path);
 

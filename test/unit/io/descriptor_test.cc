@@ -15,6 +15,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <sstream>
 #include <thread>
 
@@ -25,6 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class DescriptorTest : public ::testing::Test {
   protected:
@@ -161,6 +163,44 @@ TEST_F(DescriptorTest, what_was_locked_is_locked_again_or_refused) {
     ::close(other);
     EXPECT_TRUE(descriptor.lock(LOCK_UN));
     EXPECT_TRUE(descriptor.use());
+}
+
+TEST_F(DescriptorTest, a_file_that_is_known_is_opened_by_its_first_use) {
+    std::ofstream(in("forebay's")) << "staged";
+    const auto known = identify(in("forebay's")).value();
+    const int before = open_numbers();
+    auto descriptor = std::make_shared<Descriptor>(known, born_ns(in("forebay's")), in("forebay's"));
+    const auto file = make_posix_file(descriptor, in("forebay's"));
+    EXPECT_EQ(file->identity().value(), known);
+    EXPECT_FALSE(descriptor->is_ours());
+    EXPECT_EQ(open_numbers(), before);
+    char got[16];
+    EXPECT_EQ(file->read_at(0, std::as_writable_bytes(std::span(got))).value(), content("forebay's").size());
+    EXPECT_EQ(open_numbers(), before + 1) << "it stays open";
+    EXPECT_TRUE(descriptor->is_ours());
+    EXPECT_EQ(descriptor->close(), 0);
+    EXPECT_EQ(open_numbers(), before);
+}
+
+TEST_F(DescriptorTest, another_file_that_has_the_name_of_one_that_is_known_is_not_opened_for_it) {
+    std::ofstream(in("forebay's")) << "staged";
+    Descriptor descriptor(identify(in("forebay's")).value(), 0, in("forebay's"));
+    fs::rename(in("forebay's"), in("moved"));
+    EXPECT_EQ(descriptor.use().status().sys_errno(), ENOENT);
+    std::ofstream(in("forebay's")) << "another";
+    const Status refused = descriptor.use().status();
+    EXPECT_EQ(refused.sys_errno(), ESTALE);
+    EXPECT_THAT(refused.message(), Not(HasSubstr("the program has closed")));
+    EXPECT_EQ(descriptor.close(), 0) << "there is nothing to be closed";
+}
+
+TEST_F(DescriptorTest, a_symbolic_link_is_no_name_of_a_file) {
+    std::ofstream(in("forebay's")) << "staged";
+    const auto known = identify(in("forebay's")).value();
+    fs::create_symlink(in("forebay's"), in("link"));
+    EXPECT_TRUE(is_name_of(in("forebay's"), known));
+    EXPECT_FALSE(is_name_of(in("link"), known));
+    EXPECT_FALSE(is_name_of(in("none"), known));
 }
 
 TEST_F(DescriptorTest, at_rest_it_takes_no_number) {
