@@ -146,8 +146,10 @@ struct ProcessView {
 [[nodiscard]] Result<ProcessView> read_ledger(io::Directory& directory);
 
 // How the ledger in `directory` has this file. kNone too if no ledger was made yet. An error: the ledger cannot be
-// read, or (kUnavailable, without an errno) has had more files than slots, and not this one.
-[[nodiscard]] Result<FileUse> file_use(io::Directory& directory, const io::Identity& identity);
+// read, or (kUnavailable, without an errno) has had more files than slots, and not this one. With `path` a file that
+// was opened by this path counts, too.
+[[nodiscard]] Result<FileUse> file_use(io::Directory& directory, const io::Identity& identity,
+                                       std::string_view path = {});
 
 // Writes `wrote_ns` into the ledger of a dead process. kCorrupt: `file` is no ledger of this version.
 [[nodiscard]] Status note_write(io::File& file, std::uint64_t time_ns);

@@ -159,7 +159,22 @@ Status look_at_logs(io::Directory& directory, ProcessView& view) {
 
 }   // namespace
 
-Result<FileUse> file_use(io::Directory& directory, const io::Identity& identity) {
+namespace {
+
+Result<bool> has_path(io::File& ledger, std::size_t slot, std::string_view path) {
+    const std::uint64_t at = sizeof(LedgerHeader) + slot * sizeof(LedgerSlot);
+    std::uint64_t bytes = 0;
+    FOREBAY_TRY(read_whole(ledger, at + offsetof(LedgerSlot, path_bytes),
+                           std::as_writable_bytes(std::span(&bytes, 1))));
+    if (bytes != path.size()) return false;
+    std::string found(path.size(), '\0');
+    FOREBAY_TRY(read_whole(ledger, at + offsetof(LedgerSlot, path), std::as_writable_bytes(std::span(found))));
+    return found == path;
+}
+
+}   // namespace
+
+Result<FileUse> file_use(io::Directory& directory, const io::Identity& identity, std::string_view path) {
     const auto file = directory.open_file("ledger", io::OpenMode::kRead);
     if (!file) return file.status().code() == Code::kNotFound ? Result<FileUse>(FileUse::kNone) : file.status();
     LedgerHeader header{};
@@ -174,6 +189,11 @@ Result<FileUse> file_use(io::Directory& directory, const io::Identity& identity)
                                std::as_writable_bytes(std::span(slot))));
         const auto& [in_use, opened_ns, device, inode] = slot;
         if (in_use != 0 && io::Identity{device, inode} == identity) return static_cast<FileUse>(in_use);
+        if (in_use != 0 && !path.empty() && path.size() <= kLedgerPathMax) {
+            const auto same = has_path(*file.value(), i, path);
+            FOREBAY_TRY(same.status());
+            if (same.value()) return static_cast<FileUse>(in_use);
+        }
         if (in_use == 0 && opened_ns == 0) break;   // never used, nor any behind it
     }
     if (load(header.files_without_slot) == 0) return FileUse::kNone;

@@ -10,14 +10,14 @@
 
 namespace forebay::recover {
 
-Result<ledger::FileUse> use_of(io::Directory& directory, const io::Identity& identity) {
-    const auto use = ledger::file_use(directory, identity);
+Result<ledger::FileUse> use_of(io::Directory& directory, const io::Identity& identity, std::string_view path) {
+    const auto use = ledger::file_use(directory, identity, path);
     if (use || lacks_resources(use.status())) return use;
     const auto log = directory.open_file("log", io::OpenMode::kRead);
     const auto targets = log ? log::scan_targets(*log.value()) : Result<std::vector<log::OpenPayload>>(log.status());
     if (!targets) return lacks_resources(targets.status()) ? targets.status() : use.status();
     const bool logged = std::any_of(targets.value().begin(), targets.value().end(), [&](const auto& target) {
-        return io::Identity{target.device, target.inode} == identity;
+        return io::Identity{target.device, target.inode} == identity || (!path.empty() && target.path == path);
     });
     return logged ? ledger::FileUse::kOpen : ledger::FileUse::kNone;
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <set>
 #include <span>
+#include <string_view>
 
 #include "base/status.h"
 #include "io/file.h"
@@ -14,8 +15,10 @@
 namespace forebay::recover {
 
 // How the process whose directory this is uses the file: by its ledger, or, where that does not tell, by its log. An
-// error: neither tells, or the system lacks what it takes to look (lacks_resources).
-[[nodiscard]] Result<ledger::FileUse> use_of(io::Directory& directory, const io::Identity& identity);
+// error: neither tells, or the system lacks what it takes to look (lacks_resources). With `path` a file that was opened
+// by this path counts, too.
+[[nodiscard]] Result<ledger::FileUse> use_of(io::Directory& directory, const io::Identity& identity,
+                                             std::string_view path = {});
 
 // Waits until no process that is seen to be ending has one of `files` open; of all files, if there are none. At most so
 // long; those that are left then are reported as living. `waiting` is told of each process, before. Blocks.

@@ -164,6 +164,19 @@ Result<std::optional<Leftovers::Unsettled>> Leftovers::unsettled(const io::Ident
     return std::optional<Unsettled>();
 }
 
+bool Leftovers::may_be_staged(const io::Identity& identity, const std::string& path) {
+    if (!look() || found_any()) return true;
+    for (const Area& area : areas_)
+        for (const auto& [name, owner] : area.living) {
+            const auto directory = area.directory->open_directory(name);
+            if (!directory && lacks_resources(directory.status())) return true;
+            if (!directory) continue;   // it has ended
+            const auto use = use_of(*directory.value(), identity, path);
+            if (!use || use.value() != ledger::FileUse::kNone) return true;
+        }
+    return false;
+}
+
 const ProcessDirectory* Leftovers::unread(const io::Identity& identity, std::uint64_t owner, const log::Birth& born) {
     (void)look();
     return find_dead(identity, owner, born, true);

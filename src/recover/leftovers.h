@@ -55,6 +55,9 @@ class Leftovers {
     };
     // The first such process. Looks again. An error as above.
     [[nodiscard]] Result<std::optional<Unsettled>> unsettled(const io::Identity& identity, bool locked);
+    // Whether a process of this node, dead or alive, may have bytes of this file, or of one of this name, that are not
+    // in it. Looks again.
+    [[nodiscard]] bool may_be_staged(const io::Identity& identity, const std::string& path);
     // A directory that has something of this file, and cannot be used; null: none has.
     [[nodiscard]] const ProcessDirectory* unread(const io::Identity& identity, std::uint64_t owner,
                                                  const log::Birth& born = {});

@@ -53,6 +53,23 @@ TEST_F(LedgerWriterTest, before_it_is_published_it_counts_in_memory_and_has_no_s
     EXPECT_EQ(writer_.header().files_without_slot, 1u);
 }
 
+TEST_F(LedgerWriterTest, how_a_file_is_used_is_found_by_its_identity_or_by_its_path) {
+    const io::Identity one{1, 2}, other{1, 3};
+    EXPECT_EQ(file_use(*directory_, one).value(), FileUse::kNone) << "there is no ledger yet";
+    ASSERT_TRUE(publish());
+    LedgerSlot* const slot = writer_.take_slot("/a/b.h5", one.device, one.inode);
+    ASSERT_NE(slot, nullptr);
+    set_use(*slot, FileUse::kOpen);
+    EXPECT_EQ(file_use(*directory_, one).value(), FileUse::kOpen);
+    EXPECT_EQ(file_use(*directory_, one, "/other").value(), FileUse::kOpen);
+    EXPECT_EQ(file_use(*directory_, other).value(), FileUse::kNone);
+    EXPECT_EQ(file_use(*directory_, other, "/a/b.h5").value(), FileUse::kOpen);
+    for (const char* path : {"/a/b.h", "/a/b.h6", "/a/b.h55"})
+        EXPECT_EQ(file_use(*directory_, other, path).value(), FileUse::kNone) << path;
+    set_use(*slot, FileUse::kNone);
+    EXPECT_EQ(file_use(*directory_, other, "/a/b.h5").value(), FileUse::kNone);
+}
+
 TEST_F(LedgerWriterTest, publishing_tells_who_and_how_much_and_keeps_what_was_counted) {
     writer_.header().files_opened = 3;
     writer_.header().aside[static_cast<std::size_t>(AsideReason::kReadOnly)] = 2;
