@@ -95,11 +95,15 @@ constexpr std::array kTable{
         "it from the file system for all nodes, through its node's read cache. In a job that torchrun has started no "
         "servers are needed: job, or job:/FOLDER with a folder that all nodes see, lets the job's processes find each "
         "other, and switches read_cache on. Empty: none."},
-    OptionSpec{"revalidate", kCount, "open", "seconds", 1, 31'536'000, "open|always|never",
-               "When a file in the read cache is compared with the file itself:\n"
-               "open: at each open, and in the background every 5 s while it is read\n"
-               "always: before each read, too\na number: once in so many seconds, too\n"
-               "never: only when a process opens it for the first time"},
+    OptionSpec{
+        "revalidate", kCount, "open", "seconds", 1, 31'536'000, "open|always|never",
+        "When a file in the read cache is compared with the file itself:\n"
+        "open: at each open, and in the background every 5 s while it is read\n"
+        "always: before each read, too\n"
+        "a number: by an open once the last comparison is so many seconds old, by a read so long after the open\n"
+        "never: only when a process opens it for the first time\n"
+        "With a number and with never a process opens a small file again without asking the file system, as an "
+        "NFS client does that caches attributes (docs/read-cache.md, \"Attribute leases\")."},
     OptionSpec{"prefetch", kChoice, "off", "", 0, 0, "off|open|written",
                "Files that are opened read-only:\noff: what is read of them goes into the read cache\n"
                "open: they are fetched into it in the background, as a whole\n"

@@ -125,6 +125,11 @@ Result<std::size_t> CachedFile::read_at(std::uint64_t offset, io::MutableBytes i
     return read_on_trial(offset, into);
 }
 
+Result<std::uint64_t> CachedFile::size() {
+    const auto known = live() == nullptr && small_ != nullptr ? small_->size() : std::nullopt;
+    return known ? Result<std::uint64_t>(*known) : ForwardingFile::size();
+}
+
 Result<std::size_t> CachedFile::read_version(std::uint64_t offset, io::MutableBytes into) {
     return ensure_cached() ? core_->read_version(core_, offset, into) : refuse_uncached(name());
 }

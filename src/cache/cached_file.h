@@ -151,6 +151,7 @@ class CachedFile final : public io::ForwardingFile {
     [[nodiscard]] bool on_trial() const noexcept { return live_.load(std::memory_order_acquire) == nullptr; }
 
     Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override;
+    Result<std::uint64_t> size() override;
     Status write_at(std::uint64_t offset, io::Bytes bytes) override;
     Status write_gather_at(std::uint64_t offset, std::span<const io::Bytes> pieces) override;
     Status resize(std::uint64_t size) override;

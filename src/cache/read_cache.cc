@@ -61,6 +61,16 @@ bool passes(const Status& problem) noexcept {
     return !problem && (io::lacks_descriptors(problem) || problem.sys_errno() == EWOULDBLOCK);
 }
 
+// How long a comparison of a file counts. 0: no longer than the call that made it.
+std::uint64_t lease_ns(const Options& options) noexcept {
+    switch (options.revalidate) {
+        case kRevalidateNever: return kOffsetMax;
+        case kRevalidateOpen:
+        case kRevalidateAlways: return 0;
+        default: return options.revalidate * kSecond;
+    }
+}
+
 }   // namespace
 
 static_assert(static_cast<int>(Replacement::kLru) == static_cast<int>(CacheReplacement::kLru));
@@ -74,6 +84,7 @@ ReadCache::ReadCache(const Options& options, OpenArea open_area, Manner manner)
       open_area_(std::move(open_area)),
       manner_(manner),
       pending_(std::make_shared<SharedBudget>(kPendingMax)),
+      leases_(lease_ns(options)),
       forks_(io::forks_so_far()),
       tasks_({.threads_max = kThreads, .idle_max = kIdleMax}) {}
 
@@ -158,7 +169,9 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
         return std::shared_ptr<CachedFile>();
     }
     const auto identity = source->identity();
-    const auto state = source->state(asked() ? io::File::Ask::kOfServer : io::File::Ask::kTimes);
+    const std::uint64_t compared_ns = monotonic_ns();
+    const bool ask_server = asked() || leases_.enabled();
+    const auto state = source->state(ask_server ? io::File::Ask::kOfServer : io::File::Ask::kTimes);
     if (!identity || !state || !S_ISREG(state.value().mode) || state.value().size == 0)
         return std::shared_ptr<CachedFile>();
     // Without times one version looks like the other.
@@ -168,27 +181,63 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
     }
     const Version version = version_of(identity.value(), state.value());
     if (!is_permanent() && traits.sure_versions) note_opened(version.identity);
-    const auto traced = io::traced_reads(source, trace_);
-    std::shared_ptr<CachedFile> file;
-    auto small = may_share ? small_copy_of(version, traits) : nullptr;
-    if (asked() && small == nullptr) {
-        auto opened = open_replica(version, *source, traits, true);
-        FOREBAY_TRY(opened.status());
-        if (opened.value().replica == nullptr) {
-            leave_alone(*source, opened.value().why);
-            return file;
-        }
-        file = std::make_shared<CachedFile>(traced, std::move(opened.value().replica), tasks_, opened.value().policy,
-                                            std::move(opened.value().peers));
-    } else {
-        file = std::make_shared<CachedFile>(
-            traced, traits.sure_versions && small == nullptr ? trial_of(version) : nullptr, tasks_,
-            [this, source, traits](CachedFile::Cause cause) { return attach(source, traits, cause); }, monotonic_ns);
-        if (small != nullptr) file->read_by(std::move(small));
-        else if (traits.sure_versions && has_replica(version.identity)) file->attach_early();
+    if (auto small = may_share ? small_copy_of(version, traits) : nullptr; small != nullptr) {
+        // HDF5 looks for symbolic links, and would ask the file system of each open.
+        const std::string& path = source->name();
+        if (leases_.enabled() && path.starts_with('/') && io::is_name_of(path, version.identity))
+            leases_.keep(path, {version, traits, compared_ns});
+        return open_small(source, traits, std::move(small));
     }
+    if (!asked()) {
+        auto file = begin_trial(source, traits, traits.sure_versions ? trial_of(version) : nullptr);
+        if (traits.sure_versions && has_replica(version.identity)) file->attach_early();
+        return file;
+    }
+    auto opened = open_replica(version, *source, traits, true);
+    FOREBAY_TRY(opened.status());
+    if (opened.value().replica == nullptr) {
+        leave_alone(*source, opened.value().why);
+        return std::shared_ptr<CachedFile>();
+    }
+    auto file = std::make_shared<CachedFile>(io::traced_reads(source, trace_), std::move(opened.value().replica),
+                                             tasks_, opened.value().policy, std::move(opened.value().peers));
     if (tally_ != nullptr) file->count_into(*tally_);
     return file;
+}
+
+std::shared_ptr<CachedFile> ReadCache::begin_trial(const std::shared_ptr<io::File>& source,
+                                                   const io::FileTraits& traits, std::shared_ptr<SharedTrial> trial) {
+    auto file = std::make_shared<CachedFile>(
+        io::traced_reads(source, trace_), std::move(trial), tasks_,
+        [this, source, traits](CachedFile::Cause cause) { return attach(source, traits, cause); }, monotonic_ns);
+    if (tally_ != nullptr) file->count_into(*tally_);
+    return file;
+}
+
+std::shared_ptr<CachedFile> ReadCache::open_small(const std::shared_ptr<io::File>& source, const io::FileTraits& traits,
+                                                  std::unique_ptr<SmallCopy> copy) {
+    auto file = begin_trial(source, traits, nullptr);
+    file->read_by(std::move(copy));
+    if (tally_ != nullptr) tally_->files.fetch_add(1, std::memory_order_relaxed);
+    const std::lock_guard lock(mutex_);
+    ++totals_.files;
+    return file;
+}
+
+std::unique_ptr<LeasedFile> ReadCache::leased(const std::string& path) {
+    const auto lease = leases_.find(path, monotonic_ns());
+    if (!lease) return nullptr;
+    auto files = small_files();
+    auto copy = files != nullptr
+                    ? SmallCopy::by_lease(std::move(files), *lease, policy_of_small(lease->traits), leases_)
+                    : nullptr;
+    if (copy == nullptr) {
+        leases_.drop(path);
+        return nullptr;
+    }
+    const std::lock_guard lock(mutex_);
+    (void)small_opens_.note(small_file_key(lease->version), asked());
+    return std::make_unique<LeasedFile>(LeasedFile{path, *lease, std::move(copy)});
 }
 
 // The copy by which a small file is read, if the program opens many of them. Null: it is read as any other file.
@@ -198,17 +247,20 @@ std::unique_ptr<SmallCopy> ReadCache::small_copy_of(const Version& version, cons
     {
         const std::lock_guard lock(mutex_);
         const bool kept = std::ranges::any_of(kept_, [&](const auto& one) { return one->source() == version; });
-        if (kept || !small_opens_.note(small_file_key(version), asked())) return nullptr;
+        const bool many = small_opens_.note(small_file_key(version), asked());
+        // A replica has no lease: of these files a few have copies, too.
+        if (kept || !(many || (asked() && leases_.enabled()))) return nullptr;
     }
     if (has_replica(version.identity)) return nullptr;   // it may have been prefetched, or pinned
     auto files = small_files();
     if (files == nullptr) return nullptr;
+    return std::make_unique<SmallCopy>(std::move(files), version, policy_of_small(traits), &leases_);
+}
+
+CachePolicy ReadCache::policy_of_small(const io::FileTraits& traits) const noexcept {
     CachePolicy policy = policy_for(traits);
     if (!asked()) policy.young_ns = kUnaskedYoungNs;
-    if (tally_ != nullptr) tally_->files.fetch_add(1, std::memory_order_relaxed);
-    const std::lock_guard lock(mutex_);
-    ++totals_.files;
-    return std::make_unique<SmallCopy>(std::move(files), version, policy);
+    return policy;
 }
 
 // An open that has failed is not tried again.
@@ -266,10 +318,8 @@ CachePolicy ReadCache::policy_for(const io::FileTraits& traits) const noexcept {
                        .judge_speed = manner_.judge_speed,
                        .outlives_close = traits.sure_versions,
                        .read_ahead = !manner_.for_others};
-    const std::uint64_t when = options_.revalidate;
-    if (when == kRevalidateAlways) policy.look_every_ns = 0;
-    else if (when == kRevalidateOpen) policy.look_behind_ns = kLookBehindNs;
-    else if (when != kRevalidateNever) policy.look_every_ns = when * kSecond;
+    if (options_.revalidate == kRevalidateOpen) policy.look_behind_ns = kLookBehindNs;
+    else policy.look_every_ns = lease_ns(options_);
     return policy;
 }
 
@@ -284,14 +334,19 @@ void ReadCache::prefetch_opened(CachedFile& file) noexcept {
 }
 
 void ReadCache::opened_again(CachedFile& file) noexcept {
-    if (options_.revalidate != kRevalidateNever) (void)attempt([&] { file.look_again(); });
+    // With a number its next read does, once that is due.
+    if (!leases_.enabled()) (void)attempt([&] { file.look_again(); });
 }
 
 std::shared_ptr<CachedFile> ReadCache::open(const std::shared_ptr<io::File>& source, std::string& warning,
-                                            bool may_share) noexcept {
+                                            bool may_share, LeasedFile* leased) noexcept {
     if (options_.read_cache == ReadCacheMode::kOff) return nullptr;
     std::shared_ptr<CachedFile> file;
     const Status outcome = attempt([&]() -> Status {
+        if (leased != nullptr) {
+            file = open_small(source, leased->lease.traits, std::move(leased->copy));
+            return Status::ok();
+        }
         auto opened = try_open(source, may_share);
         FOREBAY_TRY(opened.status());
         file = std::move(opened).value();
@@ -439,9 +494,11 @@ bool ReadCache::has_replica(const io::Identity& identity) const {
 std::unique_ptr<io::Lock> ReadCache::begin_writing(io::File& target) noexcept {
     std::unique_ptr<io::Lock> lock;
     if (options_.read_cache == ReadCacheMode::kOff) return lock;
+    leases_.drop(target.name());
     (void)attempt([&] {
         const auto identity = target.identity();
         if (!identity) return;
+        leases_.drop(identity.value());
         if (options_.prefetch == Prefetch::kWritten && !target.traits().local) note_written(identity.value());
         if ((!asked() && !has_replica(identity.value())) || target.traits().local || !open_store()) return;
         if (auto begun = store_->begin_writing(identity.value())) lock = std::move(begun).value();

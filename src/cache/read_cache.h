@@ -26,6 +26,7 @@
 
 #include "base/options.h"
 #include "cache/cached_file.h"
+#include "cache/leases.h"
 #include "cache/many_files.h"
 #include "cache/small_copy.h"
 #include "cache/store.h"
@@ -65,8 +66,15 @@ class ReadCache {
 
     // `source`, which is open for reading, as it is to be read. Null: as it is. `warning` is set once, for the user.
     // `may_share` false: the file has a replica of its own in any case, for example as other nodes will join it.
+    // `leased`: what `leased` has returned for the file; `source` need not be open then (io/descriptor.h).
     [[nodiscard]] std::shared_ptr<CachedFile> open(const std::shared_ptr<io::File>& source, std::string& warning,
-                                                   bool may_share = true) noexcept;
+                                                   bool may_share = true, LeasedFile* leased = nullptr) noexcept;
+    // The file at this complete path, if option `revalidate` lets this process open it without asking its file system,
+    // and all of its bytes are on the node. Null: open it. May throw std::bad_alloc. Blocks on the staging area.
+    [[nodiscard]] std::unique_ptr<LeasedFile> leased(const std::string& path);
+    [[nodiscard]] bool has_leases() const noexcept { return leases_.enabled(); }
+    // The program removes what is at the path.
+    void drop_lease(const std::string& path) noexcept { leases_.drop(path); }
     // `file` was opened, and other nodes have joined if there are any: fetches all of it if option `prefetch` says so.
     void prefetch_opened(CachedFile& file) noexcept;
     // A file of this process is opened once more: whether it is still the same, if option `revalidate` says so.
@@ -91,6 +99,11 @@ class ReadCache {
 
   private:
     [[nodiscard]] Result<std::shared_ptr<CachedFile>> try_open(const std::shared_ptr<io::File>& source, bool may_share);
+    [[nodiscard]] std::shared_ptr<CachedFile> open_small(const std::shared_ptr<io::File>& source,
+                                                         const io::FileTraits& traits, std::unique_ptr<SmallCopy> copy);
+    [[nodiscard]] std::shared_ptr<CachedFile> begin_trial(const std::shared_ptr<io::File>& source,
+                                                          const io::FileTraits& traits,
+                                                          std::shared_ptr<SharedTrial> trial);
     [[nodiscard]] std::unique_ptr<SmallCopy> small_copy_of(const Version& version, const io::FileTraits& traits);
     [[nodiscard]] std::shared_ptr<SmallFiles> small_files();
     [[nodiscard]] std::shared_ptr<Replica> take_kept(const Version& version);
@@ -114,6 +127,7 @@ class ReadCache {
     void leave_alone(io::File& source, Aside why) noexcept;
     void note_written(const io::Identity& identity);
     [[nodiscard]] CachePolicy policy_for(const io::FileTraits& traits) const noexcept;
+    [[nodiscard]] CachePolicy policy_of_small(const io::FileTraits& traits) const noexcept;
     static void add(const CachedFile& file, CacheTotals& totals) noexcept;
     static CacheTotals& of_path(std::map<std::string, CacheTotals>& by_path, const std::string& path);
 
@@ -122,6 +136,7 @@ class ReadCache {
     const OpenArea open_area_;
     const Manner manner_;
     const std::shared_ptr<SharedBudget> pending_;
+    Leases leases_;
     FindPeers find_peers_;
     area::ReadTally* tally_ = nullptr;
     mutable std::mutex mutex_;   // guards what follows; never held over a call of the system

@@ -1,6 +1,7 @@
 #include "cache/small_copy.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -12,14 +13,37 @@ SmallCopy::~SmallCopy() {
     if (budget_ > 0) policy_.shared->give_back(budget_);
 }
 
+std::unique_ptr<SmallCopy> SmallCopy::by_lease(std::shared_ptr<SmallFiles> files, const Lease& lease,
+                                               const CachePolicy& policy, Leases& leases) {
+    auto copy = std::make_unique<SmallCopy>(std::move(files), lease.version, policy, &leases);
+    if (!copy->take_budget()) return nullptr;
+    auto kept = copy->files_->load(lease.version);
+    if (!kept) return nullptr;
+    copy->content_ = std::move(*kept);
+    copy->by_lease_ = true;
+    copy->state_.store(State::kHere);
+    return copy;
+}
+
+bool SmallCopy::take_budget() noexcept {
+    if (policy_.shared == nullptr) return true;
+    if (!policy_.shared->take(version_.size)) return false;
+    budget_ = version_.size;
+    return true;
+}
+
 std::optional<std::size_t> SmallCopy::read(io::File& source, CacheCounters& counters, std::uint64_t offset,
                                            io::MutableBytes into) {
-    if (io::forks_so_far() != forks_) {   // another thread of the parent may have held the lock
+    if (io::forks_so_far() != forks_ && !by_lease_) {   // another thread of the parent may have held the lock
         counters.step_aside(Aside::kForked);
         return std::nullopt;
     }
-    // The end of the file is where it ends now.
-    if (offset >= version_.size || into.size() > version_.size - offset) return std::nullopt;
+    // The end of the file is where it ends now, unless it is not asked for anything.
+    if (offset >= version_.size || into.size() > version_.size - offset) {
+        if (!size()) return std::nullopt;
+        offset = std::min(offset, version_.size);
+        into = into.first(std::min(into.size(), static_cast<std::size_t>(version_.size - offset)));
+    }
     bool brought = false;
     if (state_.load(std::memory_order_acquire) == State::kNone) {
         const std::lock_guard lock(bringing_);
@@ -35,10 +59,9 @@ std::optional<std::size_t> SmallCopy::read(io::File& source, CacheCounters& coun
     return into.size();
 }
 
-bool SmallCopy::is_version_of(io::File& source, io::File::Ask ask) const {
-    const auto state = source.state(ask);
-    return state && state.value().size == version_.size && state.value().modified_ns == version_.modified_ns &&
-           state.value().changed_ns == version_.changed_ns;
+bool SmallCopy::is_version(const io::FileState& state) const noexcept {
+    return state.size == version_.size && state.modified_ns == version_.modified_ns &&
+           state.changed_ns == version_.changed_ns;
 }
 
 bool SmallCopy::is_current(io::File& source, CacheCounters& counters) {
@@ -51,7 +74,11 @@ bool SmallCopy::is_current(io::File& source, CacheCounters& counters) {
 // A file that does not answer is left to the program's own read.
 void SmallCopy::look_again(io::File& source, CacheCounters& counters) {
     looked_ns_.store(policy_.steady_ns(), std::memory_order_relaxed);
-    if (is_version_of(source, io::File::Ask::kOfServer)) return;
+    const auto state = source.state(io::File::Ask::kOfServer);
+    if (state && is_version(state.value())) return;
+    if (leases_ != nullptr) leases_->drop(version_.identity);
+    const int error = state.status().sys_errno();
+    if (by_lease_ && (error == ESTALE || error == ENOENT)) return;   // another file has the name, or none
     counters.step_aside(Aside::kChanged);
     state_.store(State::kPassed);
 }
@@ -62,8 +89,7 @@ void SmallCopy::bring(io::File& source, CacheCounters& counters) noexcept {
     (void)attempt([&] {
         if (policy_.now_ns() < std::max(version_.modified_ns, version_.changed_ns) + policy_.young_ns)
             return counters.step_aside(Aside::kYoung);
-        if (policy_.shared != nullptr && !policy_.shared->take(version_.size)) return counters.step_aside(Aside::kFull);
-        if (policy_.shared != nullptr) budget_ = version_.size;
+        if (!take_budget()) return counters.step_aside(Aside::kFull);
         auto kept = files_->load(version_);
         if (kept) content_ = std::move(*kept);
         here = kept || fetch(source, counters);
@@ -79,7 +105,8 @@ bool SmallCopy::fetch(io::File& source, CacheCounters& counters) {
     const auto got = source.read_at(0, content);
     if (!got) return false;   // the program's own read tells the error
     counters.fetched_bytes.fetch_add(got.value(), std::memory_order_relaxed);
-    if (got.value() != content.size() || !is_version_of(source, io::File::Ask::kTimes)) {
+    const auto state = source.state(io::File::Ask::kTimes);
+    if (got.value() != content.size() || !state || !is_version(state.value())) {
         counters.step_aside(Aside::kChanged);
         return false;
     }

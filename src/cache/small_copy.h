@@ -5,6 +5,10 @@
 // The version is compared after the content was read, and again by reads once `CachePolicy::look_every_ns` or
 // `look_behind_ns` has passed. After a change, in a forked child, and without memory the file itself is read.
 //
+// A file that is opened by a lease (cache/leases.h) has all of its content from the beginning, and its source need not
+// be open (io/descriptor.h). A forked child reads that content, too. If the file that had the name then is gone, its
+// content stays, as that of an open file does.
+//
 // Thread-safety: any thread may read, concurrently; the first reads wait for the one that brings the content. Blocks on
 // the file and on the staging area.
 #pragma once
@@ -14,9 +18,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "cache/cached_file.h"
+#include "cache/leases.h"
 #include "cache/small_files.h"
 #include "io/process_lock.h"
 
@@ -24,13 +30,20 @@ namespace forebay::cache {
 
 class SmallCopy {
   public:
-    SmallCopy(std::shared_ptr<SmallFiles> files, const Version& version, const CachePolicy& policy)
+    // `leases`, which outlive this, lose the file once a comparison finds another version. Null: it has none.
+    SmallCopy(std::shared_ptr<SmallFiles> files, const Version& version, const CachePolicy& policy,
+              Leases* leases = nullptr)
         : files_(std::move(files)),
           version_(version),
           policy_(policy),
+          leases_(leases),
           forks_(io::forks_so_far()),
           looked_ns_(policy_.steady_ns()) {}
     ~SmallCopy();
+    // By a lease: with all of the content. Null: the ring does not have it, or the process has no memory for it. May
+    // throw std::bad_alloc. Blocks on the staging area.
+    [[nodiscard]] static std::unique_ptr<SmallCopy> by_lease(std::shared_ptr<SmallFiles> files, const Lease& lease,
+                                                             const CachePolicy& policy, Leases& leases);
     SmallCopy(const SmallCopy&) = delete;
     SmallCopy& operator=(const SmallCopy&) = delete;
 
@@ -41,22 +54,38 @@ class SmallCopy {
     // Compares the version, as the file is opened again. After a change reads go to the file.
     void look_again(io::File& source, CacheCounters& counters);
 
+    // The size of the content, of a file that is opened by a lease and has not changed since. No value: ask the file.
+    [[nodiscard]] std::optional<std::uint64_t> size() const noexcept {
+        return by_lease_ && state_.load(std::memory_order_acquire) == State::kHere ? std::optional(version_.size)
+                                                                                   : std::nullopt;
+    }
+
   private:
     enum class State : std::uint8_t { kNone, kHere, kPassed };
     [[nodiscard]] bool is_current(io::File& source, CacheCounters& counters);
+    [[nodiscard]] bool take_budget() noexcept;
     void bring(io::File& source, CacheCounters& counters) noexcept;
     [[nodiscard]] bool fetch(io::File& source, CacheCounters& counters);
-    [[nodiscard]] bool is_version_of(io::File& source, io::File::Ask ask) const;
+    [[nodiscard]] bool is_version(const io::FileState& state) const noexcept;
 
     const std::shared_ptr<SmallFiles> files_;
     const Version version_;
     const CachePolicy policy_;
+    Leases* const leases_;
     const std::uint64_t forks_;
+    bool by_lease_ = false;
     std::mutex bringing_;   // guards content_ until the state is kHere
     std::vector<std::byte> content_;
     std::uint64_t budget_ = 0;   // of the process, for the content
     std::atomic<State> state_{State::kNone};
     std::atomic<std::uint64_t> looked_ns_;
+};
+
+// An open that asks nothing of the file's file system.
+struct LeasedFile {
+    std::string path;
+    Lease lease;
+    std::unique_ptr<SmallCopy> copy;
 };
 
 }   // namespace forebay::cache

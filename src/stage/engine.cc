@@ -50,8 +50,8 @@ Result<Engine::Attached> Engine::State::attach(OpenTarget target) {
     if (!writable) {
         source = std::move(target.file);
         if (!aside && find(identity) == nullptr)
-            cached = read_cache_.open(source, attached.warning, !target.with_peers);
-        if (cached != nullptr && !target.with_peers) read_cache_.prefetch_opened(*cached);
+            cached = read_cache_.open(source, attached.warning, !target.with_peers, target.leased.get());
+        if (cached != nullptr && !target.with_peers && target.leased == nullptr) read_cache_.prefetch_opened(*cached);
     }
     // The handle is counted first, so that nobody forgets the file meanwhile; map nodes do not move.
     Entry* entry;
@@ -410,6 +410,8 @@ std::unique_ptr<Engine> Engine::create(LoadedOptions options, OpenArea open_area
 }
 
 Result<Engine::Attached> Engine::attach(OpenTarget target) { return state_->attach(std::move(target)); }
+std::shared_ptr<cache::LeasedFile> Engine::leased(const std::string& name) noexcept { return state_->leased(name); }
+void Engine::removes(const std::string& name) noexcept { state_->removes(name); }
 void Engine::prefetch_opened(cache::CachedFile& file) noexcept { state_->prefetch_opened(file); }
 
 Status Engine::admit() { return state_->admit(); }

@@ -28,6 +28,10 @@
 #include "ledger/ledger.h"
 #include "stage/staged_file.h"
 
+namespace forebay::cache {
+struct LeasedFile;   // cache/small_copy.h
+}
+
 namespace forebay::stage {
 
 struct OpenTarget {
@@ -37,6 +41,7 @@ struct OpenTarget {
     std::optional<ledger::AsideReason> aside = std::nullopt;   // not to be staged, and why: no regular file, for one
     std::function<Status()> prepare =
         {};   // called once nothing refuses it any more, before its size is looked at: empties it
+    std::shared_ptr<cache::LeasedFile> leased = {};   // as Engine::leased has returned it for `file`
 };
 
 class AsyncRequests;
@@ -136,6 +141,12 @@ class Engine {
     // option strict is off, the file is attached in write-through mode with the reason counted, and
     // `warning`, given once per engine, says why; with strict on, that is the error.
     Result<Attached> attach(OpenTarget target);
+    // A file that is opened read-only by this name, and that needs neither be opened nor asked for anything: its
+    // version is known (option `revalidate`), all of its bytes are on the node, and no process of the node stages it.
+    // Null: open it. Blocks on the staging area only.
+    [[nodiscard]] std::shared_ptr<cache::LeasedFile> leased(const std::string& name) noexcept;
+    // The program removes the file of this name.
+    void removes(const std::string& name) noexcept;
     // What `attach` left to do of option prefetch. Blocks as CachedFile::prefetch.
     void prefetch_opened(cache::CachedFile& file) noexcept;
 

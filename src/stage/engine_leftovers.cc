@@ -5,6 +5,8 @@
 #include <span>
 
 #include "base/checksum.h"
+#include "cache/small_copy.h"
+#include "io/path.h"
 #include "io/process_lock.h"
 #include "stage/engine_state.h"
 
@@ -62,6 +64,35 @@ io::Directory::Patience Engine::State::patience_with_others() const noexcept {
     const std::uint64_t patience_ns = drain::patience_ns(loaded_.options);
     return patience_ns == 0 ? io::Directory::Patience::kWait
                             : io::Directory::Patience{progress_.clock().sleep_max(patience_ns)};
+}
+
+// A reader that does not open its file has no lock of it, either.
+bool Engine::State::may_be_staged(const io::Identity& identity, const std::string& path) {
+    if (const auto own = find(identity); own != nullptr && !only_read(*own)) return true;
+    {
+        const std::lock_guard lock(mutex_);
+        if (closes_under_way_.contains(identity)) return true;
+    }
+    if (registers_)
+        if (const auto closing = io::Claim::is_held(closing_folder(), closing_name(identity));
+            !closing || closing.value())
+            return true;
+    const std::lock_guard looking(looking_);
+    return leftovers_.may_be_staged(identity, path);
+}
+
+std::shared_ptr<cache::LeasedFile> Engine::State::leased(const std::string& name) noexcept {
+    std::shared_ptr<cache::LeasedFile> found;
+    if (!read_cache_.has_leases() || loaded_.options.forwards() || inherited() || ended()) return found;
+    const Status looked = attempt([&] {
+        found = read_cache_.leased(io::complete_path(name));
+        if (found != nullptr && may_be_staged(found->lease.version.identity, found->path)) found.reset();
+    });
+    return looked ? found : nullptr;
+}
+
+void Engine::State::removes(const std::string& name) noexcept {
+    if (read_cache_.has_leases()) (void)attempt([&] { read_cache_.drop_lease(io::complete_path(name)); });
 }
 
 // ---- what others have left ---------------------------------------------------------------------------

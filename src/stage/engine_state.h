@@ -96,6 +96,8 @@ class Engine::State final : public FileContext, public ForkParty {
         if (const auto file = cached(identity)) read_cache_.opened_again(*file);
     }
     void compare_cached() noexcept;
+    std::shared_ptr<cache::LeasedFile> leased(const std::string& name) noexcept;
+    void removes(const std::string& name) noexcept;
     bool only_read(const StagedFile& file) noexcept;
     std::string statistics();
     AsyncRequests& async_requests() noexcept { return async_requests_; }
@@ -239,6 +241,7 @@ class Engine::State final : public FileContext, public ForkParty {
     std::string reads_as_json();
 
     [[nodiscard]] bool looks_for_leftovers() const noexcept;
+    [[nodiscard]] bool may_be_staged(const io::Identity& identity, const std::string& path);
     Result<std::string> recover_file_looking(const OpenedFile& opened, const log::Birth& born);
     Status refuse_unread_looking(const io::Identity& identity, const std::string& path, const log::Birth& born = {});
     Result<std::string> tell_of_unread_looking(std::string said);

@@ -38,13 +38,15 @@ class CountedSource final : public MemorySource {
         return got;
     }
     Result<io::FileState> state(Ask) override {
+        ++asked_;
+        if (gone_) return Status::from_errno(ESTALE, "stat");
         io::FileState state = known_;
         state.modified_ns += changes_;
         return state;
     }
 
-    std::atomic<std::uint64_t> bytes_{0}, changes_{0};
-    std::atomic<bool> failing_{false};
+    std::atomic<std::uint64_t> bytes_{0}, changes_{0}, asked_{0};
+    std::atomic<bool> failing_{false}, gone_{false};   // the second: another file has its name
 };
 
 }   // namespace forebay::test

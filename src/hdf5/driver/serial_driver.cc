@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "cache/small_copy.h"
 #include "hdf5/call_scope.h"
 #include "hdf5/driver/deferred_descriptor.h"
 #include "hdf5/driver/driver_base.h"
@@ -41,12 +42,14 @@ struct SerialFile : DriverFile {
     // Locked for writing, for whoever outlives this handle.
     std::shared_ptr<std::atomic<bool>> holds_lock = std::make_shared<std::atomic<bool>>(false);
     bool ignore_disabled_locks = false;
-    bool family_to_single = false;   // set by h5repart
-    bool emptied = false;            // by the open, or made
-    bool leftovers_seen = false;     // nothing of a dead process is missing in it
-    bool closes_awaited = false;     // nor of one that has closed it without waiting
-    Status refused;                  // unless this says why it must not be used
-    bool shown = false;              // what is read is the last flush of another program (wire/snapshot_file.h)
+    bool family_to_single = false;               // set by h5repart
+    bool emptied = false;                        // by the open, or made
+    bool leftovers_seen = false;                 // nothing of a dead process is missing in it
+    bool closes_awaited = false;                 // nor of one that has closed it without waiting
+    Status refused;                              // unless this says why it must not be used
+    bool by_lease = false;                       // it is not open: nothing needs to be asked of it
+    std::shared_ptr<cache::LeasedFile> leased;   // until it is attached
+    bool shown = false;   // what is read is the last flush of another program (wire/snapshot_file.h)
 };
 
 SerialFile& self_of(H5FD_t* file) noexcept { return *as_file<SerialFile>(file); }
@@ -143,6 +146,7 @@ StagedFile* attached(const char* function, SerialFile& file, std::function<Statu
     if (!await_closed(function, file, *engine) || !see_leftovers(function, file, *engine)) return nullptr;
     stage::OpenTarget target = target_of(open);
     target.prepare = std::move(prepare);
+    target.leased = std::move(file.leased);
     // What this process writes itself it sees in any case.
     const bool own = !target.writable && engine->find(open.identity.device, open.identity.inode) != nullptr;
     const Opening opening{file.emptied, file.locked, file.holds_lock};
@@ -181,6 +185,25 @@ Status admit(stage::Engine& engine, const char* name, unsigned flags, bool pause
     return (flags & H5F_ACC_TRUNC) != 0 ? engine.admit_emptying(name) : Status::ok();
 }
 
+// Instead of `open_target`, for a small file whose attributes this process keeps (docs/read-cache.md, "Attribute
+// leases"). Null: the file has to be opened.
+std::shared_ptr<cache::LeasedFile> open_leased(SerialFile& file, const char* name, unsigned flags, hid_t list) {
+    constexpr unsigned kOthers = H5F_ACC_RDWR | H5F_ACC_TRUNC | H5F_ACC_EXCL | H5F_ACC_CREAT | H5F_ACC_SWMR_WRITE |
+                                 H5F_ACC_SWMR_READ;
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    auto leased = engine != nullptr && (flags & kOthers) == 0 ? engine->leased(name) : nullptr;
+    if (leased == nullptr || !Session::get().wants(list, false)) return nullptr;
+    const cache::Version& version = leased->lease.version;
+    OpenFile& open = *file.open;
+    open.name = name;
+    open.path = leased->path;
+    open.descriptor = std::make_shared<io::Descriptor>(version.identity, version.born_ns, open.path);
+    file.identity = open.identity = version.identity;
+    file.end_of_file = version.size;
+    file.by_lease = file.closes_awaited = file.leftovers_seen = true;
+    return leased;
+}
+
 H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_address) {
     constexpr const char* kFunction = "driver_open";
     return guard(kFunction, [&]() -> H5FD_t* {
@@ -198,7 +221,9 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
             if (const Status admitted = admit(*engine, name, flags, paused); !admitted) return refuse(admitted);
         io::MadeFile made;
         const int o_flags = open_flags(flags);
-        if (const Status opened = open_target(*file, made, name, flags, o_flags); !opened) {
+        file->leased = open_leased(*file, name, flags, list);
+        const Status opened = file->by_lease ? Status::ok() : open_target(*file, made, name, flags, o_flags);
+        if (!opened) {
             if (open.descriptor == nullptr) push_open_error(kFunction, name, flags, o_flags, opened.sys_errno());
             else
                 push_errno(kFunction, host().H5E_FILE_g, host().H5E_BADFILE_g, "unable to fstat file",
@@ -277,7 +302,11 @@ herr_t driver_query(const H5FD_t* file, unsigned long* flags) {
     *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE |
              H5FD_FEAT_AGGREGATE_SMALLDATA | H5FD_FEAT_POSIX_COMPAT_HANDLE | H5FD_FEAT_SUPPORTS_SWMR_IO |
              H5FD_FEAT_DEFAULT_VFD_COMPATIBLE;
-    if (file != nullptr && as_file<SerialFile>(file)->family_to_single) *flags |= H5FD_FEAT_IGNORE_DRVRINFO;
+    if (file == nullptr) return 0;
+    const SerialFile& self = *as_file<SerialFile>(file);
+    if (self.family_to_single) *flags |= H5FD_FEAT_IGNORE_DRVRINFO;
+    // With it HDF5 asks the file system whether the name is a symbolic link (H5F__build_actual_name). It is none.
+    if (self.by_lease) *flags &= ~static_cast<unsigned long>(H5FD_FEAT_POSIX_COMPAT_HANDLE);
     return 0;
 }
 
@@ -294,8 +323,16 @@ herr_t driver_get_handle(H5FD_t* file, hid_t, void** handle) {
         push_error("driver_get_handle", host().H5E_ARGS_g, host().H5E_BADVALUE_g, "file handle not valid");
         return -1;
     }
-    *handle = self_of(file).open->descriptor->lend();
-    return 0;
+    return guard("driver_get_handle", [&]() -> herr_t {
+        io::Descriptor& descriptor = *self_of(file).open->descriptor;
+        if (self_of(file).by_lease)
+            if (const auto opened = descriptor.use(); !opened) {
+                push_error("driver_get_handle", host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, opened.status());
+                return -1;
+            }
+        *handle = descriptor.lend();
+        return 0;
+    });
 }
 
 // A read from the file itself, or a write to it, has failed as it would have natively, and is told as sec2 tells it.
@@ -429,6 +466,7 @@ Got lock_beside_clients(const char* function, SerialFile& file, Locked wanted, i
 
 // flock as sec2 does it; a file system without locks is no error when the user said so.
 herr_t lock_file(const char* function, SerialFile& file, Locked wanted, const hid_t* minor, const char* doing) {
+    if (file.by_lease) return 0;   // its bytes stay as they are, whoever writes the file
     const int operation = wanted == Locked::kForWriting   ? LOCK_EX | LOCK_NB
                           : wanted == Locked::kForReading ? LOCK_SH | LOCK_NB
                                                           : LOCK_UN;
@@ -480,9 +518,12 @@ herr_t driver_unlock(H5FD_t* file) {
 }
 
 herr_t driver_delete(const char* name, hid_t) {
-    if (std::remove(name) == 0) return 0;
-    push_errno("driver_delete", host().H5E_VFL_g, host().H5E_CANTDELETEFILE_g, "unable to delete file", errno);
-    return -1;
+    return guard("driver_delete", [&]() -> herr_t {
+        if (const std::shared_ptr<stage::Engine> engine = Session::get().engine()) engine->removes(name);
+        if (std::remove(name) == 0) return 0;
+        push_errno("driver_delete", host().H5E_VFL_g, host().H5E_CANTDELETEFILE_g, "unable to delete file", errno);
+        return -1;
+    });
 }
 
 herr_t driver_control(H5FD_t*, std::uint64_t, std::uint64_t flags, const void*, void**) {

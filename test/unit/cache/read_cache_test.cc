@@ -7,10 +7,12 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 
 #include "base/clock.h"
 #include "io/forwarding_file.h"
 #include "io/memory_file.h"
+#include "io/posix_file.h"
 #include "support/scratch_folder.h"
 #include "support/team_files.h"
 
@@ -264,6 +266,92 @@ TEST_F(ReadCacheTest, a_file_without_times_is_left_alone) {
     const auto cache = this->cache();
     EXPECT_EQ(cache->open(source_, warning_), nullptr);
     EXPECT_EQ(cache->totals().asides[static_cast<std::size_t>(Aside::kUnsure)], 1u);
+}
+
+// Small files whose paths are those of files, so that they can have leases.
+class LeaseTest : public ReadCacheTest {
+  protected:
+    class Source final : public io::ForwardingFile {
+      public:
+        explicit Source(std::shared_ptr<ServedFile> file)
+            : ForwardingFile(file), of_(io::identify(file->name()).value()) {}
+        io::FileTraits traits() override { return count(ForwardingFile::traits()); }
+        Result<io::Identity> identity() override { return of_; }
+        Result<std::uint64_t> size() override { return count(ForwardingFile::size()); }
+        Result<io::FileState> state(Ask ask) override { return count(ForwardingFile::state(ask)); }
+        Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into) override {
+            return count(ForwardingFile::read_at(offset, into));
+        }
+        std::atomic<int> asked_{0};
+
+      private:
+        template <class T>
+        T count(T answer) {
+            ++asked_;
+            return answer;
+        }
+        const io::Identity of_;
+    };
+
+    std::shared_ptr<Source> source(const std::string& path) {
+        if (!std::filesystem::exists(path)) std::ofstream(path) << "served";
+        return std::make_shared<Source>(std::make_shared<ServedFile>(small_, path));
+    }
+    void read_once(ReadCache& cache, const std::string& path, LeasedFile* leased = nullptr) {
+        const auto from = source(path);
+        const auto file = cache.open(from, warning_, true, leased);
+        ASSERT_NE(file, nullptr) << warning_;
+        std::vector<std::byte> bytes(small_.size());
+        EXPECT_EQ(file->size().value(), small_.size());
+        EXPECT_EQ(file->read_at(0, bytes).value(), small_.size());
+        EXPECT_EQ(bytes, small_);
+        cache.note_closed(*file);
+        EXPECT_EQ(from->asked_ == 0, leased != nullptr);
+    }
+
+    const std::string path_ = place_ + "/a.h5", other_ = place_ + "/b.h5";
+    const std::vector<std::byte> small_ = test::bytes_of(5000, 5);
+};
+
+TEST_F(LeaseTest, a_file_that_was_opened_before_is_opened_without_asking_it_anything) {
+    for (const std::uint64_t revalidate : {kRevalidateNever, std::uint64_t{3600}}) {
+        options_.revalidate = revalidate;
+        const auto cache = this->cache();
+        EXPECT_TRUE(cache->has_leases());
+        EXPECT_EQ(cache->leased(path_), nullptr) << "it was not opened yet";
+        read_once(*cache, path_);
+        for (int opens = 0; opens < 2; ++opens) {
+            const auto leased = cache->leased(path_);
+            ASSERT_NE(leased, nullptr);
+            EXPECT_EQ(leased->lease.version.size, small_.size());
+            read_once(*cache, path_, leased.get());
+        }
+        EXPECT_EQ(cache->totals().files, 3u);
+        EXPECT_EQ(cache->leased(other_), nullptr);
+    }
+    for (const std::uint64_t revalidate : {kRevalidateOpen, kRevalidateAlways}) {
+        options_.revalidate = revalidate;
+        const auto cache = this->cache();
+        read_once(*cache, path_);
+        EXPECT_FALSE(cache->has_leases());
+        EXPECT_EQ(cache->leased(path_), nullptr);
+    }
+}
+
+TEST_F(LeaseTest, a_lease_ends_when_the_file_is_written_or_removed_and_a_symbolic_link_has_none) {
+    options_.revalidate = kRevalidateNever;
+    const auto cache = this->cache();
+    read_once(*cache, path_);
+    ASSERT_NE(cache->leased(path_), nullptr);
+    const auto writing = cache->begin_writing(*source(path_));
+    EXPECT_EQ(cache->leased(path_), nullptr);
+    read_once(*cache, other_);
+    ASSERT_NE(cache->leased(other_), nullptr);
+    cache->drop_lease(other_);
+    EXPECT_EQ(cache->leased(other_), nullptr);
+    std::filesystem::create_symlink(path_, place_ + "/link.h5");
+    read_once(*cache, place_ + "/link.h5");
+    EXPECT_EQ(cache->leased(place_ + "/link.h5"), nullptr);
 }
 
 // ---- read_cache=auto: nobody has asked -------------------------------------------------------------

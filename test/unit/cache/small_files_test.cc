@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <thread>
 #include <vector>
@@ -250,6 +252,94 @@ TEST_F(SmallCopyTest, a_file_that_fails_is_left_to_the_program_s_own_read) {
     EXPECT_TRUE(read(copy, 0, 10).empty());
     EXPECT_TRUE(limited.shared->has(4000)) << "it keeps no memory";
     EXPECT_EQ(ring_->load(version_), std::nullopt);
+}
+
+class LeasedCopyTest : public SmallCopyTest {
+  protected:
+    LeasedCopyTest() { EXPECT_TRUE(ring_->store(version_, whole_)); }
+    std::unique_ptr<SmallCopy> open(const CachePolicy& policy) {
+        leases_.keep("/served/a.h5", lease_);
+        return SmallCopy::by_lease(ring_, lease_, policy, leases_);
+    }
+    bool has_lease() { return leases_.find("/served/a.h5", 0).has_value(); }
+
+    const std::vector<std::byte> whole_ = content(1, 3000);
+    const Lease lease_{.version = version_, .traits = {}, .compared_ns = 0};
+    Leases leases_{kOffsetMax};
+};
+
+TEST_F(LeasedCopyTest, nothing_is_asked_of_a_file_that_is_opened_by_a_lease) {
+    const auto copy = open(policy());
+    ASSERT_NE(copy, nullptr);
+    source_.failing_ = source_.gone_ = true;
+    EXPECT_EQ(copy->size(), 3000u);
+    EXPECT_EQ(read(*copy, 0, 3000), whole_);
+    EXPECT_EQ(read(*copy, 2500, 1000).size(), 500u) << "up to its end";
+    std::byte one{};
+    EXPECT_EQ(copy->read(source_, counters_, 3000, {&one, 1}), 0u);
+    EXPECT_EQ(copy->read(source_, counters_, ~std::uint64_t{0}, {&one, 1}), 0u);
+    EXPECT_EQ(source_.asked_.load(), 1u) << "by the test, for its version";
+    EXPECT_EQ(counters_.hit_bytes.load(), 3500u);
+}
+
+TEST_F(LeasedCopyTest, without_the_copy_or_without_memory_the_file_has_to_be_opened) {
+    CachePolicy limited = policy();
+    limited.shared = std::make_shared<SharedBudget>(4000);
+    const auto one = open(limited);
+    ASSERT_NE(one, nullptr);
+    EXPECT_EQ(open(limited), nullptr);
+    Lease other = lease_;
+    other.version.changed_ns += 1;
+    EXPECT_EQ(SmallCopy::by_lease(ring_, other, policy(), leases_), nullptr);
+    EXPECT_TRUE(limited.shared->has(1000));
+}
+
+TEST_F(LeasedCopyTest, a_comparison_is_due_so_long_after_the_open) {
+    CachePolicy looks = policy();
+    looks.look_every_ns = 5;
+    steady_ns = 100;
+    const auto copy = open(looks);
+    source_.changes_ = 1;
+    steady_ns = 104;
+    EXPECT_EQ(read(*copy, 0, 3000), whole_) << "not due";
+    EXPECT_TRUE(has_lease());
+    steady_ns = 105;
+    EXPECT_TRUE(read(*copy, 0, 10).empty()) << "the file itself";
+    EXPECT_EQ(copy->size(), std::nullopt);
+    EXPECT_FALSE(has_lease());
+    EXPECT_EQ(counters_.aside.load(), Aside::kChanged);
+}
+
+TEST_F(LeasedCopyTest, where_another_file_has_the_name_its_bytes_stay_as_those_of_an_open_file) {
+    const auto copy = open(policy());
+    source_.gone_ = true;
+    copy->look_again(source_, counters_);
+    EXPECT_FALSE(has_lease());
+    EXPECT_EQ(read(*copy, 0, 3000), whole_);
+    source_.gone_ = false;
+    source_.changes_ = 1;
+    copy->look_again(source_, counters_);
+    EXPECT_TRUE(read(*copy, 0, 10).empty());
+}
+
+TEST_F(LeasedCopyTest, a_forked_child_reads_it) {
+    const auto copy = open(policy());
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(read(*copy, 0, 3000) == whole_ ? 0 : 1);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST_F(SmallCopyTest, a_change_ends_the_lease) {
+    Leases leases(kOffsetMax);
+    leases.keep("/served/a.h5", {.version = version_, .traits = {}, .compared_ns = 0});
+    SmallCopy copy(ring_, version_, policy(), &leases);
+    copy.look_again(source_, counters_);
+    EXPECT_TRUE(leases.find("/served/a.h5", 0));
+    source_.changes_ = 1;
+    copy.look_again(source_, counters_);
+    EXPECT_FALSE(leases.find("/served/a.h5", 0));
 }
 
 TEST_F(SmallCopyTest, its_memory_is_part_of_the_budget_of_the_process) {
