@@ -15,12 +15,13 @@ CLOCK_BEHIND = 3600  # seconds; of a slow file system, where a file is to look o
 
 MAKE = """
 import sys, h5py, numpy as np
-path, rows, row_bytes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+path, rows, row_bytes, files = sys.argv[1], *map(int, sys.argv[2:])
 random = np.random.default_rng(1)
-with h5py.File(path, "w") as f:
-    data = f.create_dataset("rows", (rows, row_bytes), dtype=np.uint8)
-    for row in range(0, rows, 64):
-        data[row : row + 64] = random.integers(0, 256, (min(64, rows - row), row_bytes), dtype=np.uint8)
+for path in [f"{path}/{number}.h5" for number in range(files)] or [path]:
+    with h5py.File(path, "w") as f:
+        data = f.create_dataset("rows", (rows, row_bytes), dtype=np.uint8)
+        for row in range(0, rows, 64):
+            data[row : row + 64] = random.integers(0, 256, (min(64, rows - row), row_bytes), dtype=np.uint8)
 """
 
 
@@ -42,9 +43,10 @@ def environment_of(side: str, area: Path, cache: str = "8GiB", mode: str = "on")
     }
 
 
-def make_rows(path: Path, rows: int, row_bytes: int) -> None:
-    """Writes the file natively: a dataset `rows` of random bytes."""
-    words = [str(path), str(rows), str(row_bytes)]
+def make_rows(path: Path, rows: int, row_bytes: int, files: int = 0) -> None:
+    """Writes the file natively: a dataset `rows` of random bytes. With `files`: so many, `0.h5` and so on, in the
+    folder `path`."""
+    words = [str(path), str(rows), str(row_bytes), str(files)]
     subprocess.run([sys.executable, "-c", MAKE, *words], env=plain_environment(), check=True)
 
 

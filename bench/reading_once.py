@@ -5,21 +5,25 @@ One run measures both sides: native, and forebay with read_cache=on, by an unmod
 
     tools/env bench/reading_once.py                 all cases
     tools/env bench/reading_once.py opens opens_c   5,000 opens, read-only, of 1,000 small files, by h5py and in C
-    tools/env bench/reading_once.py opens_cached    the same of files that are cached, against local ones natively
+    tools/env bench/reading_once.py opens_cached    opens of files that are cached, by system calls, too
+    tools/env bench/reading_once.py opens_leased    the same with revalidate=never
     tools/env bench/reading_once.py --mode auto     a program that has not asked for a cache
     tools/env bench/reading_once.py --folder DIR    where the local files are; best on a disk
 
-Cases: `opens` and `opens_c`; `opens_cached`: forebay opens files of a slow file system, all of them cached, and
-natively the same files are opened where the slow file system keeps them, in the page cache; `warm`, a local file that
-is in the page cache; `cold`, a local file that is not; `fast`, a file system that is not local, and answers at once;
-`slow`, one of 200 MiB/s and 0.5 ms.
-Prints the medians of both sides, and their ratio; also of the
-time on a processor, which other work on the machine changes less. What is read is compared.
+Cases: `opens` and `opens_c`; `opens_cached` and `opens_leased`: forebay opens files of a slow file system, all of them
+cached, and natively the same files are opened where the slow file system keeps them, in the page cache; `warm`, a local
+file that is in the page cache; `cold`, a local file that is not; `fast`, a file system that is not local, and answers
+at once; `slow`, one of 200 MiB/s and 0.5 ms.
+Prints the medians of both sides, and their ratio; also of the time on a processor, which other work on the machine
+changes less. What is read is compared. System calls are those of a run under strace, less those of one that opens no
+file after the first epochs.
 """
 
 import argparse
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -38,6 +42,7 @@ from reading import (
 
 ROWS, ROW_BYTES, BATCH = 4096, 65536, 16
 OPENS, FILES = 5_000, 1_000
+TRACED = 300  # opens whose system calls are counted
 
 READ = f"""
 import json, sys, time, zlib, h5py, numpy as np
@@ -75,6 +80,23 @@ def drop_from_page_cache(path: Path) -> None:
         os.close(descriptor)
 
 
+def calls_per_open(folder: Path, environment: dict[str, str]) -> float:
+    """System calls of an open of one of the files, once all of them were opened three times."""
+
+    def calls(opens: int) -> int:
+        words = [sys.executable, "-c", OPEN, folder, opens, TRACED, 3]
+        summary = folder.parent / "calls"
+        traced = ["strace", "-f", "-qq", "-c", "-U", "name,calls", "-o", summary, *words]
+        subprocess.run([str(word) for word in traced], env=environment, stdout=subprocess.PIPE, check=True)
+        return sum(
+            int(line.split()[1])
+            for line in summary.read_text().splitlines()
+            if len(line.split()) == 2 and line.split()[1].isdigit() and line.split()[0] != "total"
+        )
+
+    return (calls(2 * TRACED) - calls(TRACED)) / TRACED
+
+
 def measure(case: str, pairs: int, folder: Path, mode: str) -> None:
     """One case, in a folder of its own."""
     area = folder / "area"
@@ -91,17 +113,23 @@ def measure(case: str, pairs: int, folder: Path, mode: str) -> None:
             return told_by(OPEN, words, environment)
         return told_by_program([Path(os.environ["FOREBAY_BUILD_DIR"]) / "bench" / "opens", *words], environment)
 
-    if case == "opens_cached":
-        with SlowFS(folder / "backing", folder / "mount", clock_behind=CLOCK_BEHIND):
-            for number in range(FILES):
-                make_rows(folder / "backing" / f"{number}.h5", 16, 64)
-            where = {"native": folder / "backing", "forebay": folder / "mount"}
-            told = in_turns(
-                pairs, lambda side: told_by(OPEN, [where[side], OPENS, FILES, 3], environment_of(side, area, mode=mode))
-            )
+    if case in ("opens_cached", "opens_leased"):
+        with SlowFS(folder / "backing", folder / "mount", clock_behind=CLOCK_BEHIND) as mounted:
+            make_rows(folder / "backing", 16, 64, FILES)
+            where = {"native": folder / "backing", "forebay": mounted.mount_point}
+            environments = {side: environment_of(side, area, mode=mode) for side in where}
+            if case == "opens_leased":
+                environments["forebay"]["FOREBAY_REVALIDATE"] = "never"
+            told = in_turns(pairs, lambda side: told_by(OPEN, [where[side], OPENS, FILES, 3], environments[side]))
+            if shutil.which("strace"):
+                calls = {side: calls_per_open(where[side], environments[side]) for side in where}
+                print(
+                    f"{case}: native {calls['native']:.1f}, forebay {calls['forebay']:.1f} system calls an open,"
+                    f" {calls['forebay'] / calls['native']:.3f} x",
+                    flush=True,
+                )
     elif case.startswith("opens"):
-        for number in range(FILES):
-            make_rows(folder / f"{number}.h5", 16, 64)
+        make_rows(folder, 16, 64, FILES)
         time.sleep(YOUNG_SECONDS)
         told = in_turns(pairs, open_all)
     elif case in ("fast", "slow"):
