@@ -385,13 +385,15 @@ class PosixDirectory final : public Directory {
     }
 
     Result<Facts> facts(const std::string& name) override {
-        const auto use = descriptor_.use();
-        const bool itself = name == ".";   // that takes no descriptor, if the process has none left
-        if (!use && !itself) return use.status();
         struct stat found{};
-        const int outcome = use ? ::fstatat(use.value().number(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW)
-                                : ::lstat(name_.c_str(), &found);
-        if (outcome != 0) return failure("stat", name);
+        if (name != "." || !is_at_rest_as(found)) {
+            const auto use = descriptor_.use();
+            const bool itself = name == ".";   // that takes no descriptor, if the process has none left
+            if (!use && !itself) return use.status();
+            const int outcome = use ? ::fstatat(use.value().number(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW)
+                                    : ::lstat(name_.c_str(), &found);
+            if (outcome != 0) return failure("stat", name);
+        }
         Facts facts;
         facts.owner = found.st_uid;
         facts.mode = found.st_mode & 07777;
@@ -440,6 +442,12 @@ class PosixDirectory final : public Directory {
 
   private:
     std::string path_of(const std::string& name) const { return name_ + "/" + name; }
+    // It has no descriptor, and the path tells of it what one that is opened for this call would.
+    bool is_at_rest_as(struct stat& found) const {
+        const auto known = descriptor_.number() < 0 ? descriptor_.identity() : std::nullopt;
+        return known && ::lstat(name_.c_str(), &found) == 0 && found.st_dev == known->device &&
+               found.st_ino == known->inode;
+    }
     Status failure(const char* call, const std::string& name) const {
         const int error = errno;
         return Status::from_errno(error, fmt::format("{} {}", call, path_of(name)));

@@ -214,6 +214,9 @@ TEST_F(DescriptorTest, at_rest_it_takes_no_number) {
     EXPECT_EQ(directory->list().value().size(), 1u);
     ASSERT_TRUE(directory->create_directory("inner"));
     EXPECT_TRUE(directory->lock(Directory::Patience::kTry));
+    const auto facts = directory->facts(".").value(), other = open_posix_directory(path_).value()->facts(".").value();
+    EXPECT_EQ(facts.kind, Facts::Kind::kDirectory);
+    EXPECT_EQ(facts.modified_ns, other.modified_ns);
     EXPECT_EQ(open_numbers(), before);
     EXPECT_EQ(content("forebay's"), "staged");
     // Still that file and that directory, not what has their names.
