@@ -442,7 +442,13 @@ int examine(DoctorRequest& request) {
                                  request.program.front()));
             return kExitProblem;
         }
-        request.library = libraries.value().front();
+        // Of several the first that will do: Debian's PyTorch loads HDF5 1.10 along with OpenCV and never calls it.
+        const auto will_do = [](const std::string& library) {
+            const auto probe = probe_plugin("", library);
+            return probe && probe.value().library_loads && !is_older_than_1_14(probe.value().library_version);
+        };
+        const auto found = std::ranges::find_if(libraries.value(), will_do);
+        request.library = found != libraries.value().end() ? *found : libraries.value().front();
     }
     const ordered_json report = Examination(request).conduct();
     if (request.json) fmt::print("{}\n", report.dump(2, ' ', false, ordered_json::error_handler_t::replace));

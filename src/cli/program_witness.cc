@@ -76,7 +76,8 @@ void ProgramWitness::look_at(pid_t process) {
         if (const std::size_t slash = line.find('/');
             slash != std::string::npos && is_hdf5_library(name_in(line.substr(slash)))) {
             has_hdf5 = true;
-            if (libraries_.size() < kRemembered) libraries_.insert(line.substr(slash));
+            if (libraries_.size() < kProcessesMax || libraries_.contains(process))
+                libraries_[process].insert(line.substr(slash));
         }
     const std::string environment = contents(fmt::format("/proc/{}/environ", process));
     if (environment.empty()) return;   // not readable, or about to be made
@@ -92,15 +93,27 @@ void ProgramWitness::look_at(pid_t process) {
     }
 }
 
+// A library that is too old is told of if its process has no other one. Debian's PyTorch, for example, brings HDF5 1.10
+// along with OpenCV and calls nothing of it, while h5py has an HDF5 of its own.
 std::vector<std::string> ProgramWitness::about_libraries() const {
-    std::vector<std::string> told;
     const std::string plugin = plugin_file(folder_).value_or("");
-    for (const std::string& library : libraries_)
-        if (const auto probe = probe_plugin(plugin, library);
-            probe && is_older_than_1_14(probe.value().library_version))
-            told.push_back(fmt::format("HDF5 {} ({}) is too old to be staged: forebay needs HDF5 1.14.0 or later",
-                                       probe.value().library_version, library));
-    return told;
+    std::map<std::string, std::string> too_old;   // by library: its version, or empty
+    std::set<std::string> told;
+    for (const auto& [process, mapped] : libraries_) {
+        for (const std::string& library : mapped) {
+            if (too_old.contains(library) || too_old.size() == kRemembered) continue;
+            const auto probe = probe_plugin(plugin, library);
+            const bool is_old = probe && is_older_than_1_14(probe.value().library_version);
+            too_old[library] = is_old ? probe.value().library_version : "";
+        }
+        const auto is_told = [&](const std::string& library) { return !too_old[library].empty(); };
+        if (std::ranges::all_of(mapped, is_told)) told.insert(mapped.begin(), mapped.end());
+    }
+    std::vector<std::string> sentences;
+    for (const std::string& library : told)
+        sentences.push_back(fmt::format("HDF5 {} ({}) is too old to be staged: forebay needs HDF5 1.14.0 or later",
+                                        too_old[library], library));
+    return sentences;
 }
 
 std::vector<std::string> ProgramWitness::remarks(const std::vector<std::string>& program, bool began) const {

@@ -35,7 +35,7 @@ class ProgramWitness {
     [[nodiscard]] std::vector<std::string> about_libraries() const;
 
     const std::string folder_;
-    std::set<std::string> libraries_;              // libhdf5s that were mapped
+    std::map<pid_t, std::set<std::string>> libraries_;   // libhdf5s that were mapped, by process
     std::map<std::string, std::string> lacking_;   // processes without the plugin's folder: what they have instead
     std::set<std::string> unswitched_;             // processes without the connector
 };

@@ -228,6 +228,14 @@ def test_an_old_hdf5_gets_one_clear_line(tmp_path):
 
 
 @needs_old
+def test_an_old_hdf5_beside_a_newer_one_is_not_told_of(tmp_path):
+    """Debian's PyTorch loads HDF5 1.10 and never calls it."""
+    writes = "import h5py\nh5py.File('new.h5', 'w')['x'] = 1\n"
+    done = run(tmp_path, sys.executable, "-c", f"import ctypes\nctypes.CDLL({OLD!r})\n" + writes + outlast())
+    assert done.returncode == 0 and "1.14.0 or later" not in done.stderr, done.stderr
+
+
+@needs_old
 def test_doctor_refuses_an_old_hdf5_with_one_problem(tmp_path):
     done = subprocess.run(
         [str(FOREBAY), "doctor", "--json", "--library", OLD], env=native(), capture_output=True, text=True, timeout=60
@@ -236,3 +244,11 @@ def test_doctor_refuses_an_old_hdf5_with_one_problem(tmp_path):
     assert done.returncode == 1 and len([one for one in problems if "1.14.0" in one]) == 1 and len(problems) == 1, (
         problems
     )
+
+
+@needs_old
+def test_doctor_tries_the_newer_of_two_hdf5s(tmp_path):
+    program = [sys.executable, "-c", f"import ctypes; ctypes.CDLL({OLD!r}); import h5py"]
+    command = [str(FOREBAY), "doctor", "--json", "--nls", tmp_path, "--", *program]
+    done = subprocess.run(command, env=native(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "h5py" in json.loads(done.stdout)["hdf5"]["library"], done.stdout
