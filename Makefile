@@ -29,10 +29,13 @@ check:  ## what to try each commit with, 5 minutes on two cores: style, compiled
 
 test:  ## build and run the tests, about 30 minutes on two cores; the last line is the sum
 	@tools/setup
+	@tools/setup torch
 	@tools/run-tests
 
 test-long:  ## all that, packages, and what takes hours: every point of the kill campaigns, long fuzzing, HDF5's long suites
 	@tools/setup
+	@tools/setup torch
+	-@tools/setup torch-tests
 	@tools/setup hdf5-threadsafe wheel
 	@tools/run-tests --long
 

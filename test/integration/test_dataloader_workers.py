@@ -2,7 +2,7 @@
 
 However they are started, whoever has opened the file, and whether each epoch starts new ones. The files are on a slowfs
 mount whose clock is an hour behind. That caching was on is shown by the bytes that the file system delivers: natively
-each of the three epochs reads all data. docs/read-cache.md, "Workers". The program is workers_program.py.
+each epoch reads all data. docs/read-cache.md, "Workers". The program is workers_program.py.
 """
 
 import itertools
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from connector_environment import CLOCK_BEHIND_S, ROOT, native, run, run_python, staged
 from forebay.slowfs import SlowFS, available
+from pairwise import LONG, pairwise, some_of
 from test_python_loader_hook import python  # noqa: F401  a fixture
 from test_read_cache_unasked import replicas
 
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_
 PROGRAM = Path(__file__).with_name("workers_program.py")
 ROWS, ROW_BYTES = 512, 256 << 10
 DATA_BYTES = ROWS * ROW_BYTES
-EPOCHS = 3
+EPOCHS = 3 if LONG else 2
 # Each process reads so many rows before it caches a file without being asked: 32 requests, and those behind them that
 # are under way as the replica is made.
 TRIAL_ROWS = 40
@@ -35,24 +36,12 @@ with h5py.File("target/rows.h5", "w", libver="latest") as f:
     f.create_dataset("rows", data=data, chunks=(1, {ROW_BYTES}))
 """
 
-# Workers, method, who has opened the file, whether workers persist, read_cache. Each pair of values is in one of these.
-FEW = [
-    (0, "fork", "parent", "new", "auto"),
-    (0, "fork", "worker", "new", "on"),
-    (2, "fork", "parent", "new", "auto"),
-    (4, "fork", "parent", "kept", "on"),
-    (4, "fork", "worker", "new", "auto"),
-    (2, "fork", "worker", "kept", "on"),
-    (2, "forkserver", "parent", "kept", "on"),
-    (4, "forkserver", "worker", "new", "auto"),
-    (4, "spawn", "parent", "kept", "auto"),
-    (2, "spawn", "worker", "new", "on"),
-    (2, "spawn", "parent", "new", "auto"),
-]
-WHOLE = list(itertools.product((2, 4), ("fork", "forkserver", "spawn"), *(("parent", "worker"), ("new", "kept"))))
-REST = [(*cell, mode) for cell in WHOLE for mode in ("auto", "on") if (*cell, mode) not in FEW]
-CELLS = [pytest.param(*cell, id="-".join(map(str, cell))) for cell in FEW]
-CELLS += [pytest.param(*cell, id="-".join(map(str, cell)), marks=pytest.mark.long) for cell in REST]
+METHODS = ["fork", "forkserver", "spawn"]
+# Who has opened the file, read_cache, and whether forebay follows the loader.
+WAYS = (["parent", "worker"], ["auto", "on"], ["asked", "followed"])
+# Workers, how they start, whether they persist, and a way. Each two values are in one of these.
+CELLS = pairwise("workers of a DataLoader", [2, 4], METHODS, ["new", "kept"], *WAYS)
+CELLS += [(0, "fork", "new", *way) for way in some_of("no workers", list(itertools.product(*WAYS)), 2)]
 
 
 @pytest.fixture(scope="module")
@@ -89,44 +78,33 @@ def bytes_read(fs):
 
 
 def most_bytes(workers, mode):
-    """Of the file system, for three epochs. Without being asked, each process of the first epoch reads on trial."""
+    """Of the file system, for all epochs. Without being asked, each process of the first epoch reads on trial."""
     return 1.02 * DATA_BYTES + (TRIAL_ROWS * max(1, workers) * ROW_BYTES if mode == "auto" else 0)
 
 
-@pytest.mark.parametrize(("workers", "method", "opened", "kept", "mode"), CELLS)
+@pytest.mark.parametrize(("workers", "method", "kept", "opened", "mode", "way"), CELLS)
 def test_workers_store_and_read_as_their_parent_does(
-    workers, method, opened, kept, mode, python, mounted, natively, tmp_path  # noqa: F811
+    workers, method, kept, opened, mode, way, python, mounted, natively, tmp_path  # noqa: F811
 ):  # fmt: skip
-    environment = staged(tmp_path, FOREBAY_READ_CACHE=mode)
-    before = bytes_read(mounted)
-    assert train(python, environment, mounted, workers, method, opened, kept)["told"] == natively[kept]
-    read = bytes_read(mounted) - before
-    assert DATA_BYTES <= read <= most_bytes(workers, mode), read / DATA_BYTES
-    left = replicas(environment["FOREBAY_NLS"])
-    assert len(left) == (1 if mode == "on" else 0), left
-
-
-@pytest.mark.parametrize(("workers", "method", "opened", "kept", "mode"), CELLS)
-def test_following_reads_the_same_in_workers(
-    workers, method, opened, kept, mode, python, mounted, natively, tmp_path  # noqa: F811
-):  # fmt: skip
-    """`python -m forebay run` has the rows fetched that come next. Following counts as asking, so there is no trial."""
-    area = tmp_path / "area"
-    area.mkdir()
-    environment = native(PYTHONPATH=str(ROOT / "python"))
-    before = bytes_read(mounted)
-    options = ["run", "-q", "-o", f"nls={area}", "-o", f"read_cache={mode}", "--", python]
-    told = train(python, environment, mounted, workers, method, opened, kept, before=["-m", "forebay", *options])
+    """`followed`: `python -m forebay run` has the rows fetched that come next. That counts as asking: no trial."""
+    environment, before = staged(tmp_path, FOREBAY_READ_CACHE=mode), []
+    area = environment["FOREBAY_NLS"]
+    if way == "followed":
+        environment = native(PYTHONPATH=str(ROOT / "python"))
+        before = ["-m", "forebay", "run", "-q", "-o", f"nls={area}", "-o", f"read_cache={mode}", "--", python]
+    read_before = bytes_read(mounted)
+    told = train(python, environment, mounted, workers, method, opened, kept, before=before)
+    read = bytes_read(mounted) - read_before
     assert told["told"] == natively[kept]
-    assert told["counts"]["epochs"] == EPOCHS, told["counts"]
-    assert not [name for name in told["counts"] if name.startswith("ended") or name == "errors"], told["counts"]
-    read = bytes_read(mounted) - before
+    if way == "followed":
+        assert told["counts"]["epochs"] == EPOCHS, told["counts"]
+        assert not [name for name in told["counts"] if name.startswith("ended") or name == "errors"], told["counts"]
     assert DATA_BYTES <= read <= most_bytes(workers, mode), read / DATA_BYTES
     left = replicas(area)
     assert len(left) == (1 if mode == "on" else 0), left
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("method", some_of("a killed worker", METHODS))
 def test_a_killed_worker_is_told_as_natively_and_leaves_nothing(
     method, python, mounted, natively, tmp_path  # noqa: F811
 ):  # fmt: skip

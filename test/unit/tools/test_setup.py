@@ -48,6 +48,12 @@ def test_a_python_without_pytorch_is_told(tmp_path):
     assert_one_clear_line(result, "no Python with torch was found")
 
 
+def test_the_tests_go_on_without_pytorch(tmp_path):
+    result = setup("torch", FOREBAY_CACHE=str(tmp_path), FOREBAY_TORCH_PYTHON="/bin/false")
+    assert result.returncode == 0
+    assert "no Python with torch was found" in result.stderr and "will be skipped" in result.stdout
+
+
 def test_an_hdf5_source_that_is_none_is_told_with_its_log(tmp_path):
     source = tmp_path / "source.tar.gz"
     source.write_text("nothing")

@@ -1,10 +1,12 @@
 """Some of the combinations of several settings, such that each two values of two settings come together in one."""
 
 import itertools
+import os
 from random import Random
 
-from parallel_environment import LONG
 from seeds import seed_of
+
+LONG = os.environ.get("FOREBAY_TEST_LONG") == "1"
 
 
 def pairwise(name: str, *settings) -> list[tuple]:
@@ -29,3 +31,8 @@ def pairwise(name: str, *settings) -> list[tuple]:
         wanted -= pairs(best)
         chosen.append(best)
     return sorted(chosen, key=everything.index)
+
+
+def some_of(name: str, values: list, count: int = 1) -> list:
+    """So many of the values, others with each FOREBAY_SEED; all of them with FOREBAY_TEST_LONG=1."""
+    return list(values) if LONG else sorted(Random(seed_of(name)).sample(values, count), key=values.index)
