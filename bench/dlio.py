@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Runs DLIO, the benchmark of MLPerf Storage, over HDF5 files on a slow file system: how busy is the accelerator?
 
-Three sides in one run: native; forebay, with read_cache=on; and `memory`, native, with the files in memory, which is
-the most that DLIO and the processors here can reach. DLIO computes by sleeping. Its shapes are scaled down:
+Three sides in one run: native; forebay, with read_cache=on; and `memory`, native, with the files in memory, where DLIO
+waits for no file system. DLIO computes by sleeping. Its shapes are scaled down:
 
     tools/env bench/dlio.py                    both shapes
-    tools/env bench/dlio.py --shapes unet3d    a sample of about 17 MiB in each of 24 files, batches of 4
+    tools/env bench/dlio.py --shapes unet3d    a sample of about 17 MiB in each of 40 files, batches of 4
     tools/env bench/dlio.py --computing 2      computes twice as long, where a few processors are all there is
     tools/env bench/dlio.py --python PYTHON    of a Python with PyTorch and h5py; FOREBAY_HDF5_EXAMPLES_PYTHON is usual
 
@@ -37,7 +37,7 @@ BAR = 98.0
 # the time to compute with them.
 SHAPES = {
     "unet3d": {
-        "dataset.num_files_train": 24,
+        "dataset.num_files_train": 40,
         "dataset.record_length": 146600628 // 8,
         "dataset.record_length_stdev": 68341808 // 8,
         "dataset.record_length_resize": 2097152 // 8,
