@@ -1,8 +1,5 @@
 """tools/check-rooms finds what it promises to find, and leaves the rest alone."""
 
-import json
-import os
-import re
 import subprocess
 import sys
 import textwrap
@@ -46,22 +43,6 @@ def test_a_public_header_includes_no_room(tmp_path):
 def test_an_include_that_does_not_start_at_src_is_found(tmp_path, target):
     write(tmp_path, "src/log/a.cc", f'#include "{target}"\n')
     assert rules_broken(tmp_path) == ["src/log/a.cc:1: rooms"]
-
-
-def test_the_compiler_sees_no_room_above_the_one_that_it_compiles():
-    rooms = re.findall(r"^forebay_room\((\w+)", (ROOT / "src" / "CMakeLists.txt").read_text(), re.M)
-    assert rooms[0] == "base" and "stage" in rooms
-    compiled = set()
-    for command in json.loads((Path(os.environ["FOREBAY_BUILD_DIR"]) / "compile_commands.json").read_text()):
-        found = re.search(r"forebay_(\w+)\.dir/", command["command"])
-        if not found or found.group(1) not in rooms:
-            continue
-        room = found.group(1)
-        seen = re.findall(r"/rooms/(\w+)(?:\s|$)", command["command"])
-        assert room in seen and f"-I{ROOT}/src " not in command["command"]
-        assert all(rooms.index(each) <= rooms.index(room) for each in seen), (room, seen)
-        compiled.add(room)
-    assert compiled == {room for room in rooms if any((ROOT / "src" / room).glob("*.cc"))}
 
 
 @pytest.mark.parametrize(
