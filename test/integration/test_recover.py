@@ -387,10 +387,11 @@ f.close()
         with h5py.File(path) as f:
             assert list(f) == ["kept", "last", "late"] and (f["late"][:] == range(200000)).all()
     else:
+        # The program itself: it would read the end of its input if its parent ended first, and close the file.
         (program_id,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        process.kill()
-        process.communicate(timeout=60)
+        os.kill(int(program_id), signal.SIGKILL)
         await_end(program_id)
+        process.communicate(timeout=60)
         status, report = recover(area)
         assert status == 0 and [file["outcome"] for file in report["files"]] == ["recovered"]
         with h5py.File(path) as f:
