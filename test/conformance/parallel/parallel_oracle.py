@@ -26,9 +26,18 @@ class Ran:
 
 
 def run_oracle(
-    folder: Path, ranks: int, seeds: range, environment: dict[str, str], nodes: int = 1, arguments: tuple[str, ...] = ()
+    folder: Path,
+    ranks: int,
+    seeds: range,
+    environment: dict[str, str],
+    nodes: int = 1,
+    arguments: tuple[str, ...] = (),
+    seconds_max: float = LAUNCH_SECONDS_MAX,
 ) -> Ran:
-    """Runs the programs of these seeds, one after the other; the ranks are spread over played nodes."""
+    """Runs the programs of these seeds, one after the other; the ranks are spread over played nodes.
+
+    A launch may take `seconds_max`, and SEED_SECONDS_MAX for each seed.
+    """
     more = ("--between-nodes",) if nodes > 1 else ()
     command = [
         program("parallel_oracle"),
@@ -41,8 +50,7 @@ def run_oracle(
     ]
     per_rank = node_names(ranks, nodes) if nodes > 1 else None
     return Ran(
-        launch(command, environment, folder, ranks, LAUNCH_SECONDS_MAX + SEED_SECONDS_MAX * len(seeds), per_rank),
-        folder,
+        launch(command, environment, folder, ranks, seconds_max + SEED_SECONDS_MAX * len(seeds), per_rank), folder
     )
 
 
@@ -110,3 +118,13 @@ def assert_right(ran: Ran, seeds: range, again: str) -> None:
 def native_environment() -> dict[str, str]:
     """Without forebay."""
     return native()
+
+
+def is_wrong_natively(folder: Path, ranks: int, seed: int, arguments: tuple[str, ...], runs: int = 3) -> bool:
+    """HDF5 itself goes wrong with the program of this seed, in one of so many runs: hangs, crashes or misreads."""
+    for run in range(runs):
+        seeds = range(seed, seed + 1)
+        ran = run_oracle(folder / f"native-{seed}-{run}", ranks, seeds, native_environment(), 1, arguments, 30)
+        if ran.done.hung is not None or ran.done.returncode != 0 or differences(ran.folder / str(seed)):
+            return True
+    return False

@@ -11,7 +11,7 @@ import time
 import pytest
 from connector_environment import bytes_staged, staged
 from parallel_environment import LONG, process_lines
-from parallel_oracle import assert_right, differences, native_environment, run_oracle
+from parallel_oracle import assert_right, differences, is_wrong_natively, native_environment, run_oracle
 
 from forebay.slowfs import SlowFS, available
 
@@ -62,11 +62,25 @@ def test_ranks_read_what_they_must(setting, tmp_path, request):
     print(f"FOREBAY_SEED={FIRST_SEED}: seeds {first} to {first + SEEDS - 1}")
     folder = request.getfixturevalue("slow_target") if slow else tmp_path
     # Of the known programs some write raw data; of a few random ones perhaps none does.
+    launches = 2
     for name, seeds in ("known", KNOWN_SEEDS), ("random", range(first, first + SEEDS)):
         ran = run_oracle(folder / name, ranks, seeds, staged(tmp_path, **options), nodes, most)
-        assert_right(ran, seeds, f"FOREBAY_SEED={FIRST_SEED} pytest {__file__} -k {setting}")
+        try:
+            assert_right(ran, seeds, f"FOREBAY_SEED={FIRST_SEED} pytest {__file__} -k {setting}")
+        except AssertionError:
+            # One launch runs all of them, so one that HDF5 gets wrong hides the others.
+            wrong = [seed for seed in seeds if name == "random" and is_wrong_natively(tmp_path, ranks, seed, most)]
+            if not wrong:
+                raise
+            print(f"HDF5 itself goes wrong with {wrong}")
+            launches = 1  # that leave a line of each process for certain
+            for seed in sorted(set(seeds) - set(wrong)):
+                one = range(seed, seed + 1)
+                ran = run_oracle(folder / f"again-{seed}", ranks, one, staged(tmp_path, **options), nodes, most)
+                assert_right(ran, one, f"seed {seed} of FOREBAY_SEED={FIRST_SEED} pytest {__file__} -k {setting}")
     processes = process_lines(tmp_path)
-    assert len(processes) == 2 * ranks and all(process["files_staged"] > 0 for process in processes[:ranks]), processes
+    assert len(processes) == 2 * ranks or (launches == 1 and len(processes) >= ranks), processes
+    assert all(process["files_staged"] > 0 for process in processes[:ranks]), processes
     assert bytes_staged(tmp_path) > 0
     # The read cache stays. It is empty but where a run takes so long that its files are no longer young.
     left = [path for path in (tmp_path / "staging-area").rglob("*") if path.is_file() and path.stat().st_size > 0]
