@@ -41,54 +41,52 @@ extern "C" {
 /* The version of the plugin that is loaded, which may be another one than that of the headers. */
 int forebay_version(unsigned *major, unsigned *minor, unsigned *patch);
 
-/* Files that the process opens from now on are neither staged nor cached, and counted with the reason `paused`, until
- * `forebay_resume` was called as often. Files that are open go on as they are, also where they are opened again. With
- * MPI, no rank stages a file if one of them has paused. EINVAL: it is not paused. */
+/* After `forebay_pause` the process neither stages nor caches files that it opens, and counts them with the reason
+ * `paused`, until it has called `forebay_resume` as often. Files that are open go on as they are, also where they are
+ * opened again. With MPI, no rank stages a file if one of them has paused. EINVAL: the process is not paused. */
 int forebay_pause(void);
 int forebay_resume(void);
 
-/* What was counted of the process (docs/statistics.md), as one JSON object with a zero byte at its end, into `size`
- * bytes at `into`; what does not fit is left out. `length`: of all of it, without the zero byte; 0: nothing was opened
- * yet. `length` may be null. Where the process has several HDF5 libraries: of the first one that has found the plugin.
- */
+/* Writes the statistics of the process (docs/statistics.md) to `into`, as one JSON object with a zero byte at its end,
+ * cut to `size` bytes. `length` receives the length of the whole object without the zero byte, 0 if nothing was opened
+ * yet; it may be null. With several HDF5 libraries in the process, the first one that found the plugin answers. */
 int forebay_statistics(char *into, uint64_t size, uint64_t *length);
 
 /* ---- by identifier -----------------------------------------------------------------------------------
  *
  * `file` and `dataset` are identifiers of HDF5 (hid_t) of objects that are open. Each function is one of HDF5's
- * optional operations (operations.h). Thread-safety: as HDF5's. With MPI none is collective. Blocking:
+ * optional operations (forebay/operations.h). Thread-safety: as HDF5's. With MPI none is collective. Blocking:
  * `forebay_file_wait_durable`; prefetching a chunked dataset reads its chunk index.
  */
 
-/* Nothing of the file drains until `forebay_file_resume_drain`. A call that needs room in the log or waits for the file
- * (close, flush with option flush=drain, forebay_file_wait_durable) ends that. With MPI the lowest rank of each node
- * decides, and files of several nodes go on draining. */
+/* Pauses the file's drain until `forebay_file_resume_drain`. A call that needs room in the log or waits for the file
+ * (close, flush with option flush=drain, forebay_file_wait_durable) ends the pause. With MPI the lowest rank of each
+ * node decides, and files of several nodes go on draining. */
 int forebay_file_pause_drain(int64_t file);
 int forebay_file_resume_drain(int64_t file);
 
-/* Waits until what was flushed (H5Fflush) is in the file itself, and on its device (fsync). What was written since the
- * last flush is as well, as far as it may be: what has to wait for the next flush, so that a crash leaves the last one
- * whole, is not. */
+/* Waits until all flushed bytes (H5Fflush) are in the file itself, and on its device (fsync). This includes later
+ * writes that may drain before the next flush. The others wait, so that a crash leaves the last flush whole. */
 int forebay_file_wait_durable(int64_t file);
 
 /* Fetches `count` ranges of the file, of `lengths[i]` bytes from `offsets[i]` on, or a part of a dataset, into the read
- * cache: in this order, after what was asked for before, in the background, as far as it is not there. `count` 0: the
- * whole file. Ranges beyond the end of the file are cut. `file_space`: H5S_ALL (0), or a selection. */
+ * cache. It does so in the background, in this order, after earlier requests, and skips bytes that are there. `count`
+ * 0: the whole file. Ranges beyond the end of the file are cut. `file_space`: H5S_ALL (0), or a selection. */
 int forebay_file_prefetch(int64_t file, uint64_t count, const uint64_t *offsets, const uint64_t *lengths);
 int forebay_dataset_prefetch(int64_t dataset, int64_t file_space);
 /* The dataset is going to be read row by row (its first axis) in this order: fetches the rows in that order. Rows may
  * come more than once. Call it for each part of a long order. */
 int forebay_dataset_follow(int64_t dataset, uint64_t count, const uint64_t *rows);
-/* How many of those bytes were not looked at yet, or were read and are on their way into the cache. 0 too once nothing
- * more can be stored. */
+/* How many requested bytes are not looked at yet, or are read and not in the cache yet. Also 0 once the cache can store
+ * nothing more. */
 int forebay_file_prefetch_left(int64_t file, uint64_t *bytes);
-/* Drops what has not begun. */
+/* Drops the requests that have not begun. */
 int forebay_file_prefetch_cancel(int64_t file);
 
 /* A pinned file stays in the read cache when that is full, also when no process has it open. `on` 0: no longer. */
 int forebay_file_pin(int64_t file, int on);
-/* Removes what the read cache has of the file, pinned or not; what another process is just storing stays. `bytes`, of
- * what was removed, may be null. */
+/* Removes the file's bytes from the read cache, pinned or not, except those that another process is storing. `bytes`
+ * receives how many were removed; it may be null. */
 int forebay_file_evict(int64_t file, uint64_t *bytes);
 
 /* What was counted of the file; arguments as of `forebay_statistics`. */

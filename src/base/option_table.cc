@@ -100,7 +100,7 @@ constexpr std::array kTable{
         "When a file in the read cache is compared with the file itself:\n"
         "open: at each open, and in the background every 5 s while it is read\n"
         "always: before each read, too\n"
-        "a number: by an open once the last comparison is so many seconds old, by a read so long after the open\n"
+        "a number: at an open if the last comparison is that many seconds old, at a read that long after the open\n"
         "never: only when a process opens it for the first time\n"
         "With a number and with never a process opens a small file again without asking the file system, as an "
         "NFS client does that caches attributes (docs/read-cache.md, \"Attribute leases\")."},

@@ -28,7 +28,7 @@ void Leases::erase(Place place) noexcept {
     order_.erase(place);
 }
 
-// What one user could open, another one may not.
+// Another user may lack the permission to open these files.
 void Leases::empty_for_another_user() noexcept {
     const uid_t user = ::geteuid();
     const gid_t group = ::getegid();

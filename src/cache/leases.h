@@ -1,4 +1,5 @@
-// Which small files a process may open again without asking their file system: docs/read-cache.md, "Attribute leases".
+// The small files that a process may open again without asking their file system: docs/read-cache.md, "Attribute
+// leases".
 //
 // A lease says which version a path led to when this process compared it last. It is valid for so long as option
 // `revalidate` says, for the effective user and group that the process had then. The table is bounded; the leases that
@@ -42,7 +43,7 @@ class Leases {
     // In the place of an earlier one of the path. May throw std::bad_alloc; the path then has no lease.
     void keep(const std::string& path, const Lease& lease);
     void drop(const std::string& path) noexcept;
-    // Of all paths that lead to the file.
+    // Drops the leases of all paths that lead to the file.
     void drop(const io::Identity& identity) noexcept;
 
     // For tests.

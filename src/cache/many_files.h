@@ -1,9 +1,9 @@
 // Decides from the opens of small files whether copies of them would pay (cache/small_files.h).
 //
-// A program that opens few files has replicas of them. One that has opened more than `kFew` small files is one of many.
-// If the user has asked for a cache, copies pay from then on. If not, they pay once the program opens files again:
-// after every 64 opens it is asked whether more than half of them were of versions that had been opened before. Pure,
-// and not thread-safe. Memory: 128 KiB, from the first of many files on.
+// Replicas serve a program that opens few files. After more than `kFew` opens of small files, copies pay at once if the
+// user has asked for a cache. If not, they pay once the program opens files again: every 64 opens, the class checks
+// whether more than half of them were of versions opened before. Pure, and not thread-safe. Memory: 128 KiB, from the
+// first open after `kFew` on.
 #pragma once
 
 #include <cstdint>

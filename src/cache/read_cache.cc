@@ -14,6 +14,7 @@
 #include "base/attempt.h"
 #include "base/clock.h"
 #include "cache/further_devices.h"
+#include "cache/replica_files.h"
 #include "io/path.h"
 #include "io/process_lock.h"
 #include "io/spare_descriptors.h"
@@ -487,8 +488,10 @@ bool ReadCache::has_replica(const io::Identity& identity) const {
             return true;
     }
     std::error_code failed;
-    return std::filesystem::exists(
-        fmt::format("{}/{}/{}/{}", options_.nls, area::staging_folder(), kCacheFolder, replica_name(identity)), failed);
+    // A process that writes the file has made the folder, too, and has no map in it.
+    return std::filesystem::exists(fmt::format("{}/{}/{}/{}/{}", options_.nls, area::staging_folder(), kCacheFolder,
+                                               replica_name(identity), kPresenceFile),
+                                   failed);
 }
 
 std::unique_ptr<io::Lock> ReadCache::begin_writing(io::File& target) noexcept {

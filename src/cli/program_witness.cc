@@ -93,8 +93,8 @@ void ProgramWitness::look_at(pid_t process) {
     }
 }
 
-// A library that is too old is told of if its process has no other one. Debian's PyTorch, for example, brings HDF5 1.10
-// along with OpenCV and calls nothing of it, while h5py has an HDF5 of its own.
+// Tells of a library that is too old if its process has no other one. Debian's PyTorch, for example, brings HDF5 1.10
+// along with OpenCV and never calls it, while h5py has an HDF5 of its own.
 std::vector<std::string> ProgramWitness::about_libraries() const {
     const std::string plugin = plugin_file(folder_).value_or("");
     std::map<std::string, std::string> too_old;   // by library: its version, or empty

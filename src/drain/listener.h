@@ -1,4 +1,4 @@
-// What an outflow (drain/outflow.h) asks the file that it drains, and tells it.
+// The calls by which an outflow (drain/outflow.h) asks and informs the file that it drains.
 //
 // The file implements this; tests have another implementation. All calls come under the lock that file and outflow
 // share, unless a function says otherwise.
@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "extent/range.h"
-#include "group/writes_beside.h"
+#include "group/bypass_count.h"
 #include "log/target_state.h"
 #include "plan/merge.h"
 
@@ -19,7 +19,7 @@ namespace forebay::drain {
 struct Backlog {
     std::uint64_t ready_bytes = 0;      // free to drain
     bool any_ready = false;             // extents are free to drain, zeros among them
-    bool clogged = false;               // a few pieces keep a log of which most is dead
+    bool clogged = false;               // most of the log is dead, and a few pieces keep it
     std::uint64_t logical_size = 0;     // of the file, as the program sees it
     std::uint64_t committed_size = 0;   // of the file, at its last commit
 };
@@ -43,7 +43,7 @@ class DrainListener {
     // The log has records, so it is worth noting the target's state.
     [[nodiscard]] virtual bool has_records() const noexcept = 0;
     // Writes to the target that bypass the log.
-    [[nodiscard]] virtual group::WritesBeside& bypasses() noexcept = 0;
+    [[nodiscard]] virtual group::BypassCount& bypasses() noexcept = 0;
 
     // ---- what the outflow tells -----------------------------------------------------------------
 

@@ -199,7 +199,7 @@ Source::Taken Outflow::take() {
         nothing_left = !taken.work && idle();
     }
     if (nothing_left) {
-        listener_.came_to_rest();   // whoever waits for room because this file had something to drain must look again
+        listener_.came_to_rest();   // writers that wait for room in the log must look again
         watch_rest();
     }
     return taken;

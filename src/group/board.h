@@ -1,24 +1,24 @@
 // The board: the memory that the participants of one shared file map, beside their logs.
 //
-// One file per shared file and node, in the drainer's process directory. It holds the node-wide sequence
-// counter, for each participant which segments its log consists of and which are free again, and the two
-// words to wait for: the doorbell (somebody has appended, or wants room: for the drainer) and progress
-// (something was drained: for those who wait for room).
+// One file per shared file and node, in the drainer's process directory. It holds the node-wide sequence counter and,
+// for each participant, the segments of its log and which of them are free again. Processes sleep on two words of it:
+// the drainer on the doorbell, which participants raise when they append or need room; participants that need room on
+// progress, which the drainer raises when it has drained.
 //
-// Memory order: a participant stores the segment's place in its ring before it raises `adopted` (release),
-// and publishes records by their segment's tail (log/file_log.h). The drainer raises `released` (release)
-// once nothing of the segments below is needed. A marker (truncate, commit) is appended between two
-// barriers of all participants, and `epoch` is raised in between; so whoever reads all tails, and finds the
-// same epoch before and after, has a cut in which everything before the last marker is complete.
-// Which segments may go although other logs stay is told by the frontier (log/frontier.h): `dead_raw` and
-// `dead_metadata`. The drainer raises it before it raises `released`, readers read it after `released`.
-// With durability=node the statements (group/statement.h) are on it, too; they are written to the file, not through the
-// mapping. Ownership: `Board` owns the mapping; the drainer removes the file when it closes the shared file. Faults: a
-// page of it that cannot be had (the device failed) is replaced by memory of this process (io::Replaceable), and the
-// board is `lost`: what is stored there from now on no other process sees, and the other way round. Nothing that was
-// drawn, announced or released then may be relied on; whoever stores something that others have to see looks at `lost`
-// afterwards. After a crash: recovery takes from here which logs belong together, the frontier, and who took part. What
-// the memory consists of is in group/board_format.h.
+// Memory order: a participant stores the segment's place in its ring before it raises `adopted` (release). It publishes
+// records by their segment's tail (log/file_log.h). The drainer raises `released` (release) once no byte of the
+// segments below is needed. A marker (truncate, commit) is appended between two barriers of all participants, and
+// `epoch` is raised in between. So a reader of all tails that finds the same epoch before and after has a consistent
+// cut: everything before the last marker is complete. The frontier (log/frontier.h), `dead_raw` and `dead_metadata`,
+// tells which segments may go although other logs stay. The drainer raises it before `released`; readers read it after
+// that.
+// With durability=node the board also has the statements (group/statement.h), which are written to the file, not
+// through the mapping. Ownership: `Board` owns the mapping; the drainer removes the file when it closes the shared
+// file. Faults: memory of this process replaces a page that cannot be had (the device failed; io::Replaceable), and the
+// board is `lost`: this process and the others no longer see each other's stores. A process must not rely on numbers
+// drawn then, nor on announcements and releases. After each store that others must see it checks `lost`. After a crash,
+// recovery takes from the board which logs belong together, the frontier, and the participants. group/board_format.h
+// has the layout.
 #pragma once
 
 #include <atomic>
@@ -35,14 +35,14 @@ namespace forebay::group {
 class Board {
   public:
     // A new board in `file`, which is empty. `ring` is at least the most segments a participant can have.
-    // `group` is what the logs' open records call those who belong together.
+    // `group` is the group's number, as in the open records of its logs.
     [[nodiscard]] static Result<Board> create(std::unique_ptr<io::File> file, std::uint64_t participants,
                                               std::uint64_t ring, std::uint64_t group = 0);
-    // One that another process has made. kCorrupt: it is none, or one for another number of participants.
+    // Opens a board that another process has made. kCorrupt: it is no board, or is for another number of participants.
     [[nodiscard]] static Result<Board> open(std::unique_ptr<io::File> file, std::uint64_t participants);
 
     [[nodiscard]] bool lost() const noexcept { return replaceable_->replaced(); }
-    // What a board that is lost is told as: made beforehand, as there may be no memory then.
+    // The error of a lost board. Made in advance, as memory may be short by then.
     [[nodiscard]] const Status& loss() const noexcept { return loss_; }
 
     [[nodiscard]] BoardHeader& header() const noexcept { return *header_; }

@@ -1,9 +1,9 @@
-// What a board consists of: the file that the participants of one shared file map (group/board.h), as recovery
+// The format of a board, the file that the participants of one shared file map (group/board.h), as recovery
 // finds it in the drainer's process directory.
 //
-// Native byte order: whoever reads a board runs on the machine that wrote it. The magic and the version guard it.
-// After a crash `group`, the frontier (`dead_raw`, `dead_metadata`) and who took part are what counts; of a durable
-// group the last statement (group/statement.h), and of the frontier only whether it is beyond everything.
+// Native byte order, as a board is read on the machine that wrote it. The magic and the version guard it. After a crash
+// recovery uses `group`, the frontier (`dead_raw`, `dead_metadata`) and the participants. For a durable group it uses
+// the last statement (group/statement.h); of the frontier it uses only whether that is beyond all records.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "group/bypass_count.h"
 #include "group/statement.h"
-#include "group/writes_beside.h"
 #include "io/file.h"
 #include "io/futex.h"
 #include "log/format.h"
@@ -31,11 +31,10 @@ inline constexpr std::string_view kBoardPrefix = "board-";
 // "board-7": the board for the drainer's log number 7, in the drainer's directory.
 [[nodiscard]] std::string board_name(std::uint64_t log);
 
-// What other nodes may read of a board (one-sided, so the layout counts): which parts of the file may hold
-// bytes that are staged here and not in the target yet. A ticket is drawn for each record once it is
-// visible; `marks` keeps the last one for each region of the file, `clean` the one up to which everything
-// has been drained. Where there is but one node, a mark of 1 says that the region may have been staged to since the
-// board was made.
+// The part of a board that other nodes may read (one-sided, so the layout counts). It tells which parts of the file may
+// have bytes that are staged here and not in the target yet. Each record draws a ticket once it is visible. `marks` has
+// the last ticket of each region of the file; `clean` is the ticket up to which everything is drained. With one node, a
+// mark of 1 says that bytes of the region may have been staged since the board was made.
 struct Exposed {
     static constexpr std::uint64_t kRegionBytes = std::uint64_t{1} << 20;
     static constexpr std::uint64_t kMarks = 4096;   // regions share marks: too much waiting, never too little
@@ -85,17 +84,17 @@ struct BoardHeader {
     std::atomic<std::uint32_t> finished{0};    // the drainer is done with the file; 2: not all of it is there
     std::atomic<Bypass> bypass{Bypass::kNo};   // after a failure, with on_error=through
     std::atomic<std::uint64_t> memory_pace{
-        0};                // of a target as fast as the log (drain/target_pace.h), times participants; else 0
-    WritesBeside beside;   // by all participants
+        0};                 // of a target as fast as the log (drain/target_pace.h), times participants; else 0
+    BypassCount bypasses;   // by all participants
     alignas(64) Exposed exposed;
 };
 
 struct alignas(64) BoardRow {
     std::atomic<std::uint64_t> pid{0}, start_ticks{0};    // who it is
     std::atomic<std::uint64_t> adopted{0};                // segments this log has ever had
-    std::atomic<std::uint64_t> wants_room{0};             // waits: even its newest segment may go
-    alignas(64) std::atomic<std::uint64_t> drawing{0};    // a number from here on may be without its record yet; 0 none
-    alignas(64) std::atomic<std::uint64_t> released{0};   // of those, the first so many are free again
+    std::atomic<std::uint64_t> wants_room{0};             // not 0: it waits, and even its newest segment may go
+    alignas(64) std::atomic<std::uint64_t> drawing{0};    // numbers from here on may lack their records yet; 0: none
+    alignas(64) std::atomic<std::uint64_t> released{0};   // segments, from the log's first on, that are free again
     std::atomic<std::uint64_t> synced{0};   // durability=node: on the device up to here (log::log_position)
 };
 
@@ -110,11 +109,11 @@ struct BoardView {
     std::uint64_t team = 0, nodes = 1;
     log::Frontier frontier;
     std::vector<area::ProcessIdentity> participants;
-    std::uint64_t unfollowed_bytes = 0;   // payload that the one who drains has not found yet, while it is at work
+    std::uint64_t unfollowed_bytes = 0;   // payload that the working drainer has not found yet
     std::size_t logs = 0;                 // of theirs that have records which may still count
     std::optional<Statement> statement;   // of a durable group
 };
-// Believes nothing: kCorrupt, if this is no board; kUnsupported, if it is one of another version; kNotFound, if its
+// Checks all that it reads. kCorrupt: this is no board. kUnsupported: it is a board of another version. kNotFound: its
 // maker died before it was whole.
 [[nodiscard]] Result<BoardView> read_board(io::File& file);
 

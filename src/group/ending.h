@@ -22,18 +22,17 @@ class Ending {
     // The drainer has finished with the file: no participant need wait for it any more. `outcome`: whether the target
     // has all of the file.
     void finished(const Status& outcome = Status::ok()) noexcept;
-    // The other participants wait for that. kUnavailable: the drainer has died, or takes longer than `at_most`.
+    // For the others: waits until the drainer has finished. kUnavailable: it has died, or takes longer than `at_most`.
     [[nodiscard]] Status wait_until_finished(std::optional<std::chrono::milliseconds> at_most = std::nullopt);
     // Once the drainer has finished: why the target does not have all of the file, or ok.
     [[nodiscard]] Status outcome() const;
 
-    // How far a participant has come that ends without a close; in BoardRow::wants_room.
+    // How far a participant that ends without a close has come; in BoardRow::wants_room.
     enum class Phase : std::uint64_t { kWritten = 2, kGivenBack = 3 };
     void publish(Phase phase) noexcept;
-    // Returns once all other participants that live have come as far. kUnavailable: one of them has not within
-    // `at_most`.
+    // Returns once all other live participants have reached `phase`. kUnavailable: one has not within `at_most`.
     [[nodiscard]] Status await(Phase phase, std::optional<std::chrono::milliseconds> at_most);
-    // All other participants have, and none of them has died before.
+    // All other participants have reached `phase`; none has died before it.
     [[nodiscard]] bool all_came_to(Phase phase) const noexcept;
 
   private:

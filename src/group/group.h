@@ -1,8 +1,8 @@
-// A file that several processes of the node write together, as one of them takes part.
+// One process's part in a file that several processes of the node write together.
 //
 // Each process, a participant, appends to a log of its own. One of them, the drainer, follows the logs of all and
-// writes the target; the others build no index until they read. Memory that all have mapped connects them, the board,
-// and the logs themselves: a record is visible to all as soon as its segment's tail covers it.
+// writes the target; the others build no index until they read. The board, which all have mapped, and the logs connect
+// them: a record is visible to all as soon as its segment's tail covers it.
 //
 //   order()     sequence numbers, and the records that other participants have appended
 //   log()       this participant's own log, and waiting for room in it

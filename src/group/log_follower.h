@@ -33,10 +33,9 @@ class LogFollower {
         std::uint64_t payload = 0, generation = 0;
         std::uint64_t bytes = 0;   // of the payload
     };
-    // Appends the new records to `records`; each counts as not indexed in its segment until the caller says otherwise.
-    // kNotFound: a segment was used again before it was read (not
-    // for the drainer, who releases); EIO: a page of the log cannot be had (io/guarded_access.h); other errors: the
-    // pool cannot be mapped, or is damaged.
+    // Appends the new records to `records`; each counts in its segment's `unindexed` until the caller takes it off.
+    // kNotFound: a segment was reused before it was read (never in the drainer, which releases segments). EIO: a page
+    // of the log cannot be had (io/guarded_access.h). Other errors: the pool cannot be mapped, or is damaged.
     Status read(std::vector<Record>& records);
 
     // Begins again with the oldest segment that is not released.
@@ -51,13 +50,13 @@ class LogFollower {
     [[nodiscard]] bool waits_for_frontier() const noexcept {
         return idle() && (open_.size() > 1 || board_.row(participant_).wants_room.load() != 0);
     }
-    // For the drainer: the lowest order of a segment that has to stay. The others' views have neither live bytes nor
-    // pins, and they may go (log::SegmentOrder::may_go); the newest only when its owner waits for room.
+    // For the drainer: the lowest order of a segment that has to stay. Older segments have neither live bytes nor pins,
+    // and may go (log::SegmentOrder::may_go); the newest may go only when its owner waits for room.
     [[nodiscard]] std::uint64_t needed_from(const log::Frontier& frontier,
                                             std::uint64_t drained_metadata) const noexcept;
-    // For the drainer: releases those, as far as that is still so. True if any was released.
+    // For the drainer: releases the segments below `order` that may still go. True if any was released.
     bool release_below(std::uint64_t order) noexcept;
-    // The oldest segment that is followed, and the end of what was read (log::log_position); 0 if that is given back.
+    // The order of the oldest followed segment, and the end of the records read (log::log_position; 0: none followed).
     [[nodiscard]] std::uint64_t begin() const noexcept { return open_.empty() ? next_order_ : open_.front().order; }
     [[nodiscard]] std::uint64_t end() const noexcept;
     // Waits until the log is on its device. From any thread.

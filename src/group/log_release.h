@@ -3,8 +3,8 @@
 // With durability=node a segment is free only after a statement on the device says so (docs/log-format.md, "Durable
 // logs of several processes"): the drainer makes a survey, plans the release, makes the statement, and releases.
 //
-// Thread-safety: the file's lock covers all calls but `all_drained`'s readers on other nodes, `state` and `retire`,
-// which one thread at a time calls without the lock. Blocking: `state` and `retire`, on devices.
+// Thread-safety: callers hold the file's lock, but for `state` and `retire`, which one thread at a time calls without
+// it. Blocking: `state` and `retire`, on devices.
 #pragma once
 
 #include <cstdint>

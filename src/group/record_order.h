@@ -31,8 +31,7 @@ class RecordOrder {
     // ---- sequence numbers -----------------------------------------------------------------------
 
     // The next number: they rise within the node, for this file. Call `published` once the record is appended and, in
-    // the drainer, noted for its index. Until then no participant takes it for granted that it has seen all lower
-    // numbers.
+    // the drainer, noted for its index. Until then participants expect that this record may still appear.
     [[nodiscard]] std::uint64_t next_sequence() noexcept;
     void published() noexcept;
     // Every record that a participant has appended has a lower number.
@@ -41,7 +40,8 @@ class RecordOrder {
     [[nodiscard]] std::uint64_t complete_below() const noexcept { return complete_below_; }
     // Only incomplete records remain to be drained: rings the doorbell when more are complete.
     void await_complete() noexcept;
-    // The doorbell has rung for this since `followed`. Take in what `find` finds now, or it rings again and again.
+    // The doorbell has rung for `await_complete` since `followed`. Take in the records that `find` finds, or it rings
+    // again.
     [[nodiscard]] bool completeness_awaited() const noexcept { return completeness_awaited_; }
     // The other participants have stopped writing: every record is complete.
     void note_alone() noexcept { alone_ = true; }
@@ -69,8 +69,8 @@ class RecordOrder {
     };
     using Visit = std::function<void(const Record&)>;
     // Finds the records that were appended since the last call: the drainer in the other logs, else in all logs. Finds
-    // every record that was complete when the call began. All earlier records of its writer are found too, or the
-    // drainer has noted them itself. False: earlier visits count no more; forget them, restart, and call again.
+    // every record that was complete when the call began, and with it all earlier records of the same participant. The
+    // drainer has noted its own. False: earlier visits count no more; forget them, restart, and call again.
     [[nodiscard]] bool find();
     // For the drainer, after `find`: adds the new payload to `pending`, and only then counts it as found. So a process
     // that sums up from outside what is not in the file misses none.
@@ -99,7 +99,7 @@ class RecordOrder {
     bool completeness_awaited_ = false;
     std::uint64_t released_at_restart_ = 0;   // segments, of all logs
     log::Frontier dead_at_restart_{0, 0};     // records below do not count
-    // All records with one of the tickets, or a number below, had been found.
+    // The last `find` has found all records with a ticket up to `tickets`, or with a number below `below`.
     struct Found {
         std::uint64_t tickets = 0, below = 0;
     };
@@ -109,8 +109,8 @@ class RecordOrder {
     Status damage_;
 };
 
-// A drawn sequence number. Its destruction publishes it at the latest: a number that came to no record, for want of
-// memory, must not be waited for.
+// A drawn sequence number. The destructor publishes it at the latest: if memory ran out before its record was made, no
+// process may wait for it.
 class DrawnNumber {
   public:
     explicit DrawnNumber(RecordOrder* order) noexcept : order_(order) {}   // null: one process writes the file

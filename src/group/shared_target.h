@@ -8,9 +8,9 @@
 #include <span>
 
 #include "extent/range.h"
+#include "group/bypass_count.h"
 #include "group/participants.h"
 #include "group/staged_regions.h"
-#include "group/writes_beside.h"
 #include "log/file_log.h"
 
 namespace forebay::group {
@@ -26,9 +26,9 @@ class SharedTarget {
     void set_committed_size(std::uint64_t size) noexcept {
         participants_.header().committed_size.store(size, std::memory_order_release);
     }
-    // Of a target that is as fast as the log: the time in ns that it costs the node to drain the bytes of
-    // drain::TargetPace::kBytes that one participant stages. More, the more of them stage. Nullopt: the target is
-    // waited for, or its pace is unknown, so everything is staged. The drainer sets it.
+    // For a target that is as fast as the log: the ns that it takes for drain::TargetPace::kBytes, times the number of
+    // participants. Nullopt: the target is waited for, or its pace is unknown, so everything is staged. The drainer
+    // sets it.
     [[nodiscard]] std::optional<std::uint64_t> memory_pace() const noexcept {
         const std::uint64_t ns = participants_.header().memory_pace.load();
         return ns != 0 ? std::optional(ns) : std::nullopt;
@@ -37,7 +37,7 @@ class SharedTarget {
         participants_.header().memory_pace.store(ns.value_or(0) * participants_.count());
     }
     // Writes of all participants that bypass the log.
-    [[nodiscard]] WritesBeside& beside() noexcept { return participants_.header().beside; }
+    [[nodiscard]] BypassCount& bypasses() noexcept { return participants_.header().bypasses; }
     // As group/staged_regions.h. Look at `Participants::lost` after `first_unstaged`.
     void note_staged(std::span<const log::FileLog::Part> parts) noexcept {
         group::note_staged(participants_.header().exposed, parts);

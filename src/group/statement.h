@@ -1,8 +1,8 @@
-// What is certain about the durable logs of a file that several processes write: the statement on their board.
+// Statements on the board of a durable group: which parts of its logs are certain, and the last commit.
 //
-// docs/log-format.md, "Durable logs of several processes", is the specification. The drainer makes statements one after
-// the other, each in the place that the one before the last had, and syncs the board in between: so one of the two is
-// always whole. Thread-safety: none; one writer. Pure but for `write` and `read_last`, which block on the file.
+// docs/log-format.md, "Durable logs of several processes", is the specification. The drainer writes statements to two
+// places in turns and syncs the board in between, so one of the two is always whole. Thread-safety: none; one writer.
+// Pure but for `write_statement` and `read_last_statement`, which block on the file.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ inline constexpr std::uint64_t kStatementAlignment = 512;
 
 // `begin`: where the two places are in the board. Does not sync.
 [[nodiscard]] Status write_statement(io::File& board, std::uint64_t begin, const Statement& statement);
-// The last one that is whole; none: there never was one, or both are damaged. Believes nothing; errors are those of
-// reading.
+// Returns the last whole statement. Nullopt: there never was one, or both are damaged. Checks all that it reads; errors
+// are those of reading.
 [[nodiscard]] Result<std::optional<Statement>> read_last_statement(io::File& board, std::uint64_t begin,
                                                                    std::uint64_t logs);
 

@@ -45,8 +45,7 @@ int prefetch(const char* path, std::uint64_t count, const std::uint64_t* offsets
     ranges.reserve(std::max<std::uint64_t>(count, 1));
     if (count == 0) ranges.push_back({0, kOffsetMax});
     for (std::uint64_t i = 0; i < count; ++i)
-        ranges.push_back({std::min(offsets[i], kOffsetMax),
-                          offsets[i] + std::min(lengths[i], kOffsetMax - offsets[i])});
+        ranges.push_back({offsets[i], offsets[i] + std::min(lengths[i], kOffsetMax - offsets[i])});
     return error_number(file->prefetch(ranges));
 }
 

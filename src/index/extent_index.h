@@ -10,13 +10,13 @@
 //     its segment cannot go, and recovery finds it;
 //   - pending_bytes is the sum of both maps' bytes that lie in segments, and each segment's live_bytes
 //     its share of that.
-// Extents without a segment are zeros, left behind by a truncation; they are counted apart. An extent of what was
-// gathered (index/gathered.h) stands for the pieces of many records. It carries the highest of their numbers; where
-// that would not do it is taken apart first. The index alone keeps the segments' accounts: live bytes, pins and order.
-// It owns what was gathered until none of it is staged or pinned. Not thread-safe. Errors:
-// std::bad_alloc, after which the accounts agree with the maps. What changes one range or cuts the file changes all of
-// it or nothing; `insert_unless_newer`, `commit`, `promote_held` and `relocate_held` may have done a part, and do the
-// rest when called again.
+// Extents without a segment are zeros that a truncation left behind; they are counted apart. An extent of a run
+// (index/gathered.h) stands for the pieces of many records. It has the highest of their numbers, and is split into its
+// pieces first where one number is not enough. The index alone keeps the segments' accounts: live bytes, pins and
+// order. It owns a run until no byte of it is staged or pinned. Not thread-safe. Errors: std::bad_alloc, after which
+// the accounts agree with the maps. A call that changes one range or cuts the file changes all of it or nothing.
+// `insert_unless_newer`, `commit`, `promote_held` and `relocate_held` may have done a part, and do the rest when called
+// again.
 #pragma once
 
 #include <cstdint>
@@ -68,12 +68,12 @@ class ExtentIndex {
     [[nodiscard]] bool held_empty() const noexcept { return held_.empty(); }
     [[nodiscard]] bool empty() const noexcept { return ready_.empty() && held_.empty(); }
 
-    // New bytes for `range`. What lies below `hold_below` is held (`kOffsetMax`: all of it, as metadata
-    // is), the rest is ready. `committed_size` is the file's size at the last commit.
+    // Stages bytes for `range`. Bytes below `hold_below` are held (`kOffsetMax`: all of them, as metadata is), the rest
+    // are ready. `committed_size` is the file's size at the last commit.
     void insert(ByteRange range, const StagedPlace& bytes, std::uint64_t hold_below, std::uint64_t committed_size);
 
-    // The same where nothing of a later record is staged yet: for records that come from several logs, in
-    // no order. Notes in the segments what the frontier needs to know (log/frontier.h).
+    // Does the same, but only where no byte of a later record is staged: for records that come from several logs, in no
+    // order. Notes in the segments what the frontier needs to know (log/frontier.h).
     void insert_unless_newer(ByteRange range, const StagedPlace& bytes, std::uint64_t hold_below,
                              std::uint64_t committed_size);
 
@@ -93,13 +93,12 @@ class ExtentIndex {
 
     // Forgets what is staged for `range`: it was written to the target by other means.
     void drop(ByteRange range);
-    // The same for what older records than `sequence` have staged there.
+    // Forgets the bytes of `range` that records older than `sequence` have staged.
     void drop_older(ByteRange range, std::uint64_t sequence);
 
-    // A target write has been carried out: forgets what is ready and still what the write's pieces were made of.
-    // Returns the bytes.
+    // After a target write: forgets the ready bytes that are still those of the write's pieces. Returns their number.
     std::uint64_t erase_drained(const plan::TargetWrite& write);
-    // The highest number of a record of class metadata whose bytes were drained so; 0: none.
+    // The highest number of a metadata record whose bytes `erase_drained` has forgotten; 0: none.
     [[nodiscard]] std::uint64_t drained_metadata() const noexcept { return drained_metadata_; }
 
     // The bytes stay where they are until unpinned. Of zeros: nothing.
@@ -126,7 +125,7 @@ class ExtentIndex {
         ready_.for_each_and_gap(range, staged, target);
     }
 
-    // Forgets everything, without a word to the segments.
+    // Forgets everything. The segments' accounts stay as they are.
     void clear() noexcept;
 
     // Ready extents from `offset` on, see ExtentMap::walk_from.

@@ -1,8 +1,8 @@
-// What a participant of a shared file knows of it that does not drain it: all that is staged, for reading.
+// The index of a participant that does not drain: all staged bytes of the shared file, for reading.
 //
-// It keeps no account of what it writes. When it reads it follows the logs of all, its own included. Everything that it
-// finds counts as held, so that a later truncation finds it; nothing drains from here. Segments may be given back and
-// used again at any time, so whoever has copied bytes checks that they were still there, and otherwise begins afresh.
+// The participant keeps no account of its writes. When it reads, it follows all logs, its own included. Everything that
+// it finds counts as held, so that a later truncation finds it; nothing drains from here. Segments may be given back
+// and reused at any time. So a reader checks after a copy that the bytes were still there, and otherwise begins afresh.
 //
 // Thread-safety: guarded by the file's lock.
 #pragma once
@@ -25,9 +25,9 @@ class FollowedBytes {
     [[nodiscard]] ExtentIndex& index() noexcept { return index_; }
     [[nodiscard]] const ExtentIndex& index() const noexcept { return index_; }
 
-    // Takes in what was found (group::RecordOrder::find). May throw std::bad_alloc; then that comes again.
+    // Takes in the records that group::RecordOrder::find found. May throw std::bad_alloc; the next call repeats them.
     void take_in(FileBounds& bounds);
-    // Gives back those of this participant's own segments, the newest `keep` not, that the drainer has released.
+    // Gives back this participant's own segments that the drainer has released, except the newest `keep`.
     static void release(const group::OwnLog& own, log::FileLog& log, std::size_t keep);
 
   private:

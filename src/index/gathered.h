@@ -108,9 +108,9 @@ class Gatherer {
         std::vector<std::unique_ptr<Gathered>> gathered;
         std::vector<Loose> loose;
     };
-    // No run crosses a multiple of `cut` bytes (1 to 2 GiB) unless a piece of it does, and a long one goes on in the
-    // next. Nothing, if pieces overlap or are not in ascending order within their record, or their bytes cannot be
-    // read. May throw std::bad_alloc.
+    // No run crosses a multiple of `cut` bytes (1 to 2 GiB), unless one of its pieces does. A long run is split.
+    // Nullopt: pieces overlap, are not in ascending order within their record, or cannot be read. May throw
+    // std::bad_alloc.
     [[nodiscard]] std::optional<Runs> gather(std::span<const Record> records, std::uint64_t cut);
 
   private:

@@ -1,10 +1,9 @@
 // The drainer's own records of a file that is shared, on their way into its index.
 //
-// The thread that writes only notes a record; whoever next needs the index takes in all that were noted, together
-// with what the other participants have appended (StagedBytes::take_in). So no write waits while somebody else
-// has the index, and the drain finds many records at once.
-// Invariants: a record is noted before its number counts as published; its segment counts it in `unindexed` until it
-// is in the index, and stays so long.
+// The writing thread only notes a record. The next thread that needs the index takes in all noted records, together
+// with those that other participants have appended (StagedBytes::take_in). So no write waits for a thread that uses the
+// index, and the drain finds many records at once. Invariants: a record is noted before its number counts as published.
+// The record's segment counts it in `unindexed`, and stays, until it is in the index.
 // Thread-safety: `note` by one thread at a time, everything else from any thread. Bounded by the log itself.
 #pragma once
 
@@ -42,8 +41,8 @@ class OwnRecords {
     // `batch` is in the index.
     void done(Batch& batch) noexcept;
 
-    // Of what is noted and not yet done: payload bytes, and those that are free to drain. Of what is not even taken:
-    // the highest end.
+    // Payload bytes of the records that are noted and not done, and how many of them are free to drain. `end`: the
+    // highest end of the records that are not taken yet.
     [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
     [[nodiscard]] std::uint64_t ready_bytes() const noexcept { return ready_bytes_.load(std::memory_order_relaxed); }
     [[nodiscard]] std::uint64_t end() const noexcept { return end_.load(std::memory_order_relaxed); }

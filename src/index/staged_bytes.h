@@ -1,14 +1,12 @@
-// The bytes of one file that are staged, where this process drains them: those that the index has, and those that are
-// on their way into it.
+// The staged bytes of one file in the process that drains it: those in the index, and those on their way into it.
 //
-// Of a file that is not shared every write goes into the index at once. Of a shared one the drainer's own records are
-// noted first (index/own_records.h), and those of the others are found in their logs; whoever next needs the index
-// takes both in together. Scattered small pieces of several records are staged as the runs that they are together
-// (index/gathered.h).
+// Writes to a file that is not shared go into the index at once. Of a shared file the drainer notes its own records
+// first (index/own_records.h), and finds those of the others in their logs. The next thread that needs the index takes
+// in both. Scattered small pieces of several records are staged as runs (index/gathered.h).
 //
-// Thread-safety: guarded by the file's lock, but for `own`, which has its own. It has no lock for itself: a plan is
-// made of what is ready and what is in flight, and a commit changes what is staged and the sizes of the file in one
-// step. Errors: std::bad_alloc; what was not taken in comes again.
+// Thread-safety: the file's lock guards all but `own`, which has its own. A separate lock would not do: a plan is made
+// of ready bytes and writes in flight, and a commit changes the staged bytes and the file's sizes in one step. Errors:
+// std::bad_alloc; the next call takes in the rest.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +44,9 @@ class StagedBytes {
     // Nothing is left that the target does not have.
     [[nodiscard]] bool empty() const noexcept { return index_.empty() && own_.bytes() == 0; }
 
-    // Takes in what was found in the logs of others, and what this process has noted. `gather_below`: small pieces wait
-    // for their neighbours until there are so many bytes of them, and then false comes back; 0: they do not.
+    // Takes in the records that were found in other logs, and those that this process has noted. Returns false and
+    // takes in nothing while only small pieces have come, less than `gather_below` bytes in all: they wait for
+    // neighbours.
     bool take_in(group::RecordOrder& order, FileBounds& bounds, std::uint64_t run_max, std::uint64_t gather_below);
     // Only what this process has noted.
     void take_in_own(FileBounds& bounds);

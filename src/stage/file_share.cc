@@ -42,7 +42,7 @@ Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place
         FOREBAY_TRY(make_marker_room());   // the others have to be told
         const std::uint64_t begin_ns = monotonic_ns();
         {
-            const group::WriteBeside under_way(group_->target().beside());
+            const group::BypassInFlight under_way(group_->target().bypasses());
             FOREBAY_TRY(target_->write_at(part.offset, part.bytes));
         }
         context_.wrote(begin_ns, monotonic_ns(), range);

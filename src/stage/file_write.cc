@@ -273,18 +273,18 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
         else if (!adopt(segment.value())) FOREBAY_TRY(give_up_log());
     }
     const ByteRange range{offset, offset + bytes.size()};
-    group::WritesBeside* beside = nullptr;
+    group::BypassCount* bypasses_now = nullptr;
     {
         const LockGuard lock(mutex());
         follow();   // what others have written before is older than this
         FOREBAY_TRY(outflow_.begin_bypass(offset, bytes));
         if (range.begin < committed_size_)
             add(slot_->guarantee_given_up, std::min(range.end, committed_size_) - range.begin);
-        beside = &bypasses();
+        bypasses_now = &bypasses();
     }
     const std::uint64_t begin_ns = monotonic_ns();
     const Status outcome = [&] {
-        const group::WriteBeside under_way(*beside);
+        const group::BypassInFlight under_way(*bypasses_now);
         return target_->write_at(offset, bytes);
     }();
     if (outcome) context_.wrote(begin_ns, monotonic_ns(), range);

@@ -439,7 +439,7 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
     drain::Backlog backlog() const noexcept override;
     void note(const log::TargetState& state) noexcept override;
     bool has_records() const noexcept override;
-    group::WritesBeside& bypasses() noexcept override { return group_ ? group_->target().beside() : bypasses_; }
+    group::BypassCount& bypasses() noexcept override { return group_ ? group_->target().bypasses() : bypasses_; }
     void written(const plan::TargetWrite& write, bool succeeded, std::uint64_t took_ns) noexcept override;
     void lost() noexcept override;
     void error_kept(int sys_errno) noexcept override;
@@ -492,7 +492,7 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
     Status sync_error_ GUARDED_BY(mutex());                   // the first one: nothing can be promised any more
     Status withheld_ GUARDED_BY(mutex());                     // why `finish` leaves the log as it is
     std::atomic<bool> log_failed_{false};                     // its mapping has faulted: it takes nothing more
-    group::WritesBeside bypasses_;                            // of a file that is not shared
+    group::BypassCount bypasses_;                             // of a file that is not shared
 
     ledger::LedgerSlot* slot_;                       // never null
     std::unique_ptr<ledger::LedgerSlot> own_slot_;   // until the engine gives one

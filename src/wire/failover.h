@@ -34,10 +34,10 @@ class Failover {
     };
     explicit Failover(Setup setup) : setup_(std::move(setup)), server_(io::format_address(setup_.server)) {}
 
-    // As open_session. kUnsupported: a new server has not brought home the bytes in its predecessor's log.
+    // As open_session. kUnsupported: a new server has not recovered the bytes in its predecessor's log.
     [[nodiscard]] Result<ClientSession> connect(const Open& message, bool* unanswered = nullptr);
-    // Calls `attempt` until it succeeds, each time a server may have come, for the patience at most. Returns its last
-    // error at once if waiting cannot help: a server that answers and refuses the file will refuse it again.
+    // Calls `attempt` each time a server may have come, until it succeeds or the patience ends. Returns its last error
+    // at once if waiting cannot help: a server that answers and refuses the file will refuse it again.
     [[nodiscard]] Status await_server(const std::function<Status()>& attempt);
     [[nodiscard]] bool may_recover_file() const { return log_seen_ && setup_.recover_file; }
     // Brings the file to its last commit. kUnsupported: the server's log cannot be reached from here.

@@ -64,12 +64,12 @@ Status RemoteFile::readable() {
 
 Status RemoteFile::writable() {
     FOREBAY_TRY(readable());
-    return std::exchange(untold_, false) || place_ == Place::kCloseFailed ? failure_ : Status::ok();
+    return std::exchange(deferred_, false) || place_ == Place::kCloseFailed ? failure_ : Status::ok();
 }
 
 Status RemoteFile::usable() {
     FOREBAY_TRY(readable());
-    untold_ = false;
+    deferred_ = false;
     return failure_;
 }
 
@@ -77,7 +77,7 @@ Status RemoteFile::usable() {
 void RemoteFile::note_refused_write(const Status& why) {
     if (!failure_) return;
     failure_ = copy_of(why, "a write failed");
-    untold_ = true;
+    deferred_ = true;
 }
 
 // ---- failover ----------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
         bool unanswered = false;          // out, after a failure: the server may still open the file, and empty it
     };
     // kUnsupported: the server cannot have bytes of this file, and does not stage it. EBUSY: another client writes it.
-    // Other errors: nobody knows what the server has of it. `file` stays the caller's after a failure.
+    // Other errors: it is unknown what the server has of it. `file` stays the caller's after a failure.
     [[nodiscard]] static Result<std::unique_ptr<RemoteFile>> open(Setup& setup);
     ~RemoteFile() override;
 
@@ -111,12 +111,16 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     std::uint64_t size_ GUARDED_BY(mutex_) = 0;
     WriteBatch batch_ GUARDED_BY(mutex_);
     Replay replay_ GUARDED_BY(mutex_);
-    Open opened_ GUARDED_BY(mutex_);           // for another server
-    Status failure_ GUARDED_BY(mutex_);        // the first one of a write, the close or the connection
-    bool untold_ GUARDED_BY(mutex_) = false;   // `failure_` is that of a write, and no call has returned it
-    // Where the bytes are: with the server; in the file; with a server that did not close the file, so that it is read
-    // only; out of reach.
-    enum class Place { kServer, kDirect, kClosed, kCloseFailed, kGone };
+    Open opened_ GUARDED_BY(mutex_);             // for another server
+    Status failure_ GUARDED_BY(mutex_);          // the first one of a write, the close or the connection
+    bool deferred_ GUARDED_BY(mutex_) = false;   // `failure_` is that of a write, and no call has returned it
+    enum class Place {
+        kServer,        // the server has the file
+        kDirect,        // no server has it: the file itself is read and written
+        kClosed,        // the server has closed it: the file itself is read
+        kCloseFailed,   // the server could not close it, and serves reads only
+        kGone,          // the connection is lost, or the file withheld: every call fails
+    };
     Place place_ GUARDED_BY(mutex_) = Place::kServer;
     bool withheld_ GUARDED_BY(mutex_) = false;
     bool at_once_ GUARDED_BY(mutex_) = false;   // the server has stepped aside: a write returns once it is answered

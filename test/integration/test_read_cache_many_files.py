@@ -107,6 +107,18 @@ def test_copies_that_are_permanent_serve_the_next_program(mounted, tmp_path):
     assert "(copies of small files)" in listed.stdout, listed
 
 
+def test_a_program_that_has_written_the_files_itself_reads_them_by_copies(tmp_path):
+    environment = staged(tmp_path, "read_cache=on")
+    with slow_files(tmp_path, "") as fs:
+        program = f"{MAKE}\nimport sys; sys.argv = ['', '3']\n{READ}"
+        done = run([sys.executable, "-c", program], environment, tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert reads_of(fs) <= 1.1 * FILES + 12 * 64
+        assert done.stdout == read(native(), tmp_path, 3)
+    assert told(tmp_path)["hit_bytes"] > 2 * FILES * VALUES
+    assert len(list(Path(environment["FOREBAY_NLS"]).glob("forebay-*/cache/*/presence"))) == 64, "replicas"
+
+
 @pytest.mark.parametrize("how", ["rewritten", "replaced"])
 def test_a_file_that_changes_between_two_opens_is_read_anew(mounted, tmp_path, how):
     folder, _ = mounted

@@ -69,7 +69,7 @@ class TeamWorld {
         EXPECT_TRUE(target_->read_at(0, bytes));
         return bytes;
     }
-    [[nodiscard]] std::vector<std::string> beside() const {
+    [[nodiscard]] std::vector<std::string> bypasses() const {
         auto names = std::move(home_->list()).value();
         std::erase(names, "run.h5");
         return names;

@@ -149,7 +149,7 @@ TEST(SeveralNodes, killed_at_any_instant_come_back_to_their_last_commit_in_whate
             }
         }
         ASSERT_TRUE(same(world.contents(), program.committed()));
-        ASSERT_THAT(world.beside(), testing::IsEmpty());
+        ASSERT_THAT(world.bypasses(), testing::IsEmpty());
         // What the earlier ones still keep goes when they look again; the file stays as it is.
         for (const std::size_t node : order)
             if (world.left(node)) {
@@ -157,7 +157,7 @@ TEST(SeveralNodes, killed_at_any_instant_come_back_to_their_last_commit_in_whate
                 ASSERT_FALSE(world.left(node));
             }
         ASSERT_TRUE(same(world.contents(), program.committed()));
-        ASSERT_THAT(world.beside(), testing::IsEmpty());
+        ASSERT_THAT(world.bypasses(), testing::IsEmpty());
     }
     EXPECT_GT(commits, 0u);
     EXPECT_GT(preserved, 0u) << "something had to be undone";
@@ -196,7 +196,7 @@ TEST(SeveralNodes, of_which_any_is_killed_while_it_recovers_leave_the_rest_to_wh
             kills += world.killed ? counts : 0;
             note_change();
         }
-        taken_over += world.modified_ns != 0 && !world.beside().empty() ? counts : 0;
+        taken_over += world.modified_ns != 0 && !world.bypasses().empty() ? counts : 0;
         for (std::size_t i = 0; i < 2 * nodes; ++i) {
             const auto report = world.recover(i % nodes);
             ASSERT_TRUE(report) << report.status().message();
@@ -208,7 +208,7 @@ TEST(SeveralNodes, of_which_any_is_killed_while_it_recovers_leave_the_rest_to_wh
         }
         for (std::size_t node = 0; node < nodes; ++node) ASSERT_FALSE(world.left(node)) << "node " << node;
         ASSERT_TRUE(same(world.contents(), program.committed()));
-        ASSERT_THAT(world.beside(), testing::IsEmpty());
+        ASSERT_THAT(world.bypasses(), testing::IsEmpty());
     }
     EXPECT_GT(kills, 0u);
     EXPECT_GT(taken_over, 0u) << "killed while it wrote";

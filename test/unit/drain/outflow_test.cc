@@ -25,7 +25,7 @@ constexpr std::uint64_t kSegment = std::uint64_t{1} << 20, kSize = 3 << 20;
 // Notes what the outflow tells, and answers as the file that the test describes.
 class NotingListener final : public DrainListener {
   public:
-    explicit NotingListener(const index::StagedBytes& bytes) : bytes_(bytes) {}
+    explicit NotingListener(index::StagedBytes& bytes) : bytes_(bytes) {}
 
     std::shared_ptr<void> hold() override { return {std::shared_ptr<void>(), this}; }
     bool drains() const noexcept override { return true; }
@@ -35,11 +35,11 @@ class NotingListener final : public DrainListener {
         return {bytes_.ready_bytes(), !bytes_.index().ready_empty(), false, kSize, committed_size_};
     }
     bool has_records() const noexcept override { return true; }
-    group::WritesBeside& bypasses() noexcept override { return bypasses_; }
+    group::BypassCount& bypasses() noexcept override { return bypasses_; }
     void note(const log::TargetState&) noexcept override {}
     void written(const plan::TargetWrite& write, bool succeeded, std::uint64_t) noexcept override {
         written_.push_back(write.range);
-        if (succeeded) (void)const_cast<index::StagedBytes&>(bytes_).index().erase_drained(write);
+        if (succeeded) (void)bytes_.index().erase_drained(write);
     }
     void lost() noexcept override {}
     void error_kept(int sys_errno) noexcept override { error_ = sys_errno; }
@@ -51,8 +51,8 @@ class NotingListener final : public DrainListener {
     void reached(std::uint64_t, std::uint64_t, ByteRange range) override { reached_.push_back(range); }
     void came_to_rest() noexcept override { ++rests_; }
 
-    const index::StagedBytes& bytes_;
-    group::WritesBeside bypasses_;
+    index::StagedBytes& bytes_;
+    group::BypassCount bypasses_;
     bool given_up_ = false, halted_ = false;
     std::uint64_t committed_size_ = 0;
     int error_ = 0, rests_ = 0;

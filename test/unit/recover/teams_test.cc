@@ -58,7 +58,7 @@ TEST_F(SeveralNodes, wait_for_each_other_and_the_last_one_brings_the_file_home) 
     EXPECT_EQ(first.status.message(), "of 2 ranks that wrote it together, 0 have not been recovered yet");
     EXPECT_THAT(advice(first), HasSubstr("on the nodes of those ranks"));
     EXPECT_TRUE(same(world_.contents(), torn));
-    EXPECT_THAT(world_.beside(), ElementsAre(Gathering::name("run.h5", TeamWorld::kTeam)));
+    EXPECT_THAT(world_.bypasses(), ElementsAre(Gathering::name("run.h5", TeamWorld::kTeam)));
     EXPECT_EQ(world_.recovered(1).outcome, Outcome::kWaiting);
 
     const FileReport last = world_.recovered(0);
@@ -68,7 +68,7 @@ TEST_F(SeveralNodes, wait_for_each_other_and_the_last_one_brings_the_file_home) 
     EXPECT_EQ(last.size, 2000u);
     EXPECT_EQ(last.bytes, 700u);
     EXPECT_TRUE(same(world_.contents(), committed_));
-    EXPECT_THAT(world_.beside(), IsEmpty());
+    EXPECT_THAT(world_.bypasses(), IsEmpty());
     EXPECT_FALSE(world_.left(0));
     EXPECT_TRUE(world_.left(1)) << "it looks again";
     EXPECT_EQ(world_.recovered(1).outcome, Outcome::kComplete);
@@ -89,14 +89,14 @@ TEST_F(SeveralNodes, that_lie_in_one_staging_area_are_recovered_at_once) {
     EXPECT_EQ(world.recovered(0).outcome, Outcome::kRolledBack);
     EXPECT_TRUE(same(world.contents(), bytes_of(1000, 1)));
     EXPECT_FALSE(world.left(0));
-    EXPECT_THAT(world.beside(), IsEmpty());
+    EXPECT_THAT(world.bypasses(), IsEmpty());
 }
 
 TEST_F(SeveralNodes, tell_without_doing_anything_what_they_would_do) {
     Request request;
     request.dry_run = true;
     EXPECT_EQ(world_.recovered(0, request).outcome, Outcome::kWaiting);
-    EXPECT_THAT(world_.beside(), IsEmpty());
+    EXPECT_THAT(world_.bypasses(), IsEmpty());
     EXPECT_EQ(world_.recovered(0).outcome, Outcome::kWaiting);
     const auto torn = world_.contents();
     EXPECT_EQ(world_.recovered(0, request).outcome, Outcome::kWaiting);
@@ -158,7 +158,7 @@ TEST_F(SeveralNodes, leave_a_directory_with_a_damaged_journal_alone) {
     ASSERT_TRUE(report);
     ASSERT_EQ(report.value().refused.size(), 1u);
     EXPECT_THAT(report.value().refused.front().status.message(), HasSubstr("undo-1"));
-    EXPECT_THAT(world_.beside(), IsEmpty());
+    EXPECT_THAT(world_.bypasses(), IsEmpty());
     EXPECT_TRUE(world_.left(0));
 }
 
@@ -171,7 +171,7 @@ TEST_F(SeveralNodes, that_were_closing_wait_for_nobody) {
     EXPECT_FALSE(world_.left(0));
     EXPECT_EQ(world_.recovered(1).outcome, Outcome::kComplete);
     EXPECT_FALSE(world_.left(1));
-    EXPECT_THAT(world_.beside(), IsEmpty());
+    EXPECT_THAT(world_.bypasses(), IsEmpty());
     EXPECT_TRUE(same(world_.contents(), contents));
 }
 
@@ -181,7 +181,7 @@ TEST_F(SeveralNodes, that_were_closing_leave_word_for_those_who_come_later) {
     EXPECT_EQ(world_.recovered(0).outcome, Outcome::kComplete);
     EXPECT_EQ(world_.recovered(1).outcome, Outcome::kComplete);
     EXPECT_FALSE(world_.left(0) || world_.left(1));
-    EXPECT_THAT(world_.beside(), IsEmpty());
+    EXPECT_THAT(world_.bypasses(), IsEmpty());
 }
 
 // ---- who opens the target, and locks it with that ---------------------------------------------------
@@ -224,7 +224,7 @@ TEST_F(SeveralNodes, hold_the_lock_of_what_they_gather_whenever_they_open_the_ta
 TEST_F(SeveralNodes, tell_nothing_of_a_file_that_is_gone) {
     world_.target_named = false;
     expect_refusal(0, Reason::kMissing, "run.h5");
-    EXPECT_THAT(world_.beside(), IsEmpty());
+    EXPECT_THAT(world_.bypasses(), IsEmpty());
 }
 
 TEST_F(SeveralNodes, that_have_told_need_no_file_any_more_once_it_was_brought_home) {
@@ -264,7 +264,7 @@ TEST(SeveralNodesKilled, while_one_writes_are_brought_home_by_another_as_if_noth
         ASSERT_TRUE(file.outcome == Outcome::kRolledBack || file.outcome == Outcome::kComplete)
             << file.status.message();
         ASSERT_TRUE(same(world.contents(), before));
-        ASSERT_THAT(world.beside(), IsEmpty());
+        ASSERT_THAT(world.bypasses(), IsEmpty());
         ASSERT_FALSE(world.left(0));
         // It waits for nobody, wherever it was killed.
         const auto last = world.recover(1);
@@ -297,7 +297,7 @@ TEST_F(SeveralNodes, do_not_undo_what_another_program_may_have_written_since) {
             EXPECT_EQ(file.reason, Reason::kSeveralRuns) << file.status.message();
         }
     }
-    EXPECT_THAT(world_.beside(), IsEmpty()) << "and nothing is told to the other nodes";
+    EXPECT_THAT(world_.bypasses(), IsEmpty()) << "and nothing is told to the other nodes";
     EXPECT_TRUE(same(world_.contents(), before));
 }
 
@@ -339,7 +339,7 @@ TEST_F(SeveralNodes, give_up_what_they_hold_when_asked_and_nothing_of_it_comes_b
         EXPECT_EQ(report.value().files.front().outcome, Outcome::kDiscarded);
         EXPECT_FALSE(world_.left(node));
     }
-    EXPECT_THAT(world_.beside(), IsEmpty());
+    EXPECT_THAT(world_.bypasses(), IsEmpty());
     EXPECT_TRUE(same(world_.contents(), torn));
 }
 
