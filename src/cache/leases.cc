@@ -28,6 +28,15 @@ void Leases::erase(Place place) noexcept {
     order_.erase(place);
 }
 
+// Drops the leases of the file's other versions: the file has changed, or a new file has its inode number.
+void Leases::drop_other_versions(const Version& version) noexcept {
+    auto [one, end] = by_inode_.equal_range(version.identity.inode);
+    while (one != end) {
+        const Place place = (one++)->second;
+        if (place->lease.version.identity == version.identity && place->lease.version != version) erase(place);
+    }
+}
+
 // Another user may lack the permission to open these files.
 void Leases::empty_for_another_user() noexcept {
     const uid_t user = ::geteuid();
@@ -61,6 +70,7 @@ void Leases::keep(const std::string& path, const Lease& lease) {
     const std::lock_guard lock(mutex_);
     empty_for_another_user();
     if (const auto named = by_path_.find(path); named != by_path_.end()) erase(named->second);
+    drop_other_versions(lease.version);
     order_.push_front({path, lease});
     const Place place = order_.begin();
     bytes_ += bytes_of(*place);

@@ -40,7 +40,8 @@ class Leases {
     [[nodiscard]] bool enabled() const noexcept { return lasts_ns_ > 0; }
     // The valid lease of the path.
     [[nodiscard]] std::optional<Lease> find(const std::string& path, std::uint64_t now_ns);
-    // In the place of an earlier one of the path. May throw std::bad_alloc; the path then has no lease.
+    // Replaces the path's earlier lease, and drops those of other versions of the file under its other names. May throw
+    // std::bad_alloc; the path then has no lease.
     void keep(const std::string& path, const Lease& lease);
     void drop(const std::string& path) noexcept;
     // Drops the leases of all paths that lead to the file.
@@ -61,6 +62,7 @@ class Leases {
     }
     [[nodiscard]] bool usable() const noexcept;
     void erase(Place place) noexcept;
+    void drop_other_versions(const Version& version) noexcept;
     void empty_for_another_user() noexcept;
 
     const std::uint64_t lasts_ns_, bytes_max_, forks_;

@@ -9,6 +9,28 @@
 
 namespace forebay::cache {
 
+namespace {
+
+// The name leads to another file or to none, or the process may no longer open it, or it has no free descriptor. None
+// of these stops reads of a file that is already open.
+bool only_opening_fails(int error) noexcept {
+    switch (error) {
+        case ESTALE:
+        case ENOENT:
+        case ENOTDIR:
+        case ELOOP:
+        case ENXIO:
+        case ENODEV:
+        case EACCES:
+        case EPERM:
+        case EMFILE:
+        case ENFILE: return true;
+        default: return false;
+    }
+}
+
+}   // namespace
+
 SmallCopy::~SmallCopy() {
     if (budget_ > 0) policy_.shared->give_back(budget_);
 }
@@ -77,8 +99,7 @@ void SmallCopy::look_again(io::File& source, CacheCounters& counters) {
     const auto state = source.state(io::File::Ask::kOfServer);
     if (state && is_version(state.value())) return;
     if (leases_ != nullptr) leases_->drop(version_.identity);
-    const int error = state.status().sys_errno();
-    if (by_lease_ && (error == ESTALE || error == ENOENT)) return;   // another file has the name, or none
+    if (by_lease_ && only_opening_fails(state.status().sys_errno())) return;
     counters.step_aside(Aside::kChanged);
     state_.store(State::kPassed);
 }

@@ -24,6 +24,7 @@
 #include "cache/cached_file.h"
 #include "cache/leases.h"
 #include "cache/small_files.h"
+#include "extent/range.h"
 #include "io/process_lock.h"
 
 namespace forebay::cache {
@@ -80,6 +81,12 @@ class SmallCopy {
     std::atomic<State> state_{State::kNone};
     std::atomic<std::uint64_t> looked_ns_;
 };
+
+// The key of a file that is opened by a lease in tables of open files. Without a descriptor the file may be removed,
+// and its inode number may then name a new file; so the key holds no device and no inode.
+[[nodiscard]] inline io::Identity identity_of_lease(const Version& version) noexcept {
+    return {kOffsetMax, small_file_key(version)};
+}
 
 // An open that asks nothing of the file's file system.
 struct LeasedFile {

@@ -67,12 +67,13 @@ std::uint64_t small_file_key(const Version& version) noexcept {
 }
 
 SmallFiles::SmallFiles(std::unique_ptr<io::Directory> folder, std::unique_ptr<io::File> data,
-                       std::unique_ptr<io::Mapping> mapping, std::shared_ptr<Account> account)
+                       std::unique_ptr<io::Mapping> mapping, std::uint64_t ring_bytes, std::shared_ptr<Account> account)
     : folder_(std::move(folder)),
       data_(*folder_, kSmallDataFile, std::move(data)),
       mapping_(std::move(mapping)),
       replaceable_(mapping_->bytes()),
       account_(std::move(account)),
+      ring_bytes_(ring_bytes),
       header_(*reinterpret_cast<Header*>(mapping_->bytes().data())),
       forks_(io::forks_so_far()) {}
 
@@ -117,7 +118,8 @@ Result<std::shared_ptr<SmallFiles>> SmallFiles::open(std::unique_ptr<io::Directo
     auto mapping = index.value()->map(0, kIndexBytes);
     if (!mapping) return mapping.status();
     std::shared_ptr<SmallFiles> files(new SmallFiles(std::move(folder), std::move(data).value(),
-                                                     std::move(mapping).value(), std::move(account)));
+                                                     std::move(mapping).value(), fresh ? ring_bytes : known->ring_bytes,
+                                                     std::move(account)));
     if (!files->replaceable_.protects())
         return Status(Code::kUnavailable, "the process has too many files mapped that its cache needs", EMFILE);
     Header& header = files->header_;
@@ -158,7 +160,7 @@ std::optional<SmallFiles::View> SmallFiles::view(io::Directory& folder) {
     const auto size = file.value()->size();
     if (!size || size.value() != kIndexBytes || header.ring_bytes < kSmallFileBytes) return std::nullopt;
     const std::uint64_t taken = std::min(header.taken.load(), header.ring_bytes);
-    return View{kIndexBytes + taken, header.used_ns.load(), header.made_ns, header.permanent != 0};
+    return View{kIndexBytes + taken, header.used_ns.load(), header.made_ns, header.ring_bytes, header.permanent != 0};
 }
 
 SmallFiles::Slot* SmallFiles::bucket_of(const Version& version) const noexcept {
@@ -170,7 +172,7 @@ SmallFiles::Slot* SmallFiles::bucket_of(const Version& version) const noexcept {
 // What the ring has written over since is not there any more.
 bool SmallFiles::is_there(std::uint64_t position) const noexcept {
     const std::uint64_t head = header_.head.load(std::memory_order_relaxed);
-    return position <= head && head - position <= header_.ring_bytes;
+    return position <= head && head - position <= ring_bytes_;
 }
 
 std::optional<std::vector<std::byte>> SmallFiles::load(const Version& version) {
@@ -183,7 +185,7 @@ std::optional<std::vector<std::byte>> SmallFiles::load(const Version& version) {
         const std::uint64_t position = slot.position.load(), expected = slot.checksum.load();
         if (slot.bytes.load() != version.size || !is_there(position)) continue;
         std::vector<std::byte> content(version.size);
-        const auto got = data_.read_at(position % header_.ring_bytes, content);
+        const auto got = data_.read_at(position % ring_bytes_, content);
         if (!got || got.value() != content.size() || checksum_of(version, content) != expected) continue;
         if (replaceable_.replaced()) return std::nullopt;
         return content;
@@ -195,8 +197,8 @@ std::optional<std::vector<std::byte>> SmallFiles::load(const Version& version) {
 std::optional<std::uint64_t> SmallFiles::reserve(std::uint64_t bytes) noexcept {
     const std::uint64_t length = (bytes + kAlign - 1) / kAlign * kAlign;
     for (int i = 0; i < kReserveTries; ++i) {
-        const std::uint64_t position = header_.head.fetch_add(length), at = position % header_.ring_bytes;
-        if (at + length > header_.ring_bytes) continue;
+        const std::uint64_t position = header_.head.fetch_add(length), at = position % ring_bytes_;
+        if (at + length > ring_bytes_) continue;
         if (!take_up_to(at + length)) return std::nullopt;
         return position;
     }
@@ -206,7 +208,7 @@ std::optional<std::uint64_t> SmallFiles::reserve(std::uint64_t bytes) noexcept {
 bool SmallFiles::take_up_to(std::uint64_t end) noexcept {
     std::uint64_t taken = header_.taken.load();
     while (taken < end) {
-        const std::uint64_t more = std::min(kTakenAtOnce, header_.ring_bytes - taken);
+        const std::uint64_t more = std::min(kTakenAtOnce, ring_bytes_ - taken);
         if (more == 0 || !account_->take(more)) return false;
         if (header_.taken.compare_exchange_strong(taken, taken + more)) taken += more;
         else account_->give_back(more);
@@ -222,7 +224,7 @@ bool SmallFiles::store(const Version& version, io::Bytes content) noexcept {
     if (!position) return false;
     const Status written = attempt([&]() -> Status {
         const auto data = data_.open();
-        return data ? data.value()->write_at(*position % header_.ring_bytes, content) : data.status();
+        return data ? data.value()->write_at(*position % ring_bytes_, content) : data.status();
     });
     if (!written) return false;
     // That of the same version, a free one, or the one that is written over first.

@@ -55,7 +55,7 @@ class SmallFiles final {
 
     // The bytes of the account that the ring in `folder` has taken, as its index says. 0: there is no ring.
     struct View {
-        std::uint64_t taken_bytes = 0, used_ns = 0, made_ns = 0;
+        std::uint64_t taken_bytes = 0, used_ns = 0, made_ns = 0, ring_bytes = 0;
         bool permanent = false;
     };
     [[nodiscard]] static std::optional<View> view(io::Directory& folder);
@@ -64,7 +64,7 @@ class SmallFiles final {
     struct Header;
     struct Slot;
     SmallFiles(std::unique_ptr<io::Directory> folder, std::unique_ptr<io::File> data,
-               std::unique_ptr<io::Mapping> mapping, std::shared_ptr<Account> account);
+               std::unique_ptr<io::Mapping> mapping, std::uint64_t ring_bytes, std::shared_ptr<Account> account);
     [[nodiscard]] Status take_number();
     [[nodiscard]] Slot* bucket_of(const Version& version) const noexcept;
     [[nodiscard]] std::optional<std::uint64_t> reserve(std::uint64_t bytes) noexcept;
@@ -77,6 +77,7 @@ class SmallFiles final {
     const std::unique_ptr<io::Mapping> mapping_;
     const io::Replaceable replaceable_;
     const std::shared_ptr<Account> account_;
+    const std::uint64_t ring_bytes_;   // read once: the mapped index may be damaged later
     Header& header_;
     const std::uint64_t forks_;
     std::unique_ptr<io::Lock> number_lock_;

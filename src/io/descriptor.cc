@@ -10,6 +10,8 @@
 
 #include <cerrno>
 
+#include "io/spare_descriptors.h"
+
 namespace forebay::io {
 
 namespace {
@@ -135,9 +137,17 @@ Result<Descriptor::Use> Descriptor::open_anew() {
     if (!path_.starts_with('/') || facts_.inode == 0) return lost(EBADF, "its path is not known");
     // Not blocking, and not followed where it was not: what has taken the name may be anything.
     const int kept_flags = flags_ & (O_ACCMODE | O_DIRECTORY | O_NOFOLLOW | O_DIRECT | O_SYNC | O_DSYNC);
-    int number = -1;
-    do number = ::open(path_.c_str(), kept_flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    while (number < 0 && errno == EINTR);
+    const auto open = [&] {
+        int opened = -1;
+        do opened = ::open(path_.c_str(), kept_flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        while (opened < 0 && errno == EINTR);
+        return opened;
+    };
+    int number = open();
+    // As in the driver's own open: a spare descriptor of forebay makes room.
+    if (number < 0 && opens_later_ && (errno == EMFILE || errno == ENFILE) &&
+        SpareDescriptors::of_process().give_all_back())
+        number = open();
     if (number < 0) return Status::from_errno(errno, "open " + path_ + (opens_later_ ? "" : " again"));
     Use use(number, true);
     if (!is_same(number, true)) return lost(ESTALE, "another file has taken its name");

@@ -30,7 +30,7 @@ Result<Engine::Attached> Engine::State::attach(OpenTarget target) {
     if (ended()) return Status(Code::kUnavailable, fmt::format("open {}: the process ends", path));
     const auto identified = target.file->identity();
     if (!identified) return identified.status();
-    const io::Identity identity = identified.value();
+    const io::Identity identity = target.known_as.value_or(identified.value());
     const bool writable = target.writable;
     std::optional<ledger::AsideReason> aside = target.aside;
     await_own_closed(identity, target.prepare ? Before::kDrop : Before::kUse);

@@ -41,7 +41,8 @@ struct OpenTarget {
     std::optional<ledger::AsideReason> aside = std::nullopt;   // not to be staged, and why: no regular file, for one
     std::function<Status()> prepare =
         {};   // called once nothing refuses it any more, before its size is looked at: empties it
-    std::shared_ptr<cache::LeasedFile> leased = {};   // as Engine::leased has returned it for `file`
+    std::shared_ptr<cache::LeasedFile> leased = {};        // as Engine::leased has returned it for `file`
+    std::optional<io::Identity> known_as = std::nullopt;   // replaces the identity of `file`
 };
 
 class AsyncRequests;

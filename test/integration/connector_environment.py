@@ -110,6 +110,17 @@ def run_python(code: str, environment: dict[str, str], cwd: Path, seconds_max: f
     return done.stdout
 
 
+def make_samples(files: int, values: int) -> str:
+    """A program that writes `files` small files, 0.h5, 1.h5, …, of `values` random bytes and a label each."""
+    return f"""
+import h5py, numpy as np
+for number in range({files}):
+    with h5py.File(f"target/{{number}}.h5", "w") as f:
+        f["sample"] = np.random.default_rng(number).integers(0, 256, {values}, dtype=np.uint8)
+        f.attrs["label"] = number
+"""
+
+
 @contextlib.contextmanager
 def slow_files(folder: Path, make: str) -> Iterator[SlowFS]:
     """A slow file system at `target` in the folder, with files that the Python program `make` writes there natively.

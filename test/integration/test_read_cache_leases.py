@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 
 import pytest
-from connector_environment import _lines, native, slow_files, staged
+from connector_environment import _lines, make_samples, native, slow_files, staged
 
 from forebay.slowfs import available
 
@@ -18,13 +18,7 @@ pytestmark = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_r
 
 FILES, VALUES = 100, 2000
 
-MAKE = f"""
-import h5py, numpy as np
-for number in range({FILES}):
-    with h5py.File(f"target/{{number}}.h5", "w") as f:
-        f["sample"] = np.random.default_rng(number).integers(0, 256, {VALUES}, dtype=np.uint8)
-        f.attrs["label"] = number
-"""
+MAKE = make_samples(FILES, VALUES)
 
 # Answers each line that it is sent, an expression, with a line.
 PROGRAM = f"""

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from connector_environment import _lines, native, run, slow_files, staged
+from connector_environment import _lines, make_samples, native, run, slow_files, staged
 from test_cli import FOREBAY
 
 from forebay.slowfs import available
@@ -18,13 +18,7 @@ pytestmark = pytest.mark.skipif(not _usable, reason=f"slowfs cannot be used: {_r
 
 FILES, VALUES = 300, 2000
 
-MAKE = f"""
-import h5py, numpy as np
-for number in range({FILES}):
-    with h5py.File(f"target/{{number}}.h5", "w") as f:
-        f["sample"] = np.random.default_rng(number).integers(0, 256, {VALUES}, dtype=np.uint8)
-        f.attrs["label"] = number
-"""
+MAKE = make_samples(FILES, VALUES)
 
 # Prints a checksum of each epoch.
 READ = f"""

@@ -39,14 +39,15 @@ class CountedSource final : public MemorySource {
     }
     Result<io::FileState> state(Ask) override {
         ++asked_;
-        if (gone_) return Status::from_errno(ESTALE, "stat");
+        if (const int error = gone_.load(); error != 0) return Status::from_errno(error, "stat");
         io::FileState state = known_;
         state.modified_ns += changes_;
         return state;
     }
 
     std::atomic<std::uint64_t> bytes_{0}, changes_{0}, asked_{0};
-    std::atomic<bool> failing_{false}, gone_{false};   // the second: another file has its name
+    std::atomic<bool> failing_{false};
+    std::atomic<int> gone_{0};   // what opening it by its name says
 };
 
 }   // namespace forebay::test

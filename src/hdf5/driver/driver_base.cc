@@ -15,6 +15,14 @@
 
 namespace forebay::hdf5 {
 
+namespace {
+
+std::uint64_t nanoseconds(const timespec& time) noexcept {
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+}   // namespace
+
 DriverFile::~DriverFile() { OpenFiles::get().remove(library); }
 
 bool check_open(const char* function, const char* name, haddr_t max_address, haddr_t largest) {
@@ -69,6 +77,9 @@ Status open_target(DriverFile& file, io::MadeFile& made, const char* name, unsig
     open.writable = (flags & H5F_ACC_RDWR) != 0;
     if (!S_ISREG(status.st_mode)) open.aside = ledger::AsideReason::kNotRegular;
     file.end_of_file = static_cast<haddr_t>(status.st_size);
+    file.size = static_cast<std::uint64_t>(status.st_size);
+    file.modified_ns = nanoseconds(status.st_mtim);
+    file.changed_ns = nanoseconds(status.st_ctim);
     return Status::ok();
 }
 

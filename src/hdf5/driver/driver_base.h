@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
 
@@ -28,6 +29,7 @@ struct DriverFile {
     // As `open` has it. HDF5 1.14.5 may compare a file that it has freed, where closing one has failed. Its own drivers
     // read the freed memory and follow no pointer of it, and so the program goes on.
     io::Identity identity;
+    std::uint64_t size = 0, modified_ns = 0, changed_ns = 0;   // as the open found them
     std::shared_ptr<OpenFile> open = std::make_shared<OpenFile>();
     haddr_t end_allocated = 0, end_of_file = 0;
 

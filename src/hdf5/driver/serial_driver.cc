@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "cache/small_copy.h"
 #include "hdf5/call_scope.h"
@@ -124,7 +125,9 @@ void leave_parents_engine(SerialFile& file) {
     if (engine == nullptr || engine->inherited()) return;
     const Options& options = engine->options().options;
     if (options.read_cache == ReadCacheMode::kOff || options.forwards()) return;
-    Result<stage::Engine::Attached> attached = engine->attach(target_of(open));
+    stage::OpenTarget target = target_of(open);
+    if (file.by_lease) target.known_as = open.identity;
+    Result<stage::Engine::Attached> attached = engine->attach(std::move(target));
     if (!attached) return;
     if (!attached.value().warning.empty()) warn_once(attached.value().warning);
     open.staged = std::move(attached.value().file);
@@ -147,6 +150,7 @@ StagedFile* attached(const char* function, SerialFile& file, std::function<Statu
     stage::OpenTarget target = target_of(open);
     target.prepare = std::move(prepare);
     target.leased = std::move(file.leased);
+    if (file.by_lease) target.known_as = open.identity;
     // What this process writes itself it sees in any case.
     const bool own = !target.writable && engine->find(open.identity.device, open.identity.inode) != nullptr;
     const Opening opening{file.emptied, file.locked, file.holds_lock};
@@ -198,8 +202,11 @@ std::shared_ptr<cache::LeasedFile> open_leased(SerialFile& file, const char* nam
     open.name = name;
     open.path = leased->path;
     open.descriptor = std::make_shared<io::Descriptor>(version.identity, version.born_ns, open.path);
-    file.identity = open.identity = version.identity;
-    file.end_of_file = version.size;
+    file.identity = version.identity;
+    open.identity = cache::identity_of_lease(version);
+    file.end_of_file = file.size = version.size;
+    file.modified_ns = version.modified_ns;
+    file.changed_ns = version.changed_ns;
     file.by_lease = file.closes_awaited = file.leftovers_seen = true;
     return leased;
 }
@@ -221,7 +228,7 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
             if (const Status admitted = admit(*engine, name, flags, paused); !admitted) return refuse(admitted);
         io::MadeFile made;
         const int o_flags = open_flags(flags);
-        file->leased = open_leased(*file, name, flags, list);
+        if (!paused) file->leased = open_leased(*file, name, flags, list);
         const Status opened = file->by_lease ? Status::ok() : open_target(*file, made, name, flags, o_flags);
         if (!opened) {
             if (open.descriptor == nullptr) push_open_error(kFunction, name, flags, o_flags, opened.sys_errno());
@@ -292,9 +299,12 @@ herr_t driver_close(H5FD_t* file) {
 }
 
 int driver_compare(const H5FD_t* left, const H5FD_t* right) {
-    const io::Identity& a = as_file<DriverFile>(left)->identity;
-    const io::Identity& b = as_file<DriverFile>(right)->identity;
-    return a < b ? -1 : a == b ? 0 : 1;
+    const SerialFile &a = *as_file<SerialFile>(left), &b = *as_file<SerialFile>(right);
+    if (a.identity != b.identity) return a.identity < b.identity ? -1 : 1;
+    if (!a.by_lease && !b.by_lease) return 0;
+    // A leased file is not open: its inode number may belong to another file by now.
+    const auto version = [](const SerialFile& file) { return std::tie(file.size, file.modified_ns, file.changed_ns); };
+    return version(a) < version(b) ? -1 : version(a) == version(b) ? 0 : 1;
 }
 
 herr_t driver_query(const H5FD_t* file, unsigned long* flags) {

@@ -67,6 +67,22 @@ TEST(Leases, a_path_and_all_names_of_a_file_can_be_dropped) {
     leases.drop(std::string("/served/none.h5"));
 }
 
+TEST(Leases, another_version_ends_those_of_all_names_of_the_number) {
+    Leases leases(kOffsetMax);
+    for (const char* name : {"/served/a.h5", "/served/b.h5", "/served/a.h5"}) leases.keep(name, lease_of(1));
+    EXPECT_TRUE(leases.find("/served/a.h5", 0));
+    EXPECT_TRUE(leases.find("/served/b.h5", 0));
+    Lease other_device = lease_of(1), changed = lease_of(1);
+    other_device.version.identity.device += 1;
+    leases.keep("/elsewhere/a.h5", other_device);
+    changed.version.changed_ns += 1;
+    leases.keep("/served/c.h5", changed);
+    EXPECT_FALSE(leases.find("/served/a.h5", 0));
+    EXPECT_FALSE(leases.find("/served/b.h5", 0));
+    EXPECT_TRUE(leases.find("/served/c.h5", 0));
+    EXPECT_TRUE(leases.find("/elsewhere/a.h5", 0));
+}
+
 TEST(Leases, the_table_is_bounded_and_the_least_recently_used_go_first) {
     constexpr std::uint64_t kBytes = 64 << 10;
     Leases leases(kOffsetMax, kBytes);

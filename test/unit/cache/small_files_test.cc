@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <thread>
 #include <vector>
 
@@ -107,6 +109,22 @@ TEST_F(SmallFilesTest, a_damaged_copy_is_a_miss) {
     const auto data = folder.value()->open_file(kSmallDataFile, io::OpenMode::kReadWrite);
     ASSERT_TRUE(data.value()->write_at(4999, test::bytes_of(1, 77)));
     EXPECT_EQ(ring->load(file(1, 5000)), std::nullopt);
+}
+
+TEST_F(SmallFilesTest, an_index_that_is_damaged_while_it_is_used_is_a_miss) {
+    const auto store = open_store();
+    const auto ring = store->small_files(false).value();
+    ASSERT_TRUE(ring->store(file(1, 5000), content(1, 5000)));
+    for (const auto one : {std::byte{0}, std::byte{0xff}}) {
+        const auto folder = area_->open_directory("cache").value()->open_directory(kSmallFilesFolder);
+        const auto index = folder.value()->open_file(kSmallIndexFile, io::OpenMode::kReadWrite);
+        const std::vector<std::byte> damage(index.value()->size().value(), one);
+        ASSERT_TRUE(index.value()->write_at(0, damage));
+        EXPECT_EQ(ring->load(file(1, 5000)), std::nullopt);
+        (void)ring->store(file(2, 5000), content(2, 5000));
+        const auto found = ring->load(file(2, 5000));
+        EXPECT_TRUE(!found || *found == content(2, 5000));
+    }
 }
 
 TEST_F(SmallFilesTest, it_goes_with_its_last_user_unless_it_is_permanent) {
@@ -271,7 +289,8 @@ class LeasedCopyTest : public SmallCopyTest {
 TEST_F(LeasedCopyTest, nothing_is_asked_of_a_file_that_is_opened_by_a_lease) {
     const auto copy = open(policy());
     ASSERT_NE(copy, nullptr);
-    source_.failing_ = source_.gone_ = true;
+    source_.failing_ = true;
+    source_.gone_ = ESTALE;
     EXPECT_EQ(copy->size(), 3000u);
     EXPECT_EQ(read(*copy, 0, 3000), whole_);
     EXPECT_EQ(read(*copy, 2500, 1000).size(), 500u) << "up to its end";
@@ -312,14 +331,53 @@ TEST_F(LeasedCopyTest, a_comparison_is_due_so_long_after_the_open) {
 
 TEST_F(LeasedCopyTest, where_another_file_has_the_name_its_bytes_stay_as_those_of_an_open_file) {
     const auto copy = open(policy());
-    source_.gone_ = true;
+    source_.gone_ = ENOENT;
     copy->look_again(source_, counters_);
     EXPECT_FALSE(has_lease());
     EXPECT_EQ(read(*copy, 0, 3000), whole_);
-    source_.gone_ = false;
+    for (const int error : {ESTALE, ENOTDIR, ELOOP, ENXIO, EACCES, EMFILE, ENFILE}) {
+        source_.gone_ = error;
+        copy->look_again(source_, counters_);
+        EXPECT_EQ(read(*copy, 0, 3000), whole_) << "only an open would fail: " << error;
+    }
+    source_.gone_ = 0;
     source_.changes_ = 1;
     copy->look_again(source_, counters_);
     EXPECT_TRUE(read(*copy, 0, 10).empty());
+}
+
+TEST_F(LeasedCopyTest, where_the_file_system_fails_the_program_s_own_read_tells_it) {
+    const auto copy = open(policy());
+    source_.gone_ = EIO;
+    copy->look_again(source_, counters_);
+    EXPECT_TRUE(read(*copy, 0, 10).empty());
+}
+
+TEST_F(LeasedCopyTest, threads_that_open_read_and_compare_at_once_see_whole_files) {
+    CachePolicy looks = policy();
+    looks.look_every_ns = 0;   // each read compares
+    const auto shared = open(looks);
+    std::atomic<int> others{0}, opened{0};
+    {
+        std::vector<std::jthread> threads;
+        for (int number = 0; number < 4; ++number)
+            threads.emplace_back([&, number] {
+                for (int i = 0; i < 200; ++i) {
+                    if (number == 0) source_.gone_ = i % 3 == 0 ? ENOENT : 0;
+                    if (number == 1) leases_.keep("/served/a.h5", lease_);
+                    CacheCounters counters;
+                    std::vector<std::byte> into(3000);
+                    const auto lease = leases_.find("/served/a.h5", 0);
+                    const auto copy = lease ? SmallCopy::by_lease(ring_, *lease, looks, leases_) : nullptr;
+                    if (copy != nullptr) ++opened;
+                    for (SmallCopy* one : {copy.get(), shared.get()})
+                        if (one != nullptr && (one->read(source_, counters, 0, into) != 3000u || into != whole_))
+                            ++others;
+                }
+            });
+    }
+    EXPECT_EQ(others.load(), 0);
+    EXPECT_GT(opened.load(), 0);
 }
 
 TEST_F(LeasedCopyTest, a_forked_child_reads_it) {
