@@ -44,7 +44,7 @@ def test_pauses_of_several_threads_are_counted(tmp_path):
 import os, threading, forebay, h5py
 forebay.enable(os.environ["AREA"])
 def work():
-    for turn in range(1000):
+    for turn in range(100):
         with forebay.paused(): pass
     forebay.pause()
 threads = [threading.Thread(target=work) for number in range(8)]

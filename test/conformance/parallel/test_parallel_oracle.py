@@ -36,7 +36,7 @@ SETTINGS = {
     "two-consistent-nodes-slow": (2, 2, True, {"FOREBAY_NODES": "consistent"}),
 }
 # Many collective steps, which cost a time slice each where ranks share processors: a short run does less of them.
-COSTLY = ("four-ranks-on-two-nodes-slow", "two-consistent-nodes-slow")
+COSTLY = ("two-ranks-tiny-log-slow", "four-ranks-on-two-nodes-slow", "two-consistent-nodes-slow")
 
 
 @pytest.fixture
