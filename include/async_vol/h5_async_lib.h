@@ -1,7 +1,7 @@
 /* Async VOL's calls for programs, in libasynchdf5.a.
  *
  * Names and prototypes are those of Async VOL, so that programs compile and link as they are; text and functions are
- * forebay's. What each does is in docs/async-vol.md. All return 0, or -1 with an error on HDF5's stack: a wrong
+ * forebay's. What each does is in docs/migrating.md. All return 0, or -1 with an error on HDF5's stack: a wrong
  * identifier, or an object of another connector. They call HDF5's optional operations, so they need a plugin of
  * forebay, under any of its names.
  *

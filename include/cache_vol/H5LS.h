@@ -1,7 +1,7 @@
 /* Local storage, and what of Cache VOL is set in file access lists.
  *
  * The names, types and layouts are those of Cache VOL, so that programs compile and link as they are. The text and the
- * functions are forebay's. What each setting comes to is in docs/cache-vol.md.
+ * functions are forebay's. What each setting comes to is in docs/migrating.md.
  *
  * A storage (`cache_storage_t`) is a description: a path, a size, and an account of what was claimed of it. It stores
  * nothing. A file access list that names it (`LOCAL_STORAGE`) has files staged there.
@@ -282,7 +282,7 @@ herr_t H5LSset(cache_storage_t *LS, const char *type, const char *path, hsize_t 
                cache_replacement_policy_t replacement);
 /* `flag` TYPE or PATH: `value` points to a char *, which then points into the storage. SIZE: to an hsize_t. */
 herr_t H5LSget(cache_storage_t *LS, const char *flag, void *value);
-/* Reads a configuration file. Lines as in docs/cache-vol.md; unknown keys are passed over. -1 with an error that names
+/* Reads a configuration file. Lines as in docs/migrating.md; unknown keys are passed over. -1 with an error that names
  * them if values mean nothing: the others are set. The former path as with H5LSset. */
 herr_t readLSConf(const char *fname, cache_storage_t *LS);
 /* For programs that name it. forebay maps no files: each function of the table fails, with an error on HDF5's stack.

@@ -2,7 +2,7 @@
  *
  * Names and prototypes are those of Cache VOL, so that programs compile and link as they are; text and functions
  * are forebay's. Each function takes the place of the call first (file, function, line): the macros below add it, so a
- * program writes H5Dprefetch(dataset, space, list). What each does is in docs/cache-vol.md.
+ * program writes H5Dprefetch(dataset, space, list). What each does is in docs/migrating.md.
  *
  * All return 0, or -1 with an error on HDF5's stack: a wrong identifier, or an object of another connector. They call
  * HDF5's optional operations, so they need a plugin of forebay, under the name cache_ext or forebay. The data of a file

@@ -5,7 +5,7 @@
         ...
         print(fs.stats()["operations"]["write"]["count"])
 
-docs/slowfs.md describes bandwidths, latencies, rules and statistics. Needs the standard library only.
+tools/slowfs/README.md describes bandwidths, latencies, rules and statistics. Needs the standard library only.
 """
 
 from __future__ import annotations

@@ -456,7 +456,7 @@ herr_t H5Pget_fapl_cache(hid_t plist, const char *flag, void *value) {
 /* ---- tables of functions -------------------------------------------------------------------------- */
 
 static herr_t map_nothing(void) {
-    return FOREBAY_FAIL(H5E_UNSUPPORTED_g, "forebay maps no files for its caches: docs/cache-vol.md");
+    return FOREBAY_FAIL(H5E_UNSUPPORTED_g, "forebay maps no files for its caches: docs/migrating.md");
 }
 
 static herr_t map_size(H5LS_mmap_t *mmap, hsize_t size) {

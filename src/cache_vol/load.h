@@ -1,6 +1,6 @@
 // A connector text of `cache_ext` as options of forebay: the text, the file that it names, and the environment.
 //
-// Reads one file. Thread-safety: as `look_up`'s. Blocks on that file. docs/cache-vol.md.
+// Reads one file. Thread-safety: as `look_up`'s. Blocks on that file. docs/migrating.md.
 #pragma once
 
 #include <span>

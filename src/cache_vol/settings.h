@@ -4,7 +4,7 @@
 //   1. the program's own local storage (H5Pset_fapl_cache with LOCAL_STORAGE)
 //   2. the configuration file that the connector string names
 //   3. variables of the first generation   HDF5_LOCAL_STORAGE_PATH, ..., and before these SSD_PATH, ...
-// Options of forebay are stronger than all of them. docs/cache-vol.md has the table of keys, and what comes of each.
+// Options of forebay are stronger than all of them. docs/migrating.md has the table of keys, and what comes of each.
 //
 // Pure but for `look_up`, which reads the environment. Any thread. Nothing blocks.
 #pragma once

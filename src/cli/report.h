@@ -1,5 +1,5 @@
 // `forebay run --report DIR`: a page (report.html) that shows what a run did, readable without a network, the same as
-// JSON (report.json), and the trace (trace.jsonl). docs/reports.md.
+// JSON (report.json), and the trace (trace.jsonl). docs/comparing.md.
 #pragma once
 
 #include <cstdint>

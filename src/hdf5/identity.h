@@ -1,7 +1,7 @@
 // Under which name this plugin serves HDF5, and what its text means.
 //
 // The same sources are linked twice: as `forebay` and as a drop-in for the Cache VOL connector `cache_ext`. They differ
-// in one file of src/hdf5/identity each, which defines what is declared here. docs/cache-vol.md.
+// in one file of src/hdf5/identity each, which defines what is declared here. docs/migrating.md.
 //
 // Thread-safety: any thread. Blocking: `read_text` reads a file at most.
 #pragma once

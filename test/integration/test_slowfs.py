@@ -1,4 +1,4 @@
-"""slowfs is the file system that others are tested on: what it promises (docs/slowfs.md) is tested here.
+"""slowfs is the file system that others are tested on: what it promises (tools/slowfs/README.md) is tested here.
 
 Times are only checked from below, as a busy machine can make anything slower; overlap is checked by counting.
 """

@@ -1,4 +1,4 @@
-// The command: slowfs BACKING MOUNTPOINT. See docs/slowfs.md.
+// The command: slowfs BACKING MOUNTPOINT. See tools/slowfs/README.md.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 //
 // A read whose bytes HDF5 is not needed for becomes a request: the pieces are found in the program's thread, and
 // fetched by another one that calls neither HDF5 nor MPI (stage/async_requests.h). Every other read, and every write,
-// is made before its call returns. Why a read was is counted. docs/event-sets.md.
+// is made before its call returns. Why a read was is counted. docs/migrating.md.
 //
 // Thread-safety: as HDF5's. Blocking: a read that is begun waits for room among the requests at most.
 #pragma once

@@ -6,7 +6,7 @@
 // fail, and closing it succeeds.
 //
 // Thread-safety: as HDF5's. Nothing blocks, nothing is thrown. Without memory for a request the call returns its
-// failure itself. docs/event-sets.md.
+// failure itself. docs/migrating.md.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,8 @@
 // after what is written for the new one. So whoever makes a call that may free raw data first waits until everything
 // staged so far has drained (SharedFile::await_drained). That is independent: a rank that makes such a call alone, or
 // fails before the others, leaves nobody waiting. Only the program's own raw data of datasets without filters are
-// staged on several nodes (call_scope.h), so these are all such calls (H5MF_xfree of 1.14.5; docs/hdf5-parallel.md):
+// staged on several nodes (call_scope.h), so these are all such calls (H5MF_xfree of 1.14.5;
+// docs/decisions/parallel-hdf5.md):
 //
 // - deleting a link, lowering a reference count: the object may have been the last one's (H5O_delete);
 // - closing a dataset or a group that no link leads to, or a file in which one is open (H5FO_delete);

@@ -18,7 +18,7 @@ herr_t introspect_class(void* object, H5VL_get_conn_lvl_t level, const H5VL_clas
 }
 
 // What the connector beneath can do is what we can do: the text says which one it is. Above HDF5's own, asynchronous
-// calls are ours (docs/event-sets.md).
+// calls are ours (docs/migrating.md).
 herr_t introspect_capabilities(const void* info, std::uint64_t* flags) {
     return guard("introspect_capabilities", [&]() -> herr_t {
         const Route& route = Session::get().route(text_of_info(info));

@@ -1,7 +1,7 @@
 // What forebay itself gives HDF5 for a call with an event set.
 //
 // A transfer that goes on in the background has a request. With forebay in the place of Async VOL, so has each other
-// call that has ended: the event set counts it, and tells of its failure (docs/event-sets.md).
+// call that has ended: the event set counts it, and tells of its failure (docs/migrating.md).
 //
 // Ownership: HDF5 owns a request from the call that returns it to `request_free`. Thread-safety: as HDF5's. Blocking:
 // `wait` and `end`, for a transfer. Source: HDF5 reference manual, H5VL_request_class_t.
