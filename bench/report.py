@@ -1,4 +1,4 @@
-"""Showing results: on the terminal, as JSON, and as the tables of docs/performance-tables.md."""
+"""Showing results: on the terminal, as JSON, as Markdown tables, and as the table of docs/performance.md."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ BEGIN = "<!-- begin: written by bench/run -->"
 END = "<!-- end: written by bench/run -->"
 # The quotient is by native, or by what stands in brackets beside the value.
 HEADINGS = ["measured", "native", "forebay", "forebay ÷ native", "target", ""]
+DELIMITERS = ["---", "---", "---:", "---:", "---:", "---", "---"]
 
 
 def machine_facts(target: Path, staging: Path, hdf5_version: str) -> dict[str, str]:
@@ -117,21 +118,50 @@ def write_json(path: Path, command: str, facts: dict[str, str], results: list[Re
 
 
 def write_page(path: Path, command: str, facts: dict[str, str], results: list[Result]) -> None:
-    """Replaces the tables between the markers of the page."""
+    """Replaces the table between the markers of the page: all figures that have a target."""
+    rows = [
+        (result.name, result.repetitions, _target_cells(_page_cells(figure)))
+        for result in results
+        for figure in result.figures
+        if figure.target is not None
+    ]
+    replace_table(path, command, facts, rows)
+
+
+def replace_table(path: Path, command: str, facts: dict[str, str], rows: list[tuple[str, int, list[str]]]) -> None:
+    """Each row is a case, how many runs its medians are of, and the cells of a figure. Names a case once."""
     before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
     _, found, after = rest.partition(END)
     if not found:
         raise SystemExit(f"{path.name} has lost its markers: {BEGIN} … {END}")
-    lines = [BEGIN, "", _wrapped(f"Made by `{command}` on:"), "", "| | |", "| --- | --- |"]
+    shown = "; ".join(f"{name} {value}" for name, value in facts.items())
+    lines = [
+        BEGIN,
+        "",
+        _wrapped(f"`{command}`: {shown}."),
+        "",
+        _row(["case (runs)", *HEADINGS[:3], "forebay ÷ native (target)"]),
+    ]
+    lines.append(_row(DELIMITERS[:5]))
+    last = None
+    for name, repetitions, cells in rows:
+        lines.append(_row([f"`{name}` ({repetitions})" if name != last else "", *cells]))
+        last = name
+    path.write_text(before + "\n".join([*lines, "", END]) + after, encoding="utf-8")
+
+
+def write_tables(path: Path, command: str, facts: dict[str, str], results: list[Result]) -> None:
+    """All figures and notes, a table for each case."""
+    lines = [f"Made by `{command}` on:", "", "| | |", "| --- | --- |"]
     lines += [f"| {name} | {value} |" for name, value in facts.items()]
     for result in results:
         lines += ["", f"### {result.title}", "", f"`--only {result.name}`, medians of {result.repetitions}.", ""]
         if result.figures:
-            lines += [_row(HEADINGS), _row(["---", "---:", "---:", "---:", "---", "---"])]
+            lines += [_row(HEADINGS), _row(DELIMITERS[1:])]
             lines += [_row(_page_cells(figure)) for figure in result.figures]
         for note in result.notes:
             lines += ["", _wrapped(note[0].upper() + note[1:] + ".")]
-    path.write_text(before + "\n".join([*lines, "", END]) + after, encoding="utf-8")
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 def _wrapped(text: str) -> str:
@@ -146,3 +176,8 @@ def _row(cells: list[str]) -> str:
 def _page_cells(figure: Figure) -> list[str]:
     cells = figure.cells()
     return [*cells[:5], f"**{cells[5]}**" if cells[5] == "missed" else cells[5]]
+
+
+def _target_cells(cells: list[str]) -> list[str]:
+    """The ratio, its target and whether it is met, in one cell."""
+    return [*cells[:3], f"{cells[3]} ({cells[4]}, {cells[5]})"]

@@ -44,7 +44,7 @@ inline constexpr std::string_view kStagingFolderPrefix = "forebay-";
 [[nodiscard]] std::string staging_folder();
 
 // In the area: claims (io/claim.h) on files whose close goes on behind its program, and on the directories of processes
-// whose end another one has taken over (docs/deferred-close.md).
+// whose end another one has taken over (docs/consistency.md, "Deferred close").
 inline constexpr std::string_view kClosingFolder = "closing";
 
 }   // namespace forebay::area

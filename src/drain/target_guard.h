@@ -2,7 +2,7 @@
 //
 // Once the program has closed a file, any program may write it, while this process still drains. So before each turn,
 // which is a change of size or the target writes that are under way together, the target is compared with what the turn
-// before has left. docs/deferred-close.md tells what is seen of which file system, and what is not. Pure; not
+// before has left. docs/consistency.md tells what is seen of which file system, and what is not. Pure; not
 // thread-safe.
 #pragma once
 

@@ -12,7 +12,7 @@
 //
 // Limits. A program that sets a handler of its own later has the signal, and with it the decision; so has one whose
 // handler restores the default. A thread that blocks SIGBUS is ended by the kernel whatever the handler. Memory is
-// guarded only where `guarded` is used; docs/faults.md, "The mapping of the log faults", tells where.
+// guarded only where `guarded` is used; docs/recovery.md, "The mapping of the log faults", tells where.
 //
 // Cost: saving the registers once, about ten nanoseconds. Nothing is locked, allocated or asked of the system.
 // Thread-safety: all of it; a guard is its thread's own. Guards nest. Blocks on page faults only.

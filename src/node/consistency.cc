@@ -1,5 +1,5 @@
-// A shared file of several nodes with nodes=consistent: undo journals, and commits in two steps. docs/several-nodes.md,
-// "The same, consistent after a crash", tells why.
+// A shared file of several nodes with nodes=consistent: undo journals, and commits in two steps. docs/design.md,
+// "Several nodes", tells why.
 #include <algorithm>
 #include <cstring>
 #include <span>

@@ -1,4 +1,4 @@
-// Closes that the program does not wait for (docs/deferred-close.md).
+// Closes that the program does not wait for (docs/consistency.md, "Deferred close").
 #include <fmt/format.h>
 
 #include <chrono>

@@ -53,7 +53,7 @@ constexpr const char* kFooter =
     "With --server a staging server and its clients take the place of that process: connections are reset, both sides "
     "are killed, started again and stopped for a while. The next client comes at once, and has to find the last flush, "
     "whole; so does a reader beside it, and the file in the end.\n"
-    "The folders are removed, unless something went wrong. docs/reliability.md tells what it shows, and what it does "
+    "The folders are removed, unless something went wrong. docs/recovery.md tells what it shows, and what it does "
     "not.\n\n";
 
 int complain(const Status& status, int exit_status) {

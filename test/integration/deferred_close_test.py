@@ -1,4 +1,4 @@
-"""Closes that do not wait: the rows of docs/deferred-close.md, from outside.
+"""Closes that do not wait: docs/consistency.md, "Deferred close", from outside.
 
 The target is a slowfs mount that is stopped, so nothing drains before a test lets it. What is closed after that may
 have drained by its close, and is not counted as deferred then.

@@ -1,4 +1,4 @@
-// The end of a descriptor whose close the program did not wait for (docs/deferred-close.md).
+// The end of a descriptor whose close the program did not wait for (docs/consistency.md, "Deferred close").
 //
 // A process loses its record locks on a file (fcntl, F_SETLK) when any thread of it closes any descriptor of the file.
 // Natively H5Fclose has done that before the program takes one. So a descriptor of a file that the program has locked

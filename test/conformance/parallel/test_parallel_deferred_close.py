@@ -1,4 +1,4 @@
-"""Closes of files that several ranks write, with close=deferred: the rows of docs/deferred-close.md, from outside.
+"""Closes of files that several ranks write, with close=deferred: docs/consistency.md, "Deferred close", from outside.
 
 The target is a slowfs mount that is stopped: what is closed then has not drained. Rank 0 reads lines of Python, and all
 ranks do what they say.
