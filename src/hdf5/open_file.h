@@ -23,7 +23,7 @@
 #include "io/descriptor.h"
 #include "io/file.h"
 #include "ledger/ledger.h"
-#include "node/shared_file.h"
+#include "file/shared_file.h"
 #include "stage/engine.h"
 
 namespace forebay::hdf5 {
@@ -41,7 +41,7 @@ class OpenFile {
 
     std::shared_ptr<stage::Engine> engine;       // that `staged` belongs to
     std::shared_ptr<stage::StagedFile> staged;   // null: not attached yet, or written by several ranks
-    std::shared_ptr<node::SharedFile> shared;    // written by several ranks
+    std::shared_ptr<file::SharedFile> shared;    // written by several ranks
     bool atomic = false;                         // MPI's atomic mode: each transfer locks its bytes
     bool closes_at_once = false;                 // closing a dataset does not wait for what was begun asynchronously
 

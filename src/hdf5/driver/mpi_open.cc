@@ -21,7 +21,7 @@ namespace forebay::hdf5 {
 
 namespace {
 
-using node::SharedFile;
+using file::SharedFile;
 
 constexpr unsigned kFresh = H5F_ACC_TRUNC | H5F_ACC_EXCL;   // made or emptied
 
@@ -216,7 +216,7 @@ Status open_file(MpiFile& file, const char* name, unsigned flags) {
 
 void join_peers(MpiFile& file) noexcept {
     if (!file.several_nodes || file.open->writable) return;
-    node::PeersWanted wanted{file.cached, file.leads, {}};
+    file::PeersWanted wanted{file.cached, file.leads, {}};
     const Status named = attempt([&] { wanted.node = file.open->engine->node_name(); });
     if (!named) wanted.file = nullptr;
     file.peers = file.handles.adapter().join_peers(*file.team, file.handles.communicator(), wanted);
@@ -234,7 +234,7 @@ void leave_peers(MpiFile& file) noexcept {
     file.cached = nullptr;
 }
 
-Result<OfferedTeam> offer_from(hid_t list, const node::MpiAdapter& adapter) {
+Result<OfferedTeam> offer_from(hid_t list, const file::MpiAdapter& adapter) {
     auto made = OfferedTeam::make(list, adapter);
     if (!made) return made.status();
     OfferedTeam offered = std::move(made).value();

@@ -5,10 +5,10 @@
 #include <span>
 
 #include "base/attempt.h"
-#include "node/meeting.h"
-#include "node/shared_file.h"
+#include "file/meeting.h"
+#include "file/shared_file.h"
 
-namespace forebay::node {
+namespace forebay::file {
 
 namespace {
 
@@ -123,4 +123,4 @@ void SharedFile::remove_journal() noexcept {
         (void)attempt([&] { return directory->remove_file(undo::undo_name(file_->log_number())); });
 }
 
-}   // namespace forebay::node
+}   // namespace forebay::file

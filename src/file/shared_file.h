@@ -22,11 +22,11 @@
 #include <string>
 
 #include "group/group.h"
-#include "node/team.h"
+#include "file/team.h"
 #include "stage/engine.h"
 #include "undo/undo_journal.h"
 
-namespace forebay::node {
+namespace forebay::file {
 
 class SharedFile {
   public:
@@ -157,4 +157,4 @@ class SharedFile {
     Status incomplete_;          // the first one of metadata: the file lacks them, whatever is written later
 };
 
-}   // namespace forebay::node
+}   // namespace forebay::file

@@ -18,7 +18,7 @@
 
 #include "area/process.h"
 
-namespace forebay::node {
+namespace forebay::file {
 
 // A process that a launcher has started as one of several ranks.
 struct LaunchedRank {
@@ -53,4 +53,4 @@ class Launch {
     std::map<std::vector<int>, std::optional<Unequal>> known_;
 };
 
-}   // namespace forebay::node
+}   // namespace forebay::file

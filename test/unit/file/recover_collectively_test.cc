@@ -3,10 +3,10 @@
 
 #include <mutex>
 
-#include "node/recover_collectively.h"
+#include "file/recover_collectively.h"
 #include "support/thread_team.h"
 
-namespace forebay::node {
+namespace forebay::file {
 namespace {
 
 using test::ThreadTeam;
@@ -127,4 +127,4 @@ TEST_F(RecoverCollectively, ends_where_it_does_not_help) {
 }
 
 }   // namespace
-}   // namespace forebay::node
+}   // namespace forebay::file

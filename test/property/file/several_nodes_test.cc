@@ -91,7 +91,7 @@ TEST(SeveralConsistentNodes, come_back_to_their_last_commit_from_any_point_and_l
         test::Scratch scratch(before);
         test::PlainBytes final{before};
         std::mutex mutex;
-        test::ThreadTeam::run(kMembers, [&](std::shared_ptr<node::Team> team) {
+        test::ThreadTeam::run(kMembers, [&](std::shared_ptr<file::Team> team) {
             const int rank = team->rank();
             test::TeamMember member(team, scratch, options_of(rank));
             ASSERT_TRUE(member.opened()) << member.opened().message();
@@ -156,7 +156,7 @@ TEST(SeveralConsistentNodes, come_back_to_their_last_commit_from_any_point_and_l
 TEST(SeveralConsistentNodes, keep_no_journal_unless_every_member_has_the_option) {
     for (const bool some : {false, true}) {
         test::Scratch scratch(bytes_of(1000, 1));
-        test::ThreadTeam::run(kMembers, [&](std::shared_ptr<node::Team> team) {
+        test::ThreadTeam::run(kMembers, [&](std::shared_ptr<file::Team> team) {
             const int rank = team->rank();
             test::TeamMember member(
                 team, scratch, options_of(rank, some && rank > 0 ? SeveralNodes::kConsistent : SeveralNodes::kFast));
@@ -171,7 +171,7 @@ TEST(SeveralConsistentNodes, keep_no_journal_unless_every_member_has_the_option)
 
 TEST(SeveralConsistentNodes, fail_to_open_if_not_all_have_the_option_and_one_is_strict) {
     test::Scratch scratch(bytes_of(1000, 1));
-    test::ThreadTeam::run(kMembers, [&](std::shared_ptr<node::Team> team) {
+    test::ThreadTeam::run(kMembers, [&](std::shared_ptr<file::Team> team) {
         const int rank = team->rank();
         LoadedOptions options = options_of(rank, rank == 1 ? SeveralNodes::kConsistent : SeveralNodes::kFast);
         options.options.strict = rank == 2;
@@ -183,7 +183,7 @@ TEST(SeveralConsistentNodes, fail_to_open_if_not_all_have_the_option_and_one_is_
 
 TEST(SeveralConsistentNodes, end_their_journals_when_they_step_aside) {
     test::Scratch scratch(bytes_of(1000, 1));
-    test::ThreadTeam::run(kMembers, [&](std::shared_ptr<node::Team> team) {
+    test::ThreadTeam::run(kMembers, [&](std::shared_ptr<file::Team> team) {
         test::TeamMember member(team, scratch, options_of(team->rank()));
         ASSERT_TRUE(member.opened());
         ASSERT_TRUE(member.write(static_cast<std::uint64_t>(team->rank()) * 100, bytes_of(100, 2)));
@@ -200,7 +200,7 @@ TEST(SeveralConsistentNodes, end_their_journals_when_they_step_aside) {
 
 TEST(SeveralConsistentNodes, of_one_node_are_an_ordinary_team) {
     test::Scratch scratch;
-    test::ThreadTeam::run(2, [&](std::shared_ptr<node::Team> team) {
+    test::ThreadTeam::run(2, [&](std::shared_ptr<file::Team> team) {
         test::TeamMember member(team, scratch, options_of(0));
         ASSERT_TRUE(member.opened());
         EXPECT_EQ(member.file().journal(), nullptr);

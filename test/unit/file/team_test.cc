@@ -1,6 +1,6 @@
 // What all members do together, and that they stay in step when one of them has no memory. Includes the operators that
 // fail through memory_fault_test.cc of the same program.
-#include "node/team.h"
+#include "file/team.h"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ extern std::atomic<long> allocations_until_failure;
 extern std::atomic<bool> failing_for_ever;
 }   // namespace forebay::test
 
-namespace forebay::node {
+namespace forebay::file {
 namespace {
 
 constexpr int kMembers = 3;
@@ -131,4 +131,4 @@ INSTANTIATE_TEST_SUITE_P(Failing, TeamWithoutMemory, testing::Bool(),
                          [](const auto& parameter) { return parameter.param ? "for_ever" : "once"; });
 
 }   // namespace
-}   // namespace forebay::node
+}   // namespace forebay::file

@@ -1,4 +1,4 @@
-#include "node/shared_file.h"
+#include "file/shared_file.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -17,9 +17,9 @@
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "io/posix_file.h"
-#include "node/meeting.h"
+#include "file/meeting.h"
 
-namespace forebay::node {
+namespace forebay::file {
 
 // What a member tells the others of itself when a file is opened.
 struct Introduction {
@@ -525,4 +525,4 @@ Status SharedFile::step_aside(ledger::AsideReason reason) {
     return met ? ended : met;
 }
 
-}   // namespace forebay::node
+}   // namespace forebay::file

@@ -1,4 +1,4 @@
-#include "node/team.h"
+#include "file/team.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 
 #include "base/attempt.h"
 
-namespace forebay::node {
+namespace forebay::file {
 
 namespace {
 
@@ -107,4 +107,4 @@ Result<Gathered> Team::gather(const Status& ready, std::span<const std::byte> mi
     return gathered;
 }
 
-}   // namespace forebay::node
+}   // namespace forebay::file

@@ -83,7 +83,7 @@ TEST_P(PowerLossOfANode, recovery_gives_the_last_commit_that_had_returned_or_the
                     if (flavour.all_raw && below(4) != 0) break;
                     under_way = now;
                     ASSERT_NO_FATAL_FAILURE(committed(node.commit()));
-                    // As node::SharedFile does it, or for a while not.
+                    // As file::SharedFile does it, or for a while not.
                     if (!power.off() && below(2) == 0) {
                         ASSERT_TRUE(node.drain());
                     }

@@ -33,7 +33,7 @@ class Death : public ::testing::Test {
 };
 
 TEST_F(Death, none_processes_share_what_they_stage) {
-    const auto ends = team_.run(4, [&](std::shared_ptr<node::Team> team) {
+    const auto ends = team_.run(4, [&](std::shared_ptr<file::Team> team) {
         const auto rank = static_cast<std::uint64_t>(team->rank());
         TeamMember member(team, scratch_, test::tiny_options());
         ASSERT_TRUE(member.opened()) << member.opened().message();
@@ -56,7 +56,7 @@ TEST_F(Death, none_processes_share_what_they_stage) {
 }
 
 TEST_F(Death, of_a_member_that_does_not_drain_loses_nothing_that_it_had_written) {
-    const auto ends = team_.run(3, [&](std::shared_ptr<node::Team> team) {
+    const auto ends = team_.run(3, [&](std::shared_ptr<file::Team> team) {
         const auto rank = static_cast<std::uint64_t>(team->rank());
         TeamMember member(team, scratch_, test::small_options());
         ASSERT_TRUE(member.opened());
@@ -79,7 +79,7 @@ TEST_F(Death, of_a_member_that_does_not_drain_loses_nothing_that_it_had_written)
 }
 
 TEST_F(Death, of_the_drainer_is_told_to_whoever_waits_for_room) {
-    const auto ends = team_.run(2, [&](std::shared_ptr<node::Team> team) {
+    const auto ends = team_.run(2, [&](std::shared_ptr<file::Team> team) {
         TeamMember member(team, scratch_, test::tiny_options());
         ASSERT_TRUE(member.opened());
         ASSERT_TRUE(member.file().meet());
@@ -96,7 +96,7 @@ TEST_F(Death, of_the_drainer_is_told_to_whoever_waits_for_room) {
 }
 
 TEST_F(Death, of_the_drainer_is_told_to_whoever_commits_or_closes) {
-    const auto ends = team_.run(3, [&](std::shared_ptr<node::Team> team) {
+    const auto ends = team_.run(3, [&](std::shared_ptr<file::Team> team) {
         const auto rank = static_cast<std::uint64_t>(team->rank());
         TeamMember member(team, scratch_, test::small_options());
         ASSERT_TRUE(member.opened());

@@ -1,4 +1,4 @@
-#include "node/launch.h"
+#include "file/launch.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 #include "io/posix_file.h"
 
-namespace forebay::node {
+namespace forebay::file {
 
 namespace {
 
@@ -206,4 +206,4 @@ std::optional<Unequal> Launch::look(std::span<const int> ranks, int own) const {
     return std::nullopt;
 }
 
-}   // namespace forebay::node
+}   // namespace forebay::file

@@ -3,7 +3,7 @@
 
 #include "undo/undo_journal.h"
 
-namespace forebay::node {
+namespace forebay::file {
 
 class Meeting {
   public:
@@ -20,4 +20,4 @@ class Meeting {
     undo::UndoJournal* journal_;
 };
 
-}   // namespace forebay::node
+}   // namespace forebay::file

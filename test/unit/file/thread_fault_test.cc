@@ -11,7 +11,7 @@ namespace {
 TEST(ListenerFault, opening_fails_on_all_ranks_and_succeeds_once_there_are_threads) {
     if (FOREBAY_THREADS_ALWAYS_START) GTEST_SKIP() << "a sanitizer starts the threads";
     test::Scratch scratch;
-    test::ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+    test::ThreadTeam::run(3, [&](std::shared_ptr<file::Team> team) {
         EXPECT_TRUE(team->barrier());   // all of the team run
         {
             std::unique_ptr<test::NoThreads> none;

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "base/status.h"
-#include "node/team.h"
+#include "file/team.h"
 
-namespace forebay::node {
+namespace forebay::file {
 
 // `look` brings home what is there, and gives what there is to say of it; empty: nothing was there. Its error: it
 // cannot be used, retryable if somebody else has the file in use. Whoever had no error is not asked again.
@@ -28,4 +28,4 @@ struct Looked {
 // times more than the team has members. The error is that of the team; what was found is in `Looked`.
 [[nodiscard]] Result<Looked> recover_collectively(Team& team, const Look& look);
 
-}   // namespace forebay::node
+}   // namespace forebay::file

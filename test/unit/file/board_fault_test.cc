@@ -66,7 +66,7 @@ struct Outcome {
 // The board is cut behind its first `keep` bytes at one moment. What each member found, by rank.
 std::array<Outcome, kMembers> run(const Scratch& scratch, Moment moment, std::uint64_t keep) {
     std::array<Outcome, kMembers> outcomes;
-    ThreadTeam::run(kMembers, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(kMembers, [&](std::shared_ptr<file::Team> team) {
         const auto rank = static_cast<std::uint64_t>(team->rank());
         Outcome& mine = outcomes[rank];
         TeamMember member(team, scratch, test::tiny_options());

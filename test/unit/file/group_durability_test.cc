@@ -1,6 +1,6 @@
 // Option durability for a file that several participants write together: who syncs, whom it holds for, and what
 // recovery makes of logs that are durable. The property test of losses of power is
-// test/property/node/power_loss_test.cc.
+// test/property/file/power_loss_test.cc.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -195,7 +195,7 @@ TEST(GroupDurability, holds_only_if_all_ranks_of_one_node_want_it_and_rank_0_say
     enum class Case { kAll, kSome, kSeveralNodes };
     for (const Case given : {Case::kAll, Case::kSome, Case::kSeveralNodes}) {
         test::Scratch scratch;
-        test::ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+        test::ThreadTeam::run(3, [&](std::shared_ptr<file::Team> team) {
             LoadedOptions loaded = options(given == Case::kSome && team->rank() == 1 ? Durability::kProcess
                                                                                      : Durability::kNode);
             if (given == Case::kSeveralNodes) loaded.options.node = fmt::format("node {}", team->rank() == 0 ? 0 : 1);

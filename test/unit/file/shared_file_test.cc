@@ -1,5 +1,5 @@
 // What is collective over a team: opening, truncating, committing, stepping aside, closing, and failing at it.
-#include "node/shared_file.h"
+#include "file/shared_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ class Outcomes {
 
 TEST(SharedFile, members_read_each_others_writes_after_a_meeting_and_all_is_in_the_target_after_close) {
     Scratch scratch;
-    ThreadTeam::run(4, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(4, [&](std::shared_ptr<file::Team> team) {
         const auto rank = static_cast<std::uint64_t>(team->rank());
         TeamMember member(team, scratch, test::small_options());
         ASSERT_TRUE(member.opened()) << member.opened().message();
@@ -65,7 +65,7 @@ TEST(SharedFile, members_read_each_others_writes_after_a_meeting_and_all_is_in_t
 
 TEST(SharedFile, a_team_of_one_is_staged) {
     Scratch scratch;
-    ThreadTeam::run(1, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(1, [&](std::shared_ptr<file::Team> team) {
         TeamMember member(team, scratch, test::small_options());
         ASSERT_TRUE(member.opened());
         ASSERT_TRUE(member.write(0, bytes_of(1000, 1), ByteClass::kMetadata));
@@ -80,7 +80,7 @@ TEST(SharedFile, a_team_of_one_is_staged) {
 
 TEST(SharedFile, truncating_is_seen_by_all_and_what_was_cut_does_not_come_back) {
     Scratch scratch(bytes_of(50000, 7));
-    ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(3, [&](std::shared_ptr<file::Team> team) {
         const auto rank = static_cast<std::uint64_t>(team->rank());
         TeamMember member(team, scratch, test::small_options());
         ASSERT_TRUE(member.opened());
@@ -105,7 +105,7 @@ TEST(SharedFile, truncating_is_seen_by_all_and_what_was_cut_does_not_come_back) 
 
 TEST(SharedFile, a_commit_leaves_everything_in_the_file) {
     Scratch scratch;
-    ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(3, [&](std::shared_ptr<file::Team> team) {
         const auto rank = static_cast<std::uint64_t>(team->rank());
         TeamMember member(team, scratch, test::small_options());
         ASSERT_TRUE(member.opened());
@@ -123,7 +123,7 @@ TEST(SharedFile, a_commit_leaves_everything_in_the_file) {
 
 TEST(SharedFile, after_stepping_aside_every_member_writes_straight_to_the_target) {
     Scratch scratch;
-    ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(3, [&](std::shared_ptr<file::Team> team) {
         const auto rank = static_cast<std::uint64_t>(team->rank());
         TeamMember member(team, scratch, test::small_options());
         ASSERT_TRUE(member.opened());
@@ -155,7 +155,7 @@ TEST(SharedFile, what_is_not_in_the_target_is_counted_or_on_the_board_as_soon_as
         }
         return bytes;
     };
-    ThreadTeam::run(2, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(2, [&](std::shared_ptr<file::Team> team) {
         const auto rank = static_cast<std::uint64_t>(team->rank());
         TeamMember member(team, scratch, test::small_options());
         ASSERT_TRUE(member.opened()) << member.opened().message();
@@ -183,13 +183,13 @@ TEST(SharedFile, what_is_not_in_the_target_is_counted_or_on_the_board_as_soon_as
 TEST(SharedFile, what_one_member_cannot_open_nobody_opens) {
     Scratch scratch;
     Outcomes outcomes(3);
-    ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(3, [&](std::shared_ptr<file::Team> team) {
         std::shared_ptr<stage::Engine> engine = stage::Engine::create(test::small_options(), scratch.opener());
         Result<stage::OpenTarget> opened = Status::from_errno(ENOENT, "open it");
         const int descriptor = ::open(scratch.target().c_str(), O_RDWR | O_CLOEXEC);
         auto file = io::adopt_posix_file(descriptor, scratch.target());
         if (team->rank() != 1) opened = stage::OpenTarget{std::move(file), true};
-        outcomes.set(team->rank(), node::SharedFile::open(engine, std::move(opened), team).status());
+        outcomes.set(team->rank(), file::SharedFile::open(engine, std::move(opened), team).status());
     });
     for (const Status& outcome : outcomes.all()) EXPECT_EQ(outcome.sys_errno(), ENOENT) << outcome.message();
     EXPECT_THAT(outcomes.all()[0].message(), testing::HasSubstr("rank 1"));
@@ -198,7 +198,7 @@ TEST(SharedFile, what_one_member_cannot_open_nobody_opens) {
 
 TEST(SharedFile, where_one_member_cannot_stage_all_write_through) {
     Scratch scratch;
-    ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(3, [&](std::shared_ptr<file::Team> team) {
         const auto rank = static_cast<std::uint64_t>(team->rank());
         LoadedOptions options = test::small_options();
         options.options.stage = rank != 2;
@@ -217,7 +217,7 @@ TEST(SharedFile, where_one_member_cannot_stage_all_write_through) {
 TEST(SharedFile, a_target_that_cannot_be_written_fails_every_members_close_alike_and_the_logs_stay) {
     Scratch scratch;
     Outcomes committed(3), closed(3);
-    ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(3, [&](std::shared_ptr<file::Team> team) {
         const auto rank = static_cast<std::uint64_t>(team->rank());
         TeamMember member(team, scratch, test::small_options(), rank == 0 ? O_RDONLY : O_RDWR);
         ASSERT_TRUE(member.opened());
@@ -244,7 +244,7 @@ TEST(SharedFile, a_target_that_cannot_be_written_fails_every_members_close_alike
 TEST(SharedFile, a_write_that_failed_on_one_rank_fails_the_next_commit_of_all_once_and_the_close) {
     Scratch scratch;
     Outcomes first(3), second(3), closed(3);
-    ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(3, [&](std::shared_ptr<file::Team> team) {
         const auto rank = static_cast<std::uint64_t>(team->rank());
         LoadedOptions options = test::small_options();
         options.options.stage = false;
@@ -275,7 +275,7 @@ TEST(SharedFile, a_write_that_failed_on_one_rank_fails_the_next_commit_of_all_on
 TEST(SharedFile, metadata_that_one_rank_could_not_write_are_never_committed_and_fail_every_commit_and_the_close) {
     Scratch scratch;
     Outcomes first(2), second(2), closed(2);
-    ThreadTeam::run(2, [&](const std::shared_ptr<node::Team>& team) {
+    ThreadTeam::run(2, [&](const std::shared_ptr<file::Team>& team) {
         const auto rank = static_cast<std::uint64_t>(team->rank());
         TeamMember member(team, scratch, test::small_options());
         ASSERT_TRUE(member.opened()) << member.opened().message();
@@ -305,7 +305,7 @@ TEST(SharedFile, metadata_that_one_rank_could_not_write_are_never_committed_and_
 TEST(SharedFile, whoever_waits_for_room_hears_that_the_target_cannot_be_written) {
     Scratch scratch;
     Outcomes written(2), closed(2);
-    ThreadTeam::run(2, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(2, [&](std::shared_ptr<file::Team> team) {
         TeamMember member(team, scratch, test::tiny_options(), team->rank() == 0 ? O_RDONLY : O_RDWR);
         ASSERT_TRUE(member.opened());
         Status outcome;
@@ -321,12 +321,12 @@ TEST(SharedFile, whoever_waits_for_room_hears_that_the_target_cannot_be_written)
 
 TEST(SharedFile, a_file_is_written_by_one_team_at_a_time) {
     Scratch scratch;
-    ThreadTeam::run(2, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(2, [&](std::shared_ptr<file::Team> team) {
         std::shared_ptr<stage::Engine> engine = stage::Engine::create(test::small_options(), scratch.opener());
         const auto open = [&] {
             const int descriptor = ::open(scratch.target().c_str(), O_RDWR | O_CLOEXEC);
             stage::OpenTarget target{io::adopt_posix_file(descriptor, scratch.target()), true};
-            return node::SharedFile::open(engine, std::move(target), team);
+            return file::SharedFile::open(engine, std::move(target), team);
         };
         auto first = open();
         ASSERT_TRUE(first);
@@ -345,7 +345,7 @@ TEST(SharedFile, a_file_is_written_by_one_team_at_a_time) {
 
 TEST(SharedFile, a_read_waits_for_what_another_node_has_not_drained) {
     Scratch scratch;
-    ThreadTeam::run(4, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(4, [&](std::shared_ptr<file::Team> team) {
         const auto rank = static_cast<std::uint64_t>(team->rank());
         LoadedOptions options = test::small_options();
         options.options.node = rank < 2 ? "one" : "other";
@@ -393,7 +393,7 @@ TEST_P(WithoutRoom, one_member_keeps_all_from_staging_and_none_from_writing) {
     Scratch scratch;
     std::mutex mutex;
     int warnings = 0;
-    ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(3, [&](std::shared_ptr<file::Team> team) {
         const int rank = team->rank();
         const bool lacks = rank == GetParam();
         TeamMember member(team, scratch,
@@ -427,7 +427,7 @@ TEST_P(WithoutRoom, one_member_keeps_all_from_staging_and_none_from_writing) {
 TEST_P(WithoutRoom, is_an_error_on_all_members_if_that_one_is_strict) {
     Scratch scratch;
     Outcomes outcomes(3);
-    ThreadTeam::run(3, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(3, [&](std::shared_ptr<file::Team> team) {
         const int rank = team->rank();
         LoadedOptions options = test::small_options();
         options.options.strict = rank == GetParam();
@@ -448,7 +448,7 @@ TEST(SharedFile, without_room_for_the_board_nobody_stages) {
     for (const bool strict : {false, true}) {
         Scratch scratch;
         Outcomes outcomes(2);
-        ThreadTeam::run(2, [&](std::shared_ptr<node::Team> team) {
+        ThreadTeam::run(2, [&](std::shared_ptr<file::Team> team) {
             LoadedOptions options = test::small_options();
             options.options.strict = strict;
             auto plan = std::make_shared<io::FaultPlan>();

@@ -17,7 +17,7 @@
 
 #include "base/status.h"
 
-namespace forebay::node {
+namespace forebay::file {
 
 // Memory of the members that every other one may read, without their doing (MPI: passive target).
 class Window {
@@ -83,4 +83,4 @@ class Team {
     Status hear(int from, std::uint64_t word);
 };
 
-}   // namespace forebay::node
+}   // namespace forebay::file

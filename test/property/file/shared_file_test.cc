@@ -174,7 +174,7 @@ TEST_P(ThreadsOfOneProcess, equal_a_plain_byte_array_after_every_meeting_and_clo
         test::Scratch scratch;
         test::PlainBytes expected;
         for (const Program::Round& round : program.rounds) Program::apply(round, expected);
-        test::ThreadTeam::run(static_cast<int>(GetParam().members), [&](std::shared_ptr<node::Team> team) {
+        test::ThreadTeam::run(static_cast<int>(GetParam().members), [&](std::shared_ptr<file::Team> team) {
             test::TeamMember member(team, scratch, options_of(GetParam()));
             ASSERT_TRUE(member.opened()) << member.opened().message();
             test::PlainBytes content;
@@ -204,7 +204,7 @@ TEST_P(AbruptEnd, leaves_logs_that_together_give_the_file_at_its_last_commit) {
         test::Scratch scratch;
         test::ForkedTeam team;
         const std::size_t last = seed % program.rounds.size();
-        const auto ends = team.run(static_cast<int>(GetParam().members), [&](std::shared_ptr<node::Team> self) {
+        const auto ends = team.run(static_cast<int>(GetParam().members), [&](std::shared_ptr<file::Team> self) {
             test::TeamMember member(self, scratch, options_of(GetParam()));
             ASSERT_TRUE(member.opened());
             const auto rank = static_cast<std::size_t>(self->rank());

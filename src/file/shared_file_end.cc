@@ -4,10 +4,10 @@
 #include <chrono>
 
 #include "base/attempt.h"
-#include "node/meeting.h"
-#include "node/shared_file.h"
+#include "file/meeting.h"
+#include "file/shared_file.h"
 
-namespace forebay::node {
+namespace forebay::file {
 
 namespace {
 
@@ -213,4 +213,4 @@ Status SharedFile::drain_unclosed() {
     return Status::ok();
 }
 
-}   // namespace forebay::node
+}   // namespace forebay::file

@@ -1,11 +1,11 @@
-#include "node/recover_collectively.h"
+#include "file/recover_collectively.h"
 
 #include <algorithm>
 #include <cstdint>
 
 #include "base/attempt.h"
 
-namespace forebay::node {
+namespace forebay::file {
 
 namespace {
 
@@ -72,4 +72,4 @@ Result<Looked> recover_collectively(Team& team, const Look& look) {
     }
 }
 
-}   // namespace forebay::node
+}   // namespace forebay::file

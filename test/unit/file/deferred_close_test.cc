@@ -39,28 +39,28 @@ std::vector<std::byte> expected(std::uint64_t seed) {
 
 // One member with an engine that outlives its files, as that of a process does.
 struct Member {
-    Member(std::shared_ptr<node::Team> of, const Scratch& place, std::shared_ptr<FaultPlan> faults,
+    Member(std::shared_ptr<file::Team> of, const Scratch& place, std::shared_ptr<FaultPlan> faults,
            LoadedOptions with = options())
         : team(std::move(of)),
           scratch(place),
           plan(std::move(faults)),
           engine(stage::Engine::create(std::move(with), scratch.opener())) {}
 
-    std::shared_ptr<node::SharedFile> open() {
+    std::shared_ptr<file::SharedFile> open() {
         const int descriptor = ::open(scratch.target().c_str(), O_RDWR | O_CLOEXEC);
         EXPECT_GE(descriptor, 0);
         stage::OpenTarget target{io::make_fault_file(io::adopt_posix_file(descriptor, scratch.target()), plan), true};
-        auto opened = node::SharedFile::open(engine, std::move(target), team);
+        auto opened = file::SharedFile::open(engine, std::move(target), team);
         EXPECT_TRUE(opened) << opened.status().message();
         return opened ? opened.value().file : nullptr;
     }
-    Status write(node::SharedFile& file, std::uint64_t seed) const {
+    Status write(file::SharedFile& file, std::uint64_t seed) const {
         const auto rank = static_cast<std::uint64_t>(team->rank());
         const auto bytes = bytes_of(kPart, seed + rank);
         const stage::StagedFile::Part part{rank * kPart, bytes};
         return file.write({&part, 1}, ByteClass::kRaw);
     }
-    stage::Engine::Detached close(node::SharedFile& file) {
+    stage::Engine::Detached close(file::SharedFile& file) {
         return file.close([this](stage::Engine::Ended how) {
             const std::lock_guard lock(mutex);
             ++ended;
@@ -69,7 +69,7 @@ struct Member {
         });
     }
 
-    const std::shared_ptr<node::Team> team;
+    const std::shared_ptr<file::Team> team;
     const Scratch& scratch;
     const std::shared_ptr<FaultPlan> plan;
     const std::shared_ptr<stage::Engine> engine;
@@ -82,7 +82,7 @@ TEST(DeferredClose, members_return_before_anything_drains_and_the_file_is_whole_
     Scratch scratch;
     const auto plan = std::make_shared<FaultPlan>();
     plan->hang(Operation::kWrite);
-    ThreadTeam::run(kMembers, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(kMembers, [&](std::shared_ptr<file::Team> team) {
         Member member(team, scratch, plan);
         auto file = member.open();
         ASSERT_TRUE(file);
@@ -111,7 +111,7 @@ TEST(DeferredClose, members_return_before_anything_drains_and_the_file_is_whole_
 TEST(DeferredClose, several_files_end_in_the_order_of_their_closes_and_can_be_opened_again) {
     Scratch scratch;
     const auto plan = std::make_shared<FaultPlan>();
-    ThreadTeam::run(kMembers, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(kMembers, [&](std::shared_ptr<file::Team> team) {
         Member member(team, scratch, plan);
         for (std::uint64_t round = 0; round < 6; ++round) {
             EXPECT_TRUE(member.engine->await_closed(io::identify(scratch.target()).value()));
@@ -134,7 +134,7 @@ TEST(DeferredClose, several_files_end_in_the_order_of_their_closes_and_can_be_op
 TEST(DeferredClose, one_member_that_waits_has_all_wait) {
     Scratch scratch;
     const auto plan = std::make_shared<FaultPlan>();
-    ThreadTeam::run(kMembers, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(kMembers, [&](std::shared_ptr<file::Team> team) {
         Member member(team, scratch, plan, options(team->rank() == 1 ? OnClose::kWait : OnClose::kDeferred));
         auto file = member.open();
         ASSERT_TRUE(file);
@@ -153,7 +153,7 @@ TEST(DeferredClose, what_fails_afterwards_is_told_on_all_members_by_their_next_c
     Scratch scratch;
     const auto plan = std::make_shared<FaultPlan>();
     plan->hang(Operation::kWrite);
-    ThreadTeam::run(kMembers, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(kMembers, [&](std::shared_ptr<file::Team> team) {
         Member member(team, scratch, plan);
         auto file = member.open();
         ASSERT_TRUE(file);
@@ -176,7 +176,7 @@ TEST(DeferredClose, what_fails_afterwards_is_told_on_all_members_by_their_next_c
 TEST(DeferredClose, a_full_log_waits_for_files_that_were_closed) {
     Scratch scratch;
     const auto plan = std::make_shared<FaultPlan>();
-    ThreadTeam::run(kMembers, [&](std::shared_ptr<node::Team> team) {
+    ThreadTeam::run(kMembers, [&](std::shared_ptr<file::Team> team) {
         LoadedOptions with = options();
         with.options.size = 192 << 10;
         with.options.segment = 32 << 10;

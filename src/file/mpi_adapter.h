@@ -14,9 +14,9 @@
 
 #include "cache/cached_file.h"
 #include "cache/peers.h"
-#include "node/team.h"
+#include "file/team.h"
 
-namespace forebay::node {
+namespace forebay::file {
 
 // The processes of a communicator as ranks of MPI_COMM_WORLD; -1: one that is not in it.
 struct Membership {
@@ -58,4 +58,4 @@ using FindMpiFunction = void* (*)(const char* name);
 // Null: a function that the adapter wants is not there, or not the one that it was linked with.
 using MpiAdapterFunction = const MpiAdapter* (*)(FindMpiFunction find);
 
-}   // namespace forebay::node
+}   // namespace forebay::file

@@ -1,4 +1,4 @@
-#include "node/launch.h"
+#include "file/launch.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace forebay::node {
+namespace forebay::file {
 namespace {
 
 constexpr const char* kForebay = "HDF5_VOL_CONNECTOR=forebay nls=/tmp";
@@ -177,4 +177,4 @@ TEST_F(LaunchTest, what_was_found_is_kept) {
 }
 
 }   // namespace
-}   // namespace forebay::node
+}   // namespace forebay::file
