@@ -6,7 +6,7 @@
 
 #include "base/attempt.h"
 #include "file/meeting.h"
-#include "file/shared_file.h"
+#include "file/on_several_nodes.h"
 
 namespace forebay::file {
 
@@ -41,22 +41,22 @@ Result<Wishes> tell(Team& team, const Wish& mine) {
 
 }   // namespace
 
-Result<std::string> SharedFile::begin_consistency(std::uint64_t team, const area::ProcessIdentity& process) {
-    const Options& options = engine_->options().options;
-    const auto told = tell(*team_, {options.nodes == SeveralNodes::kConsistent ? 1u : 0u, options.strict ? 1u : 0u,
-                                    file_->size()});
+Result<std::string> OnSeveralNodes::begin_consistency(const Introduction& first, const area::ProcessIdentity& process) {
+    const Options& options = state_.engine->options().options;
+    const auto told = tell(*state_.team, {options.nodes == SeveralNodes::kConsistent ? 1u : 0u,
+                                          options.strict ? 1u : 0u, state_.file->size()});
     if (!told) return told.status();
     const Wishes& wishes = told.value();
     if (!wishes.any) return std::string();
-    const Status begun = team_->agree(attempt([&]() -> Status {
+    const Status begun = state_.team->agree(attempt([&]() -> Status {
         if (!wishes.all) return {Code::kUnsupported, "the option is not set for every rank"};
-        return begin_journal(team, process, wishes.size);
+        return begin_journal(group_of(first), process, wishes.size);
     }));
     if (begun) {
-        const Status guarded = team_->agree(attempt([&] {
-            file_->guard_target([&](std::shared_ptr<io::File> target) {
+        const Status guarded = state_.team->agree(attempt([&] {
+            state_.file->guard_target([&](std::shared_ptr<io::File> target) {
                 return undo::make_guarded_file(std::move(target), journal_,
-                                               [file = std::weak_ptr(file_)](std::uint64_t bytes) {
+                                               [file = std::weak_ptr(state_.file)](std::uint64_t bytes) {
                                                    if (const auto alive = file.lock()) alive->count_given_up(bytes);
                                                });
             });
@@ -68,41 +68,42 @@ Result<std::string> SharedFile::begin_consistency(std::uint64_t team, const area
     }
     remove_journal();
     Status why = copy_of(begun, "not consistent");
-    (void)attempt([&] { why = begun.with_context("open " + file_->path() + " with nodes=consistent"); });
+    (void)attempt([&] { why = begun.with_context("open " + state_.file->path() + " with nodes=consistent"); });
     if (wishes.strict) return why;
     std::string warning = "not consistent";   // short enough to need no memory
     (void)attempt([&] { warning = why.message() + "; a crash may leave it torn"; });
     return warning;
 }
 
-Status SharedFile::begin_journal(std::uint64_t team, const area::ProcessIdentity& process, std::uint64_t size) {
-    const io::Identity& identity = file_->identity();
+Status OnSeveralNodes::begin_journal(std::uint64_t team, const area::ProcessIdentity& process, std::uint64_t size) {
+    const io::Identity& identity = state_.file->identity();
     const undo::UndoHeader header{team,
-                                  static_cast<std::uint64_t>(team_->rank()),
-                                  static_cast<std::uint64_t>(team_->size()),
+                                  static_cast<std::uint64_t>(state_.team->rank()),
+                                  static_cast<std::uint64_t>(state_.team->size()),
                                   process,
                                   identity.device,
                                   identity.inode,
-                                  file_->path()};
-    auto file = engine_->directory()->open_file(undo::undo_name(file_->log_number()), io::OpenMode::kCreateNew);
+                                  state_.file->path()};
+    auto file = state_.engine->directory()->open_file(undo::undo_name(state_.file->log_number()),
+                                                      io::OpenMode::kCreateNew);
     FOREBAY_TRY(file.status());
-    auto made = undo::UndoJournal::create(std::move(file).value(), header, size, engine_->options().options.size);
+    auto made = undo::UndoJournal::create(std::move(file).value(), header, size, state_.engine->options().options.size);
     FOREBAY_TRY(made.status());
     journal_ = std::move(made).value();
     return Status::ok();
 }
 
 // As far as it was written by anybody. Collective.
-Result<std::uint64_t> SharedFile::largest_size() {
+Result<std::uint64_t> OnSeveralNodes::largest_size() {
     const Meeting meeting(journal_.get());
-    const auto wishes = tell(*team_, {0, 0, file_->size()});
+    const auto wishes = tell(*state_.team, {0, 0, state_.file->size()});
     if (!wishes) return wishes.status();
     return wishes.value().size;
 }
 
 // Everything is in the target on all nodes; all say so; all take note that all have said so. A member that dies in
 // between leaves what the others, or recovery, need.
-Status SharedFile::commit_consistently() {
+Status OnSeveralNodes::commit_consistently() {
     FOREBAY_TRY(settle());
     const auto size = largest_size();
     if (!size) return size.status();
@@ -111,16 +112,16 @@ Status SharedFile::commit_consistently() {
 }
 
 // Nobody removes what another one may need: first all know that there is nothing to be undone.
-Status SharedFile::end_consistency() {
+Status OnSeveralNodes::end_consistency() {
     const Status closed = agree(attempt([&] { return journal_->close(); }));
     if (closed) remove_journal();
     return closed;
 }
 
-void SharedFile::remove_journal() noexcept {
+void OnSeveralNodes::remove_journal() noexcept {
     journal_.reset();
-    if (io::Directory* const directory = engine_->directory())
-        (void)attempt([&] { return directory->remove_file(undo::undo_name(file_->log_number())); });
+    if (io::Directory* const directory = state_.engine->directory())
+        (void)attempt([&] { return directory->remove_file(undo::undo_name(state_.file->log_number())); });
 }
 
 }   // namespace forebay::file

@@ -9,8 +9,8 @@
 
 #include "area/told.h"
 #include "base/immortal.h"
-#include "hdf5/warning.h"
 #include "file/launch.h"
+#include "hdf5/warning.h"
 
 namespace forebay::hdf5 {
 

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "base/attempt.h"
+#include "file/mpi_adapter.h"
 #include "mpi/calls.h"
 #include "mpi/check.h"
 #include "mpi/peers.h"
-#include "file/mpi_adapter.h"
 
 namespace forebay::mpi {
 

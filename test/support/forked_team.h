@@ -22,8 +22,8 @@
 #include <new>
 #include <vector>
 
-#include "io/futex.h"
 #include "file/team.h"
+#include "io/futex.h"
 
 namespace forebay::test {
 

@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "area/process.h"
+#include "file/shared_file.h"
 #include "io/posix_file.h"
 #include "log/scan.h"
-#include "file/shared_file.h"
 #include "support/crash.h"
 #include "support/engine_fixture.h"
 #include "support/scratch_folder.h"
@@ -138,9 +138,13 @@ class TeamMember {
         const stage::StagedFile::Part part{offset, bytes};
         return file_->write({&part, 1}, byte_class);
     }
+    Status read_into(std::uint64_t offset, io::MutableBytes into) {
+        const stage::StagedFile::ReadPart part{offset, into};
+        return file_->read({&part, 1});
+    }
     std::vector<std::byte> read(std::uint64_t offset, std::size_t size) {
         std::vector<std::byte> bytes(size, std::byte{0xEE});
-        const Status status = file_->read(offset, bytes);
+        const Status status = read_into(offset, bytes);
         EXPECT_TRUE(status) << status.message();
         return bytes;
     }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/attempt.h"
+#include "file/launch.h"
 #include "hdf5/connector/info.h"
 #include "hdf5/connector/transfer.h"
 #include "hdf5/driver/forwarding.h"
@@ -24,7 +25,6 @@
 #include "hdf5/warning.h"
 #include "io/file_system.h"
 #include "io/spare_descriptors.h"
-#include "file/launch.h"
 
 namespace forebay::hdf5 {
 

@@ -8,9 +8,9 @@
 
 #include "base/options.h"
 #include "base/status.h"
+#include "file/team.h"
 #include "hdf5/driver/open_recovery.h"
 #include "hdf5/open_file.h"
-#include "file/team.h"
 #include "stage/engine.h"
 #include "wire/frame.h"
 

@@ -19,8 +19,8 @@
 #include <string>
 #include <string_view>
 
-#include "hdf5/host/mpi_library.h"
 #include "file/shared_file.h"
+#include "hdf5/host/mpi_library.h"
 
 namespace forebay::hdf5 {
 

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "base/attempt.h"
+#include "file/recover_collectively.h"
 #include "hdf5/host/guard.h"
 #include "hdf5/warning.h"
-#include "file/recover_collectively.h"
 
 namespace forebay::hdf5 {
 

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "base/status.h"
-#include "hdf5/open_file.h"
 #include "file/team.h"
+#include "hdf5/open_file.h"
 #include "stage/engine.h"
 
 namespace forebay::hdf5 {

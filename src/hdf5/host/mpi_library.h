@@ -7,8 +7,8 @@
 
 #include <memory>
 
-#include "hdf5/host/host.h"
 #include "file/mpi_adapter.h"
+#include "hdf5/host/host.h"
 
 namespace forebay::hdf5 {
 

@@ -95,14 +95,16 @@ TEST(SeveralConsistentNodes, come_back_to_their_last_commit_from_any_point_and_l
             const int rank = team->rank();
             test::TeamMember member(team, scratch, options_of(rank));
             ASSERT_TRUE(member.opened()) << member.opened().message();
-            ASSERT_NE(member.file().journal(), nullptr);
+            ASSERT_TRUE(member.file().keeps_journal());
             test::PlainBytes now{before}, committed{before};
             for (std::size_t i = 0; i < rounds.size(); ++i) {
                 const Round& round = rounds[i];
                 for (const auto& write : round.writes[static_cast<std::size_t>(rank)]) {
                     const auto bytes = bytes_of(write.size, write.seed);
                     const stage::StagedFile::Part part{write.offset, bytes};
-                    ASSERT_TRUE(member.file().write({&part, 1}, write.byte_class, write.together));
+                    file::SharedFile& file = member.file();
+                    ASSERT_TRUE(write.together ? file.write_together({&part, 1}, write.byte_class)
+                                               : file.write({&part, 1}, write.byte_class));
                 }
                 for (const auto& writes : round.writes)
                     for (const auto& write : writes) now.write(write.offset, bytes_of(write.size, write.seed));
@@ -161,7 +163,7 @@ TEST(SeveralConsistentNodes, keep_no_journal_unless_every_member_has_the_option)
             test::TeamMember member(
                 team, scratch, options_of(rank, some && rank > 0 ? SeveralNodes::kConsistent : SeveralNodes::kFast));
             ASSERT_TRUE(member.opened()) << member.opened().message();
-            EXPECT_EQ(member.file().journal(), nullptr);
+            EXPECT_FALSE(member.file().keeps_journal());
             EXPECT_FALSE(keeps_journals(scratch));
             ASSERT_TRUE(member.file().commit());
             ASSERT_TRUE(member.close());
@@ -188,7 +190,7 @@ TEST(SeveralConsistentNodes, end_their_journals_when_they_step_aside) {
         ASSERT_TRUE(member.opened());
         ASSERT_TRUE(member.write(static_cast<std::uint64_t>(team->rank()) * 100, bytes_of(100, 2)));
         ASSERT_TRUE(member.file().step_aside(ledger::AsideReason::kAtomicity));
-        EXPECT_EQ(member.file().journal(), nullptr);
+        EXPECT_FALSE(member.file().keeps_journal());
         ASSERT_TRUE(member.write(static_cast<std::uint64_t>(team->rank()) * 100, bytes_of(100, 3)));
         ASSERT_TRUE(member.file().commit());
         EXPECT_FALSE(keeps_journals(scratch));
@@ -203,7 +205,7 @@ TEST(SeveralConsistentNodes, of_one_node_are_an_ordinary_team) {
     test::ThreadTeam::run(2, [&](std::shared_ptr<file::Team> team) {
         test::TeamMember member(team, scratch, options_of(0));
         ASSERT_TRUE(member.opened());
-        EXPECT_EQ(member.file().journal(), nullptr);
+        EXPECT_FALSE(member.file().keeps_journal());
         ASSERT_TRUE(member.close());
     });
 }

@@ -90,7 +90,7 @@ std::array<Outcome, kMembers> run(const Scratch& scratch, Moment moment, std::ui
         cut(Moment::kBeforeWriting);
         for (std::uint64_t round = 2; round <= 6; ++round) write(round);
         std::vector<std::byte> bytes(kBytes);
-        if (mine.written && member.file().read(rank * kBytes, bytes))
+        if (mine.written && member.read_into(rank * kBytes, bytes))
             mine.read_right = same(bytes, bytes_of(kBytes, 60 + rank));
         cut(Moment::kBeforeCommit);
         mine.committed = member.file().commit();
